@@ -1,0 +1,29 @@
+//! What every other crate shares: identifiers, hashes, stamps, clocks, randomness and codecs.
+//!
+//! Nothing here does I/O except [`clock::SystemClock`] and [`random::SystemRandom`], the only two
+//! places in the workspace where the operating system's time and randomness come in. Everything
+//! else takes [`clock::WallClock`] and [`random::Random`] as arguments, so that a simulation can
+//! own them.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`id`] | [`Id`](id::Id), 128-bit random names; [`PartitionId`](id::PartitionId) |
+//! | [`hash`] | [`BlockHash`](hash::BlockHash), the BLAKE3 name of a block; placement hashes |
+//! | [`stamp`] | [`Stamp`](stamp::Stamp), the total order of writes, and the clock that issues them |
+//! | [`clock`] | wall clocks: the system's, and one that a test moves |
+//! | [`random`] | randomness: the system's, and a seeded one |
+//! | [`codec`] | versioned MessagePack for everything that is stored or sent |
+
+pub mod clock;
+pub mod codec;
+pub mod hash;
+pub mod id;
+pub mod random;
+pub mod stamp;
+
+pub use hash::BlockHash;
+pub use id::{Id, PartitionId};
+pub use stamp::{Stamp, Writer};
+
+#[cfg(test)]
+mod tests;

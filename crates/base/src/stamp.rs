@@ -1,0 +1,145 @@
+//! Stamps: the total order of writes, and the hybrid logical clock that issues them.
+//!
+//! A stamp is both the version of a row and the ballot of the register protocol. Two stamps are
+//! never equal unless one writer issued them once: the writer part names the node *and* its
+//! boot, so a node that restarts with its clock set back cannot issue a stamp twice.
+//!
+//! Source: Kulkarni et al., "Logical Physical Clocks" (2014), for the clock.
+
+use std::fmt;
+use std::sync::Mutex;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::clock::WallClock;
+
+/// Who issues stamps: 48 bits of the node's identity and the low 16 bits of its boot number.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Writer(pub u64);
+
+impl Writer {
+    /// The writer of a node (by the first 48 bits of its identity) in its `boot`-th run.
+    pub fn new(node: [u8; 6], boot: u64) -> Writer {
+        let mut bytes = [0; 8];
+        bytes[..6].copy_from_slice(&node);
+        bytes[6..].copy_from_slice(&(boot as u16).to_be_bytes());
+        Writer(u64::from_be_bytes(bytes))
+    }
+}
+
+/// A point in the total order of writes: milliseconds since 1970, a counter within the
+/// millisecond, and the writer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Stamp {
+    /// Milliseconds since 1970 in the high 48 bits, a counter in the low 16.
+    pub time: u64,
+    /// Who issued it; breaks ties.
+    pub writer: Writer,
+}
+
+impl Stamp {
+    /// Before every stamp that a writer issues: the stamp of a row that was never written.
+    pub const ZERO: Stamp = Stamp {
+        time: 0,
+        writer: Writer(0),
+    };
+
+    /// A stamp from its parts. `millis` is cut to 48 bits.
+    pub fn new(millis: u64, counter: u16, writer: Writer) -> Stamp {
+        Stamp {
+            time: millis << 16 | u64::from(counter),
+            writer,
+        }
+    }
+
+    /// Milliseconds since 1970.
+    pub fn millis(&self) -> u64 {
+        self.time >> 16
+    }
+
+    /// Sixteen bytes that sort as stamps do.
+    pub fn to_bytes(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.time.to_be_bytes());
+        bytes[8..].copy_from_slice(&self.writer.0.to_be_bytes());
+        bytes
+    }
+
+    /// The reverse of [`to_bytes`](Stamp::to_bytes).
+    pub fn from_bytes(bytes: [u8; 16]) -> Stamp {
+        let number = u128::from_be_bytes(bytes);
+        Stamp {
+            time: (number >> 64) as u64,
+            writer: Writer(number as u64),
+        }
+    }
+}
+
+impl fmt::Display for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counter = self.time & 0xffff;
+        write!(f, "{}.{counter}@{:x}", self.millis(), self.writer.0)
+    }
+}
+
+impl fmt::Debug for Stamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl Serialize for Stamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.to_bytes())
+    }
+}
+
+impl<'de> Deserialize<'de> for Stamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Stamp, D::Error> {
+        let bytes = serde_bytes::ByteArray::<16>::deserialize(deserializer)?;
+        Ok(Stamp::from_bytes(*bytes))
+    }
+}
+
+/// A hybrid logical clock: issues stamps that follow the wall clock and never repeat or fall.
+pub struct StampClock {
+    writer: Writer,
+    last: Mutex<u64>,
+}
+
+impl StampClock {
+    /// A clock for one writer. Each boot of a node must use a [`Writer`] of its own.
+    pub fn new(writer: Writer) -> StampClock {
+        StampClock {
+            writer,
+            last: Mutex::new(0),
+        }
+    }
+
+    /// Who this clock issues stamps for.
+    pub fn writer(&self) -> Writer {
+        self.writer
+    }
+
+    /// The next stamp: at the wall clock's time, or just after the last one issued or seen.
+    pub fn next(&self, wall: &dyn WallClock) -> Stamp {
+        let now = wall.now_millis() << 16;
+        let mut last = self.last.lock().unwrap_or_else(|e| e.into_inner());
+        *last = now.max(*last + 1);
+        Stamp {
+            time: *last,
+            writer: self.writer,
+        }
+    }
+
+    /// Moves the clock past `stamp`, so that the next one issued is later.
+    ///
+    /// The caller has checked that `stamp` is not too far ahead (see the register protocol).
+    pub fn observe(&self, stamp: Stamp) {
+        let mut last = self.last.lock().unwrap_or_else(|e| e.into_inner());
+        *last = stamp.time.max(*last);
+    }
+}

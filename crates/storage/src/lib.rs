@@ -1,0 +1,15 @@
+//! One node's durable state: disks, metadata engines, blocks and rows.
+//!
+//! # Invariants
+//! - Nothing is acknowledged before it is on stable storage (unless asked for `Buffered`).
+//! - A block is readable exactly as long as a row that was committed refers to it, or a pin holds it.
+//! - References, the change log, window fingerprints and counters change only in the transaction
+//!   that changes their row.
+//! - Engine and disk calls never run on an async thread.
+
+pub mod engine;
+pub mod error;
+pub mod row;
+
+pub use error::Error;
+pub use row::{BlockRef, Body, Row, RowKey, Tally, Value};

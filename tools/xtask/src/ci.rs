@@ -1,0 +1,21 @@
+//! To be written.
+
+use crate::Outcome;
+
+/// Options.
+#[derive(clap::Args)]
+pub struct Args {}
+
+/// Runs it.
+pub fn run(_args: &Args) -> Outcome {
+    Err("not written yet".into())
+}
+
+/// Options.
+#[derive(clap::Args)]
+pub struct CheckArgs {}
+
+/// Runs the checks.
+pub fn check(_args: &CheckArgs) -> Outcome {
+    Err("not written yet".into())
+}

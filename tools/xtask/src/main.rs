@@ -1,0 +1,54 @@
+//! The repository's own commands: `cargo xtask --help`.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod ci;
+mod clients;
+mod model;
+mod power_cuts;
+
+#[derive(Parser)]
+#[command(about = "Checks, tests and fault runs of this repository")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Everything that must hold before a change lands: checks, unit tests, black-box tests (under 30 minutes)
+    Ci(ci::Args),
+    /// Formatting, clippy, tidy, licences
+    Check(ci::CheckArgs),
+    /// Black-box tests with real S3 clients against a real process
+    Clients(clients::Args),
+    /// Cuts the power under load, again and again, and looks for what was acknowledged
+    PowerCuts(power_cuts::Args),
+    /// Model-checks the register protocol, and its mutants
+    CheckModel(model::CheckArgs),
+    /// Simulates clusters with faults, one seed after another
+    Sim(model::SimArgs),
+}
+
+/// What a command says at its end: nothing, or why it failed.
+type Outcome = Result<(), String>;
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Ci(args) => ci::run(&args),
+        Command::Check(args) => ci::check(&args),
+        Command::Clients(args) => clients::run(&args),
+        Command::PowerCuts(args) => power_cuts::run(&args),
+        Command::CheckModel(args) => model::check(&args),
+        Command::Sim(args) => model::sim(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("failed: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
