@@ -1,1 +1,136 @@
-//! Placeholder.
+//! What the product does: buckets, access keys, objects and multipart uploads as plain
+//! operations. Knows no HTTP and no S3 error codes; every operation goes through the register
+//! ([`archipel_cluster`]), so nothing here changes with the number of nodes.
+//!
+//! # Invariants
+//! - An object becomes visible whole, at once, or not at all.
+//! - Content is dropped only after its owner was asked (see [`sweep`]).
+//! - Control data is read from the cache only; a change updates the row first, then the cache.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`bucket`] | buckets, access keys, permissions, CORS rules |
+//! | [`object`], [`upload`], [`list`] | what is known of objects, uploads, listings |
+//! | `control`, `objects`, `uploads`, `listing` | the operations |
+//! | `content`, `reader` | where content is, how it is written and read |
+//! | [`sweep`] | dropping what nothing refers to |
+//! | `rowkeys` | which row holds what |
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use archipel_base::Id;
+use archipel_cluster::Cluster;
+use archipel_storage::engine::Durability;
+use tokio::sync::Notify;
+
+pub mod bucket;
+mod content;
+mod control;
+pub mod error;
+pub mod list;
+mod listing;
+pub mod object;
+mod objects;
+mod reader;
+mod rowkeys;
+pub mod sweep;
+pub mod upload;
+mod uploads;
+
+#[cfg(test)]
+mod tests;
+
+pub use bucket::{AccessKey, Bucket, CorsRule, Permissions, Secret, Usage, check_bucket_name};
+pub use content::{BLOCK_BYTES, EXTENT_BYTES, INLINE_BYTES};
+pub use error::Error;
+pub use list::{ListEntry, ListQuery, Listing};
+pub use object::{Checksum, ChecksumKind, Condition, ObjectHead, ObjectMeta, Predicate};
+pub use objects::{MAX_KEY_BYTES, ObjectWriter};
+pub use reader::{ObjectReader, ObjectStream};
+pub use sweep::SweepReport;
+pub use upload::{
+    MAX_PART_NUMBER, Part, PartInfo, PartMeta, Upload, UploadMeta, UploadPage, UploadQuery,
+};
+pub use uploads::PartWriter;
+
+use control::Control;
+use sweep::Active;
+
+/// How long the sweep waits before it looks again at content that was in use.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The product's operations. Cheap to clone.
+#[derive(Clone)]
+pub struct Model(Arc<Inner>);
+
+struct Inner {
+    cluster: Cluster,
+    control: Control,
+    active: Arc<Active>,
+    sweep: Notify,
+}
+
+impl Model {
+    /// Opens the model on a cluster (made with [`replaced`]) and reads the control data.
+    pub async fn open(cluster: Cluster) -> Result<Model, Error> {
+        let control = Control::load(&cluster).await?;
+        Ok(Model(Arc::new(Inner {
+            cluster,
+            control,
+            active: Arc::default(),
+            sweep: Notify::new(),
+        })))
+    }
+
+    /// Sweeps in the background, whenever something was replaced and every few seconds, until
+    /// it is dropped. Run it in a task of its own.
+    pub async fn sweep_forever(&self) {
+        loop {
+            if let Err(error) = self.sweep_once().await {
+                tracing::warn!(%error, "the sweep failed and will be tried again");
+            }
+            let _ = tokio::time::timeout(SWEEP_INTERVAL, self.0.sweep.notified()).await;
+        }
+    }
+
+    /// Goes once through the questions that are open.
+    pub async fn sweep_once(&self) -> Result<SweepReport, Error> {
+        sweep::pass(self.cluster(), &self.0.active).await
+    }
+
+    /// The cluster below, for status and metrics.
+    pub fn cluster(&self) -> &Cluster {
+        &self.0.cluster
+    }
+
+    pub(crate) fn control(&self) -> &Control {
+        &self.0.control
+    }
+
+    pub(crate) fn active(&self) -> &Arc<Active> {
+        &self.0.active
+    }
+
+    pub(crate) fn wake_sweep(&self) {
+        self.0.sweep.notify_one();
+    }
+
+    pub(crate) fn durability(&self, bucket: &Bucket) -> Durability {
+        bucket.durability(self.0.cluster.default_durability())
+    }
+
+    pub(crate) fn random_id(&self) -> Id {
+        self.0.cluster.random_id()
+    }
+
+    pub(crate) fn fill_random(&self, bytes: &mut [u8]) {
+        self.0.cluster.fill_random(bytes);
+    }
+
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.0.cluster.now_ms()
+    }
+}
+
+pub use sweep::on_replace as replaced;

@@ -1,0 +1,304 @@
+//! Where an object's content is, and how it is written.
+//!
+//! Small content stands in the row. Up to 64 blocks (one extent) are the row's own. What follows
+//! is a **tail**: extents of 64 blocks, each a row of its own in a partition of its own. A
+//! multipart object holds no content itself: its row lists the rows of its parts, which have
+//! content in these same three forms.
+
+use std::sync::Arc;
+
+use archipel_base::codec::{self, Versioned};
+use archipel_base::Id;
+use archipel_cluster::{Cluster, Upload};
+use archipel_storage::engine::Durability;
+use archipel_storage::{BlockRef, Body, Value};
+use bytes::{Bytes, BytesMut};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::rowkeys::{self, Owner};
+use crate::sweep::{Active, ActiveGuard, Check};
+use crate::upload::PartInfo;
+
+/// Content up to this many bytes stands in the row.
+pub const INLINE_BYTES: usize = 3 * 1024;
+/// The size of a block.
+pub const BLOCK_BYTES: usize = 1 << 20;
+/// How many blocks an extent has.
+pub const EXTENT_BLOCKS: usize = 64;
+/// The size of a full extent.
+pub const EXTENT_BYTES: u64 = (BLOCK_BYTES * EXTENT_BLOCKS) as u64;
+
+/// The form that content has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Layout {
+    /// In the row (or empty).
+    #[serde(rename = "i")]
+    Inline,
+    /// Blocks of the row.
+    #[serde(rename = "b")]
+    Blocks,
+    /// Blocks of the row, then a [`Tail`].
+    #[serde(rename = "t")]
+    Tail,
+    /// A [`PartList`].
+    #[serde(rename = "p")]
+    Parts,
+}
+
+/// Where the content behind the first extent is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Tail {
+    /// The name that its extents have in common.
+    #[serde(rename = "g")]
+    pub group: Id,
+    /// How many there are; all but the last are full.
+    #[serde(rename = "n")]
+    pub extents: u32,
+}
+
+impl Versioned for Tail {
+    const VERSION: u8 = 1;
+}
+
+/// The parts of a multipart object.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct PartList {
+    /// The upload that they belong to.
+    #[serde(rename = "u")]
+    pub upload: Id,
+    /// In order.
+    #[serde(rename = "p")]
+    pub parts: Vec<PartInfo>,
+}
+
+impl Versioned for PartList {
+    const VERSION: u8 = 1;
+}
+
+/// The head of an extent's row: whom to ask whether it is still needed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct ExtentHead {
+    #[serde(rename = "o")]
+    pub owner: Owner,
+}
+
+impl Versioned for ExtentHead {
+    const VERSION: u8 = 1;
+}
+
+/// Content that was written and waits for the row that makes it real.
+pub(crate) struct Written {
+    pub layout: Layout,
+    pub body: Body,
+    pub size: u64,
+    /// Keeps the blocks until the row holds them.
+    _upload: Option<Upload>,
+    /// Keeps the tail from being swept until the row holds it.
+    _active: Option<ActiveGuard>,
+}
+
+/// Writes content: blocks as they fill, extents as they fill. Dropping it leaves nothing behind
+/// but extents that the sweep finds.
+pub(crate) struct ContentWriter {
+    cluster: Cluster,
+    active: Arc<Active>,
+    owner: Owner,
+    durability: Durability,
+    buffer: BytesMut,
+    size: u64,
+    /// The first extent.
+    upload: Option<Upload>,
+    blocks: Vec<BlockRef>,
+    tail: Option<TailWriter>,
+}
+
+/// What stands behind the first extent, as it grows.
+struct TailWriter {
+    group: Id,
+    extents: u32,
+    upload: Upload,
+    blocks: Vec<BlockRef>,
+    guard: ActiveGuard,
+}
+
+impl ContentWriter {
+    /// Begins content that `owner` will hold.
+    pub fn new(
+        cluster: Cluster,
+        active: Arc<Active>,
+        owner: Owner,
+        durability: Durability,
+    ) -> ContentWriter {
+        ContentWriter {
+            cluster,
+            active,
+            owner,
+            durability,
+            buffer: BytesMut::new(),
+            size: 0,
+            upload: None,
+            blocks: Vec::new(),
+            tail: None,
+        }
+    }
+
+    /// Appends; waits while storage is behind.
+    pub async fn write(&mut self, mut bytes: Bytes) -> Result<(), Error> {
+        self.size += bytes.len() as u64;
+        while !bytes.is_empty() {
+            if self.buffer.is_empty() && bytes.len() >= BLOCK_BYTES {
+                let block = bytes.split_to(BLOCK_BYTES);
+                self.append(block).await?;
+                continue;
+            }
+            let room = BLOCK_BYTES - self.buffer.len();
+            let piece = bytes.split_to(room.min(bytes.len()));
+            self.buffer.extend_from_slice(&piece);
+            if self.buffer.len() == BLOCK_BYTES {
+                let block = self.buffer.split().freeze();
+                self.append(block).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the content and puts its blocks on stable storage (unless it is buffered).
+    pub async fn finish(mut self) -> Result<Written, Error> {
+        if self.upload.is_none() && self.buffer.len() <= INLINE_BYTES {
+            return Ok(self.inline());
+        }
+        if !self.buffer.is_empty() {
+            let block = self.buffer.split().freeze();
+            self.append(block).await?;
+        }
+        let tail = match self.tail.take() {
+            None => None,
+            Some(tail) => Some(self.finish_tail(tail).await?),
+        };
+        self.sync(self.upload.as_ref()).await?;
+        let (layout, body, active) = match tail {
+            None => (Layout::Blocks, Body::Blocks(self.blocks), None),
+            Some((tail, guard)) => {
+                let rest = Bytes::from(codec::encode(&tail));
+                (Layout::Tail, Body::BlocksAnd(self.blocks, rest), Some(guard))
+            }
+        };
+        Ok(Written {
+            layout,
+            body,
+            size: self.size,
+            _upload: self.upload,
+            _active: active,
+        })
+    }
+
+    fn inline(&mut self) -> Written {
+        let content = self.buffer.split().freeze();
+        Written {
+            layout: Layout::Inline,
+            size: content.len() as u64,
+            body: match content.is_empty() {
+                true => Body::Empty,
+                false => Body::Inline(content),
+            },
+            _upload: None,
+            _active: None,
+        }
+    }
+
+    async fn append(&mut self, block: Bytes) -> Result<(), Error> {
+        if self.blocks.len() < EXTENT_BLOCKS {
+            let upload = self.upload.get_or_insert_with(|| self.cluster.upload());
+            self.blocks.push(upload.append(block).await?);
+            return Ok(());
+        }
+        let mut tail = match self.tail.take() {
+            Some(tail) => tail,
+            None => self.begin_tail().await?,
+        };
+        tail.blocks.push(tail.upload.append(block).await?);
+        if tail.blocks.len() == EXTENT_BLOCKS {
+            self.commit_extent(&mut tail).await?;
+        }
+        self.tail = Some(tail);
+        Ok(())
+    }
+
+    /// Names the tail, and notes durably that it must be checked: if this process dies, its
+    /// extents are found by asking the owner.
+    async fn begin_tail(&self) -> Result<TailWriter, Error> {
+        let group = self.cluster.random_id();
+        let guard = self.active.enter(group);
+        let check = Check::Tail {
+            owner: self.owner.clone(),
+            group,
+        };
+        self.cluster
+            .queue_push(codec::encode(&check).into(), Durability::Fsync)
+            .await?;
+        Ok(TailWriter {
+            group,
+            extents: 0,
+            upload: self.cluster.upload(),
+            blocks: Vec::new(),
+            guard,
+        })
+    }
+
+    async fn commit_extent(&self, tail: &mut TailWriter) -> Result<(), Error> {
+        let upload = std::mem::replace(&mut tail.upload, self.cluster.upload());
+        self.sync(Some(&upload)).await?;
+        let head = ExtentHead {
+            owner: self.owner.clone(),
+        };
+        let value = Value {
+            head: codec::encode(&head).into(),
+            body: Body::Blocks(std::mem::take(&mut tail.blocks)),
+            tally: None,
+        };
+        let key = rowkeys::extent(&self.cluster, &tail.group, tail.extents);
+        self.cluster.write(&key, Some(value), self.durability).await?;
+        tail.extents += 1;
+        Ok(())
+    }
+
+    async fn finish_tail(&self, mut tail: TailWriter) -> Result<(Tail, ActiveGuard), Error> {
+        if !tail.blocks.is_empty() {
+            self.commit_extent(&mut tail).await?;
+        }
+        let described = Tail {
+            group: tail.group,
+            extents: tail.extents,
+        };
+        Ok((described, tail.guard))
+    }
+
+    async fn sync(&self, upload: Option<&Upload>) -> Result<(), Error> {
+        match upload {
+            Some(upload) if self.durability == Durability::Fsync => Ok(upload.sync().await?),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The tail that a body of [`Layout::Tail`] names.
+pub(crate) fn decode_tail(body: &Body) -> Result<Tail, Error> {
+    match body {
+        Body::BlocksAnd(_, rest) => codec::decode(rest).map_err(damaged_row),
+        _ => Err(Error::Damaged("a row lacks the list of its extents".into())),
+    }
+}
+
+/// The parts that a body of [`Layout::Parts`] lists.
+pub(crate) fn decode_parts(body: &Body) -> Result<PartList, Error> {
+    match body {
+        Body::Inline(list) => codec::decode(list).map_err(damaged_row),
+        _ => Err(Error::Damaged("a row lacks the list of its parts".into())),
+    }
+}
+
+/// A row that cannot be decoded.
+pub(crate) fn damaged_row(error: codec::DecodeError) -> Error {
+    Error::Damaged(format!("a row cannot be read: {error}"))
+}

@@ -1,0 +1,171 @@
+//! Listing a bucket: all its partitions at once, merged. Prefix and delimiter are evaluated in storage.
+
+use std::collections::VecDeque;
+
+use archipel_base::PartitionId;
+use archipel_base::codec;
+use archipel_cluster::{ListPage, ListRequest, ListStart, Listed};
+use bytes::{BufMut, Bytes, BytesMut};
+use futures_util::future::try_join_all;
+
+use crate::Model;
+use crate::bucket::Bucket;
+use crate::content::damaged_row;
+use crate::error::Error;
+use crate::list::{ListEntry, ListQuery, Listing};
+use crate::object::ObjectHead;
+use crate::rowkeys;
+
+/// A partition being listed: what was fetched of it, and where it goes on.
+struct Source {
+    partition: PartitionId,
+    fetched: VecDeque<Listed>,
+    /// Where the next page begins; `None` if there is none.
+    next: Option<ListStart>,
+}
+
+impl Model {
+    /// A page of a bucket's objects.
+    pub async fn list_objects(&self, bucket: &Bucket, query: &ListQuery) -> Result<Listing, Error> {
+        if query.limit == 0 {
+            return Ok(Listing::default());
+        }
+        let lister = Lister::new(self, bucket, query);
+        let mut sources = lister.begin().await?;
+        let mut listing = Listing::default();
+        while let Some(entry) = lister.pop(&mut sources).await? {
+            if listing.entries.len() == query.limit {
+                listing.truncated = true;
+                break;
+            }
+            listing.entries.push(lister.entry(entry)?);
+        }
+        Ok(listing)
+    }
+}
+
+struct Lister<'a> {
+    model: &'a Model,
+    query: &'a ListQuery,
+    partitions: Vec<PartitionId>,
+    /// What the row keys of the bucket's objects begin with, before the user's key.
+    base: Bytes,
+}
+
+impl<'a> Lister<'a> {
+    fn new(model: &'a Model, bucket: &Bucket, query: &'a ListQuery) -> Lister<'a> {
+        Lister {
+            model,
+            query,
+            partitions: rowkeys::bucket_partitions(model.cluster(), &bucket.id),
+            base: rowkeys::objects(&bucket.id),
+        }
+    }
+
+    /// The first page of every partition, fetched side by side.
+    async fn begin(&self) -> Result<Vec<Source>, Error> {
+        let start = self.start();
+        let sources = self.partitions.iter().map(|partition| {
+            let source = Source {
+                partition: *partition,
+                fetched: VecDeque::new(),
+                next: Some(start.clone()),
+            };
+            self.fetch(source)
+        });
+        try_join_all(sources).await
+    }
+
+    /// Where the listing begins: behind `after`, and behind its common prefix if it lies in one.
+    fn start(&self) -> ListStart {
+        let Some(after) = self.query.after.as_deref().filter(|a| !a.is_empty()) else {
+            return ListStart::At(self.row_key(self.query.prefix.as_bytes()));
+        };
+        let delimiter = self.query.delimiter.as_deref().filter(|d| !d.is_empty());
+        let group = delimiter.and_then(|delimiter| {
+            let rest = after.strip_prefix(&self.query.prefix)?;
+            let end = rest.find(delimiter)? + delimiter.len();
+            Some(&after[..self.query.prefix.len() + end])
+        });
+        match group {
+            Some(group) => ListStart::BehindPrefix(self.row_key(group.as_bytes())),
+            None => ListStart::Behind(self.row_key(after.as_bytes())),
+        }
+    }
+
+    fn row_key(&self, name: &[u8]) -> Bytes {
+        let mut key = BytesMut::with_capacity(self.base.len() + name.len());
+        key.put_slice(&self.base);
+        key.put_slice(name);
+        key.freeze()
+    }
+
+    /// Keys are spread evenly, so a partition's share of a page and a bit more mostly suffices;
+    /// where it does not, there is another fetch.
+    fn batch(&self) -> usize {
+        let share = self.query.limit / self.partitions.len() + 1;
+        share + share / 4 + 8
+    }
+
+    async fn fetch(&self, mut source: Source) -> Result<Source, Error> {
+        let Some(start) = source.next.take() else {
+            return Ok(source);
+        };
+        let request = ListRequest {
+            partition: source.partition,
+            prefix: self.row_key(self.query.prefix.as_bytes()),
+            start,
+            delimiter: self.query.delimiter.clone().filter(|d| !d.is_empty()),
+            limit: self.batch(),
+        };
+        let ListPage { entries, next } = self.model.cluster().list(request).await?;
+        source.fetched.extend(entries);
+        source.next = next;
+        Ok(source)
+    }
+
+    /// Takes the lowest entry of all sources; a common prefix that several have counts once.
+    async fn pop(&self, sources: &mut Vec<Source>) -> Result<Option<Listed>, Error> {
+        self.refill(sources).await?;
+        let lowest = sources
+            .iter()
+            .enumerate()
+            .filter_map(|(i, source)| source.fetched.front().map(|entry| (entry.name(), i)))
+            .min()
+            .map(|(_, i)| i);
+        let Some(entry) = lowest.and_then(|i| sources[i].fetched.pop_front()) else {
+            return Ok(None);
+        };
+        for source in sources.iter_mut() {
+            if source.fetched.front().is_some_and(|e| e.name() == entry.name()) {
+                source.fetched.pop_front();
+            }
+        }
+        Ok(Some(entry))
+    }
+
+    /// Fetches more wherever nothing is left and there is more.
+    async fn refill(&self, sources: &mut Vec<Source>) -> Result<(), Error> {
+        while sources.iter().any(|s| s.fetched.is_empty() && s.next.is_some()) {
+            let (dry, wet): (Vec<_>, Vec<_>) = std::mem::take(sources)
+                .into_iter()
+                .partition(|s| s.fetched.is_empty() && s.next.is_some());
+            *sources = wet;
+            sources.extend(try_join_all(dry.into_iter().map(|s| self.fetch(s))).await?);
+        }
+        Ok(())
+    }
+
+    fn entry(&self, listed: Listed) -> Result<ListEntry, Error> {
+        let name = listed.name().get(self.base.len()..).unwrap_or_default();
+        let name = String::from_utf8(name.to_vec())
+            .map_err(|_| Error::Damaged("a key is not UTF-8".into()))?;
+        Ok(match listed {
+            Listed::Prefix(_) => ListEntry::Prefix(name),
+            Listed::Row(row) => ListEntry::Object {
+                key: name,
+                head: codec::decode::<ObjectHead>(&row.head).map_err(damaged_row)?,
+            },
+        })
+    }
+}

@@ -1,0 +1,274 @@
+//! Reading an object's content: bounded memory, a few blocks ahead, every block verified.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use archipel_base::Id;
+use archipel_base::codec;
+use archipel_cluster::{Cluster, Pin};
+use archipel_storage::{BlockRef, Body};
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use crate::content::{
+    BLOCK_BYTES, EXTENT_BYTES, Layout, Tail, damaged_row, decode_parts, decode_tail,
+};
+use crate::error::Error;
+use crate::object::ObjectHead;
+use crate::rowkeys;
+use crate::sweep::{Active, ActiveGuard};
+use crate::upload::{Part, PartInfo};
+
+/// How many blocks are read ahead of the client.
+const AHEAD: usize = 2;
+
+/// An object that was opened: its content stays as it is until this is dropped, whatever happens to the key.
+pub struct ObjectReader {
+    pub(crate) cluster: Cluster,
+    pub(crate) head: ObjectHead,
+    pub(crate) content: Content,
+    pub(crate) parts: Vec<PartInfo>,
+    pub(crate) keep: Arc<Keep>,
+}
+
+/// What keeps the content readable.
+#[derive(Default)]
+pub(crate) struct Keep {
+    pub _pin: Option<Pin>,
+    pub _active: Option<ActiveGuard>,
+}
+
+/// Content that was found.
+#[derive(Clone)]
+pub(crate) enum Content {
+    Inline(Bytes),
+    Blocks(Vec<BlockRef>),
+    Tail(Vec<BlockRef>, Tail),
+    Parts(Id, Vec<PartInfo>),
+}
+
+impl Content {
+    /// What a row of `layout` and `body` holds.
+    pub fn of(layout: Layout, body: Body) -> Result<Content, Error> {
+        Ok(match (layout, body) {
+            (Layout::Inline, Body::Empty) => Content::Inline(Bytes::new()),
+            (Layout::Inline, Body::Inline(bytes)) => Content::Inline(bytes),
+            (Layout::Blocks, Body::Blocks(blocks)) => Content::Blocks(blocks),
+            (Layout::Tail, body) => Content::Tail(body.blocks().to_vec(), decode_tail(&body)?),
+            (Layout::Parts, body) => {
+                let list = decode_parts(&body)?;
+                Content::Parts(list.upload, list.parts)
+            }
+            _ => return Err(Error::Damaged("a row's body is not of its layout".into())),
+        })
+    }
+
+    /// The name under which its pieces are kept from the sweep, if it has pieces.
+    pub fn name(&self) -> Option<Id> {
+        match self {
+            Content::Inline(_) | Content::Blocks(_) => None,
+            Content::Tail(_, tail) => Some(tail.group),
+            Content::Parts(upload, _) => Some(*upload),
+        }
+    }
+}
+
+impl ObjectReader {
+    /// What is known of the object.
+    pub fn head(&self) -> &ObjectHead {
+        &self.head
+    }
+
+    /// The parts that it was uploaded in; empty if it was uploaded in one request.
+    pub fn parts(&self) -> &[PartInfo] {
+        &self.parts
+    }
+
+    /// Streams a range of the content; a range beyond the end is cut.
+    pub fn stream(&self, range: Range<u64>) -> ObjectStream {
+        let range = range.start..range.end.min(self.head.size);
+        if let Content::Inline(bytes) = &self.content {
+            let piece = slice(bytes, &range);
+            return ObjectStream(Source::Ready(piece));
+        }
+        let (sender, receiver) = mpsc::channel(AHEAD);
+        let feeder = Feeder {
+            cluster: self.cluster.clone(),
+            sender,
+            _keep: self.keep.clone(),
+        };
+        let (content, size) = (self.content.clone(), self.head.size);
+        tokio::spawn(async move { feeder.run(content, size, range).await });
+        ObjectStream(Source::Fed(receiver))
+    }
+}
+
+fn slice(bytes: &Bytes, range: &Range<u64>) -> Option<Bytes> {
+    let length = bytes.len() as u64;
+    let (start, end) = (range.start.min(length), range.end.min(length));
+    (start < end).then(|| bytes.slice(start as usize..end as usize))
+}
+
+/// A stream of content, at most 1 MiB at a time.
+pub struct ObjectStream(Source);
+
+enum Source {
+    Ready(Option<Bytes>),
+    Fed(mpsc::Receiver<Result<Bytes, Error>>),
+}
+
+impl ObjectStream {
+    /// The next piece; `None` at the end. After an error there is nothing more.
+    pub async fn next(&mut self) -> Option<Result<Bytes, Error>> {
+        match &mut self.0 {
+            Source::Ready(piece) => piece.take().map(Ok),
+            Source::Fed(receiver) => receiver.recv().await,
+        }
+    }
+}
+
+/// The client has gone, or an error was passed on: stop.
+struct Stop;
+
+/// Reads blocks in order into the channel, whose size bounds what is read ahead.
+struct Feeder {
+    cluster: Cluster,
+    sender: mpsc::Sender<Result<Bytes, Error>>,
+    _keep: Arc<Keep>,
+}
+
+impl Feeder {
+    async fn run(self, content: Content, size: u64, range: Range<u64>) {
+        let _ = self.content(content, size, range).await;
+    }
+
+    async fn content(&self, content: Content, size: u64, range: Range<u64>) -> Result<(), Stop> {
+        match content {
+            Content::Parts(upload, parts) => self.parts(upload, parts, range).await,
+            simple => self.simple(simple, size, range).await,
+        }
+    }
+
+    /// Content that is not a list of parts.
+    async fn simple(&self, content: Content, size: u64, range: Range<u64>) -> Result<(), Stop> {
+        match content {
+            Content::Inline(bytes) => match slice(&bytes, &range) {
+                Some(piece) => self.send(piece).await,
+                None => Ok(()),
+            },
+            Content::Blocks(blocks) => self.blocks(&blocks, 0, &range).await,
+            Content::Tail(blocks, tail) => {
+                self.blocks(&blocks, 0, &range).await?;
+                self.tail(tail, size, &range).await
+            }
+            Content::Parts(..) => {
+                self.fail(Error::Damaged("a part lists parts".into())).await
+            }
+        }
+    }
+
+    /// The blocks that begin at `offset` of the content, as far as they touch `range`.
+    async fn blocks(
+        &self,
+        blocks: &[BlockRef],
+        offset: u64,
+        range: &Range<u64>,
+    ) -> Result<(), Stop> {
+        let mut start = offset;
+        for block in blocks {
+            let end = start + u64::from(block.len);
+            if end > range.start && start < range.end {
+                let bytes = self.or_fail(self.cluster.read_block(block).await).await?;
+                let within = range.start.saturating_sub(start)..range.end - start;
+                if let Some(piece) = slice(&bytes, &within) {
+                    self.send(piece).await?;
+                }
+            }
+            start = end;
+        }
+        Ok(())
+    }
+
+    async fn tail(&self, tail: Tail, size: u64, range: &Range<u64>) -> Result<(), Stop> {
+        let first = range.start.saturating_sub(EXTENT_BYTES) / EXTENT_BYTES;
+        for index in first as u32..tail.extents {
+            let offset = EXTENT_BYTES * (u64::from(index) + 1);
+            if offset >= range.end.min(size) {
+                break;
+            }
+            let key = rowkeys::extent(&self.cluster, &tail.group, index);
+            let found = self.or_fail(self.cluster.read_pinned(&key).await).await?;
+            let Some((value, _pin)) = found else {
+                let why = format!("extent {index} of {} is missing", tail.group);
+                return self.fail(Error::Damaged(why)).await;
+            };
+            self.blocks(value.body.blocks(), offset, range).await?;
+        }
+        Ok(())
+    }
+
+    async fn parts(
+        &self,
+        upload: Id,
+        parts: Vec<PartInfo>,
+        range: Range<u64>,
+    ) -> Result<(), Stop> {
+        let mut start = 0;
+        for part in parts {
+            let end = start + part.size;
+            if end > range.start && start < range.end {
+                let within = range.start.saturating_sub(start)..(range.end - start).min(part.size);
+                let (content, _pin) = self.or_fail(self.open_part(&upload, &part).await).await?;
+                self.simple(content, part.size, within).await?;
+            }
+            start = end;
+        }
+        Ok(())
+    }
+
+    async fn open_part(
+        &self,
+        upload: &Id,
+        info: &PartInfo,
+    ) -> Result<(Content, Option<Pin>), Error> {
+        let key = rowkeys::part(&self.cluster, upload, info.number, &info.attempt);
+        let Some((value, pin)) = self.cluster.read_pinned(&key).await? else {
+            let why = format!("part {} of upload {upload} is missing", info.number);
+            return Err(Error::Damaged(why));
+        };
+        let part: Part = codec::decode(&value.head).map_err(damaged_row)?;
+        if part.size != info.size {
+            return Err(Error::Damaged("a part is not of the size that is listed".into()));
+        }
+        Ok((Content::of(part.layout, value.body)?, Some(pin)))
+    }
+
+    async fn send(&self, piece: Bytes) -> Result<(), Stop> {
+        self.sender.send(Ok(piece)).await.map_err(|_| Stop)
+    }
+
+    async fn fail(&self, error: Error) -> Result<(), Stop> {
+        tracing::error!(%error, "reading an object failed");
+        let _ = self.sender.send(Err(error)).await;
+        Err(Stop)
+    }
+
+    async fn or_fail<T, E: Into<Error>>(&self, result: Result<T, E>) -> Result<T, Stop> {
+        match result {
+            Ok(value) => Ok(value),
+            Err(error) => match self.fail(error.into()).await {
+                Ok(()) | Err(Stop) => Err(Stop),
+            },
+        }
+    }
+}
+
+/// Marks the content as being read.
+pub(crate) fn keep(active: &Arc<Active>, content: &Content, pin: Pin) -> Arc<Keep> {
+    Arc::new(Keep {
+        _pin: Some(pin),
+        _active: content.name().map(|name| active.enter(name)),
+    })
+}
+
+const _: () = assert!(EXTENT_BYTES.is_multiple_of(BLOCK_BYTES as u64));
