@@ -1,0 +1,82 @@
+"""The AWS command line: `aws s3` and `aws s3api`."""
+
+import json
+import urllib.request
+
+from support.data import MIB, content
+from support.expect import keys
+from support.tools import run, same_tree
+
+
+def test_cp_mv_rm_ls(aws_env, bucket, files, tmp_path, s3):
+    large = files / "large.bin"
+    run(["aws", "s3", "cp", large, f"s3://{bucket}/dir/large.bin"], aws_env)
+    run(["aws", "s3", "cp", f"s3://{bucket}/dir/large.bin", tmp_path / "back"], aws_env)
+    assert (tmp_path / "back").read_bytes() == large.read_bytes()
+    run(["aws", "s3", "mv", f"s3://{bucket}/dir/large.bin", f"s3://{bucket}/moved"], aws_env)
+    assert keys(s3, bucket) == ["moved"]
+    listing = run(["aws", "s3", "ls", f"s3://{bucket}/"], aws_env).stdout.decode()
+    assert f"{20 * MIB + 5} moved" in listing
+    run(["aws", "s3", "rm", f"s3://{bucket}/moved"], aws_env)
+    assert keys(s3, bucket) == []
+
+
+def test_streams(aws_env, bucket):
+    data = content(9 * MIB, "stream")
+    run(["aws", "s3", "cp", "-", f"s3://{bucket}/k"], aws_env, stdin=data)
+    assert run(["aws", "s3", "cp", f"s3://{bucket}/k", "-"], aws_env).stdout == data
+
+
+def test_sync_both_ways(aws_env, bucket, files, tmp_path, s3):
+    run(["aws", "s3", "sync", files, f"s3://{bucket}/tree"], aws_env)
+    run(["aws", "s3", "sync", f"s3://{bucket}/tree", tmp_path / "back"], aws_env)
+    same_tree(files, tmp_path / "back")
+    again = run(["aws", "s3", "sync", files, f"s3://{bucket}/tree"], aws_env)
+    assert b"upload:" not in again.stdout
+    (files / "plain.txt").unlink()
+    run(["aws", "s3", "sync", "--delete", files, f"s3://{bucket}/tree"], aws_env)
+    assert "tree/plain.txt" not in keys(s3, bucket)
+
+
+def test_presign(aws_env, bucket, s3):
+    s3.put_object(Bucket=bucket, Key="a b", Body=b"signed")
+    url = run(["aws", "s3", "presign", f"s3://{bucket}/a b", "--expires-in", "60"], aws_env).stdout.decode().strip()
+    assert urllib.request.urlopen(url).read() == b"signed"
+
+
+def test_make_and_remove_bucket(aws_env, s3):
+    run(["aws", "s3", "mb", "s3://cli-made-bucket"], aws_env)
+    s3.put_object(Bucket="cli-made-bucket", Key="k", Body=b"x")
+    assert run(["aws", "s3", "rb", "s3://cli-made-bucket"], aws_env, check=False).returncode != 0
+    run(["aws", "s3", "rb", "--force", "s3://cli-made-bucket"], aws_env)
+
+
+def test_s3api(aws_env, bucket, tmp_path):
+    def api(*arguments):
+        out = run(["aws", "s3api", *arguments, "--output", "json"], aws_env).stdout
+        return json.loads(out) if out.strip() else {}
+
+    source = tmp_path / "body"
+    source.write_bytes(b"by s3api")
+    for algorithm in ("CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"):
+        put = api(
+            "put-object", "--bucket", bucket, "--key", "k", "--body", str(source),
+            "--checksum-algorithm", algorithm, "--metadata", "a=1",
+        )  # fmt: skip
+        assert put[f"Checksum{algorithm}"]
+        head = api("head-object", "--bucket", bucket, "--key", "k", "--checksum-mode", "ENABLED")
+        assert head["ContentLength"] == 8 and head["Metadata"] == {"a": "1"}
+    api("get-object", "--bucket", bucket, "--key", "k", "--range", "bytes=3-7", str(tmp_path / "part"))
+    assert (tmp_path / "part").read_bytes() == b"s3api"
+    attributes = api(
+        "get-object-attributes", "--bucket", bucket, "--key", "k", "--object-attributes", "ETag", "ObjectSize"
+    )
+    assert attributes["ObjectSize"] == 8
+    listed = api("list-objects-v2", "--bucket", bucket)
+    assert [o["Key"] for o in listed["Contents"]] == ["k"]
+    refused = run(
+        ["aws", "s3api", "put-object", "--bucket", bucket, "--key", "k", "--if-none-match", "*"], aws_env, check=False
+    )
+    assert refused.returncode != 0 and b"PreconditionFailed" in refused.stderr
+    deleted = api("delete-objects", "--bucket", bucket, "--delete", '{"Objects":[{"Key":"k"}]}')
+    assert [d["Key"] for d in deleted["Deleted"]] == ["k"]

@@ -1,0 +1,106 @@
+"""One server for the whole run, and buckets in it.
+
+The server is $ARCHIPEL_DEMO_JSON (the line that `archipel demo --json` printed) if set;
+else a fresh `archipel demo` in a temporary folder, stopped at the end.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import uuid
+
+import boto3
+import pytest
+from botocore.config import Config
+from support.client import Client
+from support.server import Demo, Endpoint
+from support.sigv4 import Credentials
+
+
+for _name in [n for n in os.environ if n.startswith("AWS_") or n.lower().endswith("_proxy")]:
+    del os.environ[_name]  # nothing of this machine may steer a client elsewhere
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """The endpoint under test."""
+    given = os.environ.get("ARCHIPEL_DEMO_JSON")
+    if given:
+        yield Endpoint.parse(given)
+        return
+    demo = Demo(tmp_path_factory.mktemp("server") / "data")
+    yield demo.start()
+    demo.stop()
+
+
+@pytest.fixture(scope="session")
+def credentials(server) -> Credentials:
+    return Credentials(server.access_key, server.secret_key, server.region)
+
+
+@pytest.fixture(scope="session")
+def raw(server, credentials) -> Client:
+    """Single requests, each on its own connection, with every detail in the test's hand."""
+    return Client(server.endpoint, credentials)
+
+
+def boto3_client(server, style: str = "path", retries: int = 1, **config):
+    """A boto3 S3 client that does not hide errors behind retries."""
+    return boto3.client(
+        "s3",
+        endpoint_url=server.endpoint,
+        region_name=server.region,
+        aws_access_key_id=server.access_key,
+        aws_secret_access_key=server.secret_key,
+        config=Config(
+            s3={"addressing_style": style},
+            retries={"total_max_attempts": retries},
+            signature_version="s3v4",
+            **config,
+        ),
+    )
+
+
+@pytest.fixture(scope="session")
+def s3(server):
+    return boto3_client(server)
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def make_bucket(s3, server):
+    """Makes buckets; removes them with all they hold when the test is over."""
+    made = []
+
+    def make(prefix: str = "t") -> str:
+        name = f"{prefix}-{next(_numbers)}-{uuid.uuid4().hex[:8]}"
+        s3.create_bucket(Bucket=name)
+        made.append(name)
+        return name
+
+    yield make
+    for name in made:
+        empty_and_delete(s3, name)
+
+
+@pytest.fixture
+def bucket(make_bucket) -> str:
+    """A new bucket."""
+    return make_bucket()
+
+
+def empty_and_delete(s3, name: str) -> None:
+    """Removes a bucket and what is in it; what is gone already is no error."""
+    try:
+        for upload in s3.list_multipart_uploads(Bucket=name).get("Uploads", []):
+            s3.abort_multipart_upload(Bucket=name, Key=upload["Key"], UploadId=upload["UploadId"])
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=name):
+            keys = [{"Key": o["Key"]} for o in page.get("Contents", [])]
+            if keys:
+                s3.delete_objects(Bucket=name, Delete={"Objects": keys, "Quiet": True})
+        s3.delete_bucket(Bucket=name)
+    except s3.exceptions.NoSuchBucket:
+        pass

@@ -1,0 +1,98 @@
+"""What is not implemented says so (501 NotImplemented) and does nothing."""
+
+import pytest
+from support.expect import absent, answer, holds
+from support.sigv4 import object_path
+
+BUCKET_PARTS = [
+    "accelerate", "acl", "analytics", "encryption", "intelligent-tiering", "inventory", "lifecycle", "logging",
+    "metadataTable", "metrics", "notification", "object-lock", "ownershipControls", "policy", "policyStatus",
+    "publicAccessBlock", "replication", "requestPayment", "tagging", "versioning", "versions", "website",
+]  # fmt: skip
+OBJECT_PARTS = ["acl", "legal-hold", "retention", "tagging", "torrent"]
+
+
+@pytest.mark.parametrize("part", BUCKET_PARTS)
+def test_bucket_sub_resources(raw, s3, bucket, part):
+    raw.put(bucket, "k", b"x")
+    for method in ("GET", "PUT", "DELETE"):
+        if method == "DELETE" and part in ("acl", "versions", "versioning", "policyStatus"):
+            continue
+        reply = raw.request(method, f"/{bucket}", [(part, "")], body=b"<x/>" if method == "PUT" else b"")
+        answer(reply, 501, "NotImplemented")
+    holds(s3, bucket, "k", b"x")
+
+
+@pytest.mark.parametrize("part", OBJECT_PARTS)
+def test_object_sub_resources(raw, s3, bucket, part):
+    raw.put(bucket, "k", b"kept")
+    for method in ("GET", "PUT", "DELETE"):
+        reply = raw.request(method, object_path(bucket, "k"), [(part, "")], body=b"<x/>" if method == "PUT" else b"")
+        answer(reply, 501, "NotImplemented")
+    holds(s3, bucket, "k", b"kept")
+
+
+def test_select_and_restore(raw, s3, bucket):
+    raw.put(bucket, "k", b"kept")
+    answer(raw.request("POST", object_path(bucket, "k"), [("select", ""), ("select-type", "2")], body=b"<x/>"), 501)
+    answer(raw.request("POST", object_path(bucket, "k"), [("restore", "")], body=b"<x/>"), 501)
+    holds(s3, bucket, "k", b"kept")
+
+
+HEADERS = [
+    ("x-amz-server-side-encryption", "AES256"),
+    ("x-amz-server-side-encryption", "aws:kms"),
+    ("x-amz-server-side-encryption-customer-algorithm", "AES256"),
+    ("x-amz-tagging", "a=b"),
+    ("x-amz-object-lock-mode", "COMPLIANCE"),
+    ("x-amz-object-lock-legal-hold", "ON"),
+    ("x-amz-acl", "public-read"),
+    ("x-amz-grant-read", 'uri="http://acs.amazonaws.com/groups/global/AllUsers"'),
+    ("x-amz-website-redirect-location", "/elsewhere"),
+    ("x-amz-write-offset-bytes", "5"),
+]
+
+
+@pytest.mark.parametrize("name,value", HEADERS)
+def test_headers_that_ask_for_more(raw, s3, bucket, name, value):
+    """Encryption, tags, locks, public access: never taken and forgotten."""
+    reply = raw.put(bucket, "k", b"x", [(name, value)])
+    answer(reply, 501, "NotImplemented")
+    absent(s3, bucket, "k")
+    reply = raw.request("POST", object_path(bucket, "k"), [("uploads", "")], [(name, value)])
+    if name != "x-amz-write-offset-bytes":
+        answer(reply, 501, "NotImplemented")
+
+
+def test_private_acl_is_what_it_is_anyway(raw, bucket):
+    """Clients (rclone, s3cmd) send it by default."""
+    answer(raw.put(bucket, "k", b"x", [("x-amz-acl", "private")]), 200)
+
+
+def test_create_bucket_with_object_lock(raw, s3):
+    reply = raw.request("PUT", "/locked-bucket-x", headers=[("x-amz-bucket-object-lock-enabled", "true")])
+    answer(reply, 501, "NotImplemented")
+    assert "locked-bucket-x" not in [b["Name"] for b in s3.list_buckets()["Buckets"]]
+
+
+def test_a_version_is_not_ignored(raw, s3, bucket):
+    raw.put(bucket, "k", b"x")
+    for method in ("GET", "HEAD", "DELETE"):
+        reply = raw.request(method, object_path(bucket, "k"), [("versionId", "3sL4kqtJlcpXroDTDmJ")])
+        assert reply.status in (400, 404, 501), f"{method} {reply.brief()}"
+    holds(s3, bucket, "k", b"x")
+
+
+@pytest.mark.parametrize("method", ["PATCH", "TRACE", "PROPFIND", "MKCOL", "LINK"])
+def test_other_methods(raw, s3, bucket, method):
+    raw.put(bucket, "k", b"x")
+    for path in ("/", f"/{bucket}", object_path(bucket, "k")):
+        reply = raw.request(method, path)
+        assert reply.status in (400, 405, 501), f"{method} {path} {reply.brief()}"
+    holds(s3, bucket, "k", b"x")
+
+
+def test_methods_on_the_root(raw):
+    for method in ("PUT", "DELETE", "POST"):
+        reply = raw.request(method, "/")
+        assert reply.status in (400, 405, 501), f"{method} {reply.brief()}"

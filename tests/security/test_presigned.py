@@ -1,0 +1,167 @@
+"""Presigned URLs: what they allow, and nothing beside it."""
+
+import pytest
+from support import sigv4
+from support.expect import absent, answer, holds
+from support.sigv4 import Credentials, object_path
+
+
+@pytest.fixture
+def target(raw, bucket):
+    answer(raw.put(bucket, "k", b"kept", [("Content-Type", "text/plain")]), 200)
+    return bucket
+
+
+def url(raw, method, bucket, key, **more) -> str:
+    return sigv4.presign(raw.credentials, method, raw.host, object_path(bucket, key), **more)
+
+
+def test_get_and_put(raw, s3, target):
+    assert answer(raw.presigned("GET", url(raw, "GET", target, "k")), 200).body == b"kept"
+    answer(raw.presigned("HEAD", url(raw, "HEAD", target, "k")), 200)
+    answer(raw.presigned("PUT", url(raw, "PUT", target, "ü +&"), body=b"put"), 200)
+    holds(s3, target, "ü +&", b"put")
+    answer(raw.presigned("DELETE", url(raw, "DELETE", target, "k")), 204)
+    absent(s3, target, "k")
+
+
+def test_boto3_urls(raw, s3, target, server):
+    for method, wanted in (("get_object", b"kept"), ("list_objects_v2", None)):
+        arguments = {"Bucket": target} | ({"Key": "k"} if method == "get_object" else {})
+        made = s3.generate_presigned_url(method, Params=arguments, ExpiresIn=60)
+        reply = answer(raw.presigned("GET", made.removeprefix(server.endpoint)), 200)
+        assert wanted is None or reply.body == wanted
+
+
+def test_overrides_are_part_of_the_signature(raw, target):
+    overrides = [("response-content-type", "text/x"), ("response-content-disposition", 'attachment; filename="ü"')]
+    reply = answer(raw.presigned("GET", url(raw, "GET", target, "k", query=overrides[:1])), 200)
+    assert reply.headers["content-type"] == "text/x"
+    plain = url(raw, "GET", target, "k")
+    answer(raw.presigned("GET", plain + "&response-content-type=text/html"), 403, "SignatureDoesNotMatch")
+
+
+def test_line_breaks_in_overrides(raw, target):
+    """Class of CVE-2015-5245: an encoded line break must not become a header."""
+    for value in ("text/x\r\nx-injected: yes", "text/x\nx-injected: yes", "a\rb", "a\x00b"):
+        made = url(raw, "GET", target, "k", query=[("response-content-type", value)])
+        reply = raw.presigned("GET", made)
+        assert reply.status in (200, 400) and "x-injected" not in reply.headers
+
+
+def test_expired(raw, target):
+    made = url(raw, "GET", target, "k", expires=1, stamp=sigv4.shifted(-10))
+    answer(raw.presigned("GET", made), 403, "AccessDenied")
+    made = url(raw, "GET", target, "k", expires=3600, stamp=sigv4.shifted(-3000))
+    answer(raw.presigned("GET", made), 200)
+    made = url(raw, "GET", target, "k", expires=3600, stamp=sigv4.shifted(3600))
+    answer(raw.presigned("GET", made), 403, "AccessDenied", "RequestTimeTooSkewed")
+
+
+@pytest.mark.parametrize("expires", ["604801", "-1", "x", "", "9223372036854775808"])
+def test_impossible_lifetimes(raw, target, expires):
+    reply = raw.presigned("GET", url(raw, "GET", target, "k", expires=expires))
+    answer(reply, 400, "AuthorizationQueryParametersError")
+
+
+def test_longest_lifetime(raw, target):
+    answer(raw.presigned("GET", url(raw, "GET", target, "k", expires=604800)), 200)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda u: u.replace("/k?", "/other?"),
+        lambda u: u.replace("X-Amz-Expires=600", "X-Amz-Expires=6000"),
+        lambda u: u[:-64] + "0" * 64,
+        lambda u: u[:-1],
+        lambda u: u + "&partNumber=1",
+        lambda u: u + "&x-amz-meta-a=1",
+        lambda u: u + "&X-Amz-Expires=604800",
+    ],
+)
+def test_tampered(raw, target, change):
+    raw.put(target, "other", b"other's")
+    reply = raw.presigned("GET", change(url(raw, "GET", target, "k")))
+    assert reply.status in (400, 403), reply.brief()
+
+
+def test_other_method(raw, s3, target):
+    made = url(raw, "GET", target, "k")
+    answer(raw.presigned("PUT", made, body=b"new"), 403, "SignatureDoesNotMatch")
+    answer(raw.presigned("DELETE", made), 403, "SignatureDoesNotMatch")
+    holds(s3, target, "k", b"kept")
+
+
+@pytest.mark.parametrize(
+    "name,value",
+    [
+        ("x-amz-copy-source", "/BUCKET/k"),
+        ("x-amz-meta-a", "1"),
+        ("x-amz-tagging", "a=b"),
+        ("x-amz-storage-class", "STANDARD_IA"),
+        ("x-amz-object-lock-mode", "COMPLIANCE"),
+        ("x-amz-trailer", "x-amz-checksum-crc32"),
+    ],
+)
+def test_unsigned_amz_headers(raw, s3, target, name, value):
+    """Class of VersityGW 44967116: a presigned PUT with an x-amz-* header added."""
+    made = url(raw, "PUT", target, "new")
+    reply = raw.presigned("PUT", made, [(name, value.replace("BUCKET", target))], b"x")
+    answer(reply, 403, "AccessDenied", "SignatureDoesNotMatch")
+    absent(s3, target, "new")
+
+
+def test_signed_headers_must_come(raw, s3, target):
+    headers = [("x-amz-meta-a", "1"), ("content-type", "text/x")]
+    made = url(raw, "PUT", target, "new", headers=headers)
+    answer(raw.presigned("PUT", made, body=b"x"), 403, "AccessDenied", "SignatureDoesNotMatch")
+    wrong = [("x-amz-meta-a", "2"), ("content-type", "text/x")]
+    answer(raw.presigned("PUT", made, wrong, b"x"), 403, "SignatureDoesNotMatch")
+    answer(raw.presigned("PUT", made, headers, b"x"), 200)
+    assert s3.head_object(Bucket=target, Key="new")["Metadata"] == {"a": "1"}
+
+
+def test_header_and_query_together(raw, target):
+    """Class of CVE-2026-40344: two credentials, of which only one is checked."""
+    path = object_path(target, "k")
+    headers = sigv4.sign_headers(raw.credentials, "GET", path, [], [("Host", raw.host)], sigv4.EMPTY_SHA256)
+    reply = raw.send("GET", url(raw, "GET", target, "k"), headers)
+    answer(reply, 400, "InvalidArgument", "InvalidRequest")
+    forged = url(raw, "GET", target, "k")[:-64] + "0" * 64
+    assert raw.send("GET", forged, headers).status in (400, 403)
+
+
+def test_wrong_secret_and_unknown_key(raw, target, credentials):
+    path = object_path(target, "k")
+    wrong = Credentials(credentials.access_key, "wrong" * 8, credentials.region)
+    answer(raw.presigned("GET", sigv4.presign(wrong, "GET", raw.host, path)), 403, "SignatureDoesNotMatch")
+    unknown = Credentials("GKNOSUCHKEY", "s" * 40, credentials.region)
+    answer(raw.presigned("GET", sigv4.presign(unknown, "GET", raw.host, path)), 403, "InvalidAccessKeyId")
+
+
+@pytest.mark.parametrize("missing", ["Algorithm", "Credential", "Date", "Expires", "SignedHeaders", "Signature"])
+def test_missing_parameters(raw, target, missing):
+    path, query = url(raw, "GET", target, "k").split("?")
+    kept = "&".join(p for p in query.split("&") if not p.startswith(f"X-Amz-{missing}="))
+    reply = raw.presigned("GET", f"{path}?{kept}")
+    assert reply.status in (400, 403), reply.brief()
+
+
+def test_signature_v2_is_refused(raw, target, credentials):
+    made = f"{object_path(target, 'k')}?AWSAccessKeyId={credentials.access_key}&Expires=9999999999&Signature=AAAA"
+    reply = raw.presigned("GET", made)
+    assert reply.status in (400, 403), reply.brief()
+
+
+def test_payload_mode_in_the_query(raw, s3, target):
+    """Classes of CVE-2025-31489 and CVE-2026-41145: a streaming mode named in query or header by the uploader."""
+    for mode in ("STREAMING-UNSIGNED-PAYLOAD-TRAILER", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"):
+        forged = url(raw, "PUT", target, "new")[:-64] + "0" * 64
+        for made, headers in (
+            (forged, [("x-amz-content-sha256", mode)]),
+            (forged + f"&X-Amz-Content-Sha256={mode}", []),
+        ):
+            reply = raw.presigned("PUT", made, headers, b"1\r\nx\r\n0\r\n\r\n")
+            assert reply.status in (400, 403), reply.brief()
+    absent(s3, target, "new")

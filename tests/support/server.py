@@ -1,0 +1,152 @@
+"""A server process of its own: started, watched, stopped or killed by its process id."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+READY_S = 60
+
+
+class ServerFailed(Exception):
+    """The server did not come up, or ended by itself."""
+
+
+@dataclass
+class Endpoint:
+    """What `archipel demo --json` prints."""
+
+    endpoint: str
+    region: str
+    access_key: str
+    secret_key: str
+    bucket: str
+    nodes: list[dict] = field(default_factory=list)
+
+    @staticmethod
+    def parse(text: str) -> "Endpoint":
+        known = json.loads(text)
+        names = ("endpoint", "region", "access_key", "secret_key", "bucket")
+        return Endpoint(*(known[n] for n in names), nodes=known.get("nodes", []))
+
+
+def binary() -> Path:
+    """The server under test: $ARCHIPEL_BIN, or the release build of this repository."""
+    default = Path(__file__).resolve().parents[2] / "target/release/archipel"
+    return Path(os.environ.get("ARCHIPEL_BIN", default))
+
+
+class Demo:
+    """`archipel demo` in the foreground, under a wrapper (such as strace) if given."""
+
+    def __init__(self, folder: Path, port: int = 0, wrapper: list[str] | None = None, env=None):
+        self.folder, self.port = folder, port
+        self.wrapper = wrapper or []
+        self.env = {**os.environ, **(env or {})}
+        self.process: subprocess.Popen | None = None
+        self.info: Endpoint | None = None
+        self.log = folder.parent / f"{folder.name}.log"
+
+    def start(self, ready_s: float = READY_S) -> Endpoint:
+        """Starts it and waits for its one line; raises `ServerFailed` with the log's end."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        command = [str(binary()), "demo", "--dir", str(self.folder), "--port", str(self.port)]
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [*self.wrapper, *command, "--json"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=self.env,
+                start_new_session=True,
+            )
+        line = self._first_line(ready_s)
+        if not line:
+            self.kill()
+            raise ServerFailed(f"not ready: {self.log_end()}")
+        self.info = Endpoint.parse(line)
+        return self.info
+
+    def _first_line(self, ready_s: float) -> str:
+        lines: queue.Queue[str] = queue.Queue()
+        out = self.process.stdout
+
+        def drain() -> None:
+            for raw in out:
+                lines.put(raw.decode())
+            lines.put("")
+
+        threading.Thread(target=drain, daemon=True).start()
+        try:
+            return lines.get(timeout=ready_s)
+        except queue.Empty:
+            return ""
+
+    @property
+    def server_pid(self) -> int:
+        """The node's own process: not the wrapper's."""
+        return int(self.info.nodes[0]["pid"])
+
+    def alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def stop(self, wait_s: float = 20) -> int:
+        """Asks it to end (SIGTERM) and returns its exit status; kills it after `wait_s`."""
+        if self.process is None:
+            return 0
+        pid = self.server_pid if self.info and self.wrapper else self.process.pid
+        _signal(pid, signal.SIGTERM)
+        try:
+            return self.process.wait(wait_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise ServerFailed("did not end on SIGTERM") from None
+
+    def kill(self) -> None:
+        """SIGKILL, to the server and its wrapper (a process group of our own)."""
+        if self.process is None:
+            return
+        if self.process.poll() is None:
+            try:
+                os.killpg(self.process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.wait()
+
+    def log_end(self, size: int = 2000) -> str:
+        return self.log.read_bytes()[-size:].decode(errors="replace") if self.log.exists() else ""
+
+    def memory_kib(self, field_name: str = "VmRSS") -> int:
+        return memory_kib(self.server_pid, field_name)
+
+
+def memory_kib(pid: int, field_name: str = "VmRSS") -> int:
+    """A figure of /proc/PID/status, such as VmRSS or VmHWM."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(field_name + ":"):
+            return int(line.split()[1])
+    raise LookupError(field_name)
+
+
+def _signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def wait_until(condition, timeout_s: float = 20, every_s: float = 0.05) -> bool:
+    """True as soon as `condition` holds; False if it did not within the bound."""
+    end = time.monotonic() + timeout_s
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(every_s)
+    return False
