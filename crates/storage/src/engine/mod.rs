@@ -9,6 +9,8 @@
 //!
 //! One conformance suite (`tests/engines.rs`) runs on all of them.
 
+pub mod memory;
+
 use std::borrow::Cow;
 use std::ops::Bound;
 use std::path::Path;
