@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod black_box;
 mod ci;
 mod clients;
 mod model;

@@ -1,0 +1,47 @@
+"""A full disk: writes are refused early and clearly, reads and deletes go on, and space comes back."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from durability.ledger import Ledger, fingerprint, verify
+from durability.test_kill import client_of
+from support.data import MIB, content
+from support.server import Demo, wait_until
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """160 MiB of tmpfs."""
+    where = tmp_path / "disk"
+    where.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=160m", "tmpfs", str(where)], capture_output=True)
+    assert made.returncode == 0, f"mounting needs root: {made.stderr.decode()}"
+    yield where
+    subprocess.run(["umount", "-l", str(where)], check=True)
+
+
+def test_fill_read_delete_and_write_again(small_disk):
+    demo, ledger = Demo(small_disk / "node"), Ledger()
+    try:
+        info = demo.start()
+        client = client_of(info)
+        for number in range(200):
+            data = content(2 * MIB, str(number))
+            ledger.attempt(f"k{number:03}", fingerprint(data), lambda: client.put(info.bucket, f"k{number:03}", data))
+            if ledger.refused:
+                break
+        assert ledger.acknowledged > 10
+        for (status, code), _ in ledger.refused.items():
+            assert status in (503, 507) and code, f"not a clear error: {status} {code}"
+        assert not verify(client, info.bucket, ledger)
+        for key in [k for k, e in ledger.entries.items() if e.acknowledged != "absent"]:
+            assert client.delete(info.bucket, key).status == 204
+        again = content(10 * MIB, "again")
+        assert wait_until(lambda: client.put(info.bucket, "again", again).status == 200, 30, 0.5)
+        assert client.get(info.bucket, "again").body == again
+    finally:
+        demo.kill()

@@ -1,0 +1,90 @@
+//! What the black-box runs share: the release binary, and Python with the pinned clients of `tests/requirements.txt`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::Outcome;
+
+/// The repository's root.
+pub fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_path_buf()
+}
+
+/// Builds the server as it ships and returns its path.
+pub fn server_binary() -> Result<PathBuf, String> {
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--release", "--package", "archipel"]);
+    run(build.current_dir(root()))?;
+    Ok(target_folder().join("release/archipel"))
+}
+
+/// A Python with the clients installed, made under the target folder and kept while the requirements stay the same.
+pub fn python() -> Result<PathBuf, String> {
+    let requirements = root().join("tests/requirements.txt");
+    let wanted = fs::read_to_string(&requirements)
+        .map_err(|e| format!("{}: {e}", requirements.display()))?;
+    let folder = target_folder().join("black-box-python");
+    let python = folder.join("bin/python");
+    let stamp = folder.join("requirements.txt");
+    if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+        return Ok(python);
+    }
+    println!("installing the Python clients into {}", folder.display());
+    run(Command::new("python3")
+        .args(["-m", "venv", "--clear"])
+        .arg(&folder))
+    .map_err(|e| format!("{e}; apt-get install python3-venv?"))?;
+    run(Command::new(&python)
+        .args(["-m", "pip", "install", "--quiet", "--requirement"])
+        .arg(&requirements))?;
+    fs::write(&stamp, wanted).map_err(|e| format!("{}: {e}", stamp.display()))?;
+    Ok(python)
+}
+
+/// Names the Debian packages of programs that are not on the PATH, or installs them where that is possible.
+pub fn require(programs: &[(&str, &str)]) -> Outcome {
+    let missing = |(program, _): &&(&str, &str)| !on_path(program);
+    let packages: Vec<&str> = programs
+        .iter()
+        .filter(missing)
+        .map(|(_, package)| *package)
+        .collect();
+    if packages.is_empty() {
+        return Ok(());
+    }
+    println!("installing {}", packages.join(", "));
+    let update = run(Command::new("apt-get").args(["update", "-qq"]));
+    let install = run(Command::new("apt-get")
+        .args(["install", "-y", "-qq"])
+        .args(&packages));
+    update.and(install).map_err(|e| {
+        format!(
+            "missing programs; as root: apt-get install {} ({e})",
+            packages.join(" ")
+        )
+    })
+}
+
+/// Runs a command to its end; an error names it.
+pub fn run(command: &mut Command) -> Outcome {
+    let shown = format!("{command:?}");
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{shown}: {status}")),
+        Err(error) => Err(format!("{shown}: {error}")),
+    }
+}
+
+fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin".into(), "/sbin".into()])
+        .any(|folder| folder.join(program).exists())
+}
+
+/// The target folder, also where `CARGO_TARGET_DIR` moved it.
+pub fn target_folder() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
