@@ -1,0 +1,257 @@
+//! The replica: what it answers for one row, and what must be durable before it does.
+//!
+//! # For the author of a driver
+//! For each request, in one critical section per row (a storage transaction):
+//! 1. Read the row's [`Cell`] (default if there is none), and its [`Recent`]; if there is none in
+//!    memory (never was, evicted, or the node restarted) take [`Recent::forgotten`].
+//! 2. Call [`step`].
+//! 3. If [`Step::cell`] is given, commit it durably. If that fails, or it is not known, answer
+//!    nothing and drop the row's `Recent`.
+//! 4. Keep the `Recent` in memory (bounded: evict any row's at any time), then send the answer.
+//!
+//! Steps of one row must not interleave; steps of one batch may see one another before the batch
+//! is durable, as long as no answer leaves before.
+
+use archipel_base::{Id, Stamp};
+
+use super::message::{Answer, Request, Version};
+use super::rules::{Mutant, Rules};
+
+/// A row as one replica holds it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Cell<V> {
+    /// The highest ballot promised; writes below it are refused.
+    pub promised: Stamp,
+    /// The stamp of the value; [`Stamp::ZERO`] if the row was only ever promised.
+    pub stamp: Stamp,
+    /// Which write made the value.
+    pub write: Id,
+    /// The value; `None` is a tombstone, or a row never written.
+    pub value: Option<V>,
+}
+
+impl<V> Default for Cell<V> {
+    fn default() -> Cell<V> {
+        Cell {
+            promised: Stamp::ZERO,
+            stamp: Stamp::ZERO,
+            write: Id::default(),
+            value: None,
+        }
+    }
+}
+
+impl<V: Clone> Cell<V> {
+    /// The version that is held.
+    pub fn version(&self) -> Version<V> {
+        Version {
+            stamp: self.stamp,
+            write: self.write,
+            value: self.value.clone(),
+        }
+    }
+
+    fn holding(&self, version: Version<V>) -> Cell<V> {
+        Cell {
+            promised: self.promised.max(version.stamp),
+            stamp: version.stamp,
+            write: version.write,
+            value: version.value,
+        }
+    }
+}
+
+/// What a replica remembers, in memory only, of the writes that it accepted for one row.
+///
+/// Stamps are accepted in ascending order, so forgetting the oldest keeps a suffix: everything at
+/// or above `known_from` is remembered.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Recent {
+    known_from: Stamp,
+    accepted: Vec<(Stamp, Id)>,
+}
+
+impl Recent {
+    /// How many acceptances are remembered for each row.
+    pub const CAPACITY: usize = 16;
+
+    /// What is known when the memory is gone: what the row itself says.
+    pub fn forgotten<V>(rules: Rules, cell: &Cell<V>, bounds: &Bounds) -> Recent {
+        let known_from = if rules.breaks(Mutant::ForgetMeansNever) {
+            Stamp::ZERO
+        } else {
+            cell.stamp.max(bounds.closed)
+        };
+        Recent {
+            known_from,
+            accepted: vec![(cell.stamp, cell.write)],
+        }
+    }
+
+    fn remember(&mut self, stamp: Stamp, write: Id) {
+        if self.accepted.len() >= Recent::CAPACITY {
+            self.accepted.remove(0);
+            self.known_from = self.accepted.first().map_or(stamp, |(s, _)| *s);
+        }
+        self.accepted.push((stamp, write));
+    }
+
+    fn has(&self, stamp: Stamp, write: Id) -> bool {
+        self.accepted.contains(&(stamp, write))
+    }
+
+    fn of_write(&self, write: Id) -> Vec<Stamp> {
+        let of = self.accepted.iter().filter(|(_, w)| *w == write);
+        of.map(|(s, _)| *s).collect()
+    }
+}
+
+/// What limits the stamps that a replica takes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Bounds {
+    /// Stamps of a later millisecond are refused: the local wall clock plus the configured bound.
+    pub latest_millis: u64,
+    /// The partition's closed floor: new stamps at or below it are refused. [`Stamp::ZERO`] for none.
+    pub closed: Stamp,
+    /// The partition's agreed floor, at most `closed`: tombstones and promises at or below it are gone.
+    pub agreed: Stamp,
+}
+
+impl Bounds {
+    /// No floors; stamps may be `ahead_millis` ahead of the wall clock.
+    pub fn without_floors(now_millis: u64, ahead_millis: u64) -> Bounds {
+        Bounds {
+            latest_millis: now_millis.saturating_add(ahead_millis),
+            closed: Stamp::ZERO,
+            agreed: Stamp::ZERO,
+        }
+    }
+}
+
+/// What one request leads to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Step<V> {
+    /// The row's new state if it changed: durable before the answer leaves.
+    pub cell: Option<Cell<V>>,
+    /// The answer.
+    pub answer: Answer<V>,
+}
+
+impl<V> Step<V> {
+    fn unchanged(answer: Answer<V>) -> Step<V> {
+        Step { cell: None, answer }
+    }
+}
+
+/// Answers `request` for the row `cell`.
+///
+/// `guard_holds` tells whether the row that guards the operation is live here (in the same
+/// transaction); it is looked at only where the request says `guarded`.
+pub fn step<V: Clone>(
+    rules: Rules,
+    bounds: &Bounds,
+    cell: &Cell<V>,
+    recent: &mut Recent,
+    request: Request<V>,
+    guard_holds: bool,
+) -> Step<V> {
+    let cell = &above_floor(cell, bounds);
+    match request {
+        Request::Read { with_value } => Step::unchanged(found(bounds, cell, with_value)),
+        Request::Prepare { guarded: true, .. } | Request::Write { guarded: true, .. }
+            if !guard_holds =>
+        {
+            Step::unchanged(Answer::Guarded)
+        }
+        Request::Prepare { ballot, asking, .. } => prepare(bounds, cell, recent, ballot, asking),
+        Request::Write { version, .. } => write(rules, bounds, cell, recent, version),
+    }
+}
+
+/// The row as it counts: promises and tombstones at or below the agreed floor are gone.
+pub fn above_floor<V: Clone>(cell: &Cell<V>, bounds: &Bounds) -> Cell<V> {
+    let mut cell = cell.clone();
+    if cell.promised <= bounds.agreed {
+        cell.promised = Stamp::ZERO;
+    }
+    if cell.stamp <= bounds.agreed && cell.value.is_none() {
+        cell.stamp = Stamp::ZERO;
+        cell.write = Id::default();
+    }
+    cell
+}
+
+fn found<V: Clone>(bounds: &Bounds, cell: &Cell<V>, with_value: bool) -> Answer<V> {
+    let value = cell.value.as_ref().filter(|_| with_value);
+    Answer::Found {
+        version: Version {
+            stamp: cell.stamp,
+            write: cell.write,
+            value: value.cloned(),
+        },
+        live: cell.value.is_some(),
+        floor: bounds.agreed,
+    }
+}
+
+fn prepare<V: Clone>(
+    bounds: &Bounds,
+    cell: &Cell<V>,
+    recent: &Recent,
+    ballot: Stamp,
+    asking: Option<Id>,
+) -> Step<V> {
+    if ballot.millis() > bounds.latest_millis {
+        return Step::unchanged(Answer::Ahead);
+    }
+    // A ballot is one coordinator's alone: promising it twice is answering a repeated message.
+    if ballot < cell.promised || ballot <= cell.stamp || ballot <= bounds.closed {
+        return Step::unchanged(stale(bounds, cell));
+    }
+    let promise = Cell {
+        promised: ballot,
+        ..cell.clone()
+    };
+    let answer = Answer::Promised {
+        version: cell.version(),
+        accepted: asking.map_or_else(Vec::new, |id| recent.of_write(id)),
+        known_from: recent.known_from,
+        floor: bounds.agreed,
+    };
+    Step {
+        cell: (promise.promised != cell.promised).then_some(promise),
+        answer,
+    }
+}
+
+fn write<V: Clone>(
+    rules: Rules,
+    bounds: &Bounds,
+    cell: &Cell<V>,
+    recent: &mut Recent,
+    version: Version<V>,
+) -> Step<V> {
+    let stamp = version.stamp;
+    // A repeated message, or one of several that write the same version back.
+    if stamp != Stamp::ZERO && (stamp == cell.stamp || recent.has(stamp, version.write)) {
+        return Step::unchanged(Answer::Accepted);
+    }
+    if stamp.millis() > bounds.latest_millis {
+        return Step::unchanged(Answer::Ahead);
+    }
+    let below_promise = stamp < cell.promised && !rules.breaks(Mutant::AcceptBelowPromise);
+    if stamp < cell.stamp || below_promise || stamp <= bounds.closed {
+        return Step::unchanged(stale(bounds, cell));
+    }
+    recent.remember(stamp, version.write);
+    Step {
+        cell: Some(cell.holding(version)),
+        answer: Answer::Accepted,
+    }
+}
+
+fn stale<V>(bounds: &Bounds, cell: &Cell<V>) -> Answer<V> {
+    Answer::Stale {
+        highest: cell.promised.max(cell.stamp).max(bounds.closed),
+    }
+}

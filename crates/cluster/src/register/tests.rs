@@ -1,0 +1,224 @@
+use archipel_base::{Id, Stamp, Writer};
+
+use super::coordinator::{Decision, Operation, Outcome, Output, Start};
+use super::message::{Answer, Request};
+use super::quorum::{Quorums, ReplicaSet};
+use super::replica::{self, Bounds, Cell, Recent};
+use super::rules::Rules;
+
+/// Replicas that answer at once, each of which can be down.
+struct Replicas {
+    cells: Vec<Cell<u32>>,
+    recent: Vec<Recent>,
+    down: ReplicaSet,
+    guard_holds: bool,
+    now: u64,
+}
+
+impl Replicas {
+    fn new(n: usize) -> Replicas {
+        let cells = vec![Cell::default(); n];
+        let bounds = Bounds::without_floors(0, 0);
+        let recent = cells.iter();
+        let recent = recent.map(|c| Recent::forgotten(Rules::CORRECT, c, &bounds));
+        Replicas {
+            recent: recent.collect(),
+            cells,
+            down: ReplicaSet::EMPTY,
+            guard_holds: true,
+            now: 1000,
+        }
+    }
+
+    fn start(&self) -> Start {
+        Start {
+            rules: Rules::CORRECT,
+            quorums: Quorums::majority_of(self.cells.len()),
+        }
+    }
+
+    fn answer(&mut self, to: usize, request: Request<u32>) -> Answer<u32> {
+        let bounds = Bounds::without_floors(self.now, 60_000);
+        let (cell, recent) = (&self.cells[to], &mut self.recent[to]);
+        let step = replica::step(
+            Rules::CORRECT,
+            &bounds,
+            cell,
+            recent,
+            request,
+            self.guard_holds,
+        );
+        if let Some(cell) = step.cell {
+            self.cells[to] = cell;
+        }
+        step.answer
+    }
+
+    fn restart(&mut self, replica: usize) {
+        let bounds = Bounds::without_floors(self.now, 60_000);
+        self.recent[replica] = Recent::forgotten(Rules::CORRECT, &self.cells[replica], &bounds);
+    }
+
+    /// Carries out all that an operation asks for; counts the rounds.
+    fn run(
+        &mut self,
+        (mut operation, mut outputs): (Operation<u32>, Vec<Output<u32>>),
+        clock: &mut Clock,
+        decide: impl Fn(Option<u32>) -> Decision<u32>,
+    ) -> (Outcome<u32>, u32) {
+        let mut rounds = 0;
+        loop {
+            assert!(!outputs.is_empty(), "the operation is stuck");
+            let mut more = Vec::new();
+            for output in outputs {
+                match output {
+                    Output::Send { to, round, request } => {
+                        rounds = rounds.max(round);
+                        if self.down.contains(to) {
+                            more.extend(operation.on_failure(to, round, &mut clock.next()));
+                        } else {
+                            let answer = self.answer(to, request);
+                            more.extend(operation.on_answer(to, round, answer, &mut clock.next()));
+                        }
+                    }
+                    Output::Decide(version) => {
+                        more.extend(operation.decided(decide(version.value)));
+                    }
+                    Output::Pause { .. } => more.extend(operation.resume(&mut clock.next())),
+                    Output::Refresh { .. } => unreachable!("there is one layout"),
+                    Output::Done(outcome) => return (outcome, rounds),
+                }
+            }
+            outputs = more;
+        }
+    }
+
+    fn read(&mut self, clock: &mut Clock) -> (Option<u32>, u32) {
+        let (outcome, rounds) = self.run(Operation::read(self.start()), clock, |_| Decision::Keep);
+        match outcome {
+            Outcome::Value(version) => (version.value, rounds),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn write(&mut self, clock: &mut Clock, value: Option<u32>) -> (Outcome<u32>, u32) {
+        let id = clock.id();
+        let operation = Operation::write(self.start(), id, value, false, &mut clock.next());
+        self.run(operation, clock, |_| Decision::Keep)
+    }
+
+    fn create(&mut self, clock: &mut Clock, value: u32) -> (Outcome<u32>, u32) {
+        let id = clock.id();
+        let operation = Operation::update(self.start(), id, true, &mut clock.next());
+        self.run(operation, clock, |held| match held {
+            None => Decision::Write(Some(value)),
+            Some(_) => Decision::Keep,
+        })
+    }
+}
+
+struct Clock {
+    writer: u64,
+    last: u64,
+    ids: u8,
+}
+
+impl Clock {
+    fn new(writer: u64, millis: u64) -> Clock {
+        Clock {
+            writer,
+            last: millis << 16,
+            ids: 0,
+        }
+    }
+
+    fn next(&mut self) -> impl FnMut(Stamp) -> Stamp + '_ {
+        |seen| {
+            self.last = self.last.max(seen.time) + 1;
+            Stamp {
+                time: self.last,
+                writer: Writer(self.writer),
+            }
+        }
+    }
+
+    fn id(&mut self) -> Id {
+        self.ids += 1;
+        let mut id = [0; 16];
+        id[0] = self.writer as u8;
+        id[1] = self.ids;
+        Id(id)
+    }
+}
+
+#[test]
+fn one_round_for_reads_and_writes_and_two_for_updates() {
+    for n in [1, 2, 3, 5] {
+        let (mut replicas, mut clock) = (Replicas::new(n), Clock::new(1, 1000));
+        assert_eq!(replicas.read(&mut clock), (None, 1));
+        let (outcome, rounds) = replicas.write(&mut clock, Some(7));
+        assert!(matches!(outcome, Outcome::Written { .. }));
+        assert_eq!(rounds, 1);
+        assert_eq!(replicas.read(&mut clock), (Some(7), 1));
+        let (outcome, _) = replicas.create(&mut clock, 8);
+        assert!(matches!(outcome, Outcome::Kept(v) if v.value == Some(7)));
+        assert_eq!(replicas.write(&mut clock, None).1, 1);
+        let (outcome, rounds) = replicas.create(&mut clock, 8);
+        assert!(matches!(outcome, Outcome::Written { .. }));
+        assert_eq!(rounds, 2);
+        assert_eq!(replicas.read(&mut clock), (Some(8), 1));
+    }
+}
+
+#[test]
+fn a_minority_may_be_down_and_a_majority_may_not() {
+    for n in [3, 5] {
+        let (mut replicas, mut clock) = (Replicas::new(n), Clock::new(1, 1000));
+        replicas.down = ReplicaSet::first(n / 2);
+        replicas.write(&mut clock, Some(1));
+        assert_eq!(replicas.read(&mut clock).0, Some(1));
+        replicas.down = ReplicaSet::first(n / 2 + 1);
+        assert_eq!(replicas.write(&mut clock, Some(2)).0, Outcome::Unknown);
+        assert_eq!(replicas.create(&mut clock, 2).0, Outcome::Unavailable);
+    }
+}
+
+/// A writer whose clock is behind moves past what it is told, and its write takes effect last.
+#[test]
+fn a_clock_that_is_behind_costs_two_rounds() {
+    for n in [1, 3] {
+        let mut replicas = Replicas::new(n);
+        replicas.write(&mut Clock::new(1, 5000), Some(1));
+        let mut behind = Clock::new(2, 1000);
+        let (outcome, rounds) = replicas.write(&mut behind, Some(2));
+        assert!(matches!(outcome, Outcome::Written { .. }));
+        assert_eq!(rounds, 3);
+        assert_eq!(replicas.read(&mut behind).0, Some(2));
+    }
+}
+
+/// After a restart nobody can say whether the write had been accepted before.
+#[test]
+fn what_was_forgotten_is_unknown() {
+    let mut replicas = Replicas::new(1);
+    replicas.write(&mut Clock::new(1, 5000), Some(1));
+    replicas.restart(0);
+    let (outcome, _) = replicas.write(&mut Clock::new(2, 1000), Some(2));
+    assert_eq!(outcome, Outcome::Unknown);
+}
+
+#[test]
+fn stamps_far_ahead_are_refused() {
+    let mut replicas = Replicas::new(3);
+    let mut ahead = Clock::new(1, 1_000_000);
+    assert_eq!(replicas.create(&mut ahead, 1).0, Outcome::Unavailable);
+    assert!(replicas.cells.iter().all(|c| *c == Cell::default()));
+}
+
+#[test]
+fn a_guard_that_does_not_hold_ends_an_update() {
+    let (mut replicas, mut clock) = (Replicas::new(3), Clock::new(1, 1000));
+    replicas.guard_holds = false;
+    assert_eq!(replicas.create(&mut clock, 1).0, Outcome::Guarded);
+    assert_eq!(replicas.read(&mut clock).0, None);
+}
