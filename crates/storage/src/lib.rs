@@ -7,8 +7,11 @@
 //!   that changes their row.
 //! - Engine and disk calls never run on an async thread.
 
+pub mod blocks;
+pub mod disk;
 pub mod engine;
 pub mod error;
+pub mod pool;
 pub mod row;
 
 pub use error::Error;

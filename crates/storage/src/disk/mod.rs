@@ -1,0 +1,59 @@
+//! Disks: the only place with files for blocks.
+
+use std::io;
+
+/// Room on a disk, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Space {
+    /// What a write may still use.
+    pub free: u64,
+    /// The size of the file system.
+    pub total: u64,
+}
+
+/// A folder of numbered segment files and a few small state files. All calls may block.
+///
+/// Short reads and writes and interrupted calls are the disk's to repeat.
+pub trait Disk: Send + Sync {
+    /// The numbers of all segments, ascending.
+    fn segments(&self) -> io::Result<Vec<u32>>;
+
+    /// Makes an empty segment whose name survives a power cut. It is an error if it exists.
+    fn create(&self, segment: u32) -> io::Result<()>;
+
+    /// Removes a segment.
+    fn unlink(&self, segment: u32) -> io::Result<()>;
+
+    /// The length of a segment.
+    fn len(&self, segment: u32) -> io::Result<u64>;
+
+    /// Fills `buffer` from `offset`; an error if the segment ends before that.
+    fn read_at(&self, segment: u32, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+
+    /// Writes `parts`, one after the other, at `offset`.
+    fn write_at(&self, segment: u32, offset: u64, parts: &[&[u8]]) -> io::Result<()>;
+
+    /// Puts all that was written to the segment on stable storage (fdatasync).
+    fn sync(&self, segment: u32) -> io::Result<()>;
+
+    /// Allocates space and extends the segment. A disk that cannot does nothing.
+    fn preallocate(&self, segment: u32, offset: u64, len: u64) -> io::Result<()>;
+
+    /// Frees the space of a range, which reads as zeros afterwards. `false` if the disk cannot.
+    fn punch(&self, segment: u32, offset: u64, len: u64) -> io::Result<bool>;
+
+    /// Cuts or extends the segment to `len` bytes.
+    fn set_len(&self, segment: u32, len: u64) -> io::Result<()>;
+
+    /// The space that a segment takes.
+    fn allocated(&self, segment: u32) -> io::Result<u64>;
+
+    /// Room on the disk.
+    fn space(&self) -> io::Result<Space>;
+
+    /// The content of a small state file, if it exists.
+    fn read_state(&self, name: &str) -> io::Result<Option<Vec<u8>>>;
+
+    /// Replaces a small state file, atomically and durably.
+    fn write_state(&self, name: &str, content: &[u8]) -> io::Result<()>;
+}

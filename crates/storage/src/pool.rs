@@ -1,0 +1,216 @@
+//! Threads for blocking work, and the bound on memory for block buffers.
+//!
+//! # Invariants
+//! - Calls of engines and disks run here, never on an async thread.
+//! - At most `threads + queue` jobs are admitted at once; further callers wait in the order in
+//!   which they came.
+//! - A panic in a job is that job's error; the thread goes on.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+use crate::engine::Result;
+use crate::error::Error;
+
+/// The unit in which buffer memory is counted, so that a semaphore's 32 bits reach far enough.
+const BUFFER_UNIT_BYTES: usize = 1024;
+
+/// How large a pool is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PoolOptions {
+    /// Threads.
+    pub threads: usize,
+    /// Jobs that may wait for a thread; callers beyond that wait for room.
+    pub queue: usize,
+    /// Bytes of block buffers that may be in use at once.
+    pub buffer_bytes: usize,
+}
+
+impl Default for PoolOptions {
+    fn default() -> PoolOptions {
+        PoolOptions {
+            threads: 8,
+            queue: 64,
+            buffer_bytes: 64 << 20,
+        }
+    }
+}
+
+/// A fixed number of threads with a bounded queue, or none at all: see [`Pool::inline`].
+///
+/// Clones are the same pool. The threads end when the last clone is dropped and the work is done.
+#[derive(Clone)]
+pub struct Pool {
+    workers: Option<Arc<Workers>>,
+    buffers: Option<Arc<Semaphore>>,
+    buffer_units: u32,
+}
+
+/// A share of the memory for block buffers, given back when dropped.
+#[derive(Debug)]
+pub struct Reservation {
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+struct Workers {
+    room: Arc<Semaphore>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    closed: bool,
+}
+
+impl Pool {
+    /// Starts the threads.
+    pub fn start(options: PoolOptions) -> Result<Pool> {
+        let shared = Arc::new(Shared::default());
+        let workers = Arc::new(Workers {
+            room: Arc::new(Semaphore::new(options.threads.max(1) + options.queue)),
+            shared: shared.clone(),
+        });
+        for number in 0..options.threads.max(1) {
+            let shared = shared.clone();
+            std::thread::Builder::new()
+                .name(format!("storage-{number}"))
+                .spawn(move || shared.work())
+                .map_err(|e| Error::from_io("starting a storage thread", &e))?;
+        }
+        let units = units_of(options.buffer_bytes).max(1);
+        Ok(Pool {
+            workers: Some(workers),
+            buffers: Some(Arc::new(Semaphore::new(units as usize))),
+            buffer_units: units,
+        })
+    }
+
+    /// A pool without threads: a job runs in the caller, at once. For simulation in one thread,
+    /// where nothing may depend on a scheduler. Its buffer memory is not bounded.
+    pub fn inline() -> Pool {
+        Pool {
+            workers: None,
+            buffers: None,
+            buffer_units: 0,
+        }
+    }
+
+    /// Runs `job` on a thread and waits for it. A job that was admitted runs to its end even if
+    /// nobody waits for it any more.
+    pub fn run<R, F>(&self, job: F) -> impl Future<Output = Result<R>> + Send + use<R, F>
+    where
+        R: Send + 'static,
+        F: FnOnce() -> Result<R> + Send + 'static,
+    {
+        let workers = self.workers.clone();
+        async move {
+            let Some(workers) = workers else {
+                return guarded(job);
+            };
+            let permit = workers.room.clone().acquire_owned().await;
+            let (answer, answered) = oneshot::channel();
+            workers.shared.push(Box::new(move || {
+                let result = guarded(job);
+                drop(permit);
+                // An error means that the caller went away: nobody wants to know.
+                let _ = answer.send(result);
+            }));
+            answered
+                .await
+                .unwrap_or_else(|_| Err(Error::Failed("the storage threads ended".into())))
+        }
+    }
+
+    /// Queues `job` without waiting for room. The caller sees to it that only a bounded number of
+    /// its jobs is queued at once.
+    pub fn defer(&self, job: impl FnOnce() + Send + 'static) {
+        let guarded_job = move || {
+            // The panic was reported by the panic hook; the thread must go on.
+            let _ = catch_unwind(AssertUnwindSafe(job));
+        };
+        match &self.workers {
+            Some(workers) => workers.shared.push(Box::new(guarded_job)),
+            None => guarded_job(),
+        }
+    }
+
+    /// Waits for `bytes` of the memory for block buffers. More than there is counts as all of it.
+    pub async fn reserve(&self, bytes: usize) -> Reservation {
+        let Some(buffers) = &self.buffers else {
+            return Reservation { _permit: None };
+        };
+        let units = units_of(bytes).min(self.buffer_units);
+        // The semaphore is never closed, so there is no error.
+        let permit = buffers.clone().acquire_many_owned(units).await.ok();
+        Reservation { _permit: permit }
+    }
+
+    /// Bytes of buffer memory that nobody has reserved; `None` if it is not bounded.
+    pub fn free_buffer_bytes(&self) -> Option<usize> {
+        let buffers = self.buffers.as_ref()?;
+        Some(buffers.available_permits() * BUFFER_UNIT_BYTES)
+    }
+}
+
+fn units_of(bytes: usize) -> u32 {
+    let most = Semaphore::MAX_PERMITS.min(u32::MAX as usize);
+    bytes.div_ceil(BUFFER_UNIT_BYTES).min(most) as u32
+}
+
+fn guarded<R>(job: impl FnOnce() -> Result<R>) -> Result<R> {
+    catch_unwind(AssertUnwindSafe(job))
+        .unwrap_or_else(|_| Err(Error::Failed("a storage job panicked".into())))
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn push(&self, job: Job) {
+        self.lock().jobs.push_back(job);
+        self.wake.notify_one();
+    }
+
+    fn work(&self) {
+        while let Some(job) = self.next() {
+            job();
+        }
+    }
+
+    fn next(&self) -> Option<Job> {
+        let mut queue = self.lock();
+        loop {
+            if let Some(job) = queue.jobs.pop_front() {
+                return Some(job);
+            }
+            if queue.closed {
+                return None;
+            }
+            queue = self.wake.wait(queue).unwrap_or_else(|e| e.into_inner());
+        }
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.wake.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests;

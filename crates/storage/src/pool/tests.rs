@@ -1,0 +1,100 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+
+use super::*;
+
+fn small() -> Pool {
+    Pool::start(PoolOptions {
+        threads: 1,
+        queue: 1,
+        buffer_bytes: 4096,
+    })
+    .unwrap()
+}
+
+#[tokio::test]
+async fn a_panic_is_the_jobs_error_and_the_thread_goes_on() {
+    for pool in [small(), Pool::inline()] {
+        let panicked: Result<()> = pool.run(|| panic!("on purpose")).await;
+        assert!(matches!(panicked, Err(Error::Failed(_))));
+        pool.defer(|| panic!("on purpose"));
+        assert_eq!(pool.run(|| Ok(7)).await.unwrap(), 7);
+    }
+}
+
+/// With one thread and one place to wait, a third job is not queued until there is room.
+#[tokio::test]
+async fn the_queue_is_bounded() {
+    let pool = small();
+    let (open, gate) = mpsc::channel::<()>();
+    let started = Arc::new(AtomicUsize::new(0));
+    let blocker = tokio::spawn(pool.run(move || {
+        let _ = gate.recv();
+        Ok(())
+    }));
+    let mut others = Vec::new();
+    for _ in 0..5 {
+        let started = started.clone();
+        others.push(tokio::spawn(pool.run(move || {
+            started.fetch_add(1, Ordering::SeqCst);
+            Ok(())
+        })));
+    }
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    let workers = pool.workers.as_ref().unwrap();
+    assert_eq!(workers.room.available_permits(), 0);
+    assert!(workers.shared.lock().jobs.len() <= 2);
+    assert_eq!(started.load(Ordering::SeqCst), 0);
+    open.send(()).unwrap();
+    blocker.await.unwrap().unwrap();
+    for other in others {
+        other.await.unwrap().unwrap();
+    }
+    assert_eq!(started.load(Ordering::SeqCst), 5);
+}
+
+/// Giving up on a job must not lose the room that it took.
+#[tokio::test]
+async fn a_caller_may_go_away() {
+    let pool = small();
+    for _ in 0..20 {
+        let mut future = Box::pin(pool.run(|| Ok(())));
+        let _ = futures_poll_once(future.as_mut()).await;
+    }
+    assert_eq!(pool.run(|| Ok(1)).await.unwrap(), 1);
+}
+
+async fn futures_poll_once<F: Future + Unpin>(mut future: F) -> bool {
+    std::future::poll_fn(|context| {
+        let ready = std::pin::Pin::new(&mut future).poll(context).is_ready();
+        std::task::Poll::Ready(ready)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn buffer_memory_is_bounded() {
+    let pool = small();
+    let half = pool.reserve(2048).await;
+    let more_than_all = pool.reserve(1 << 30);
+    tokio::pin!(more_than_all);
+    assert!(!futures_poll_once(more_than_all.as_mut()).await);
+    drop(half);
+    let all = more_than_all.await;
+    assert_eq!(pool.free_buffer_bytes(), Some(0));
+    drop(all);
+    assert_eq!(pool.free_buffer_bytes(), Some(4096));
+}
+
+#[tokio::test]
+async fn threads_end_with_the_pool() {
+    let pool = small();
+    let shared = Arc::downgrade(&pool.workers.as_ref().unwrap().shared);
+    pool.run(|| Ok(())).await.unwrap();
+    drop(pool);
+    while shared.upgrade().is_some() {
+        tokio::task::yield_now().await;
+    }
+}
