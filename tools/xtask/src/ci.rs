@@ -1,21 +1,223 @@
-//! To be written.
+//! `cargo xtask ci`: everything that must hold before a change lands, step by step, with times.
+//!
+//! Steps build on one another's products: clippy and the unit tests share the dev profile, all
+//! that runs a server shares one release build.
 
-use crate::Outcome;
+use std::ffi::OsString;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::black_box::root;
+use crate::{Outcome, deny, tidy};
 
 /// Options.
 #[derive(clap::Args)]
-pub struct Args {}
-
-/// Runs it.
-pub fn run(_args: &Args) -> Outcome {
-    Err("not written yet".into())
+pub struct Args {
+    /// Leave a step out; may be repeated
+    #[arg(long, value_name = "STEP")]
+    skip: Vec<String>,
+    /// Run only this step; may be repeated
+    #[arg(long, value_name = "STEP", conflicts_with = "skip")]
+    only: Vec<String>,
+    /// Go on after a step that failed
+    #[arg(long)]
+    keep_going: bool,
 }
 
 /// Options.
 #[derive(clap::Args)]
 pub struct CheckArgs {}
 
+/// One step: its name, what it is for, how it runs.
+struct Step {
+    name: &'static str,
+    about: &'static str,
+    run: fn() -> Outcome,
+}
+
+/// What `cargo xtask check` runs: no server, no tests.
+const CHECKS: &[Step] = &[
+    Step {
+        name: "fmt",
+        about: "formatting",
+        run: || cargo(&["fmt", "--all", "--", "--check"]),
+    },
+    Step {
+        name: "tidy",
+        about: "the rules of this repository that no tool knows",
+        run: tidy::run,
+    },
+    Step {
+        name: "clippy",
+        about: "lints, with the bans of clippy.toml; warnings are errors",
+        run: || {
+            let all = ["clippy", "--workspace", "--all-targets", "--locked"];
+            cargo(&[&all[..], &["--", "-D", "warnings"]].concat())
+        },
+    },
+    Step {
+        name: "deny",
+        about: "licences, banned crates and sources of dependencies",
+        run: deny::run,
+    },
+];
+
+/// What `cargo xtask ci` runs after the checks.
+const TESTS: &[Step] = &[
+    Step {
+        name: "test",
+        about: "unit, property and conformance tests",
+        run: || cargo(&["test", "--workspace", "--locked", "--quiet"]),
+    },
+    Step {
+        name: "model",
+        about: "the register protocol, model-checked (the small model)",
+        run: || xtask(&["check-model"]),
+    },
+    Step {
+        name: "sim",
+        about: "whole clusters, simulated with faults",
+        run: || xtask(&["sim"]),
+    },
+    Step {
+        name: "build",
+        about: "the release binary",
+        run: || cargo(&["build", "--release", "--locked"]),
+    },
+    Step {
+        name: "clients",
+        about: "the release binary and real S3 clients",
+        run: || xtask(&["clients"]),
+    },
+    Step {
+        name: "power-cuts",
+        about: "a few power cuts under load (needs root; 200 rounds: cargo xtask power-cuts)",
+        run: power_cuts,
+    },
+];
+
+/// How a step went.
+struct Done {
+    name: &'static str,
+    outcome: Outcome,
+    took: Duration,
+}
+
+/// Runs all steps.
+pub fn run(args: &Args) -> Outcome {
+    let steps: Vec<&Step> = CHECKS.iter().chain(TESTS).collect();
+    let known = |name: &String| steps.iter().any(|step| step.name == name);
+    if let Some(unknown) = args.skip.iter().chain(&args.only).find(|name| !known(name)) {
+        let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
+        return Err(format!(
+            "there is no step {unknown}; the steps are {}",
+            names.join(", ")
+        ));
+    }
+    let wanted = |step: &&&Step| match args.only.is_empty() {
+        true => !args.skip.iter().any(|name| name == step.name),
+        false => args.only.iter().any(|name| name == step.name),
+    };
+    run_steps(steps.iter().filter(wanted).copied(), args.keep_going)
+}
+
 /// Runs the checks.
 pub fn check(_args: &CheckArgs) -> Outcome {
-    Err("not written yet".into())
+    run_steps(CHECKS.iter(), true)
+}
+
+fn run_steps<'a>(steps: impl Iterator<Item = &'a Step>, keep_going: bool) -> Outcome {
+    let mut done: Vec<Done> = Vec::new();
+    for step in steps {
+        println!("\n== {}: {}", step.name, step.about);
+        let started = now();
+        let outcome = (step.run)();
+        if let Err(why) = &outcome {
+            println!("== {} failed: {why}", step.name);
+        }
+        let failed = outcome.is_err();
+        done.push(Done {
+            name: step.name,
+            outcome,
+            took: now().saturating_sub(started),
+        });
+        if failed && !keep_going {
+            break;
+        }
+    }
+    verdict(&done)
+}
+
+fn verdict(done: &[Done]) -> Outcome {
+    println!("\nstep         result   time");
+    for step in done {
+        let result = if step.outcome.is_ok() {
+            "passed"
+        } else {
+            "FAILED"
+        };
+        println!("{:12} {result:8} {:>5} s", step.name, step.took.as_secs());
+    }
+    let total: u64 = done.iter().map(|step| step.took.as_secs()).sum();
+    let failed: Vec<&str> = done
+        .iter()
+        .filter(|step| step.outcome.is_err())
+        .map(|step| step.name)
+        .collect();
+    match failed.is_empty() {
+        true => {
+            println!(
+                "\nci: all {} steps passed in {} min {} s",
+                done.len(),
+                total / 60,
+                total % 60
+            );
+            Ok(())
+        }
+        false => Err(format!("these steps failed: {}", failed.join(", "))),
+    }
+}
+
+/// Time since an arbitrary start; steps are measured by it.
+#[allow(clippy::disallowed_methods)]
+fn now() -> Duration {
+    use std::time::{SystemTime, UNIX_EPOCH};
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+}
+
+fn power_cuts() -> Outcome {
+    if !is_root() {
+        println!("left out: it mounts file systems, which needs root");
+        return Ok(());
+    }
+    xtask(&["power-cuts", "--rounds", "6"])
+}
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output();
+    id.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}
+
+fn cargo(arguments: &[&str]) -> Outcome {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    finish(Command::new(cargo).args(arguments))
+}
+
+/// A command of this program, in a process of its own.
+fn xtask(arguments: &[&str]) -> Outcome {
+    let myself = std::env::current_exe().map_err(|error| error.to_string())?;
+    finish(Command::new(myself).args(arguments))
+}
+
+fn finish(command: &mut Command) -> Outcome {
+    let status = command
+        .current_dir(root())
+        .status()
+        .map_err(|error| format!("{command:?} cannot be started: {error}"))?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("{command:?} ended with {status}")),
+    }
 }

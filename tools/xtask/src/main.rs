@@ -7,8 +7,10 @@ use clap::{Parser, Subcommand};
 mod black_box;
 mod ci;
 mod clients;
+mod deny;
 mod model;
 mod power_cuts;
+mod tidy;
 
 #[derive(Parser)]
 #[command(about = "Checks, tests and fault runs of this repository")]

@@ -1,0 +1,63 @@
+//! cargo-deny: licences, banned crates, sources. Installed into `target/tools` if it is not there.
+//!
+//! Advisories are not part of it: their database is fetched from the network at each run, and a
+//! check must give the same answer tomorrow. `cargo deny check advisories` looks at them.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::Outcome;
+use crate::black_box::root;
+
+/// The release that `deny.toml` was written for.
+const VERSION: &str = "0.20.2";
+
+/// Runs it.
+pub fn run() -> Outcome {
+    let program = find_or_install()?;
+    let status = Command::new(&program)
+        .args([
+            "--workspace",
+            "--locked",
+            "check",
+            "licenses",
+            "bans",
+            "sources",
+        ])
+        .current_dir(root())
+        .status()
+        .map_err(|error| format!("{} cannot be started: {error}", program.display()))?;
+    match status.success() {
+        true => Ok(()),
+        false => Err("cargo-deny found what deny.toml does not allow".into()),
+    }
+}
+
+fn find_or_install() -> Result<PathBuf, String> {
+    let folder = root().join("target/tools");
+    let installed = folder.join("bin/cargo-deny");
+    if works(&installed) {
+        return Ok(installed);
+    }
+    if works("cargo-deny".as_ref()) {
+        return Ok("cargo-deny".into());
+    }
+    println!("cargo-deny is not here: installing it into target/tools (a few minutes, once)");
+    let status = Command::new("cargo")
+        .args(["install", "cargo-deny", "--locked", "--version", VERSION])
+        .arg("--root")
+        .arg(&folder)
+        .status()
+        .map_err(|error| format!("cargo cannot be started: {error}"))?;
+    match status.success() {
+        true => Ok(installed),
+        false => Err(
+            "cargo-deny cannot be installed (no network?); leave it out with --skip deny".into(),
+        ),
+    }
+}
+
+fn works(program: &std::path::Path) -> bool {
+    let version = Command::new(program).arg("--version").output();
+    version.is_ok_and(|output| output.status.success())
+}

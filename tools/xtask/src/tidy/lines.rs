@@ -1,0 +1,131 @@
+//! Single files.
+
+/// The longest a source file should be, in lines.
+const MAX_LINES: usize = 400;
+
+/// Files that are longer, with the length that they may not exceed: a ratchet. Shorten a file
+/// and lower its number; never raise one without splitting being worse.
+const LONGER: &[(&str, usize)] = &[];
+
+/// What must not stand in the product's code outside certain places.
+struct Absent {
+    what: &'static [&'static str],
+    but_in: &'static [&'static str],
+    instead: &'static str,
+}
+
+const ABSENT: &[Absent] = &[
+    Absent {
+        what: &[
+            "TcpListener",
+            "TcpStream",
+            "UdpSocket",
+            "UnixListener",
+            "UnixStream",
+        ],
+        but_in: &["crates/net/", "crates/api/", "crates/archipel/"],
+        instead: "sockets belong in net, api and archipel",
+    },
+    Absent {
+        what: &["std::fs", "tokio::fs", "File::open", "OpenOptions"],
+        but_in: &[
+            "crates/storage/src/disk/",
+            "crates/storage/src/engine/",
+            "crates/archipel/",
+        ],
+        instead: "files belong in storage's disk and engine modules, so that tests can crash them",
+    },
+    Absent {
+        what: &["std::env::var", "env::vars"],
+        but_in: &["crates/archipel/"],
+        instead: "settings are read in archipel and passed as arguments",
+    },
+    Absent {
+        what: &[
+            "unbounded_channel",
+            "flume::unbounded",
+            "std::sync::mpsc::channel",
+        ],
+        but_in: &[],
+        instead: "every queue has a bound",
+    },
+    Absent {
+        what: &["unimplemented!(", "todo!("],
+        but_in: &[],
+        instead: "what is not there answers with an error",
+    },
+];
+
+/// Complaints about one file.
+pub fn check(path: &str, text: &str) -> Vec<String> {
+    let mut complaints = Vec::new();
+    if is_text(path) {
+        whitespace(path, text, &mut complaints);
+    }
+    if path.ends_with(".rs") {
+        length(path, text, &mut complaints);
+        documented(path, text, &mut complaints);
+    }
+    if path.starts_with("crates/") && path.ends_with(".rs") && !is_test(path) {
+        absent(path, text, &mut complaints);
+    }
+    complaints
+}
+
+fn is_text(path: &str) -> bool {
+    let ends = [
+        ".rs", ".toml", ".md", ".py", ".sh", ".yml", ".yaml", ".txt", ".ini",
+    ];
+    ends.iter().any(|end| path.ends_with(end))
+}
+
+/// Tests stand in folders and files of that name.
+fn is_test(path: &str) -> bool {
+    path.contains("/tests/") || path.ends_with("/tests.rs") || path.ends_with("_tests.rs")
+}
+
+fn whitespace(path: &str, text: &str, complaints: &mut Vec<String>) {
+    for (number, line) in text.lines().enumerate() {
+        if line.ends_with([' ', '\t', '\r']) {
+            complaints.push(format!(
+                "{path}:{}: remove the space at the line's end",
+                number + 1
+            ));
+        }
+    }
+    if !text.is_empty() && !text.ends_with('\n') {
+        complaints.push(format!("{path}: end the last line"));
+    }
+}
+
+fn length(path: &str, text: &str, complaints: &mut Vec<String>) {
+    let lines = text.lines().count();
+    let exception = LONGER.iter().find(|(longer, _)| *longer == path);
+    let most = exception.map_or(MAX_LINES, |(_, most)| *most);
+    if lines > most {
+        complaints.push(format!("{path}: {lines} lines; split it: at most {most}"));
+    }
+}
+
+fn documented(path: &str, text: &str, complaints: &mut Vec<String>) {
+    if !text.starts_with("//!") {
+        complaints.push(format!(
+            "{path}: begin with a `//!` comment that says what the file is for"
+        ));
+    }
+}
+
+fn absent(path: &str, text: &str, complaints: &mut Vec<String>) {
+    for rule in ABSENT {
+        if rule.but_in.iter().any(|place| path.starts_with(place)) {
+            continue;
+        }
+        for (number, line) in text.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            if let Some(what) = rule.what.iter().find(|what| code.contains(**what)) {
+                let instead = rule.instead;
+                complaints.push(format!("{path}:{}: {what}: {instead}", number + 1));
+            }
+        }
+    }
+}
