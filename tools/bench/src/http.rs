@@ -1,0 +1,148 @@
+//! A minimal S3 client: one HTTP/1.1 connection, presigned URLs, answers read and counted but not kept.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Body;
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use rusty_s3::S3Action;
+use tokio::net::TcpStream;
+
+use crate::Outcome;
+use crate::body::Fresh;
+use crate::endpoint::Endpoint;
+
+const SIGNED_FOR: Duration = Duration::from_secs(3600);
+
+type AnyBody = http_body_util::combinators::UnsyncBoxBody<Bytes, std::convert::Infallible>;
+
+/// One connection to the endpoint.
+pub struct Client {
+    endpoint: Endpoint,
+    sender: SendRequest<AnyBody>,
+}
+
+impl Client {
+    /// Connects.
+    pub async fn connect(endpoint: &Endpoint) -> Outcome<Self> {
+        let sender = open(&endpoint.address()?).await?;
+        Ok(Self {
+            endpoint: endpoint.clone(),
+            sender,
+        })
+    }
+
+    /// Stores an object; returns the bytes sent.
+    pub async fn put(&mut self, key: &str, body: Fresh) -> Outcome<u64> {
+        let size = body.size_hint().lower();
+        let url = self
+            .endpoint
+            .bucket
+            .put_object(Some(&self.endpoint.credentials), key)
+            .sign(SIGNED_FOR);
+        let answer = self
+            .send(Method::PUT, url.as_str(), body.boxed_unsync())
+            .await?;
+        drain(answer).await?;
+        Ok(size)
+    }
+
+    /// Reads an object to its end; returns the bytes received.
+    pub async fn get(&mut self, key: &str) -> Outcome<u64> {
+        let url = self
+            .endpoint
+            .bucket
+            .get_object(Some(&self.endpoint.credentials), key)
+            .sign(SIGNED_FOR);
+        let answer = self
+            .send(Method::GET, url.as_str(), Empty::new().boxed_unsync())
+            .await?;
+        drain(answer).await
+    }
+
+    /// Removes an object.
+    pub async fn delete(&mut self, key: &str) -> Outcome<()> {
+        let url = self
+            .endpoint
+            .bucket
+            .delete_object(Some(&self.endpoint.credentials), key)
+            .sign(SIGNED_FOR);
+        let answer = self
+            .send(Method::DELETE, url.as_str(), Empty::new().boxed_unsync())
+            .await?;
+        drain(answer).await.map(drop)
+    }
+
+    async fn send(
+        &mut self,
+        method: Method,
+        url: &str,
+        body: AnyBody,
+    ) -> Outcome<Response<hyper::body::Incoming>> {
+        let uri: hyper::Uri = url.parse()?;
+        let host = uri.authority().ok_or("a URL without host")?.to_string();
+        let target = uri
+            .path_and_query()
+            .ok_or("a URL without path")?
+            .as_str()
+            .to_owned();
+        let request = Request::builder()
+            .method(&method)
+            .uri(target)
+            .header("host", host)
+            .body(body)?;
+        if self.sender.ready().await.is_err() {
+            // Servers may close a connection between two requests.
+            self.sender = open(&self.endpoint.address()?).await?;
+        }
+        let answer = self.sender.send_request(request).await?;
+        if matches!(answer.status(), StatusCode::OK | StatusCode::NO_CONTENT) {
+            return Ok(answer);
+        }
+        let status = answer.status();
+        let text = answer.into_body().collect().await?.to_bytes();
+        Err(format!(
+            "{method} was answered {status}: {}",
+            String::from_utf8_lossy(&text)
+        )
+        .into())
+    }
+}
+
+async fn open(address: &str) -> Outcome<SendRequest<AnyBody>> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let (sender, connection) = handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(async move {
+        // A connection that breaks shows in the next request.
+        let _ = connection.await;
+    });
+    Ok(sender)
+}
+
+async fn drain(answer: Response<hyper::body::Incoming>) -> Outcome<u64> {
+    let mut body = answer.into_body();
+    let mut received = 0;
+    while let Some(frame) = body.frame().await {
+        received += frame?.data_ref().map_or(0, |data| data.len() as u64);
+    }
+    Ok(received)
+}
+
+/// Fetches a plain text page, such as metrics.
+pub async fn page(address: &str, path: &str) -> Outcome<String> {
+    let mut sender = open(address).await?;
+    let request = Request::builder()
+        .uri(path)
+        .header("host", address)
+        .body(Empty::new().boxed_unsync())?;
+    let answer = sender.send_request(request).await?;
+    if answer.status() != StatusCode::OK {
+        return Err(format!("{path} was answered {}", answer.status()).into());
+    }
+    let text = answer.into_body().collect().await?.to_bytes();
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
