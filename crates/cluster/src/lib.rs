@@ -4,10 +4,12 @@
 //! node there is one replica, and it is local.
 
 mod error;
-mod list;
 mod local;
+pub mod register;
+mod replica;
+mod scan;
 
-pub use archipel_storage::{Pin, Upload};
+pub use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, Pin, Upload};
 pub use error::Error;
-pub use list::{ListPage, ListRequest, ListStart, Listed, Scanned};
-pub use local::{Cluster, ClusterOptions, Decision, State};
+pub use local::{Cluster, ClusterOptions, Decision, OnReplace, State};
+pub use scan::Scanned;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use archipel_base::PartitionId;
 use archipel_base::codec;
-use archipel_cluster::{ListPage, ListRequest, ListStart, Listed};
+use archipel_cluster::{ListEntry as Listed, ListQuery as RowQuery, ListStart};
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::future::try_join_all;
 
@@ -111,16 +111,16 @@ impl<'a> Lister<'a> {
         let Some(start) = source.next.take() else {
             return Ok(source);
         };
-        let request = ListRequest {
-            partition: source.partition,
-            prefix: self.row_key(self.query.prefix.as_bytes()),
+        let prefix = self.row_key(self.query.prefix.as_bytes());
+        let query = RowQuery {
             start,
-            delimiter: self.query.delimiter.clone().filter(|d| !d.is_empty()),
+            delimiter: self.query.delimiter.clone().map(Bytes::from),
             limit: self.batch(),
+            ..RowQuery::new(source.partition, prefix)
         };
-        let ListPage { entries, next } = self.model.cluster().list(request).await?;
-        source.fetched.extend(entries);
-        source.next = next;
+        let page = self.model.cluster().list(query).await?;
+        source.fetched.extend(page.entries);
+        source.next = page.next;
         Ok(source)
     }
 
@@ -130,14 +130,14 @@ impl<'a> Lister<'a> {
         let lowest = sources
             .iter()
             .enumerate()
-            .filter_map(|(i, source)| source.fetched.front().map(|entry| (entry.name(), i)))
+            .filter_map(|(i, source)| source.fetched.front().map(|entry| (name_of(entry), i)))
             .min()
             .map(|(_, i)| i);
         let Some(entry) = lowest.and_then(|i| sources[i].fetched.pop_front()) else {
             return Ok(None);
         };
         for source in sources.iter_mut() {
-            if source.fetched.front().is_some_and(|e| e.name() == entry.name()) {
+            if source.fetched.front().is_some_and(|e| name_of(e) == name_of(&entry)) {
                 source.fetched.pop_front();
             }
         }
@@ -157,15 +157,23 @@ impl<'a> Lister<'a> {
     }
 
     fn entry(&self, listed: Listed) -> Result<ListEntry, Error> {
-        let name = listed.name().get(self.base.len()..).unwrap_or_default();
+        let name = name_of(&listed).get(self.base.len()..).unwrap_or_default();
         let name = String::from_utf8(name.to_vec())
             .map_err(|_| Error::Damaged("a key is not UTF-8".into()))?;
         Ok(match listed {
             Listed::Prefix(_) => ListEntry::Prefix(name),
-            Listed::Row(row) => ListEntry::Object {
+            Listed::Row { head, .. } => ListEntry::Object {
                 key: name,
-                head: codec::decode::<ObjectHead>(&row.head).map_err(damaged_row)?,
+                head: codec::decode::<ObjectHead>(&head.head.unwrap_or_default()).map_err(damaged_row)?,
             },
         })
+    }
+}
+
+/// What entries are sorted by.
+fn name_of(listed: &Listed) -> &Bytes {
+    match listed {
+        Listed::Row { key, .. } => key,
+        Listed::Prefix(prefix) => prefix,
     }
 }

@@ -1,1 +1,353 @@
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use archipel_cluster::Cluster;
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use crate::{
+    Bucket, Condition, EXTENT_BYTES, Error, ListEntry, ListQuery, Model, ObjectHead, ObjectMeta,
+    Part, PartMeta, Permissions, Upload, UploadMeta, UploadQuery,
+};
+
+async fn model() -> (Model, Arc<Bucket>) {
+    let model = Model::open(Cluster::in_memory(1, crate::replaced))
+        .await
+        .unwrap();
+    let bucket = model.create_bucket("bucket", None).await.unwrap();
+    (model, bucket)
+}
+
+fn meta(etag: &str) -> ObjectMeta {
+    ObjectMeta {
+        etag: etag.into(),
+        ..ObjectMeta::default()
+    }
+}
+
+/// Bytes that do not compress and differ from block to block.
+fn noise(seed: u64, length: usize) -> Bytes {
+    use archipel_base::random::{Random, SeededRandom};
+    let mut bytes = vec![0; length];
+    SeededRandom::new(seed).fill(&mut bytes);
+    bytes.into()
+}
+
+async fn put(model: &Model, bucket: &Arc<Bucket>, key: &str, content: Bytes) -> ObjectHead {
+    let mut writer = model.begin_object(bucket, key).unwrap();
+    for piece in content.chunks(300_000) {
+        writer.write(Bytes::copy_from_slice(piece)).await.unwrap();
+    }
+    writer.finish(meta("e"), Condition::Always).await.unwrap()
+}
+
+async fn get(model: &Model, bucket: &Bucket, key: &str) -> Result<Bytes, Error> {
+    let reader = model.open_object(bucket, key).await?;
+    let size = reader.head().size;
+    collect(reader.stream(0..size)).await
+}
+
+async fn collect(mut stream: crate::ObjectStream) -> Result<Bytes, Error> {
+    let mut all = Vec::new();
+    while let Some(piece) = stream.next().await {
+        all.extend_from_slice(&piece?);
+    }
+    Ok(all.into())
+}
+
+#[tokio::test]
+async fn content_of_every_layout_comes_back() {
+    let (model, bucket) = model().await;
+    for size in [0, 1, 3 * 1024, 3 * 1024 + 1, 1 << 20, (5 << 20) + 17] {
+        let content = noise(size as u64, size);
+        let head = put(&model, &bucket, "key", content.clone()).await;
+        assert_eq!(head.size, size as u64);
+        assert_eq!(get(&model, &bucket, "key").await, Ok(content));
+    }
+    let usage = model.bucket_usage(&bucket).await.unwrap();
+    assert_eq!((usage.objects, usage.bytes), (1, (5 << 20) + 17));
+}
+
+#[tokio::test]
+async fn ranges_cross_blocks_and_extents() {
+    let (model, bucket) = model().await;
+    let size = EXTENT_BYTES as usize * 2 + 12_345;
+    let content = noise(7, size);
+    put(&model, &bucket, "large", content.clone()).await;
+    let reader = model.open_object(&bucket, "large").await.unwrap();
+    let extent = EXTENT_BYTES;
+    for range in [
+        0..1,
+        (1 << 20) - 1..(1 << 20) + 1,
+        extent - 2..extent + 2,
+        2 * extent - 1..2 * extent + 12_345,
+        2 * extent + 12_344..u64::MAX,
+        size as u64..size as u64 + 5,
+    ] {
+        let end = range.end.min(size as u64) as usize;
+        let expected = content.slice(range.start as usize..end);
+        assert_eq!(collect(reader.stream(range)).await, Ok(expected));
+    }
+}
+
+#[tokio::test]
+async fn replaced_content_stays_readable_and_is_swept_afterwards() {
+    let (model, bucket) = model().await;
+    let old = noise(1, EXTENT_BYTES as usize + (3 << 20));
+    put(&model, &bucket, "key", old.clone()).await;
+    let reader = model.open_object(&bucket, "key").await.unwrap();
+    put(&model, &bucket, "key", noise(2, 10)).await;
+
+    let report = model.sweep_once().await.unwrap();
+    assert!(report.in_use >= 1, "{report:?}");
+    assert_eq!(collect(reader.stream(0..u64::MAX)).await, Ok(old));
+    drop(reader);
+    // The task that fed the stream may hold the content a moment longer.
+    let mut dropped = 0;
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+        dropped += model.sweep_once().await.unwrap().dropped;
+    }
+    assert_eq!(dropped, 1);
+    assert_eq!(model.sweep_once().await.unwrap(), Default::default());
+}
+
+#[tokio::test]
+async fn an_abandoned_writer_leaves_nothing() {
+    let (model, bucket) = model().await;
+    let mut writer = model.begin_object(&bucket, "key").unwrap();
+    let content = noise(3, EXTENT_BYTES as usize * 2 + 1);
+    writer.write(content).await.unwrap();
+    drop(writer);
+    assert_eq!(get(&model, &bucket, "key").await, Err(Error::NoSuchKey));
+    assert_eq!(model.sweep_once().await.unwrap().dropped, 1);
+    model.cluster().check().await.unwrap();
+}
+
+async fn part(model: &Model, bucket: &Arc<Bucket>, upload: &Upload, n: u16, bytes: Bytes) -> Part {
+    let mut writer = model.begin_part(bucket, upload, n).unwrap();
+    writer.write(bytes).await.unwrap();
+    let meta = PartMeta {
+        etag: format!("part{n}"),
+        checksum: None,
+    };
+    writer.finish(meta).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_multipart_upload_from_end_to_end() {
+    let (model, bucket) = model().await;
+    let upload = model
+        .create_upload(&bucket, "key", None, UploadMeta::default())
+        .await
+        .unwrap();
+    let (one, two) = (noise(1, 5 << 20), noise(2, 777));
+    part(&model, &bucket, &upload, 2, two.clone()).await;
+    part(&model, &bucket, &upload, 1, noise(9, 4 << 20)).await;
+    part(&model, &bucket, &upload, 1, one.clone()).await;
+    part(&model, &bucket, &upload, 3, noise(8, 10)).await;
+
+    let (parts, truncated) = model.list_parts(&upload, 0, 2).await.unwrap();
+    assert!(truncated);
+    assert_eq!(parts[0].size, 5 << 20, "the newest of a number counts");
+    let head = model
+        .complete_upload(&bucket, &upload, &parts, meta("m-2"), Condition::Always)
+        .await
+        .unwrap();
+    assert_eq!((head.size, head.parts), ((5 << 20) + 777, 2));
+
+    // Part 3 and the first part 1 are swept; the others are the object's.
+    assert_eq!(model.sweep_once().await.unwrap().dropped, 2);
+    let expected = [one, two].concat();
+    assert_eq!(get(&model, &bucket, "key").await, Ok(expected.into()));
+
+    let again = model
+        .complete_upload(&bucket, &upload, &parts, meta("m-2"), Condition::Always)
+        .await;
+    assert_eq!(again, Err(Error::NoSuchUpload));
+    let by = model.completed_by(&bucket, "key", &upload.id).await.unwrap();
+    assert_eq!(by, Some(head));
+
+    model
+        .delete_object(&bucket, "key", Condition::Always)
+        .await
+        .unwrap();
+    assert_eq!(model.sweep_once().await.unwrap().dropped, 2);
+    model.cluster().check().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_aborted_upload_cannot_be_completed() {
+    let (model, bucket) = model().await;
+    let upload = model
+        .create_upload(&bucket, "key", None, UploadMeta::default())
+        .await
+        .unwrap();
+    let only = part(&model, &bucket, &upload, 1, noise(1, 10)).await;
+    model
+        .abort_upload(&bucket, "key", &upload.id)
+        .await
+        .unwrap();
+    let completed = model
+        .complete_upload(&bucket, &upload, &[only], meta("m-1"), Condition::Always)
+        .await;
+    assert_eq!(completed, Err(Error::NoSuchUpload));
+    assert_eq!(get(&model, &bucket, "key").await, Err(Error::NoSuchKey));
+    let writer = model.begin_part(&bucket, &upload, 2).unwrap();
+    let late = writer.finish(PartMeta::default()).await;
+    assert_eq!(late, Err(Error::NoSuchUpload));
+    assert_eq!(model.sweep_once().await.unwrap().dropped, 2);
+}
+
+fn absent() -> Condition {
+    Condition::Check(Arc::new(|current| match current {
+        None => Ok(()),
+        Some(_) => Err(Error::PreconditionFailed),
+    }))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_many_racers_one_wins() {
+    let (model, bucket) = model().await;
+    for round in 0..20 {
+        let key = format!("key{round}");
+        let racers = (0..16).map(|_| {
+            let writer = model.begin_object(&bucket, &key).unwrap();
+            tokio::spawn(writer.finish(meta("e"), absent()))
+        });
+        let mut winners = 0;
+        for racer in racers.collect::<Vec<_>>() {
+            match racer.await.unwrap() {
+                Ok(_) => winners += 1,
+                Err(error) => assert_eq!(error, Error::PreconditionFailed),
+            }
+        }
+        assert_eq!(winners, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_bucket_is_deleted_only_when_empty() {
+    let (model, bucket) = model().await;
+    put(&model, &bucket, "key", noise(1, 1)).await;
+    assert_eq!(
+        model.delete_bucket("bucket").await,
+        Err(Error::BucketNotEmpty)
+    );
+    model
+        .delete_object(&bucket, "key", Condition::Always)
+        .await
+        .unwrap();
+    let writer = model.begin_object(&bucket, "late").unwrap();
+    model.delete_bucket("bucket").await.unwrap();
+    assert!(model.bucket("bucket").is_none());
+    let late = writer.finish(meta("e"), Condition::Always).await;
+    assert_eq!(late, Err(Error::NoSuchBucket));
+    let again = model.create_bucket("bucket", None).await.unwrap();
+    assert_ne!(again.id, bucket.id);
+}
+
+#[tokio::test]
+async fn control_data_survives_a_restart() {
+    let cluster = Cluster::in_memory(1, crate::replaced);
+    let model = Model::open(cluster.clone()).await.unwrap();
+    let key = model.create_access_key("alice", true).await.unwrap();
+    model.create_bucket("one", Some(&key.id)).await.unwrap();
+    model.create_bucket("two", None).await.unwrap();
+    let read = Permissions {
+        read: true,
+        ..Permissions::default()
+    };
+    model.set_grant("two", &key.id, read).await.unwrap();
+    assert_eq!(
+        model.create_bucket("one", None).await.err(),
+        Some(Error::BucketExists)
+    );
+
+    let again = Model::open(cluster).await.unwrap();
+    let one = again.bucket("one").unwrap();
+    assert_eq!(one.permissions(&key.id), Permissions::ALL);
+    assert_eq!(again.bucket("two").unwrap().permissions(&key.id), read);
+    assert_eq!(again.access_key(&key.id).unwrap().secret, key.secret);
+    again.delete_access_key(&key.id).await.unwrap();
+    assert!(again.bucket("one").unwrap().grants.is_empty());
+}
+
+#[tokio::test]
+async fn uploads_are_listed_by_key() {
+    let (model, bucket) = model().await;
+    for key in ["a/1", "a/2", "b", "c"] {
+        model
+            .create_upload(&bucket, key, None, UploadMeta::default())
+            .await
+            .unwrap();
+    }
+    let mut query = UploadQuery {
+        delimiter: Some("/".into()),
+        limit: 2,
+        ..UploadQuery::default()
+    };
+    let page = model.list_uploads(&bucket, &query).await.unwrap();
+    assert_eq!(page.prefixes, ["a/"]);
+    assert_eq!(page.uploads[0].key, "b");
+    assert!(page.truncated);
+    query.after_key = Some("b".into());
+    let page = model.list_uploads(&bucket, &query).await.unwrap();
+    assert_eq!(page.uploads[0].key, "c");
+    assert!(!page.truncated && page.prefixes.is_empty());
+}
+
+/// What a listing must be, computed the plain way.
+fn naive(keys: &BTreeSet<String>, query: &ListQuery) -> Vec<String> {
+    let mut names = BTreeSet::new();
+    for key in keys.iter().filter(|key| key.starts_with(&query.prefix)) {
+        let rest = &key[query.prefix.len()..];
+        let rolled = query.delimiter.as_ref().and_then(|d| {
+            let at = rest.find(d.as_str())?;
+            Some(key[..query.prefix.len() + at + d.len()].to_owned())
+        });
+        names.insert(rolled.unwrap_or_else(|| key.clone()));
+    }
+    let after = query.after.clone().unwrap_or_default();
+    names.into_iter().filter(|name| *name > after).collect()
+}
+
+async fn pages(model: &Model, bucket: &Bucket, mut query: ListQuery) -> Vec<String> {
+    let mut names = Vec::new();
+    loop {
+        let page = model.list_objects(bucket, &query).await.unwrap();
+        assert!(page.entries.len() <= query.limit);
+        names.extend(page.entries.iter().map(|e: &ListEntry| e.name().to_owned()));
+        if !page.truncated {
+            return names;
+        }
+        query.after = names.last().cloned();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn listings_are_what_they_must_be(
+        keys in prop::collection::btree_set("[a-c/é]{1,6}", 0..40),
+        gone in prop::collection::vec("[a-c/é]{1,6}", 0..10),
+        prefix in "[a-c/]{0,2}",
+        delimiter in prop::option::of("[/b]{1,2}"),
+        after in prop::option::of("[a-c/]{0,4}"),
+        limit in 1usize..12,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (model, bucket) = model().await;
+            for key in &keys {
+                put(&model, &bucket, key, Bytes::new()).await;
+            }
+            for key in &gone {
+                model.delete_object(&bucket, key, Condition::Always).await.unwrap();
+            }
+            let keys = keys.iter().filter(|k| !gone.contains(k)).cloned().collect();
+            let query = ListQuery { prefix, delimiter, after, limit };
+            assert_eq!(pages(&model, &bucket, query.clone()).await, naive(&keys, &query));
+        });
+    }
+}
