@@ -9,6 +9,7 @@
 //!
 //! One conformance suite (`tests/engines.rs`) runs on all of them.
 
+mod key;
 pub mod memory;
 
 use std::borrow::Cow;
