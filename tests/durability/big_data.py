@@ -34,13 +34,13 @@ def main() -> int:
     try:
         info = demo.start()
         idle = settled(demo.server_pid)
-        say(f"idle: {idle / 1000:.1f} MB resident (must stay below {IDLE_KIB * 1.024 / 1000:.0f})")
+        say(f"idle: {mb(idle):.1f} MB resident (must stay below {mb(IDLE_KIB):.0f})")
         with Watch(demo.server_pid) as watch:
             large(folder, info, options.large_bytes)
             small(folder, info, options.small_files)
         peak = max(watch.peak, memory_kib(demo.server_pid, "VmHWM"))
-        say(f"largest: {peak * 1.024 / 1000:.1f} MB resident (must stay below {MOST_KIB * 1.024 / 1000:.0f})")
-        good = idle * 1.024 < IDLE_KIB * 1.024 and peak < MOST_KIB
+        say(f"largest: {mb(peak):.1f} MB resident (must stay below {mb(MOST_KIB):.0f})")
+        good = idle < IDLE_KIB and peak < MOST_KIB
         print("big data: passed" if good else "big data: FAILED, too much memory", flush=True)
         return 0 if good else 1
     finally:
@@ -131,6 +131,10 @@ class Watch:
     def __exit__(self, *_) -> None:
         self.done.set()
         self.thread.join()
+
+
+def mb(kib: int) -> float:
+    return kib * 1024 / 1e6
 
 
 def settled(pid: int) -> int:

@@ -19,7 +19,7 @@ pub struct Endpoint {
     pub credentials: Credentials,
     /// The server's process, if it is on this machine.
     pub pid: Option<u32>,
-    /// Where it shows metrics, as host and port.
+    /// Where it shows metrics: host and port, or a local socket.
     pub metrics: Option<String>,
 }
 
@@ -44,7 +44,7 @@ pub struct Existing {
     /// Its process on this machine, to tell processor time
     #[arg(long)]
     pid: Option<u32>,
-    /// Where it shows Prometheus metrics (host:port)
+    /// Where it shows Prometheus metrics: host:port, or the path of a local socket
     #[arg(long)]
     metrics: Option<String>,
 }

@@ -9,7 +9,8 @@ use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use rusty_s3::S3Action;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 
 use crate::Outcome;
 use crate::body::Fresh;
@@ -115,6 +116,12 @@ impl Client {
 async fn open(address: &str) -> Outcome<SendRequest<AnyBody>> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
+    begin(stream).await
+}
+
+async fn begin(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> Outcome<SendRequest<AnyBody>> {
     let (sender, connection) = handshake(TokioIo::new(stream)).await?;
     tokio::spawn(async move {
         // A connection that breaks shows in the next request.
@@ -132,12 +139,18 @@ async fn drain(answer: Response<hyper::body::Incoming>) -> Outcome<u64> {
     Ok(received)
 }
 
-/// Fetches a plain text page, such as metrics.
+/// Fetches a plain text page, such as metrics, from `host:port` or from a local socket (an absolute path).
 pub async fn page(address: &str, path: &str) -> Outcome<String> {
-    let mut sender = open(address).await?;
+    let (mut sender, host) = match address.starts_with('/') {
+        true => (
+            begin(UnixStream::connect(address).await?).await?,
+            "localhost",
+        ),
+        false => (open(address).await?, address),
+    };
     let request = Request::builder()
         .uri(path)
-        .header("host", address)
+        .header("host", host)
         .body(Empty::new().boxed_unsync())?;
     let answer = sender.send_request(request).await?;
     if answer.status() != StatusCode::OK {
