@@ -5,6 +5,7 @@
 
 mod error;
 mod local;
+mod memory;
 pub mod register;
 mod replica;
 mod scan;
