@@ -13,6 +13,11 @@ pub mod engine;
 pub mod error;
 pub mod pool;
 pub mod row;
+pub mod rows;
+pub mod store;
 
+pub use blocks::{Pin, Upload};
 pub use error::Error;
 pub use row::{BlockRef, Body, Row, RowKey, Tally, Value};
+pub use rows::{ListEntry, ListQuery, ListStart, Listing, RowHead, RowReader, RowTxn};
+pub use store::{Store, StoreOptions};

@@ -1,0 +1,304 @@
+//! Reading rows and what is derived from them, in one consistent view.
+
+use std::ops::Bound;
+
+use archipel_base::{Id, PartitionId, Stamp, Writer};
+use bytes::Bytes;
+
+use super::codec::{self, StoredRow};
+use super::list::{self, ListQuery, Listing};
+use super::window::{Granularity, Window};
+use crate::engine::{Direction, Flow, KeyRange, ReadTxn, Result, Tree};
+use crate::error::Error;
+use crate::row::{Body, Row, RowKey, Tally, Value};
+
+/// What the model's keys in `Tree::Meta` begin with.
+pub(crate) const META_PREFIX: &[u8] = b"model/";
+
+/// A row without its body.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RowHead {
+    /// The highest ballot promised.
+    pub promised: Stamp,
+    /// The stamp of the value; [`Stamp::ZERO`] if the row was only ever promised.
+    pub stamp: Stamp,
+    /// The identity of the write that made the value.
+    pub write: Id,
+    /// The value's head; `None` for a tombstone, and for a row never written.
+    pub head: Option<Bytes>,
+    /// What the row adds to a counter.
+    pub tally: Option<Tally>,
+}
+
+impl RowHead {
+    /// Whether there is a value.
+    pub fn is_live(&self) -> bool {
+        self.head.is_some()
+    }
+
+    /// Whether the row was ever written: it has a value or is a tombstone.
+    pub fn is_written(&self) -> bool {
+        self.stamp != Stamp::ZERO
+    }
+}
+
+impl From<StoredRow> for RowHead {
+    fn from(row: StoredRow) -> RowHead {
+        RowHead {
+            promised: row.promised,
+            stamp: row.stamp,
+            write: row.write,
+            head: row.head,
+            tally: row.tally,
+        }
+    }
+}
+
+/// The row with an empty body: not to be written back.
+impl From<RowHead> for Row {
+    fn from(row: RowHead) -> Row {
+        let tally = row.tally;
+        Row {
+            promised: row.promised,
+            stamp: row.stamp,
+            write: row.write,
+            value: row.head.map(|head| Value {
+                head,
+                body: Body::Empty,
+                tally,
+            }),
+        }
+    }
+}
+
+/// What a scan of heads calls for each row: its key within the partition, and the row.
+pub type HeadVisitor<'v> = dyn FnMut(&[u8], RowHead) -> Result<Flow> + 'v;
+
+/// A consistent view of the rows.
+#[derive(Clone, Copy)]
+pub struct RowReader<'t> {
+    txn: &'t dyn ReadTxn,
+}
+
+impl<'t> RowReader<'t> {
+    /// Reads through an engine's transaction.
+    pub fn new(txn: &'t dyn ReadTxn) -> RowReader<'t> {
+        RowReader { txn }
+    }
+
+    pub(crate) fn txn(&self) -> &'t dyn ReadTxn {
+        self.txn
+    }
+
+    /// A row with its body; `None` if it was neither written nor promised.
+    pub fn row(&self, key: &RowKey) -> Result<Option<Row>> {
+        let bytes = codec::row_key(key)?;
+        let Some(stored) = stored(self.txn, &bytes)? else {
+            return Ok(None);
+        };
+        let body = match stored.has_body {
+            true => stored_body(self.txn, &bytes)?,
+            false => Body::Empty,
+        };
+        let mut row = Row::from(RowHead::from(stored));
+        if let Some(value) = &mut row.value {
+            value.body = body;
+        }
+        Ok(Some(row))
+    }
+
+    /// A row without its body.
+    pub fn head(&self, key: &RowKey) -> Result<Option<RowHead>> {
+        Ok(stored(self.txn, &codec::row_key(key)?)?.map(RowHead::from))
+    }
+
+    /// Shows the rows of a partition whose keys begin with `prefix`, ascending from `start`:
+    /// tombstones and mere promises too.
+    pub fn scan_heads(
+        &self,
+        partition: PartitionId,
+        prefix: &[u8],
+        start: Bound<&[u8]>,
+        visit: &mut HeadVisitor<'_>,
+    ) -> Result<()> {
+        let range = PrefixRange::new(partition, prefix, start);
+        self.txn.scan(
+            Tree::Rows,
+            range.bounds(),
+            Direction::Ascending,
+            &mut |key, value| {
+                let (_, key) = codec::split_partition(key)?;
+                visit(key, codec::decode_row(value)?.into())
+            },
+        )
+    }
+
+    /// A page of a listing.
+    pub fn list(&self, query: &ListQuery) -> Result<Listing> {
+        list::list(self.txn, query)
+    }
+
+    /// A counter of a partition: objects, bytes.
+    pub fn counter(&self, partition: PartitionId, group: Id) -> Result<(u64, u64)> {
+        let key = codec::counter_key(partition, group);
+        let counter = match self.txn.get(Tree::Counters, &key)? {
+            Some(bytes) => codec::decode_counter(&bytes)?,
+            None => codec::Counter::default(),
+        };
+        Ok((counter.objects, counter.bytes))
+    }
+
+    /// What is known of the windows of a partition, ascending from `first`, at most `limit`.
+    /// Windows without rows are not shown.
+    pub fn windows(
+        &self,
+        partition: PartitionId,
+        granularity: Granularity,
+        first: u32,
+        limit: usize,
+    ) -> Result<Vec<(u32, Window)>> {
+        let from = codec::window_key(partition, granularity, first);
+        let to = codec::window_key(partition, granularity, u32::MAX);
+        let range: KeyRange<'_> = (Bound::Included(&from), Bound::Included(&to));
+        let mut found = Vec::new();
+        self.txn
+            .scan(Tree::Windows, range, Direction::Ascending, &mut |k, v| {
+                if found.len() == limit {
+                    return Ok(Flow::Stop);
+                }
+                found.push((codec::window_number(k)?, codec::decode_window(v)?));
+                Ok(Flow::Continue)
+            })?;
+        Ok(found)
+    }
+
+    /// The change order: stamps and keys of the rows of a partition that were written behind
+    /// `after` (a stamp and a key, as this call gives them) and before the millisecond
+    /// `before_millis`, at most `limit`.
+    pub fn log(
+        &self,
+        partition: PartitionId,
+        after: (Stamp, &[u8]),
+        before_millis: u64,
+        limit: usize,
+    ) -> Result<Vec<(Stamp, Bytes)>> {
+        let from = codec::log_key(partition, after.0, after.1);
+        let to = log_end(partition, before_millis);
+        let to = to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut found = Vec::new();
+        self.txn.scan(
+            Tree::Log,
+            (Bound::Excluded(&from), to),
+            Direction::Ascending,
+            &mut |key, _| {
+                if found.len() == limit {
+                    return Ok(Flow::Stop);
+                }
+                let (_, stamp, key) = codec::split_log_key(key)?;
+                found.push((stamp, Bytes::copy_from_slice(key)));
+                Ok(Flow::Continue)
+            },
+        )?;
+        Ok(found)
+    }
+
+    /// The same, of one window: behind `after`, at most `limit`.
+    pub fn log_of_window(
+        &self,
+        partition: PartitionId,
+        granularity: Granularity,
+        window: u32,
+        after: (Stamp, &[u8]),
+        limit: usize,
+    ) -> Result<Vec<(Stamp, Bytes)>> {
+        let (first, end) = granularity.span(window);
+        // No row has an empty key, so this lies before all of the window's.
+        let start = (Stamp::new(first, 0, Writer(0)), &[][..]);
+        self.log(partition, after.max(start), end, limit)
+    }
+
+    /// Entries of the work queue behind the number `after`, in order, at most `limit`.
+    pub fn queue(&self, after: u64, limit: usize) -> Result<Vec<(u64, Bytes)>> {
+        let from = after.to_be_bytes();
+        let range: KeyRange<'_> = (Bound::Excluded(&from), Bound::Unbounded);
+        let mut found = Vec::new();
+        self.txn
+            .scan(Tree::Queue, range, Direction::Ascending, &mut |k, v| {
+                if found.len() == limit {
+                    return Ok(Flow::Stop);
+                }
+                let number = codec::decode_number(k, "a key of the queue")?;
+                found.push((number, codec::decode_work(v)?));
+                Ok(Flow::Continue)
+            })?;
+        Ok(found)
+    }
+
+    /// What was kept under a name by [`RowTxn::set_meta`](super::RowTxn::set_meta).
+    pub fn meta(&self, name: &str) -> Result<Option<Bytes>> {
+        let value = self.txn.get(Tree::Meta, &meta_key(name))?;
+        Ok(value.map(|value| Bytes::copy_from_slice(&value)))
+    }
+}
+
+/// The key of the log before which all stamps of earlier milliseconds stand.
+fn log_end(partition: PartitionId, before_millis: u64) -> Option<Vec<u8>> {
+    // A stamp has 48 bits of milliseconds.
+    if before_millis < 1 << 48 {
+        let first = Stamp::new(before_millis, 0, Writer(0));
+        return Some(codec::log_key(partition, first, &[]));
+    }
+    codec::successor(&codec::in_partition(partition, &[]))
+}
+
+pub(crate) fn meta_key(name: &str) -> Vec<u8> {
+    [META_PREFIX, name.as_bytes()].concat()
+}
+
+/// What `Tree::Rows` holds under an encoded key.
+pub(crate) fn stored(txn: &dyn ReadTxn, key: &[u8]) -> Result<Option<StoredRow>> {
+    match txn.get(Tree::Rows, key)? {
+        Some(bytes) => Ok(Some(codec::decode_row(&bytes)?)),
+        None => Ok(None),
+    }
+}
+
+/// The body of a row that has one.
+pub(crate) fn stored_body(txn: &dyn ReadTxn, key: &[u8]) -> Result<Body> {
+    match txn.get(Tree::Bodies, key)? {
+        Some(bytes) => codec::decode_body(&bytes),
+        None => Err(Error::Damaged(
+            "a row without the body it should have".into(),
+        )),
+    }
+}
+
+/// The keys of a partition that begin with a prefix, from a start on.
+pub(crate) struct PrefixRange {
+    from: Bound<Vec<u8>>,
+    to: Option<Vec<u8>>,
+}
+
+impl PrefixRange {
+    /// `start` is a key within the partition; below the prefix it means the prefix.
+    pub fn new(partition: PartitionId, prefix: &[u8], start: Bound<&[u8]>) -> PrefixRange {
+        let first = codec::in_partition(partition, prefix);
+        let to = codec::successor(&first);
+        let from = match start {
+            Bound::Included(key) if key > prefix => {
+                Bound::Included(codec::in_partition(partition, key))
+            }
+            Bound::Excluded(key) if key >= prefix => {
+                Bound::Excluded(codec::in_partition(partition, key))
+            }
+            _ => Bound::Included(first),
+        };
+        PrefixRange { from, to }
+    }
+
+    /// As an engine takes it. Empty if the start is behind the prefix.
+    pub fn bounds(&self) -> KeyRange<'_> {
+        let to = self.to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        (self.from.as_ref().map(Vec::as_slice), to)
+    }
+}

@@ -1,0 +1,312 @@
+//! One batch: many transactions, one engine transaction, one commit.
+//!
+//! # Invariants
+//! - No answer leaves before the commit that it rests on, not even an error: it may be the
+//!   consequence of what an earlier transaction of the same batch changed.
+//! - The references of a batch are kept until it is durable; then what they released may be freed.
+//! - After [`Error::Failed`] nothing is committed any more.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use archipel_base::clock::WallClock;
+
+use super::job::Job;
+use super::options::{FreeSpace, Growth, Limits};
+use crate::blocks::{Blocks, Change};
+use crate::engine::{Durability, Engine, Result, WriteTxn};
+use crate::error::Error;
+use crate::rows::RowTxn;
+
+/// What the store has counted since it was opened.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Engine commits.
+    pub commits: AtomicU64,
+    /// Those of them that went to stable storage.
+    pub durable_commits: AtomicU64,
+    /// Syncs of the engine besides commits.
+    pub syncs: AtomicU64,
+    /// Transactions whose changes were committed.
+    pub transactions: AtomicU64,
+    /// Transactions that failed, were refused or changed nothing.
+    pub without_effect: AtomicU64,
+    /// Reads.
+    pub reads: AtomicU64,
+}
+
+pub(super) fn count(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
+}
+
+/// Commits batches.
+pub(crate) struct Core {
+    pub engine: Arc<dyn Engine>,
+    pub blocks: Arc<Blocks>,
+    pub clock: Arc<dyn WallClock>,
+    pub space: Option<FreeSpace>,
+    pub limits: Limits,
+    pub counters: Counters,
+    state: Mutex<State>,
+}
+
+/// What is between a commit and its durability.
+#[derive(Default)]
+struct State {
+    /// References of buffered commits, kept until a sync.
+    unsettled: Vec<Change>,
+    /// Numbers of buffered commits: the last one, and the last that is durable.
+    committed: u64,
+    durable: u64,
+    /// When the first commit that is not durable was made.
+    since_ms: u64,
+    /// Why the store takes no more writes.
+    failed: Option<Error>,
+}
+
+/// A batch while it is being run.
+#[derive(Default)]
+struct Batch {
+    jobs: Vec<Box<dyn Job>>,
+    references: Vec<Change>,
+    /// Of transactions without effect: dropped after the engine's transaction has ended.
+    unused: Vec<Change>,
+    bytes: usize,
+    durable: bool,
+    changed: bool,
+}
+
+impl Core {
+    pub fn new(
+        engine: Arc<dyn Engine>,
+        blocks: Arc<Blocks>,
+        clock: Arc<dyn WallClock>,
+        space: Option<FreeSpace>,
+        limits: Limits,
+    ) -> Core {
+        Core {
+            engine,
+            blocks,
+            clock,
+            space,
+            limits,
+            counters: Counters::default(),
+            state: Mutex::default(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why the store takes no more writes, if so.
+    pub fn failed(&self) -> Option<Error> {
+        self.state().failed.clone()
+    }
+
+    /// Runs what `next` gives, until there is no more or the batch is full, and commits it.
+    pub fn run(&self, next: &mut dyn FnMut() -> Option<Box<dyn Job>>) {
+        let mut batch = Batch::default();
+        let outcome = self.run_and_commit(&mut batch, next);
+        for job in batch.jobs.drain(..) {
+            job.finish(outcome.clone());
+        }
+    }
+
+    fn run_and_commit(
+        &self,
+        batch: &mut Batch,
+        next: &mut dyn FnMut() -> Option<Box<dyn Job>>,
+    ) -> Result<()> {
+        batch.jobs.extend(next());
+        if let Some(error) = self.failed() {
+            return Err(error);
+        }
+        let room = self.has_room();
+        let mut txn = self.engine.write()?;
+        // The first job was taken before the engine's transaction began: nobody waits for nothing.
+        let mut index = 0;
+        while index < batch.jobs.len() {
+            self.run_job(batch, index, &mut *txn, room)?;
+            index += 1;
+            let full =
+                index >= self.limits.batch_transactions || batch.bytes >= self.limits.batch_bytes;
+            if !full {
+                batch.jobs.extend(next());
+            }
+        }
+        self.commit(batch, txn)
+    }
+
+    fn run_job(
+        &self,
+        batch: &mut Batch,
+        index: usize,
+        txn: &mut dyn WriteTxn,
+        room: bool,
+    ) -> Result<()> {
+        let job = &mut batch.jobs[index];
+        batch.durable |= job.transact().durability == Durability::Fsync;
+        if !room && job.transact().growth == Growth::Grows {
+            job.refuse(Error::Full("the metadata disk is below its reserve".into()));
+            return Ok(());
+        }
+        let below: &dyn WriteTxn = txn;
+        let mut rows = RowTxn::new(below, self.blocks.change(), room);
+        let mut good = job.run(&mut rows);
+        let done = rows.finish();
+        if let Some(error) = done.broken.filter(|_| good) {
+            job.refuse(error);
+            good = false;
+        }
+        if !good || done.changes.is_empty() {
+            batch.unused.push(done.references);
+            count(&self.counters.without_effect, 1);
+            return Ok(());
+        }
+        batch.bytes += done.changes.bytes();
+        batch.changed = true;
+        batch.references.push(done.references);
+        count(&self.counters.transactions, 1);
+        // An error here spoils the engine's transaction, and so the whole batch.
+        done.changes.apply(txn)
+    }
+
+    fn commit(&self, batch: &mut Batch, txn: Box<dyn WriteTxn + '_>) -> Result<()> {
+        if !batch.changed {
+            drop(txn);
+            // What the answers rest on may still be a buffered commit.
+            return match batch.durable {
+                true => self.sync(),
+                false => Ok(()),
+            };
+        }
+        let durability = match batch.durable {
+            true => Durability::Fsync,
+            false => Durability::Buffered,
+        };
+        let outcome = txn.commit(durability);
+        let references = std::mem::take(&mut batch.references);
+        match outcome {
+            Ok(()) => self.committed(references, durability),
+            Err(error) => {
+                self.not_committed(references, &error);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn committed(&self, references: Vec<Change>, durability: Durability) {
+        count(&self.counters.commits, 1);
+        let mut state = self.state();
+        if durability == Durability::Buffered {
+            if state.durable == state.committed {
+                state.since_ms = self.clock.now_millis();
+            }
+            state.committed += 1;
+            state.unsettled.extend(references);
+            return;
+        }
+        count(&self.counters.durable_commits, 1);
+        state.durable = state.committed;
+        let before = std::mem::take(&mut state.unsettled);
+        drop(state);
+        settle(before);
+        settle(references);
+    }
+
+    fn not_committed(&self, references: Vec<Change>, error: &Error) {
+        if matches!(error, Error::Failed(_)) {
+            references.into_iter().for_each(Change::abandon);
+            self.fail(error);
+        } else {
+            tracing::warn!(%error, "a commit was undone");
+        }
+    }
+
+    /// Takes no more writes from now on.
+    fn fail(&self, error: &Error) {
+        tracing::error!(%error, "the metadata engine failed: the store is read-only now");
+        let mut state = self.state();
+        state.failed.get_or_insert_with(|| error.clone());
+        let unsettled = std::mem::take(&mut state.unsettled);
+        drop(state);
+        unsettled.into_iter().for_each(Change::abandon);
+    }
+
+    /// Makes all that was committed durable.
+    pub fn sync(&self) -> Result<()> {
+        let (number, unsettled) = {
+            let mut state = self.state();
+            if let Some(error) = &state.failed {
+                return Err(error.clone());
+            }
+            if state.durable == state.committed {
+                return Ok(());
+            }
+            (state.committed, std::mem::take(&mut state.unsettled))
+        };
+        match self.engine.sync() {
+            Ok(()) => {
+                count(&self.counters.syncs, 1);
+                let mut state = self.state();
+                state.durable = state.durable.max(number);
+                state.since_ms = self.clock.now_millis();
+                drop(state);
+                settle(unsettled);
+                Ok(())
+            }
+            Err(error) => {
+                self.state().unsettled.extend(unsettled);
+                if matches!(error, Error::Failed(_)) {
+                    self.fail(&error);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether a buffered commit waits for a sync.
+    pub fn awaits_sync(&self) -> bool {
+        let state = self.state();
+        state.failed.is_none() && state.durable < state.committed
+    }
+
+    /// Syncs if something has waited for that long enough. The clock may jump: then early.
+    pub fn sync_if_due(&self) {
+        let state = self.state();
+        let waits = state.failed.is_none() && state.durable < state.committed;
+        let waited = self.clock.now_millis().checked_sub(state.since_ms);
+        drop(state);
+        let interval = self.limits.sync_interval.as_millis() as u64;
+        if waits
+            && waited.is_none_or(|waited| waited >= interval)
+            && let Err(error) = self.sync()
+        {
+            tracing::warn!(%error, "syncing buffered commits");
+        }
+    }
+
+    /// Whether the metadata disk has room for transactions that grow.
+    pub fn has_room(&self) -> bool {
+        match self.free_space() {
+            Some(Ok(free)) => free >= self.limits.metadata_reserve_bytes,
+            Some(Err(error)) => {
+                // Not knowing is no reason to refuse: the engine itself says when it is full.
+                tracing::warn!(%error, "asking for free space");
+                true
+            }
+            None => true,
+        }
+    }
+
+    /// Free bytes on the metadata disk.
+    pub fn free_space(&self) -> Option<Result<u64>> {
+        self.space.as_ref().map(|space| space())
+    }
+}
+
+fn settle(references: Vec<Change>) {
+    references.into_iter().for_each(Change::settle);
+}

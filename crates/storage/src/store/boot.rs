@@ -1,0 +1,94 @@
+//! What happens once at each start: the format is checked, the boot is counted, and it is found
+//! out whether the last run ended well.
+
+use std::sync::Arc;
+
+use archipel_base::Id;
+
+use super::options::StoreOptions;
+use crate::blocks::Start;
+use crate::engine::{Durability, Engine, ReadTxn, Result, Tree};
+use crate::error::Error;
+use crate::rows::codec;
+
+/// The version of the whole format; see `docs/internals/data-format.md`.
+pub const FORMAT: u64 = 1;
+
+const KEY_FORMAT: &[u8] = b"format";
+const KEY_IDENTITY: &[u8] = b"identity";
+const KEY_BOOT: &[u8] = b"boot";
+/// Holds the number of the boot that was closed well; there only while the store is closed.
+const KEY_CLEAN: &[u8] = b"clean";
+
+/// A boot of a store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Boot {
+    /// Which one: 1 is the first.
+    pub number: u64,
+    /// The store's identity.
+    pub identity: Id,
+    /// What opening the blocks has to do.
+    pub start: Start,
+}
+
+/// Counts the boot, durably, before anything else is done.
+pub(crate) fn begin(options: &StoreOptions) -> Result<Boot> {
+    let mut txn = options.engine.write()?;
+    check_format(&*txn)?;
+    let last = number(&*txn, KEY_BOOT)?.unwrap_or(0);
+    let clean = number(&*txn, KEY_CLEAN)? == Some(last) && last > 0;
+    let boot = Boot {
+        number: last + 1,
+        identity: identity(&*txn, options)?,
+        start: if clean { Start::Clean } else { Start::Unclean },
+    };
+    txn.put(Tree::Meta, KEY_FORMAT, &FORMAT.to_be_bytes())?;
+    txn.put(Tree::Meta, KEY_IDENTITY, boot.identity.as_bytes())?;
+    txn.put(Tree::Meta, KEY_BOOT, &boot.number.to_be_bytes())?;
+    txn.delete(Tree::Meta, KEY_CLEAN)?;
+    txn.commit(Durability::Fsync)?;
+    Ok(boot)
+}
+
+/// Marks the store as closed well, durably, after everything else is done.
+pub(crate) fn end(engine: &Arc<dyn Engine>, boot: u64) -> Result<()> {
+    let mut txn = engine.write()?;
+    txn.put(Tree::Meta, KEY_CLEAN, &boot.to_be_bytes())?;
+    txn.commit(Durability::Fsync)
+}
+
+fn check_format(txn: &dyn ReadTxn) -> Result<()> {
+    match number(txn, KEY_FORMAT)? {
+        None | Some(FORMAT) => Ok(()),
+        Some(found) => Err(Error::Refused(format!(
+            "the store has format {found}, this release reads format {FORMAT}: use a newer release"
+        ))),
+    }
+}
+
+fn number(txn: &dyn ReadTxn, key: &[u8]) -> Result<Option<u64>> {
+    match txn.get(Tree::Meta, key)? {
+        Some(bytes) => Ok(Some(codec::decode_number(&bytes, "a number in meta")?)),
+        None => Ok(None),
+    }
+}
+
+fn identity(txn: &dyn ReadTxn, options: &StoreOptions) -> Result<Id> {
+    let found = match txn.get(Tree::Meta, KEY_IDENTITY)? {
+        Some(bytes) => {
+            let bytes = bytes.as_ref().try_into();
+            Some(Id(bytes.map_err(|_| {
+                Error::Damaged("the store's identity".into())
+            })?))
+        }
+        None => None,
+    };
+    match (found, options.identity) {
+        (Some(found), Some(wanted)) if found != wanted => Err(Error::Refused(format!(
+            "the store belongs to {found}, not to {wanted}"
+        ))),
+        (Some(found), _) => Ok(found),
+        (None, Some(wanted)) => Ok(wanted),
+        (None, None) => Ok(Id::random(&*options.random)),
+    }
+}

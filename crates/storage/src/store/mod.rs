@@ -1,0 +1,274 @@
+//! The store: one node's durable state behind one handle.
+//!
+//! Transactions are closures over [`RowTxn`]; the committer runs all that wait as one batch, with
+//! one commit ([`batch`]). Reads are closures over [`RowReader`] and run on the pool.
+//!
+//! # Invariants
+//! - An answer leaves only after the commit that it rests on.
+//! - A closure that fails or panics changes nothing, and harms no other of its batch.
+//! - After a failed commit of unknown outcome the store only reads.
+
+mod batch;
+mod boot;
+mod committer;
+mod job;
+mod options;
+
+use std::sync::Arc;
+
+use archipel_base::{Id, Writer};
+use bytes::Bytes;
+
+pub use batch::Counters;
+pub use boot::FORMAT;
+pub use options::{FreeSpace, Growth, Limits, StoreOptions, Threads, Transact};
+
+use crate::blocks::{BlockOptions, Blocks, Pin, Upload};
+use crate::engine::Result;
+use crate::error::Error;
+use crate::pool::Pool;
+use crate::row::{BlockRef, Row, RowKey};
+use crate::rows::{Report, RowReader, RowTxn};
+use batch::{Core, count};
+use boot::Boot;
+use committer::Committer;
+use job::Call;
+
+/// One node's durable state. Clones are the same store.
+#[derive(Clone)]
+pub struct Store(Arc<Inner>);
+
+struct Inner {
+    core: Arc<Core>,
+    committer: Committer,
+    pool: Pool,
+    threads: Threads,
+    boot: Boot,
+}
+
+/// How a store is.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// Its identity.
+    pub identity: Id,
+    /// Which run of the store this is: 1 is the first.
+    pub boot: u64,
+    /// Why it takes no more writes, if so.
+    pub read_only: Option<String>,
+    /// Whether the metadata disk has room for transactions that grow.
+    pub has_room: bool,
+    /// Bytes of the metadata engine.
+    pub metadata_bytes: u64,
+    /// Free bytes on the metadata engine's disk, if known.
+    pub metadata_free_bytes: Option<u64>,
+    /// Transactions that wait.
+    pub waiting: usize,
+}
+
+impl Store {
+    /// Opens a store, or makes one. Blocks: not to be called on an async thread.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the format is newer, or the store or a disk is another's.
+    pub fn open(options: StoreOptions) -> Result<Store> {
+        let boot = boot::begin(&options)?;
+        let blocks = Blocks::open(
+            options.engine.clone(),
+            options.disks,
+            BlockOptions {
+                owner: boot.identity,
+                ..options.blocks
+            },
+            options.pool.clone(),
+            boot.start,
+        )?;
+        let core = Arc::new(Core::new(
+            options.engine,
+            blocks,
+            options.clock,
+            options.metadata_space,
+            options.limits,
+        ));
+        let committer = match options.threads {
+            Threads::Own => Committer::start(core.clone())?,
+            Threads::Inline => Committer::inline(core.clone()),
+        };
+        Ok(Store(Arc::new(Inner {
+            core,
+            committer,
+            pool: options.pool,
+            threads: options.threads,
+            boot,
+        })))
+    }
+
+    /// Runs `closure` in a transaction and answers once its changes are committed as durably as
+    /// asked (`durability`, or a [`Transact`]). Once queued it is run, even if the caller goes away.
+    ///
+    /// The closure must not call the store.
+    ///
+    /// # Errors
+    /// What the closure says; [`Error::Refused`] if it panics; [`Error::Full`] if it may grow and
+    /// there is no room. If the commit fails, that error: nothing has changed then, except that
+    /// it is not known after [`Error::Failed`].
+    pub async fn transact<T, F>(&self, how: impl Into<Transact>, closure: F) -> Result<T>
+    where
+        F: FnOnce(&mut RowTxn<'_>) -> Result<T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let how = how.into();
+        let room = self.0.committer.room(&how).await;
+        let (call, answer) = Call::new(how, closure, room);
+        self.0.committer.submit(Box::new(call));
+        if self.0.threads == Threads::Inline {
+            self.0.committer.run_waiting();
+        }
+        answer
+            .await
+            .unwrap_or_else(|_| Err(Error::Failed("the committer ended".into())))
+    }
+
+    /// Runs `closure` on a consistent view of what is committed.
+    pub async fn read<T, F>(&self, closure: F) -> Result<T>
+    where
+        F: FnOnce(&RowReader<'_>) -> Result<T> + Send + 'static,
+        T: Send + 'static,
+    {
+        let core = self.0.core.clone();
+        let job = move || {
+            count(&core.counters.reads, 1);
+            let txn = core.engine.read()?;
+            closure(&RowReader::new(&*txn))
+        };
+        match self.0.threads {
+            Threads::Own => self.0.pool.run(job).await,
+            Threads::Inline => job(),
+        }
+    }
+
+    /// Begins to write blocks.
+    pub fn upload(&self) -> Upload {
+        self.blocks().upload()
+    }
+
+    /// Keeps blocks readable. Pin first, then look whether the row still refers to them.
+    pub fn pin(&self, blocks: &[BlockRef]) -> Pin {
+        self.blocks().pin(blocks)
+    }
+
+    /// The content of a block, verified.
+    pub async fn read_block(&self, block: &BlockRef) -> Result<Bytes> {
+        self.blocks().read(block).await
+    }
+
+    /// A row, and a pin under which the blocks of its body stay readable.
+    pub async fn pin_body(&self, key: &RowKey) -> Result<Option<(Row, Pin)>> {
+        let mut row = self.row(key).await?;
+        loop {
+            let Some(found) = row else {
+                return Ok(None);
+            };
+            let blocks = blocks_of(&found);
+            let pin = self.pin(blocks);
+            // What a committed row refers to after it was pinned cannot go.
+            let again = match blocks.is_empty() {
+                true => return Ok(Some((found, pin))),
+                false => self.row(key).await?,
+            };
+            if again.as_ref().is_some_and(|row| blocks_of(row) == blocks) {
+                return Ok(again.map(|row| (row, pin)));
+            }
+            row = again;
+        }
+    }
+
+    async fn row(&self, key: &RowKey) -> Result<Option<Row>> {
+        let key = key.clone();
+        self.read(move |rows| rows.row(&key)).await
+    }
+
+    /// Makes all that was committed `Buffered` durable. Happens by itself every now and then.
+    pub async fn sync(&self) -> Result<()> {
+        let core = self.0.core.clone();
+        self.0.pool.run(move || core.sync()).await
+    }
+
+    /// Which run of the store this is: 1 is the first, and each opening counts.
+    pub fn boot(&self) -> u64 {
+        self.0.boot.number
+    }
+
+    /// The store's identity, made when it was opened for the first time.
+    pub fn identity(&self) -> Id {
+        self.0.boot.identity
+    }
+
+    /// The writer of stamps for this boot.
+    pub fn writer(&self) -> Writer {
+        let mut node = [0; 6];
+        node.copy_from_slice(&self.identity().as_bytes()[..6]);
+        Writer::new(node, self.boot())
+    }
+
+    /// How the store is.
+    pub async fn status(&self) -> Result<Status> {
+        let inner = self.0.clone();
+        let status = move || {
+            let core = &inner.core;
+            Ok(Status {
+                identity: inner.boot.identity,
+                boot: inner.boot.number,
+                read_only: core.failed().map(|error| error.to_string()),
+                has_room: core.has_room(),
+                metadata_bytes: core.engine.size_bytes()?,
+                metadata_free_bytes: core.free_space().transpose()?,
+                waiting: inner.committer.waiting(),
+            })
+        };
+        self.0.pool.run(status).await
+    }
+
+    /// What was counted since the store was opened.
+    pub fn counters(&self) -> &Counters {
+        &self.0.core.counters
+    }
+
+    /// The blocks, for what concerns them alone: status, scrubbing, draining.
+    pub fn blocks(&self) -> &Arc<Blocks> {
+        &self.0.core.blocks
+    }
+
+    /// Recomputes all that is derived and compares. Reads everything: for tests and offline use.
+    pub async fn verify(&self) -> Result<Report> {
+        self.read(|rows| rows.verify()).await
+    }
+
+    /// Ends the store: what waits is still committed, everything is synced, and the next opening
+    /// knows that there is nothing to recover. Later transactions are refused.
+    pub async fn close(&self) -> Result<()> {
+        let inner = &self.0;
+        inner.committer.close();
+        if inner.threads == Threads::Inline {
+            inner.committer.run_waiting();
+        }
+        if let Some(thread) = inner.committer.take_thread() {
+            let joined = inner.pool.run(move || {
+                thread
+                    .join()
+                    .map_err(|_| Error::Failed("the committer panicked".into()))
+            });
+            joined.await?;
+        }
+        self.sync().await?;
+        self.blocks().close().await?;
+        let (engine, boot) = (inner.core.engine.clone(), inner.boot.number);
+        inner.pool.run(move || boot::end(&engine, boot)).await
+    }
+}
+
+fn blocks_of(row: &Row) -> &[BlockRef] {
+    row.value.as_ref().map_or(&[], |value| value.body.blocks())
+}
+
+#[cfg(test)]
+mod tests;
