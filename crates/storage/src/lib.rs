@@ -20,4 +20,4 @@ pub use blocks::{Pin, Upload};
 pub use error::Error;
 pub use row::{BlockRef, Body, Row, RowKey, Tally, Value};
 pub use rows::{ListEntry, ListQuery, ListStart, Listing, RowHead, RowReader, RowTxn};
-pub use store::{Store, StoreOptions};
+pub use store::{Counters, Growth, Limits, Status, Store, StoreOptions, Threads, Transact};
