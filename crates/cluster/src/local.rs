@@ -218,7 +218,7 @@ impl Cluster {
         key: &RowKey,
         guard: Option<RowKey>,
         durability: Durability,
-        decide: impl Fn(Option<&Value>) -> Decision<E> + Send,
+        decide: impl Fn(Option<&Value>) -> Decision<E> + Send + Sync,
     ) -> Result<Result<(), E>, Error>
     where
         E: Send,

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use archipel_base::PartitionId;
 use archipel_base::clock::WallClock;
 use archipel_storage::engine::{Durability, Flow};
-use archipel_storage::{BlockRef, Body, Row, RowKey, RowReader, RowTxn, Store, Transact, Value};
+use archipel_storage::{BlockRef, Body, Row, RowKey, RowReader, RowTxn, Store, Value};
+use archipel_storage::store::Transact;
 use bytes::Bytes;
 
 use crate::error::Error;
