@@ -1,0 +1,391 @@
+//! A disk in memory: loses what was not synced, and fails on demand.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, ErrorKind};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use archipel_base::random::Random;
+
+use super::{Disk, PUNCH_BYTES, Space};
+
+const PAGE: usize = PUNCH_BYTES as usize;
+const SECTOR: usize = 512;
+
+type Page = Box<[u8; PAGE]>;
+type Pages = BTreeMap<u64, Page>;
+
+/// A kind of call, for faults.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DiskOp {
+    /// Listing, lengths, allocation, room, and reading state files.
+    Look,
+    /// Making a segment.
+    Create,
+    /// Removing a segment.
+    Unlink,
+    /// Reading.
+    Read,
+    /// Writing.
+    Write,
+    /// Syncing.
+    Sync,
+    /// Allocating ahead, punching, cutting.
+    Allocate,
+    /// Writing a state file.
+    State,
+}
+
+/// What shall go wrong, once.
+#[derive(Clone, Copy, Debug)]
+pub struct DiskFault {
+    /// Which kind of call; any if `None`.
+    pub op: Option<DiskOp>,
+    /// Which of these calls from now on: 0 is the next.
+    pub after: u64,
+    /// The error number (`libc::EIO`, ...).
+    pub errno: i32,
+}
+
+/// A disk in memory.
+#[derive(Default)]
+pub struct MemoryDisk(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    segments: BTreeMap<u32, Segment>,
+    states: BTreeMap<String, Vec<u8>>,
+    capacity: Option<u64>,
+    fault: Option<DiskFault>,
+    calls: u64,
+    fsyncs: u64,
+}
+
+/// A page that is in neither map is a hole.
+#[derive(Default)]
+struct Segment {
+    pages: Pages,
+    length: u64,
+    /// What a crash leaves.
+    durable: Pages,
+    durable_length: u64,
+    dirty: BTreeSet<u64>,
+}
+
+impl MemoryDisk {
+    /// An empty disk.
+    pub fn new() -> MemoryDisk {
+        MemoryDisk::default()
+    }
+
+    /// What a power cut does: what was not synced is gone, or, with `torn`, each sector of it is
+    /// there or not by chance.
+    pub fn crash(&self, torn: Option<&dyn Random>) {
+        let mut state = self.lock();
+        state.fault = None;
+        for segment in state.segments.values_mut() {
+            segment.crash(torn);
+        }
+    }
+
+    /// Makes a later call fail. A failed write may have written its first half; what a failed
+    /// sync should have made durable never is, as with a kernel that dropped the pages.
+    pub fn inject(&self, fault: DiskFault) {
+        self.lock().fault = Some(fault);
+    }
+
+    /// Takes the fault back; tells whether it was still to come.
+    pub fn clear_fault(&self) -> bool {
+        self.lock().fault.take().is_some()
+    }
+
+    /// How many calls were made.
+    pub fn calls(&self) -> u64 {
+        self.lock().calls
+    }
+
+    /// Limits the space: writes beyond it say that the disk is full.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.lock().capacity = bytes;
+    }
+
+    /// Turns bits around in what is stored, durably: rot. No effect on a hole.
+    pub fn flip(&self, segment: u32, offset: u64, bits: u8) {
+        let mut state = self.lock();
+        let Some(segment) = state.segments.get_mut(&segment) else {
+            return;
+        };
+        for pages in [&mut segment.pages, &mut segment.durable] {
+            if let Some(page) = pages.get_mut(&(offset / PUNCH_BYTES)) {
+                page[(offset % PUNCH_BYTES) as usize] ^= bits;
+            }
+        }
+    }
+
+    /// The space that all segments take, in bytes.
+    pub fn allocated_total(&self) -> u64 {
+        self.lock().allocated()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn call(&self, op: DiskOp) -> io::Result<MutexGuard<'_, State>> {
+        let mut state = self.lock();
+        match state.count(op) {
+            Some(error) => Err(error),
+            None => Ok(state),
+        }
+    }
+}
+
+impl State {
+    /// Counts a call; the error if it is the one that shall fail.
+    fn count(&mut self, op: DiskOp) -> Option<io::Error> {
+        self.calls += 1;
+        let fault = self.fault.as_mut()?;
+        if fault.op.is_some_and(|wanted| wanted != op) {
+            return None;
+        }
+        if fault.after > 0 {
+            fault.after -= 1;
+            return None;
+        }
+        let error = io::Error::from_raw_os_error(fault.errno);
+        self.fault = None;
+        Some(error)
+    }
+
+    fn segment(&mut self, number: u32) -> io::Result<&mut Segment> {
+        self.segments
+            .get_mut(&number)
+            .ok_or_else(|| ErrorKind::NotFound.into())
+    }
+
+    fn allocated(&self) -> u64 {
+        self.segments.values().map(Segment::allocated).sum()
+    }
+
+    fn check_room(&mut self, number: u32, offset: u64, len: u64) -> io::Result<()> {
+        let Some(capacity) = self.capacity else {
+            return Ok(());
+        };
+        let pages = offset / PUNCH_BYTES..(offset + len).div_ceil(PUNCH_BYTES);
+        let segment = self.segment(number)?;
+        let more = pages
+            .filter(|page| !segment.pages.contains_key(page))
+            .count() as u64;
+        if self.allocated() + more * PUNCH_BYTES > capacity {
+            return Err(io::Error::from_raw_os_error(libc::ENOSPC));
+        }
+        Ok(())
+    }
+}
+
+impl Segment {
+    fn allocated(&self) -> u64 {
+        self.pages.len() as u64 * PUNCH_BYTES
+    }
+
+    fn write(&mut self, mut offset: u64, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let (page, at) = (offset / PUNCH_BYTES, (offset % PUNCH_BYTES) as usize);
+            let (now, rest) = bytes.split_at(bytes.len().min(PAGE - at));
+            let content = self.pages.entry(page).or_insert_with(empty_page);
+            content[at..at + now.len()].copy_from_slice(now);
+            self.dirty.insert(page);
+            offset += now.len() as u64;
+            bytes = rest;
+        }
+        self.length = self.length.max(offset);
+    }
+
+    fn read(&self, mut offset: u64, mut buffer: &mut [u8]) -> io::Result<()> {
+        if offset + buffer.len() as u64 > self.length {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        while !buffer.is_empty() {
+            let at = (offset % PUNCH_BYTES) as usize;
+            let take = buffer.len().min(PAGE - at);
+            let (now, rest) = buffer.split_at_mut(take);
+            match self.pages.get(&(offset / PUNCH_BYTES)) {
+                Some(page) => now.copy_from_slice(&page[at..at + take]),
+                None => now.fill(0),
+            }
+            offset += take as u64;
+            buffer = rest;
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) {
+        for page in std::mem::take(&mut self.dirty) {
+            if let Some(content) = self.pages.get(&page) {
+                self.durable.insert(page, content.clone());
+            }
+        }
+        self.durable_length = self.length;
+    }
+
+    /// Clears a range now and after a crash: the worst that a hole can do to its neighbours.
+    fn clear(&mut self, from: u64, to: u64) {
+        for page in from / PUNCH_BYTES..to.div_ceil(PUNCH_BYTES) {
+            let start = from.saturating_sub(page * PUNCH_BYTES) as usize;
+            let end = (to - page * PUNCH_BYTES).min(PUNCH_BYTES) as usize;
+            for pages in [&mut self.pages, &mut self.durable] {
+                if (start, end) == (0, PAGE) {
+                    pages.remove(&page);
+                } else if let Some(content) = pages.get_mut(&page) {
+                    content[start..end].fill(0);
+                }
+            }
+        }
+    }
+
+    fn crash(&mut self, torn: Option<&dyn Random>) {
+        let dirty = std::mem::take(&mut self.dirty);
+        let before = std::mem::replace(&mut self.pages, self.durable.clone());
+        if let Some(random) = torn {
+            for page in dirty {
+                let Some(written) = before.get(&page) else {
+                    continue;
+                };
+                let content = self.pages.entry(page).or_insert_with(empty_page);
+                tear(content, written, random.next_u64());
+            }
+            self.durable = self.pages.clone();
+            self.durable_length = self.length;
+        }
+        self.length = self.durable_length;
+    }
+}
+
+fn empty_page() -> Page {
+    Box::new([0; PAGE])
+}
+
+/// Takes over the sectors of `written` that `chance` has a bit for.
+fn tear(content: &mut [u8; PAGE], written: &[u8; PAGE], chance: u64) {
+    let sectors = content.chunks_mut(SECTOR).zip(written.chunks(SECTOR));
+    for (number, (old, new)) in sectors.enumerate() {
+        if chance >> number & 1 == 1 {
+            old.copy_from_slice(new);
+        }
+    }
+}
+
+impl Disk for MemoryDisk {
+    fn segments(&self) -> io::Result<Vec<u32>> {
+        Ok(self.call(DiskOp::Look)?.segments.keys().copied().collect())
+    }
+
+    fn create(&self, segment: u32) -> io::Result<()> {
+        let mut state = self.call(DiskOp::Create)?;
+        if state.segments.contains_key(&segment) {
+            return Err(ErrorKind::AlreadyExists.into());
+        }
+        state.fsyncs += 1;
+        state.segments.insert(segment, Segment::default());
+        Ok(())
+    }
+
+    fn unlink(&self, segment: u32) -> io::Result<()> {
+        let mut state = self.call(DiskOp::Unlink)?;
+        state.segment(segment)?;
+        state.segments.remove(&segment);
+        Ok(())
+    }
+
+    fn length(&self, segment: u32) -> io::Result<u64> {
+        Ok(self.call(DiskOp::Look)?.segment(segment)?.length)
+    }
+
+    fn read_at(&self, segment: u32, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let mut state = self.call(DiskOp::Read)?;
+        state.segment(segment)?.read(offset, buffer)
+    }
+
+    fn write_at(&self, segment: u32, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
+        let mut state = self.lock();
+        let bytes = parts.concat();
+        if let Some(error) = state.count(DiskOp::Write) {
+            state
+                .segment(segment)?
+                .write(offset, &bytes[..bytes.len() / 2]);
+            return Err(error);
+        }
+        state.check_room(segment, offset, bytes.len() as u64)?;
+        state.segment(segment)?.write(offset, &bytes);
+        Ok(())
+    }
+
+    fn sync(&self, segment: u32) -> io::Result<()> {
+        let mut state = self.lock();
+        state.fsyncs += 1;
+        let failed = state.count(DiskOp::Sync);
+        let segment = state.segment(segment)?;
+        match failed {
+            Some(error) => {
+                segment.dirty.clear();
+                Err(error)
+            }
+            None => {
+                segment.sync();
+                Ok(())
+            }
+        }
+    }
+
+    fn preallocate(&self, segment: u32, offset: u64, len: u64) -> io::Result<()> {
+        let mut state = self.call(DiskOp::Allocate)?;
+        let segment = state.segment(segment)?;
+        segment.length = segment.length.max(offset + len);
+        Ok(())
+    }
+
+    fn punch(&self, segment: u32, offset: u64, len: u64) -> io::Result<bool> {
+        let mut state = self.call(DiskOp::Allocate)?;
+        state.segment(segment)?.clear(offset, offset + len);
+        Ok(true)
+    }
+
+    fn set_length(&self, segment: u32, len: u64) -> io::Result<()> {
+        let mut state = self.call(DiskOp::Allocate)?;
+        let segment = state.segment(segment)?;
+        if len < segment.length {
+            let end = segment.length.next_multiple_of(PUNCH_BYTES);
+            segment.clear(len, end);
+            segment.durable_length = segment.durable_length.min(len);
+        }
+        segment.length = len;
+        Ok(())
+    }
+
+    fn allocated(&self, segment: u32) -> io::Result<u64> {
+        Ok(self.call(DiskOp::Look)?.segment(segment)?.allocated())
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        let state = self.call(DiskOp::Look)?;
+        let total = state.capacity.unwrap_or(1 << 40);
+        Ok(Space {
+            free: total.saturating_sub(state.allocated()),
+            total,
+        })
+    }
+
+    fn read_state(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        Ok(self.call(DiskOp::Look)?.states.get(name).cloned())
+    }
+
+    fn write_state(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        let mut state = self.call(DiskOp::State)?;
+        state.fsyncs += 2;
+        state.states.insert(name.to_owned(), content.to_vec());
+        Ok(())
+    }
+
+    fn fsyncs(&self) -> u64 {
+        self.lock().fsyncs
+    }
+}
