@@ -1,0 +1,166 @@
+//! Checksums: which ones S3 knows, what a request says of them, how they are computed.
+//!
+//! MD5 is always computed, because it is the ETag. One further checksum is kept with each
+//! object: the one that the client chose, or CRC64NVME, as S3 does by default.
+//!
+//! Source: AWS, "Checking object integrity in Amazon S3".
+
+mod combine;
+mod hasher;
+mod request;
+
+use archipel_model::{Checksum, ChecksumKind};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+pub use combine::{composite, full_object};
+pub use hasher::{Digests, HashPipe, Wanted};
+pub use request::{Declared, Expected, content_md5};
+
+/// An algorithm that S3 knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Algorithm {
+    /// CRC-32 as in zlib.
+    Crc32,
+    /// CRC-32C (Castagnoli).
+    Crc32c,
+    /// CRC-64/NVME.
+    Crc64Nvme,
+    /// SHA-1.
+    Sha1,
+    /// SHA-256.
+    Sha256,
+}
+
+use Algorithm::{Crc32, Crc32c, Crc64Nvme, Sha1, Sha256};
+
+impl Algorithm {
+    /// All of them.
+    pub const ALL: [Algorithm; 5] = [Crc32, Crc32c, Crc64Nvme, Sha1, Sha256];
+
+    /// As S3 names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Crc32 => "CRC32",
+            Crc32c => "CRC32C",
+            Crc64Nvme => "CRC64NVME",
+            Sha1 => "SHA1",
+            Sha256 => "SHA256",
+        }
+    }
+
+    /// The header (or trailer) that carries its value.
+    pub fn header(self) -> &'static str {
+        match self {
+            Crc32 => "x-amz-checksum-crc32",
+            Crc32c => "x-amz-checksum-crc32c",
+            Crc64Nvme => "x-amz-checksum-crc64nvme",
+            Sha1 => "x-amz-checksum-sha1",
+            Sha256 => "x-amz-checksum-sha256",
+        }
+    }
+
+    /// The XML element that carries its value.
+    pub fn element(self) -> &'static str {
+        match self {
+            Crc32 => "ChecksumCRC32",
+            Crc32c => "ChecksumCRC32C",
+            Crc64Nvme => "ChecksumCRC64NVME",
+            Sha1 => "ChecksumSHA1",
+            Sha256 => "ChecksumSHA256",
+        }
+    }
+
+    /// How many bytes it has.
+    pub fn length(self) -> usize {
+        match self {
+            Crc32 | Crc32c => 4,
+            Crc64Nvme => 8,
+            Sha1 => 20,
+            Sha256 => 32,
+        }
+    }
+
+    /// By its name, in any case.
+    pub fn of_name(name: &str) -> Option<Algorithm> {
+        let found = Algorithm::ALL.iter().find(|a| a.name().eq_ignore_ascii_case(name));
+        found.copied()
+    }
+
+    /// By its header.
+    pub fn of_header(header: &str) -> Option<Algorithm> {
+        Algorithm::ALL.iter().find(|a| a.header() == header).copied()
+    }
+
+    /// The kind of a multipart object's checksum if the client does not choose.
+    pub fn default_kind(self) -> ChecksumKind {
+        match self {
+            Crc64Nvme => ChecksumKind::FullObject,
+            _ => ChecksumKind::Composite,
+        }
+    }
+
+    /// Whether a multipart object may have such a checksum of that kind.
+    pub fn has_kind(self, kind: ChecksumKind) -> bool {
+        match kind {
+            ChecksumKind::FullObject => matches!(self, Crc32 | Crc32c | Crc64Nvme),
+            ChecksumKind::Composite => self != Crc64Nvme,
+        }
+    }
+}
+
+/// A checksum's value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Value {
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// The bytes, big-endian for CRCs.
+    pub bytes: Vec<u8>,
+}
+
+impl Value {
+    /// Reads base64; `None` if it is not that, or not of the algorithm's length.
+    pub fn parse(algorithm: Algorithm, text: &str) -> Option<Value> {
+        let bytes = BASE64.decode(text).ok()?;
+        (bytes.len() == algorithm.length()).then_some(Value { algorithm, bytes })
+    }
+
+    /// In base64.
+    pub fn to_base64(&self) -> String {
+        BASE64.encode(&self.bytes)
+    }
+
+    /// As it is stored: of a whole object or a part.
+    pub fn stored(&self) -> Checksum {
+        Checksum {
+            algorithm: self.algorithm.name().to_owned(),
+            value: self.to_base64(),
+            kind: ChecksumKind::FullObject,
+        }
+    }
+
+    /// From what is stored of a part.
+    pub fn of_stored(checksum: &Checksum) -> Option<Value> {
+        Value::parse(Algorithm::of_name(&checksum.algorithm)?, &checksum.value)
+    }
+}
+
+/// The kind as S3 names it.
+pub fn kind_name(kind: ChecksumKind) -> &'static str {
+    match kind {
+        ChecksumKind::FullObject => "FULL_OBJECT",
+        ChecksumKind::Composite => "COMPOSITE",
+    }
+}
+
+/// Reads a kind.
+pub fn parse_kind(text: &str) -> Option<ChecksumKind> {
+    match text {
+        "FULL_OBJECT" => Some(ChecksumKind::FullObject),
+        "COMPOSITE" => Some(ChecksumKind::Composite),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! What a request says about checksums, and whether the body keeps it.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use http::HeaderMap;
+
+use super::{Algorithm, Digests, Value, Wanted};
+use crate::s3::error::{Code, S3Error, S3Result};
+
+/// Headers that begin like a checksum's and are none.
+const NOT_VALUES: [&str; 3] = [
+    "x-amz-checksum-algorithm",
+    "x-amz-checksum-mode",
+    "x-amz-checksum-type",
+];
+
+/// Which checksum a request declares of its body.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Declared {
+    /// None.
+    Nothing,
+    /// A value in a header.
+    Value(Value),
+    /// A value that a trailer will carry.
+    Trailer(Algorithm),
+}
+
+/// All that a body must agree with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Expected {
+    /// `Content-MD5`.
+    pub md5: Option<[u8; 16]>,
+    /// The signed SHA-256.
+    pub sha256: Option<[u8; 32]>,
+    /// The checksum.
+    pub declared: Declared,
+}
+
+/// Reads `Content-MD5`.
+///
+/// # Errors
+/// [`Code::InvalidDigest`] if it is not 16 bytes in base64.
+pub fn content_md5(headers: &HeaderMap) -> S3Result<Option<[u8; 16]>> {
+    let Some(value) = headers.get("content-md5") else {
+        return Ok(None);
+    };
+    let text = value.to_str().ok().and_then(|t| BASE64.decode(t.trim()).ok());
+    let bytes = text.and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());
+    let invalid = S3Error::new(Code::InvalidDigest, "The Content-MD5 you specified was invalid.");
+    bytes.map(Some).ok_or(invalid)
+}
+
+impl Expected {
+    /// Reads what the headers say. `trailer` tells whether the body has trailing headers.
+    ///
+    /// # Errors
+    /// A 4xx for what is malformed or contradicts itself; 501 for an unknown algorithm.
+    pub fn of(headers: &HeaderMap, sha256: Option<[u8; 32]>, trailer: bool) -> S3Result<Expected> {
+        let value = declared_value(headers)?;
+        let in_trailer = declared_trailer(headers, trailer)?;
+        let declared = match (value, in_trailer) {
+            (Some(_), Some(_)) => return Err(single()),
+            (Some(value), None) => Declared::Value(value),
+            (None, Some(algorithm)) => Declared::Trailer(algorithm),
+            (None, None) => Declared::Nothing,
+        };
+        check_sdk_algorithm(headers, &declared)?;
+        Ok(Expected {
+            md5: content_md5(headers)?,
+            sha256,
+            declared,
+        })
+    }
+
+    /// The algorithm that the client chose, if it did.
+    pub fn algorithm(&self) -> Option<Algorithm> {
+        match &self.declared {
+            Declared::Nothing => None,
+            Declared::Value(value) => Some(value.algorithm),
+            Declared::Trailer(algorithm) => Some(*algorithm),
+        }
+    }
+
+    /// What must be computed, with `default` as the checksum if the client chose none.
+    pub fn wanted(&self, default: Algorithm) -> Wanted {
+        Wanted {
+            algorithm: self.algorithm().unwrap_or(default),
+            sha256: self.sha256.is_some(),
+        }
+    }
+
+    /// Compares what was computed with what was declared.
+    ///
+    /// # Errors
+    /// [`Code::BadDigest`], [`Code::XAmzContentSHA256Mismatch`], or a trailer that is missing.
+    pub fn check(&self, digests: &Digests, trailers: &[(String, String)]) -> S3Result<()> {
+        if self.md5.is_some_and(|md5| md5 != digests.md5) {
+            let why = "The Content-MD5 you specified did not match what we received.";
+            return Err(S3Error::new(Code::BadDigest, why));
+        }
+        if self.sha256.is_some() && self.sha256 != digests.sha256 {
+            return Err(Code::XAmzContentSHA256Mismatch.into());
+        }
+        let expected = match &self.declared {
+            Declared::Nothing => None,
+            Declared::Value(value) => Some(value.clone()),
+            Declared::Trailer(algorithm) => Some(trailer_value(*algorithm, trailers)?),
+        };
+        match expected {
+            Some(value) if value != digests.checksum => Err(bad_checksum(value.algorithm)),
+            None if !trailers.is_empty() => Err(Code::MalformedTrailerError.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// `BadDigest`, with the algorithm's name.
+fn bad_checksum(algorithm: Algorithm) -> S3Error {
+    let message = format!(
+        "The {} you specified did not match the calculated checksum.",
+        algorithm.name()
+    );
+    S3Error::new(Code::BadDigest, message)
+}
+
+fn single() -> S3Error {
+    let why =
+        "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.";
+    S3Error::new(Code::InvalidRequest, why)
+}
+
+fn declared_value(headers: &HeaderMap) -> S3Result<Option<Value>> {
+    let mut found = None;
+    for (name, text) in headers {
+        let name = name.as_str();
+        if !name.starts_with("x-amz-checksum-") || NOT_VALUES.contains(&name) {
+            continue;
+        }
+        if found.is_some() {
+            return Err(single());
+        }
+        let algorithm = Algorithm::of_header(name).ok_or_else(|| S3Error::not_implemented(name))?;
+        let value = text.to_str().ok().and_then(|t| Value::parse(algorithm, t));
+        let invalid = || {
+            let why = format!("Value for {name} header is invalid.");
+            S3Error::new(Code::InvalidRequest, why)
+        };
+        found = Some(value.ok_or_else(invalid)?);
+    }
+    Ok(found)
+}
+
+fn declared_trailer(headers: &HeaderMap, trailer: bool) -> S3Result<Option<Algorithm>> {
+    let Some(value) = headers.get("x-amz-trailer") else {
+        return Ok(None);
+    };
+    let name = value.to_str().unwrap_or_default().trim().to_ascii_lowercase();
+    let algorithm = Algorithm::of_header(&name).filter(|_| trailer);
+    let why = "The value specified in the x-amz-trailer header is not supported";
+    algorithm.map(Some).ok_or(S3Error::new(Code::InvalidRequest, why))
+}
+
+/// What an SDK says it computes must be there.
+fn check_sdk_algorithm(headers: &HeaderMap, declared: &Declared) -> S3Result<()> {
+    let Some(value) = headers.get("x-amz-sdk-checksum-algorithm") else {
+        return Ok(());
+    };
+    let algorithm = value.to_str().ok().and_then(Algorithm::of_name);
+    let declared = match declared {
+        Declared::Nothing => None,
+        Declared::Value(value) => Some(value.algorithm),
+        Declared::Trailer(algorithm) => Some(*algorithm),
+    };
+    let why = match (algorithm, declared) {
+        (None, _) => "Value for x-amz-sdk-checksum-algorithm header is invalid.",
+        (Some(_), None) => {
+            "x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or \
+             x-amz-trailer headers were found."
+        }
+        (Some(a), Some(b)) if a == b => return Ok(()),
+        _ => "Value for x-amz-sdk-checksum-algorithm header is invalid.",
+    };
+    Err(S3Error::new(Code::InvalidRequest, why))
+}
+
+/// The one trailer that was announced.
+fn trailer_value(algorithm: Algorithm, trailers: &[(String, String)]) -> S3Result<Value> {
+    match trailers {
+        [(name, text)] if name == algorithm.header() => {
+            let why = format!("Value for {name} trailing header is invalid.");
+            let value = Value::parse(algorithm, text);
+            value.ok_or_else(|| S3Error::new(Code::InvalidRequest, why))
+        }
+        _ => Err(Code::MalformedTrailerError.into()),
+    }
+}

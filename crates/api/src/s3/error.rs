@@ -1,0 +1,214 @@
+//! S3's errors: a code, its HTTP status, a message, and what else a code carries.
+//!
+//! Source: AWS, "Error responses" in the S3 API reference.
+
+use std::borrow::Cow;
+
+use http::StatusCode;
+
+use super::xml::Writer;
+
+/// Defines the codes: name, HTTP status, the message that is given if there is no better one.
+macro_rules! codes {
+    ($($name:ident $status:literal $message:literal,)*) => {
+        /// The code of an error, as S3 names it.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+        pub enum Code {
+            $(#[doc = $message] $name,)*
+        }
+
+        impl Code {
+            /// The name on the wire.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Code::$name => stringify!($name),)* }
+            }
+
+            /// The HTTP status.
+            pub fn status(self) -> StatusCode {
+                let number: u16 = match self { $(Code::$name => $status,)* };
+                StatusCode::from_u16(number).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+            }
+
+            /// What is said if nothing better is known.
+            fn message(self) -> &'static str {
+                match self { $(Code::$name => $message,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    AccessDenied 403 "Access Denied",
+    AccessForbidden 403 "CORSResponse: This CORS request is not allowed.",
+    AuthorizationHeaderMalformed 400 "The authorization header that you provided is not valid.",
+    AuthorizationQueryParametersError 400 "The authorization query parameters that you provided are not valid.",
+    BadDigest 400 "The Content-MD5 or checksum value that you specified did not match what the server received.",
+    BadRequest 400 "Bad Request",
+    BucketAlreadyExists 409 "The requested bucket name is not available. The bucket namespace is shared by all users of the system. Please select a different name and try again.",
+    BucketAlreadyOwnedByYou 409 "Your previous request to create the named bucket succeeded and you already own it.",
+    BucketNotEmpty 409 "The bucket you tried to delete is not empty.",
+    ConditionalRequestConflict 409 "The conditional request cannot succeed due to a conflicting operation against this resource.",
+    EntityTooLarge 400 "Your proposed upload exceeds the maximum allowed size.",
+    EntityTooSmall 400 "Your proposed upload is smaller than the minimum allowed size.",
+    IllegalLocationConstraintException 400 "The specified location constraint is incompatible with the region-specific endpoint this request was sent to.",
+    IncompleteBody 400 "You did not provide the number of bytes specified by the Content-Length HTTP header.",
+    InternalError 500 "We encountered an internal error. Please try again.",
+    InvalidAccessKeyId 403 "The AWS access key ID that you provided does not exist in our records.",
+    InvalidArgument 400 "Invalid Argument",
+    InvalidBucketName 400 "The specified bucket is not valid.",
+    InvalidChunkSizeError 403 "Only the last chunk is allowed to have a size less than 8192 bytes",
+    InvalidDigest 400 "The Content-MD5 or checksum value that you specified is not valid.",
+    InvalidPart 400 "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.",
+    InvalidPartNumber 416 "The requested partnumber is not satisfiable",
+    InvalidPartOrder 400 "The list of parts was not in ascending order. Parts must be ordered by part number.",
+    InvalidPolicyDocument 400 "The content of the form does not meet the conditions specified in the policy document.",
+    InvalidRange 416 "The requested range is not satisfiable",
+    InvalidRequest 400 "Invalid Request",
+    InvalidStorageClass 400 "The storage class you specified is not valid.",
+    InvalidTag 400 "The tag provided was not a valid tag.",
+    InvalidURI 400 "Couldn't parse the specified URI.",
+    InvalidToken 400 "The provided token is malformed or otherwise not valid.",
+    KeyTooLongError 400 "Your key is too long.",
+    MalformedPOSTRequest 400 "The body of your POST request is not well-formed multipart/form-data.",
+    MalformedTrailerError 400 "The request contained trailing data that was not well-formed or did not conform to our published schema.",
+    MalformedXML 400 "The XML you provided was not well-formed or did not validate against our published schema.",
+    MaxMessageLengthExceeded 400 "Your request was too big.",
+    MaxPostPreDataLengthExceededError 400 "Your POST request fields preceding the upload file were too large.",
+    MetadataTooLarge 400 "Your metadata headers exceed the maximum allowed metadata size.",
+    MethodNotAllowed 405 "The specified method is not allowed against this resource.",
+    MissingContentLength 411 "You must provide the Content-Length HTTP header.",
+    MissingRequestBodyError 400 "Request body is empty.",
+    MissingSecurityHeader 400 "Your request is missing a required header.",
+    NoSuchBucket 404 "The specified bucket does not exist",
+    NoSuchCORSConfiguration 404 "The CORS configuration does not exist",
+    NoSuchKey 404 "The specified key does not exist.",
+    NoSuchUpload 404 "The specified upload does not exist. The upload ID may be invalid, or the upload may have been aborted or completed.",
+    NoSuchVersion 404 "The specified version does not exist.",
+    NotImplemented 501 "A header or query you provided implies functionality that is not implemented.",
+    NotModified 304 "Not Modified",
+    OperationAborted 409 "A conflicting conditional operation is currently in progress against this resource. Try again.",
+    PreconditionFailed 412 "At least one of the pre-conditions you specified did not hold",
+    RequestTimeTooSkewed 403 "The difference between the request time and the current time is too large.",
+    RequestTimeout 400 "Your socket connection to the server was not read from or written to within the timeout period.",
+    ServiceUnavailable 503 "Service is unable to handle request.",
+    SignatureDoesNotMatch 403 "The request signature we calculated does not match the signature you provided. Check your key and signing method.",
+    SlowDown 503 "Please reduce your request rate.",
+    TooManyBuckets 400 "You have attempted to create more buckets than allowed.",
+    UnexpectedContent 400 "This request contains unsupported content.",
+    UserKeyMustBeSpecified 400 "The bucket POST must contain the specified field name. If it is specified, check the order of the fields.",
+    XAmzContentSHA256Mismatch 400 "The provided 'x-amz-content-sha256' header does not match what was computed.",
+}
+
+/// An error as a client sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct S3Error {
+    code: Code,
+    message: Cow<'static, str>,
+    extra: Vec<(&'static str, String)>,
+    /// What an operator should know and a client must not.
+    cause: Option<String>,
+}
+
+/// The result of anything that a client asked for.
+pub type S3Result<T> = Result<T, S3Error>;
+
+impl From<Code> for S3Error {
+    fn from(code: Code) -> S3Error {
+        S3Error {
+            code,
+            message: code.message().into(),
+            extra: Vec::new(),
+            cause: None,
+        }
+    }
+}
+
+impl S3Error {
+    /// An error with a message of its own.
+    pub fn new(code: Code, message: impl Into<Cow<'static, str>>) -> S3Error {
+        S3Error {
+            message: message.into(),
+            ..S3Error::from(code)
+        }
+    }
+
+    /// `InvalidArgument` that names the argument and its value.
+    pub fn argument(
+        name: &str,
+        value: impl Into<String>,
+        why: impl Into<Cow<'static, str>>,
+    ) -> S3Error {
+        S3Error::new(Code::InvalidArgument, why)
+            .with("ArgumentName", name)
+            .with("ArgumentValue", value)
+    }
+
+    /// `NotImplemented` that names what is not.
+    pub fn not_implemented(what: &str) -> S3Error {
+        S3Error::new(Code::NotImplemented, format!("{what} is not implemented."))
+    }
+
+    /// Adds an element to the answer.
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> S3Error {
+        self.extra.push((name, value.into()));
+        self
+    }
+
+    /// Adds what only the log shall tell.
+    fn because(mut self, cause: String) -> S3Error {
+        self.cause = Some(cause);
+        self
+    }
+
+    /// The code.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
+    /// The message.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What the log shall tell, if there is more than the client is told.
+    pub fn cause(&self) -> Option<&str> {
+        self.cause.as_deref()
+    }
+
+    /// The document that is sent.
+    pub fn to_xml(&self, resource: &str, request_id: &str, host_id: &str) -> Vec<u8> {
+        let mut xml = Writer::bare("Error");
+        xml.text("Code", self.code.as_str());
+        xml.text("Message", &self.message);
+        for (name, value) in &self.extra {
+            xml.text(name, value);
+        }
+        xml.text("Resource", resource);
+        xml.text("RequestId", request_id);
+        xml.text("HostId", host_id);
+        xml.finish()
+    }
+}
+
+impl From<archipel_model::Error> for S3Error {
+    fn from(error: archipel_model::Error) -> S3Error {
+        use archipel_model::Error as E;
+        let because = |code: Code| S3Error::from(code).because(error.to_string());
+        match &error {
+            E::NoSuchBucket => Code::NoSuchBucket.into(),
+            E::BucketExists => Code::BucketAlreadyExists.into(),
+            E::BucketNotEmpty => Code::BucketNotEmpty.into(),
+            E::NoSuchKey => Code::NoSuchKey.into(),
+            E::NoSuchUpload => Code::NoSuchUpload.into(),
+            E::NoSuchAccessKey => Code::InvalidAccessKeyId.into(),
+            E::InvalidPart(_) => Code::InvalidPart.into(),
+            E::InvalidName(why) => S3Error::new(Code::InvalidArgument, why.clone()),
+            E::PreconditionFailed => Code::PreconditionFailed.into(),
+            E::Conflict => Code::ConditionalRequestConflict.into(),
+            E::Full(_) | E::Unavailable(_) => because(Code::ServiceUnavailable),
+            E::Busy(_) => because(Code::SlowDown),
+            E::TooLarge => Code::EntityTooLarge.into(),
+            E::AccessKeyExists | E::Damaged(_) | E::Internal(_) => because(Code::InternalError),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The `If-*` headers: on reads as RFC 9110 orders them, on writes as S3 defines them.
+//!
+//! Source: AWS, "Conditional requests", and the API pages of GetObject, PutObject, CopyObject,
+//! CompleteMultipartUpload and DeleteObject.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use archipel_model::{Condition, Error, ObjectHead};
+use http::HeaderMap;
+
+use super::error::{Code, S3Error, S3Result};
+
+/// The conditions of a read, of the object itself or of the source of a copy.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Read {
+    if_match: Option<String>,
+    if_none_match: Option<String>,
+    if_modified_since: Option<SystemTime>,
+    if_unmodified_since: Option<SystemTime>,
+}
+
+/// What a read's conditions say of an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// Go on.
+    Pass,
+    /// The client has it already: 304 for GET and HEAD, 412 for a copy.
+    NotModified,
+    /// 412.
+    Failed,
+}
+
+impl Read {
+    /// The conditions of GET and HEAD.
+    pub fn of(headers: &HeaderMap) -> S3Result<Read> {
+        Read::with_prefix(headers, "")
+    }
+
+    /// The conditions on the source of a copy.
+    pub fn of_copy_source(headers: &HeaderMap) -> S3Result<Read> {
+        Read::with_prefix(headers, "x-amz-copy-source-")
+    }
+
+    fn with_prefix(headers: &HeaderMap, prefix: &str) -> S3Result<Read> {
+        let header = |name: &str| text(headers, &format!("{prefix}{name}"));
+        // A date that cannot be read is ignored (RFC 9110, 13.1.3 and 13.1.4).
+        let date = |name: &str| -> S3Result<Option<SystemTime>> {
+            Ok(header(name)?.and_then(|text| httpdate::parse_http_date(text).ok()))
+        };
+        Ok(Read {
+            if_match: header("if-match")?.map(str::to_owned),
+            if_none_match: header("if-none-match")?.map(str::to_owned),
+            if_modified_since: date("if-modified-since")?,
+            if_unmodified_since: date("if-unmodified-since")?,
+        })
+    }
+
+    /// What the conditions say of an object, in the order of RFC 9110, 13.2.2.
+    pub fn check(&self, head: &ObjectHead) -> Verdict {
+        let modified = whole_seconds(head.modified_ms);
+        match (&self.if_match, self.if_unmodified_since) {
+            (Some(tags), _) if !matches_any(tags, &head.etag) => return Verdict::Failed,
+            (None, Some(since)) if modified > since => return Verdict::Failed,
+            _ => {}
+        }
+        match (&self.if_none_match, self.if_modified_since) {
+            (Some(tags), _) if matches_any(tags, &head.etag) => Verdict::NotModified,
+            (None, Some(since)) if modified <= since => Verdict::NotModified,
+            _ => Verdict::Pass,
+        }
+    }
+}
+
+/// HTTP dates have whole seconds.
+fn whole_seconds(millis: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(millis / 1000)
+}
+
+fn text<'h>(headers: &'h HeaderMap, name: &str) -> S3Result<Option<&'h str>> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    if values.next().is_some() {
+        return Err(S3Error::argument(name, "", "The header is given more than once."));
+    }
+    let value = value
+        .to_str()
+        .map_err(|_| S3Error::argument(name, "", "The header is not text."))?;
+    Ok(Some(value.trim()))
+}
+
+/// Whether an entity tag is in a list, or the list is `*`. Weak tags compare as strong ones: S3 has no others.
+fn matches_any(list: &str, etag: &str) -> bool {
+    list.split(',').any(|tag| {
+        let tag = tag.trim();
+        tag == "*" || unquoted(tag) == etag
+    })
+}
+
+/// An entity tag without its quotes; clients leave them out, and S3 does not mind.
+pub fn unquoted(tag: &str) -> &str {
+    let tag = tag.trim();
+    let tag = tag.strip_prefix("W/").unwrap_or(tag);
+    tag.strip_prefix('"')
+        .and_then(|tag| tag.strip_suffix('"'))
+        .unwrap_or(tag)
+}
+
+/// The condition of PutObject, CopyObject and CompleteMultipartUpload.
+///
+/// # Errors
+/// `NotImplemented` for an `If-None-Match` other than `*`; `InvalidRequest` for both headers.
+pub fn of_write(headers: &HeaderMap) -> S3Result<Condition> {
+    let if_match = text(headers, "if-match")?;
+    let if_none_match = text(headers, "if-none-match")?;
+    match (if_match, if_none_match) {
+        (None, None) => Ok(Condition::Always),
+        (Some(_), Some(_)) => Err(S3Error::new(
+            Code::InvalidRequest,
+            "If-Match and If-None-Match cannot be given together.",
+        )),
+        (None, Some("*")) => Ok(Condition::Check(Arc::new(|current| match current {
+            None => Ok(()),
+            Some(_) => Err(Error::PreconditionFailed),
+        }))),
+        (None, Some(_)) => Err(S3Error::not_implemented("If-None-Match with a value other than *")),
+        (Some(tag), None) => Ok(if_match_condition(tag)),
+    }
+}
+
+/// The condition that an object exists and, unless it is `*`, has this entity tag.
+pub fn if_match_condition(tag: &str) -> Condition {
+    let tag = unquoted(tag).to_owned();
+    Condition::Check(Arc::new(move |current| match current {
+        None => Err(Error::NoSuchKey),
+        Some(head) if tag == "*" || head.etag == tag => Ok(()),
+        Some(_) => Err(Error::PreconditionFailed),
+    }))
+}
+
+/// The condition of DeleteObject.
+///
+/// # Errors
+/// `NotImplemented` for what S3 defines for directory buckets only.
+pub fn of_delete(headers: &HeaderMap) -> S3Result<Condition> {
+    for name in ["x-amz-if-match-last-modified-time", "x-amz-if-match-size", "if-none-match"] {
+        if headers.contains_key(name) {
+            return Err(S3Error::not_implemented(name));
+        }
+    }
+    Ok(match text(headers, "if-match")? {
+        Some(tag) => if_match_condition(tag),
+        None => Condition::Always,
+    })
+}
+
+#[cfg(test)]
+mod tests;

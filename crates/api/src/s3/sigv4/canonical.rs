@@ -1,0 +1,81 @@
+//! The canonical request and the string to sign.
+
+use ring::digest;
+
+use super::credential::{Presented, Scope, Source, Timestamp};
+use super::{ALGORITHM, SignedParts};
+use crate::s3::error::{Code, S3Result};
+use crate::s3::uri;
+
+/// How a client may have written the path that it signed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Candidate {
+    /// Every reserved character encoded once, as the documentation wants it.
+    Encoded,
+    /// Exactly as it was sent.
+    AsSent,
+}
+
+/// The canonical request. S3 neither normalises the path nor encodes it twice.
+pub fn request(
+    presented: &Presented,
+    request: &SignedParts<'_>,
+    payload: &str,
+    candidate: Candidate,
+) -> S3Result<Vec<u8>> {
+    let path = match candidate {
+        Candidate::Encoded => uri::encode_path(&uri::decode_path(request.path)?),
+        Candidate::AsSent => request.path.to_owned(),
+    };
+    let skip = (presented.source == Source::Query).then_some("X-Amz-Signature");
+    let query = request.query.canonical(skip);
+    let mut text = format!("{}\n{path}\n{query}\n", request.method).into_bytes();
+    for name in &presented.signed_headers {
+        push_header(&mut text, name, request)?;
+    }
+    let signed = presented.signed_headers.join(";");
+    text.extend_from_slice(format!("\n{signed}\n{payload}").as_bytes());
+    Ok(text)
+}
+
+/// `name:value,value\n` with outer spaces gone and inner ones put together.
+fn push_header(text: &mut Vec<u8>, name: &str, request: &SignedParts<'_>) -> S3Result<()> {
+    text.extend_from_slice(name.as_bytes());
+    text.push(b':');
+    if name == "host" {
+        text.extend_from_slice(request.host.as_bytes());
+    } else {
+        let mut values = request.headers.get_all(name).iter().peekable();
+        if values.peek().is_none() {
+            // A header that was signed and is not there was removed on the way.
+            return Err(Code::SignatureDoesNotMatch.into());
+        }
+        while let Some(value) = values.next() {
+            push_trimmed(text, value.as_bytes());
+            if values.peek().is_some() {
+                text.push(b',');
+            }
+        }
+    }
+    text.push(b'\n');
+    Ok(())
+}
+
+fn push_trimmed(text: &mut Vec<u8>, value: &[u8]) {
+    let words = value
+        .split(|b| *b == b' ' || *b == b'\t')
+        .filter(|word| !word.is_empty());
+    for (n, word) in words.enumerate() {
+        if n > 0 {
+            text.push(b' ');
+        }
+        text.extend_from_slice(word);
+    }
+}
+
+/// What is signed of a request.
+pub fn string_to_sign(timestamp: &Timestamp, scope: &Scope, canonical: &[u8]) -> String {
+    let hash = hex::encode(digest::digest(&digest::SHA256, canonical));
+    let (time, scope) = (&timestamp.text, scope.signed_text());
+    format!("{ALGORITHM}\n{time}\n{scope}\n{hash}")
+}

@@ -1,0 +1,337 @@
+//! AWS Signature Version 4: in headers, in presigned URLs, of POST policies, and of chunks.
+//!
+//! One verifier; the region and the service are its parameters. Nothing here reads a body: the
+//! signature of the headers is checked first, and [`Payload`] says what the body must then be.
+//!
+//! Source: AWS, "Authenticating Requests (AWS Signature Version 4)" in the S3 API reference.
+
+mod canonical;
+mod chunk;
+mod credential;
+
+use std::sync::Arc;
+
+use archipel_model::AccessKey;
+use http::{HeaderMap, Method};
+use ring::hmac;
+
+pub use chunk::ChunkSigner;
+pub use credential::{Scope, Timestamp};
+
+use self::canonical::{Candidate, string_to_sign};
+use self::credential::{Presented, Source};
+use super::error::{Code, S3Error, S3Result};
+use super::uri::Query;
+
+/// How far a client's clock may be off.
+const MAX_SKEW_MS: u64 = 15 * 60 * 1000;
+
+/// The only algorithm that is spoken.
+pub const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+
+/// What the signature covers of a request.
+pub struct SignedParts<'a> {
+    /// The method.
+    pub method: &'a Method,
+    /// The path as it was sent.
+    pub path: &'a str,
+    /// The query.
+    pub query: &'a Query,
+    /// The headers.
+    pub headers: &'a HeaderMap,
+    /// The host: of `Host`, or of HTTP/2's `:authority`.
+    pub host: &'a str,
+}
+
+/// What a body must be, by the headers that were signed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Payload {
+    /// Not covered by the signature.
+    Unsigned,
+    /// Of this SHA-256.
+    Sha256([u8; 32]),
+    /// In `aws-chunked` encoding.
+    Chunked {
+        /// Whether every chunk (and the trailer) is signed.
+        signed: bool,
+        /// Whether trailing headers follow.
+        trailer: bool,
+    },
+}
+
+/// Who signed a request, and what follows from it for the body.
+pub struct Verified {
+    /// The access key.
+    pub key: Arc<AccessKey>,
+    /// What the body must be.
+    pub payload: Payload,
+    /// Checks the chunks of a signed chunked body.
+    pub chunks: ChunkSigner,
+}
+
+/// Finds an access key by its id.
+pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<Arc<AccessKey>>;
+
+/// Checks signatures for one region and one service.
+pub struct Verifier {
+    region: String,
+    service: &'static str,
+}
+
+impl Verifier {
+    /// A verifier for requests to `service` in `region`.
+    pub fn new(region: impl Into<String>, service: &'static str) -> Verifier {
+        Verifier {
+            region: region.into(),
+            service,
+        }
+    }
+
+    /// Checks a request's signature; `None` if it has none.
+    ///
+    /// # Errors
+    /// A 4xx for everything that is not exactly right.
+    pub fn verify(
+        &self,
+        request: &SignedParts<'_>,
+        now_ms: u64,
+        lookup: Lookup<'_>,
+    ) -> S3Result<Option<Verified>> {
+        let Some(presented) = credential::presented(request.headers, request.query)? else {
+            return Ok(None);
+        };
+        self.check_scope(&presented.scope, presented.source)?;
+        check_time(&presented, now_ms)?;
+        check_all_signed(&presented, request.headers)?;
+        refuse_tokens(request)?;
+        let payload_text = payload_text(&presented, request)?;
+        let payload = parse_payload(&payload_text)?;
+        let key = lookup(&presented.scope.access_key).ok_or(Code::InvalidAccessKeyId)?;
+        let signing_key = self.signing_key(&key, &presented.scope);
+        self.check_signature(&presented, request, &payload_text, &signing_key)?;
+        let chunks = ChunkSigner::new(
+            signing_key,
+            &presented.timestamp,
+            &presented.scope,
+            &presented.signature,
+        );
+        Ok(Some(Verified {
+            key,
+            payload,
+            chunks,
+        }))
+    }
+
+    fn check_signature(
+        &self,
+        presented: &Presented,
+        request: &SignedParts<'_>,
+        payload: &str,
+        signing_key: &hmac::Key,
+    ) -> S3Result<()> {
+        // Some clients sign reserved characters as they send them instead of encoding them.
+        for candidate in [Candidate::Encoded, Candidate::AsSent] {
+            let canonical = canonical::request(presented, request, payload, candidate)?;
+            let text = string_to_sign(&presented.timestamp, &presented.scope, &canonical);
+            if matches_hex(signing_key, text.as_bytes(), &presented.signature) {
+                return Ok(());
+            }
+        }
+        Err(Code::SignatureDoesNotMatch.into())
+    }
+
+    /// Checks the signature of a POST policy and gives the access key.
+    ///
+    /// # Errors
+    /// A 403 if the policy was not signed so, a 400 if the fields make no sense.
+    pub fn verify_policy(
+        &self,
+        policy: &str,
+        fields: &PolicyFields<'_>,
+        now_ms: u64,
+        lookup: Lookup<'_>,
+    ) -> S3Result<Arc<AccessKey>> {
+        if fields.algorithm != ALGORITHM {
+            return Err(unsupported_mechanism());
+        }
+        let scope = Scope::parse(fields.credential).ok_or_else(|| {
+            S3Error::argument("X-Amz-Credential", fields.credential, "Malformed credential.")
+        })?;
+        self.check_scope(&scope, Source::Query)?;
+        let timestamp = Timestamp::parse(fields.date)
+            .filter(|t| t.date() == scope.date)
+            .ok_or_else(|| S3Error::argument("X-Amz-Date", fields.date, "Malformed date."))?;
+        if timestamp.millis > now_ms + MAX_SKEW_MS {
+            return Err(S3Error::new(Code::AccessDenied, "Request is not yet valid"));
+        }
+        let key = lookup(&scope.access_key).ok_or(Code::InvalidAccessKeyId)?;
+        let signing_key = self.signing_key(&key, &scope);
+        match matches_hex(&signing_key, policy.as_bytes(), fields.signature) {
+            true => Ok(key),
+            false => Err(Code::SignatureDoesNotMatch.into()),
+        }
+    }
+
+    fn check_scope(&self, scope: &Scope, source: Source) -> S3Result<()> {
+        let code = match source {
+            Source::Header => Code::AuthorizationHeaderMalformed,
+            Source::Query => Code::AuthorizationQueryParametersError,
+        };
+        if scope.region != self.region {
+            let message = format!(
+                "The authorization header is malformed; the region '{}' is wrong; expecting '{}'",
+                scope.region, self.region
+            );
+            return Err(S3Error::new(code, message).with("Region", self.region.clone()));
+        }
+        if scope.service != self.service || scope.terminator != "aws4_request" {
+            let message = format!(
+                "The credential scope is malformed; it must end in '{}/aws4_request'",
+                self.service
+            );
+            return Err(S3Error::new(code, message));
+        }
+        Ok(())
+    }
+
+    fn signing_key(&self, key: &AccessKey, scope: &Scope) -> hmac::Key {
+        let first = format!("AWS4{}", key.secret.expose());
+        let steps = [&scope.date, self.region.as_str(), self.service, "aws4_request"];
+        let mut key = hmac::Key::new(hmac::HMAC_SHA256, first.as_bytes());
+        for step in steps {
+            let tag = hmac::sign(&key, step.as_bytes());
+            key = hmac::Key::new(hmac::HMAC_SHA256, tag.as_ref());
+        }
+        key
+    }
+}
+
+/// The form fields that carry a POST policy's signature.
+pub struct PolicyFields<'a> {
+    /// `x-amz-algorithm`.
+    pub algorithm: &'a str,
+    /// `x-amz-credential`.
+    pub credential: &'a str,
+    /// `x-amz-date`.
+    pub date: &'a str,
+    /// `x-amz-signature`.
+    pub signature: &'a str,
+}
+
+/// Compares in constant time.
+fn matches_hex(key: &hmac::Key, text: &[u8], signature: &str) -> bool {
+    let mut expected = [0; 32];
+    hex::decode_to_slice(signature, &mut expected).is_ok()
+        && hmac::verify(key, text, &expected).is_ok()
+}
+
+fn unsupported_mechanism() -> S3Error {
+    let why = "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.";
+    S3Error::new(Code::InvalidRequest, why)
+}
+
+fn check_time(presented: &Presented, now_ms: u64) -> S3Result<()> {
+    let (sent, early) = (presented.timestamp.millis, now_ms + MAX_SKEW_MS);
+    match presented.expires_s {
+        None if sent > early || sent + MAX_SKEW_MS < now_ms => {
+            Err(S3Error::from(Code::RequestTimeTooSkewed)
+                .with("RequestTime", presented.timestamp.text.clone())
+                .with("ServerTime", credential::iso(now_ms))
+                .with("MaxAllowedSkewMilliseconds", MAX_SKEW_MS.to_string()))
+        }
+        Some(_) if sent > early => {
+            Err(S3Error::new(Code::AccessDenied, "Request is not yet valid"))
+        }
+        Some(expires) if now_ms > sent + expires * 1000 => {
+            Err(S3Error::new(Code::AccessDenied, "Request has expired")
+                .with("X-Amz-Expires", expires.to_string())
+                .with("Expires", credential::iso(sent + expires * 1000))
+                .with("ServerTime", credential::iso(now_ms)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `host` and every `x-amz-*` header must be signed: what is not must not act.
+fn check_all_signed(presented: &Presented, headers: &HeaderMap) -> S3Result<()> {
+    let signed = |name: &str| presented.signed_headers.iter().any(|s| s == name);
+    // The value of `x-amz-content-sha256` is a part of what is signed in any case; see
+    // `payload_text` for presigned requests.
+    let mut missing: Vec<_> = headers
+        .keys()
+        .map(|name| name.as_str())
+        .filter(|n| n.starts_with("x-amz-") && *n != "x-amz-content-sha256" && !signed(n))
+        .collect();
+    if !signed("host") {
+        missing.push("host");
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let why = "There were headers present in the request which were not signed";
+    Err(S3Error::new(Code::AccessDenied, why).with("HeadersNotSigned", missing.join(", ")))
+}
+
+/// There are no temporary credentials here: a token cannot be valid.
+fn refuse_tokens(request: &SignedParts<'_>) -> S3Result<()> {
+    let name = "x-amz-security-token";
+    if request.headers.contains_key(name) || request.query.has("X-Amz-Security-Token") {
+        return Err(Code::InvalidToken.into());
+    }
+    Ok(())
+}
+
+/// What stands for the payload in the canonical request.
+fn payload_text(presented: &Presented, request: &SignedParts<'_>) -> S3Result<String> {
+    let name = "x-amz-content-sha256";
+    let header = match request.headers.get(name) {
+        Some(value) => Some(value.to_str().map_err(|_| bad_payload())?),
+        None => None,
+    };
+    match (presented.source, header) {
+        (Source::Header, Some(value)) => Ok(value.to_owned()),
+        (Source::Header, None) => {
+            let why = "Missing required header for this request: x-amz-content-sha256";
+            Err(S3Error::new(Code::InvalidRequest, why))
+        }
+        (Source::Query, Some(value)) if presented.signed_headers.iter().any(|s| s == name) => {
+            Ok(value.to_owned())
+        }
+        (Source::Query, None | Some("UNSIGNED-PAYLOAD")) => {
+            let named = request.query.get("X-Amz-Content-Sha256");
+            Ok(named.unwrap_or("UNSIGNED-PAYLOAD").to_owned())
+        }
+        (Source::Query, Some(_)) => {
+            let why = "There were headers present in the request which were not signed";
+            Err(S3Error::new(Code::AccessDenied, why).with("HeadersNotSigned", name))
+        }
+    }
+}
+
+fn bad_payload() -> S3Error {
+    let why = "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, STREAMING-UNSIGNED-PAYLOAD-TRAILER, \
+               STREAMING-AWS4-HMAC-SHA256-PAYLOAD, STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER \
+               or a valid sha256 value.";
+    S3Error::new(Code::InvalidArgument, why).with("ArgumentName", "x-amz-content-sha256")
+}
+
+fn parse_payload(text: &str) -> S3Result<Payload> {
+    let chunked = |signed, trailer| Ok(Payload::Chunked { signed, trailer });
+    match text {
+        "UNSIGNED-PAYLOAD" => Ok(Payload::Unsigned),
+        "STREAMING-AWS4-HMAC-SHA256-PAYLOAD" => chunked(true, false),
+        "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER" => chunked(true, true),
+        "STREAMING-UNSIGNED-PAYLOAD-TRAILER" => chunked(false, true),
+        t if t.starts_with("STREAMING-AWS4-ECDSA-") => Err(S3Error::not_implemented(
+            "Signature Version 4A (ECDSA)",
+        )),
+        _ => {
+            let mut sha256 = [0; 32];
+            hex::decode_to_slice(text, &mut sha256).map_err(|_| bad_payload())?;
+            Ok(Payload::Sha256(sha256))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

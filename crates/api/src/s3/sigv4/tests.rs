@@ -1,0 +1,400 @@
+//! The worked examples of AWS's documentation, and what must be refused.
+//!
+//! Source: AWS, "Signature Calculations for the Authorization Header" (single chunk, multiple
+//! chunks, trailers), "Authenticating Requests: Using Query Parameters", "Examples: Browser-Based
+//! Upload using HTTP POST".
+
+use std::sync::Arc;
+
+use archipel_model::{AccessKey, Secret};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use proptest::prelude::*;
+use ring::digest;
+
+use super::{Payload, PolicyFields, SignedParts, Verified, Verifier};
+use crate::s3::error::{Code, S3Result};
+use crate::s3::uri::Query;
+
+const ID: &str = "AKIAIOSFODNN7EXAMPLE";
+const SECRET: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
+const NOW_MS: u64 = 1_369_353_600_000;
+const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+fn lookup(id: &str) -> Option<Arc<AccessKey>> {
+    (id == ID).then(|| {
+        Arc::new(AccessKey {
+            id: ID.into(),
+            secret: Secret::new(SECRET.into()),
+            name: "example".into(),
+            created_ms: 0,
+            may_create_buckets: false,
+        })
+    })
+}
+
+/// A request of the examples, changed by a test as it likes.
+#[derive(Clone)]
+struct Example {
+    method: Method,
+    path: String,
+    query: String,
+    headers: Vec<(&'static str, String)>,
+    now_ms: u64,
+}
+
+impl Example {
+    fn new(method: Method, path: &str, query: &str, sha256: &str) -> Example {
+        Example {
+            method,
+            path: path.into(),
+            query: query.into(),
+            headers: vec![
+                ("x-amz-content-sha256", sha256.into()),
+                ("x-amz-date", "20130524T000000Z".into()),
+            ],
+            now_ms: NOW_MS,
+        }
+    }
+
+    fn with(mut self, name: &'static str, value: impl Into<String>) -> Example {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    fn signed(self, headers: &str, signature: &str) -> Example {
+        let value = format!(
+            "AWS4-HMAC-SHA256 Credential={ID}/20130524/us-east-1/s3/aws4_request,\
+             SignedHeaders={headers},Signature={signature}"
+        );
+        self.with("authorization", value)
+    }
+
+    fn verify(&self) -> S3Result<Option<Verified>> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in &self.headers {
+            headers.append(
+                HeaderName::from_static(name),
+                HeaderValue::from_str(value).unwrap(),
+            );
+        }
+        let request = SignedParts {
+            method: &self.method,
+            path: &self.path,
+            query: &Query::parse(&self.query)?,
+            headers: &headers,
+            host: "examplebucket.s3.amazonaws.com",
+        };
+        Verifier::new("us-east-1", "s3").verify(&request, self.now_ms, &lookup)
+    }
+
+    fn accepted(&self) -> Verified {
+        self.verify().unwrap().unwrap()
+    }
+
+    fn refused(&self, code: Code) {
+        assert_eq!(self.verify().map(|_| ()).map_err(|e| e.code()), Err(code));
+    }
+}
+
+fn get_object() -> Example {
+    Example::new(Method::GET, "/test.txt", "", EMPTY)
+        .with("range", "bytes=0-9")
+        .signed(
+            "host;range;x-amz-content-sha256;x-amz-date",
+            "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41",
+        )
+}
+
+#[test]
+fn get_with_a_range() {
+    let verified = get_object().accepted();
+    assert_eq!(verified.key.id, ID);
+    assert!(matches!(verified.payload, Payload::Sha256(_)));
+}
+
+#[test]
+fn put_with_a_payload() {
+    let hash = "44ce7dd67c959e0d3524ffac1771dfbba87d2b6b4b4e99e42034a8b803f8b072";
+    Example::new(Method::PUT, "/test%24file.text", "", hash)
+        .with("date", "Fri, 24 May 2013 00:00:00 GMT")
+        .with("x-amz-storage-class", "REDUCED_REDUNDANCY")
+        .signed(
+            "date;host;x-amz-content-sha256;x-amz-date;x-amz-storage-class",
+            "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd",
+        )
+        .accepted();
+}
+
+/// The same, by a client that sends the reserved character as it is: it means the same path.
+#[test]
+fn a_reserved_character_may_be_sent_unencoded() {
+    let hash = "44ce7dd67c959e0d3524ffac1771dfbba87d2b6b4b4e99e42034a8b803f8b072";
+    Example::new(Method::PUT, "/test$file.text", "", hash)
+        .with("date", "Fri, 24 May 2013 00:00:00 GMT")
+        .with("x-amz-storage-class", "REDUCED_REDUNDANCY")
+        .signed(
+            "date;host;x-amz-content-sha256;x-amz-date;x-amz-storage-class",
+            "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd",
+        )
+        .accepted();
+}
+
+#[test]
+fn sub_resource_and_listing() {
+    let signed = "host;x-amz-content-sha256;x-amz-date";
+    Example::new(Method::GET, "/", "lifecycle", EMPTY)
+        .signed(
+            signed,
+            "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543",
+        )
+        .accepted();
+    Example::new(Method::GET, "/", "max-keys=2&prefix=J", EMPTY)
+        .signed(
+            signed,
+            "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7",
+        )
+        .accepted();
+}
+
+const PRESIGNED: &str = "X-Amz-Algorithm=AWS4-HMAC-SHA256\
+    &X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20130524%2Fus-east-1%2Fs3%2Faws4_request\
+    &X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400&X-Amz-SignedHeaders=host\
+    &X-Amz-Signature=aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404";
+
+fn presigned() -> Example {
+    let mut example = Example::new(Method::GET, "/test.txt", PRESIGNED, "");
+    example.headers.clear();
+    example
+}
+
+#[test]
+fn presigned_url() {
+    assert_eq!(presigned().accepted().payload, Payload::Unsigned);
+    let at = |now_ms| Example {
+        now_ms,
+        ..presigned()
+    };
+    at(NOW_MS + 86_400_000).accepted();
+    at(NOW_MS + 86_400_001).refused(Code::AccessDenied);
+    at(NOW_MS - 15 * 60_000).accepted();
+    at(NOW_MS - 15 * 60_000 - 1).refused(Code::AccessDenied);
+}
+
+#[test]
+fn presigned_url_refusals() {
+    let query = |from: &str, to: &str| Example {
+        query: PRESIGNED.replace(from, to),
+        ..presigned()
+    };
+    let bad = Code::AuthorizationQueryParametersError;
+    query("Expires=86400", "Expires=0").refused(bad);
+    query("Expires=86400", "Expires=604801").refused(bad);
+    query("Expires=86400", "Expires=-1").refused(bad);
+    query("&X-Amz-Expires=86400", "").refused(bad);
+    query("us-east-1", "eu-west-1").refused(bad);
+    query("%2Fs3%2F", "%2Fsts%2F").refused(bad);
+    query("Expires=86400", "Expires=86401").refused(Code::SignatureDoesNotMatch);
+    query("X-Amz-Algorithm", "extra=1&X-Amz-Algorithm").refused(Code::SignatureDoesNotMatch);
+    let post = Example {
+        method: Method::PUT,
+        ..presigned()
+    };
+    post.refused(Code::SignatureDoesNotMatch);
+    presigned()
+        .with("x-amz-copy-source", "/other/key")
+        .refused(Code::AccessDenied);
+    presigned()
+        .with("x-amz-content-sha256", "STREAMING-UNSIGNED-PAYLOAD-TRAILER")
+        .refused(Code::AccessDenied);
+    presigned()
+        .with("authorization", "AWS4-HMAC-SHA256 x")
+        .refused(Code::InvalidArgument);
+}
+
+#[test]
+fn what_is_signed_cannot_be_changed() {
+    let example = get_object();
+    let with_path = |path: &str| Example {
+        path: path.into(),
+        ..example.clone()
+    };
+    with_path("/test.tx").refused(Code::SignatureDoesNotMatch);
+    with_path("/./test.txt").refused(Code::SignatureDoesNotMatch);
+    with_path("//test.txt").refused(Code::SignatureDoesNotMatch);
+    let mut other = example.clone();
+    other.headers[2].1 = "bytes=0-10".into();
+    other.refused(Code::SignatureDoesNotMatch);
+    let mut other = example.clone();
+    other.headers.remove(2);
+    other.refused(Code::SignatureDoesNotMatch);
+    let mut twice = example.clone();
+    twice.headers.push(("range", "bytes=0-9".into()));
+    twice.refused(Code::SignatureDoesNotMatch);
+}
+
+#[test]
+fn every_amz_header_must_be_signed() {
+    get_object()
+        .with("x-amz-tagging", "a=b")
+        .refused(Code::AccessDenied);
+    Example::new(Method::GET, "/", "", EMPTY)
+        .signed("x-amz-content-sha256;x-amz-date", &"0".repeat(64))
+        .refused(Code::AccessDenied);
+    get_object()
+        .with("x-amz-security-token", "t")
+        .refused(Code::AccessDenied);
+}
+
+#[test]
+fn clock_skew() {
+    let at = |now_ms| Example {
+        now_ms,
+        ..get_object()
+    };
+    at(NOW_MS + 15 * 60_000).accepted();
+    at(NOW_MS + 15 * 60_000 + 1).refused(Code::RequestTimeTooSkewed);
+    at(NOW_MS - 15 * 60_000).accepted();
+    at(NOW_MS - 15 * 60_000 - 1).refused(Code::RequestTimeTooSkewed);
+}
+
+#[test]
+fn malformed_authorizations() {
+    let scope = "20130524/us-east-1/s3/aws4_request";
+    let malformed = |value: &str| {
+        Example::new(Method::GET, "/", "", EMPTY)
+            .with("authorization", value)
+            .refused(Code::AuthorizationHeaderMalformed);
+    };
+    let sig = "0".repeat(64);
+    let good = "SignedHeaders=host;x-amz-content-sha256;x-amz-date";
+    malformed("AWS4-HMAC-SHA256");
+    malformed(&format!("AWS4-HMAC-SHA256 Credential={ID}/{scope},{good}"));
+    malformed(&format!("AWS4-HMAC-SHA256 Credential={ID}/{scope},{good},Signature="));
+    malformed(&format!("AWS4-HMAC-SHA256 Credential={scope},{good},Signature={sig}"));
+    for headers in ["host;", "Host", "x-amz-date;host", "host;host", ""] {
+        malformed(&format!(
+            "AWS4-HMAC-SHA256 Credential={ID}/{scope},SignedHeaders={headers},Signature={sig}"
+        ));
+    }
+    for scope in [
+        "20130525/us-east-1/s3/aws4_request",
+        "20130524/eu-west-1/s3/aws4_request",
+        "20130524/us-east-1/sts/aws4_request",
+        "20130524/us-east-1/s3/aws4",
+    ] {
+        malformed(&format!(
+            "AWS4-HMAC-SHA256 Credential={ID}/{scope},{good},Signature={sig}"
+        ));
+    }
+    Example::new(Method::GET, "/", "", EMPTY)
+        .with("authorization", format!("AWS {ID}:abc"))
+        .refused(Code::InvalidRequest);
+    let other = format!("AWS4-HMAC-SHA256 Credential=OTHER/{scope},{good},Signature={sig}");
+    Example::new(Method::GET, "/", "", EMPTY)
+        .with("authorization", other)
+        .refused(Code::InvalidAccessKeyId);
+    let mut anonymous = Example::new(Method::GET, "/", "", EMPTY);
+    anonymous.headers.clear();
+    assert!(anonymous.verify().unwrap().is_none());
+}
+
+#[test]
+fn payload_names() {
+    let with = |text: &str| {
+        Example::new(Method::GET, "/", "", text)
+            .signed("host;x-amz-content-sha256;x-amz-date", &"0".repeat(64))
+    };
+    with("STREAMING-UNSIGNED-PAYLOAD-TRAILER").refused(Code::SignatureDoesNotMatch);
+    with("STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD").refused(Code::NotImplemented);
+    with("garbage").refused(Code::InvalidArgument);
+    with("").refused(Code::InvalidArgument);
+}
+
+/// A body of 65 KiB of `a`: one chunk of 64 KiB, one of 1 KiB, the end.
+#[test]
+fn chunk_signatures() {
+    let mut chunks = Example::new(
+        Method::PUT,
+        "/examplebucket/chunkObject.txt",
+        "",
+        "STREAMING-AWS4-HMAC-SHA256-PAYLOAD",
+    )
+    .host_is_not_virtual(
+        "content-encoding;content-length;host;x-amz-content-sha256;x-amz-date;x-amz-decoded-content-length;x-amz-storage-class",
+        "4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9",
+    );
+    let sha = |bytes: &[u8]| digest::digest(&digest::SHA256, bytes);
+    let (first, second, last) = (sha(&[b'a'; 65536]), sha(&[b'a'; 1024]), sha(b""));
+    assert!(!chunks.chunk(&second, CHUNKS[0]));
+    assert!(chunks.chunk(&first, CHUNKS[0]));
+    assert!(!chunks.chunk(&first, CHUNKS[0]), "a chunk cannot be replayed");
+    assert!(chunks.chunk(&second, CHUNKS[1]));
+    assert!(chunks.chunk(&last, CHUNKS[2]));
+}
+
+const CHUNKS: [&str; 3] = [
+    "ad80c730a21e5b8d04586a2213dd63b9a0e99e0e2307b0ade35a65485a288648",
+    "0055627c9e194cb4542bae2aa5492e3c1575bbb81b612b7d234b86a503ef5497",
+    "b6c6ea8a5354eaf15b3cb7646744f4275b71ea724fed81ceb9323e279d449df9",
+];
+
+impl Example {
+    /// The chunked example addresses the bucket in the path.
+    fn host_is_not_virtual(self, signed: &str, signature: &str) -> super::ChunkSigner {
+        let mut headers = HeaderMap::new();
+        let mut add = |name: &'static str, value: &str| {
+            headers.insert(name, HeaderValue::from_str(value).unwrap());
+        };
+        add("content-encoding", "aws-chunked");
+        add("content-length", "66824");
+        add("x-amz-decoded-content-length", "66560");
+        add("x-amz-storage-class", "REDUCED_REDUNDANCY");
+        for (name, value) in &self.clone().signed(signed, signature).headers {
+            add(name, value);
+        }
+        let request = SignedParts {
+            method: &self.method,
+            path: &self.path,
+            query: &Query::default(),
+            headers: &headers,
+            host: "s3.amazonaws.com",
+        };
+        let verified = Verifier::new("us-east-1", "s3").verify(&request, NOW_MS, &lookup);
+        verified.unwrap().unwrap().chunks
+    }
+}
+
+const POLICY: &str = "eyAiZXhwaXJhdGlvbiI6ICIyMDE1LTEyLTMwVDEyOjAwOjAwLjAwMFoiLA0KICAiY29uZGl0aW9ucyI6IFsNCiAgICB7ImJ1Y2tldCI6ICJzaWd2NGV4YW1wbGVidWNrZXQifSwNCiAgICBbInN0YXJ0cy13aXRoIiwgIiRrZXkiLCAidXNlci91c2VyMS8iXSwNCiAgICB7ImFjbCI6ICJwdWJsaWMtcmVhZCJ9LA0KICAgIHsic3VjY2Vzc19hY3Rpb25fcmVkaXJlY3QiOiAiaHR0cDovL3NpZ3Y0ZXhhbXBsZWJ1Y2tldC5zMy5hbWF6b25hd3MuY29tL3N1Y2Nlc3NmdWxfdXBsb2FkLmh0bWwifSwNCiAgICBbInN0YXJ0cy13aXRoIiwgIiRDb250ZW50LVR5cGUiLCAiaW1hZ2UvIl0sDQogICAgeyJ4LWFtei1tZXRhLXV1aWQiOiAiMTQzNjUxMjM2NTEyNzQifSwNCiAgICB7IngtYW16LXNlcnZlci1zaWRlLWVuY3J5cHRpb24iOiAiQUVTMjU2In0sDQogICAgWyJzdGFydHMtd2l0aCIsICIkeC1hbXotbWV0YS10YWciLCAiIl0sDQoNCiAgICB7IngtYW16LWNyZWRlbnRpYWwiOiAiQUtJQUlPU0ZPRE5ON0VYQU1QTEUvMjAxNTEyMjkvdXMtZWFzdC0xL3MzL2F3czRfcmVxdWVzdCJ9LA0KICAgIHsieC1hbXotYWxnb3JpdGhtIjogIkFXUzQtSE1BQy1TSEEyNTYifSwNCiAgICB7IngtYW16LWRhdGUiOiAiMjAxNTEyMjlUMDAwMDAwWiIgfQ0KICBdDQp9";
+
+#[test]
+fn post_policy() {
+    let verify = |policy: &str, signature: &str| {
+        let fields = PolicyFields {
+            algorithm: "AWS4-HMAC-SHA256",
+            credential: "AKIAIOSFODNN7EXAMPLE/20151229/us-east-1/s3/aws4_request",
+            date: "20151229T000000Z",
+            signature,
+        };
+        let verifier = Verifier::new("us-east-1", "s3");
+        let result = verifier.verify_policy(policy, &fields, 1_451_347_200_000, &lookup);
+        result.map(|key| key.id.clone()).map_err(|e| e.code())
+    };
+    let right = "8afdbf4008c03f22c2cd3cdb72e4afbb1f6a588f3255ac628749a66d7f09699e";
+    assert_eq!(verify(POLICY, right), Ok(ID.to_owned()));
+    assert_eq!(verify(&POLICY[4..], right), Err(Code::SignatureDoesNotMatch));
+    assert_eq!(verify(POLICY, ""), Err(Code::SignatureDoesNotMatch));
+}
+
+proptest! {
+    #[test]
+    fn noise_is_an_error_not_a_panic(
+        authorization in "(AWS4-HMAC-SHA256 )?([A-Za-z=/,; 0-9]|Credential=|Signature=|SignedHeaders=){0,30}",
+        query in "(X-Amz-Algorithm=AWS4-HMAC-SHA256&)?([a-zA-Z&=%+/-]|X-Amz-Date=|X-Amz-Credential=){0,30}",
+        date in "[0-9TZ]{0,17}",
+    ) {
+        let mut example = Example::new(Method::GET, "/%zz", &query, EMPTY)
+            .with("authorization", authorization);
+        example.headers[1].1 = date;
+        prop_assert!(!matches!(example.verify(), Ok(Some(_))));
+    }
+}

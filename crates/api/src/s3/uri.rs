@@ -1,0 +1,122 @@
+//! Percent encoding and query strings, as S3 signs and reads them.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+use super::error::{Code, S3Error, S3Result};
+
+/// How many query parameters a request may have.
+const MAX_PARAMETERS: usize = 100;
+
+/// What SigV4 encodes: everything but letters, digits, `-`, `_`, `.`, `~`.
+const STRICT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
+
+/// The same for a path, whose slashes stay.
+const PATH: &AsciiSet = &STRICT.remove(b'/');
+
+/// Encodes everything that is not unreserved.
+pub fn encode(text: &str) -> String {
+    utf8_percent_encode(text, STRICT).to_string()
+}
+
+/// Encodes everything that is not unreserved and not a slash.
+pub fn encode_path(text: &str) -> String {
+    utf8_percent_encode(text, PATH).to_string()
+}
+
+/// Decodes a path; `+` stands for itself.
+///
+/// # Errors
+/// [`Code::InvalidURI`] if it is not UTF-8 or an escape is broken.
+pub fn decode_path(text: &str) -> S3Result<String> {
+    check_escapes(text)?;
+    let decoded = percent_decode_str(text).decode_utf8();
+    Ok(decoded.map_err(|_| Code::InvalidURI)?.into_owned())
+}
+
+/// Decodes a part of a query; `+` stands for a space, as HTML forms have it.
+fn decode_query(text: &str) -> S3Result<String> {
+    if text.contains('+') {
+        decode_path(&text.replace('+', "%20"))
+    } else {
+        decode_path(text)
+    }
+}
+
+/// Every `%` must be followed by two hexadecimal digits: what is ambiguous is refused.
+fn check_escapes(text: &str) -> S3Result<()> {
+    let bytes = text.as_bytes();
+    for (at, _) in bytes.iter().enumerate().filter(|(_, b)| **b == b'%') {
+        let digits = bytes.get(at + 1..at + 3);
+        if !digits.is_some_and(|d| d.iter().all(u8::is_ascii_hexdigit)) {
+            return Err(Code::InvalidURI.into());
+        }
+    }
+    Ok(())
+}
+
+/// The parameters of a query, decoded, in their order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Reads a query string (without the question mark).
+    ///
+    /// # Errors
+    /// [`Code::InvalidURI`] for broken escapes or too many parameters.
+    pub fn parse(text: &str) -> S3Result<Query> {
+        let mut parameters = Vec::new();
+        for piece in text.split('&').filter(|piece| !piece.is_empty()) {
+            if parameters.len() == MAX_PARAMETERS {
+                return Err(Code::InvalidURI.into());
+            }
+            let (name, value) = piece.split_once('=').unwrap_or((piece, ""));
+            parameters.push((decode_query(name)?, decode_query(value)?));
+        }
+        Ok(Query(parameters))
+    }
+
+    /// The value of a parameter, the first if it is repeated.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let found = self.0.iter().find(|(n, _)| n == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// The value of a parameter that may be given once only.
+    ///
+    /// # Errors
+    /// [`Code::InvalidArgument`] if it is repeated.
+    pub fn single(&self, name: &str) -> S3Result<Option<&str>> {
+        let mut found = self.0.iter().filter(|(n, _)| n == name);
+        let first = found.next().map(|(_, value)| value.as_str());
+        match found.next() {
+            None => Ok(first),
+            Some(_) => Err(S3Error::argument(name, "", "This parameter may be given once only.")),
+        }
+    }
+
+    /// Whether a parameter is there, with a value or without.
+    pub fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// All parameters.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(n, v)| (n.as_str(), v.as_str()))
+    }
+
+    /// SigV4's canonical form: sorted by encoded name, then value; without `skip`.
+    pub fn canonical(&self, skip: Option<&str>) -> String {
+        let mut pairs: Vec<_> = self
+            .iter()
+            .filter(|(name, _)| Some(*name) != skip)
+            .map(|(name, value)| (encode(name), encode(value)))
+            .collect();
+        pairs.sort();
+        let pairs: Vec<_> = pairs.iter().map(|(n, v)| format!("{n}={v}")).collect();
+        pairs.join("&")
+    }
+}

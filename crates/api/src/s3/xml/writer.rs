@@ -1,0 +1,107 @@
+//! Writes the documents that S3 answers with.
+
+/// The namespace of S3's documents.
+const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
+
+/// Writes one document, element by element. Names are ours, text is escaped.
+pub struct Writer {
+    out: String,
+    open: Vec<&'static str>,
+}
+
+impl Writer {
+    /// Begins a document whose root is in S3's namespace.
+    pub fn new(root: &'static str) -> Writer {
+        let mut writer = Writer::empty();
+        writer.out.push_str(&format!("<{root} xmlns=\"{NAMESPACE}\">"));
+        writer.open.push(root);
+        writer
+    }
+
+    /// Begins a document without a namespace, as errors are.
+    pub fn bare(root: &'static str) -> Writer {
+        let mut writer = Writer::empty();
+        writer.open(root);
+        writer
+    }
+
+    fn empty() -> Writer {
+        Writer {
+            out: String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"),
+            open: Vec::new(),
+        }
+    }
+
+    /// Opens an element.
+    pub fn open(&mut self, name: &'static str) {
+        self.open_with(name, "");
+    }
+
+    /// Opens an element with attributes, which are written as they are given.
+    pub fn open_with(&mut self, name: &'static str, attributes: &str) {
+        self.out.push('<');
+        self.out.push_str(name);
+        self.out.push_str(attributes);
+        self.out.push('>');
+        self.open.push(name);
+    }
+
+    /// Closes the element that was opened last.
+    pub fn close(&mut self) {
+        if let Some(name) = self.open.pop() {
+            self.out.push_str("</");
+            self.out.push_str(name);
+            self.out.push('>');
+        }
+    }
+
+    /// An element that holds text.
+    pub fn text(&mut self, name: &'static str, text: &str) {
+        self.open(name);
+        self.characters(text);
+        self.close();
+    }
+
+    /// An element that holds text, if there is any.
+    pub fn optional(&mut self, name: &'static str, text: Option<&str>) {
+        if let Some(text) = text {
+            self.text(name, text);
+        }
+    }
+
+    /// An element that holds a number or another plain value.
+    pub fn value(&mut self, name: &'static str, value: impl std::fmt::Display) {
+        self.text(name, &value.to_string());
+    }
+
+    /// Text within the element that is open.
+    pub fn characters(&mut self, text: &str) {
+        for c in text.chars() {
+            match c {
+                '&' => self.out.push_str("&amp;"),
+                '<' => self.out.push_str("&lt;"),
+                '>' => self.out.push_str("&gt;"),
+                '"' => self.out.push_str("&quot;"),
+                // A parser would turn it into a line feed or a space if it stood bare.
+                '\r' => self.out.push_str("&#13;"),
+                c if is_legal(c) => self.out.push(c),
+                // XML 1.0 cannot say it, not even escaped, and one such key must not make a whole
+                // listing unreadable; with `encoding-type=url` it is told exactly.
+                _ => self.out.push('\u{fffd}'),
+            }
+        }
+    }
+
+    /// Closes what is open and gives the document.
+    pub fn finish(mut self) -> Vec<u8> {
+        while !self.open.is_empty() {
+            self.close();
+        }
+        self.out.into_bytes()
+    }
+}
+
+/// Whether XML 1.0 has the character.
+fn is_legal(c: char) -> bool {
+    matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
+}
