@@ -258,6 +258,11 @@ impl<V: Clone + Eq> Operation<V> {
         self.phase == Phase::Over
     }
 
+    /// The round in force: answers to earlier ones change nothing but what stamps are known of.
+    pub fn round(&self) -> u32 {
+        self.round
+    }
+
     /// An answer of `from` to the request of `round` came in. Repeated and late ones are ignored.
     pub fn on_answer(
         &mut self,

@@ -11,6 +11,9 @@
 //! | [`quorum`] | sets of replicas, and what a quorum is: a majority in every live layout version |
 //! | [`replica`] | the replica: what it answers, and what must be durable before it does |
 //! | [`coordinator`] | reads, writes and conditional writes, from the side of the node that took the request |
+//! | [`epoch`] | live layout versions, their succession, the fence, retirement |
+//! | [`floor`] | how tombstones go: close, compare, agree |
+//! | [`windows`] | anti-entropy: finding what two replicas do not share |
 //! | [`rules`] | the rules of the protocol, each of which a test may break to see that a checker notices |
 //!
 //! # Invariants
@@ -19,10 +22,13 @@
 //! - A replica's state is durable before its answer leaves.
 
 pub mod coordinator;
+pub mod epoch;
+pub mod floor;
 pub mod message;
 pub mod quorum;
 pub mod replica;
 pub mod rules;
+pub mod windows;
 
 #[cfg(test)]
 mod tests;

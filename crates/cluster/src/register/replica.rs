@@ -14,6 +14,7 @@
 
 use archipel_base::{Id, Stamp};
 
+use super::floor::Floors;
 use super::message::{Answer, Request, Version};
 use super::rules::{Mutant, Rules};
 
@@ -113,8 +114,11 @@ pub struct Bounds {
     pub latest_millis: u64,
     /// The partition's closed floor: new stamps at or below it are refused. [`Stamp::ZERO`] for none.
     pub closed: Stamp,
-    /// The partition's agreed floor, at most `closed`: tombstones and promises at or below it are gone.
+    /// The partition's agreed floor, at most `closed`: promises at or below it are void, and no row
+    /// at or below it is taken from a peer.
     pub agreed: Stamp,
+    /// Tombstones at or below this are gone; at least `agreed`.
+    pub gone: Stamp,
 }
 
 impl Bounds {
@@ -124,6 +128,18 @@ impl Bounds {
             latest_millis: now_millis.saturating_add(ahead_millis),
             closed: Stamp::ZERO,
             agreed: Stamp::ZERO,
+            gone: Stamp::ZERO,
+        }
+    }
+
+    /// The same with a partition's floors.
+    #[must_use]
+    pub fn with_floors(self, floors: &Floors) -> Bounds {
+        Bounds {
+            closed: floors.closed,
+            agreed: floors.agreed,
+            gone: floors.gone,
+            ..self
         }
     }
 }
@@ -174,11 +190,34 @@ pub fn above_floor<V: Clone>(cell: &Cell<V>, bounds: &Bounds) -> Cell<V> {
     if cell.promised <= bounds.agreed {
         cell.promised = Stamp::ZERO;
     }
-    if cell.stamp <= bounds.agreed && cell.value.is_none() {
+    if cell.stamp <= bounds.gone && cell.value.is_none() {
         cell.stamp = Stamp::ZERO;
         cell.write = Id::default();
     }
     cell
+}
+
+/// Takes a version that a peer holds (anti-entropy). Gives the row's new state if it is taken.
+///
+/// This is an acceptance like any other: it obeys promises, or a value that a conditional write did
+/// not see could spread behind its back. A row that promises keep from spreading is repaired by
+/// reading it ([`Operation::read`](super::Operation::read) with all replicas).
+pub fn spread<V: Clone>(
+    rules: Rules,
+    bounds: &Bounds,
+    cell: &Cell<V>,
+    recent: &mut Recent,
+    version: Version<V>,
+) -> Option<Cell<V>> {
+    let cell = &above_floor(cell, bounds);
+    let promised = version.stamp < cell.promised && !rules.breaks(Mutant::SpreadOverPromise);
+    let below = version.stamp <= bounds.agreed && !rules.breaks(Mutant::TakeBelowFloor);
+    let dropped = version.value.is_none() && version.stamp <= bounds.gone;
+    if version.stamp <= cell.stamp || promised || below || dropped {
+        return None;
+    }
+    recent.remember(version.stamp, version.write);
+    Some(cell.holding(version))
 }
 
 fn found<V: Clone>(bounds: &Bounds, cell: &Cell<V>, with_value: bool) -> Answer<V> {
@@ -190,7 +229,7 @@ fn found<V: Clone>(bounds: &Bounds, cell: &Cell<V>, with_value: bool) -> Answer<
             value: value.cloned(),
         },
         live: cell.value.is_some(),
-        floor: bounds.agreed,
+        floor: bounds.gone,
     }
 }
 
@@ -216,7 +255,7 @@ fn prepare<V: Clone>(
         version: cell.version(),
         accepted: asking.map_or_else(Vec::new, |id| recent.of_write(id)),
         known_from: recent.known_from,
-        floor: bounds.agreed,
+        floor: bounds.gone,
     };
     Step {
         cell: (promise.promised != cell.promised).then_some(promise),

@@ -1,0 +1,148 @@
+//! Epochs: which layout versions are live, how that changes, and how late requests are fenced off.
+//!
+//! An epoch's [`Config`] is the list of live layout versions; a quorum is a majority in each.
+//! Epoch e+1 is a value written once: a conditional write ("only if absent") to the row *successor of
+//! e*, under the quorums of epoch e. So two operators cannot make two. A change takes two epochs: one
+//! adds a version, and, after all rows have moved, one drops the oldest.
+//!
+//! Every request carries its epoch. A replica keeps the highest that it knows, durably, and refuses
+//! lower ones: since any two quorums of one epoch have a replica in common, a request of epoch e can
+//! not succeed any more once a quorum of e knows e+1, and one of e+1 needs such a quorum.
+
+use std::collections::BTreeSet;
+
+use super::coordinator::Decision;
+use super::quorum::{Quorums, ReplicaSet};
+use super::rules::{Mutant, Rules};
+
+/// The live layout versions of a partition in one epoch, oldest first.
+///
+/// A replica is a node in one incarnation: a node that lost its disk comes back as a new one.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Config<N> {
+    /// The number of the epoch.
+    pub epoch: u64,
+    /// The replicas of each live version.
+    pub live: Vec<Vec<N>>,
+}
+
+impl<N: Clone + Ord> Config<N> {
+    /// The first epoch.
+    pub fn first(replicas: Vec<N>) -> Config<N> {
+        Config {
+            epoch: 1,
+            live: vec![replicas],
+        }
+    }
+
+    /// The proposal to add a layout version.
+    #[must_use]
+    pub fn with_next(&self, replicas: Vec<N>) -> Config<N> {
+        let mut next = self.clone();
+        next.epoch += 1;
+        next.live.push(replicas);
+        next
+    }
+
+    /// The proposal to drop the oldest version; `None` if there is but one. Only after
+    /// a [`Retirement`] of this epoch is complete (for every partition).
+    pub fn without_oldest(&self) -> Option<Config<N>> {
+        if self.live.len() < 2 {
+            return None;
+        }
+        let mut next = self.clone();
+        next.epoch += 1;
+        next.live.remove(0);
+        Some(next)
+    }
+
+    /// All replicas of all live versions, each once.
+    pub fn members(&self) -> BTreeSet<N> {
+        self.live.iter().flatten().cloned().collect()
+    }
+
+    /// The quorums, with the index that the driver gave each replica.
+    pub fn quorums(&self, index: impl Fn(&N) -> usize) -> Quorums {
+        let version = |replicas: &Vec<N>| replicas.iter().map(&index).collect::<ReplicaSet>();
+        Quorums::of_versions(self.live.iter().map(version).collect())
+    }
+}
+
+/// The condition of the write that chooses an epoch's successor: the first proposal stays.
+pub fn succeed<V>(current: Option<&V>, proposal: V) -> Decision<V> {
+    match current {
+        None => Decision::Write(Some(proposal)),
+        Some(_) => Decision::Keep,
+    }
+}
+
+/// What a replica does with a request of an epoch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fence {
+    /// Same epoch: go on.
+    Pass,
+    /// The request is of an earlier epoch: answer `Superseded`.
+    Superseded,
+    /// The request is of a later epoch: learn it, durably, and look again. Do not answer before.
+    Learn,
+}
+
+/// Compares a replica's epoch with that of a request.
+pub fn fence(rules: Rules, known: u64, requested: u64) -> Fence {
+    match known.cmp(&requested) {
+        std::cmp::Ordering::Equal => Fence::Pass,
+        std::cmp::Ordering::Greater if rules.breaks(Mutant::NoFence) => Fence::Pass,
+        std::cmp::Ordering::Greater => Fence::Superseded,
+        std::cmp::Ordering::Less => Fence::Learn,
+    }
+}
+
+/// What must be done in one partition, under one epoch, before its oldest layout version may go:
+/// a majority of the oldest version lists its keys, and each is read under the epoch's quorums
+/// (which writes it back where a majority of a newer version lacks it).
+///
+/// An empty list counts: it shows that the replica fences off earlier epochs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Retirement<K> {
+    oldest: ReplicaSet,
+    listed: ReplicaSet,
+    open: BTreeSet<K>,
+    done: BTreeSet<K>,
+}
+
+impl<K: Clone + Ord> Retirement<K> {
+    /// Nothing is done. `oldest` are the replicas of the oldest live version.
+    pub fn new(oldest: ReplicaSet) -> Retirement<K> {
+        Retirement {
+            oldest,
+            listed: ReplicaSet::EMPTY,
+            open: BTreeSet::new(),
+            done: BTreeSet::new(),
+        }
+    }
+
+    /// A replica listed all keys that it holds, while it knew the epoch.
+    pub fn on_listed(&mut self, from: usize, keys: impl IntoIterator<Item = K>) {
+        self.listed.insert(from);
+        let done = &self.done;
+        self.open
+            .extend(keys.into_iter().filter(|k| !done.contains(k)));
+    }
+
+    /// A key that is to be read under the epoch's quorums.
+    pub fn next_key(&self) -> Option<K> {
+        self.open.first().cloned()
+    }
+
+    /// The read of a key under the epoch's quorums gave a value.
+    pub fn on_read(&mut self, key: K) {
+        self.open.remove(&key);
+        self.done.insert(key);
+    }
+
+    /// Whether the oldest version may go.
+    pub fn is_complete(&self, rules: Rules) -> bool {
+        let majority = 2 * self.listed.intersection(self.oldest).len() > self.oldest.len();
+        rules.breaks(Mutant::RetireEarly) || (majority && self.open.is_empty())
+    }
+}

@@ -1,0 +1,273 @@
+//! Floors: how tombstones and unused promises go by agreement, not by age.
+//!
+//! A partition's floor moves to a stamp F in three steps, each answered durably by *every* replica
+//! of *every* live layout version (while one is away, the floor waits):
+//! 1. **close**: new stamps at or below F are refused from then on;
+//! 2. **compare**: each tells a fingerprint of its rows up to F; where they differ, rows are
+//!    exchanged ([`spread`](super::replica::spread)) and the step is made again;
+//! 3. **agree**: tombstones and promises at or below F count as gone, and rows at or below F are
+//!    not taken from peers any more.
+//!
+//! Once all have closed F, what a replica holds for a key only ever gets newer, so fingerprints
+//! that are equal, though taken at different times, say that no replica holds an older version
+//! than any tombstone up to F. The tombstones are not needed any more.
+//!
+//! A replica that joins with a new layout version learns what its elders closed before it
+//! answers anything ([`Floors::learn`]); otherwise it would take old writes that they refuse.
+
+use archipel_base::Stamp;
+
+use super::quorum::{Quorums, ReplicaSet};
+use super::rules::{Mutant, Rules};
+
+/// A replica's floors of one partition. Durable.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Floors {
+    /// New stamps at or below this are refused.
+    pub closed: Stamp,
+    /// Rows at or below this are complete here: none is taken from a peer, promises are void.
+    pub agreed: Stamp,
+    /// In which epoch that was agreed.
+    pub agreed_epoch: u64,
+    /// Tombstones at or below this are gone, or may go. At least `agreed`.
+    pub gone: Stamp,
+    /// In which epoch the replica joined the partition: earlier agreements were not with it.
+    pub joined_epoch: u64,
+    /// Whether it answers: one that joined must learn its elders' closed floor first.
+    pub ready: bool,
+}
+
+impl Floors {
+    /// The floors of a replica of the first layout.
+    pub fn founding(epoch: u64) -> Floors {
+        Floors {
+            closed: Stamp::ZERO,
+            agreed: Stamp::ZERO,
+            agreed_epoch: 0,
+            gone: Stamp::ZERO,
+            joined_epoch: epoch,
+            ready: true,
+        }
+    }
+
+    /// The floors of a replica that comes empty with the layout of `epoch`. It answers nothing
+    /// (not even a read) before [`learn`](Floors::learn).
+    pub fn joining(rules: Rules, epoch: u64) -> Floors {
+        Floors {
+            ready: rules.breaks(Mutant::JoinWithoutFloor),
+            ..Floors::founding(epoch)
+        }
+    }
+
+    /// A ready replica of a layout version that was live before, and that knows the epoch in which
+    /// this one joined or a later one, has closed this floor.
+    pub fn learn(&mut self, closed: Stamp) {
+        self.closed = self.closed.max(closed);
+        self.ready = true;
+    }
+
+    /// A peer of the same epoch says that `floor` was agreed in `epoch`: its tombstones are gone,
+    /// and if this replica was asked, then it holds all else, too.
+    pub fn hear(&mut self, floor: Stamp, epoch: u64) {
+        if floor > self.closed {
+            return;
+        }
+        self.gone = self.gone.max(floor);
+        if self.joined_epoch <= epoch && floor > self.agreed {
+            self.agreed = floor;
+            self.agreed_epoch = epoch;
+        }
+    }
+}
+
+/// The fingerprint of a set of rows: see [`windows`](super::windows).
+pub use super::windows::Fingerprint;
+
+/// What a floor round asks of a replica. Fenced by epoch like all else.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum FloorRequest {
+    /// Refuse new stamps at or below `floor`.
+    Close {
+        /// F.
+        floor: Stamp,
+    },
+    /// Tell the fingerprint of the rows up to `floor`, without tombstones up to `gone`.
+    Compare {
+        /// F.
+        floor: Stamp,
+        /// The highest floor that a member has agreed already.
+        gone: Stamp,
+        /// In which epoch.
+        gone_epoch: u64,
+    },
+    /// All hold the same up to `floor`.
+    Agree {
+        /// F.
+        floor: Stamp,
+    },
+}
+
+/// What a replica answers to a floor round.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum FloorAnswer {
+    /// Closed, durably.
+    Closed {
+        /// The highest floor agreed here.
+        agreed: Stamp,
+        /// In which epoch.
+        agreed_epoch: u64,
+    },
+    /// The rows up to the floor.
+    Rows(Fingerprint),
+    /// Agreed, durably.
+    Agreed,
+}
+
+/// Answers a floor round's request, changing `floors` (durable before the answer leaves).
+///
+/// `rows_up_to(floor, gone)` is the fingerprint of the replica's rows with stamps up to `floor`,
+/// without tombstones up to `gone`; it is taken in the same transaction.
+pub fn answer(
+    rules: Rules,
+    floors: &mut Floors,
+    epoch: u64,
+    request: FloorRequest,
+    rows_up_to: impl FnOnce(Stamp, Stamp) -> Fingerprint,
+) -> Option<FloorAnswer> {
+    if !floors.ready {
+        return None;
+    }
+    match request {
+        FloorRequest::Close { floor } => {
+            floors.closed = floors.closed.max(floor);
+            if rules.breaks(Mutant::DropTombstoneEarly) {
+                floors.gone = floors.gone.max(floor);
+            }
+            Some(FloorAnswer::Closed {
+                agreed: floors.agreed,
+                agreed_epoch: floors.agreed_epoch,
+            })
+        }
+        FloorRequest::Compare {
+            floor,
+            gone,
+            gone_epoch,
+        } => {
+            floors.hear(gone, gone_epoch);
+            Some(FloorAnswer::Rows(rows_up_to(floor, floors.gone)))
+        }
+        FloorRequest::Agree { floor } => {
+            floors.hear(floor, epoch);
+            Some(FloorAnswer::Agreed)
+        }
+    }
+}
+
+/// What a floor round's driver does next.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum FloorOutput {
+    /// Send this to all of [`FloorRound::waiting`]; call again as often as messages are lost.
+    Ask(FloorRequest),
+    /// Their rows differ: exchange those up to the floor, and begin a new round.
+    Differ,
+    /// Agreed by all.
+    Agreed,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+enum Stage {
+    Close,
+    Compare,
+    Agree,
+    Over,
+}
+
+/// One attempt to move a partition's floor. Any node may run it, several at once, and give up at
+/// any time.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FloorRound {
+    rules: Rules,
+    members: Quorums,
+    floor: Stamp,
+    gone: Stamp,
+    gone_epoch: u64,
+    stage: Stage,
+    answered: ReplicaSet,
+    fingerprint: Option<Fingerprint>,
+}
+
+impl FloorRound {
+    /// Begins to move the floor to `floor`, which should lie well in the past.
+    pub fn new(rules: Rules, members: Quorums, floor: Stamp) -> (FloorRound, FloorOutput) {
+        let round = FloorRound {
+            rules,
+            members,
+            floor,
+            gone: Stamp::ZERO,
+            gone_epoch: 0,
+            stage: Stage::Close,
+            answered: ReplicaSet::EMPTY,
+            fingerprint: None,
+        };
+        (round, FloorOutput::Ask(FloorRequest::Close { floor }))
+    }
+
+    /// Who has not answered the request in force.
+    pub fn waiting(&self) -> ReplicaSet {
+        self.members.all().without(self.answered)
+    }
+
+    /// A replica answered the request in force (the driver tells answers to earlier ones apart).
+    pub fn on_answer(&mut self, from: usize, answer: FloorAnswer) -> Option<FloorOutput> {
+        match (self.stage, answer) {
+            (
+                Stage::Close,
+                FloorAnswer::Closed {
+                    agreed,
+                    agreed_epoch,
+                },
+            ) => {
+                if agreed > self.gone {
+                    (self.gone, self.gone_epoch) = (agreed, agreed_epoch);
+                }
+            }
+            (Stage::Compare, FloorAnswer::Rows(rows)) => {
+                if *self.fingerprint.get_or_insert(rows) != rows {
+                    self.stage = Stage::Over;
+                    return Some(FloorOutput::Differ);
+                }
+            }
+            (Stage::Agree, FloorAnswer::Agreed) => {}
+            _ => return None,
+        }
+        self.answered.insert(from);
+        self.next_stage()
+    }
+
+    fn next_stage(&mut self) -> Option<FloorOutput> {
+        let all = self.waiting().is_empty();
+        let enough = self.rules.breaks(Mutant::FloorWithoutAbsent)
+            && self.members.is_quorum(self.answered);
+        if !all && !enough {
+            return None;
+        }
+        self.answered = ReplicaSet::EMPTY;
+        let (stage, output) = match self.stage {
+            Stage::Close => (
+                Stage::Compare,
+                FloorOutput::Ask(FloorRequest::Compare {
+                    floor: self.floor,
+                    gone: self.gone,
+                    gone_epoch: self.gone_epoch,
+                }),
+            ),
+            Stage::Compare => (
+                Stage::Agree,
+                FloorOutput::Ask(FloorRequest::Agree { floor: self.floor }),
+            ),
+            Stage::Agree | Stage::Over => (Stage::Over, FloorOutput::Agreed),
+        };
+        self.stage = stage;
+        Some(output)
+    }
+}

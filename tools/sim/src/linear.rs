@@ -1,0 +1,97 @@
+//! A checker of linearizability for the history of one key.
+//!
+//! It looks for an order of the operations that agrees with real time and in which each result is
+//! right (Wing and Gong 1993), and remembers what it tried (Lowe 2017). Operations whose result is not
+//! known may be put anywhere after their call, or left out.
+
+use std::collections::HashSet;
+
+/// What a client asked for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Call {
+    /// Read.
+    Read,
+    /// Write a value (`None` deletes).
+    Write(Option<u32>),
+    /// Write the second if the first is there.
+    Swap(Option<u32>, Option<u32>),
+}
+
+/// What a client was told.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Reply {
+    /// To a read: the value. To a swap: it failed on this value.
+    Saw(Option<u32>),
+    /// The write took effect.
+    Done,
+}
+
+/// One operation in a history.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Event {
+    /// Which client.
+    pub client: usize,
+    /// What it asked for.
+    pub call: Call,
+    /// When, in any unit.
+    pub called: u64,
+    /// When it was answered and what; `None` if it never was, or was told that it is not known.
+    pub reply: Option<(u64, Reply)>,
+}
+
+/// How many operations a history may have.
+pub const MAX_EVENTS: usize = 128;
+
+/// Whether the history of one key (absent at first) is linearizable. Longer histories than
+/// [`MAX_EVENTS`] are refused.
+pub fn is_linearizable(history: &[Event]) -> bool {
+    assert!(history.len() <= MAX_EVENTS, "a history of this length is not checked");
+    let mut tried = HashSet::new();
+    search(history, 0, None, &mut tried)
+}
+
+fn search(
+    history: &[Event],
+    placed: u128,
+    value: Option<u32>,
+    tried: &mut HashSet<(u128, Option<u32>)>,
+) -> bool {
+    let open = |i: &usize| placed & 1 << i == 0;
+    let unplaced = (0..history.len()).filter(open);
+    let first_return = unplaced
+        .clone()
+        .filter_map(|i| history[i].reply.map(|(at, _)| at))
+        .min();
+    let Some(first_return) = first_return else {
+        return true;
+    };
+    if !tried.insert((placed, value)) {
+        return false;
+    }
+    unplaced
+        .filter(|i| history[*i].called < first_return)
+        .any(|i| {
+            let event = &history[i];
+            let reply = event.reply.map(|(_, reply)| reply);
+            let next = apply(event.call, reply, value);
+            next.is_some_and(|value| search(history, placed | 1 << i, value, tried))
+        })
+}
+
+/// The value after an operation, if its result is right on `value`.
+fn apply(call: Call, reply: Option<Reply>, value: Option<u32>) -> Option<Option<u32>> {
+    let takes_effect = match (call, reply) {
+        (Call::Read, Some(Reply::Saw(saw))) => return (saw == value).then_some(value),
+        (Call::Swap(expected, _), Some(Reply::Saw(saw))) => {
+            return (saw == value && saw != expected).then_some(value);
+        }
+        (Call::Read, _) => return Some(value),
+        (Call::Swap(expected, _), _) => expected == value,
+        (Call::Write(_), _) => true,
+    };
+    match call {
+        Call::Write(new) | Call::Swap(_, new) if takes_effect => Some(new),
+        // Without an effect a swap with an unknown result need not be placed at all.
+        _ => None,
+    }
+}

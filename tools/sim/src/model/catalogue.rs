@@ -1,0 +1,117 @@
+//! The scenarios by name.
+
+use archipel_cluster::register::epoch::Config;
+
+use super::scenario::{
+    Scenario,
+    Task::{self, Fickle, Read, Retire, Swap, Write},
+};
+
+const W1: Task = Write(Some(1));
+const W2: Task = Write(Some(2));
+const DELETE: Task = Write(None);
+
+/// Scenarios that are explored whole within minutes.
+pub fn small() -> Vec<Scenario> {
+    vec![
+        Scenario::plain("write, then two reads", &[(0, &[W1]), (0, &[Read, Read])]),
+        Scenario::plain("two reads by two clients", &[(0, &[W1]), (0, &[Read]), (0, &[Read])]),
+        Scenario::plain("two writers, one ahead", &[(0, &[W1]), (5, &[W2])]),
+        Scenario::plain("write and swap", &[(0, &[W1]), (0, &[Swap(None, Some(2))])]),
+        Scenario::plain(
+            "write, delete and create",
+            &[(0, &[W1, DELETE]), (3, &[Swap(None, Some(2))])],
+        ),
+        Scenario {
+            restarts: 1,
+            ..Scenario::plain("two writers and a restart", &[(0, &[W1]), (5, &[W2])])
+        },
+        Scenario {
+            repeats: 2,
+            ..Scenario::plain("two writers and repeated messages", &[(0, &[W1]), (5, &[W2])])
+        },
+        layout_change("a layout change under a write and a read", &[(0, &[W1]), (0, &[Read])]),
+        floors("a delete, then a floor", &[(0, &[W1, DELETE, Read])]),
+    ]
+}
+
+/// Scenarios that take long.
+pub fn large() -> Vec<Scenario> {
+    vec![
+        Scenario::plain(
+            "two swaps",
+            &[(0, &[Swap(None, Some(1))]), (0, &[Swap(None, Some(2))])],
+        ),
+        Scenario::plain("two writers and a reader", &[(0, &[W1]), (5, &[W2]), (0, &[Read, Read])]),
+        Scenario::plain(
+            "write, swap and read",
+            &[(0, &[W1]), (0, &[Swap(Some(1), Some(2))]), (0, &[Read])],
+        ),
+    ]
+}
+
+/// Scenarios for random walks: more of everything.
+pub fn walks() -> Vec<Scenario> {
+    let mixed: &[(u64, &[Task])] = &[
+        (0, &[W1, Swap(Some(1), Some(3)), Read, DELETE]),
+        (7, &[Swap(None, Some(4)), W2, Read, Swap(Some(4), Some(5))]),
+        (2, &[Fickle(8), Write(Some(6)), Swap(Some(6), Some(7)), Read]),
+    ];
+    let faulty = Scenario {
+        timeouts: 30,
+        restarts: 3,
+        repeats: 6,
+        rounds: 40,
+        ..Scenario::plain("three clients, all faults", mixed)
+    };
+    vec![
+        Scenario {
+            spreads: 4,
+            ..faulty.clone()
+        },
+        Scenario {
+            name: "three clients, all faults, floors",
+            spreads: 6,
+            floors: 5,
+            ..faulty.clone()
+        },
+        Scenario {
+            timeouts: 30,
+            restarts: 2,
+            repeats: 4,
+            rounds: 40,
+            spreads: 6,
+            floors: 4,
+            ..layout_change(
+                "a layout change, all faults, floors",
+                &[
+                    (0, &[W1, Swap(Some(1), Some(3)), Read, DELETE, Read]),
+                    (7, &[Swap(None, Some(4)), Read, DELETE, Read]),
+                    (2, &[Read, Write(Some(6)), DELETE, Read, Swap(None, Some(9))]),
+                ],
+            )
+        },
+    ]
+}
+
+fn layout_change(name: &'static str, clients: &[(u64, &[Task])]) -> Scenario {
+    let first = Config::first(vec![0, 1, 2]);
+    let both = first.with_next(vec![0, 1, 3]);
+    let second = both.without_oldest().unwrap_or_else(|| both.clone());
+    let mut all = clients.to_vec();
+    all.push((0, &[Retire]));
+    Scenario {
+        nodes: 4,
+        epochs: vec![first, both, second],
+        free_epochs: 2,
+        ..Scenario::plain(name, &all)
+    }
+}
+
+fn floors(name: &'static str, clients: &[(u64, &[Task])]) -> Scenario {
+    Scenario {
+        floors: 1,
+        spreads: 1,
+        ..Scenario::plain(name, clients)
+    }
+}

@@ -1,0 +1,70 @@
+//! Random walks through scenarios that are too large to be explored whole.
+
+use stateright::Model;
+
+use super::scenario::Scenario;
+use super::world::{Action, World};
+use crate::rng::Rng;
+
+/// How a number of walks ended.
+#[derive(Clone, Debug, Default)]
+pub struct Walked {
+    /// How many walks there were.
+    pub walks: u64,
+    /// How many steps all of them made.
+    pub steps: u64,
+    /// The seed of the first that found a violation.
+    pub violation: Option<u64>,
+}
+
+/// Walks with the seeds `0..walks` until one finds a violation.
+pub fn walk(scenario: &Scenario, seeds: std::ops::Range<u64>) -> Walked {
+    let mut walked = Walked::default();
+    for seed in seeds {
+        let (steps, world) = walk_once(scenario, seed, |_, _| ());
+        walked.walks += 1;
+        walked.steps += steps;
+        if world.is_violated() {
+            walked.violation = Some(seed);
+            break;
+        }
+    }
+    walked
+}
+
+/// One walk, showing each step.
+pub fn walk_once(
+    scenario: &Scenario,
+    seed: u64,
+    mut show: impl FnMut(&Action, &World),
+) -> (u64, World) {
+    const MAX_STEPS: u64 = 2000;
+    let mut rng = Rng::new(seed);
+    let mut world = scenario.init_states().remove(0);
+    let mut actions = Vec::new();
+    // How willing this walk is to take rare steps.
+    let rare = rng.between(1, 12);
+    for step in 0..MAX_STEPS {
+        actions.clear();
+        scenario.actions(&world, &mut actions);
+        if actions.is_empty() || world.is_violated() {
+            return (step, world);
+        }
+        let action = choose(&actions, rare, &mut rng);
+        if let Some(next) = scenario.next_state(&world, action.clone()) {
+            world = next;
+            show(action, &world);
+        }
+    }
+    (MAX_STEPS, world)
+}
+
+/// Messages and new tasks mostly; all else now and then.
+fn choose<'a>(actions: &'a [Action], rare: u64, rng: &mut Rng) -> &'a Action {
+    let common = |a: &&Action| matches!(a, Action::Begin(_) | Action::Catch(_) | Action::Deliver(_) | Action::Join(..) | Action::FloorStep(_));
+    let usual: Vec<&Action> = actions.iter().filter(common).collect();
+    if usual.is_empty() || rng.chance(rare) {
+        return &actions[rng.below(actions.len() as u64) as usize];
+    }
+    usual[rng.below(usual.len() as u64) as usize]
+}
