@@ -28,6 +28,7 @@ pub mod window;
 
 pub use list::{ListEntry, ListQuery, ListStart, Listing};
 pub use reader::{RowHead, RowReader};
+pub(crate) use txn::Around;
 pub use txn::RowTxn;
 pub use verify::Report;
 pub use window::{Fingerprint, Granularity, Window};

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::codec::{self, StoredRow};
 use super::list::{self, ListQuery, Listing};
 use super::window::{Granularity, Window};
-use crate::engine::{Direction, Flow, KeyRange, ReadTxn, Result, Tree};
+use crate::engine::{Direction, Flow, KeyRange, MAX_KEY_BYTES, ReadTxn, Result, Tree};
 use crate::error::Error;
 use crate::row::{Body, Row, RowKey, Tally, Value};
 
@@ -282,15 +282,11 @@ pub(crate) struct PrefixRange {
 impl PrefixRange {
     /// `start` is a key within the partition; below the prefix it means the prefix.
     pub fn new(partition: PartitionId, prefix: &[u8], start: Bound<&[u8]>) -> PrefixRange {
-        let first = codec::in_partition(partition, prefix);
+        let first = bound(partition, prefix);
         let to = codec::successor(&first);
         let from = match start {
-            Bound::Included(key) if key > prefix => {
-                Bound::Included(codec::in_partition(partition, key))
-            }
-            Bound::Excluded(key) if key >= prefix => {
-                Bound::Excluded(codec::in_partition(partition, key))
-            }
+            Bound::Included(key) if key > prefix => Bound::Included(bound(partition, key)),
+            Bound::Excluded(key) if key >= prefix => Bound::Excluded(bound(partition, key)),
             _ => Bound::Included(first),
         };
         PrefixRange { from, to }
@@ -301,4 +297,12 @@ impl PrefixRange {
         let to = self.to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         (self.from.as_ref().map(Vec::as_slice), to)
     }
+}
+
+/// Engines refuse keys that are too long, and so bounds. All rows' keys are shorter than where a
+/// bound is cut, so they stand on the same side of it.
+fn bound(partition: PartitionId, key: &[u8]) -> Vec<u8> {
+    let mut bytes = codec::in_partition(partition, key);
+    bytes.truncate(MAX_KEY_BYTES);
+    bytes
 }

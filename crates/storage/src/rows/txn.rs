@@ -24,8 +24,15 @@ pub(crate) const QUEUE_LAST: &[u8] = b"queue";
 pub struct RowTxn<'t> {
     overlay: Overlay<'t>,
     references: Change,
-    may_grow: bool,
+    around: Around,
     broken: Option<Error>,
+}
+
+/// What a closure is told of the store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Around {
+    pub may_grow: bool,
+    pub undone: u64,
 }
 
 /// What a closure leaves behind.
@@ -37,11 +44,11 @@ pub(crate) struct Outcome {
 }
 
 impl<'t> RowTxn<'t> {
-    pub(crate) fn new(below: &'t dyn ReadTxn, references: Change, may_grow: bool) -> RowTxn<'t> {
+    pub(crate) fn new(below: &'t dyn ReadTxn, references: Change, around: Around) -> RowTxn<'t> {
         RowTxn {
             overlay: Overlay::new(below),
             references,
-            may_grow,
+            around,
             broken: None,
         }
     }
@@ -56,7 +63,13 @@ impl<'t> RowTxn<'t> {
 
     /// Whether there is room. If not, only delete, or replace by what is not larger.
     pub fn may_grow(&self) -> bool {
-        self.may_grow
+        self.around.may_grow
+    }
+
+    /// How often, since the store was opened, changes of closures that had returned `Ok` were
+    /// undone. What a closure remembers outside of the store counts only while this stays the same.
+    pub fn undone(&self) -> u64 {
+        self.around.undone
     }
 
     /// All ways of reading.

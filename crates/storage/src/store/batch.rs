@@ -16,7 +16,7 @@ use super::options::{FreeSpace, Growth, Limits};
 use crate::blocks::{Blocks, Change};
 use crate::engine::{Durability, Engine, Result, WriteTxn};
 use crate::error::Error;
-use crate::rows::RowTxn;
+use crate::rows::{Around, RowTxn};
 
 /// What the store has counted since it was opened.
 #[derive(Debug, Default)]
@@ -31,6 +31,8 @@ pub struct Counters {
     pub transactions: AtomicU64,
     /// Transactions that failed, were refused or changed nothing.
     pub without_effect: AtomicU64,
+    /// How often changes of transactions that had succeeded were undone by a failure.
+    pub undone: AtomicU64,
     /// Reads.
     pub reads: AtomicU64,
 }
@@ -73,7 +75,8 @@ struct Batch {
     unused: Vec<Change>,
     bytes: usize,
     durable: bool,
-    changed: bool,
+    /// Transactions with changes.
+    effective: u64,
 }
 
 impl Core {
@@ -108,11 +111,16 @@ impl Core {
     pub fn run(&self, next: &mut dyn FnMut() -> Option<Box<dyn Job>>) {
         let mut batch = Batch::default();
         let outcome = self.run_and_commit(&mut batch, next);
+        match &outcome {
+            Ok(()) => count(&self.counters.transactions, batch.effective),
+            Err(_) => count(&self.counters.undone, 1),
+        }
         for job in batch.jobs.drain(..) {
             job.finish(outcome.clone());
         }
     }
 
+    /// After an error nothing of the batch has happened, or (if `Failed`) it is not known.
     fn run_and_commit(
         &self,
         batch: &mut Batch,
@@ -152,11 +160,16 @@ impl Core {
             return Ok(());
         }
         let below: &dyn WriteTxn = txn;
-        let mut rows = RowTxn::new(below, self.blocks.change(), room);
+        let around = Around {
+            may_grow: room,
+            undone: self.counters.undone.load(Ordering::Relaxed),
+        };
+        let mut rows = RowTxn::new(below, self.blocks.change(), around);
         let mut good = job.run(&mut rows);
         let done = rows.finish();
         if let Some(error) = done.broken.filter(|_| good) {
             job.refuse(error);
+            count(&self.counters.undone, 1);
             good = false;
         }
         if !good || done.changes.is_empty() {
@@ -165,15 +178,14 @@ impl Core {
             return Ok(());
         }
         batch.bytes += done.changes.bytes();
-        batch.changed = true;
+        batch.effective += 1;
         batch.references.push(done.references);
-        count(&self.counters.transactions, 1);
         // An error here spoils the engine's transaction, and so the whole batch.
         done.changes.apply(txn)
     }
 
     fn commit(&self, batch: &mut Batch, txn: Box<dyn WriteTxn + '_>) -> Result<()> {
-        if !batch.changed {
+        if batch.effective == 0 {
             drop(txn);
             // What the answers rest on may still be a buffered commit.
             return match batch.durable {

@@ -1,0 +1,237 @@
+//! Listings against a naive model, which sorts, filters and groups all keys.
+
+use std::collections::BTreeMap;
+
+use archipel_base::{PartitionId, Stamp, Writer};
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use crate::engine::memory::MemoryEngine;
+use crate::engine::{Durability, Engine, Tree};
+use crate::row::RowKey;
+use crate::rows::codec::{self, StoredRow};
+use crate::rows::{ListEntry, ListQuery, ListStart, Listing, RowReader};
+
+const HERE: PartitionId = PartitionId(5);
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Live,
+    Tombstone,
+    Promise,
+}
+
+fn stored(kind: Kind) -> StoredRow {
+    let stamp = Stamp::new(7, 0, Writer(1));
+    StoredRow {
+        promised: Stamp::new(8, 0, Writer(1)),
+        stamp: if kind == Kind::Promise {
+            Stamp::ZERO
+        } else {
+            stamp
+        },
+        head: (kind == Kind::Live).then(|| Bytes::from_static(b"h")),
+        ..StoredRow::default()
+    }
+}
+
+fn engine_with(partition: PartitionId, rows: &BTreeMap<Bytes, Kind>) -> MemoryEngine {
+    let engine = MemoryEngine::new();
+    let mut txn = engine.write().unwrap();
+    for partition in [partition, PartitionId(partition.0 ^ 1)] {
+        for (key, kind) in rows {
+            let key = RowKey {
+                partition,
+                key: key.clone(),
+            };
+            let key = codec::row_key(&key).unwrap();
+            txn.put(Tree::Rows, &key, &codec::encode_row(&stored(*kind)))
+                .unwrap();
+        }
+    }
+    txn.commit(Durability::Buffered).unwrap();
+    engine
+}
+
+fn list(engine: &MemoryEngine, query: &ListQuery) -> Listing {
+    let txn = engine.read().unwrap();
+    RowReader::new(&*txn).list(query).unwrap()
+}
+
+/// Entries as text: what the pages of a listing are made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Shown {
+    Row(Bytes, bool),
+    Prefix(Bytes),
+}
+
+fn shown(entry: &ListEntry) -> Shown {
+    match entry {
+        ListEntry::Row { key, head } => Shown::Row(key.clone(), head.is_live()),
+        ListEntry::Prefix(prefix) => Shown::Prefix(prefix.clone()),
+    }
+}
+
+fn is_behind(start: &ListStart, key: &Bytes) -> bool {
+    match start {
+        ListStart::At(at) => key >= at,
+        ListStart::Behind(at) => key > at,
+        ListStart::BehindPrefix(prefix) => key > prefix && !key.starts_with(prefix),
+    }
+}
+
+fn naive(rows: &BTreeMap<Bytes, Kind>, query: &ListQuery) -> Vec<Shown> {
+    let mut all: Vec<Shown> = Vec::new();
+    for (key, kind) in rows {
+        if !key.starts_with(&query.prefix) || !is_behind(&query.start, key) {
+            continue;
+        }
+        let rest = &key[query.prefix.len()..];
+        let delimiter = query.delimiter.as_deref().filter(|d| !d.is_empty());
+        let group = delimiter.and_then(|d| {
+            let at = (0..rest.len()).find(|i| rest[*i..].starts_with(d))?;
+            Some(key.slice(..query.prefix.len() + at + d.len()))
+        });
+        match (group, kind) {
+            (_, Kind::Promise) | (Some(_), Kind::Tombstone) => {}
+            (None, Kind::Tombstone) if !query.tombstones => {}
+            (Some(group), Kind::Live) => {
+                if all.last() != Some(&Shown::Prefix(group.clone())) {
+                    all.push(Shown::Prefix(group));
+                }
+            }
+            (None, kind) => all.push(Shown::Row(key.clone(), *kind == Kind::Live)),
+        }
+    }
+    all
+}
+
+fn text() -> impl Strategy<Value = Bytes> {
+    let letters = prop::sample::select(vec!["a", "b", "/", "//", "é", "\u{10ffff}", "漢", "-"]);
+    prop::collection::vec(letters, 0..6).prop_map(|parts| Bytes::from(parts.concat()))
+}
+
+/// Bytes that need carrying when a successor is made.
+fn raw() -> impl Strategy<Value = Bytes> {
+    prop::collection::vec(prop::sample::select(vec![0u8, b'/', 0xfe, 0xff]), 0..5)
+        .prop_map(Bytes::from)
+}
+
+fn rows() -> impl Strategy<Value = BTreeMap<Bytes, Kind>> {
+    let kind = prop::sample::select(vec![Kind::Live, Kind::Live, Kind::Tombstone, Kind::Promise]);
+    let key = prop_oneof![text(), raw()].prop_filter("keys have a length", |k| !k.is_empty());
+    prop::collection::btree_map(key, kind, 0..40)
+}
+
+fn start() -> impl Strategy<Value = ListStart> {
+    prop_oneof![
+        Just(ListStart::At(Bytes::new())),
+        text().prop_map(ListStart::At),
+        text().prop_map(ListStart::Behind),
+        raw().prop_map(ListStart::Behind),
+        text().prop_map(ListStart::BehindPrefix),
+        raw().prop_map(ListStart::BehindPrefix),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    /// All pages together are the naive listing, whatever their size and the budget.
+    #[test]
+    fn pages_make_up_the_listing(
+        rows in rows(),
+        control: bool,
+        prefix in prop_oneof![Just(Bytes::new()), text(), raw()],
+        start in start(),
+        delimiter in prop::sample::select(vec![None, Some(""), Some("/"), Some("//"), Some("é")]),
+        limit in 1usize..6,
+        budget in 0usize..6,
+        tombstones: bool,
+    ) {
+        let partition = if control { PartitionId::CONTROL } else { HERE };
+        let engine = engine_with(partition, &rows);
+        let mut query = ListQuery {
+            start,
+            delimiter: delimiter.map(|d| Bytes::from_static(d.as_bytes())),
+            limit,
+            tombstones,
+            budget,
+            ..ListQuery::new(partition, prefix)
+        };
+        let expected = naive(&rows, &query);
+        let mut found = Vec::new();
+        for _ in 0..200 {
+            let page = list(&engine, &query);
+            prop_assert!(page.entries.len() <= limit);
+            let full = page.entries.len() == limit;
+            found.extend(page.entries.iter().map(shown));
+            let Some(next) = page.next else {
+                prop_assert_eq!(&found, &expected);
+                return Ok(());
+            };
+            // A full page tells the truth about whether something follows, if the budget lets it.
+            if full && budget >= rows.len() {
+                prop_assert!(found.len() < expected.len());
+            }
+            query.start = next;
+        }
+        prop_assert!(false, "the listing does not end");
+    }
+}
+
+fn live(keys: &[&str]) -> BTreeMap<Bytes, Kind> {
+    let rows = keys
+        .iter()
+        .map(|key| (Bytes::from(key.to_string()), Kind::Live));
+    rows.collect()
+}
+
+#[test]
+fn a_limit_of_nothing_shows_nothing() {
+    let engine = engine_with(HERE, &live(&["a"]));
+    let query = ListQuery {
+        limit: 0,
+        ..ListQuery::new(HERE, Bytes::new())
+    };
+    assert_eq!(list(&engine, &query), Listing::default());
+}
+
+#[test]
+fn a_start_longer_than_any_key_is_no_error() {
+    let engine = engine_with(HERE, &live(&["a", "k", "z"]));
+    let long = Bytes::from(vec![b'k'; 5000]);
+    for start in [ListStart::At(long.clone()), ListStart::Behind(long.clone())] {
+        let query = ListQuery {
+            start,
+            ..ListQuery::new(HERE, Bytes::new())
+        };
+        let keys: Vec<_> = list(&engine, &query).entries.iter().map(shown).collect();
+        assert_eq!(keys, [Shown::Row(Bytes::from_static(b"z"), true)]);
+    }
+    assert_eq!(
+        list(&engine, &ListQuery::new(HERE, long)),
+        Listing::default()
+    );
+}
+
+/// A common prefix costs one seek, whatever it holds.
+#[test]
+fn a_group_is_not_read() {
+    let mut keys: Vec<String> = (0..5000).map(|i| format!("big/{i:05}")).collect();
+    keys.push("big0".into());
+    let engine = engine_with(
+        HERE,
+        &live(&keys.iter().map(String::as_str).collect::<Vec<_>>()),
+    );
+    let txn = engine.read().unwrap();
+    let counting = super::Counting::new(&*txn);
+    let query = ListQuery {
+        delimiter: Some(Bytes::from_static(b"/")),
+        ..ListQuery::new(HERE, Bytes::new())
+    };
+    let page = RowReader::new(&counting).list(&query).unwrap();
+    assert_eq!(page.entries.len(), 2);
+    assert_eq!(page.next, None);
+    assert_eq!(counting.shown(), 2);
+}
