@@ -1,1 +1,152 @@
-//! Being written by "lead" right now (04:59): do not write it again, use it.
+//! CORS: which rule of a bucket applies to a request, and what is answered.
+//!
+//! Source: AWS, "Using cross-origin resource sharing (CORS)"; the Fetch standard for preflights.
+
+use archipel_model::CorsRule;
+use http::header::{
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
+    ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+
+use super::error::{Code, S3Error, S3Result};
+
+/// What an answer varies by, wherever CORS has a say.
+const VARY_VALUE: HeaderValue = HeaderValue::from_static(
+    "Origin, Access-Control-Request-Headers, Access-Control-Request-Method",
+);
+/// How many headers a preflight may ask for.
+const MAX_ASKED_HEADERS: usize = 100;
+
+/// Whether a request is a preflight: it is answered before anything is authenticated.
+pub fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
+    *method == Method::OPTIONS
+        && headers.contains_key(ORIGIN)
+        && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+/// Answers a preflight with the headers of the first rule that allows what is asked.
+///
+/// # Errors
+/// `AccessForbidden` if no rule does; `BadRequest` for headers that are not text.
+pub fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> S3Result<HeaderMap> {
+    let asked = Asked::of(headers)?;
+    let rule = rules.iter().find(|rule| asked.allowed_by(rule));
+    let rule = rule.ok_or(Code::AccessForbidden)?;
+    let mut answer = answer(rule, &asked.origin)?;
+    if !asked.headers.is_empty() {
+        let list = asked.headers.join(", ");
+        insert(&mut answer, ACCESS_CONTROL_ALLOW_HEADERS, &list)?;
+    }
+    Ok(answer)
+}
+
+/// The headers to add to the answer of an actual request; none if it has no origin or no rule applies.
+pub fn simple(rules: &[CorsRule], method: &Method, headers: &HeaderMap) -> HeaderMap {
+    let Some(origin) = headers.get(ORIGIN).and_then(|origin| origin.to_str().ok()) else {
+        return HeaderMap::new();
+    };
+    let applies = |rule: &&CorsRule| allows(rule, origin, method.as_str());
+    match rules.iter().find(applies) {
+        // An origin that cannot be a header was not one that came in as a header.
+        Some(rule) => answer(rule, origin).unwrap_or_default(),
+        None => HeaderMap::new(),
+    }
+}
+
+/// What a preflight asks for.
+struct Asked {
+    origin: String,
+    method: String,
+    /// Lower-case.
+    headers: Vec<String>,
+}
+
+impl Asked {
+    fn of(headers: &HeaderMap) -> S3Result<Asked> {
+        let text = |name: HeaderName| -> S3Result<String> {
+            let value = headers.get(&name).map(|value| value.to_str());
+            match value {
+                None => Ok(String::new()),
+                Some(Ok(text)) => Ok(text.trim().to_owned()),
+                Some(Err(_)) => Err(S3Error::new(
+                    Code::BadRequest,
+                    format!("The header {name} is not text."),
+                )),
+            }
+        };
+        let list = text(ACCESS_CONTROL_REQUEST_HEADERS)?;
+        let asked: Vec<String> = list
+            .split(',')
+            .map(|name| name.trim().to_ascii_lowercase())
+            .filter(|name| !name.is_empty())
+            .collect();
+        if asked.len() > MAX_ASKED_HEADERS {
+            let why = format!("A preflight asks for at most {MAX_ASKED_HEADERS} headers.");
+            return Err(S3Error::new(Code::BadRequest, why));
+        }
+        Ok(Asked {
+            origin: text(ORIGIN)?,
+            method: text(ACCESS_CONTROL_REQUEST_METHOD)?,
+            headers: asked,
+        })
+    }
+
+    fn allowed_by(&self, rule: &CorsRule) -> bool {
+        let header = |name: &String| {
+            let patterns = rule.allowed_headers.iter();
+            patterns
+                .map(|pattern| pattern.to_ascii_lowercase())
+                .any(|pattern| matches(&pattern, name))
+        };
+        allows(rule, &self.origin, &self.method) && self.headers.iter().all(header)
+    }
+}
+
+fn allows(rule: &CorsRule, origin: &str, method: &str) -> bool {
+    rule.allowed_methods.iter().any(|allowed| allowed == method)
+        && rule.allowed_origins.iter().any(|p| matches(p, origin))
+}
+
+/// Whether a pattern with at most one `*` matches.
+fn matches(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((before, after)) => {
+            text.len() >= before.len() + after.len()
+                && text.starts_with(before)
+                && text.ends_with(after)
+        }
+    }
+}
+
+fn answer(rule: &CorsRule, origin: &str) -> S3Result<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    if rule.allowed_origins.iter().any(|allowed| allowed == "*") {
+        insert(&mut headers, ACCESS_CONTROL_ALLOW_ORIGIN, "*")?;
+    } else {
+        insert(&mut headers, ACCESS_CONTROL_ALLOW_ORIGIN, origin)?;
+        insert(&mut headers, ACCESS_CONTROL_ALLOW_CREDENTIALS, "true")?;
+    }
+    let methods = rule.allowed_methods.join(", ");
+    insert(&mut headers, ACCESS_CONTROL_ALLOW_METHODS, &methods)?;
+    if !rule.expose_headers.is_empty() {
+        let exposed = rule.expose_headers.join(", ");
+        insert(&mut headers, ACCESS_CONTROL_EXPOSE_HEADERS, &exposed)?;
+    }
+    if let Some(seconds) = rule.max_age_seconds {
+        insert(&mut headers, ACCESS_CONTROL_MAX_AGE, &seconds.to_string())?;
+    }
+    headers.insert(VARY, VARY_VALUE);
+    Ok(headers)
+}
+
+fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) -> S3Result<()> {
+    let value = HeaderValue::from_str(value).map_err(|_| S3Error::from(Code::BadRequest))?;
+    headers.insert(name, value);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

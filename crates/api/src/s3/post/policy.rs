@@ -1,0 +1,194 @@
+//! The policy of a form: until when it holds, and what each field may be.
+
+use std::ops::RangeInclusive;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::Value;
+use time::OffsetDateTime;
+use time::format_description::well_known::Iso8601;
+
+use super::Fields;
+use crate::s3::error::{Code, S3Error, S3Result};
+
+/// How many conditions a policy may have.
+const MAX_CONDITIONS: usize = 200;
+/// Fields that no condition needs to name.
+const FREE_FIELDS: [&str; 3] = ["policy", "x-amz-signature", "file"];
+
+/// What a form may hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Policy {
+    expires_ms: i128,
+    conditions: Vec<Condition>,
+    /// How large the file may be, in bytes.
+    pub length: RangeInclusive<u64>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Condition {
+    Equal { field: String, value: String },
+    StartsWith { field: String, prefix: String },
+}
+
+#[derive(Deserialize)]
+struct Document {
+    expiration: String,
+    conditions: Vec<Value>,
+}
+
+fn invalid(why: impl Into<String>) -> S3Error {
+    let why = format!("Invalid Policy: {}", why.into());
+    S3Error::new(Code::InvalidPolicyDocument, why)
+}
+
+/// What S3 says when a policy holds, but not for this form.
+fn denied(why: impl Into<String>) -> S3Error {
+    let why = format!("Invalid according to Policy: {}", why.into());
+    S3Error::new(Code::AccessDenied, why)
+}
+
+impl Policy {
+    /// Reads a policy as it stands in the form: base64 of JSON. Its signature is checked elsewhere.
+    ///
+    /// # Errors
+    /// `InvalidPolicyDocument` that says what is wrong.
+    pub fn parse(encoded: &str) -> S3Result<Policy> {
+        let json = STANDARD
+            .decode(encoded.trim())
+            .map_err(|_| invalid("not Base64."))?;
+        let document: Document =
+            serde_json::from_slice(&json).map_err(|e| invalid(format!("{e}.")))?;
+        let expiration = OffsetDateTime::parse(&document.expiration, &Iso8601::PARSING)
+            .map_err(|_| invalid("Invalid 'expiration' value."))?;
+        if document.conditions.len() > MAX_CONDITIONS {
+            return Err(invalid("Too many conditions."));
+        }
+        let mut policy = Policy {
+            expires_ms: expiration.unix_timestamp_nanos() / 1_000_000,
+            conditions: Vec::new(),
+            length: 0..=u64::MAX,
+        };
+        for condition in &document.conditions {
+            policy.add(condition)?;
+        }
+        Ok(policy)
+    }
+
+    fn add(&mut self, condition: &Value) -> S3Result<()> {
+        match condition {
+            Value::Object(pairs) => {
+                for (field, value) in pairs {
+                    let value = value
+                        .as_str()
+                        .ok_or_else(|| invalid("Values must be strings."))?;
+                    self.conditions.push(equal(field, value));
+                }
+                Ok(())
+            }
+            Value::Array(parts) => self.add_operator(parts),
+            _ => Err(invalid("A condition must be an object or an array.")),
+        }
+    }
+
+    fn add_operator(&mut self, parts: &[Value]) -> S3Result<()> {
+        let [operator, first, second] = parts else {
+            return Err(invalid("A condition must have three parts."));
+        };
+        let operator = operator.as_str().unwrap_or_default().to_ascii_lowercase();
+        if operator == "content-length-range" {
+            let (Some(low), Some(high)) = (number(first), number(second)) else {
+                return Err(invalid("content-length-range takes two numbers."));
+            };
+            let length = (*self.length.start()).max(low)..=(*self.length.end()).min(high);
+            self.length = length;
+            return Ok(());
+        }
+        let (Some(field), Some(value)) = (first.as_str(), second.as_str()) else {
+            return Err(invalid("A condition takes two strings."));
+        };
+        let field = field
+            .strip_prefix('$')
+            .ok_or_else(|| invalid("The field of a condition must begin with '$'."))?;
+        match operator.as_str() {
+            "eq" => self.conditions.push(equal(field, value)),
+            "starts-with" => self.conditions.push(Condition::StartsWith {
+                field: field.to_ascii_lowercase(),
+                prefix: value.to_owned(),
+            }),
+            _ => return Err(invalid(format!("Unknown operator {operator:?}."))),
+        }
+        Ok(())
+    }
+
+    /// Checks the form's fields. `bucket` is where the form was posted to; it counts as a field.
+    ///
+    /// # Errors
+    /// `AccessDenied` that names the condition or the field.
+    pub fn check(&self, fields: &Fields, bucket: &str, now_ms: u64) -> S3Result<()> {
+        if i128::from(now_ms) >= self.expires_ms {
+            return Err(denied("Policy expired."));
+        }
+        for condition in &self.conditions {
+            condition.check(fields, bucket)?;
+        }
+        for (name, _) in fields.iter() {
+            let free = FREE_FIELDS.contains(&name) || name.starts_with("x-ignore-");
+            if !free && !self.conditions.iter().any(|c| c.field() == name) {
+                return Err(denied(format!("Extra input fields: {name}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn equal(field: &str, value: &str) -> Condition {
+    Condition::Equal {
+        field: field.to_ascii_lowercase(),
+        value: value.to_owned(),
+    }
+}
+
+/// A number, which some clients write as a string.
+fn number(value: &Value) -> Option<u64> {
+    match value {
+        Value::String(text) => text.parse().ok(),
+        value => value.as_u64(),
+    }
+}
+
+impl Condition {
+    fn field(&self) -> &str {
+        match self {
+            Condition::Equal { field, .. } | Condition::StartsWith { field, .. } => field,
+        }
+    }
+
+    fn check(&self, fields: &Fields, bucket: &str) -> S3Result<()> {
+        let actual = match self.field() {
+            "bucket" => bucket,
+            field => fields.get(field).unwrap_or_default(),
+        };
+        let (holds, operator, wanted) = match self {
+            Condition::Equal { value, .. } => (actual == value, "eq", value),
+            // A list of types is allowed if each of them is.
+            Condition::StartsWith { field, prefix } if field == "content-type" => {
+                let all = actual
+                    .split(',')
+                    .all(|part| part.starts_with(prefix.as_str()));
+                (all, "starts-with", prefix)
+            }
+            Condition::StartsWith { prefix, .. } => {
+                (actual.starts_with(prefix.as_str()), "starts-with", prefix)
+            }
+        };
+        match holds {
+            true => Ok(()),
+            false => Err(denied(format!(
+                "Policy Condition failed: [\"{operator}\", \"${}\", \"{wanted}\"]",
+                self.field()
+            ))),
+        }
+    }
+}
