@@ -1,2 +1,76 @@
-//! Placeholder.
-fn main() {}
+//! The daemon and the command line. The only crate that reads settings from files and the
+//! environment.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`cli`] | commands and their arguments |
+//! | [`config`] | settings: read, checked, typed |
+//! | [`client`], [`socket`] | the admin API's client, local sockets |
+//! | [`node`], [`storage`], [`doors`] | a running node: storage, model and doors wired together |
+//! | [`server`], [`demo`] | the commands that run one |
+//! | [`identity`], [`lock`], [`disks`] | what is unique to a node: its key, its folder, its disks |
+//! | [`logs`], [`metrics`], [`status`], [`process`], [`version`] | operation |
+//! | [`unsafe_no_fsync`] | the control of the power-cut tests |
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+mod cli;
+mod client;
+mod config;
+mod demo;
+mod disks;
+mod doors;
+mod identity;
+mod lock;
+mod logs;
+mod metrics;
+mod node;
+mod process;
+mod server;
+mod socket;
+mod status;
+mod storage;
+mod unsafe_no_fsync;
+mod version;
+
+#[cfg(test)]
+mod tests;
+
+use cli::{Cli, Command, ConfigCommand};
+use client::Failure;
+
+fn main() -> ExitCode {
+    process::tune_allocator();
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Server(args) => server::run(&args),
+        Command::Demo(args) => demo::run(&args),
+        Command::Bucket { target, command } => ask(cli::bucket::run(&target, command)),
+        Command::Key { target, command } => ask(cli::key::run(&target, command)),
+        Command::Status { target } => ask(cli::status::run(&target)),
+        Command::Config { command } => match command {
+            ConfigCommand::Check(args) => server::check(&args),
+            ConfigCommand::Example => cli::table::text(config::EXAMPLE.trim_end()),
+        },
+    }
+}
+
+/// Runs a command that talks to a server: one thread is enough.
+fn ask(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure(error.to_string()))?;
+    runtime.block_on(command)
+}

@@ -1,1 +1,90 @@
-//! The admin API.
+//! The admin API: buckets, access keys, grants, status, health and metrics, as JSON over HTTP.
+//!
+//! It answers on a local socket, where whoever may open the socket is trusted, and, if configured,
+//! on TCP, where all but `/health` needs a bearer token.
+//!
+//! | method and path | |
+//! |---|---|
+//! | `GET /health` | 200 or 503, with reasons; no token |
+//! | `GET /metrics` | OpenMetrics text; the token, or the metrics token |
+//! | `GET /v1/status` | the node: version, disks, counters |
+//! | `GET`, `POST /v1/buckets` | list, create |
+//! | `GET`, `DELETE /v1/buckets/{name}` | what it holds and who may use it; delete |
+//! | `PATCH /v1/buckets/{name}/grants/{key}` | change what an access key may do |
+//! | `GET`, `POST /v1/keys` | list, create or import |
+//! | `GET`, `PATCH`, `DELETE /v1/keys/{id}` | show (`?secret=true` shows the secret), change, delete |
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`types`] | requests and answers; the command line reads the same types |
+//! | `route` | from method and path to a handler |
+//! | `auth` | tokens |
+//! | `buckets`, `keys`, `node` | the handlers |
+//! | `answer` | responses, errors, bounded bodies |
+//! | [`listen`] | serving connections, with bounds, until shutdown |
+
+use std::sync::Arc;
+
+use archipel_model::Model;
+use futures_util::future::BoxFuture;
+use prometheus_client::registry::Registry;
+use tokio::sync::Mutex;
+
+mod answer;
+mod auth;
+mod buckets;
+mod keys;
+pub mod listen;
+mod node;
+mod route;
+pub mod types;
+
+#[cfg(test)]
+mod tests;
+
+pub use listen::serve;
+
+/// The node as the admin API shows it; the daemon knows it.
+pub trait Node: Send + Sync {
+    /// What the node is and how it does. May ask the disks.
+    fn status(&self) -> BoxFuture<'_, types::NodeStatus>;
+}
+
+/// What all requests share.
+pub struct Admin {
+    model: Model,
+    node: Arc<dyn Node>,
+    metrics: Arc<Registry>,
+    tokens: auth::Tokens,
+    /// Held while a grant is read, changed and written.
+    changing_grants: Mutex<()>,
+}
+
+/// Who may ask on a listener.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Trust {
+    /// Everybody who can connect: a local socket that only the server's user may open.
+    Peer,
+    /// Who carries a token.
+    Token,
+}
+
+impl Admin {
+    /// The admin API of `model`. Without a token nothing but `/health` is open where
+    /// [`Trust::Token`] holds.
+    pub fn new(
+        model: Model,
+        node: Arc<dyn Node>,
+        metrics: Arc<Registry>,
+        token: Option<&str>,
+        metrics_token: Option<&str>,
+    ) -> Admin {
+        Admin {
+            model,
+            node,
+            metrics,
+            tokens: auth::Tokens::new(token, metrics_token),
+            changing_grants: Mutex::new(()),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Serving connections, with bounds, until shutdown.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use super::{Admin, Trust, route};
+
+/// Connections at a time; operators and scrapers are few.
+const MAX_CONNECTIONS: usize = 64;
+
+/// How long a request's head may take to arrive, and a connection may idle.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The largest request head, in bytes.
+const MAX_HEAD_BYTES: usize = 16 << 10;
+
+/// How long to wait after a failed accept (no file descriptors left, for example).
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Where connections come from.
+pub trait Listener: Send + Sync + 'static {
+    /// A connection.
+    type Io: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// The next connection.
+    fn accept(&self) -> impl Future<Output = io::Result<Self::Io>> + Send;
+}
+
+impl Listener for TcpListener {
+    type Io = TcpStream;
+
+    async fn accept(&self) -> io::Result<TcpStream> {
+        TcpListener::accept(self).await.map(|(stream, _)| stream)
+    }
+}
+
+impl Listener for UnixListener {
+    type Io = UnixStream;
+
+    async fn accept(&self) -> io::Result<UnixStream> {
+        UnixListener::accept(self).await.map(|(stream, _)| stream)
+    }
+}
+
+/// Serves the admin API on `listener` until `shutdown` turns true; then finishes the requests
+/// that are running. The caller bounds how long that may take.
+pub async fn serve<L: Listener>(
+    listener: L,
+    trust: Trust,
+    admin: Arc<Admin>,
+    mut shutdown: watch::Receiver<bool>,
+) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut connections = JoinSet::new();
+    loop {
+        let next = async {
+            let place = places.clone().acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (place, accepted) = tokio::select! {
+            next = next => next,
+            () = stopped(&mut shutdown) => break,
+        };
+        match accepted {
+            Ok(stream) => {
+                let (admin, shutdown) = (admin.clone(), shutdown.clone());
+                connections.spawn(async move {
+                    serve_connection(stream, trust, admin, shutdown).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the admin API cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+        while connections.try_join_next().is_some() {}
+    }
+    while connections.join_next().await.is_some() {}
+}
+
+async fn serve_connection<Io>(
+    stream: Io,
+    trust: Trust,
+    admin: Arc<Admin>,
+    mut shutdown: watch::Receiver<bool>,
+) where
+    Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(move |request: Request<Incoming>| {
+        let admin = admin.clone();
+        async move { Ok::<_, Infallible>(route::handle(&admin, trust, request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    let served = tokio::select! {
+        served = connection.as_mut() => served,
+        () = stopped(&mut shutdown) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = served {
+        tracing::debug!(%error, "an admin connection ended early");
+    }
+}
+
+/// Returns once it is time to end; also if nobody is left who could say so.
+async fn stopped(shutdown: &mut watch::Receiver<bool>) {
+    let _ = shutdown.wait_for(|stop| *stop).await;
+}

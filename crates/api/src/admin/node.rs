@@ -1,0 +1,51 @@
+//! The node: health, status, metrics.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use prometheus_client::encoding::text::encode;
+
+use super::Admin;
+use super::answer::{Answer, Refusal, json, with_type};
+use super::types::{Health, NodeStatus};
+
+/// The content type of the OpenMetrics text format, which Prometheus asks for.
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// How long the node may take to look at itself. Storage that hangs is a trouble, too.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
+
+pub(super) async fn health(admin: &Admin) -> Answer {
+    let reasons = status(admin).await.troubles;
+    let status = match reasons.is_empty() {
+        true => StatusCode::OK,
+        false => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    let health = Health {
+        healthy: reasons.is_empty(),
+        reasons,
+    };
+    json(status, &health)
+}
+
+pub(super) async fn status(admin: &Admin) -> NodeStatus {
+    let hangs = || NodeStatus {
+        troubles: vec!["storage does not answer".into()],
+        ..NodeStatus::default()
+    };
+    let status = tokio::time::timeout(STATUS_TIMEOUT, admin.node.status()).await;
+    NodeStatus {
+        buckets: admin.model.buckets().len() as u64,
+        access_keys: admin.model.access_keys().len() as u64,
+        ..status.unwrap_or_else(|_| hangs())
+    }
+}
+
+pub(super) fn metrics(admin: &Admin) -> Result<Answer, Refusal> {
+    let mut text = String::new();
+    encode(&mut text, &admin.metrics).map_err(|_| {
+        let message = "the metrics cannot be written";
+        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
+    })?;
+    Ok(with_type(StatusCode::OK, OPENMETRICS, text.into_bytes()))
+}

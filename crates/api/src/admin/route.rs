@@ -1,0 +1,127 @@
+//! From method and path to a handler.
+
+use http::{Method, Request, StatusCode};
+use http_body::Body;
+use percent_encoding::percent_decode_str;
+
+use super::answer::{Answer, Refusal, json, no_content, read_json};
+use super::{Admin, Trust, buckets, keys, node};
+
+/// Answers a request.
+pub(super) async fn handle<B>(admin: &Admin, trust: Trust, request: Request<B>) -> Answer
+where
+    B: Body + Send,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    match route(admin, trust, request).await {
+        Ok(answer) => answer,
+        Err(refusal) => refusal.into(),
+    }
+}
+
+async fn route<B>(admin: &Admin, trust: Trust, request: Request<B>) -> Result<Answer, Refusal>
+where
+    B: Body + Send,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let segments = segments(request.uri().path())?;
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    let method = request.method().clone();
+    match (&method, segments.as_slice()) {
+        (&Method::GET | &Method::HEAD, ["health"]) => return Ok(node::health(admin).await),
+        (&Method::GET, ["metrics"]) => {
+            let open = trust == Trust::Peer || admin.tokens.open_metrics(request.headers());
+            return if open {
+                node::metrics(admin)
+            } else {
+                Err(unauthorized())
+            };
+        }
+        _ => {}
+    }
+    if trust == Trust::Token && !admin.tokens.open_all(request.headers()) {
+        return Err(unauthorized());
+    }
+    let ok = StatusCode::OK;
+    let created = StatusCode::CREATED;
+    match (&method, segments.as_slice()) {
+        (&Method::GET, ["v1", "status"]) => Ok(json(ok, &node::status(admin).await)),
+        (&Method::GET, ["v1", "buckets"]) => Ok(json(ok, &buckets::list(admin))),
+        (&Method::POST, ["v1", "buckets"]) => {
+            let info = buckets::create(admin, read_json(request).await?).await?;
+            Ok(json(created, &info))
+        }
+        (&Method::GET, ["v1", "buckets", name]) => Ok(json(ok, &buckets::info(admin, name).await?)),
+        (&Method::DELETE, ["v1", "buckets", name]) => {
+            admin.model.delete_bucket(name).await?;
+            Ok(no_content())
+        }
+        (&Method::PATCH, ["v1", "buckets", name, "grants", key]) => {
+            let change = read_json(request).await?;
+            Ok(json(
+                ok,
+                &buckets::change_grant(admin, name, key, change).await?,
+            ))
+        }
+        (&Method::GET, ["v1", "keys"]) => Ok(json(ok, &keys::list(admin))),
+        (&Method::POST, ["v1", "keys"]) => {
+            let key = keys::create(admin, read_json(request).await?).await?;
+            Ok(json(created, &key))
+        }
+        (&Method::GET, ["v1", "keys", id]) => match request.uri().query() {
+            Some("secret=true") => Ok(json(ok, &keys::with_secret(admin, id)?)),
+            _ => Ok(json(ok, &keys::info(admin, id)?)),
+        },
+        (&Method::PATCH, ["v1", "keys", id]) => {
+            let change = read_json(request).await?;
+            Ok(json(ok, &keys::change(admin, id, change).await?))
+        }
+        (&Method::DELETE, ["v1", "keys", id]) => {
+            admin.model.delete_access_key(id).await?;
+            Ok(no_content())
+        }
+        (_, path) => Err(nothing_here(path)),
+    }
+}
+
+/// The path's parts, decoded.
+fn segments(path: &str) -> Result<Vec<String>, Refusal> {
+    path.split('/')
+        .filter(|segment| !segment.is_empty())
+        .map(|segment| {
+            let decoded = percent_decode_str(segment).decode_utf8();
+            decoded
+                .map(String::from)
+                .map_err(|_| Refusal::invalid("the path is not UTF-8"))
+        })
+        .collect()
+}
+
+fn unauthorized() -> Refusal {
+    let message = "send the admin token: Authorization: Bearer TOKEN";
+    Refusal::new(StatusCode::UNAUTHORIZED, "Unauthorized", message)
+}
+
+fn nothing_here(path: &[&str]) -> Refusal {
+    let known = matches!(
+        path,
+        ["health" | "metrics"]
+            | ["v1", "status" | "buckets" | "keys"]
+            | ["v1", "buckets" | "keys", _]
+            | ["v1", "buckets", _, "grants", _]
+    );
+    match known {
+        true => Refusal::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "MethodNotAllowed",
+            "this path does not know this method",
+        ),
+        false => Refusal::new(
+            StatusCode::NOT_FOUND,
+            "NoSuchPath",
+            "there is nothing at this path",
+        ),
+    }
+}

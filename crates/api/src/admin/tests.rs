@@ -1,0 +1,372 @@
+//! The admin API, asked as a client asks it; and its listener.
+
+use std::sync::Arc;
+
+use archipel_cluster::Cluster;
+use archipel_model::Model;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+use super::types::NodeStatus;
+use super::{Admin, Node, Trust, route};
+
+const TOKEN: &str = "the-token-of-the-operator";
+const METRICS_TOKEN: &str = "the-token-of-the-scraper";
+
+struct FakeNode(Vec<String>);
+
+impl Node for FakeNode {
+    fn status(&self) -> BoxFuture<'_, NodeStatus> {
+        let status = NodeStatus {
+            version: "1.2.3".into(),
+            troubles: self.0.clone(),
+            ..NodeStatus::default()
+        };
+        Box::pin(async { status })
+    }
+}
+
+struct HangingNode;
+
+impl Node for HangingNode {
+    fn status(&self) -> BoxFuture<'_, NodeStatus> {
+        Box::pin(std::future::pending())
+    }
+}
+
+async fn admin_with(troubles: &[&str]) -> Admin {
+    let model = Model::open(Cluster::in_memory(1, archipel_model::replaced).unwrap())
+        .await
+        .unwrap();
+    let mut metrics = Registry::default();
+    metrics.register("things", "Things", Counter::<u64>::default());
+    let node = FakeNode(troubles.iter().map(|t| t.to_string()).collect());
+    Admin::new(
+        model,
+        Arc::new(node),
+        Arc::new(metrics),
+        Some(TOKEN),
+        Some(METRICS_TOKEN),
+    )
+}
+
+async fn admin() -> Admin {
+    admin_with(&[]).await
+}
+
+async fn send(admin: &Admin, trust: Trust, request: Request<Full<Bytes>>) -> (StatusCode, Value) {
+    let answer = route::handle(admin, trust, request).await;
+    let status = answer.status();
+    let body = answer.into_body().collect().await.unwrap().to_bytes();
+    (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
+}
+
+async fn ask(admin: &Admin, method: Method, path: &str, body: Value) -> (StatusCode, Value) {
+    let body = match body {
+        Value::Null => Bytes::new(),
+        body => body.to_string().into(),
+    };
+    let request = Request::builder().method(method).uri(path);
+    send(admin, Trust::Peer, request.body(Full::new(body)).unwrap()).await
+}
+
+async fn get(admin: &Admin, path: &str) -> (StatusCode, Value) {
+    ask(admin, Method::GET, path, Value::Null).await
+}
+
+/// The status of a `GET` over TCP with this `Authorization`.
+async fn status_with(admin: &Admin, path: &str, authorization: Option<&str>) -> StatusCode {
+    let mut request = Request::builder().uri(path);
+    if let Some(value) = authorization {
+        request = request.header("authorization", value);
+    }
+    let request = request.body(Full::default()).unwrap();
+    send(admin, Trust::Token, request).await.0
+}
+
+#[tokio::test]
+async fn buckets_are_created_listed_shown_and_deleted() {
+    let admin = admin().await;
+    let (status, bucket) = ask(
+        &admin,
+        Method::POST,
+        "/v1/buckets",
+        json!({"name": "photos"}),
+    )
+    .await;
+    assert_eq!(
+        (status, &bucket["name"]),
+        (StatusCode::CREATED, &json!("photos"))
+    );
+    let (status, error) = ask(
+        &admin,
+        Method::POST,
+        "/v1/buckets",
+        json!({"name": "photos"}),
+    )
+    .await;
+    assert_eq!(
+        (status, &error["code"]),
+        (StatusCode::CONFLICT, &json!("BucketAlreadyExists"))
+    );
+    let (status, error) = ask(&admin, Method::POST, "/v1/buckets", json!({"name": "No"})).await;
+    assert_eq!(
+        (status, &error["code"]),
+        (StatusCode::BAD_REQUEST, &json!("InvalidName"))
+    );
+    let (_, list) = get(&admin, "/v1/buckets").await;
+    assert_eq!(list.as_array().unwrap().len(), 1);
+    let (_, info) = get(&admin, "/v1/buckets/photos").await;
+    assert_eq!((&info["objects"], &info["bytes"]), (&json!(0), &json!(0)));
+    let (status, _) = ask(&admin, Method::DELETE, "/v1/buckets/photos", Value::Null).await;
+    assert_eq!(status, StatusCode::NO_CONTENT);
+    let (status, error) = get(&admin, "/v1/buckets/photos").await;
+    assert_eq!(
+        (status, &error["code"]),
+        (StatusCode::NOT_FOUND, &json!("NoSuchBucket"))
+    );
+}
+
+#[tokio::test]
+async fn keys_show_their_secret_only_when_made_and_when_asked() {
+    let admin = admin().await;
+    let (status, made) = ask(&admin, Method::POST, "/v1/keys", json!({"name": "laptop"})).await;
+    assert_eq!(status, StatusCode::CREATED);
+    let id = made["id"].as_str().unwrap();
+    assert!(made["secret"].as_str().unwrap().len() >= 32);
+    let (_, info) = get(&admin, &format!("/v1/keys/{id}")).await;
+    assert_eq!(
+        (&info["secret"], &info["create_bucket"]),
+        (&Value::Null, &json!(false))
+    );
+    let (_, list) = get(&admin, "/v1/keys").await;
+    assert_eq!(list[0]["secret"], Value::Null);
+    let (_, shown) = get(&admin, &format!("/v1/keys/{id}?secret=true")).await;
+    assert_eq!(shown["secret"], made["secret"]);
+    let path = format!("/v1/keys/{id}");
+    let (_, changed) = ask(&admin, Method::PATCH, &path, json!({"create_bucket": true})).await;
+    assert_eq!(changed["create_bucket"], json!(true));
+    let (status, _) = ask(&admin, Method::DELETE, &path, Value::Null).await;
+    assert_eq!(status, StatusCode::NO_CONTENT);
+    assert_eq!(get(&admin, &path).await.0, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_key_is_imported_whole_or_not_at_all() {
+    let admin = admin().await;
+    let whole = json!({"name": "old", "id": "AKIDEXAMPLE", "secret": "wJalrXUtnFEMI/K7MDENG"});
+    let (status, made) = ask(&admin, Method::POST, "/v1/keys", whole.clone()).await;
+    assert_eq!(
+        (status, &made["id"]),
+        (StatusCode::CREATED, &json!("AKIDEXAMPLE"))
+    );
+    let (status, error) = ask(&admin, Method::POST, "/v1/keys", whole).await;
+    assert_eq!(
+        (status, &error["code"]),
+        (StatusCode::CONFLICT, &json!("AccessKeyAlreadyExists"))
+    );
+    let half = json!({"name": "old", "id": "AKIDOTHER"});
+    assert_eq!(
+        ask(&admin, Method::POST, "/v1/keys", half).await.0,
+        StatusCode::BAD_REQUEST
+    );
+}
+
+#[tokio::test]
+async fn grants_change_only_what_is_named() {
+    let admin = admin().await;
+    ask(
+        &admin,
+        Method::POST,
+        "/v1/buckets",
+        json!({"name": "photos"}),
+    )
+    .await;
+    let (_, key) = ask(&admin, Method::POST, "/v1/keys", json!({"name": "k"})).await;
+    let path = format!("/v1/buckets/photos/grants/{}", key["id"].as_str().unwrap());
+    let change = json!({"read": true, "write": true});
+    let (status, grant) = ask(&admin, Method::PATCH, &path, change).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(
+        (&grant["write"], &grant["owner"]),
+        (&json!(true), &json!(false))
+    );
+    let (_, grant) = ask(&admin, Method::PATCH, &path, json!({"write": false})).await;
+    assert_eq!(
+        (&grant["read"], &grant["write"]),
+        (&json!(true), &json!(false))
+    );
+    let (_, info) = get(&admin, "/v1/buckets/photos").await;
+    assert_eq!(info["grants"].as_array().unwrap().len(), 1);
+    ask(&admin, Method::PATCH, &path, json!({"read": false})).await;
+    let (_, info) = get(&admin, "/v1/buckets/photos").await;
+    assert_eq!(info["grants"], json!([]));
+    let (status, _) = ask(
+        &admin,
+        Method::PATCH,
+        "/v1/buckets/photos/grants/AKNONE",
+        json!({"read": true}),
+    )
+    .await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn over_tcp_the_token_opens_everything_and_nothing_else_does() {
+    let admin = admin().await;
+    let (good, metrics) = (format!("Bearer {TOKEN}"), format!("bearer {METRICS_TOKEN}"));
+    for path in ["/v1/status", "/v1/keys", "/v1/nothing", "/metrics"] {
+        for bad in [
+            None,
+            Some("Bearer wrong"),
+            Some("Bearer "),
+            Some(TOKEN),
+            Some("Basic x"),
+        ] {
+            let status = status_with(&admin, path, bad).await;
+            assert_eq!(status, StatusCode::UNAUTHORIZED, "{path} {bad:?}");
+        }
+    }
+    assert_eq!(
+        status_with(&admin, "/v1/status", Some(&good)).await,
+        StatusCode::OK
+    );
+    assert_eq!(
+        status_with(&admin, "/metrics", Some(&good)).await,
+        StatusCode::OK
+    );
+    assert_eq!(
+        status_with(&admin, "/metrics", Some(&metrics)).await,
+        StatusCode::OK
+    );
+    let refused = status_with(&admin, "/v1/status", Some(&metrics)).await;
+    assert_eq!(refused, StatusCode::UNAUTHORIZED);
+    assert_eq!(status_with(&admin, "/health", None).await, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn without_a_token_nothing_is_open_over_tcp() {
+    let with_tokens = admin().await;
+    let admin = Admin::new(
+        with_tokens.model.clone(),
+        with_tokens.node.clone(),
+        with_tokens.metrics.clone(),
+        None,
+        None,
+    );
+    for authorization in [None, Some("Bearer "), Some("Bearer x")] {
+        let status = status_with(&admin, "/v1/status", authorization).await;
+        assert_eq!(status, StatusCode::UNAUTHORIZED);
+    }
+}
+
+#[tokio::test]
+async fn health_and_status_tell_troubles() {
+    let admin = admin_with(&["disk /one failed"]).await;
+    let (status, health) = get(&admin, "/health").await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(
+        health,
+        json!({"healthy": false, "reasons": ["disk /one failed"]})
+    );
+    let (_, node) = get(&admin, "/v1/status").await;
+    assert_eq!(
+        (&node["version"], &node["troubles"][0]),
+        (&json!("1.2.3"), &json!("disk /one failed"))
+    );
+}
+
+#[tokio::test]
+async fn a_node_that_hangs_is_not_healthy() {
+    let admin = admin().await;
+    let admin = Admin {
+        node: Arc::new(HangingNode),
+        ..admin
+    };
+    tokio::time::pause();
+    let (status, health) = get(&admin, "/health").await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(health["reasons"], json!(["storage does not answer"]));
+}
+
+#[tokio::test]
+async fn what_is_not_understood_is_refused_in_json() {
+    let admin = admin().await;
+    for (method, path, body, expected) in [
+        (Method::GET, "/", Value::Null, StatusCode::NOT_FOUND),
+        (Method::GET, "/v1/other", Value::Null, StatusCode::NOT_FOUND),
+        (
+            Method::PUT,
+            "/v1/buckets",
+            Value::Null,
+            StatusCode::METHOD_NOT_ALLOWED,
+        ),
+        (
+            Method::POST,
+            "/v1/buckets",
+            Value::Null,
+            StatusCode::BAD_REQUEST,
+        ),
+        (
+            Method::POST,
+            "/v1/buckets",
+            json!({"nme": "x"}),
+            StatusCode::BAD_REQUEST,
+        ),
+        (
+            Method::POST,
+            "/v1/keys",
+            json!({"name": "x".repeat(70_000)}),
+            StatusCode::PAYLOAD_TOO_LARGE,
+        ),
+        (
+            Method::GET,
+            "/v1/keys/%ff",
+            Value::Null,
+            StatusCode::BAD_REQUEST,
+        ),
+    ] {
+        let (status, error) = ask(&admin, method, path, body).await;
+        assert_eq!(status, expected, "{path}");
+        assert!(
+            error["code"].is_string() && error["message"].is_string(),
+            "{path}"
+        );
+    }
+}
+
+async fn read_all(stream: &mut TcpStream) -> String {
+    let mut text = Vec::new();
+    stream.read_to_end(&mut text).await.unwrap();
+    String::from_utf8(text).unwrap()
+}
+
+#[tokio::test]
+async fn the_listener_serves_until_shutdown_and_then_ends() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = watch::channel(false);
+    let admin = Arc::new(admin().await);
+    let server = tokio::spawn(super::serve(listener, Trust::Token, admin, stopped));
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let answer = read_all(&mut stream).await;
+    assert!(
+        answer.starts_with("HTTP/1.1 200") && answer.contains("\"healthy\":true"),
+        "{answer}"
+    );
+    // One that says nothing does not hold the end up.
+    let mut idle = TcpStream::connect(address).await.unwrap();
+    stop.send(true).unwrap();
+    server.await.unwrap();
+    assert_eq!(read_all(&mut idle).await, "");
+}

@@ -1,0 +1,189 @@
+//! Requests and answers of the admin API.
+
+use serde::{Deserialize, Serialize};
+
+/// What is wrong, in every answer that is not a success.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ErrorAnswer {
+    /// A stable name: `NoSuchBucket`, `BucketNotEmpty`, `InvalidRequest`...
+    pub code: String,
+    /// For people.
+    pub message: String,
+}
+
+/// `GET /health`
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Health {
+    /// Whether the node can do its work.
+    pub healthy: bool,
+    /// Why not.
+    pub reasons: Vec<String>,
+}
+
+/// `GET /v1/status`
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// The node's identity: its public key, in hexadecimal digits.
+    pub node_id: String,
+    /// The release.
+    pub version: String,
+    /// The commit it was built from, if known.
+    pub commit: Option<String>,
+    /// How often it was started on its data.
+    pub boot: u64,
+    /// Seconds since it started.
+    pub uptime_seconds: u64,
+    /// Where S3 clients connect.
+    pub s3_endpoint: String,
+    /// The region that they sign for.
+    pub region: String,
+    /// The metadata engine.
+    pub engine: String,
+    /// `fsync` or `buffered`.
+    pub durability: String,
+    /// Bytes of metadata on disk.
+    pub metadata_bytes: u64,
+    /// Where blocks are kept.
+    pub disks: Vec<DiskStatus>,
+    /// Buckets and access keys.
+    pub buckets: u64,
+    /// Access keys.
+    pub access_keys: u64,
+    /// Why the node cannot do its work; empty if it can.
+    pub troubles: Vec<String>,
+}
+
+/// A folder for blocks.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct DiskStatus {
+    /// The folder.
+    pub path: String,
+    /// `healthy`, `draining`, `full` or `failed: why`.
+    pub state: String,
+    /// Bytes of blocks on it.
+    pub used_bytes: u64,
+    /// Bytes that may still be written.
+    pub free_bytes: u64,
+    /// Bytes that may be used in all.
+    pub capacity_bytes: u64,
+}
+
+/// A bucket in `GET /v1/buckets`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BucketSummary {
+    /// Its name.
+    pub name: String,
+    /// Milliseconds since 1970.
+    pub created_ms: u64,
+    /// How many access keys may use it.
+    pub grants: usize,
+}
+
+/// `POST /v1/buckets`
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreateBucket {
+    /// Its name, by S3's rules.
+    pub name: String,
+    /// An access key that gets all permissions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+}
+
+/// `GET /v1/buckets/{name}`
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BucketInfo {
+    /// Its identity.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Milliseconds since 1970.
+    pub created_ms: u64,
+    /// How many objects it holds.
+    pub objects: u64,
+    /// How many bytes they have.
+    pub bytes: u64,
+    /// Who may do what.
+    pub grants: Vec<Grant>,
+}
+
+/// What an access key may do with a bucket.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Grant {
+    /// The bucket's name.
+    pub bucket: String,
+    /// The access key's id.
+    pub key: String,
+    /// List and get objects.
+    pub read: bool,
+    /// Put and delete objects.
+    pub write: bool,
+    /// Change the bucket's settings and delete it.
+    pub owner: bool,
+}
+
+/// `PATCH /v1/buckets/{name}/grants/{key}`: what is absent stays as it is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeGrant {
+    /// List and get objects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read: Option<bool>,
+    /// Put and delete objects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write: Option<bool>,
+    /// Change the bucket's settings and delete it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<bool>,
+}
+
+/// An access key.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KeyInfo {
+    /// The public part.
+    pub id: String,
+    /// What people call it.
+    pub name: String,
+    /// Milliseconds since 1970.
+    pub created_ms: u64,
+    /// Whether it may create buckets.
+    pub create_bucket: bool,
+    /// What it may do with which bucket.
+    pub grants: Vec<Grant>,
+}
+
+/// An access key with its secret: the answer to its creation, and to `?secret=true`.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct KeyWithSecret {
+    /// The key.
+    #[serde(flatten)]
+    pub key: KeyInfo,
+    /// The secret part.
+    pub secret: String,
+}
+
+/// `POST /v1/keys`: a new key, or, with id and secret, one that exists elsewhere.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreateKey {
+    /// What people call it.
+    pub name: String,
+    /// Whether it may create buckets.
+    #[serde(default)]
+    pub create_bucket: bool,
+    /// The public part of a key to import.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The secret part of a key to import.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+}
+
+/// `PATCH /v1/keys/{id}`: what is absent stays as it is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeKey {
+    /// Whether it may create buckets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub create_bucket: Option<bool>,
+}

@@ -1,0 +1,209 @@
+//! `archipel key`
+
+use std::io::Read;
+use std::path::PathBuf;
+
+use archipel_api::admin::types::{
+    ChangeGrant, ChangeKey, CreateKey, Grant, KeyInfo, KeyWithSecret,
+};
+use clap::{Args, Subcommand};
+
+use super::bucket::{done, grants};
+use super::table;
+use super::target::Target;
+use crate::client::{Client, Failure, path};
+
+/// The longest secret that is read from a file, in bytes.
+const MAX_SECRET_BYTES: u64 = 1024;
+
+/// What can be done with access keys.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Create an access key and print it with its secret
+    Create {
+        /// What people call it
+        name: String,
+        /// Let it create buckets (of which it becomes the owner)
+        #[arg(long)]
+        create_bucket: bool,
+    },
+    /// Take over an access key that exists elsewhere
+    Import {
+        /// The access key id
+        id: String,
+        /// A file that holds the secret; "-" reads standard input
+        #[arg(long, value_name = "FILE")]
+        secret_file: PathBuf,
+        /// What people call it
+        #[arg(long, default_value = "imported")]
+        name: String,
+        /// Let it create buckets (of which it becomes the owner)
+        #[arg(long)]
+        create_bucket: bool,
+    },
+    /// List all access keys
+    List,
+    /// Show what an access key may do
+    Info {
+        /// The access key id
+        id: String,
+        /// Show the secret too
+        #[arg(long)]
+        show_secret: bool,
+    },
+    /// Delete an access key; requests signed with it are refused from then on
+    Delete {
+        /// The access key id
+        id: String,
+    },
+    /// Permit something: archipel key allow AK... --bucket photos --read --write
+    Allow(Permit),
+    /// Take a permission back: archipel key deny AK... --bucket photos --write
+    Deny(Permit),
+}
+
+/// What to permit, or no longer.
+#[derive(Args)]
+pub struct Permit {
+    /// The access key id
+    id: String,
+    /// The bucket that the flags below are about
+    #[arg(long, requires = "permission")]
+    bucket: Option<String>,
+    /// List and get objects
+    #[arg(long, group = "permission", requires = "bucket")]
+    read: bool,
+    /// Put and delete objects
+    #[arg(long, group = "permission", requires = "bucket")]
+    write: bool,
+    /// Change the bucket's settings and delete it
+    #[arg(long, group = "permission", requires = "bucket")]
+    owner: bool,
+    /// Create buckets
+    #[arg(long, required_unless_present = "bucket")]
+    create_bucket: bool,
+}
+
+/// Does it.
+pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
+    let client = target.client()?;
+    match command {
+        Command::Create {
+            name,
+            create_bucket,
+        } => {
+            let ask = CreateKey {
+                name,
+                create_bucket,
+                ..CreateKey::default()
+            };
+            reveal(target, &client.post("/v1/keys", &ask).await?)
+        }
+        Command::Import {
+            id,
+            secret_file,
+            name,
+            create_bucket,
+        } => {
+            let ask = CreateKey {
+                name,
+                create_bucket,
+                id: Some(id),
+                secret: Some(read_secret(&secret_file)?),
+            };
+            let created: KeyWithSecret = client.post("/v1/keys", &ask).await?;
+            show(target, &created.key)
+        }
+        Command::List => {
+            let keys: Vec<KeyInfo> = client.get("/v1/keys").await?;
+            list(target, &keys)
+        }
+        Command::Info { id, show_secret } => {
+            let path = path(&["v1", "keys", &id]);
+            match show_secret {
+                true => reveal(target, &client.get(&format!("{path}?secret=true")).await?),
+                false => show(target, &client.get(&path).await?),
+            }
+        }
+        Command::Delete { id } => {
+            client.delete(&path(&["v1", "keys", &id])).await?;
+            done(target, &format!("access key {id} is deleted"))
+        }
+        Command::Allow(permit) => change(target, &client, permit, true).await,
+        Command::Deny(permit) => change(target, &client, permit, false).await,
+    }
+}
+
+async fn change(target: &Target, client: &Client, permit: Permit, to: bool) -> Result<(), Failure> {
+    let key_path = path(&["v1", "keys", &permit.id]);
+    if let Some(bucket) = &permit.bucket {
+        let change = ChangeGrant {
+            read: permit.read.then_some(to),
+            write: permit.write.then_some(to),
+            owner: permit.owner.then_some(to),
+        };
+        let grant = path(&["v1", "buckets", bucket, "grants", &permit.id]);
+        let _: Grant = client.patch(&grant, &change).await?;
+    }
+    if permit.create_bucket {
+        let change = ChangeKey {
+            create_bucket: Some(to),
+        };
+        let _: KeyInfo = client.patch(&key_path, &change).await?;
+    }
+    show(target, &client.get(&key_path).await?)
+}
+
+fn read_secret(file: &PathBuf) -> Result<String, Failure> {
+    let cannot = |error| Failure(format!("{}: {error}", file.display()));
+    let mut secret = String::new();
+    let read = match file.as_os_str() == "-" {
+        true => std::io::stdin()
+            .take(MAX_SECRET_BYTES)
+            .read_to_string(&mut secret),
+        false => std::fs::File::open(file)
+            .and_then(|f| f.take(MAX_SECRET_BYTES).read_to_string(&mut secret)),
+    };
+    read.map_err(cannot)?;
+    Ok(secret.trim().to_owned())
+}
+
+fn list(target: &Target, keys: &[KeyInfo]) -> Result<(), Failure> {
+    if target.json {
+        return table::print_json(&keys);
+    }
+    let rows: Vec<[String; 5]> = keys
+        .iter()
+        .map(|k| {
+            let creates = if k.create_bucket { "yes" } else { "-" };
+            let (age, buckets) = (table::age(k.created_ms), k.grants.len().to_string());
+            [k.id.clone(), k.name.clone(), age, creates.into(), buckets]
+        })
+        .collect();
+    table::print(["KEY", "NAME", "AGE", "CREATES BUCKETS", "BUCKETS"], &rows)
+}
+
+fn reveal(target: &Target, key: &KeyWithSecret) -> Result<(), Failure> {
+    if target.json {
+        return table::print_json(key);
+    }
+    table::print_pairs(&[
+        ("access key", key.key.id.clone()),
+        ("secret key", key.secret.clone()),
+    ])?;
+    show(target, &key.key)
+}
+
+fn show(target: &Target, key: &KeyInfo) -> Result<(), Failure> {
+    if target.json {
+        return table::print_json(key);
+    }
+    let creates = if key.create_bucket { "yes" } else { "no" };
+    table::print_pairs(&[
+        ("key", key.id.clone()),
+        ("name", key.name.clone()),
+        ("age", table::age(key.created_ms)),
+        ("creates buckets", creates.into()),
+    ])?;
+    grants(&key.grants)
+}

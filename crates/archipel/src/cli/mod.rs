@@ -1,0 +1,108 @@
+//! The command line: what can be asked, and where it goes.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`target`] | which server a command talks to |
+//! | [`bucket`], [`key`], [`status`] | commands for a running server |
+//! | [`table`] | tables for people |
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+pub mod bucket;
+pub mod key;
+pub mod status;
+pub mod table;
+pub mod target;
+
+/// Archipel: an S3-compatible object store for machines that are far apart.
+#[derive(Parser)]
+#[command(name = "archipel", version = crate::version::LONG.as_str(), after_help = EXAMPLES)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  archipel demo                                     a throw-away server with a bucket and a key
+  archipel config example > archipel.toml           a configuration to start from
+  archipel server --config archipel.toml            the server
+  archipel bucket create photos                     on the server of this machine
+  archipel key create laptop
+  archipel key allow AK... --bucket photos --read --write";
+
+/// What can be asked.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Run a node until SIGINT or SIGTERM
+    Server(ServerArgs),
+    /// Run a node with a bucket and a key, and print how to use it
+    Demo(DemoArgs),
+    /// Create, list, show and delete buckets
+    Bucket {
+        /// The server.
+        #[command(flatten)]
+        target: target::Target,
+        /// What to do.
+        #[command(subcommand)]
+        command: bucket::Command,
+    },
+    /// Create, import, list, show and delete access keys; allow and deny
+    Key {
+        /// The server.
+        #[command(flatten)]
+        target: target::Target,
+        /// What to do.
+        #[command(subcommand)]
+        command: key::Command,
+    },
+    /// Show a running node: version, disks, troubles
+    Status {
+        /// The server.
+        #[command(flatten)]
+        target: target::Target,
+    },
+    /// Check a configuration, or print a commented one
+    Config {
+        /// What to do.
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+}
+
+/// `archipel server`
+#[derive(Args)]
+pub struct ServerArgs {
+    /// The configuration file
+    #[arg(long, short, env = "ARCHIPEL_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// `archipel demo`
+#[derive(Args)]
+pub struct DemoArgs {
+    /// Where to keep the data; what is there from an earlier demo is used again
+    #[arg(long, default_value = "demo-data", value_name = "FOLDER")]
+    pub dir: PathBuf,
+    /// The port for S3, on 127.0.0.1; 0 takes a free one
+    #[arg(long, default_value_t = 3900)]
+    pub port: u16,
+    /// How many nodes to run; this release knows only 1
+    #[arg(long, default_value_t = 1)]
+    pub nodes: u32,
+    /// Print one line of JSON once the node is ready, for scripts
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `archipel config`
+#[derive(Subcommand)]
+pub enum ConfigCommand {
+    /// Say what is wrong with a configuration, or that nothing is
+    Check(ServerArgs),
+    /// Print all settings with their defaults and comments
+    Example,
+}

@@ -1,0 +1,66 @@
+//! `archipel status`
+
+use archipel_api::admin::types::NodeStatus;
+
+use super::table;
+use super::target::Target;
+use crate::client::Failure;
+use crate::config::size;
+
+/// Shows a running node. Fails if it has troubles, so that scripts notice.
+pub async fn run(target: &Target) -> Result<(), Failure> {
+    let status: NodeStatus = target.client()?.get("/v1/status").await?;
+    match target.json {
+        true => table::print_json(&status)?,
+        false => show(&status)?,
+    }
+    match status.troubles.is_empty() {
+        true => Ok(()),
+        false => Err(Failure(format!(
+            "the node has troubles: {}",
+            status.troubles.join("; ")
+        ))),
+    }
+}
+
+fn show(status: &NodeStatus) -> Result<(), Failure> {
+    let commit = status
+        .commit
+        .as_ref()
+        .map(|c| format!(" ({c})"))
+        .unwrap_or_default();
+    table::print_pairs(&[
+        ("node", status.node_id.clone()),
+        ("version", format!("{}{commit}", status.version)),
+        (
+            "up",
+            format!("{} s, start number {}", status.uptime_seconds, status.boot),
+        ),
+        (
+            "S3",
+            format!("{}, region {}", status.s3_endpoint, status.region),
+        ),
+        (
+            "metadata",
+            format!(
+                "{}, {}, {}",
+                status.engine,
+                status.durability,
+                size::show(status.metadata_bytes)
+            ),
+        ),
+        ("buckets", status.buckets.to_string()),
+        ("access keys", status.access_keys.to_string()),
+    ])?;
+    table::text("")?;
+    let rows: Vec<[String; 5]> = status
+        .disks
+        .iter()
+        .map(|d| {
+            let (used, free) = (size::show(d.used_bytes), size::show(d.free_bytes));
+            let capacity = size::show(d.capacity_bytes);
+            [d.path.clone(), d.state.clone(), used, free, capacity]
+        })
+        .collect();
+    table::print(["DISK", "STATE", "USED", "FREE", "CAPACITY"], &rows)
+}

@@ -1,0 +1,103 @@
+//! Which server a command talks to: the local socket, unless told otherwise.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::client::{Client, Failure};
+use crate::config::{self, ADMIN_SOCKET};
+
+/// Where a data folder is looked for when nothing names one.
+const USUAL_DATA_DIRS: [&str; 2] = ["/var/lib/archipel", "demo-data"];
+
+/// The server to talk to.
+#[derive(Args)]
+pub struct Target {
+    /// The admin API's address, such as http://127.0.0.1:3903, instead of the local socket
+    #[arg(long, env = "ARCHIPEL_ADMIN_URL", value_name = "URL", global = true)]
+    pub admin: Option<String>,
+    /// A file with the token for --admin (or set ARCHIPEL_ADMIN_TOKEN)
+    #[arg(
+        long,
+        env = "ARCHIPEL_ADMIN_TOKEN_FILE",
+        value_name = "FILE",
+        global = true
+    )]
+    pub token_file: Option<PathBuf>,
+    /// The server's data folder, whose socket is used
+    #[arg(long, env = "ARCHIPEL_DATA_DIR", value_name = "FOLDER", global = true)]
+    pub data_dir: Option<PathBuf>,
+    /// The admin socket itself
+    #[arg(
+        long,
+        env = "ARCHIPEL_ADMIN_SOCKET",
+        value_name = "FILE",
+        global = true
+    )]
+    pub socket: Option<PathBuf>,
+    /// The server's configuration file, which says where its socket is
+    #[arg(
+        long,
+        short,
+        env = "ARCHIPEL_CONFIG",
+        value_name = "FILE",
+        global = true
+    )]
+    pub config: Option<PathBuf>,
+    /// Print JSON instead of tables
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+impl Target {
+    /// A client for the server.
+    pub fn client(&self) -> Result<Client, Failure> {
+        match &self.admin {
+            Some(url) => Client::tcp(url, &self.token()?),
+            None => Ok(Client::socket(self.socket_path()?)),
+        }
+    }
+
+    /// What is asked for by the flags and variables above; the first that is given.
+    fn socket_path(&self) -> Result<PathBuf, Failure> {
+        if let Some(socket) = &self.socket {
+            return Ok(socket.clone());
+        }
+        if let Some(dir) = &self.data_dir {
+            return Ok(dir.join(ADMIN_SOCKET));
+        }
+        if let Some(config) = &self.config {
+            let loaded =
+                config::load(config, std::env::vars()).map_err(|e| Failure(e.to_string()))?;
+            return Ok(loaded.settings.admin.socket);
+        }
+        let sockets = USUAL_DATA_DIRS.map(|dir| Path::new(dir).join(ADMIN_SOCKET));
+        let found = sockets.iter().find(|socket| socket.exists());
+        found.cloned().ok_or_else(|| {
+            Failure(format!(
+                "no server found at {} or {}\nfix: name it with --data-dir, --socket, --config or --admin",
+                sockets[0].display(),
+                sockets[1].display()
+            ))
+        })
+    }
+
+    fn token(&self) -> Result<String, Failure> {
+        if let Some(path) = &self.token_file {
+            let token = config::secret::read_token(path);
+            return token
+                .map(|token| token.expose().to_owned())
+                .map_err(|refused| {
+                    Failure(format!(
+                        "{}: {}; fix: {}",
+                        path.display(),
+                        refused.why,
+                        refused.fix
+                    ))
+                });
+        }
+        std::env::var("ARCHIPEL_ADMIN_TOKEN").map_err(|_| {
+            Failure("--admin needs a token: give --token-file or set ARCHIPEL_ADMIN_TOKEN".into())
+        })
+    }
+}

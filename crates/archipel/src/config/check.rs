@@ -1,0 +1,255 @@
+//! From what stands in the file to what it means. All problems are found at once.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use tracing_subscriber::EnvFilter;
+
+use super::file::{self, File};
+use super::{Admin, DURABILITIES, Disk, ENGINES, Limits, Log, LogFormat, Problem, S3, Settings};
+use super::{secret, size};
+
+/// The settings that `file` means, or everything that is wrong with it.
+pub fn settings(file: &File) -> Result<Settings, Vec<Problem>> {
+    let mut check = Check::default();
+    let data_dir = check.data_dir(file);
+    let settings = Settings {
+        metadata_dir: file
+            .metadata_dir
+            .clone()
+            .unwrap_or_else(|| data_dir.join("metadata")),
+        engine: check.choice("engine", file.engine.as_deref(), &ENGINES),
+        durability: check.choice("durability", file.durability.as_deref(), &DURABILITIES),
+        disks: check.disks(&file.disks, &data_dir),
+        s3: check.s3(&file.s3),
+        admin: check.admin(&file.admin, &data_dir),
+        log: check.log(&file.log),
+        limits: check.limits(&file.limits),
+        data_dir,
+    };
+    match check.problems.is_empty() {
+        true => Ok(settings),
+        false => Err(check.problems),
+    }
+}
+
+#[derive(Default)]
+struct Check {
+    problems: Vec<Problem>,
+}
+
+impl Check {
+    fn problem(&mut self, key: &str, value: Option<String>, why: &str, fix: &str) {
+        self.problems.push(Problem {
+            key: key.into(),
+            value,
+            why: why.into(),
+            fix: fix.into(),
+        });
+    }
+
+    fn data_dir(&mut self, file: &File) -> PathBuf {
+        match &file.data_dir {
+            Some(dir) if !dir.as_os_str().is_empty() => dir.clone(),
+            _ => {
+                let fix = "name a folder that the server may write to, such as data_dir = \"/var/lib/archipel\"";
+                self.problem("data_dir", None, "it is missing", fix);
+                PathBuf::new()
+            }
+        }
+    }
+
+    /// The meaning of a text out of a few; the first is the default.
+    fn choice<T: Copy>(&mut self, key: &str, value: Option<&str>, names: &[(&str, T)]) -> T {
+        let default = names[0].1;
+        let Some(value) = value else { return default };
+        if let Some((_, meaning)) = names.iter().find(|(name, _)| *name == value) {
+            return *meaning;
+        }
+        let known: Vec<String> = names.iter().map(|(name, _)| format!("{name:?}")).collect();
+        let fix = format!("one of {}", known.join(", "));
+        self.problem(key, Some(value.into()), "there is no such choice", &fix);
+        default
+    }
+
+    fn address(&mut self, key: &str, value: &str) -> SocketAddr {
+        value.parse().unwrap_or_else(|_| {
+            let fix = format!(
+                "write for example {key} = \"127.0.0.1:3900\", or \"[::]:3900\" for all interfaces"
+            );
+            self.problem(
+                key,
+                Some(value.into()),
+                "it is not an IP address with a port",
+                &fix,
+            );
+            SocketAddr::from(([127, 0, 0, 1], 0))
+        })
+    }
+
+    fn s3(&mut self, s3: &file::S3) -> S3 {
+        let region = s3.region.clone().unwrap_or_else(|| "us-east-1".into());
+        let region_char = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        if region.is_empty() || region.len() > 64 || !region.bytes().all(region_char) {
+            let fix = "use up to 64 lower-case letters, digits and hyphens, such as \"us-east-1\"";
+            self.problem(
+                "s3.region",
+                Some(region.clone()),
+                "it is not a region's name",
+                fix,
+            );
+        }
+        for domain in &s3.base_domains {
+            self.domain(domain);
+        }
+        S3 {
+            listen: self.address(
+                "s3.listen",
+                s3.listen.as_deref().unwrap_or("127.0.0.1:3900"),
+            ),
+            region,
+            base_domains: s3
+                .base_domains
+                .iter()
+                .map(|d| d.to_ascii_lowercase())
+                .collect(),
+        }
+    }
+
+    fn domain(&mut self, domain: &str) {
+        let label = |label: &str| {
+            !label.is_empty()
+                && label.len() <= 63
+                && label
+                    .bytes()
+                    .all(|b| b.is_ascii_alphanumeric() || b == b'-')
+        };
+        if domain.len() > 253 || !domain.split('.').all(label) {
+            let fix = "a host name without scheme, port or leading dot, such as \"s3.example.org\"";
+            self.problem(
+                "s3.base_domains",
+                Some(domain.into()),
+                "it is not a domain",
+                fix,
+            );
+        }
+    }
+
+    fn admin(&mut self, admin: &file::Admin, data_dir: &Path) -> Admin {
+        if admin.listen.is_some() && admin.token_file.is_none() {
+            let fix = "name a file with a token (chmod 600), or remove admin.listen and use the local socket";
+            self.problem(
+                "admin.token_file",
+                None,
+                "admin.listen is set, and nothing would protect it",
+                fix,
+            );
+        }
+        Admin {
+            listen: admin
+                .listen
+                .as_deref()
+                .map(|a| self.address("admin.listen", a)),
+            token: self.token("admin.token_file", admin.token_file.as_deref()),
+            metrics_token: self.token(
+                "admin.metrics_token_file",
+                admin.metrics_token_file.as_deref(),
+            ),
+            socket: admin
+                .socket
+                .clone()
+                .unwrap_or_else(|| data_dir.join(super::ADMIN_SOCKET)),
+        }
+    }
+
+    fn token(&mut self, key: &str, path: Option<&Path>) -> Option<secret::Secret> {
+        let path = path?;
+        match secret::read_token(path) {
+            Ok(token) => Some(token),
+            Err(refused) => {
+                self.problem(
+                    key,
+                    Some(path.display().to_string()),
+                    &refused.why,
+                    &refused.fix,
+                );
+                None
+            }
+        }
+    }
+
+    fn log(&mut self, log: &file::Log) -> Log {
+        let level = log.level.clone().unwrap_or_else(|| "info".into());
+        if let Err(error) = EnvFilter::builder().parse(&level) {
+            let fix = "one of error, warn, info, debug, trace, also per module: \"info,archipel_api::s3=debug\"";
+            self.problem("log.level", Some(level.clone()), &error.to_string(), fix);
+        }
+        Log {
+            format: self.choice("log.format", log.format.as_deref(), &LogFormat::NAMES),
+            level,
+        }
+    }
+
+    fn limits(&mut self, limits: &file::Limits) -> Limits {
+        let connections = limits.connections.unwrap_or(4096);
+        if connections == 0 {
+            self.problem(
+                "limits.connections",
+                Some("0".into()),
+                "nobody could connect",
+                "at least 1",
+            );
+        }
+        Limits {
+            connections,
+            shutdown_seconds: limits.shutdown_seconds.unwrap_or(30),
+        }
+    }
+
+    fn disks(&mut self, disks: &[file::Disk], data_dir: &Path) -> Vec<Disk> {
+        if disks.is_empty() {
+            return vec![Disk {
+                path: data_dir.join("blocks"),
+                capacity_bytes: None,
+                draining: false,
+            }];
+        }
+        for (number, disk) in disks.iter().enumerate() {
+            if disks[..number].iter().any(|other| other.path == disk.path) {
+                let key = format!("disks[{number}].path");
+                let fix = "give each disk a folder of its own";
+                self.problem(
+                    &key,
+                    Some(disk.path.display().to_string()),
+                    "it is named twice",
+                    fix,
+                );
+            }
+        }
+        let checked = disks.iter().enumerate();
+        checked
+            .map(|(number, disk)| self.disk(number, disk))
+            .collect()
+    }
+
+    fn disk(&mut self, number: usize, disk: &file::Disk) -> Disk {
+        let capacity_bytes = disk.capacity.as_ref().and_then(|capacity| {
+            let bytes = match capacity {
+                toml::Value::String(text) => size::parse(text),
+                toml::Value::Integer(bytes) => u64::try_from(*bytes).ok(),
+                _ => None,
+            };
+            if bytes.is_none_or(|bytes| bytes == 0) {
+                let key = format!("disks[{number}].capacity");
+                let fix = "a size such as \"4TB\" or \"500GiB\", or a number of bytes";
+                self.problem(&key, Some(capacity.to_string()), "it is not a size", fix);
+            }
+            bytes
+        });
+        Disk {
+            path: disk.path.clone(),
+            capacity_bytes,
+            draining: disk.draining,
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What stands in the configuration file, as it stands there: names and types, not yet meaning.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// The sections, whose names begin the environment variables of their keys.
+pub const SECTIONS: [&str; 4] = ["s3", "admin", "log", "limits"];
+
+/// The whole file. Texts that must be understood (addresses, sizes, names of engines) are texts
+/// here, so that the check of their meaning can name key, value and fix.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct File {
+    pub data_dir: Option<PathBuf>,
+    pub metadata_dir: Option<PathBuf>,
+    pub engine: Option<String>,
+    pub durability: Option<String>,
+    pub s3: S3,
+    pub admin: Admin,
+    pub log: Log,
+    pub limits: Limits,
+    pub disks: Vec<Disk>,
+}
+
+/// `[s3]`
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct S3 {
+    pub listen: Option<String>,
+    pub region: Option<String>,
+    pub base_domains: Vec<String>,
+}
+
+/// `[admin]`
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Admin {
+    pub listen: Option<String>,
+    pub token_file: Option<PathBuf>,
+    pub metrics_token_file: Option<PathBuf>,
+    pub socket: Option<PathBuf>,
+}
+
+/// `[log]`
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Log {
+    pub format: Option<String>,
+    pub level: Option<String>,
+}
+
+/// `[limits]`
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    pub connections: Option<u32>,
+    pub shutdown_seconds: Option<u32>,
+}
+
+/// `[[disks]]`
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Disk {
+    pub path: PathBuf,
+    #[serde(default)]
+    pub capacity: Option<toml::Value>,
+    #[serde(default)]
+    pub draining: bool,
+}

@@ -1,0 +1,42 @@
+//! Sizes in bytes, as people write them.
+
+/// The units, longest first so that `KiB` is not taken for `B`.
+const UNITS: [(&str, u64); 12] = [
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+    ("PiB", 1 << 50),
+    ("kB", 1_000),
+    ("KB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("PB", 1_000_000_000_000_000),
+    ("B", 1),
+];
+
+/// The number of bytes that `text` names: `"4TB"`, `"512 GiB"`, `"1000000"`; `None` if it names none.
+pub fn parse(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let (number, factor) = UNITS
+        .iter()
+        .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)))
+        .unwrap_or((text, 1));
+    number.trim().parse::<u64>().ok()?.checked_mul(factor)
+}
+
+/// `bytes` for people: at most four digits and a unit.
+pub fn show(bytes: u64) -> String {
+    const SHOWN: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < SHOWN.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{bytes} B"),
+        _ => format!("{value:.1} {}", SHOWN[unit]),
+    }
+}

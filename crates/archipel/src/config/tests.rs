@@ -1,0 +1,329 @@
+//! Settings: what is accepted, what is refused, and in which words.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use archipel_storage::engine::{Durability, EngineKind};
+
+use super::{EXAMPLE, Error, Loaded, LogFormat, MINIMAL, parse, size};
+
+fn read(text: &str) -> Result<Loaded, Error> {
+    with_env(text, &[])
+}
+
+fn with_env(text: &str, variables: &[(&str, &str)]) -> Result<Loaded, Error> {
+    let variables = variables
+        .iter()
+        .map(|(n, v)| (n.to_string(), v.to_string()));
+    parse(text, Path::new("test.toml"), variables)
+}
+
+fn refusal(text: &str) -> String {
+    read(text).expect_err("it should be refused").to_string()
+}
+
+/// The example with every setting that is commented out made active.
+fn all_settings() -> String {
+    let active = |line: &str| match line.strip_prefix('#') {
+        Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase() || c == '[') => {
+            rest.to_owned()
+        }
+        _ => line.to_owned(),
+    };
+    EXAMPLE.lines().map(|line| active(line) + "\n").collect()
+}
+
+/// The dotted names of all keys of a table, without numbers of lists.
+fn keys(table: &toml::Table, prefix: &str, into: &mut Vec<String>) {
+    for (key, value) in table {
+        let name = format!("{prefix}{key}");
+        match value {
+            toml::Value::Table(inner) => keys(inner, &format!("{name}."), into),
+            toml::Value::Array(items) if items.iter().any(toml::Value::is_table) => {
+                let tables = items.iter().filter_map(toml::Value::as_table);
+                tables.for_each(|inner| keys(inner, &format!("{name}."), into));
+            }
+            _ => into.push(name),
+        }
+    }
+}
+
+fn sorted_keys(table: &toml::Table) -> Vec<String> {
+    let mut names = Vec::new();
+    keys(table, "", &mut names);
+    names.sort();
+    names
+}
+
+#[test]
+fn the_example_and_the_minimal_file_are_valid() {
+    let example = read(EXAMPLE).unwrap().settings;
+    let minimal = read(MINIMAL).unwrap().settings;
+    assert_eq!(format!("{example:?}"), format!("{minimal:?}"));
+}
+
+#[test]
+fn the_example_shows_every_setting() {
+    let shown: toml::Table = all_settings().parse().unwrap();
+    let mut known = Vec::new();
+    for (section, structure) in [
+        ("", struct_fields::<super::file::File>()),
+        ("s3.", struct_fields::<super::file::S3>()),
+        ("admin.", struct_fields::<super::file::Admin>()),
+        ("log.", struct_fields::<super::file::Log>()),
+        ("limits.", struct_fields::<super::file::Limits>()),
+        ("disks.", struct_fields::<super::file::Disk>()),
+    ] {
+        known.extend(structure.iter().map(|field| format!("{section}{field}")));
+    }
+    let sections = super::file::SECTIONS;
+    known.retain(|name| !sections.contains(&name.as_str()) && name != "disks");
+    known.sort();
+    assert_eq!(sorted_keys(&shown), known);
+}
+
+/// The fields that a structure knows, out of its own refusal of a field that it does not know.
+fn struct_fields<T: serde::de::DeserializeOwned>() -> Vec<String> {
+    let refusal = match toml::from_str::<T>("unknown-field = 1") {
+        Ok(_) => panic!("an unknown field is accepted"),
+        Err(error) => error.message().to_owned(),
+    };
+    let fields: Vec<String> = refusal
+        .split('`')
+        .skip(3)
+        .step_by(2)
+        .map(String::from)
+        .collect();
+    assert!(!fields.is_empty(), "{refusal}");
+    fields
+}
+
+#[test]
+fn the_defaults_in_the_example_are_the_defaults() {
+    let text = all_settings();
+    let cut = text.find("[[disks]]").unwrap();
+    // Settings that name files, or that are absent by default, are shown with an example's value.
+    let not_defaults = [
+        "token_file",
+        "metrics_token_file",
+        "listen = \"127.0.0.1:3903\"",
+    ];
+    let shown: String = text[..cut]
+        .lines()
+        .filter(|line| !not_defaults.iter().any(|name| line.starts_with(name)))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let shown = read(&shown).unwrap().settings;
+    let default = read(MINIMAL).unwrap().settings;
+    assert_eq!(format!("{shown:?}"), format!("{default:?}"));
+}
+
+#[test]
+fn the_documentation_holds_the_example() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let documentation = fs::read_to_string(path).unwrap();
+    assert!(
+        documentation.contains(&format!("```toml\n{EXAMPLE}```")),
+        "docs/configuration.md must hold crates/archipel/src/config/example.toml word by word"
+    );
+}
+
+#[test]
+fn values_take_their_meaning() {
+    let text = r#"
+        data_dir = "/data"
+        engine = "sqlite"
+        durability = "buffered"
+        [[disks]]
+        path = "/one"
+        capacity = "4TB"
+        draining = true
+        [[disks]]
+        path = "/two"
+        capacity = 1000
+        [s3]
+        base_domains = ["S3.Example.org"]
+        [log]
+        format = "json"
+    "#;
+    let settings = read(text).unwrap().settings;
+    assert_eq!(settings.engine, EngineKind::Sqlite);
+    assert_eq!(settings.durability, Durability::Buffered);
+    assert_eq!(settings.log.format, LogFormat::Json);
+    assert_eq!(settings.s3.base_domains, ["s3.example.org"]);
+    assert_eq!(settings.metadata_dir, PathBuf::from("/data/metadata"));
+    assert_eq!(settings.admin.socket, PathBuf::from("/data/admin.sock"));
+    let disks = &settings.disks;
+    assert_eq!(
+        (disks[0].capacity_bytes, disks[0].draining),
+        (Some(4_000_000_000_000), true)
+    );
+    assert_eq!(
+        (disks[1].capacity_bytes, disks[1].draining),
+        (Some(1000), false)
+    );
+}
+
+#[test]
+fn unknown_keys_and_wrong_types_name_the_line() {
+    let unknown = refusal("data_dir = \"/d\"\n[s3]\nlistn = \"x\"\n");
+    assert!(
+        unknown.contains("test.toml") && unknown.contains("line 3"),
+        "{unknown}"
+    );
+    assert!(
+        unknown.contains("listn") && unknown.contains("listen"),
+        "{unknown}"
+    );
+    let wrong = refusal("data_dir = 5\n");
+    assert!(
+        wrong.contains("line 1") && wrong.contains("expected"),
+        "{wrong}"
+    );
+    let syntax = refusal("data_dir = \"/d\"\nengine =\n");
+    assert!(syntax.contains("line 2"), "{syntax}");
+}
+
+#[test]
+fn all_problems_are_named_at_once_with_key_value_and_fix() {
+    let text = r#"
+        engine = "oracle"
+        [s3]
+        listen = "localhost"
+        region = "EU West"
+        base_domains = [".example.org"]
+        [log]
+        level = "loud=very"
+        [limits]
+        connections = 0
+        [admin]
+        listen = "127.0.0.1:1"
+        [[disks]]
+        path = "/one"
+        capacity = "much"
+        [[disks]]
+        path = "/one"
+    "#;
+    let refusal = refusal(text);
+    let expected = [
+        "data_dir: it is missing; fix:",
+        "engine = \"oracle\": there is no such choice; fix: one of \"lmdb\", \"sqlite\", \"fjall\"",
+        "s3.listen = \"localhost\"",
+        "s3.region = \"EU West\"",
+        "s3.base_domains = \".example.org\"",
+        "log.level = \"loud=very\"",
+        "limits.connections = \"0\"",
+        "admin.token_file: admin.listen is set",
+        "disks[0].capacity",
+        "disks[1].path = \"/one\": it is named twice",
+    ];
+    for part in expected {
+        assert!(refusal.contains(part), "{part:?} is not in:\n{refusal}");
+    }
+    assert_eq!(refusal.lines().count(), 1 + expected.len(), "{refusal}");
+    assert!(
+        refusal.lines().skip(1).all(|line| line.contains("; fix: ")),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn the_environment_wins_over_the_file() {
+    let loaded = with_env(
+        MINIMAL,
+        &[
+            ("ARCHIPEL_DATA_DIR", "/elsewhere"),
+            ("ARCHIPEL_S3_LISTEN", "[::]:1"),
+            ("ARCHIPEL_S3_REGION", "7"),
+            ("ARCHIPEL_S3_BASE_DOMAINS", "[\"a.org\", \"b.org\"]"),
+            ("ARCHIPEL_LIMITS_SHUTDOWN_SECONDS", "5"),
+            ("ARCHIPEL_DISKS", "[{path = \"/one\", capacity = \"1GiB\"}]"),
+            ("ARCHIPEL_LOG_LEVEL", ""),
+            ("ARCHIPEL_SERVICE_HOST", "10.0.0.1"),
+            ("ARCHIPEL_CONFIG", "x"),
+            ("HOME", "/root"),
+        ],
+    )
+    .unwrap();
+    let settings = loaded.settings;
+    assert_eq!(settings.data_dir, PathBuf::from("/elsewhere"));
+    assert_eq!(settings.s3.listen.to_string(), "[::]:1");
+    assert_eq!(settings.s3.region, "7");
+    assert_eq!(settings.s3.base_domains, ["a.org", "b.org"]);
+    assert_eq!(settings.limits.shutdown_seconds, 5);
+    assert_eq!(settings.disks[0].capacity_bytes, Some(1 << 30));
+    assert_eq!(settings.log.level, "info");
+    assert_eq!(loaded.unknown_variables, ["ARCHIPEL_SERVICE_HOST"]);
+}
+
+#[test]
+fn a_variable_of_the_wrong_kind_is_named() {
+    let refusal = with_env(MINIMAL, &[("ARCHIPEL_LIMITS_CONNECTIONS", "many")]);
+    let refusal = refusal.unwrap_err().to_string();
+    assert!(
+        refusal.contains("ARCHIPEL_LIMITS_CONNECTIONS = \"many\""),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn a_secret_that_everybody_may_read_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    fs::write(&token, "0123456789abcdef0123\n").unwrap();
+    let text =
+        format!("data_dir = \"/d\"\n[admin]\nlisten = \"127.0.0.1:1\"\ntoken_file = {token:?}\n");
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o644)).unwrap();
+    let refusal = refusal(&text);
+    assert!(
+        refusal.contains("mode 644") && refusal.contains("chmod 600"),
+        "{refusal}"
+    );
+    assert!(!refusal.contains("0123456789abcdef"), "{refusal}");
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o640)).unwrap();
+    let settings = read(&text).unwrap().settings;
+    assert_eq!(
+        settings.admin.token.as_ref().unwrap().expose(),
+        "0123456789abcdef0123"
+    );
+    assert!(!format!("{settings:?}").contains("0123456789abcdef"));
+}
+
+#[test]
+fn short_tokens_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    fs::write(&token, "short\n").unwrap();
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
+    let text = format!("data_dir = \"/d\"\n[admin]\nmetrics_token_file = {token:?}\n");
+    assert!(refusal(&text).contains("at least 16"));
+}
+
+#[test]
+fn the_demo_has_valid_settings() {
+    let listen = "127.0.0.1:0".parse().unwrap();
+    let settings = super::for_demo("/d".into(), listen);
+    assert_eq!(settings.s3.listen, listen);
+    assert_eq!(settings.durability, Durability::Fsync);
+}
+
+#[test]
+fn sizes_are_read_as_people_write_them() {
+    for (text, bytes) in [
+        ("0", 0),
+        ("1000", 1000),
+        ("1kB", 1000),
+        ("1 KiB", 1024),
+        (" 4TB ", 4_000_000_000_000),
+        ("2GiB", 2 << 30),
+        ("7B", 7),
+    ] {
+        assert_eq!(size::parse(text), Some(bytes), "{text}");
+    }
+    for text in ["", "GB", "1.5GB", "-1", "1XB", "99999999999PB"] {
+        assert_eq!(size::parse(text), None, "{text}");
+    }
+    assert_eq!(size::show(1023), "1023 B");
+    assert_eq!(size::show(1536), "1.5 KiB");
+}

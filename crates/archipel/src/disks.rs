@@ -1,0 +1,137 @@
+//! Which disk is which: each has a number that never changes, written on the disk itself.
+//!
+//! The metadata refers to disks by number, so a number is never given to another disk. A folder
+//! that should carry a number and is empty is a disk that is not mounted, or was lost: the node
+//! says so and does not start, instead of taking it for a new one.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::Disk;
+use crate::identity::replace;
+
+/// In the data folder: the disks that this node ever had.
+const REGISTRY: &str = "disks.json";
+
+/// On a disk: its number and its node.
+const MARK: &str = "archipel-disk.json";
+
+/// All disks that the node ever had.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Registry {
+    disks: Vec<Known>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Known {
+    number: u16,
+    /// Where it was last.
+    path: PathBuf,
+}
+
+/// What stands on a disk.
+#[derive(Debug, Serialize, Deserialize)]
+struct Mark {
+    node: String,
+    number: u16,
+}
+
+/// The numbers of `disks`, in their order; new ones for new disks.
+///
+/// # Errors
+/// A text for the operator: a disk belongs to another node, or is not there.
+pub fn numbers(data_dir: &Path, node: &str, disks: &[Disk]) -> Result<Vec<u16>, String> {
+    let registry_path = data_dir.join(REGISTRY);
+    let mut registry: Registry = read(&registry_path)?.unwrap_or_default();
+    let mut numbers = Vec::with_capacity(disks.len());
+    for disk in disks {
+        let number = match read::<Mark>(&disk.path.join(MARK))? {
+            Some(mark) => known(&mut registry, node, disk, &mark)?,
+            None => new(&mut registry, disk)?,
+        };
+        numbers.push(number);
+    }
+    // The registry first: a number that stands on a disk is always taken here.
+    write(&registry_path, &registry)?;
+    for (disk, number) in disks.iter().zip(&numbers) {
+        let path = disk.path.join(MARK);
+        if !path.exists() {
+            let node = node.to_owned();
+            write(
+                &path,
+                &Mark {
+                    node,
+                    number: *number,
+                },
+            )?;
+        }
+    }
+    Ok(numbers)
+}
+
+fn known(registry: &mut Registry, node: &str, disk: &Disk, mark: &Mark) -> Result<u16, String> {
+    let path = disk.path.display();
+    if mark.node != node {
+        return Err(format!(
+            "the disk {path} belongs to another node ({}); fix: name this node's own disk in the configuration",
+            mark.node
+        ));
+    }
+    match registry
+        .disks
+        .iter_mut()
+        .find(|known| known.number == mark.number)
+    {
+        Some(known) => known.path = disk.path.clone(),
+        None => registry.disks.push(Known {
+            number: mark.number,
+            path: disk.path.clone(),
+        }),
+    }
+    Ok(mark.number)
+}
+
+fn new(registry: &mut Registry, disk: &Disk) -> Result<u16, String> {
+    let path = disk.path.display();
+    if let Some(known) = registry.disks.iter().find(|known| known.path == disk.path) {
+        return Err(format!(
+            "the disk {path} should hold blocks (disk number {}) but is empty; fix: mount it. \
+             If its data is lost for good, remove its entry from {REGISTRY} in the data folder",
+            known.number
+        ));
+    }
+    let next = registry.disks.iter().map(|known| known.number + 1).max();
+    let number = next.unwrap_or(0);
+    if number == u16::MAX {
+        return Err("this node has had too many disks".into());
+    }
+    registry.disks.push(Known {
+        number,
+        path: disk.path.clone(),
+    });
+    Ok(number)
+}
+
+fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<Option<T>, String> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("{}: {error}", path.display())),
+    };
+    serde_json::from_slice(&text).map(Some).map_err(|error| {
+        format!(
+            "{} is damaged: {error}; fix: restore it from a backup",
+            path.display()
+        )
+    })
+}
+
+fn write(path: &Path, value: &impl Serialize) -> Result<(), String> {
+    let text = serde_json::to_vec_pretty(value).map_err(|error| error.to_string())?;
+    replace(path, &text).map_err(|error| format!("{}: {error}", path.display()))
+}

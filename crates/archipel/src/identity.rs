@@ -1,0 +1,98 @@
+//! Who this node is: an ed25519 key pair, made at the first start and kept.
+//!
+//! The node's id is its public key. Its store is named by the first half of it, so that a store
+//! and a key that do not belong together are noticed.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use archipel_base::Id;
+use ring::rand::SystemRandom;
+use ring::signature::{Ed25519KeyPair, KeyPair};
+
+/// The key pair, as a PKCS#8 document (DER).
+const KEY_FILE: &str = "node.key";
+
+/// A node's identity.
+pub struct Identity {
+    /// The public key.
+    pub public_key: [u8; 32],
+}
+
+impl Identity {
+    /// The identity kept in `folder`, which the caller has locked; a new one if there is none.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    pub fn load(folder: &Path) -> Result<Identity, String> {
+        let public_key = public_key(&folder.join(KEY_FILE))?;
+        Ok(Identity { public_key })
+    }
+
+    /// The id as it is shown: 64 hexadecimal digits.
+    pub fn node_id(&self) -> String {
+        hex::encode(self.public_key)
+    }
+
+    /// The name of this node's store.
+    pub fn store_id(&self) -> Id {
+        let mut id = Id::default();
+        id.0.copy_from_slice(&self.public_key[..16]);
+        id
+    }
+}
+
+fn public_key(path: &Path) -> Result<[u8; 32], String> {
+    let cannot = |error: io::Error| format!("the node's key {}: {error}", path.display());
+    let document = match fs::read(path) {
+        Ok(document) => {
+            refuse_open_key(path)?;
+            document
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new())
+                .map_err(|_| "the operating system gives no randomness".to_owned())?;
+            replace(path, document.as_ref()).map_err(cannot)?;
+            document.as_ref().to_vec()
+        }
+        Err(error) => return Err(cannot(error)),
+    };
+    let pair = Ed25519KeyPair::from_pkcs8(&document).map_err(|why| {
+        format!(
+            "the node's key {} is damaged ({why}); fix: restore it from a backup",
+            path.display()
+        )
+    })?;
+    let mut key = [0; 32];
+    key.copy_from_slice(pair.public_key().as_ref());
+    Ok(key)
+}
+
+fn refuse_open_key(path: &Path) -> Result<(), String> {
+    let metadata = fs::metadata(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    match metadata.permissions().mode() & 0o077 {
+        0 => Ok(()),
+        _ => Err(format!(
+            "others may read or change the node's key; fix: chmod 600 {}",
+            path.display()
+        )),
+    }
+}
+
+/// Puts a file in its place durably, whole or not at all, readable by its owner.
+pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let temporary = path.with_extension("new");
+    let _ = fs::remove_file(&temporary);
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&temporary)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)?;
+    let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    File::open(folder)?.sync_all()
+}

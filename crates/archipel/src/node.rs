@@ -1,0 +1,238 @@
+//! A running node: storage, cluster, model and doors, wired together and taken apart again.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use archipel_api::admin::{self, Admin, Trust};
+use archipel_base::clock::{SystemClock, WallClock};
+use archipel_base::random::SystemRandom;
+use archipel_base::stamp::StampClock;
+use archipel_cluster::{Cluster, ClusterOptions};
+use archipel_model::Model;
+use archipel_storage::Store;
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::client::Failure;
+use crate::config::Settings;
+use crate::identity::Identity;
+use crate::lock::FolderLock;
+use crate::process::StopSignals;
+use crate::status::NodeView;
+use crate::{doors, metrics, socket, storage};
+
+/// Threads for what blocks outside storage's own: name lookups, small files.
+const BLOCKING_THREADS: usize = 4;
+
+/// How long storage may take to write down that it ended well, after everything else has ended.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The threads of a server: one a core for requests, few for what blocks.
+pub fn runtime() -> Result<Runtime, Failure> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("archipel")
+        .max_blocking_threads(BLOCKING_THREADS)
+        .build()
+        .map_err(|error| Failure(format!("threads cannot be started: {error}")))
+}
+
+/// A running node.
+pub struct Node {
+    settings: Arc<Settings>,
+    model: Model,
+    store: Store,
+    s3_address: SocketAddr,
+    signals: StopSignals,
+    stop: watch::Sender<bool>,
+    tasks: JoinSet<()>,
+    sweep: tokio::task::JoinHandle<()>,
+    _lock: FolderLock,
+}
+
+impl Node {
+    /// Starts a node; once this returns, it serves.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    pub async fn start(settings: Settings) -> Result<Node, String> {
+        let signals = StopSignals::new().map_err(|error| format!("signals: {error}"))?;
+        let lock = FolderLock::take(&settings.data_dir)?;
+        let identity = Identity::load(&settings.data_dir)?;
+        // Before anything is opened: an address that is taken is the most common mistake.
+        let s3_listener = listen("s3.listen", settings.s3.listen).await?;
+        let s3_address = s3_listener
+            .local_addr()
+            .map_err(|error| error.to_string())?;
+        let settings = Arc::new(settings);
+        let store = storage::open(settings.clone(), &identity).await?;
+        let model = open_model(&settings, &store).await?;
+        let mut node = Node {
+            sweep: sweep(&model),
+            settings,
+            model,
+            store,
+            s3_address,
+            signals,
+            stop: watch::channel(false).0,
+            tasks: JoinSet::new(),
+            _lock: lock,
+        };
+        node.open_doors(&identity, s3_listener).await?;
+        tracing::info!(
+            node = identity.node_id(),
+            s3 = %node.s3_address,
+            engine = node.settings.engine.name(),
+            version = crate::version::LONG.as_str(),
+            "ready"
+        );
+        Ok(node)
+    }
+
+    async fn open_doors(&mut self, identity: &Identity, s3: TcpListener) -> Result<(), String> {
+        let mut registry = Registry::default();
+        let clock: Arc<dyn WallClock> = Arc::new(SystemClock);
+        metrics::register(&mut registry, clock.clone(), self.store.clone());
+        let s3_door = doors::s3(&self.settings, &self.model, &mut registry);
+        let view = NodeView::new(
+            self.settings.clone(),
+            self.store.clone(),
+            identity,
+            self.s3_address,
+            clock,
+        );
+        let token =
+            |secret: &Option<crate::config::Secret>| secret.as_ref().map(|s| s.expose().to_owned());
+        let admin = Arc::new(Admin::new(
+            self.model.clone(),
+            Arc::new(view),
+            Arc::new(registry),
+            token(&self.settings.admin.token).as_deref(),
+            token(&self.settings.admin.metrics_token).as_deref(),
+        ));
+        let path = &self.settings.admin.socket;
+        let local = socket::listen(path).await.map_err(|error| {
+            format!("admin.socket = {path:?}: {error}; fix: name a path in a folder that the server may write to")
+        })?;
+        self.tasks.spawn(admin::serve(
+            local,
+            Trust::Peer,
+            admin.clone(),
+            self.stop.subscribe(),
+        ));
+        if let Some(address) = self.settings.admin.listen {
+            let listener = listen("admin.listen", address).await?;
+            self.tasks.spawn(admin::serve(
+                listener,
+                Trust::Token,
+                admin,
+                self.stop.subscribe(),
+            ));
+        }
+        self.tasks.spawn(s3_door.serve(s3, self.stop.subscribe()));
+        Ok(())
+    }
+
+    /// The operations, for what runs beside the doors.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// What the node was told.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Where S3 clients connect.
+    pub fn s3_address(&self) -> SocketAddr {
+        self.s3_address
+    }
+
+    /// Serves until SIGINT or SIGTERM, then ends: running requests have `deadline_seconds`; a
+    /// second signal ends the process at once.
+    ///
+    /// # Errors
+    /// A text for the operator: storage could not be closed well, or a second signal came.
+    pub async fn run_until_signal(mut self, deadline_seconds: u32) -> Result<(), String> {
+        let signal = tokio::select! {
+            signal = self.signals.next() => signal,
+            // The doors only end when they are told to.
+            _ = self.tasks.join_next() => return Err("a door ended by itself: see the log".into()),
+        };
+        tracing::info!(
+            signal,
+            deadline_seconds,
+            "stopping; a second signal ends at once"
+        );
+        let Node {
+            mut signals,
+            stop,
+            tasks,
+            sweep,
+            store,
+            settings,
+            ..
+        } = self;
+        stop.send_replace(true);
+        sweep.abort();
+        let end = async {
+            finish(tasks, Duration::from_secs(deadline_seconds.into())).await;
+            let _ = std::fs::remove_file(&settings.admin.socket);
+            close(&store).await
+        };
+        tokio::select! {
+            ended = end => ended,
+            signal = signals.next() => Err(format!("ended at once by a second signal ({signal})")),
+        }
+    }
+}
+
+async fn listen(key: &str, address: SocketAddr) -> Result<TcpListener, String> {
+    TcpListener::bind(address).await.map_err(|error| {
+        let fix = "choose another address or port, or stop what listens there";
+        format!("{key} = \"{address}\": {error}; fix: {fix}")
+    })
+}
+
+async fn open_model(settings: &Settings, store: &Store) -> Result<Model, String> {
+    let cluster = Cluster::single(ClusterOptions {
+        store: store.clone(),
+        stamps: StampClock::new(store.writer()),
+        wall: Arc::new(SystemClock),
+        random: Arc::new(SystemRandom),
+        durability: settings.durability,
+        on_replace: archipel_model::replaced,
+    });
+    Model::open(cluster)
+        .await
+        .map_err(|error| format!("the buckets and keys cannot be read: {error}"))
+}
+
+fn sweep(model: &Model) -> tokio::task::JoinHandle<()> {
+    let model = model.clone();
+    tokio::spawn(async move { model.sweep_forever().await })
+}
+
+/// Waits for the doors to close, within bounds.
+async fn finish(mut tasks: JoinSet<()>, deadline: Duration) {
+    let all = async { while tasks.join_next().await.is_some() {} };
+    if tokio::time::timeout(deadline, all).await.is_err() {
+        tracing::warn!("requests still run after the deadline; they are cut off");
+        tasks.shutdown().await;
+    }
+}
+
+async fn close(store: &Store) -> Result<(), String> {
+    match tokio::time::timeout(CLOSE_TIMEOUT, store.close()).await {
+        Ok(Ok(())) => {
+            tracing::info!("stopped");
+            Ok(())
+        }
+        Ok(Err(error)) => Err(format!("storage did not end well: {error}")),
+        Err(_) => Err("storage did not end in time".into()),
+    }
+}

@@ -1,0 +1,96 @@
+//! The process: its limits, its memory, the signals that end it.
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Heaps that glibc keeps for threads. Its default, eight a core, holds freed memory in each;
+/// two are enough for as many threads as this program runs at a time.
+#[cfg(target_env = "gnu")]
+const MALLOC_HEAPS: libc::c_int = 2;
+
+/// Keeps the allocator's idle memory small. To be called before threads are started.
+pub fn tune_allocator() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: `mallopt` only sets a number, and no other thread runs yet.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, MALLOC_HEAPS);
+    }
+}
+
+/// Raises the number of files that may be open from the soft limit to the hard one.
+/// Returns the limit that holds now.
+pub fn raise_open_files() -> io::Result<u64> {
+    let mut limit = MaybeUninit::<libc::rlimit>::uninit();
+    // SAFETY: `getrlimit` fills the structure it is given, and says if it did not.
+    let mut limit = unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, limit.as_mut_ptr()) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        limit.assume_init()
+    };
+    limit.rlim_cur = limit.rlim_max;
+    // SAFETY: `setrlimit` only reads the structure.
+    match unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } {
+        0 => Ok(limit.rlim_cur),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Bytes of memory that the process holds (resident set), if the system tells.
+pub fn resident_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+/// Files that the process has open, if the system tells.
+pub fn open_files() -> Option<u64> {
+    Some(fs::read_dir("/proc/self/fd").ok()?.count() as u64)
+}
+
+/// Bytes that this process may still write to the file system of `folder`.
+pub fn free_bytes(folder: &Path) -> io::Result<u64> {
+    let path = CString::new(folder.as_os_str().as_bytes())?;
+    let mut about = MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: the path ends with a zero; `statvfs` fills the structure, and says if it did not.
+    let about = unsafe {
+        if libc::statvfs(path.as_ptr(), about.as_mut_ptr()) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        about.assume_init()
+    };
+    Ok(about.f_bavail as u64 * about.f_frsize as u64)
+}
+
+/// SIGINT and SIGTERM.
+pub struct StopSignals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl StopSignals {
+    /// Takes the signals over: from now on they no longer end the process by themselves.
+    pub fn new() -> io::Result<StopSignals> {
+        Ok(StopSignals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    /// Waits for the next one; returns its name.
+    pub async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => "SIGTERM",
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! `archipel server` and `archipel config check`.
+
+use std::path::{Path, PathBuf};
+
+use crate::cli::ServerArgs;
+use crate::cli::table;
+use crate::client::Failure;
+use crate::config::{self, Loaded, MINIMAL};
+use crate::node::{self, Node};
+use crate::{logs, process};
+
+/// Where a configuration is looked for when none is named.
+const USUAL_CONFIG: &str = "/etc/archipel/archipel.toml";
+
+/// Runs a node until a signal.
+pub fn run(args: &ServerArgs) -> Result<(), Failure> {
+    let loaded = load(args)?;
+    let settings = loaded.settings;
+    logs::start(&settings.log).map_err(Failure)?;
+    warn_unknown(&loaded.unknown_variables);
+    match process::raise_open_files() {
+        Ok(limit) => tracing::debug!(limit, "open files"),
+        Err(error) => tracing::warn!(%error, "the limit of open files cannot be raised"),
+    }
+    let deadline = settings.limits.shutdown_seconds;
+    node::runtime()?.block_on(async {
+        let node = Node::start(settings).await.map_err(Failure)?;
+        node.run_until_signal(deadline).await.map_err(Failure)
+    })
+}
+
+/// Says what is wrong with a configuration, or that nothing is.
+pub fn check(args: &ServerArgs) -> Result<(), Failure> {
+    let loaded = load(args)?;
+    for name in &loaded.unknown_variables {
+        table::text(&format!(
+            "warning: {name} is set, but there is no such setting"
+        ))?;
+    }
+    table::text("the configuration is valid")
+}
+
+fn load(args: &ServerArgs) -> Result<Loaded, Failure> {
+    let path = match &args.config {
+        Some(path) => path.clone(),
+        None if Path::new(USUAL_CONFIG).exists() => PathBuf::from(USUAL_CONFIG),
+        None => return Err(Failure(no_config())),
+    };
+    config::load(&path, std::env::vars()).map_err(|error| Failure(error.to_string()))
+}
+
+fn no_config() -> String {
+    let indented: String = MINIMAL
+        .lines()
+        .map(|line| format!("    {line}\n"))
+        .collect();
+    format!(
+        "no configuration: --config is not given, and there is no {USUAL_CONFIG}\n\
+         fix: write a file such as\n\n{indented}\n\
+         and start with: archipel server --config FILE\n\
+         `archipel config example` prints all settings; `archipel demo` needs none"
+    )
+}
+
+fn warn_unknown(names: &[String]) {
+    for name in names {
+        tracing::warn!(
+            variable = name,
+            "this variable looks like a setting, but there is none of that name"
+        );
+    }
+}

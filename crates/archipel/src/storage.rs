@@ -1,0 +1,120 @@
+//! Opens the node's storage as the settings say.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use archipel_base::Id;
+use archipel_base::clock::SystemClock;
+use archipel_base::random::SystemRandom;
+use archipel_storage::blocks::{BlockOptions, DiskConfig};
+use archipel_storage::disk::FileDisk;
+use archipel_storage::engine::{self, Engine, EngineOptions};
+use archipel_storage::pool::{Pool, PoolOptions};
+use archipel_storage::store::FreeSpace;
+use archipel_storage::{Limits, Store, StoreOptions, Threads};
+
+use crate::config::Settings;
+use crate::disks;
+use crate::identity::Identity;
+use crate::unsafe_no_fsync::{self, NoSyncDisk, NoSyncEngine};
+
+/// Threads for reads and disks: more than cores, as most of their time is waiting.
+const THREADS_PER_CORE: usize = 4;
+
+/// A segment's size: few enough files for many terabytes, small enough to be given back whole.
+const SEGMENT_BYTES: u64 = 1 << 30;
+
+/// Space allocated ahead of what is written: fewer changes of a file's size to sync.
+const PREALLOCATE_BYTES: u64 = 32 << 20;
+
+/// zstd's fastest ordinary level.
+const COMPRESSION_LEVEL: i32 = 1;
+
+/// Opens it. Takes as long as recovery takes.
+pub async fn open(settings: Arc<Settings>, identity: &Identity) -> Result<Store, String> {
+    let (node, store_id) = (identity.node_id(), identity.store_id());
+    let open = move || {
+        let sync = unsafe_no_fsync::wanted();
+        let pool = Pool::start(pool_options()).map_err(|error| error.to_string())?;
+        let options = StoreOptions {
+            engine: open_engine(&settings, sync)?,
+            disks: open_disks(&settings, &node, sync)?,
+            blocks: block_options(store_id),
+            pool,
+            threads: Threads::Own,
+            clock: Arc::new(SystemClock),
+            random: Arc::new(SystemRandom),
+            identity: Some(store_id),
+            metadata_space: Some(free_space(settings.metadata_dir.clone())),
+            limits: Limits::default(),
+        };
+        Store::open(options).map_err(|error| format!("storage cannot be opened: {error}"))
+    };
+    tokio::task::spawn_blocking(open)
+        .await
+        .map_err(|error| format!("storage cannot be opened: {error}"))?
+}
+
+fn block_options(owner: Id) -> BlockOptions {
+    BlockOptions {
+        owner,
+        segment_bytes: SEGMENT_BYTES,
+        preallocate_bytes: PREALLOCATE_BYTES,
+        reserve_bytes: None,
+        compression_level: Some(COMPRESSION_LEVEL),
+    }
+}
+
+fn pool_options() -> PoolOptions {
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    PoolOptions {
+        threads: (cores * THREADS_PER_CORE).clamp(4, 32),
+        ..PoolOptions::default()
+    }
+}
+
+fn open_engine(settings: &Settings, no_fsync: bool) -> Result<Arc<dyn Engine>, String> {
+    let folder = &settings.metadata_dir;
+    let engine =
+        engine::open(settings.engine, folder, &EngineOptions::default()).map_err(|error| {
+            format!(
+                "the metadata in {} cannot be opened: {error}",
+                folder.display()
+            )
+        })?;
+    Ok(match no_fsync {
+        false => engine,
+        true => Arc::new(NoSyncEngine(engine)),
+    })
+}
+
+fn open_disks(settings: &Settings, node: &str, no_fsync: bool) -> Result<Vec<DiskConfig>, String> {
+    let mut opened = Vec::with_capacity(settings.disks.len());
+    for disk in &settings.disks {
+        let file_disk = FileDisk::open(&disk.path).map_err(|error| {
+            format!("the disk {} cannot be opened: {error}", disk.path.display())
+        })?;
+        opened.push(Arc::new(file_disk));
+    }
+    let numbers = disks::numbers(&settings.data_dir, node, &settings.disks)?;
+    let parts = settings.disks.iter().zip(numbers).zip(opened);
+    Ok(parts
+        .map(|((disk, id), opened)| DiskConfig {
+            id,
+            disk: match no_fsync {
+                false => opened,
+                true => Arc::new(NoSyncDisk(opened)),
+            },
+            draining: disk.draining,
+            capacity_bytes: disk.capacity_bytes,
+        })
+        .collect())
+}
+
+/// Bytes that the server may still write in `folder`.
+fn free_space(folder: PathBuf) -> FreeSpace {
+    Arc::new(move || {
+        crate::process::free_bytes(&folder)
+            .map_err(|error| archipel_storage::Error::from_io("free space of the metadata", &error))
+    })
+}
