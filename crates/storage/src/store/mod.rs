@@ -271,4 +271,4 @@ fn blocks_of(row: &Row) -> &[BlockRef] {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

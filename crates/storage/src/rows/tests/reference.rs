@@ -1,1 +1,343 @@
+//! Rows against a map: random transactions, some of which fail or panic, commits that fail,
+//! power cuts and restarts. After each step every row and block is what it should be, and a
+//! verification finds nothing.
 
+use std::collections::BTreeMap;
+
+use archipel_base::{BlockHash, Id, PartitionId, Stamp, Writer};
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use crate::blocks::Upload;
+use crate::engine::Durability;
+use crate::engine::memory::Fault;
+use crate::error::Error;
+use crate::row::{BlockRef, Body, Row, RowKey, Tally, Value};
+use crate::rows::RowTxn;
+use crate::store::Store;
+use crate::store::tests::{Parts, assert_clean, block_on};
+
+/// What a row's body is made of, before there are blocks.
+#[derive(Clone, Debug)]
+enum Content {
+    Empty,
+    Inline(u8),
+    /// Numbers of blocks, some of them more than once.
+    Blocks(Vec<u8>, Option<u8>),
+}
+
+#[derive(Clone, Debug)]
+enum Written {
+    Promise,
+    Tombstone,
+    Value(Content, Option<(u8, u32)>),
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Set {
+        key: u8,
+        hours: u8,
+        written: Written,
+    },
+    Promise {
+        key: u8,
+        hours: u8,
+    },
+    Forget {
+        key: u8,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    Ok,
+    Err,
+    Panic,
+    /// The closure succeeds, the commit does not.
+    CommitFails,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Transact(Vec<Op>, Durability, End),
+    PowerCut,
+    Restart,
+    Sync,
+}
+
+fn content() -> impl Strategy<Value = Content> {
+    let numbers = prop::collection::vec(0u8..5, 0..5);
+    prop_oneof![
+        Just(Content::Empty),
+        any::<u8>().prop_map(Content::Inline),
+        (numbers, prop::option::of(any::<u8>()))
+            .prop_map(|(numbers, rest)| Content::Blocks(numbers, rest)),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let (key, hours) = (0u8..5, 0u8..60);
+    let tally = prop::option::of((0u8..2, 0u32..9));
+    let written = prop_oneof![
+        1 => Just(Written::Promise),
+        2 => Just(Written::Tombstone),
+        6 => (content(), tally).prop_map(|(content, tally)| Written::Value(content, tally)),
+    ];
+    prop_oneof![
+        6 => (key.clone(), hours.clone(), written)
+            .prop_map(|(key, hours, written)| Op::Set { key, hours, written }),
+        1 => (key.clone(), hours).prop_map(|(key, hours)| Op::Promise { key, hours }),
+        1 => key.prop_map(|key| Op::Forget { key }),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let durability = prop::sample::select(vec![Durability::Fsync, Durability::Buffered]);
+    let end = prop_oneof![
+        6 => Just(End::Ok),
+        1 => Just(End::Err),
+        1 => Just(End::Panic),
+        1 => Just(End::CommitFails),
+    ];
+    prop_oneof![
+        12 => (prop::collection::vec(op(), 0..4), durability, end)
+            .prop_map(|(ops, durability, end)| Step::Transact(ops, durability, end)),
+        2 => Just(Step::PowerCut),
+        1 => Just(Step::Restart),
+        1 => Just(Step::Sync),
+    ]
+}
+
+fn key(number: u8) -> RowKey {
+    // Two partitions, of which one is the last.
+    let partition = if number < 3 {
+        PartitionId(9)
+    } else {
+        PartitionId::CONTROL
+    };
+    RowKey {
+        partition,
+        key: Bytes::from(vec![number; 1 + usize::from(number) * 280]),
+    }
+}
+
+fn stamp(hours: u8) -> Stamp {
+    Stamp::new(1 + u64::from(hours) * 3_600_000, 0, Writer(1))
+}
+
+fn block(number: u8) -> Bytes {
+    Bytes::from(vec![number; 1000 + usize::from(number)])
+}
+
+fn block_ref(number: u8) -> BlockRef {
+    let content = block(number);
+    BlockRef {
+        hash: BlockHash::of(&content),
+        len: content.len() as u32,
+    }
+}
+
+fn row(hours: u8, written: &Written) -> Row {
+    let mut row = Row {
+        promised: stamp(hours),
+        ..Row::default()
+    };
+    if matches!(written, Written::Promise) {
+        return row;
+    }
+    row.stamp = stamp(hours);
+    row.write = Id([hours; 16]);
+    if let Written::Value(content, tally) = written {
+        row.value = Some(Value {
+            head: Bytes::from(vec![hours; 3]),
+            body: body(content),
+            tally: tally.map(|(group, size)| Tally {
+                group: Id([group; 16]),
+                objects: size / 2,
+                bytes: u64::from(size),
+            }),
+        });
+    }
+    row
+}
+
+fn body(content: &Content) -> Body {
+    match content {
+        Content::Empty => Body::Empty,
+        Content::Inline(byte) => Body::Inline(Bytes::from(vec![*byte; 7])),
+        Content::Blocks(numbers, rest) => {
+            let blocks = numbers.iter().map(|number| block_ref(*number)).collect();
+            match rest {
+                Some(byte) => Body::BlocksAnd(blocks, Bytes::from(vec![*byte])),
+                None => Body::Blocks(blocks),
+            }
+        }
+    }
+}
+
+type Rows = BTreeMap<u8, Row>;
+
+fn run(txn: &mut RowTxn<'_>, op: &Op) -> crate::engine::Result<()> {
+    match op {
+        Op::Set {
+            key: k,
+            hours,
+            written,
+        } => txn.set(&key(*k), &row(*hours, written)),
+        Op::Promise { key: k, hours } => txn.promise(&key(*k), stamp(*hours)),
+        Op::Forget { key: k } => txn.forget(&key(*k)),
+    }
+}
+
+fn expect(rows: &mut Rows, op: &Op) {
+    match op {
+        Op::Set {
+            key,
+            hours,
+            written,
+        } => {
+            rows.insert(*key, row(*hours, written));
+        }
+        Op::Promise { key, hours } => rows.entry(*key).or_default().promised = stamp(*hours),
+        Op::Forget { key } => {
+            rows.remove(key);
+        }
+    }
+}
+
+/// A store, and what it should hold: now, and after a power cut.
+struct Test {
+    parts: Parts,
+    store: Option<Store>,
+    now: Rows,
+    durable: Rows,
+}
+
+impl Test {
+    fn new() -> Test {
+        let parts = Parts::new();
+        Test {
+            store: Some(parts.open()),
+            parts,
+            now: Rows::new(),
+            durable: Rows::new(),
+        }
+    }
+
+    fn store(&self) -> &Store {
+        self.store.as_ref().unwrap()
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Transact(ops, durability, end) => self.transact(ops, *durability, *end),
+            Step::PowerCut => {
+                self.store = None;
+                self.parts.crash();
+                self.store = Some(self.parts.open());
+                self.now = self.durable.clone();
+            }
+            Step::Restart => {
+                block_on(self.store().close()).unwrap();
+                self.store = Some(self.parts.open());
+                self.durable = self.now.clone();
+            }
+            Step::Sync => {
+                block_on(self.store().sync()).unwrap();
+                self.durable = self.now.clone();
+            }
+        }
+        self.check();
+    }
+
+    fn transact(&mut self, ops: &[Op], durability: Durability, end: End) {
+        let upload = self.upload(ops);
+        let mut next = self.now.clone();
+        ops.iter().for_each(|op| expect(&mut next, op));
+        if end == End::CommitFails {
+            self.inject(0);
+        }
+        let ops = ops.to_vec();
+        let result = block_on(self.store().transact(durability, move |txn| {
+            for op in &ops {
+                run(txn, op)?;
+            }
+            match end {
+                End::Err => Err(Error::Refused("on purpose".into())),
+                // Not `panic!`, which would print each time.
+                End::Panic => std::panic::resume_unwind(Box::new("on purpose")),
+                End::Ok | End::CommitFails => Ok(()),
+            }
+        }));
+        self.inject(u64::MAX);
+        drop(upload);
+        match (end, &result) {
+            // Without changes there is no commit that could fail.
+            (End::Ok | End::CommitFails, Ok(())) => {
+                assert!(end == End::Ok || next == self.now, "{result:?}");
+                self.now = next;
+            }
+            (End::CommitFails, Err(Error::Io(_))) => return,
+            (End::Err | End::Panic, Err(Error::Refused(_))) => {}
+            other => panic!("{other:?}"),
+        }
+        if durability == Durability::Fsync {
+            self.durable = self.now.clone();
+        }
+    }
+
+    fn inject(&self, after_commits: u64) {
+        self.parts.engine.inject(Fault {
+            after_commits,
+            error: Error::Io("on purpose".into()),
+        });
+    }
+
+    /// Writes what the ops refer to, as a request would.
+    fn upload(&self, ops: &[Op]) -> Upload {
+        let upload = self.store().upload();
+        for op in ops {
+            let Op::Set {
+                written: Written::Value(Content::Blocks(numbers, _), _),
+                ..
+            } = op
+            else {
+                continue;
+            };
+            for number in numbers {
+                let appended = block_on(upload.append(block(*number))).unwrap();
+                assert_eq!(appended, block_ref(*number));
+            }
+        }
+        block_on(upload.sync()).unwrap();
+        upload
+    }
+
+    fn check(&self) {
+        for number in 0..5 {
+            let name = key(number);
+            let found = block_on(self.store().read(move |rows| rows.row(&name))).unwrap();
+            assert_eq!(found.as_ref(), self.now.get(&number), "row {number}");
+        }
+        for row in self.now.values() {
+            for block in row.value.iter().flat_map(|value| value.body.blocks()) {
+                let content = block_on(self.store().read_block(block)).unwrap();
+                assert_eq!(BlockHash::of(&content), block.hash);
+            }
+        }
+        assert_clean(self.store());
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn rows_are_a_map(steps in prop::collection::vec(step(), 1..30)) {
+        let mut test = Test::new();
+        for step in &steps {
+            test.step(step);
+        }
+    }
+}

@@ -1,0 +1,457 @@
+//! Batches: how many commits there are, and what a failure does to whom.
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+
+use super::*;
+use crate::engine::memory::Fault;
+use crate::engine::{Direction, Durability, Edit, KeyRange, ReadTxn, Tree, Visitor, WriteTxn};
+use crate::error::Error;
+use crate::store::Transact;
+
+/// An engine whose commits wait at a gate, and are counted.
+struct Gated {
+    inner: MemoryEngine,
+    open: Mutex<bool>,
+    opened: Condvar,
+    commits: AtomicU64,
+    durable_commits: AtomicU64,
+}
+
+impl Gated {
+    fn new() -> Arc<Gated> {
+        Arc::new(Gated {
+            inner: MemoryEngine::new(),
+            open: Mutex::new(true),
+            opened: Condvar::new(),
+            commits: AtomicU64::new(0),
+            durable_commits: AtomicU64::new(0),
+        })
+    }
+
+    fn set_open(&self, open: bool) {
+        *self.open.lock().unwrap() = open;
+        self.opened.notify_all();
+    }
+
+    fn commits(&self) -> u64 {
+        self.commits.load(Ordering::SeqCst)
+    }
+}
+
+impl Engine for Gated {
+    fn read(&self) -> Result<Box<dyn ReadTxn + '_>> {
+        self.inner.read()
+    }
+
+    fn write(&self) -> Result<Box<dyn WriteTxn + '_>> {
+        Ok(Box::new(GatedTxn {
+            inner: self.inner.write()?,
+            engine: self,
+        }))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.inner.sync()
+    }
+
+    fn snapshot_to(&self, folder: &Path) -> Result<()> {
+        self.inner.snapshot_to(folder)
+    }
+
+    fn size_bytes(&self) -> Result<u64> {
+        self.inner.size_bytes()
+    }
+}
+
+struct GatedTxn<'e> {
+    inner: Box<dyn WriteTxn + 'e>,
+    engine: &'e Gated,
+}
+
+impl ReadTxn for GatedTxn<'_> {
+    fn get(&self, tree: Tree, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
+        self.inner.get(tree, key)
+    }
+
+    fn scan(
+        &self,
+        tree: Tree,
+        range: KeyRange<'_>,
+        direction: Direction,
+        visit: &mut Visitor<'_>,
+    ) -> Result<()> {
+        self.inner.scan(tree, range, direction, visit)
+    }
+}
+
+impl Edit for GatedTxn<'_> {
+    fn put(&mut self, tree: Tree, key: &[u8], value: &[u8]) -> Result<()> {
+        self.inner.put(tree, key, value)
+    }
+
+    fn delete(&mut self, tree: Tree, key: &[u8]) -> Result<bool> {
+        self.inner.delete(tree, key)
+    }
+}
+
+impl WriteTxn for GatedTxn<'_> {
+    fn commit(self: Box<Self>, durability: Durability) -> Result<()> {
+        self.engine.commits.fetch_add(1, Ordering::SeqCst);
+        if durability == Durability::Fsync {
+            self.engine.durable_commits.fetch_add(1, Ordering::SeqCst);
+        }
+        let mut open = self.engine.open.lock().unwrap();
+        while !*open {
+            open = self.engine.opened.wait(open).unwrap();
+        }
+        drop(open);
+        self.inner.commit(durability)
+    }
+}
+
+fn set(name: String) -> impl FnOnce(&mut crate::rows::RowTxn<'_>) -> Result<()> + Send + 'static {
+    move |txn| txn.set(&key(&name), &row(1, "head"))
+}
+
+/// A store over a gate that is closed, one transaction held in its commit, and `count` behind it.
+async fn held(
+    engine: &Arc<Gated>,
+    limits: Limits,
+    durability: impl Fn(usize) -> Durability,
+    count: usize,
+) -> (Store, Vec<tokio::task::JoinHandle<Result<()>>>) {
+    let parts = Parts::new();
+    let options = parts.threaded(engine.clone());
+    let open = move || Store::open(StoreOptions { limits, ..options });
+    let store = tokio::task::spawn_blocking(open).await.unwrap().unwrap();
+    engine.set_open(false);
+    let before = engine.commits();
+    let first = tokio::spawn({
+        let store = store.clone();
+        async move { store.transact(Durability::Fsync, set("first".into())).await }
+    });
+    while engine.commits() == before {
+        tokio::task::yield_now().await;
+    }
+    let mut tasks = vec![first];
+    for i in 0..count {
+        let (store, durability) = (store.clone(), durability(i));
+        tasks.push(tokio::spawn(async move {
+            store.transact(durability, set(format!("key {i}"))).await
+        }));
+    }
+    (store, tasks)
+}
+
+async fn all_waiting(store: &Store, count: usize) {
+    while store.0.committer.waiting() < count {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn what_waits_shares_one_commit() {
+    let engine = Gated::new();
+    let (store, tasks) = held(&engine, Limits::default(), |_| Durability::Fsync, 500).await;
+    all_waiting(&store, 500).await;
+    let before = engine.commits();
+    engine.set_open(true);
+    for task in tasks {
+        task.await.unwrap().unwrap();
+    }
+    assert_eq!(engine.commits() - before, 1, "500 transactions, one commit");
+    assert_eq!(store.counters().transactions.load(Ordering::SeqCst), 501);
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_batch_has_a_maximal_size() {
+    let engine = Gated::new();
+    let limits = Limits {
+        batch_transactions: 10,
+        ..Limits::default()
+    };
+    let (store, tasks) = held(&engine, limits, |_| Durability::Fsync, 95).await;
+    all_waiting(&store, 95).await;
+    let before = engine.commits();
+    engine.set_open(true);
+    for task in tasks {
+        task.await.unwrap().unwrap();
+    }
+    assert_eq!(engine.commits() - before, 10);
+}
+
+#[tokio::test]
+async fn callers_wait_when_the_queue_is_full() {
+    let engine = Gated::new();
+    let limits = Limits {
+        waiting_transactions: 20,
+        ..Limits::default()
+    };
+    let (store, tasks) = held(&engine, limits, |_| Durability::Fsync, 100).await;
+    // One is being committed, so 19 places are left.
+    all_waiting(&store, 19).await;
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+        assert!(store.0.committer.waiting() <= 19);
+    }
+    engine.set_open(true);
+    for task in tasks {
+        task.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn callers_wait_when_too_many_bytes_wait() {
+    let engine = Gated::new();
+    let limits = Limits {
+        waiting_bytes: 10 << 10,
+        ..Limits::default()
+    };
+    let (store, mut tasks) = held(&engine, limits, |_| Durability::Fsync, 0).await;
+    for i in 0..5 {
+        let store = store.clone();
+        tasks.push(tokio::spawn(async move {
+            // The last one is heavier than all that may wait: it waits until it is alone.
+            let weight = if i == 4 { 1 << 30 } else { 3 << 10 };
+            let how = Transact::new(Durability::Fsync).weighing(weight);
+            store.transact(how, set(format!("key {i}"))).await
+        }));
+    }
+    all_waiting(&store, 3).await;
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+        assert_eq!(store.0.committer.waiting(), 3);
+    }
+    engine.set_open(true);
+    for task in tasks {
+        task.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn one_that_needs_a_sync_syncs_the_batch() {
+    for durable in [Some(7), None] {
+        let engine = Gated::new();
+        let one = move |i| match durable == Some(i) {
+            true => Durability::Fsync,
+            false => Durability::Buffered,
+        };
+        let (store, tasks) = held(&engine, Limits::default(), one, 50).await;
+        all_waiting(&store, 50).await;
+        let before = engine.durable_commits.load(Ordering::SeqCst);
+        engine.set_open(true);
+        for task in tasks {
+            task.await.unwrap().unwrap();
+        }
+        let commits = engine.durable_commits.load(Ordering::SeqCst) - before;
+        assert_eq!(commits, u64::from(durable.is_some()));
+        assert_eq!(store.counters().commits.load(Ordering::SeqCst), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_is_served_all_the_same() {
+    let engine = Gated::new();
+    let (store, tasks) = held(&engine, Limits::default(), |_| Durability::Fsync, 3).await;
+    all_waiting(&store, 3).await;
+    tasks.iter().for_each(|task| task.abort());
+    engine.set_open(true);
+    store.close().await.unwrap();
+    let found = store.read(|rows| rows.head(&key("key 2"))).await.unwrap();
+    assert!(found.is_some());
+}
+
+/// Runs the given transactions as one batch.
+async fn together(
+    store: &Store,
+    engine: &Gated,
+    closures: Vec<Box<dyn FnOnce(&mut crate::rows::RowTxn<'_>) -> Result<()> + Send>>,
+) -> Vec<Result<()>> {
+    let count = closures.len();
+    engine.set_open(false);
+    let before = engine.commits();
+    let holder = tokio::spawn({
+        let store = store.clone();
+        async move {
+            store
+                .transact(Durability::Fsync, set("holder".into()))
+                .await
+        }
+    });
+    while engine.commits() == before {
+        tokio::task::yield_now().await;
+    }
+    let mut tasks = Vec::new();
+    for (i, closure) in closures.into_iter().enumerate() {
+        let mine = store.clone();
+        tasks.push(tokio::spawn(async move {
+            mine.transact(Durability::Fsync, closure).await
+        }));
+        all_waiting(store, i + 1).await;
+    }
+    assert_eq!(store.0.committer.waiting(), count);
+    engine.set_open(true);
+    holder.await.unwrap().unwrap();
+    let mut results = Vec::new();
+    for task in tasks {
+        results.push(task.await.unwrap());
+    }
+    results
+}
+
+async fn gated_store(engine: &Arc<Gated>) -> Store {
+    let options = Parts::new().threaded(engine.clone());
+    let open = move || Store::open(options);
+    tokio::task::spawn_blocking(open).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn a_failing_closure_harms_no_other_of_its_batch() {
+    let engine = Gated::new();
+    let store = gated_store(&engine).await;
+    let results = together(
+        &store,
+        &engine,
+        vec![
+            Box::new(set("a".into())),
+            Box::new(|txn| {
+                set("b".into())(txn)?;
+                txn.set(&key("a"), &row(9, "overwritten"))?;
+                Err(Error::Refused("on purpose".into()))
+            }),
+            Box::new(|txn| {
+                set("c".into())(txn)?;
+                panic!("on purpose");
+            }),
+            Box::new(|txn| {
+                // It sees what came before it, and not what failed.
+                assert!(
+                    txn.head(&key("a"))?
+                        .is_some_and(|head| head.stamp == stamp(1))
+                );
+                assert!(txn.head(&key("b"))?.is_none() && txn.head(&key("c"))?.is_none());
+                set("d".into())(txn)
+            }),
+        ],
+    )
+    .await;
+    assert!(results[0].is_ok() && results[3].is_ok(), "{results:?}");
+    assert!(matches!(&results[1], Err(Error::Refused(why)) if why == "on purpose"));
+    assert!(matches!(&results[2], Err(Error::Refused(why)) if why.contains("panicked")));
+    let found = store
+        .read(|rows| {
+            let there = |name| Ok(rows.head(&key(name))?.is_some());
+            Ok([there("a")?, there("b")?, there("c")?, there("d")?])
+        })
+        .await
+        .unwrap();
+    assert_eq!(found, [true, false, false, true]);
+    assert!(store.verify().await.unwrap().is_clean());
+}
+
+#[tokio::test]
+async fn a_failed_commit_fails_all_of_its_batch_and_nothing_else() {
+    let engine = Gated::new();
+    let store = gated_store(&engine).await;
+    engine.inner.inject(Fault {
+        after_commits: 1,
+        error: Error::Io("on purpose".into()),
+    });
+    let failing: Box<dyn FnOnce(&mut crate::rows::RowTxn<'_>) -> Result<()> + Send> =
+        Box::new(|_| {
+            Err(Error::Refused(
+                "a consequence of what was not committed".into(),
+            ))
+        });
+    let closures = vec![Box::new(set("a".into())) as _, failing];
+    let results = together(&store, &engine, closures).await;
+    for result in &results {
+        assert!(matches!(result, Err(Error::Io(_))), "{results:?}");
+    }
+    store
+        .transact(Durability::Fsync, |txn| {
+            assert_eq!(txn.undone(), 1);
+            assert!(txn.head(&key("a"))?.is_none());
+            set("b".into())(txn)
+        })
+        .await
+        .unwrap();
+    assert!(store.verify().await.unwrap().is_clean());
+}
+
+#[test]
+fn after_a_commit_of_unknown_outcome_the_store_only_reads() {
+    let parts = Parts::new();
+    let store = parts.open();
+    block_on(store.transact(Durability::Fsync, set("kept".into()))).unwrap();
+    parts.engine.inject(Fault {
+        after_commits: 0,
+        error: Error::Failed("fsync: EIO".into()),
+    });
+    let failed = block_on(store.transact(Durability::Fsync, set("lost".into())));
+    assert!(matches!(failed, Err(Error::Failed(_))));
+    let refused = block_on(store.transact(Durability::Buffered, |_| Ok(())));
+    assert!(matches!(refused, Err(Error::Failed(_))));
+    assert!(head_of(&store, "kept").unwrap().is_some());
+    let status = block_on(store.status()).unwrap();
+    assert!(status.read_only.is_some_and(|why| why.contains("EIO")));
+    assert!(block_on(store.close()).is_err());
+}
+
+#[test]
+fn buffered_commits_are_synced_after_a_while() {
+    let parts = Parts::new();
+    let store = parts.open();
+    block_on(store.transact(Durability::Buffered, set("a".into()))).unwrap();
+    parts.clock.advance(500);
+    block_on(store.transact(Durability::Buffered, set("b".into()))).unwrap();
+    assert_eq!(store.counters().syncs.load(Ordering::SeqCst), 0);
+    parts.clock.advance(500);
+    block_on(store.transact(Durability::Buffered, set("c".into()))).unwrap();
+    assert_eq!(store.counters().syncs.load(Ordering::SeqCst), 1);
+    block_on(store.transact(Durability::Buffered, set("d".into()))).unwrap();
+    drop(store);
+    parts.crash();
+    let store = parts.open();
+    let there = |name| head_of(&store, name).unwrap().is_some();
+    assert_eq!(
+        [there("a"), there("b"), there("c"), there("d")],
+        [true, true, true, false]
+    );
+    assert_clean(&store);
+}
+
+/// The answer "it is so already" must not rest on what a power cut can undo.
+#[test]
+fn a_durable_transaction_without_changes_syncs_what_it_saw() {
+    let parts = Parts::new();
+    let store = parts.open();
+    block_on(store.transact(Durability::Buffered, set("a".into()))).unwrap();
+    let seen = block_on(store.transact(Durability::Fsync, |txn| txn.head(&key("a")))).unwrap();
+    assert!(seen.is_some());
+    drop(store);
+    parts.crash();
+    assert!(head_of(&parts.open(), "a").unwrap().is_some());
+}
+
+#[tokio::test]
+async fn the_committer_syncs_by_itself() {
+    let parts = Parts::new();
+    let mut options = parts.threaded(parts.engine.clone());
+    options.limits.sync_interval = std::time::Duration::from_millis(1);
+    let (clock, open) = (parts.clock.clone(), move || Store::open(options));
+    let store = tokio::task::spawn_blocking(open).await.unwrap().unwrap();
+    store
+        .transact(Durability::Buffered, set("a".into()))
+        .await
+        .unwrap();
+    clock.advance(10);
+    while store.counters().syncs.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    store.close().await.unwrap();
+}

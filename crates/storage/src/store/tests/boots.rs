@@ -1,0 +1,113 @@
+//! Opening and closing: the boot number, the identity, the clean marker, the format.
+
+use super::*;
+use crate::engine::{Durability, EngineKind, EngineOptions, Tree};
+use crate::error::Error;
+use crate::store::boot;
+
+fn meta(parts: &Parts, key: &[u8]) -> Option<Vec<u8>> {
+    let txn = parts.engine.read().unwrap();
+    let value = txn.get(Tree::Meta, key).unwrap();
+    value.map(|value| value.into_owned())
+}
+
+#[test]
+fn each_opening_is_a_boot_and_the_identity_stays() {
+    let parts = Parts::new();
+    let first = parts.open();
+    assert_eq!(first.boot(), 1);
+    let (identity, writer) = (first.identity(), first.writer());
+    assert_ne!(identity, Id::default());
+    drop(first);
+    // Durable before anything else is done, so a crash cannot give a number twice.
+    parts.crash();
+    let second = parts.open();
+    assert_eq!(second.boot(), 2);
+    assert_eq!(second.identity(), identity);
+    assert_ne!(second.writer(), writer);
+}
+
+#[test]
+fn only_a_store_that_was_closed_is_clean() {
+    let parts = Parts::new();
+    let start = || boot::begin(&parts.options()).unwrap().start;
+    assert_eq!(start(), crate::blocks::Start::Unclean);
+    assert_eq!(start(), crate::blocks::Start::Unclean);
+    let store = parts.open();
+    block_on(store.close()).unwrap();
+    parts.crash();
+    assert_eq!(meta(&parts, b"clean"), Some(3u64.to_be_bytes().to_vec()));
+    assert_eq!(start(), crate::blocks::Start::Clean);
+    assert_eq!(meta(&parts, b"clean"), None);
+    parts.crash();
+    assert_eq!(start(), crate::blocks::Start::Unclean);
+}
+
+#[test]
+fn closing_keeps_what_was_buffered_and_refuses_what_comes_later() {
+    let parts = Parts::new();
+    let store = parts.open();
+    let set = |txn: &mut crate::rows::RowTxn<'_>| txn.set(&key("a"), &row(1, "head"));
+    block_on(store.transact(Durability::Buffered, set)).unwrap();
+    block_on(store.close()).unwrap();
+    let refused = block_on(store.transact(Durability::Fsync, |_| Ok(())));
+    assert!(matches!(refused, Err(Error::Failed(_))));
+    parts.crash();
+    assert!(head_of(&parts.open(), "a").unwrap().is_some());
+}
+
+#[test]
+fn a_newer_format_is_refused_and_left_alone() {
+    let parts = Parts::new();
+    drop(parts.open());
+    let mut txn = parts.engine.write().unwrap();
+    txn.put(Tree::Meta, b"format", &2u64.to_be_bytes()).unwrap();
+    txn.commit(Durability::Fsync).unwrap();
+    let refused = Store::open(parts.options()).map(|_| ());
+    assert!(
+        matches!(&refused, Err(Error::Refused(why)) if why.contains("format 2")),
+        "{refused:?}"
+    );
+    assert_eq!(meta(&parts, b"boot"), Some(1u64.to_be_bytes().to_vec()));
+}
+
+#[test]
+fn a_wanted_identity_is_taken_once_and_checked_later() {
+    let parts = Parts::new();
+    let open = |identity| {
+        Store::open(StoreOptions {
+            identity: Some(Id([identity; 16])),
+            ..parts.options()
+        })
+    };
+    assert_eq!(open(7).unwrap().identity(), Id([7; 16]));
+    assert!(matches!(open(8).map(|_| ()), Err(Error::Refused(_))));
+    assert_eq!(open(7).unwrap().boot(), 2);
+}
+
+#[test]
+fn every_engine_keeps_a_store() {
+    for kind in EngineKind::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let parts = Parts::new();
+        for boot in 1..4 {
+            let options = EngineOptions::default();
+            let engine = crate::engine::open(kind, folder.path(), &options).unwrap();
+            let store = Store::open(StoreOptions {
+                engine,
+                ..parts.options()
+            })
+            .unwrap();
+            assert_eq!(store.boot(), boot);
+            let written = format!("boot {boot}");
+            let name = written.clone();
+            let set =
+                move |txn: &mut crate::rows::RowTxn<'_>| txn.set(&key(&name), &row(boot, "h"));
+            block_on(store.transact(Durability::Fsync, set)).unwrap();
+            assert!(head_of(&store, "boot 1").unwrap().is_some());
+            assert!(head_of(&store, &written).unwrap().is_some());
+            assert_clean(&store);
+            block_on(store.close()).unwrap();
+        }
+    }
+}
