@@ -85,7 +85,7 @@ def canonical_request(
 def signature(
     credentials: Credentials, stamp: str, canonical: str, service: str = "s3"
 ) -> str:
-    digest = hashlib.sha256(canonical.encode()).hexdigest()
+    digest = hashlib.sha256(canonical.encode("latin-1")).hexdigest()
     text = "\n".join(["AWS4-HMAC-SHA256", stamp, scope(credentials, stamp, service), digest])
     return sign_text(credentials, stamp, text, service)
 

@@ -50,7 +50,7 @@ def connect(address: tuple[str, int], timeout: float = TIMEOUT_S) -> socket.sock
 def head(method: str, target: str, headers: list[tuple[str, str]]) -> bytes:
     """The head of a request, unchecked."""
     lines = [f"{method} {target} HTTP/1.1", *(f"{k}: {v}" for k, v in headers), "", ""]
-    return "\r\n".join(lines).encode("utf-8", "surrogateescape")
+    return "\r\n".join(lines).encode("latin-1")
 
 
 def read_response(sock: socket.socket, method: str = "GET") -> Response:
