@@ -7,7 +7,7 @@ from support.sigv4 import object_path
 BUCKET_PARTS = [
     "accelerate", "acl", "analytics", "encryption", "intelligent-tiering", "inventory", "lifecycle", "logging",
     "metadataTable", "metrics", "notification", "object-lock", "ownershipControls", "policy", "policyStatus",
-    "publicAccessBlock", "replication", "requestPayment", "tagging", "versioning", "versions", "website",
+    "publicAccessBlock", "replication", "requestPayment", "tagging", "versions", "website",
 ]  # fmt: skip
 OBJECT_PARTS = ["acl", "legal-hold", "retention", "tagging", "torrent"]
 
@@ -16,7 +16,7 @@ OBJECT_PARTS = ["acl", "legal-hold", "retention", "tagging", "torrent"]
 def test_bucket_sub_resources(raw, s3, bucket, part):
     raw.put(bucket, "k", b"x")
     for method in ("GET", "PUT", "DELETE"):
-        if method == "DELETE" and part in ("acl", "versions", "versioning", "policyStatus"):
+        if method == "DELETE" and part in ("acl", "versions", "policyStatus"):
             continue
         reply = raw.request(method, f"/{bucket}", [(part, "")], body=b"<x/>" if method == "PUT" else b"")
         answer(reply, 501, "NotImplemented")
@@ -96,3 +96,11 @@ def test_methods_on_the_root(raw):
     for method in ("PUT", "DELETE", "POST"):
         reply = raw.request(method, "/")
         assert reply.status in (400, 405, 501), f"{method} {reply.brief()}"
+
+
+def test_versioning_is_off_and_stays_off(raw, bucket):
+    """Clients ask before they begin; the true answer is an empty configuration. Turning it on is refused."""
+    root = answer(raw.request("GET", f"/{bucket}", [("versioning", "")]), 200).xml()
+    assert root.tag == "VersioningConfiguration" and root.find("Status") is None
+    body = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
+    answer(raw.request("PUT", f"/{bucket}", [("versioning", "")], body=body), 501, "NotImplemented")

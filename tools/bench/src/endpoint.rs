@@ -170,7 +170,8 @@ impl Endpoint {
         ))
     }
 
-    /// How many times the server has synced a file so far: the sum of its counters of syncs. None if it shows none.
+    /// How many times the server has synced a file so far: the sum of its counters of syncs and of synced commits.
+    /// None if it shows none.
     pub async fn syncs(&self) -> Option<f64> {
         let text = http::page(self.metrics.as_ref()?, "/metrics").await.ok()?;
         let counters = text
@@ -179,8 +180,8 @@ impl Endpoint {
             .filter_map(|line| {
                 let (name, value) = line.rsplit_once(' ')?;
                 let plain = name.split('{').next()?;
-                (plain.contains("sync") && plain.ends_with("_total"))
-                    .then(|| value.parse::<f64>().ok())?
+                let counts = plain.contains("sync") || plain.contains("durable_commits");
+                (counts && plain.ends_with("_total")).then(|| value.parse::<f64>().ok())?
             });
         let values: Vec<f64> = counters.collect();
         (!values.is_empty()).then(|| values.iter().sum())
