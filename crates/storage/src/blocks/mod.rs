@@ -14,18 +14,52 @@
 //! - What a read returns was verified against its name.
 //! - A disk whose `fdatasync` failed takes no more writes and is not asked to sync again.
 
-use std::sync::Arc;
+mod change;
+mod counters;
+mod index;
+mod place;
+mod rebuild;
+mod record;
+mod recover;
+mod relocate;
+mod scrub;
+mod sweep;
+mod sync;
+mod table;
+mod upload;
+mod volume;
 
-use archipel_base::Id;
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use archipel_base::{BlockHash, Id};
 use bytes::Bytes;
 
+pub use change::Change;
+pub use counters::{Counter, Counters};
+pub use place::Place;
+pub use rebuild::Rebuilt;
+pub use relocate::Drained;
+pub use scrub::Scrubbed;
+pub use upload::{Pin, Upload};
+pub use volume::{DiskState, DiskStatus};
+
 use crate::disk::Disk;
-use crate::engine::{Edit, Engine, ReadTxn, Result};
-use crate::pool::Pool;
+use crate::engine::{Engine, Result};
+use crate::error::Error;
+use crate::pool::{Pool, Reservation};
 use crate::row::BlockRef;
+use place::Located;
+use sync::Ticket;
+use table::Table;
+use volume::Volume;
 
 /// The longest content of a block, in bytes.
 pub const MAX_BLOCK_BYTES: usize = 1 << 20;
+
+/// Damaged blocks that are remembered by name; the rest is only counted, and a scrub finds it again.
+const MAX_DAMAGED: usize = 10_000;
 
 /// How the node's last run ended, which decides what opening does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,27 +100,43 @@ pub struct BlockOptions {
     pub compression_level: Option<i32>,
 }
 
+impl Default for BlockOptions {
+    fn default() -> BlockOptions {
+        BlockOptions {
+            owner: Id::default(),
+            segment_bytes: 1 << 30,
+            preallocate_bytes: 64 << 20,
+            reserve_bytes: None,
+            compression_level: Some(1),
+        }
+    }
+}
+
 /// A node's blocks.
-pub struct Blocks {}
+pub struct Blocks {
+    engine: Arc<dyn Engine>,
+    volumes: BTreeMap<u16, Arc<Volume>>,
+    compression_level: Option<i32>,
+    pool: Pool,
+    table: Table,
+    counters: Counters,
+    damaged: Mutex<BTreeMap<BlockHash, String>>,
+    sweeper: Mutex<()>,
+    sweep_is_due: AtomicBool,
+}
 
-/// Blocks on their way in. Dropping it gives up what no committed row refers to.
-pub struct Upload {}
-
-/// Keeps blocks readable while it lives, whatever happens to the rows that referred to them.
-pub struct Pin {}
-
-/// The references that one engine transaction changes.
-///
-/// It must live until the transaction's outcome is certain *and durable*: with
-/// [`Durability::Buffered`](crate::engine::Durability::Buffered) until the next
-/// [`Engine::sync`]. Dropping it is right after a durable commit and after a roll back alike:
-/// what the committed index then does not name is freed. If the outcome is not known (the commit
-/// returned [`Error::Failed`](crate::Error::Failed)) call [`abandon`](Change::abandon).
-#[must_use]
-pub struct Change {}
+/// A pin on one block.
+struct Pinned {
+    blocks: Arc<Blocks>,
+    hash: BlockHash,
+}
 
 impl Blocks {
-    /// Opens the disks. Blocking.
+    /// Opens the disks, and frees what no committed row refers to unless the start is clean.
+    /// Blocking.
+    ///
+    /// A disk that cannot be read is failed from the start; the others serve. A disk of another
+    /// store, or with another number, is [`Error::Refused`].
     pub fn open(
         engine: Arc<dyn Engine>,
         disks: Vec<DiskConfig>,
@@ -94,74 +144,247 @@ impl Blocks {
         pool: Pool,
         start: Start,
     ) -> Result<Arc<Blocks>> {
-        let _ = (engine, disks, options, pool, start);
-        unimplemented!()
+        let mut volumes = BTreeMap::new();
+        for config in disks {
+            let volume = recover::open(&*engine, config, &options, start)?;
+            if volumes.insert(volume.id, Arc::new(volume)).is_some() {
+                return Err(Error::Refused("two disks have the same number".into()));
+            }
+        }
+        Ok(Arc::new(Blocks {
+            engine,
+            volumes,
+            compression_level: options.compression_level,
+            pool,
+            table: Table::default(),
+            counters: Counters::default(),
+            damaged: Mutex::default(),
+            sweeper: Mutex::default(),
+            sweep_is_due: AtomicBool::new(false),
+        }))
     }
 
     /// Begins to write blocks.
     pub fn upload(self: &Arc<Blocks>) -> Upload {
-        unimplemented!()
+        Upload::new(self.clone())
     }
 
-    /// Pins blocks. Pin first, then look whether the row still refers to them.
+    /// Pins blocks. Pin first, then look whether the row still refers to them: if it does, they
+    /// stay readable while the pin lives.
     pub fn pin(self: &Arc<Blocks>, blocks: &[BlockRef]) -> Pin {
-        let _ = blocks;
-        unimplemented!()
+        Pin::new(self, blocks)
     }
 
     /// Begins the changes of one engine transaction.
     pub fn change(self: &Arc<Blocks>) -> Change {
-        unimplemented!()
+        Change::new(self.clone())
     }
 
-    /// The content of a block, verified.
+    /// The content of a block, verified. Its share of the memory for buffers is held until the
+    /// bytes are dropped.
+    ///
+    /// [`Error::NoBlock`] if it is not here, [`Error::Damaged`] if it is not what was written.
     pub async fn read(self: &Arc<Blocks>, block: &BlockRef) -> Result<Bytes> {
-        let _ = block;
-        unimplemented!()
+        let reservation = self.pool.reserve(block.len as usize).await;
+        let pinned = Pinned::new(self, block.hash);
+        let len = block.len;
+        let job = move || pinned.blocks.load(&pinned.hash, len);
+        let content = self.pool.run(job).await?;
+        Ok(Bytes::from_owner(Reserved {
+            content,
+            _reservation: reservation,
+        }))
     }
 
-    /// Finishes freeing and syncs all disks. The caller marks the store clean after this.
-    pub async fn close(self: &Arc<Blocks>) -> Result<()> {
-        unimplemented!()
-    }
-}
-
-impl Upload {
-    /// Appends a block, or pins the one that is here already. Several calls may run at once.
-    pub async fn append(&self, content: Bytes) -> Result<BlockRef> {
-        let _ = content;
-        unimplemented!()
-    }
-
-    /// Returns once everything appended so far is on stable storage.
+    /// Puts every block appended so far on stable storage. To be called before
+    /// [`Engine::sync`] when commits are buffered, so that the index never names what is not there.
     pub async fn sync(&self) -> Result<()> {
-        unimplemented!()
+        let tickets = self.volumes.values().flat_map(|volume| {
+            let dirty = volume.dirty().into_iter();
+            dirty.filter_map(|segment| Ticket::of(volume, segment))
+        });
+        let begun: Vec<_> = tickets.map(|ticket| ticket.begin(&self.pool)).collect();
+        for answer in begun {
+            sync::finished(answer).await?;
+        }
+        Ok(())
+    }
+
+    /// Finishes freeing, syncs all disks and gives back what is allocated ahead. When this has
+    /// returned and the engine is synced, the next start may be [`Start::Clean`].
+    pub async fn close(self: &Arc<Blocks>) -> Result<()> {
+        self.sync().await?;
+        let blocks = self.clone();
+        self.pool
+            .run(move || {
+                blocks.sweep();
+                let active = |volume: &&Arc<Volume>| volume.state() != DiskState::Failed;
+                blocks
+                    .volumes
+                    .values()
+                    .filter(active)
+                    .try_for_each(|volume| volume.trim())
+            })
+            .await
+    }
+
+    /// How the disks are. Blocking for a moment: it asks the file systems for room.
+    pub fn disks(&self) -> Vec<DiskStatus> {
+        self.volumes
+            .values()
+            .map(|volume| volume.status())
+            .collect()
+    }
+
+    /// Makes a disk drain, or take blocks again.
+    pub fn set_draining(&self, disk: u16, draining: bool) -> Result<()> {
+        self.volume(disk)?.set_draining(draining);
+        Ok(())
+    }
+
+    /// What was counted since the start.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The threads and the memory that these blocks use.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// The blocks that were found damaged and are still referred to: to be fetched from another
+    /// replica, and uploaded, which heals them.
+    pub fn damaged(&self) -> Vec<BlockHash> {
+        self.damaged_names().keys().copied().collect()
+    }
+
+    /// How many blocks are pinned or wait to be freed.
+    pub fn pinned(&self) -> usize {
+        self.table.held()
+    }
+
+    fn volume(&self, disk: u16) -> Result<&Arc<Volume>> {
+        let unknown = || Error::NoBlock(format!("disk {disk} is not configured"));
+        self.volumes.get(&disk).ok_or_else(unknown)
+    }
+
+    /// Where a block lies. It must be pinned, so that it stays there.
+    fn locate(&self, hash: &BlockHash) -> Result<Option<Located>> {
+        // The index first: a block that leaves it while it is pinned is in the table before that.
+        let entry = index::entry(&*self.engine.read()?, hash)?;
+        Ok(match entry {
+            Some(entry) => Some(entry.located),
+            None => self.table.place(hash),
+        })
+    }
+
+    fn load(&self, hash: &BlockHash, len: u32) -> Result<Bytes> {
+        let located = self
+            .locate(hash)?
+            .ok_or_else(|| Error::NoBlock(hash.to_string()))?;
+        if located.len != len {
+            let why = format!("{len} bytes are expected, not {}", located.len);
+            return Err(record::damaged(hash, &located, &why));
+        }
+        self.fetch(hash, &located)
+    }
+
+    /// Reads and verifies; what is damaged is remembered.
+    fn fetch(&self, hash: &BlockHash, located: &Located) -> Result<Bytes> {
+        let stored = self.fetch_stored(hash, located)?;
+        let content = record::open(hash, located, stored);
+        content.inspect_err(|error| self.note_damaged(hash, error))
+    }
+
+    fn fetch_stored(&self, hash: &BlockHash, located: &Located) -> Result<Vec<u8>> {
+        let volume = self.volume(located.place.disk)?;
+        if !located.is_sound() {
+            return Err(record::damaged(
+                hash,
+                located,
+                "the index has impossible lengths",
+            ));
+        }
+        let mut stored = vec![0; located.stored as usize];
+        let place = located.place;
+        let offset = place.offset + record::HEADER_BYTES as u64;
+        let read = volume.disk.read_at(place.segment, offset, &mut stored);
+        self.counters.read.add(1);
+        self.counters.read_bytes.add(stored.len() as u64);
+        if let Err(error) = read {
+            let error = self.unreadable(hash, located, &error);
+            self.note_damaged(hash, &error);
+            return Err(error);
+        }
+        Ok(stored)
+    }
+
+    /// What the disk does not have, or cannot read, is to be looked for elsewhere; what else may
+    /// go wrong with a call passes.
+    fn unreadable(&self, hash: &BlockHash, located: &Located, error: &std::io::Error) -> Error {
+        use std::io::ErrorKind::{NotFound, UnexpectedEof};
+        let lost = matches!(error.kind(), NotFound | UnexpectedEof);
+        if lost || error.raw_os_error() == Some(libc::EIO) {
+            return record::damaged(hash, located, &error.to_string());
+        }
+        Error::from_io(&format!("reading block {hash}"), error)
+    }
+
+    fn note_damaged(&self, hash: &BlockHash, error: &Error) {
+        let Error::Damaged(text) = error else {
+            return;
+        };
+        self.counters.damaged.add(1);
+        tracing::warn!("{text}");
+        let mut damaged = self.damaged_names();
+        if damaged.len() < MAX_DAMAGED {
+            damaged.insert(*hash, text.clone());
+        }
+    }
+
+    fn damaged_names(&self) -> std::sync::MutexGuard<'_, BTreeMap<BlockHash, String>> {
+        self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unpin(self: &Arc<Blocks>, hash: &BlockHash) {
+        if self.table.unpin(hash) {
+            self.sweep_soon();
+        }
     }
 }
 
-impl Change {
-    /// Whether each of `blocks` could be retained now: [`Error::NoBlock`](crate::Error::NoBlock)
-    /// names the first that could not. Changes nothing: to be asked before a row is edited.
-    pub fn check(&self, txn: &dyn ReadTxn, blocks: &[BlockRef]) -> Result<()> {
-        let _ = (txn, blocks);
-        unimplemented!()
+impl Pinned {
+    fn new(blocks: &Arc<Blocks>, hash: BlockHash) -> Pinned {
+        blocks.table.pin(&hash);
+        Pinned {
+            blocks: blocks.clone(),
+            hash,
+        }
     }
 
-    /// Adds a reference.
-    pub fn retain(&mut self, edit: &mut dyn Edit, block: &BlockRef) -> Result<()> {
-        let _ = (edit, block);
-        unimplemented!()
+    /// Keeps the pin until the process ends.
+    fn leak(&self) {
+        self.blocks.table.pin(&self.hash);
     }
-
-    /// Takes a reference away; with the last one the block leaves the index.
-    pub fn release(&mut self, edit: &mut dyn Edit, block: &BlockRef) -> Result<()> {
-        let _ = (edit, block);
-        unimplemented!()
-    }
-
-    /// The transaction is durable: what it released may go. The same as dropping it.
-    pub fn settle(self) {}
-
-    /// It is not known what became of the transaction: keep everything until the next start.
-    pub fn abandon(self) {}
 }
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        self.blocks.unpin(&self.hash);
+    }
+}
+
+/// Content with its share of the memory for buffers.
+struct Reserved {
+    content: Bytes,
+    _reservation: Reservation,
+}
+
+impl AsRef<[u8]> for Reserved {
+    fn as_ref(&self) -> &[u8] {
+        &self.content
+    }
+}
+
+#[cfg(test)]
+mod tests;

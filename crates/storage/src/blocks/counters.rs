@@ -1,0 +1,51 @@
+//! What a node's blocks count, for metrics and tests.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `amount`.
+    pub fn add(&self, amount: u64) {
+        self.0.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// The number.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What happened since the start. Calls of `fsync` are counted by the disks themselves: see
+/// [`DiskStatus::fsyncs`](super::DiskStatus).
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Blocks appended.
+    pub appended: Counter,
+    /// Bytes of content appended, before compression.
+    pub content_bytes: Counter,
+    /// Bytes of records written, with headers.
+    pub written_bytes: Counter,
+    /// Blocks that were here already and so not written.
+    pub deduplicated: Counter,
+    /// Bytes that compression saved.
+    pub saved_bytes: Counter,
+    /// Blocks read and verified.
+    pub read: Counter,
+    /// Bytes of records read.
+    pub read_bytes: Counter,
+    /// Times that a block was found damaged or unreadable.
+    pub damaged: Counter,
+    /// Damaged blocks that were replaced by a good copy.
+    pub healed: Counter,
+    /// Blocks freed.
+    pub freed: Counter,
+    /// Bytes of disk given back by punching holes and removing segments.
+    pub punched_bytes: Counter,
+    /// References released to blocks that the index does not have: a sign of a lost index.
+    pub missing: Counter,
+    /// Calls for freeing space that failed; the space is freed at the next unclean start.
+    pub free_errors: Counter,
+}

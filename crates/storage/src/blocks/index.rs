@@ -1,0 +1,126 @@
+//! The two indexes in the metadata engine, which change together.
+
+use std::ops::Bound;
+
+use archipel_base::BlockHash;
+
+use super::place::{Entry, Located, Place};
+use crate::engine::{Direction, Edit, Flow, ReadTxn, Result, Tree};
+
+/// What the index says of a block.
+pub(super) fn entry(txn: &(impl ReadTxn + ?Sized), hash: &BlockHash) -> Result<Option<Entry>> {
+    let value = txn.get(Tree::Blocks, hash.as_bytes())?;
+    value.map(|value| Entry::from_bytes(&value)).transpose()
+}
+
+/// Sets a block's place and references. The entry of the place is set too.
+pub(super) fn insert(edit: &mut dyn Edit, hash: &BlockHash, entry: &Entry) -> Result<()> {
+    let located = entry.located;
+    edit.put(Tree::Blocks, hash.as_bytes(), &entry.to_bytes())?;
+    edit.put(
+        Tree::Places,
+        &located.place.to_key(),
+        &located.to_placed(hash),
+    )
+}
+
+/// Sets the number of references alone.
+pub(super) fn set_references(edit: &mut dyn Edit, hash: &BlockHash, entry: &Entry) -> Result<()> {
+    edit.put(Tree::Blocks, hash.as_bytes(), &entry.to_bytes())
+}
+
+/// Removes a block and its place.
+pub(super) fn remove(edit: &mut dyn Edit, hash: &BlockHash, place: Place) -> Result<()> {
+    edit.delete(Tree::Blocks, hash.as_bytes())?;
+    edit.delete(Tree::Places, &place.to_key())?;
+    Ok(())
+}
+
+/// Moves a block to another place.
+pub(super) fn relocate(
+    edit: &mut dyn Edit,
+    hash: &BlockHash,
+    old: &Entry,
+    new: Located,
+) -> Result<()> {
+    edit.delete(Tree::Places, &old.located.place.to_key())?;
+    let entry = Entry {
+        located: new,
+        references: old.references,
+    };
+    insert(edit, hash, &entry)
+}
+
+/// Shows the places after `after` (from the first if `None`) in order until the visitor stops.
+pub(super) fn places(
+    txn: &(impl ReadTxn + ?Sized),
+    after: Option<Place>,
+    mut visit: impl FnMut(BlockHash, Located) -> Result<Flow>,
+) -> Result<()> {
+    let key = after.map(Place::to_key);
+    let lower = key
+        .as_ref()
+        .map_or(Bound::Unbounded, |key| Bound::Excluded(key.as_slice()));
+    scan(
+        txn,
+        (lower, Bound::Unbounded),
+        Direction::Ascending,
+        &mut visit,
+    )
+}
+
+/// The last place of the same segment before `place`.
+pub(super) fn last_before(txn: &(impl ReadTxn + ?Sized), place: Place) -> Result<Option<Located>> {
+    if place.offset == 0 {
+        return Ok(None);
+    }
+    let first = Place::first_of(place.disk, place.segment).to_key();
+    let upper = place.to_key();
+    let range = (
+        Bound::Included(first.as_slice()),
+        Bound::Excluded(upper.as_slice()),
+    );
+    one(txn, range, Direction::Descending)
+}
+
+/// The first place of the same segment at or after `place`.
+pub(super) fn first_from(txn: &(impl ReadTxn + ?Sized), place: Place) -> Result<Option<Located>> {
+    let lower = place.to_key();
+    let last = Place {
+        offset: u64::MAX,
+        ..place
+    };
+    let upper = last.to_key();
+    let range = (
+        Bound::Included(lower.as_slice()),
+        Bound::Included(upper.as_slice()),
+    );
+    one(txn, range, Direction::Ascending)
+}
+
+type Range<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
+fn one(
+    txn: &(impl ReadTxn + ?Sized),
+    range: Range<'_>,
+    direction: Direction,
+) -> Result<Option<Located>> {
+    let mut found = None;
+    scan(txn, range, direction, &mut |_, located| {
+        found = Some(located);
+        Ok(Flow::Stop)
+    })?;
+    Ok(found)
+}
+
+fn scan(
+    txn: &(impl ReadTxn + ?Sized),
+    range: Range<'_>,
+    direction: Direction,
+    visit: &mut dyn FnMut(BlockHash, Located) -> Result<Flow>,
+) -> Result<()> {
+    txn.scan(Tree::Places, range, direction, &mut |key, value| {
+        let (hash, located) = Located::from_placed(key, value)?;
+        visit(hash, located)
+    })
+}

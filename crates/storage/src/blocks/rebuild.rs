@@ -1,0 +1,233 @@
+//! Rebuilding a lost index from the segments' record headers.
+//!
+//! In three steps, before anything is served: [`Blocks::rebuild`] enters every whole record
+//! without references; the rows' owner retains what rows refer to; [`Blocks::drop_unreferenced`]
+//! removes the rest. Until the last step is done, a restart must begin again with
+//! [`Start::Rebuild`](super::Start::Rebuild).
+
+use std::sync::Arc;
+
+use archipel_base::BlockHash;
+
+use super::place::{ALIGN_BYTES, Entry, Place};
+use super::record::{self, HEADER_BYTES, Header, MAGIC};
+use super::volume::{DiskState, Volume};
+use super::{Blocks, index, recover};
+use crate::disk::PUNCH_BYTES;
+use crate::engine::{Direction, Durability, Flow, Result, Tree};
+use crate::error::Error;
+
+/// Entries that one transaction writes.
+const BATCH: usize = 1000;
+/// How much of a segment is searched for a header at once.
+const SEARCH_BYTES: u64 = 1 << 20;
+
+/// What a rebuild found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Rebuilt {
+    /// Whole records that were entered into the index.
+    pub blocks: u64,
+    /// Whole records of blocks that had been entered already.
+    pub duplicates: u64,
+    /// Headers whose content does not match: damaged, or freed.
+    pub broken: u64,
+}
+
+impl Blocks {
+    /// Scans all segments and enters every whole record into the index, without references.
+    pub async fn rebuild(self: &Arc<Blocks>) -> Result<Rebuilt> {
+        let blocks = self.clone();
+        self.pool.run(move || blocks.rebuild_blocking()).await
+    }
+
+    /// Removes the blocks without references from the index and frees their space. For the end of
+    /// a rebuild, while nothing is uploaded.
+    pub async fn drop_unreferenced(self: &Arc<Blocks>) -> Result<u64> {
+        let blocks = self.clone();
+        self.pool
+            .run(move || blocks.drop_unreferenced_blocking())
+            .await
+    }
+
+    fn rebuild_blocking(&self) -> Result<Rebuilt> {
+        let mut rebuilt = Rebuilt::default();
+        let readable = |volume: &&Arc<Volume>| volume.state() != DiskState::Failed;
+        for volume in self.volumes.values().filter(readable) {
+            let segments = volume.disk.segments();
+            for segment in segments.map_err(|e| volume.error("listing the segments of", &e))? {
+                self.rebuild_segment(volume, segment, &mut rebuilt)?;
+            }
+        }
+        self.engine.sync()?;
+        Ok(rebuilt)
+    }
+
+    fn rebuild_segment(&self, volume: &Volume, segment: u32, rebuilt: &mut Rebuilt) -> Result<()> {
+        let length = volume.disk.length(segment);
+        let mut scan = Scan {
+            volume,
+            length: length.map_err(|e| volume.error("looking at", &e))?,
+            at: Place::first_of(volume.id, segment),
+        };
+        let mut batch = Vec::with_capacity(BATCH);
+        while let Some(header) = scan.next() {
+            if scan.is_whole(&header) {
+                scan.at.offset = header.located.end();
+                batch.push(header);
+            } else {
+                scan.at.offset += ALIGN_BYTES;
+                rebuilt.broken += 1;
+            }
+            if batch.len() == BATCH {
+                self.enter(&batch, rebuilt)?;
+                batch.clear();
+            }
+        }
+        self.enter(&batch, rebuilt)
+    }
+
+    fn enter(&self, batch: &[Header], rebuilt: &mut Rebuilt) -> Result<()> {
+        let mut txn = self.engine.write()?;
+        for Header { hash, located } in batch {
+            if index::entry(&*txn, hash)?.is_some() {
+                rebuilt.duplicates += 1;
+                continue;
+            }
+            let entry = Entry {
+                located: *located,
+                references: 0,
+            };
+            index::insert(&mut *txn, hash, &entry)?;
+            rebuilt.blocks += 1;
+        }
+        txn.commit(Durability::Buffered)
+    }
+
+    fn drop_unreferenced_blocking(&self) -> Result<u64> {
+        let mut dropped = 0;
+        let mut after = None;
+        loop {
+            let (unreferenced, last) = self.unreferenced(after)?;
+            let mut txn = self.engine.write()?;
+            for (hash, place) in &unreferenced {
+                index::remove(&mut *txn, hash, *place)?;
+            }
+            txn.commit(Durability::Fsync)?;
+            dropped += unreferenced.len() as u64;
+            after = last;
+            if after.is_none() {
+                break;
+            }
+        }
+        self.free_all_dead()?;
+        Ok(dropped)
+    }
+
+    /// Some of the blocks without references, and where to go on.
+    #[allow(clippy::type_complexity, reason = "a list and a cursor, used once")]
+    fn unreferenced(
+        &self,
+        after: Option<BlockHash>,
+    ) -> Result<(Vec<(BlockHash, Place)>, Option<BlockHash>)> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let mut found = Vec::new();
+        let mut last = None;
+        let mut seen = 0;
+        let lower = after
+            .as_ref()
+            .map_or(Unbounded, |hash| Excluded(hash.as_bytes().as_slice()));
+        let txn = self.engine.read()?;
+        let direction = Direction::Ascending;
+        txn.scan(
+            Tree::Blocks,
+            (lower, Unbounded),
+            direction,
+            &mut |key, value| {
+                let hash = <[u8; 32]>::try_from(key)
+                    .map_err(|_| Error::Damaged(format!("a block's key of {} bytes", key.len())))?;
+                let (hash, entry) = (BlockHash(hash), Entry::from_bytes(value)?);
+                if entry.references == 0 {
+                    found.push((hash, entry.located.place));
+                }
+                seen += 1;
+                if seen < BATCH {
+                    return Ok(Flow::Continue);
+                }
+                last = Some(hash);
+                Ok(Flow::Stop)
+            },
+        )?;
+        Ok((found, last))
+    }
+
+    fn free_all_dead(&self) -> Result<()> {
+        let txn = self.engine.read()?;
+        let writable = |volume: &&Arc<Volume>| volume.state() != DiskState::Failed;
+        for volume in self.volumes.values().filter(writable) {
+            let segments = volume.disk.segments();
+            let segments = segments.map_err(|e| volume.error("listing the segments of", &e))?;
+            let active = volume.active().map(|active| active.segment);
+            let freed = recover::free_dead(&*txn, volume, &segments, active)?;
+            self.counters.punched_bytes.add(freed);
+        }
+        Ok(())
+    }
+}
+
+/// A walk over the records of a segment.
+struct Scan<'a> {
+    volume: &'a Volume,
+    length: u64,
+    at: Place,
+}
+
+impl Scan<'_> {
+    /// The header at the position, or the next one after it; the position moves there. What
+    /// cannot be read is skipped.
+    fn next(&mut self) -> Option<Header> {
+        while self.at.offset + (HEADER_BYTES as u64) <= self.length {
+            let mut bytes = [0; HEADER_BYTES];
+            let header = match self.read(self.at.offset, &mut bytes) {
+                Ok(()) => Header::from_bytes(self.at, &bytes),
+                Err(error) => {
+                    tracing::warn!(at = ?self.at, "{error}");
+                    None
+                }
+            };
+            let end = self.length.next_multiple_of(ALIGN_BYTES);
+            if header.is_some_and(|header| header.located.end() <= end) {
+                return header;
+            }
+            self.search(self.at.offset + ALIGN_BYTES);
+        }
+        None
+    }
+
+    /// Moves the position to the next magic number at or after `from`, or a piece further.
+    fn search(&mut self, from: u64) {
+        let len = SEARCH_BYTES.min(self.length.saturating_sub(from));
+        let mut piece = vec![0; len as usize];
+        let skip = match self.read(from, &mut piece) {
+            Ok(()) => {
+                let mut words = piece.chunks(ALIGN_BYTES as usize);
+                let found = words.position(|word| word.starts_with(&MAGIC));
+                found.map_or(len.max(ALIGN_BYTES), |number| number as u64 * ALIGN_BYTES)
+            }
+            // One bad sector must not hide the rest of the piece.
+            Err(_) => PUNCH_BYTES - from % PUNCH_BYTES,
+        };
+        self.at.offset = from + skip;
+    }
+
+    fn is_whole(&self, header: &Header) -> bool {
+        let Header { hash, located } = header;
+        let mut stored = vec![0; located.stored as usize];
+        let read = self.read(located.place.offset + HEADER_BYTES as u64, &mut stored);
+        read.is_ok() && record::open(hash, located, stored).is_ok()
+    }
+
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let read = self.volume.disk.read_at(self.at.segment, offset, buffer);
+        read.map_err(|e| self.volume.error("reading a segment of", &e))
+    }
+}

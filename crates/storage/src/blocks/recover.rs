@@ -1,0 +1,242 @@
+//! Opening a disk: whose it is, what is dead on it, and where appending goes on.
+//!
+//! No segment is read. The index says what lives; every gap between is dead. Records that were
+//! appended after the last commit lie behind the last live one and are cut off.
+
+use std::collections::BTreeMap;
+
+use archipel_base::Id;
+
+use super::place::Place;
+use super::sweep::Span;
+use super::volume::{Active, Volume};
+use super::{BlockOptions, DiskConfig, Start, index};
+use crate::engine::{Engine, Flow, ReadTxn, Result};
+use crate::error::Error;
+
+/// The state file that says whose disk it is.
+const IDENTITY: &str = "disk";
+const VERSION: u32 = 1;
+/// Dead spans that are collected before they are punched: bounds the memory of a start.
+const SPANS_AT_ONCE: usize = 4096;
+
+pub(super) fn open(
+    engine: &dyn Engine,
+    config: DiskConfig,
+    options: &BlockOptions,
+    start: Start,
+) -> Result<Volume> {
+    let volume = Volume::new(config, options);
+    match resume(engine, &volume, options, start) {
+        Ok(()) => {}
+        Err(error @ Error::Refused(_)) => return Err(error),
+        Err(error) => volume.fail(format!("it could not be opened: {error}")),
+    }
+    Ok(volume)
+}
+
+fn resume(
+    engine: &dyn Engine,
+    volume: &Volume,
+    options: &BlockOptions,
+    start: Start,
+) -> Result<()> {
+    let segments = volume.disk.segments();
+    let segments = segments.map_err(|e| volume.error("listing the segments of", &e))?;
+    check_identity(volume, options.owner, !segments.is_empty(), start)?;
+    let txn = engine.read()?;
+    let live = live_ends(&*txn, volume.id)?;
+    let last_file = segments.last().copied().unwrap_or(0);
+    let last_named = live.keys().next_back().copied().unwrap_or(0);
+    let active = match start {
+        Start::Rebuild => None,
+        Start::Clean | Start::Unclean => reopen(volume, last_file, &live)?,
+    };
+    if start == Start::Unclean {
+        free_dead(
+            &*txn,
+            volume,
+            &segments,
+            active.map(|active| active.segment),
+        )?;
+    }
+    let next = last_file.max(last_named).checked_add(1);
+    let next = next.ok_or_else(|| Error::Failed("no segment numbers are left".into()))?;
+    volume.resume(active, next, used(volume)?);
+    Ok(())
+}
+
+fn used(volume: &Volume) -> Result<u64> {
+    let mut used = 0;
+    let segments = volume.disk.segments();
+    for segment in segments.map_err(|e| volume.error("listing the segments of", &e))? {
+        let allocated = volume.disk.allocated(segment);
+        used += allocated.map_err(|e| volume.error("looking at", &e))?;
+    }
+    Ok(used)
+}
+
+/// The end of the last live record of each segment that has any.
+fn live_ends(txn: &dyn ReadTxn, disk: u16) -> Result<BTreeMap<u32, u64>> {
+    let mut ends = BTreeMap::new();
+    index::places(txn, Some(Place::first_of(disk, 0)), |_, located| {
+        if located.place.disk != disk {
+            return Ok(Flow::Stop);
+        }
+        ends.insert(located.place.segment, located.end());
+        Ok(Flow::Continue)
+    })?;
+    Ok(ends)
+}
+
+/// The last segment is appended to again, after its last live record. What lies there is dead.
+fn reopen(volume: &Volume, segment: u32, live: &BTreeMap<u32, u64>) -> Result<Option<Active>> {
+    if segment == 0 {
+        return Ok(None);
+    }
+    let head = live.get(&segment).copied().unwrap_or(0);
+    let length = volume
+        .disk
+        .length(segment)
+        .map_err(|e| volume.error("looking at", &e))?;
+    if head > length {
+        // Damaged: it is shorter than what the index names. Scrubbing will say what is lost.
+        return Ok(None);
+    }
+    let cut = volume.disk.set_length(segment, head);
+    cut.map_err(|e| volume.error("cutting a segment of", &e))?;
+    Ok(Some(Active {
+        segment,
+        head,
+        allocated: head,
+    }))
+}
+
+/// Punches every gap between live records, and removes segments without any.
+pub(super) fn free_dead(
+    txn: &dyn ReadTxn,
+    volume: &Volume,
+    segments: &[u32],
+    active: Option<u32>,
+) -> Result<u64> {
+    let mut freed = 0;
+    for segment in segments.iter().copied().filter(|segment| *segment > 0) {
+        let is_empty = index::first_from(txn, Place::first_of(volume.id, segment))?.is_none();
+        if is_empty && active != Some(segment) {
+            freed += volume.unlink(segment)?;
+        } else {
+            freed += punch_gaps(txn, volume, segment)?;
+        }
+    }
+    Ok(freed)
+}
+
+fn punch_gaps(txn: &dyn ReadTxn, volume: &Volume, segment: u32) -> Result<u64> {
+    let length = volume
+        .disk
+        .length(segment)
+        .map_err(|e| volume.error("looking at", &e))?;
+    let mut freed = 0;
+    let mut from = 0;
+    let mut after = None;
+    loop {
+        let (gaps, last) = next_gaps(txn, volume.id, segment, after, &mut from)?;
+        for (from, to) in gaps.iter().filter_map(Span::inner) {
+            freed += volume.punch(segment, from, to)?;
+        }
+        after = last;
+        if after.is_none() {
+            break;
+        }
+    }
+    let tail = Span {
+        disk: volume.id,
+        segment,
+        from,
+        to: length,
+    };
+    if let Some((from, to)) = tail.inner() {
+        freed += volume.punch(segment, from, to)?;
+    }
+    Ok(freed)
+}
+
+/// The next gaps of a segment, and where to go on. `from` is the end of the last record seen.
+fn next_gaps(
+    txn: &dyn ReadTxn,
+    disk: u16,
+    segment: u32,
+    after: Option<Place>,
+    from: &mut u64,
+) -> Result<(Vec<Span>, Option<Place>)> {
+    let mut gaps = Vec::new();
+    let mut last = None;
+    // The last place of the segment before, so that the first one of this is shown too.
+    let before = Place {
+        disk,
+        segment: segment - 1,
+        offset: u64::MAX,
+    };
+    index::places(txn, after.or(Some(before)), |_, located| {
+        let place = located.place;
+        if (place.disk, place.segment) != (disk, segment) {
+            return Ok(Flow::Stop);
+        }
+        if place.offset > *from {
+            gaps.push(Span {
+                disk,
+                segment,
+                from: *from,
+                to: place.offset,
+            });
+        }
+        *from = located.end().max(*from);
+        if gaps.len() < SPANS_AT_ONCE {
+            return Ok(Flow::Continue);
+        }
+        last = Some(place);
+        Ok(Flow::Stop)
+    })?;
+    Ok((gaps, last))
+}
+
+/// Refuses a disk that belongs to another store, or stood under another number: freeing what
+/// this index does not name would destroy it.
+fn check_identity(volume: &Volume, owner: Id, has_segments: bool, start: Start) -> Result<()> {
+    let wanted = identity(volume.id, owner);
+    let found = volume.disk.read_state(IDENTITY);
+    let found = found.map_err(|e| volume.error("reading the identity of", &e))?;
+    match found {
+        Some(found) if found == wanted.as_bytes() => return Ok(()),
+        Some(found) if !takes_over(&found, volume.id, start) => {
+            return Err(Error::Refused(format!(
+                "disk {} is another: it says {:?}, not {wanted:?}",
+                volume.id,
+                String::from_utf8_lossy(&found)
+            )));
+        }
+        None if has_segments && start != Start::Rebuild => {
+            return Err(Error::Refused(format!(
+                "disk {} has segments but no file {IDENTITY:?} that says whose they are",
+                volume.id
+            )));
+        }
+        Some(_) | None => {}
+    }
+    let written = volume.disk.write_state(IDENTITY, wanted.as_bytes());
+    written.map_err(|e| volume.error("writing the identity of", &e))
+}
+
+/// A rebuilt index may take over a disk of the same number.
+fn takes_over(found: &[u8], disk: u16, start: Start) -> bool {
+    let prefix = identity_prefix(disk);
+    start == Start::Rebuild && found.starts_with(prefix.as_bytes())
+}
+
+fn identity_prefix(disk: u16) -> String {
+    format!("archipel disk\nversion {VERSION}\nid {disk}\n")
+}
+
+fn identity(disk: u16, owner: Id) -> String {
+    format!("{}store {owner}\n", identity_prefix(disk))
+}
