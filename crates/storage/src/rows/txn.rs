@@ -24,6 +24,7 @@ pub(crate) const QUEUE_LAST: &[u8] = b"queue";
 pub struct RowTxn<'t> {
     overlay: Overlay<'t>,
     references: Change,
+    gained: bool,
     around: Around,
     broken: Option<Error>,
 }
@@ -39,6 +40,8 @@ pub(crate) struct Around {
 pub(crate) struct Outcome {
     pub changes: Changes,
     pub references: Change,
+    /// Whether rows refer to blocks that they did not refer to before.
+    pub gained: bool,
     /// Set if the changes are incomplete.
     pub broken: Option<Error>,
 }
@@ -48,6 +51,7 @@ impl<'t> RowTxn<'t> {
         RowTxn {
             overlay: Overlay::new(below),
             references,
+            gained: false,
             around,
             broken: None,
         }
@@ -57,6 +61,7 @@ impl<'t> RowTxn<'t> {
         Outcome {
             changes: self.overlay.into_changes(),
             references: self.references,
+            gained: self.gained,
             broken: self.broken,
         }
     }
@@ -179,6 +184,7 @@ impl<'t> RowTxn<'t> {
         row: &Row,
         references: Difference,
     ) -> Result<()> {
+        self.gained |= !references.gained.is_empty();
         for block in &references.gained {
             self.references.retain(&mut self.overlay, block)?;
         }

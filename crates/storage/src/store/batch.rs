@@ -6,13 +6,15 @@
 //! - The references of a batch are kept until it is durable; then what they released may be freed.
 //! - After [`Error::Failed`] nothing is committed any more.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use archipel_base::clock::WallClock;
 
 use super::job::Job;
+use super::ledger::Ledger;
 use super::options::{FreeSpace, Growth, Limits};
+use super::wait::block_on;
 use crate::blocks::{Blocks, Change};
 use crate::engine::{Durability, Engine, Result, WriteTxn};
 use crate::error::Error;
@@ -49,21 +51,7 @@ pub(crate) struct Core {
     pub space: Option<FreeSpace>,
     pub limits: Limits,
     pub counters: Counters,
-    state: Mutex<State>,
-}
-
-/// What is between a commit and its durability.
-#[derive(Default)]
-struct State {
-    /// References of buffered commits, kept until a sync.
-    unsettled: Vec<Change>,
-    /// Numbers of buffered commits: the last one, and the last that is durable.
-    committed: u64,
-    durable: u64,
-    /// When the first commit that is not durable was made.
-    since_ms: u64,
-    /// Why the store takes no more writes.
-    failed: Option<Error>,
+    ledger: Ledger,
 }
 
 /// A batch while it is being run.
@@ -75,6 +63,8 @@ struct Batch {
     unused: Vec<Change>,
     bytes: usize,
     durable: bool,
+    /// Whether a buffered transaction refers to blocks that nobody may have synced.
+    loose_blocks: bool,
     /// Transactions with changes.
     effective: u64,
 }
@@ -94,17 +84,13 @@ impl Core {
             space,
             limits,
             counters: Counters::default(),
-            state: Mutex::default(),
+            ledger: Ledger::default(),
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Why the store takes no more writes, if so.
     pub fn failed(&self) -> Option<Error> {
-        self.state().failed.clone()
+        self.ledger.failed()
     }
 
     /// Runs what `next` gives, until there is no more or the batch is full, and commits it.
@@ -154,7 +140,8 @@ impl Core {
         room: bool,
     ) -> Result<()> {
         let job = &mut batch.jobs[index];
-        batch.durable |= job.transact().durability == Durability::Fsync;
+        let durable = job.transact().durability == Durability::Fsync;
+        batch.durable |= durable;
         if !room && job.transact().growth == Growth::Grows {
             job.refuse(Error::Full("the metadata disk is below its reserve".into()));
             return Ok(());
@@ -179,6 +166,7 @@ impl Core {
         }
         batch.bytes += done.changes.bytes();
         batch.effective += 1;
+        batch.loose_blocks |= !durable && done.gained;
         batch.references.push(done.references);
         // An error here spoils the engine's transaction, and so the whole batch.
         done.changes.apply(txn)
@@ -189,7 +177,7 @@ impl Core {
             drop(txn);
             // What the answers rest on may still be a buffered commit.
             return match batch.durable {
-                true => self.sync(),
+                true => block_on(self.sync()),
                 false => Ok(()),
             };
         }
@@ -197,10 +185,13 @@ impl Core {
             true => Durability::Fsync,
             false => Durability::Buffered,
         };
+        if batch.durable && (batch.loose_blocks || self.ledger.due().is_some_and(|d| d.blocks)) {
+            block_on(self.sync_blocks());
+        }
         let outcome = txn.commit(durability);
         let references = std::mem::take(&mut batch.references);
         match outcome {
-            Ok(()) => self.committed(references, durability),
+            Ok(()) => self.committed(references, durability, batch.loose_blocks),
             Err(error) => {
                 self.not_committed(references, &error);
                 return Err(error);
@@ -209,92 +200,75 @@ impl Core {
         Ok(())
     }
 
-    fn committed(&self, references: Vec<Change>, durability: Durability) {
+    fn committed(&self, references: Vec<Change>, durability: Durability, loose_blocks: bool) {
         count(&self.counters.commits, 1);
-        let mut state = self.state();
         if durability == Durability::Buffered {
-            if state.durable == state.committed {
-                state.since_ms = self.clock.now_millis();
-            }
-            state.committed += 1;
-            state.unsettled.extend(references);
-            return;
+            let now = self.clock.now_millis();
+            return self.ledger.buffered(references, loose_blocks, now);
         }
         count(&self.counters.durable_commits, 1);
-        state.durable = state.committed;
-        let before = std::mem::take(&mut state.unsettled);
-        drop(state);
-        settle(before);
-        settle(references);
+        self.ledger.durable(references);
     }
 
     fn not_committed(&self, references: Vec<Change>, error: &Error) {
         if matches!(error, Error::Failed(_)) {
             references.into_iter().for_each(Change::abandon);
-            self.fail(error);
+            self.ledger.fail(error);
         } else {
             tracing::warn!(%error, "a commit was undone");
         }
     }
 
-    /// Takes no more writes from now on.
-    fn fail(&self, error: &Error) {
-        tracing::error!(%error, "the metadata engine failed: the store is read-only now");
-        let mut state = self.state();
-        state.failed.get_or_insert_with(|| error.clone());
-        let unsettled = std::mem::take(&mut state.unsettled);
-        drop(state);
-        unsettled.into_iter().for_each(Change::abandon);
+    /// Puts the blocks of buffered transactions on stable storage, before the index that names
+    /// them gets there. If a disk fails at that, it says so itself, and what was on it is lost
+    /// with or without the index: commits go on.
+    async fn sync_blocks(&self) {
+        if let Err(error) = self.blocks.sync().await {
+            tracing::warn!(%error, "syncing blocks of buffered transactions");
+        }
     }
 
-    /// Makes all that was committed durable.
-    pub fn sync(&self) -> Result<()> {
-        let (number, unsettled) = {
-            let mut state = self.state();
-            if let Some(error) = &state.failed {
-                return Err(error.clone());
-            }
-            if state.durable == state.committed {
-                return Ok(());
-            }
-            (state.committed, std::mem::take(&mut state.unsettled))
+    /// Makes all that was committed durable. Not to be waited for on a thread of the pool, which
+    /// it needs. May be dropped at any time.
+    pub async fn sync(&self) -> Result<()> {
+        if let Some(error) = self.failed() {
+            return Err(error);
+        }
+        let Some(due) = self.ledger.due() else {
+            return Ok(());
         };
-        match self.engine.sync() {
+        if due.blocks {
+            self.sync_blocks().await;
+            self.ledger.blocks_synced(due.number);
+        }
+        let engine = self.engine.clone();
+        let synced = self.blocks.pool().run(move || engine.sync()).await;
+        self.ledger.put_off(self.clock.now_millis());
+        match &synced {
             Ok(()) => {
                 count(&self.counters.syncs, 1);
-                let mut state = self.state();
-                state.durable = state.durable.max(number);
-                state.since_ms = self.clock.now_millis();
-                drop(state);
-                settle(unsettled);
-                Ok(())
+                self.ledger.synced(due.number);
             }
-            Err(error) => {
-                self.state().unsettled.extend(unsettled);
-                if matches!(error, Error::Failed(_)) {
-                    self.fail(&error);
-                }
-                Err(error)
-            }
+            Err(error @ Error::Failed(_)) => self.ledger.fail(error),
+            Err(_) => {}
         }
+        synced
     }
 
     /// Whether a buffered commit waits for a sync.
     pub fn awaits_sync(&self) -> bool {
-        let state = self.state();
-        state.failed.is_none() && state.durable < state.committed
+        self.ledger.waits_since().is_some()
     }
 
     /// Syncs if something has waited for that long enough. The clock may jump: then early.
     pub fn sync_if_due(&self) {
-        let state = self.state();
-        let waits = state.failed.is_none() && state.durable < state.committed;
-        let waited = self.clock.now_millis().checked_sub(state.since_ms);
-        drop(state);
+        let Some(since) = self.ledger.waits_since() else {
+            return;
+        };
+        let waited = self.clock.now_millis().checked_sub(since);
         let interval = self.limits.sync_interval.as_millis() as u64;
-        if waits
-            && waited.is_none_or(|waited| waited >= interval)
-            && let Err(error) = self.sync()
+        if waited.is_none_or(|waited| waited >= interval)
+            && let Err(error) = block_on(self.sync())
         {
             tracing::warn!(%error, "syncing buffered commits");
         }
@@ -317,8 +291,4 @@ impl Core {
     pub fn free_space(&self) -> Option<Result<u64>> {
         self.space.as_ref().map(|space| space())
     }
-}
-
-fn settle(references: Vec<Change>) {
-    references.into_iter().for_each(Change::settle);
 }

@@ -12,7 +12,9 @@ mod batch;
 mod boot;
 mod committer;
 mod job;
+mod ledger;
 mod options;
+mod wait;
 
 use std::sync::Arc;
 
@@ -189,8 +191,7 @@ impl Store {
 
     /// Makes all that was committed `Buffered` durable. Happens by itself every now and then.
     pub async fn sync(&self) -> Result<()> {
-        let core = self.0.core.clone();
-        self.0.pool.run(move || core.sync()).await
+        self.0.core.sync().await
     }
 
     /// Which run of the store this is: 1 is the first, and each opening counts.
