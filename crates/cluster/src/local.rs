@@ -17,9 +17,7 @@ use bytes::Bytes;
 
 use crate::error::Error;
 use crate::register::coordinator::Start;
-use crate::register::{
-    self, Answer, Operation, Outcome, Output, Quorums, Request, Rules, Version,
-};
+use crate::register::{self, Answer, Operation, Outcome, Output, Quorums, Request, Rules, Version};
 use crate::replica::Replica;
 use crate::scan::Scanned;
 
@@ -188,10 +186,9 @@ impl Cluster {
         durability: Durability,
     ) -> Result<Stamp, Error> {
         let id = self.random_id();
-        let (operation, outputs) =
-            Operation::write(self.start(), id, value, false, &mut |seen| {
-                self.0.next_stamp(seen)
-            });
+        let (operation, outputs) = Operation::write(self.start(), id, value, false, &mut |seen| {
+            self.0.next_stamp(seen)
+        });
         let run = Run {
             inner: &self.0,
             key,

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use archipel_base::PartitionId;
 use archipel_base::clock::WallClock;
 use archipel_storage::engine::{Durability, Flow};
-use archipel_storage::{BlockRef, Body, Row, RowKey, RowReader, RowTxn, Store, Value};
 use archipel_storage::store::Transact;
+use archipel_storage::{BlockRef, Body, Row, RowKey, RowReader, RowTxn, Store, Value};
 use bytes::Bytes;
 
 use crate::error::Error;
@@ -100,8 +100,8 @@ impl Replica {
                 None => true,
             };
             let remembered = lock(&memory).take(&row);
-            let mut recent = remembered
-                .unwrap_or_else(|| Recent::forgotten(Rules::CORRECT, &cell, &bounds));
+            let mut recent =
+                remembered.unwrap_or_else(|| Recent::forgotten(Rules::CORRECT, &cell, &bounds));
             let step = replica::step(
                 Rules::CORRECT,
                 &bounds,

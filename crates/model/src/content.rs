@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use archipel_base::codec::{self, Versioned};
 use archipel_base::Id;
+use archipel_base::codec::{self, Versioned};
 use archipel_cluster::{Cluster, Upload};
 use archipel_storage::engine::Durability;
 use archipel_storage::{BlockRef, Body, Value};
@@ -181,7 +181,11 @@ impl ContentWriter {
             None => (Layout::Blocks, Body::Blocks(self.blocks), None),
             Some((tail, guard)) => {
                 let rest = Bytes::from(codec::encode(&tail));
-                (Layout::Tail, Body::BlocksAnd(self.blocks, rest), Some(guard))
+                (
+                    Layout::Tail,
+                    Body::BlocksAnd(self.blocks, rest),
+                    Some(guard),
+                )
             }
         };
         Ok(Written {
@@ -258,7 +262,9 @@ impl ContentWriter {
             tally: None,
         };
         let key = rowkeys::extent(&self.cluster, &tail.group, tail.extents);
-        self.cluster.write(&key, Some(value), self.durability).await?;
+        self.cluster
+            .write(&key, Some(value), self.durability)
+            .await?;
         tail.extents += 1;
         Ok(())
     }

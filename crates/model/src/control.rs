@@ -96,7 +96,8 @@ impl Model {
 
     /// All buckets, by name.
     pub fn buckets(&self) -> Vec<Arc<Bucket>> {
-        self.control().read(|c| c.buckets.values().cloned().collect())
+        self.control()
+            .read(|c| c.buckets.values().cloned().collect())
     }
 
     /// The access key of that id.
@@ -146,10 +147,15 @@ impl Model {
 
     async fn put_if_absent(&self, key: RowKey, value: Value, exists: Error) -> Result<(), Error> {
         self.cluster()
-            .update(&key, None, Durability::Fsync, move |current| match current {
-                Some(_) => Decision::Abort(exists.clone()),
-                None => Decision::Write(Some(value.clone())),
-            })
+            .update(
+                &key,
+                None,
+                Durability::Fsync,
+                move |current| match current {
+                    Some(_) => Decision::Abort(exists.clone()),
+                    None => Decision::Write(Some(value.clone())),
+                },
+            )
             .await?
     }
 

@@ -137,7 +137,11 @@ impl<'a> Lister<'a> {
             return Ok(None);
         };
         for source in sources.iter_mut() {
-            if source.fetched.front().is_some_and(|e| name_of(e) == name_of(&entry)) {
+            if source
+                .fetched
+                .front()
+                .is_some_and(|e| name_of(e) == name_of(&entry))
+            {
                 source.fetched.pop_front();
             }
         }
@@ -146,7 +150,10 @@ impl<'a> Lister<'a> {
 
     /// Fetches more wherever nothing is left and there is more.
     async fn refill(&self, sources: &mut Vec<Source>) -> Result<(), Error> {
-        while sources.iter().any(|s| s.fetched.is_empty() && s.next.is_some()) {
+        while sources
+            .iter()
+            .any(|s| s.fetched.is_empty() && s.next.is_some())
+        {
             let (dry, wet): (Vec<_>, Vec<_>) = std::mem::take(sources)
                 .into_iter()
                 .partition(|s| s.fetched.is_empty() && s.next.is_some());
@@ -164,7 +171,8 @@ impl<'a> Lister<'a> {
             Listed::Prefix(_) => ListEntry::Prefix(name),
             Listed::Row { head, .. } => ListEntry::Object {
                 key: name,
-                head: codec::decode::<ObjectHead>(&head.head.unwrap_or_default()).map_err(damaged_row)?,
+                head: codec::decode::<ObjectHead>(&head.head.unwrap_or_default())
+                    .map_err(damaged_row)?,
             },
         })
     }

@@ -161,9 +161,7 @@ impl Feeder {
                 self.blocks(&blocks, 0, &range).await?;
                 self.tail(tail, size, &range).await
             }
-            Content::Parts(..) => {
-                self.fail(Error::Damaged("a part lists parts".into())).await
-            }
+            Content::Parts(..) => self.fail(Error::Damaged("a part lists parts".into())).await,
         }
     }
 
@@ -207,12 +205,7 @@ impl Feeder {
         Ok(())
     }
 
-    async fn parts(
-        &self,
-        upload: Id,
-        parts: Vec<PartInfo>,
-        range: Range<u64>,
-    ) -> Result<(), Stop> {
+    async fn parts(&self, upload: Id, parts: Vec<PartInfo>, range: Range<u64>) -> Result<(), Stop> {
         let mut start = 0;
         for part in parts {
             let end = start + part.size;
@@ -238,7 +231,9 @@ impl Feeder {
         };
         let part: Part = codec::decode(&value.head).map_err(damaged_row)?;
         if part.size != info.size {
-            return Err(Error::Damaged("a part is not of the size that is listed".into()));
+            return Err(Error::Damaged(
+                "a part is not of the size that is listed".into(),
+            ));
         }
         Ok((Content::of(part.layout, value.body)?, Some(pin)))
     }

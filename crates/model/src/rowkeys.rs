@@ -152,7 +152,10 @@ pub(crate) fn parts(cluster: &Cluster, upload: &Id) -> (Bytes, Vec<PartitionId>)
         .collect();
     partitions.sort_unstable();
     partitions.dedup();
-    (join(PartitionId(0), PART, &[upload.as_bytes()]).key, partitions)
+    (
+        join(PartitionId(0), PART, &[upload.as_bytes()]).key,
+        partitions,
+    )
 }
 
 /// An extent of a tail.
@@ -206,5 +209,9 @@ pub(crate) fn upload_of(key: &[u8]) -> Option<(Id, String, Id)> {
     let (rest, id) = key.split_at(key.len() - 16);
     let name = rest.get(17..rest.len() - 1)?.to_vec();
     let bucket = Id(rest.get(1..17)?.try_into().ok()?);
-    Some((bucket, String::from_utf8(name).ok()?, Id(id.try_into().ok()?)))
+    Some((
+        bucket,
+        String::from_utf8(name).ok()?,
+        Id(id.try_into().ok()?),
+    ))
 }

@@ -171,7 +171,10 @@ async fn a_multipart_upload_from_end_to_end() {
         .complete_upload(&bucket, &upload, &parts, meta("m-2"), Condition::Always)
         .await;
     assert_eq!(again, Err(Error::NoSuchUpload));
-    let by = model.completed_by(&bucket, "key", &upload.id).await.unwrap();
+    let by = model
+        .completed_by(&bucket, "key", &upload.id)
+        .await
+        .unwrap();
     assert_eq!(by, Some(head));
 
     model

@@ -16,6 +16,7 @@ use archipel_storage::{Body, Value};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 
+use crate::Model;
 use crate::bucket::Bucket;
 use crate::content::{ContentWriter, Layout, PartList, damaged_row, decode_parts};
 use crate::error::Error;
@@ -26,7 +27,6 @@ use crate::sweep::ActiveGuard;
 use crate::upload::{
     MAX_PART_NUMBER, Part, PartInfo, PartMeta, Upload, UploadMeta, UploadPage, UploadQuery,
 };
-use crate::Model;
 
 /// How many part or upload rows are read in one go.
 const BATCH: usize = 1000;
@@ -242,8 +242,14 @@ impl Model {
         // The parts are safe from the sweep until the object's row lists them.
         let _active = self.active().enter(upload.id);
         let _gate = enter(bucket).await?;
-        self.put_row(&object, Some(row.clone()), Some(value), condition, durability)
-            .await?;
+        self.put_row(
+            &object,
+            Some(row.clone()),
+            Some(value),
+            condition,
+            durability,
+        )
+        .await?;
         self.cluster().write(&row, None, durability).await?;
         self.wake_sweep();
         Ok(head)
