@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use archipel_base::clock::WallClock;
 use archipel_storage::Store;
+use archipel_storage::blocks::{Counter, DiskState, DiskStatus};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
@@ -74,6 +76,22 @@ impl fmt::Debug for Storage {
 
 impl Collector for Storage {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        self.metadata(&mut encoder)?;
+        self.blocks(&mut encoder)?;
+        let about = "Blocks that were found damaged and are still referred to";
+        let damaged = self.0.blocks().damaged().len();
+        gauge(
+            &mut encoder,
+            "archipel_blocks_damaged_now",
+            about,
+            damaged as f64,
+        )?;
+        self.disks(&mut encoder)
+    }
+}
+
+impl Storage {
+    fn metadata(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let counters = self.0.counters();
         let all: [(&str, &str, &AtomicU64); 6] = [
             (
@@ -103,13 +121,120 @@ impl Collector for Storage {
             ),
             ("reads", "Reads of metadata", &counters.reads),
         ];
-        for (name, about, value) in all {
-            let name = format!("archipel_storage_{name}");
-            counter(&mut encoder, &name, about, value.load(Ordering::Relaxed))?;
+        all.iter().try_for_each(|(name, about, value)| {
+            let name = format!("archipel_metadata_{name}");
+            counter(encoder, &name, about, value.load(Ordering::Relaxed))
+        })
+    }
+
+    fn blocks(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let counters = self.0.blocks().counters();
+        let all: [(&str, &str, &Counter); 13] = [
+            ("appended", "Blocks written", &counters.appended),
+            (
+                "content_bytes",
+                "Bytes of blocks written, before compression",
+                &counters.content_bytes,
+            ),
+            (
+                "written_bytes",
+                "Bytes written to disks for blocks, with headers",
+                &counters.written_bytes,
+            ),
+            (
+                "deduplicated",
+                "Blocks that were here already",
+                &counters.deduplicated,
+            ),
+            (
+                "saved_bytes",
+                "Bytes that compression saved",
+                &counters.saved_bytes,
+            ),
+            ("read", "Blocks read and verified", &counters.read),
+            (
+                "read_bytes",
+                "Bytes of blocks read from disks",
+                &counters.read_bytes,
+            ),
+            (
+                "damaged",
+                "Times that a block was found damaged or unreadable",
+                &counters.damaged,
+            ),
+            (
+                "healed",
+                "Damaged blocks replaced by a good copy",
+                &counters.healed,
+            ),
+            ("freed", "Blocks freed", &counters.freed),
+            (
+                "punched_bytes",
+                "Bytes given back to file systems",
+                &counters.punched_bytes,
+            ),
+            (
+                "missing",
+                "References released to blocks that the index lacks",
+                &counters.missing,
+            ),
+            (
+                "free_errors",
+                "Calls for freeing space that failed",
+                &counters.free_errors,
+            ),
+        ];
+        all.iter().try_for_each(|(name, about, value)| {
+            counter(
+                encoder,
+                &format!("archipel_blocks_{name}"),
+                about,
+                value.get(),
+            )
+        })
+    }
+
+    /// One family for each figure, with a disk's number as label.
+    fn disks(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let disks = self.0.blocks().disks();
+        let failed = |disk: &DiskStatus| u64::from(disk.state == DiskState::Failed);
+        let all: [Figure; 4] = [
+            ("used_bytes", "Bytes that blocks take on the disk", |disk| {
+                disk.used_bytes
+            }),
+            (
+                "free_bytes",
+                "Bytes that may still be written to the disk",
+                |disk| disk.free_bytes,
+            ),
+            (
+                "capacity_bytes",
+                "Bytes that may be used of the disk",
+                |disk| disk.total_bytes,
+            ),
+            ("failed", "1 if the disk failed", failed),
+        ];
+        for (name, about, figure) in all {
+            let name = format!("archipel_disk_{name}");
+            let mut family = encoder.encode_descriptor(&name, about, None, MetricType::Gauge)?;
+            for disk in &disks {
+                let gauge = ConstGauge::new(figure(disk) as f64);
+                gauge.encode(family.encode_family(&[("disk", disk.id.to_string())])?)?;
+            }
+        }
+        let about = "Calls of fsync and fdatasync on the disk";
+        let name = "archipel_disk_fsyncs";
+        let mut family = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
+        for disk in &disks {
+            let counter = ConstCounter::new(disk.fsyncs);
+            counter.encode(family.encode_family(&[("disk", disk.id.to_string())])?)?;
         }
         Ok(())
     }
 }
+
+/// A figure of a disk: its name, what it is, where it is.
+type Figure = (&'static str, &'static str, fn(&DiskStatus) -> u64);
 
 fn gauge(
     encoder: &mut DescriptorEncoder<'_>,

@@ -23,6 +23,7 @@ use crate::identity::Identity;
 use crate::lock::FolderLock;
 use crate::process::StopSignals;
 use crate::status::NodeView;
+use crate::storage::Storage;
 use crate::{doors, metrics, socket, storage};
 
 /// Threads for what blocks outside storage's own: name lookups, small files.
@@ -69,7 +70,8 @@ impl Node {
             .local_addr()
             .map_err(|error| error.to_string())?;
         let settings = Arc::new(settings);
-        let store = storage::open(settings.clone(), &identity).await?;
+        let storage = storage::open(settings.clone(), &identity).await?;
+        let store = storage.store.clone();
         let model = open_model(&settings, &store).await?;
         let mut node = Node {
             sweep: sweep(&model),
@@ -82,7 +84,7 @@ impl Node {
             tasks: JoinSet::new(),
             _lock: lock,
         };
-        node.open_doors(&identity, s3_listener).await?;
+        node.open_doors(storage, &identity, s3_listener).await?;
         tracing::info!(
             node = identity.node_id(),
             s3 = %node.s3_address,
@@ -93,14 +95,19 @@ impl Node {
         Ok(node)
     }
 
-    async fn open_doors(&mut self, identity: &Identity, s3: TcpListener) -> Result<(), String> {
+    async fn open_doors(
+        &mut self,
+        storage: Storage,
+        identity: &Identity,
+        s3: TcpListener,
+    ) -> Result<(), String> {
         let mut registry = Registry::default();
         let clock: Arc<dyn WallClock> = Arc::new(SystemClock);
         metrics::register(&mut registry, clock.clone(), self.store.clone());
         let s3_door = doors::s3(&self.settings, &self.model, &mut registry);
         let view = NodeView::new(
             self.settings.clone(),
-            self.store.clone(),
+            storage,
             identity,
             self.s3_address,
             clock,

@@ -7,16 +7,20 @@ use archipel_api::admin::Node;
 use archipel_api::admin::types::{DiskStatus, NodeStatus};
 use archipel_base::clock::WallClock;
 use archipel_storage::Store;
+use archipel_storage::blocks::{self, DiskState};
 use futures_util::future::BoxFuture;
 
 use crate::config::{Settings, durability_name};
 use crate::identity::Identity;
+use crate::storage::Storage;
 use crate::version;
 
 /// The node as the admin API shows it.
 pub struct NodeView {
     settings: Arc<Settings>,
     store: Store,
+    /// The numbers of the disks in the settings, in their order.
+    numbers: Vec<u16>,
     node_id: String,
     s3_address: SocketAddr,
     clock: Arc<dyn WallClock>,
@@ -27,14 +31,15 @@ impl NodeView {
     /// Looks at a node that starts now.
     pub fn new(
         settings: Arc<Settings>,
-        store: Store,
+        storage: Storage,
         identity: &Identity,
         s3_address: SocketAddr,
         clock: Arc<dyn WallClock>,
     ) -> NodeView {
         NodeView {
             settings,
-            store,
+            store: storage.store,
+            numbers: storage.disk_numbers,
             node_id: identity.node_id(),
             s3_address,
             started_ms: clock.now_millis(),
@@ -66,13 +71,42 @@ impl NodeView {
             }
             Err(error) => status.troubles.push(format!("metadata: {error}")),
         }
+        match self.store.blocks().damaged().len() {
+            0 => {}
+            count => status.troubles.push(format!("{count} blocks are damaged")),
+        }
         status.troubles.extend(disks.iter().filter_map(trouble));
         status.disks = disks;
         status
     }
 
+    /// The disks, in the order of their numbers, with the paths that they have now.
     async fn disks(&self) -> Vec<DiskStatus> {
-        Vec::new()
+        let blocks = self.store.blocks().clone();
+        let ask = self.store.blocks().pool().run(move || Ok(blocks.disks()));
+        let asked = ask.await.unwrap_or_default();
+        asked.into_iter().map(|disk| self.shown(disk)).collect()
+    }
+
+    fn shown(&self, disk: blocks::DiskStatus) -> DiskStatus {
+        let number = self.numbers.iter().position(|number| *number == disk.id);
+        let configured = number.and_then(|place| self.settings.disks.get(place));
+        let state = match disk.state {
+            DiskState::Failed => format!("failed: {}", disk.reason.unwrap_or_default()),
+            DiskState::Draining => "draining".into(),
+            DiskState::Active if disk.free_bytes == 0 => "full".into(),
+            DiskState::Active => "healthy".into(),
+        };
+        DiskStatus {
+            number: disk.id,
+            path: configured
+                .map(|c| c.path.display().to_string())
+                .unwrap_or_default(),
+            state,
+            used_bytes: disk.used_bytes,
+            free_bytes: disk.free_bytes,
+            capacity_bytes: disk.total_bytes,
+        }
     }
 }
 

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use archipel_base::Id;
 use archipel_base::clock::SystemClock;
 use archipel_base::random::SystemRandom;
 use archipel_storage::blocks::{BlockOptions, DiskConfig};
@@ -21,25 +20,30 @@ use crate::unsafe_no_fsync::{self, NoSyncDisk, NoSyncEngine};
 /// Threads for reads and disks: more than cores, as most of their time is waiting.
 const THREADS_PER_CORE: usize = 4;
 
-/// A segment's size: few enough files for many terabytes, small enough to be given back whole.
-const SEGMENT_BYTES: u64 = 1 << 30;
-
-/// Space allocated ahead of what is written: fewer changes of a file's size to sync.
-const PREALLOCATE_BYTES: u64 = 32 << 20;
-
-/// zstd's fastest ordinary level.
-const COMPRESSION_LEVEL: i32 = 1;
+/// The node's storage, and which disk of the settings has which number.
+#[derive(Clone)]
+pub struct Storage {
+    /// The store.
+    pub store: Store,
+    /// The numbers of the disks in the settings, in their order.
+    pub disk_numbers: Vec<u16>,
+}
 
 /// Opens it. Takes as long as recovery takes.
-pub async fn open(settings: Arc<Settings>, identity: &Identity) -> Result<Store, String> {
+///
+/// # Errors
+/// A text for the operator.
+pub async fn open(settings: Arc<Settings>, identity: &Identity) -> Result<Storage, String> {
     let (node, store_id) = (identity.node_id(), identity.store_id());
     let open = move || {
-        let sync = unsafe_no_fsync::wanted();
+        let no_fsync = unsafe_no_fsync::wanted();
         let pool = Pool::start(pool_options()).map_err(|error| error.to_string())?;
+        let disks = open_disks(&settings, &node, no_fsync)?;
+        let disk_numbers = disks.iter().map(|disk| disk.id).collect();
         let options = StoreOptions {
-            engine: open_engine(&settings, sync)?,
-            disks: open_disks(&settings, &node, sync)?,
-            blocks: block_options(store_id),
+            engine: open_engine(&settings, no_fsync)?,
+            disks,
+            blocks: BlockOptions::default(),
             pool,
             threads: Threads::Own,
             clock: Arc::new(SystemClock),
@@ -48,21 +52,16 @@ pub async fn open(settings: Arc<Settings>, identity: &Identity) -> Result<Store,
             metadata_space: Some(free_space(settings.metadata_dir.clone())),
             limits: Limits::default(),
         };
-        Store::open(options).map_err(|error| format!("storage cannot be opened: {error}"))
+        let store =
+            Store::open(options).map_err(|error| format!("storage cannot be opened: {error}"))?;
+        Ok(Storage {
+            store,
+            disk_numbers,
+        })
     };
     tokio::task::spawn_blocking(open)
         .await
         .map_err(|error| format!("storage cannot be opened: {error}"))?
-}
-
-fn block_options(owner: Id) -> BlockOptions {
-    BlockOptions {
-        owner,
-        segment_bytes: SEGMENT_BYTES,
-        preallocate_bytes: PREALLOCATE_BYTES,
-        reserve_bytes: None,
-        compression_level: Some(COMPRESSION_LEVEL),
-    }
 }
 
 fn pool_options() -> PoolOptions {

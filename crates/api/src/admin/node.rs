@@ -41,11 +41,19 @@ pub(super) async fn status(admin: &Admin) -> NodeStatus {
     }
 }
 
-pub(super) fn metrics(admin: &Admin) -> Result<Answer, Refusal> {
-    let mut text = String::new();
-    encode(&mut text, &admin.metrics).map_err(|_| {
-        let message = "the metrics cannot be written";
-        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
-    })?;
-    Ok(with_type(StatusCode::OK, OPENMETRICS, text.into_bytes()))
+pub(super) async fn metrics(admin: &Admin) -> Result<Answer, Refusal> {
+    let metrics = admin.metrics.clone();
+    // Some figures ask file systems, which may hang: never on an async thread.
+    let encoded = tokio::task::spawn_blocking(move || {
+        let mut text = String::new();
+        encode(&mut text, &metrics).map(|()| text.into_bytes())
+    });
+    match tokio::time::timeout(STATUS_TIMEOUT, encoded).await {
+        Ok(Ok(Ok(text))) => Ok(with_type(StatusCode::OK, OPENMETRICS, text)),
+        _ => {
+            let message = "the metrics cannot be read";
+            let status = StatusCode::INTERNAL_SERVER_ERROR;
+            Err(Refusal::new(status, "InternalError", message))
+        }
+    }
 }

@@ -34,7 +34,7 @@ where
         (&Method::GET, ["metrics"]) => {
             let open = trust == Trust::Peer || admin.tokens.open_metrics(request.headers());
             return if open {
-                node::metrics(admin)
+                node::metrics(admin).await
             } else {
                 Err(unauthorized())
             };

@@ -56,6 +56,8 @@ pub struct NodeStatus {
 /// A folder for blocks.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct DiskStatus {
+    /// Its number, which never changes.
+    pub number: u16,
     /// The folder.
     pub path: String,
     /// `healthy`, `draining`, `full` or `failed: why`.
