@@ -9,8 +9,17 @@
 //!
 //! One conformance suite (`tests/engines.rs`) runs on all of them.
 
+pub mod convert;
+mod failure;
+pub mod fjall;
+mod home;
 mod key;
+mod kind;
+pub mod lmdb;
 pub mod memory;
+pub mod sqlite;
+
+pub use kind::{EngineKind, EngineOptions, ParseEngineKindError, kind_of, open};
 
 use std::borrow::Cow;
 use std::ops::Bound;
@@ -130,14 +139,25 @@ pub trait Engine: Send + Sync {
 
     /// Bytes on disk (or in memory, for the in-memory engine).
     fn size_bytes(&self) -> Result<u64>;
+
+    /// Lets go of file pages that are mapped into this process, if more than `limit_bytes` of
+    /// them are resident; the kernel keeps them in its page cache as it sees fit. Returns how many
+    /// bytes were resident. Cheap (about a millisecond): meant to be called now and then, and when
+    /// there is nothing to do. Engines that map no files do nothing and return 0.
+    fn trim_resident(&self, limit_bytes: u64) -> Result<u64> {
+        let _ = limit_bytes;
+        Ok(0)
+    }
 }
 
 /// Reading: a consistent view.
 pub trait ReadTxn {
-    /// The value of `key`.
+    /// The value of `key`; none for a key that cannot be (empty or too long).
     fn get(&self, tree: Tree, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>>;
 
-    /// Shows the entries of `range` in order until the visitor stops.
+    /// Shows the entries of `range` in order until the visitor stops or fails. A range that holds
+    /// nothing (its lower bound above the upper one) is no error. The visitor may read on the same
+    /// transaction.
     fn scan(
         &self,
         tree: Tree,
@@ -149,7 +169,8 @@ pub trait ReadTxn {
 
 /// Changing: sees its own changes.
 pub trait Edit: ReadTxn {
-    /// Sets `key` to `value`. Keys are 1 to [`MAX_KEY_BYTES`] long; values may be empty.
+    /// Sets `key` to `value`. Keys are 1 to [`MAX_KEY_BYTES`] long, others are `Refused`; values may
+    /// be empty. After any other error the transaction must be dropped.
     fn put(&mut self, tree: Tree, key: &[u8], value: &[u8]) -> Result<()>;
 
     /// Removes `key`; tells whether it was there.

@@ -1,0 +1,274 @@
+//! The Fjall engine: a log-structured merge tree in Rust. Many small durable writes; young.
+//!
+//! # Durability
+//! Every commit goes to the journal; `Fsync` syncs it (`fdatasync`) before the commit becomes visible,
+//! `Buffered` leaves that to the kernel. The journal is replayed in order and stops at the first
+//! record that is not whole, so a power cut undoes the last commits and nothing else.
+//!
+//! # Failures
+//! After any failed write to the journal, also for want of room, Fjall takes no more writes until
+//! it is opened anew. We say [`Error::Failed`] then, with the reason.
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ::fjall::{
+    Iter, KeyspaceCreateOptions, PersistMode, Readable, SingleWriterTxDatabase,
+    SingleWriterTxKeyspace, SingleWriterWriteTx,
+};
+
+use super::failure::Breaker;
+use super::home::{self, Home};
+use super::{
+    Direction, Durability, Edit, Engine, EngineKind, EngineOptions, Flow, KeyRange, ReadTxn,
+    Result, Tree, Visitor, WriteTxn, convert, key,
+};
+use crate::error::Error;
+
+/// Entries of a tree in memory before they are written out. Ten trees with two each at worst.
+const MEMTABLE_BYTES: u64 = 4 << 20;
+/// The journals that may be there before trees are written out to shorten them.
+const JOURNAL_BYTES: u64 = 128 << 20;
+const CACHED_FILES: usize = 200;
+
+/// An engine on Fjall.
+pub struct FjallEngine {
+    database: SingleWriterTxDatabase,
+    trees: Vec<SingleWriterTxKeyspace>,
+    breaker: Breaker,
+    /// Held by the one writer. Fjall has a lock of its own, but panics after a panic under it; under
+    /// ours nobody ever waits for Fjall's.
+    writer: Mutex<()>,
+    options: EngineOptions,
+    // Last: the folder stays locked until the database is closed.
+    home: Home,
+}
+
+impl FjallEngine {
+    /// Opens the engine in `folder`, or makes a new one.
+    pub fn open(folder: &Path, options: &EngineOptions) -> Result<FjallEngine> {
+        FjallEngine::open_in(Home::open(folder, EngineKind::Fjall)?, options)
+    }
+
+    pub(super) fn open_in(home: Home, options: &EngineOptions) -> Result<FjallEngine> {
+        let fail = |e| from_fjall(&format!("opening {}", home.data.display()), e);
+        let database = SingleWriterTxDatabase::builder(&home.data)
+            .cache_size(options.cache_bytes)
+            .max_cached_files(Some(CACHED_FILES))
+            .max_journaling_size(JOURNAL_BYTES)
+            .open()
+            .map_err(fail)?;
+        let settings = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
+        let trees = Tree::ALL
+            .iter()
+            .map(|tree| database.keyspace(tree.name(), settings).map_err(fail))
+            .collect::<Result<Vec<_>>>()?;
+        database.persist(PersistMode::SyncAll).map_err(fail)?;
+        home::sync_folder(&home.data)?;
+        Ok(FjallEngine {
+            database,
+            trees,
+            breaker: Breaker::default(),
+            writer: Mutex::new(()),
+            options: *options,
+            home,
+        })
+    }
+
+    fn tree(&self, tree: Tree) -> &SingleWriterTxKeyspace {
+        &self.trees[tree as usize]
+    }
+
+    fn write_failed(&self, doing: &str, error: ::fjall::Error) -> Error {
+        let error = from_fjall(doing, error);
+        let advice = "Fjall takes no more writes until it is opened anew: make room if there is none, and restart";
+        self.breaker.trip(doing, format!("{error} ({advice})"))
+    }
+}
+
+impl Engine for FjallEngine {
+    fn read(&self) -> Result<Box<dyn ReadTxn + '_>> {
+        Ok(Box::new(View {
+            engine: self,
+            source: self.database.read_tx(),
+        }))
+    }
+
+    fn write(&self) -> Result<Box<dyn WriteTxn + '_>> {
+        let turn = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        self.breaker.check()?;
+        Ok(Box::new(Transaction {
+            panics: PanicWatch(self),
+            view: View {
+                engine: self,
+                source: self.database.write_tx(),
+            },
+            changed: false,
+            _turn: turn,
+        }))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.breaker.check()?;
+        self.database
+            .persist(PersistMode::SyncData)
+            .map_err(|e| self.write_failed("syncing", e))
+    }
+
+    fn snapshot_to(&self, folder: &Path) -> Result<()> {
+        // There is no copy of files that is safe while it runs, so the entries are copied.
+        let home = Home::for_copy(folder, EngineKind::Fjall)?;
+        let copy = FjallEngine::open_in(home, &self.options)?;
+        convert::copy_entries(self.read()?.as_ref(), &copy, &mut |_| {})?;
+        home::mark(folder, EngineKind::Fjall)
+    }
+
+    fn size_bytes(&self) -> Result<u64> {
+        home::size_bytes(&self.home.data)
+    }
+}
+
+/// A snapshot, or a write transaction: both are read in the same way.
+struct View<'e, S> {
+    engine: &'e FjallEngine,
+    source: S,
+}
+
+impl<S: Readable> ReadTxn for View<'_, S> {
+    fn get(&self, tree: Tree, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
+        if !key::is_possible(key) {
+            return Ok(None);
+        }
+        let value = self.source.get(self.engine.tree(tree), key);
+        Ok(value
+            .map_err(|e| from_fjall("reading", e))?
+            .map(|value| Cow::Owned(value.to_vec())))
+    }
+
+    fn scan(
+        &self,
+        tree: Tree,
+        range: KeyRange<'_>,
+        direction: Direction,
+        visit: &mut Visitor<'_>,
+    ) -> Result<()> {
+        let Some(range) = key::possible_range(range) else {
+            return Ok(());
+        };
+        let mut entries: Iter = self.source.range::<&[u8], _>(self.engine.tree(tree), range);
+        loop {
+            let entry = match direction {
+                Direction::Ascending => entries.next(),
+                Direction::Descending => entries.next_back(),
+            };
+            let Some(entry) = entry else { return Ok(()) };
+            let (key, value) = entry.into_inner().map_err(|e| from_fjall("scanning", e))?;
+            if visit(&key, &value)? == Flow::Stop {
+                return Ok(());
+            }
+        }
+    }
+}
+
+struct Transaction<'e> {
+    // First: it must know of a panic before another writer gets its turn.
+    panics: PanicWatch<'e>,
+    view: View<'e, SingleWriterWriteTx<'e>>,
+    changed: bool,
+    _turn: MutexGuard<'e, ()>,
+}
+
+/// After a panic within a write transaction Fjall's own lock is poisoned for good.
+struct PanicWatch<'e>(&'e FjallEngine);
+
+impl Drop for PanicWatch<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.breaker.trip("writing", "a panic: restart");
+        }
+    }
+}
+
+impl ReadTxn for Transaction<'_> {
+    fn get(&self, tree: Tree, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
+        self.view.get(tree, key)
+    }
+
+    fn scan(
+        &self,
+        tree: Tree,
+        range: KeyRange<'_>,
+        direction: Direction,
+        visit: &mut Visitor<'_>,
+    ) -> Result<()> {
+        self.view.scan(tree, range, direction, visit)
+    }
+}
+
+impl Edit for Transaction<'_> {
+    fn put(&mut self, tree: Tree, key: &[u8], value: &[u8]) -> Result<()> {
+        key::check(key)?;
+        self.changed = true;
+        let tree = self.view.engine.tree(tree);
+        self.view.source.insert(tree, key, value);
+        Ok(())
+    }
+
+    fn delete(&mut self, tree: Tree, key: &[u8]) -> Result<bool> {
+        let tree = self.view.engine.tree(tree);
+        let found = key::is_possible(key)
+            && self
+                .view
+                .source
+                .contains_key(tree, key)
+                .map_err(|e| from_fjall("deleting", e))?;
+        if found {
+            self.changed = true;
+            self.view.source.remove(tree, key);
+        }
+        Ok(found)
+    }
+}
+
+impl WriteTxn for Transaction<'_> {
+    fn commit(self: Box<Self>, durability: Durability) -> Result<()> {
+        let engine = self.view.engine;
+        // Fjall does nothing at all for a transaction without changes.
+        if !self.changed {
+            return match durability {
+                Durability::Fsync => engine.sync(),
+                Durability::Buffered => Ok(()),
+            };
+        }
+        let Transaction {
+            panics,
+            view,
+            _turn: turn,
+            ..
+        } = *self;
+        let mode = match durability {
+            Durability::Fsync => PersistMode::SyncData,
+            Durability::Buffered => PersistMode::Buffer,
+        };
+        let committed = view.source.durability(Some(mode)).commit();
+        let result = committed.map_err(|e| engine.write_failed("committing", e));
+        drop(panics);
+        drop(turn);
+        result
+    }
+}
+
+/// What a Fjall error means to the caller.
+fn from_fjall(doing: &str, error: ::fjall::Error) -> Error {
+    use ::fjall::Error as E;
+    let text = format!("Fjall, {doing}: {error}");
+    match error {
+        E::Io(io) | E::Storage(::fjall::LsmError::Io(io)) => {
+            Error::from_io(&format!("Fjall, {doing}"), &io)
+        }
+        E::Locked | E::InvalidVersion(_) => Error::Refused(text),
+        E::Poisoned | E::KeyspaceDeleted => Error::Failed(text),
+        _ => Error::Damaged(text),
+    }
+}

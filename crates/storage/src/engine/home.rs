@@ -1,0 +1,223 @@
+//! The folder of an engine: what is in it, in which format, and who has it open.
+//!
+//! ```text
+//! <folder>/engine.json     {"engine":"lmdb","format":1}: which engine's files are current
+//! <folder>/<kind>/         the engine's own files
+//! <folder>/<kind>.lock     locked while the engine is open
+//! ```
+//!
+//! # Invariants
+//! - `engine.json` is written before the first file of a new engine, and replaced (by a rename)
+//!   only once a conversion is complete and on stable storage.
+//! - A folder with an engine's files but without `engine.json` is not opened: it is damaged, not new.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{EngineKind, Result};
+use crate::error::Error;
+
+/// The version of the layout above and of the trees within.
+const FORMAT: u32 = 1;
+const MARKER: &str = "engine.json";
+
+#[derive(Serialize, Deserialize)]
+struct Marker {
+    engine: String,
+    format: u32,
+}
+
+/// An engine's folder, held open: nobody else can open it meanwhile.
+pub(super) struct Home {
+    /// Where the engine's own files are.
+    pub(super) data: PathBuf,
+    _lock: File,
+}
+
+impl Home {
+    /// Opens the folder of an engine of `kind`, or makes a new one.
+    pub(super) fn open(folder: &Path, kind: EngineKind) -> Result<Home> {
+        match marked_kind(folder)? {
+            Some(found) if found == kind => {}
+            Some(found) => return Err(wrong_kind(folder, found, kind)),
+            None => refuse_remains(folder)?,
+        }
+        let existed = folder.join(MARKER).exists();
+        let home = Home::unmarked(folder, kind, existed)?;
+        if !existed {
+            mark(folder, kind)?;
+        }
+        Ok(home)
+    }
+
+    /// Makes an empty folder for `kind` beside the engine that is current: a conversion fills it.
+    pub(super) fn beside(folder: &Path, kind: EngineKind) -> Result<Home> {
+        Home::unmarked(folder, kind, false)
+    }
+
+    /// Makes a new folder, which must be empty, for a copy. Who has completed it marks it.
+    pub(super) fn for_copy(folder: &Path, kind: EngineKind) -> Result<Home> {
+        require_empty(folder)?;
+        Home::unmarked(folder, kind, false)
+    }
+
+    fn unmarked(folder: &Path, kind: EngineKind, must_exist: bool) -> Result<Home> {
+        let data = folder.join(kind.name());
+        if must_exist && !data.is_dir() {
+            return Err(Error::Failed(format!(
+                "{} says that the metadata is in {}, which is missing: restore it, or start with a new folder",
+                folder.join(MARKER).display(),
+                data.display()
+            )));
+        }
+        create_folder(folder)?;
+        let lock = lock(&folder.join(format!("{}.lock", kind.name())))?;
+        create_folder(&data)?;
+        sync_folder(folder)?;
+        Ok(Home { data, _lock: lock })
+    }
+}
+
+/// The kind of engine whose files are current in `folder`; `None` if there is none yet.
+pub(super) fn marked_kind(folder: &Path) -> Result<Option<EngineKind>> {
+    let path = folder.join(MARKER);
+    let bytes = match fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => {
+            return Err(Error::from_io(
+                &format!("reading {}", path.display()),
+                &error,
+            ));
+        }
+    };
+    let marker: Marker = serde_json::from_slice(&bytes)
+        .map_err(|error| Error::Damaged(format!("{}: {error}", path.display())))?;
+    if marker.format > FORMAT {
+        return Err(Error::Refused(format!(
+            "{}: format {} is of a later release (this one reads up to {FORMAT}): upgrade, or convert with the release that wrote it",
+            path.display(),
+            marker.format
+        )));
+    }
+    let kind = marker
+        .engine
+        .parse()
+        .map_err(|error| Error::Refused(format!("{}: {error}", path.display())))?;
+    Ok(Some(kind))
+}
+
+/// Makes `kind` the current engine of `folder`, at once and durably.
+pub(super) fn mark(folder: &Path, kind: EngineKind) -> Result<()> {
+    let marker = Marker {
+        engine: kind.name().into(),
+        format: FORMAT,
+    };
+    let text = serde_json::to_vec(&marker).map_err(|e| Error::Io(e.to_string()))?;
+    replace(&folder.join(MARKER), &text)
+        .and_then(|()| File::open(folder)?.sync_all())
+        .map_err(|e| Error::from_io(&format!("writing {}", folder.join(MARKER).display()), &e))
+}
+
+/// Makes the entries of `folder` durable.
+pub(super) fn sync_folder(folder: &Path) -> Result<()> {
+    File::open(folder)
+        .and_then(|f| f.sync_all())
+        .map_err(|e| Error::from_io(&format!("syncing {}", folder.display()), &e))
+}
+
+/// Refuses to copy into a folder that holds something.
+pub(super) fn require_empty(folder: &Path) -> Result<()> {
+    let holds_something = match fs::read_dir(folder) {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        Err(error) => {
+            return Err(Error::from_io(
+                &format!("reading {}", folder.display()),
+                &error,
+            ));
+        }
+    };
+    if holds_something {
+        return Err(Error::Refused(format!("{} is not empty", folder.display())));
+    }
+    Ok(())
+}
+
+/// The bytes that the files below `folder` take.
+pub(super) fn size_bytes(folder: &Path) -> Result<u64> {
+    let fail = |e: io::Error| Error::from_io(&format!("measuring {}", folder.display()), &e);
+    let mut total = 0;
+    for entry in fs::read_dir(folder).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        match entry.metadata() {
+            Ok(about) if about.is_dir() => total += size_bytes(&entry.path())?,
+            Ok(about) => total += about.len(),
+            // Engines remove files while we look.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(fail(error)),
+        }
+    }
+    Ok(total)
+}
+
+fn create_folder(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder)
+        .map_err(|e| Error::from_io(&format!("creating {}", folder.display()), &e))?;
+    match folder.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => sync_folder(Path::new(".")),
+        Some(parent) => sync_folder(parent),
+        None => Ok(()),
+    }
+}
+
+fn lock(path: &Path) -> Result<File> {
+    let fail = |e: &io::Error| Error::from_io(&format!("locking {}", path.display()), e);
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path)
+        .map_err(|e| fail(&e))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Error::Refused(format!(
+            "{} is locked: this metadata is already open, in this process or another",
+            path.display()
+        ))),
+        Err(TryLockError::Error(error)) => Err(fail(&error)),
+    }
+}
+
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temporary = path.with_extension("tmp");
+    let mut file = File::create(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)
+}
+
+fn refuse_remains(folder: &Path) -> Result<()> {
+    for kind in EngineKind::ALL {
+        let data = folder.join(kind.name());
+        let empty = fs::read_dir(&data).map_or(true, |mut entries| entries.next().is_none());
+        if !empty {
+            return Err(Error::Damaged(format!(
+                "{} holds metadata but {MARKER} beside it is missing: restore {MARKER}, or remove {} if it is not needed",
+                data.display(),
+                data.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn wrong_kind(folder: &Path, found: EngineKind, asked: EngineKind) -> Error {
+    Error::Refused(format!(
+        "the metadata in {} is kept by {found}, not by {asked}: set the engine to {found}, or convert the folder to {asked}",
+        folder.display()
+    ))
+}

@@ -1,0 +1,112 @@
+//! Which engine, by name, and how it is opened.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use super::fjall::FjallEngine;
+use super::home::{self, Home};
+use super::lmdb::LmdbEngine;
+use super::sqlite::SqliteEngine;
+use super::{Engine, Result};
+
+/// An engine that keeps its data in files.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum EngineKind {
+    /// LMDB.
+    #[default]
+    Lmdb,
+    /// SQLite.
+    Sqlite,
+    /// Fjall.
+    Fjall,
+}
+
+impl EngineKind {
+    /// All of them.
+    pub const ALL: [EngineKind; 3] = [EngineKind::Lmdb, EngineKind::Sqlite, EngineKind::Fjall];
+
+    /// The name in settings and files.
+    pub fn name(self) -> &'static str {
+        match self {
+            EngineKind::Lmdb => "lmdb",
+            EngineKind::Sqlite => "sqlite",
+            EngineKind::Fjall => "fjall",
+        }
+    }
+}
+
+impl fmt::Display for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that is not an engine's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no such metadata engine: {0:?} (there are lmdb, sqlite and fjall)")]
+pub struct ParseEngineKindError(String);
+
+impl FromStr for EngineKind {
+    type Err = ParseEngineKindError;
+
+    fn from_str(text: &str) -> std::result::Result<EngineKind, ParseEngineKindError> {
+        EngineKind::ALL
+            .into_iter()
+            .find(|kind| kind.name() == text)
+            .ok_or_else(|| ParseEngineKindError(text.chars().take(40).collect()))
+    }
+}
+
+/// Settings of all engines; each takes those that mean something to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EngineOptions {
+    /// LMDB: how large the file may grow, in bytes of address space (not of memory or disk).
+    /// `None` takes 1 TiB, or less where the address space is limited.
+    pub map_bytes: Option<u64>,
+    /// SQLite and Fjall: memory for pages or blocks that were read, in bytes.
+    pub cache_bytes: u64,
+    /// How many read transactions there may be at once.
+    pub max_readers: u32,
+    /// LMDB: sync nothing, ever. A power cut then loses what was acknowledged and may damage the
+    /// store: this is only for the control of a power-cut test, which must notice it.
+    pub unsafe_no_fsync: bool,
+}
+
+impl Default for EngineOptions {
+    fn default() -> EngineOptions {
+        EngineOptions {
+            map_bytes: None,
+            cache_bytes: 16 << 20,
+            max_readers: 512,
+            unsafe_no_fsync: false,
+        }
+    }
+}
+
+/// Opens the engine of `kind` in `folder`, or makes a new one.
+///
+/// # Errors
+/// `Refused` if the folder holds another kind, a later format, or is already open; the text names the fix.
+pub fn open(kind: EngineKind, folder: &Path, options: &EngineOptions) -> Result<Arc<dyn Engine>> {
+    open_home(kind, Home::open(folder, kind)?, options)
+}
+
+/// Opens the engine of `kind` in a folder that was taken already.
+pub(super) fn open_home(
+    kind: EngineKind,
+    home: Home,
+    options: &EngineOptions,
+) -> Result<Arc<dyn Engine>> {
+    Ok(match kind {
+        EngineKind::Lmdb => Arc::new(LmdbEngine::open_in(home, options)?),
+        EngineKind::Sqlite => Arc::new(SqliteEngine::open_in(home, options)?),
+        EngineKind::Fjall => Arc::new(FjallEngine::open_in(home, options)?),
+    })
+}
+
+/// The kind of engine that `folder` holds; `None` if it is new.
+pub fn kind_of(folder: &Path) -> Result<Option<EngineKind>> {
+    home::marked_kind(folder)
+}

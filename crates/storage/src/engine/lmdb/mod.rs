@@ -1,0 +1,467 @@
+//! The LMDB engine, the default: a memory-mapped copy-on-write B+ tree. Readers never wait.
+//!
+//! # Durability
+//! An `Fsync` commit writes the new pages, syncs them, and only then writes the meta page that
+//! makes them current, through a file descriptor that syncs (`O_DSYNC`): the order on disk is
+//! always pages before meta page.
+//!
+//! A `Buffered` commit is LMDB's `NOMETASYNC`: the pages are synced, the meta page is written but
+//! not synced. A power cut may then undo the last commit, but the older meta page is whole and
+//! so are all pages it refers to. We never use `NOSYNC`: LMDB takes pages that the last commits
+//! freed for new data, so if a new page reaches the disk before the meta page that freed it (and
+//! without syncs the kernel writes in any order), the tree that the older meta page refers to is
+//! overwritten, and the store is damaged beyond repair.
+//!
+//! # Memory
+//! What was read stays mapped and counts as resident memory of this process although it is the
+//! kernel's page cache; [`Engine::trim_resident`] lets go of it.
+//!
+//! # Limits
+//! A disk that fails to read a mapped page ends the process (SIGBUS). The file grows while old
+//! read transactions are open, and never shrinks; [`Engine::snapshot_to`] writes a compact copy.
+
+mod resident;
+mod room;
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use heed::types::Bytes;
+use heed::{
+    CommitOrAbort, CompactionOption, Database, Env, EnvFlags, EnvOpenOptions, FlagSetMode,
+    MdbError, RoTxn, RwTxn, WithoutTls,
+};
+
+use super::failure::Breaker;
+use super::home::{self, Home};
+use super::{
+    Direction, Durability, Edit, Engine, EngineKind, EngineOptions, Flow, KeyRange, MAX_KEY_BYTES,
+    ReadTxn, Result, Tree, Visitor, WriteTxn, key,
+};
+use crate::error::Error;
+
+type Trees = [Database<'static, Bytes, Bytes>; Tree::ALL.len()];
+type LmdbResult<T> = std::result::Result<T, heed::Error>;
+
+const DATA_FILE: &str = "data.mdb";
+/// The map if nothing else is asked for: address space, not memory.
+const DEFAULT_MAP_BYTES: u64 = if cfg!(target_pointer_width = "64") {
+    1 << 40
+} else {
+    1 << 30
+};
+/// The smallest map that is tried where the address space is limited.
+const LEAST_MAP_BYTES: u64 = 1 << 28;
+/// With less than this free on the disk, a write that came out short was short of room.
+const FULL_DISK_BYTES: u64 = 16 << 20;
+
+/// An engine on LMDB.
+pub struct LmdbEngine {
+    env: Env<WithoutTls>,
+    trees: Trees,
+    breaker: Breaker,
+    /// The last transaction that is known to be on stable storage.
+    synced: AtomicUsize,
+    unsafe_no_fsync: bool,
+    // Last: the folder stays locked until the environment is closed.
+    home: Home,
+}
+
+impl LmdbEngine {
+    /// Opens the engine in `folder`, or makes a new one.
+    pub fn open(folder: &Path, options: &EngineOptions) -> Result<LmdbEngine> {
+        LmdbEngine::open_in(Home::open(folder, EngineKind::Lmdb)?, options)
+    }
+
+    pub(super) fn open_in(home: Home, options: &EngineOptions) -> Result<LmdbEngine> {
+        let env = open_env(&home.data, options)?;
+        if env.max_key_size() < MAX_KEY_BYTES {
+            return Err(Error::Failed(format!(
+                "LMDB was built for keys of at most {} bytes",
+                env.max_key_size()
+            )));
+        }
+        let trees = open_trees(&env).map_err(|e| from_lmdb("opening the trees", e))?;
+        // Their creation is a commit of its own, and the files may be new: make both durable.
+        env.force_sync().map_err(|e| from_lmdb("syncing", e))?;
+        home::sync_folder(&home.data)?;
+        Ok(LmdbEngine {
+            synced: AtomicUsize::new(env.info().last_txn_id),
+            env,
+            trees,
+            breaker: Breaker::default(),
+            unsafe_no_fsync: options.unsafe_no_fsync,
+            home,
+        })
+    }
+
+    fn database(&self, tree: Tree) -> Database<'static, Bytes, Bytes> {
+        self.trees[tree as usize]
+    }
+
+    fn data_file(&self) -> PathBuf {
+        self.home.data.join(DATA_FILE)
+    }
+
+    /// What a failed write means: it was refused for want of room, or something else.
+    ///
+    /// On a full disk a write usually comes out short, and LMDB reports that as EIO.
+    fn write_failed(&self, doing: &str, error: heed::Error) -> Error {
+        let short = matches!(&error, heed::Error::Io(io) if io.raw_os_error() == Some(libc::EIO));
+        match from_lmdb(doing, error) {
+            Error::Io(text) if short && room::free_bytes(&self.home.data) < FULL_DISK_BYTES => {
+                Error::Full(text)
+            }
+            other => other,
+        }
+    }
+
+    /// What a failed commit means. Want of room leaves everything as it was: LMDB undoes the
+    /// transaction, and the next one writes all its pages anew. Otherwise it is not known what is
+    /// on disk.
+    fn commit_failed(&self, error: heed::Error) -> Error {
+        let failed = self.write_failed("committing", error);
+        // When writing the meta page failed, LMDB gives up the environment: no transaction begins any more.
+        let given_up = matches!(self.env.read_txn(), Err(heed::Error::Mdb(MdbError::Panic)));
+        match failed {
+            Error::Full(text) if !given_up => Error::Full(text),
+            other => self.breaker.trip("committing", other),
+        }
+    }
+
+    fn mark_synced(&self, txn: usize) {
+        self.synced.fetch_max(txn, Ordering::SeqCst);
+    }
+
+    fn sync_if_needed(&self) -> Result<()> {
+        if self.env.info().last_txn_id > self.synced.load(Ordering::SeqCst) {
+            return self.sync();
+        }
+        Ok(())
+    }
+}
+
+impl Engine for LmdbEngine {
+    fn read(&self) -> Result<Box<dyn ReadTxn + '_>> {
+        let txn = self
+            .env
+            .read_txn()
+            .map_err(|e| from_lmdb("beginning to read", e))?;
+        Ok(Box::new(Snapshot { engine: self, txn }))
+    }
+
+    fn write(&self) -> Result<Box<dyn WriteTxn + '_>> {
+        self.breaker.check()?;
+        let txn = self
+            .env
+            .write_txn()
+            .map_err(|e| from_lmdb("beginning to write", e))?;
+        // Another may have failed while we waited.
+        self.breaker.check()?;
+        Ok(Box::new(Transaction {
+            engine: self,
+            txn,
+            changed: false,
+            failed: None,
+        }))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.breaker.check()?;
+        if self.unsafe_no_fsync {
+            return Ok(());
+        }
+        // Read before the sync: what commits meanwhile may be in it or not.
+        let last = self.env.info().last_txn_id;
+        self.env
+            .force_sync()
+            .map_err(|e| self.breaker.trip("syncing", e))?;
+        self.mark_synced(last);
+        Ok(())
+    }
+
+    fn snapshot_to(&self, folder: &Path) -> Result<()> {
+        let target = Home::for_copy(folder, EngineKind::Lmdb)?;
+        let path = target.data.join(DATA_FILE);
+        let fail = |e: std::io::Error| Error::from_io(&format!("writing {}", path.display()), &e);
+        let mut file = File::create_new(&path).map_err(fail)?;
+        self.env
+            .copy_to_file(&mut file, CompactionOption::Enabled)
+            .map_err(|e| from_lmdb("copying", e))?;
+        file.sync_all().map_err(fail)?;
+        home::sync_folder(&target.data)?;
+        home::mark(folder, EngineKind::Lmdb)
+    }
+
+    fn size_bytes(&self) -> Result<u64> {
+        home::size_bytes(&self.home.data)
+    }
+
+    fn trim_resident(&self, limit_bytes: u64) -> Result<u64> {
+        resident::trim(&self.data_file(), limit_bytes)
+    }
+}
+
+struct Snapshot<'e> {
+    engine: &'e LmdbEngine,
+    txn: RoTxn<'e, WithoutTls>,
+}
+
+impl ReadTxn for Snapshot<'_> {
+    fn get(&self, tree: Tree, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
+        get(self.engine.database(tree), &self.txn, key)
+    }
+
+    fn scan(
+        &self,
+        tree: Tree,
+        range: KeyRange<'_>,
+        direction: Direction,
+        visit: &mut Visitor<'_>,
+    ) -> Result<()> {
+        scan(
+            self.engine.database(tree),
+            &self.txn,
+            range,
+            direction,
+            visit,
+        )
+    }
+}
+
+struct Transaction<'e> {
+    engine: &'e LmdbEngine,
+    txn: RwTxn<'e>,
+    changed: bool,
+    /// The first change that failed: LMDB does not commit after it.
+    failed: Option<Error>,
+}
+
+impl Transaction<'_> {
+    fn change<T>(
+        &mut self,
+        doing: &str,
+        change: impl FnOnce(&mut RwTxn<'_>) -> LmdbResult<T>,
+    ) -> Result<T> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        self.changed = true;
+        change(&mut self.txn).map_err(|e| {
+            let error = self.engine.write_failed(doing, e);
+            self.failed = Some(error.clone());
+            error
+        })
+    }
+}
+
+impl ReadTxn for Transaction<'_> {
+    fn get(&self, tree: Tree, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
+        get(self.engine.database(tree), &self.txn, key)
+    }
+
+    fn scan(
+        &self,
+        tree: Tree,
+        range: KeyRange<'_>,
+        direction: Direction,
+        visit: &mut Visitor<'_>,
+    ) -> Result<()> {
+        scan(
+            self.engine.database(tree),
+            &self.txn,
+            range,
+            direction,
+            visit,
+        )
+    }
+}
+
+impl Edit for Transaction<'_> {
+    fn put(&mut self, tree: Tree, key: &[u8], value: &[u8]) -> Result<()> {
+        key::check(key)?;
+        let database = self.engine.database(tree);
+        self.change("writing", |txn| database.put(txn, key, value))
+    }
+
+    fn delete(&mut self, tree: Tree, key: &[u8]) -> Result<bool> {
+        if !key::is_possible(key) {
+            return Ok(false);
+        }
+        let database = self.engine.database(tree);
+        self.change("deleting", |txn| database.delete(txn, key))
+    }
+}
+
+impl WriteTxn for Transaction<'_> {
+    fn commit(self: Box<Self>, durability: Durability) -> Result<()> {
+        let Transaction {
+            engine,
+            txn,
+            changed,
+            failed,
+        } = *self;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if !changed {
+            drop(txn);
+            return match durability {
+                Durability::Buffered => Ok(()),
+                Durability::Fsync => engine.sync_if_needed(),
+            };
+        }
+        let mode = match durability {
+            Durability::Buffered => FlagSetMode::Enable,
+            Durability::Fsync => FlagSetMode::Disable,
+        };
+        // SAFETY: one thread at a time may set flags. We hold LMDB's writer lock until the commit
+        // below, nothing else sets flags, and the flag is set for each commit anew, never put back
+        // after it, when the lock is gone. `NO_META_SYNC` keeps the file whole (see the module).
+        unsafe { engine.env.set_flags(EnvFlags::NO_META_SYNC, mode) }
+            .map_err(|e| from_lmdb("choosing the durability", e))?;
+        let id = txn.id();
+        txn.commit().map_err(|e| engine.commit_failed(e))?;
+        if durability == Durability::Fsync {
+            // It synced the whole file before its own meta page: earlier commits are in it.
+            engine.mark_synced(id);
+        }
+        Ok(())
+    }
+}
+
+fn get<'t>(
+    database: Database<'static, Bytes, Bytes>,
+    txn: &'t RoTxn<'_>,
+    key: &[u8],
+) -> Result<Option<Cow<'t, [u8]>>> {
+    if !key::is_possible(key) {
+        return Ok(None);
+    }
+    let value = database
+        .get(txn, key)
+        .map_err(|e| from_lmdb("reading", e))?;
+    Ok(value.map(Cow::Borrowed))
+}
+
+fn scan(
+    database: Database<'static, Bytes, Bytes>,
+    txn: &RoTxn<'_>,
+    range: KeyRange<'_>,
+    direction: Direction,
+    visit: &mut Visitor<'_>,
+) -> Result<()> {
+    let Some(range) = key::possible_range(range) else {
+        return Ok(());
+    };
+    let fail = |e| from_lmdb("scanning", e);
+    match direction {
+        Direction::Ascending => show(database.range(txn, &range).map_err(fail)?, visit),
+        Direction::Descending => show(database.rev_range(txn, &range).map_err(fail)?, visit),
+    }
+}
+
+fn show<'t>(
+    entries: impl Iterator<Item = LmdbResult<(&'t [u8], &'t [u8])>>,
+    visit: &mut Visitor<'_>,
+) -> Result<()> {
+    for entry in entries {
+        let (key, value) = entry.map_err(|e| from_lmdb("scanning", e))?;
+        if visit(key, value)? == Flow::Stop {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Opens the environment; where nothing was asked for and the address space does not suffice
+/// (`ulimit -v`, a container), with a smaller map.
+fn open_env(folder: &Path, options: &EngineOptions) -> Result<Env<WithoutTls>> {
+    let mut map_bytes = options.map_bytes.unwrap_or_else(default_map_bytes);
+    loop {
+        match open_env_with(folder, map_bytes, options) {
+            Ok(env) => return Ok(env),
+            Err(heed::Error::Io(error))
+                if error.kind() == std::io::ErrorKind::OutOfMemory
+                    && options.map_bytes.is_none()
+                    && map_bytes > LEAST_MAP_BYTES =>
+            {
+                map_bytes /= 2;
+            }
+            Err(error) => return Err(from_lmdb(&format!("opening {}", folder.display()), error)),
+        }
+    }
+}
+
+/// The default, or at most a quarter of a limited address space: the rest of the process needs some too.
+fn default_map_bytes() -> u64 {
+    match room::address_space_limit() {
+        Some(limit) => (limit / 4)
+            .next_multiple_of(1 << 20)
+            .clamp(LEAST_MAP_BYTES, DEFAULT_MAP_BYTES),
+        None => DEFAULT_MAP_BYTES,
+    }
+}
+
+fn open_env_with(
+    folder: &Path,
+    map_bytes: u64,
+    asked: &EngineOptions,
+) -> LmdbResult<Env<WithoutTls>> {
+    let mut options = EnvOpenOptions::new().read_txn_without_tls();
+    options
+        .map_size(usize::try_from(map_bytes).unwrap_or(usize::MAX))
+        .max_readers(asked.max_readers)
+        .max_dbs(Tree::ALL.len() as u32);
+    // SAFETY: `NO_READ_AHEAD` is harmless (keys are looked up all over the file, so reading ahead
+    // would only push other data out of the page cache). The map is safe as long as nobody changes
+    // the file but LMDB: the folder is ours, and locked against other processes. `NO_SYNC` is what
+    // the module's documentation rules out; who asks for it wants to see the damage.
+    unsafe {
+        options.flags(EnvFlags::NO_READ_AHEAD);
+        if asked.unsafe_no_fsync {
+            tracing::warn!("metadata is not synced: a power cut will lose and damage it");
+            options.flags(EnvFlags::NO_SYNC);
+        }
+        options.open(folder)
+    }
+}
+
+fn open_trees(env: &Env<WithoutTls>) -> LmdbResult<Trees> {
+    let txn = env.write_txn()?;
+    let opened = env.create_databases_and_commit(txn, |opener, txn| {
+        let trees = Tree::ALL
+            .iter()
+            .map(|tree| opener.create_database::<Bytes, Bytes>(txn, Some(tree.name())))
+            .collect::<LmdbResult<Vec<_>>>()?;
+        let trees: [_; Tree::ALL.len()] = trees
+            .try_into()
+            .map_err(|_| heed::Error::Mdb(MdbError::Problem))?;
+        Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(trees))
+    })?;
+    opened.commit().ok_or(heed::Error::Mdb(MdbError::Problem))
+}
+
+/// What an LMDB error means to the caller.
+fn from_lmdb(doing: &str, error: heed::Error) -> Error {
+    let text = || format!("LMDB, {doing}: {error}");
+    match &error {
+        heed::Error::Io(io) => Error::from_io(&format!("LMDB, {doing}"), io),
+        heed::Error::EnvAlreadyOpened => Error::Refused(text()),
+        heed::Error::Mdb(MdbError::MapFull) => Error::Full(format!(
+            "{}: the map is full, raise its size (map_bytes)",
+            text()
+        )),
+        heed::Error::Mdb(MdbError::ReadersFull) => Error::Busy(text()),
+        heed::Error::Mdb(MdbError::BadValSize | MdbError::TxnFull) => Error::Refused(text()),
+        heed::Error::Mdb(
+            MdbError::Corrupted
+            | MdbError::PageNotFound
+            | MdbError::Invalid
+            | MdbError::VersionMismatch,
+        ) => Error::Damaged(text()),
+        _ => Error::Failed(text()),
+    }
+}

@@ -1,0 +1,37 @@
+//! How much room there is: on the disk, and in the address space.
+
+use std::ffi::CString;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Bytes that may still be written to the file system of `folder`; `u64::MAX` if it does not say.
+pub(super) fn free_bytes(folder: &Path) -> u64 {
+    let Ok(path) = CString::new(folder.as_os_str().as_bytes()) else {
+        return u64::MAX;
+    };
+    let mut about = MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: `path` ends with a zero byte, and `about` has room for the answer.
+    if unsafe { libc::statvfs(path.as_ptr(), about.as_mut_ptr()) } != 0 {
+        return u64::MAX;
+    }
+    // SAFETY: the call succeeded, so it filled the structure.
+    let about = unsafe { about.assume_init() };
+    // Their types differ between platforms.
+    #[allow(clippy::unnecessary_cast)]
+    (about.f_bavail as u64).saturating_mul(about.f_frsize as u64)
+}
+
+/// The limit of this process's address space in bytes, if there is one.
+pub(super) fn address_space_limit() -> Option<u64> {
+    let mut limit = MaybeUninit::<libc::rlimit>::uninit();
+    // SAFETY: `limit` has room for the answer.
+    if unsafe { libc::getrlimit(libc::RLIMIT_AS, limit.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    // SAFETY: the call succeeded, so it filled the structure.
+    let limit = unsafe { limit.assume_init() };
+    // Its type differs between platforms.
+    #[allow(clippy::unnecessary_cast)]
+    (limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur as u64)
+}

@@ -1,0 +1,405 @@
+//! The SQLite engine: a B-tree with a write-ahead log, and the longest crash record of all.
+//!
+//! One table a tree, `WITHOUT ROWID`, keyed by a blob: blobs compare bytewise, so scans are in order.
+//!
+//! # Durability
+//! SQLite takes the durability of a commit from `PRAGMA synchronous`, which cannot be changed inside
+//! a transaction, while our caller says how far a commit must go only at its end. So each
+//! transaction begins in the mode that the last commit asked for, and:
+//! - asked for `Fsync`, begun in FULL: the log is synced before the commit becomes visible;
+//! - asked for `Buffered`, begun in NORMAL: the log is not synced (a power cut may undo the last
+//!   commits; checkpoints sync the log before they touch the database file, so it stays whole);
+//! - asked for `Buffered`, begun in FULL: more is done than was asked;
+//! - asked for `Fsync`, begun in NORMAL: after the commit, a second transaction in FULL syncs the log
+//!   up to itself. No reader may begin between the two, or it could act on what a power cut undoes.
+
+mod readers;
+
+use std::borrow::Cow;
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use rusqlite::backup::Backup;
+use rusqlite::{Connection, ErrorCode, OptionalExtension, ToSql};
+
+use self::readers::Readers;
+use super::failure::Breaker;
+use super::home::{self, Home};
+use super::{
+    Direction, Durability, Edit, Engine, EngineKind, EngineOptions, Flow, KeyRange, ReadTxn,
+    Result, Tree, Visitor, WriteTxn, key,
+};
+use crate::error::Error;
+
+type SqliteResult<T> = std::result::Result<T, rusqlite::Error>;
+
+const DATA_FILE: &str = "metadata.sqlite";
+/// Other processes (a backup tool, the `sqlite3` shell) may hold a lock for a moment.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Between two attempts to copy a database that another process has locked.
+const COPY_PAUSE: Duration = Duration::from_millis(20);
+/// A log that grew while a long reader held it is cut to this once it is empty again.
+const KEPT_LOG_BYTES: u64 = 64 << 20;
+/// Statements kept prepared: a get, put, delete and eight kinds of scan for each tree.
+const CACHED_STATEMENTS: usize = 128;
+
+/// An engine on SQLite.
+pub struct SqliteEngine {
+    writer: Mutex<Writer>,
+    readers: Readers,
+    breaker: Breaker,
+    /// Held for writing while a commit is visible and not yet durable; readers begin under it.
+    visible: RwLock<()>,
+    // Last: the folder stays locked until the connections are closed.
+    home: Home,
+}
+
+struct Writer {
+    connection: Connection,
+    /// What the connection's `synchronous` stands for now.
+    mode: Durability,
+    /// What the last commit asked for: the best guess for the next one.
+    asked: Durability,
+    /// Whether a commit may still be undone by a power cut.
+    unsynced: bool,
+}
+
+impl SqliteEngine {
+    /// Opens the engine in `folder`, or makes a new one.
+    pub fn open(folder: &Path, options: &EngineOptions) -> Result<SqliteEngine> {
+        SqliteEngine::open_in(Home::open(folder, EngineKind::Sqlite)?, options)
+    }
+
+    pub(super) fn open_in(home: Home, options: &EngineOptions) -> Result<SqliteEngine> {
+        let path = home.data.join(DATA_FILE);
+        let fail = |e| from_sqlite(&format!("opening {}", path.display()), e);
+        let connection = connect(&path, options.cache_bytes).map_err(fail)?;
+        create_tables(&connection).map_err(fail)?;
+        home::sync_folder(&home.data)?;
+        Ok(SqliteEngine {
+            writer: Mutex::new(Writer {
+                connection,
+                mode: Durability::Fsync,
+                asked: Durability::Fsync,
+                // What a run before this one committed.
+                unsynced: true,
+            }),
+            readers: Readers::new(path, options),
+            breaker: Breaker::default(),
+            visible: RwLock::new(()),
+            home,
+        })
+    }
+
+    fn lock_writer(&self) -> MutexGuard<'_, Writer> {
+        // A panic elsewhere leaves at most an open transaction, which `begin` undoes.
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.home.data.join(DATA_FILE)
+    }
+
+    /// What a failed write means: was it refused, or is it not known what is on disk?
+    fn write_failed(&self, doing: &str, error: rusqlite::Error) -> Error {
+        match from_sqlite(doing, error) {
+            refused @ (Error::Full(_) | Error::Busy(_) | Error::Refused(_)) => refused,
+            other => self.breaker.trip(doing, other),
+        }
+    }
+}
+
+impl Engine for SqliteEngine {
+    fn read(&self) -> Result<Box<dyn ReadTxn + '_>> {
+        let reader = self.readers.take()?;
+        let _visible = self.visible.read().unwrap_or_else(PoisonError::into_inner);
+        // A transaction sees the commit that is the last when it first reads, not when it begins.
+        reader
+            .execute_batch("BEGIN; SELECT n FROM barrier;")
+            .map_err(|e| from_sqlite("beginning to read", e))?;
+        Ok(Box::new(Snapshot(reader)))
+    }
+
+    fn write(&self) -> Result<Box<dyn WriteTxn + '_>> {
+        let mut writer = self.lock_writer();
+        self.breaker.check()?;
+        let asked = writer.asked;
+        writer
+            .set_mode(asked)
+            .and_then(|()| writer.connection.execute_batch("BEGIN IMMEDIATE"))
+            .map_err(|e| from_sqlite("beginning to write", e))?;
+        Ok(Box::new(Transaction {
+            engine: self,
+            writer,
+            changed: false,
+        }))
+    }
+
+    fn sync(&self) -> Result<()> {
+        let mut writer = self.lock_writer();
+        self.breaker.check()?;
+        writer.sync().map_err(|e| self.write_failed("syncing", e))
+    }
+
+    fn snapshot_to(&self, folder: &Path) -> Result<()> {
+        let target = Home::for_copy(folder, EngineKind::Sqlite)?;
+        // In one step, under one read transaction: a commit meanwhile does not start it anew.
+        let copy = || -> SqliteResult<()> {
+            let source = Connection::open(self.path())?;
+            let mut copy = Connection::open(target.data.join(DATA_FILE))?;
+            Backup::new(&source, &mut copy)?.run_to_completion(i32::MAX, COPY_PAUSE, None)
+        };
+        copy().map_err(|e| from_sqlite("copying", e))?;
+        std::fs::File::open(target.data.join(DATA_FILE))
+            .and_then(|file| file.sync_all())
+            .map_err(|e| Error::from_io("syncing the copy", &e))?;
+        home::sync_folder(&target.data)?;
+        home::mark(folder, EngineKind::Sqlite)
+    }
+
+    fn size_bytes(&self) -> Result<u64> {
+        home::size_bytes(&self.home.data)
+    }
+}
+
+impl Writer {
+    fn set_mode(&mut self, mode: Durability) -> SqliteResult<()> {
+        if self.mode == mode {
+            return Ok(());
+        }
+        if !self.connection.is_autocommit() {
+            self.connection.execute_batch("ROLLBACK")?;
+        }
+        self.connection.execute_batch(match mode {
+            Durability::Fsync => "PRAGMA synchronous = FULL",
+            Durability::Buffered => "PRAGMA synchronous = NORMAL",
+        })?;
+        self.mode = mode;
+        Ok(())
+    }
+
+    /// Syncs the log, with all commits in it, by a small commit in FULL mode.
+    fn sync(&mut self) -> SqliteResult<()> {
+        if !self.unsynced {
+            return Ok(());
+        }
+        self.set_mode(Durability::Fsync)?;
+        self.connection
+            .execute_batch("UPDATE barrier SET n = n + 1")?;
+        self.unsynced = false;
+        Ok(())
+    }
+}
+
+struct Snapshot<'e>(readers::Reader<'e>);
+
+impl ReadTxn for Snapshot<'_> {
+    fn get(&self, tree: Tree, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
+        get(&self.0, tree, key)
+    }
+
+    fn scan(
+        &self,
+        tree: Tree,
+        range: KeyRange<'_>,
+        direction: Direction,
+        visit: &mut Visitor<'_>,
+    ) -> Result<()> {
+        scan(&self.0, tree, range, direction, visit)
+    }
+}
+
+struct Transaction<'e> {
+    engine: &'e SqliteEngine,
+    writer: MutexGuard<'e, Writer>,
+    changed: bool,
+}
+
+impl ReadTxn for Transaction<'_> {
+    fn get(&self, tree: Tree, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
+        get(&self.writer.connection, tree, key)
+    }
+
+    fn scan(
+        &self,
+        tree: Tree,
+        range: KeyRange<'_>,
+        direction: Direction,
+        visit: &mut Visitor<'_>,
+    ) -> Result<()> {
+        scan(&self.writer.connection, tree, range, direction, visit)
+    }
+}
+
+impl Transaction<'_> {
+    fn execute(&mut self, sql: &str, parameters: &[&dyn ToSql]) -> Result<usize> {
+        self.changed = true;
+        self.writer
+            .connection
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.execute(parameters))
+            .map_err(|e| self.engine.write_failed("writing", e))
+    }
+}
+
+impl Edit for Transaction<'_> {
+    fn put(&mut self, tree: Tree, key: &[u8], value: &[u8]) -> Result<()> {
+        key::check(key)?;
+        let sql = format!("INSERT OR REPLACE INTO {} VALUES (?1, ?2)", tree.name());
+        self.execute(&sql, &[&key, &value]).map(|_| ())
+    }
+
+    fn delete(&mut self, tree: Tree, key: &[u8]) -> Result<bool> {
+        let sql = format!("DELETE FROM {} WHERE k = ?1", tree.name());
+        self.execute(&sql, &[&key]).map(|rows| rows > 0)
+    }
+}
+
+impl WriteTxn for Transaction<'_> {
+    fn commit(mut self: Box<Self>, durability: Durability) -> Result<()> {
+        let engine = self.engine;
+        let fail = |e| engine.write_failed("committing", e);
+        self.writer.asked = durability;
+        let late_sync = durability == Durability::Fsync
+            && (self.writer.mode == Durability::Buffered || !self.changed);
+        let _not_yet_visible = late_sync.then(|| {
+            let lock = engine.visible.write();
+            lock.unwrap_or_else(PoisonError::into_inner)
+        });
+        self.writer
+            .connection
+            .execute_batch("COMMIT")
+            .map_err(fail)?;
+        match (self.changed, self.writer.mode) {
+            (true, Durability::Buffered) => self.writer.unsynced = true,
+            (true, Durability::Fsync) => self.writer.unsynced = false,
+            (false, _) => {}
+        }
+        if late_sync {
+            self.writer.sync().map_err(|e| {
+                // It is visible already, so even want of room leaves it unknown whether it stays.
+                engine.breaker.trip("syncing a commit", e)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        let connection = &self.writer.connection;
+        if !connection.is_autocommit()
+            && let Err(error) = connection.execute_batch("ROLLBACK")
+        {
+            self.engine.write_failed("undoing a transaction", error);
+        }
+    }
+}
+
+fn get<'t>(connection: &Connection, tree: Tree, key: &[u8]) -> Result<Option<Cow<'t, [u8]>>> {
+    let sql = format!("SELECT v FROM {} WHERE k = ?1", tree.name());
+    connection
+        .prepare_cached(&sql)
+        .and_then(|mut statement| {
+            statement
+                .query_row([key], |row| Ok(row.get_ref(0)?.as_blob()?.to_vec()))
+                .optional()
+        })
+        .map(|value| value.map(Cow::Owned))
+        .map_err(|e| from_sqlite("reading", e))
+}
+
+fn scan(
+    connection: &Connection,
+    tree: Tree,
+    range: KeyRange<'_>,
+    direction: Direction,
+    visit: &mut Visitor<'_>,
+) -> Result<()> {
+    let Some(range) = key::possible_range(range) else {
+        return Ok(());
+    };
+    let (sql, bounds) = scan_query(tree, range, direction);
+    let fail = |e| from_sqlite("scanning", e);
+    let mut statement = connection.prepare_cached(&sql).map_err(fail)?;
+    let parameters = rusqlite::params_from_iter(bounds.into_iter().flatten());
+    let mut rows = statement.query(parameters).map_err(fail)?;
+    while let Some(row) = rows.next().map_err(fail)? {
+        let blob = |i| -> SqliteResult<&[u8]> { Ok(row.get_ref(i)?.as_blob()?) };
+        if visit(blob(0).map_err(fail)?, blob(1).map_err(fail)?)? == Flow::Stop {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The statement for a scan, and its bounds.
+fn scan_query<'r>(
+    tree: Tree,
+    range: KeyRange<'r>,
+    direction: Direction,
+) -> (String, [Option<&'r [u8]>; 2]) {
+    let (lower, from) = match range.0 {
+        Bound::Included(key) => ("k >= ?1", Some(key)),
+        Bound::Excluded(key) => ("k > ?1", Some(key)),
+        Bound::Unbounded => ("1", None),
+    };
+    // A parameter that is not used must not be counted.
+    let number = if from.is_some() { 2 } else { 1 };
+    let (upper, to) = match range.1 {
+        Bound::Included(key) => (format!("k <= ?{number}"), Some(key)),
+        Bound::Excluded(key) => (format!("k < ?{number}"), Some(key)),
+        Bound::Unbounded => ("1".into(), None),
+    };
+    let order = match direction {
+        Direction::Ascending => "ASC",
+        Direction::Descending => "DESC",
+    };
+    let tree = tree.name();
+    let sql = format!("SELECT k, v FROM {tree} WHERE {lower} AND {upper} ORDER BY k {order}");
+    (sql, [from, to])
+}
+
+/// A connection as all of ours are: write-ahead log, syncing, a bounded cache, no map.
+fn connect(path: &Path, cache_bytes: u64) -> SqliteResult<Connection> {
+    let connection = Connection::open(path)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
+    let cache_kib = (cache_bytes / 1024).clamp(64, 1 << 30);
+    // `journal_mode` answers with a row, hence the query.
+    connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+    connection.execute_batch(&format!(
+        "PRAGMA synchronous = FULL; PRAGMA cache_size = -{cache_kib}; PRAGMA mmap_size = 0;
+         PRAGMA journal_size_limit = {KEPT_LOG_BYTES};"
+    ))?;
+    Ok(connection)
+}
+
+fn create_tables(connection: &Connection) -> SqliteResult<()> {
+    let mut sql = String::from("BEGIN IMMEDIATE;");
+    for tree in Tree::ALL {
+        sql += &format!(
+            "CREATE TABLE IF NOT EXISTS {} (k BLOB PRIMARY KEY NOT NULL, v BLOB NOT NULL) WITHOUT ROWID;",
+            tree.name()
+        );
+    }
+    // What a sync changes, so that there is something to commit.
+    sql += "CREATE TABLE IF NOT EXISTS barrier (n INTEGER NOT NULL);
+            INSERT INTO barrier SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM barrier);
+            COMMIT;";
+    connection.execute_batch(&sql)
+}
+
+/// What an SQLite error means to the caller.
+fn from_sqlite(doing: &str, error: rusqlite::Error) -> Error {
+    let text = format!("SQLite, {doing}: {error}");
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => Error::Full(text),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Error::Busy(text),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Error::Damaged(text),
+        Some(ErrorCode::TooBig) => Error::Refused(text),
+        _ => Error::Io(text),
+    }
+}

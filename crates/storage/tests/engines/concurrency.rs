@@ -1,0 +1,58 @@
+//! Writers one after another, and what a panic leaves.
+
+use std::thread;
+
+use archipel_storage::engine::{Durability, Tree};
+
+use crate::place::{Place, get, put};
+
+const T: Tree = Tree::Rows;
+
+/// Increments a counter by reading and writing: none may be lost.
+pub fn writers_do_not_lose_one_anothers_changes(place: &Place) {
+    const WRITERS: u64 = 4;
+    const EACH: u64 = 50;
+    let engine = place.open();
+    thread::scope(|scope| {
+        for _ in 0..WRITERS {
+            scope.spawn(|| {
+                for i in 0..EACH {
+                    let mut txn = engine.write().unwrap();
+                    let before = txn.get(T, b"n").unwrap().map_or(0, |n| number(&n));
+                    txn.put(T, b"n", &(before + 1).to_be_bytes()).unwrap();
+                    // Some think better of it.
+                    if i % 5 != 0 {
+                        let durability = [Durability::Buffered, Durability::Fsync];
+                        txn.commit(durability[i as usize % 2]).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    let total = get(&*engine, T, b"n").map(|n| number(&n));
+    assert_eq!(total, Some(WRITERS * EACH * 4 / 5));
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    u64::from_be_bytes(bytes.try_into().unwrap())
+}
+
+/// Afterwards an engine either works or says why not; it never hangs, and half a transaction is never seen.
+pub fn a_panic_undoes_its_transaction(place: &Place) {
+    let engine = place.open();
+    put(&*engine, T, b"a", b"1");
+    let panicked = thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut txn = engine.write().unwrap();
+            txn.put(T, b"a", b"2").unwrap();
+            panic!("on purpose");
+        });
+        writer.join().is_err()
+    });
+    assert!(panicked);
+    match engine.write() {
+        Ok(txn) => txn.commit(Durability::Fsync).unwrap(),
+        Err(error) => assert!(error.to_string().contains("panic"), "{error}"),
+    }
+    assert_eq!(get(&*engine, T, b"a").unwrap(), b"1");
+}

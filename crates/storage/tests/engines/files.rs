@@ -1,0 +1,176 @@
+//! Folders, markers, snapshots, conversion: of the engines that keep files.
+
+use std::fs;
+use std::path::Path;
+
+use archipel_storage::Error;
+use archipel_storage::engine::convert::{Converted, convert};
+use archipel_storage::engine::{
+    Direction, Durability, Engine, EngineKind, EngineOptions, Tree, kind_of, open,
+};
+
+use crate::place::{ALL, Place, entries, error_of, keys, put};
+
+type Contents = Vec<Vec<(Vec<u8>, Vec<u8>)>>;
+
+fn contents(engine: &dyn Engine) -> Contents {
+    let txn = engine.read().unwrap();
+    let tree = |tree| entries(&*txn, tree, ALL, Direction::Ascending);
+    Tree::ALL.map(tree).to_vec()
+}
+
+fn opening(kind: EngineKind, folder: &Path) -> Result<(), Error> {
+    open(kind, folder, &EngineOptions::default()).map(|_| ())
+}
+
+fn converting(folder: &Path, to: EngineKind) -> Result<Converted, Error> {
+    convert(folder, to, &EngineOptions::default(), &mut |_| {})
+}
+
+/// Some of everything, more than one batch of a copy.
+fn fill(engine: &dyn Engine) -> Contents {
+    let mut txn = engine.write().unwrap();
+    for i in 0..6000_u32 {
+        txn.put(Tree::Rows, &i.to_be_bytes(), &i.to_le_bytes())
+            .unwrap();
+    }
+    txn.put(Tree::Bodies, b"large", &vec![7; 5 << 20]).unwrap();
+    txn.put(Tree::Log, &[0xff; 1200], b"").unwrap();
+    txn.commit(Durability::Buffered).unwrap();
+    contents(engine)
+}
+
+#[test]
+fn names() {
+    for kind in EngineKind::ALL {
+        assert_eq!(kind.to_string().parse(), Ok(kind));
+    }
+    let error = "rocksdb".parse::<EngineKind>().unwrap_err().to_string();
+    for kind in EngineKind::ALL {
+        assert!(error.contains(kind.name()), "{error}");
+    }
+}
+
+pub fn a_folder_remembers_its_kind(place: &Place) {
+    let Some((kind, folder)) = place.files() else {
+        return;
+    };
+    assert_eq!(kind_of(folder).unwrap(), None);
+    put(&*place.open(), Tree::Rows, b"a", b"1");
+    assert_eq!(kind_of(folder).unwrap(), Some(kind));
+    for other in EngineKind::ALL.into_iter().filter(|&k| k != kind) {
+        let text = error_of(opening(other, folder)).to_string();
+        assert!(text.contains("convert") && text.contains(kind.name()), "{text}");
+    }
+    assert_eq!(keys(&*place.open(), Tree::Rows), [b"a"]);
+}
+
+pub fn a_later_format_is_refused_with_the_way_out(place: &Place) {
+    let Some((kind, folder)) = place.files() else {
+        return;
+    };
+    drop(place.open());
+    let marker = folder.join("engine.json");
+    let text = fs::read_to_string(&marker).unwrap();
+    fs::write(&marker, text.replace("\"format\":1", "\"format\":99")).unwrap();
+    match error_of(opening(kind, folder)) {
+        Error::Refused(text) => assert!(text.contains("99") && text.contains("upgrade"), "{text}"),
+        other => panic!("{other}"),
+    }
+}
+
+pub fn a_damaged_or_missing_marker_is_no_new_folder(place: &Place) {
+    let Some((kind, folder)) = place.files() else {
+        return;
+    };
+    drop(place.open());
+    let marker = folder.join("engine.json");
+    fs::write(&marker, "{\"eng").unwrap();
+    assert!(matches!(error_of(opening(kind, folder)), Error::Damaged(_)));
+    fs::remove_file(&marker).unwrap();
+    assert!(matches!(error_of(opening(kind, folder)), Error::Damaged(_)));
+}
+
+pub fn opening_twice_is_refused(place: &Place) {
+    let Some((kind, folder)) = place.files() else {
+        return;
+    };
+    let engine = place.open();
+    match error_of(opening(kind, folder)) {
+        Error::Refused(text) => assert!(text.contains("already open"), "{text}"),
+        other => panic!("{other}"),
+    }
+    put(&*engine, Tree::Rows, b"a", b"1");
+    drop(engine);
+    opening(kind, folder).unwrap();
+}
+
+/// As a process that ended while copying leaves it.
+pub fn an_incomplete_copy_is_not_taken_for_an_engine(place: &Place) {
+    let Some((kind, folder)) = place.files() else {
+        return;
+    };
+    let target = tempfile::tempdir().unwrap();
+    let engine = place.open();
+    fill(&*engine);
+    engine.snapshot_to(target.path()).unwrap();
+    fs::remove_file(target.path().join("engine.json")).unwrap();
+    let error = error_of(opening(kind, target.path()));
+    assert!(matches!(error, Error::Damaged(_)), "{error}");
+    // The marker comes last, so such a folder is without it: nothing in it is newer.
+    drop(engine);
+    opening(kind, folder).unwrap();
+}
+
+pub fn there_and_back_through_every_other(place: &Place) {
+    let Some((first, folder)) = place.files() else {
+        return;
+    };
+    let engine = place.open();
+    let expected = fill(&*engine);
+    drop(engine);
+    let mut now = first;
+    let others = EngineKind::ALL.into_iter().filter(|&kind| kind != first);
+    for to in others.chain([first]) {
+        let mut calls = Vec::new();
+        let done = convert(folder, to, &EngineOptions::default(), &mut |copied| {
+            calls.push(copied);
+        })
+        .unwrap();
+        assert_eq!((done.from, done.copied.entries), (now, 6002));
+        assert!(calls.len() > 2 && calls.is_sorted_by_key(|c| c.entries));
+        assert_eq!(calls.last(), Some(&done.copied));
+        assert_eq!(kind_of(folder).unwrap(), Some(to));
+        let engine = open(to, folder, &EngineOptions::default()).unwrap();
+        assert!(contents(&*engine) == expected, "{now} to {to}");
+        fs::remove_dir_all(&done.old_files).unwrap();
+        now = to;
+    }
+}
+
+pub fn a_conversion_that_cannot_be_leaves_all_as_it_was(place: &Place) {
+    let Some((kind, folder)) = place.files() else {
+        return;
+    };
+    let refused = |to| {
+        let error = error_of(converting(folder, to));
+        assert!(matches!(error, Error::Refused(_)), "{error}");
+    };
+    let other = EngineKind::ALL.into_iter().find(|&k| k != kind).unwrap();
+    // There is nothing.
+    refused(other);
+    // It is open.
+    let engine = place.open();
+    put(&*engine, Tree::Rows, b"a", b"1");
+    refused(other);
+    drop(engine);
+    // It is what it shall be.
+    refused(kind);
+    // Something is in the way.
+    let way = folder.join(other.name());
+    fs::create_dir_all(&way).unwrap();
+    fs::write(way.join("file"), b"of somebody").unwrap();
+    refused(other);
+    assert_eq!(fs::read(way.join("file")).unwrap(), b"of somebody");
+    assert_eq!(keys(&*place.open(), Tree::Rows), [b"a"]);
+}

@@ -1,0 +1,129 @@
+//! What holds for LMDB alone: the map, resident pages.
+
+use std::fs;
+
+use archipel_storage::Error;
+use archipel_storage::engine::lmdb::LmdbEngine;
+use archipel_storage::engine::{Direction, Durability, Engine, EngineOptions, ReadTxn, Tree};
+
+use crate::place::{ALL, entries};
+
+fn all(txn: &dyn ReadTxn, tree: Tree) -> Vec<(Vec<u8>, Vec<u8>)> {
+    entries(txn, tree, ALL, Direction::Ascending)
+}
+
+fn fill(engine: &LmdbEngine, mebibytes: u32) {
+    for i in 0..mebibytes {
+        let mut txn = engine.write().unwrap();
+        for j in 0..256_u32 {
+            let key = [i.to_be_bytes(), j.to_be_bytes()].concat();
+            txn.put(Tree::Bodies, &key, &vec![i as u8; 4000]).unwrap();
+        }
+        txn.commit(Durability::Buffered).unwrap();
+    }
+}
+
+/// Resident bytes of the shared file maps of this process, as the kernel counts them.
+fn resident_of(file: &str) -> u64 {
+    let smaps = fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut lines = smaps.lines().skip_while(|line| !line.ends_with(file));
+    let resident = lines.find_map(|line| line.strip_prefix("Rss:")).unwrap();
+    let kib: u64 = resident.trim().trim_end_matches(" kB").parse().unwrap();
+    kib * 1024
+}
+
+#[test]
+fn trimming_lets_go_of_resident_pages_and_loses_nothing() {
+    const LIMIT: u64 = 4 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let engine = LmdbEngine::open(folder.path(), &EngineOptions::default()).unwrap();
+    fill(&engine, 24);
+    let file = folder.path().join("lmdb/data.mdb");
+    let file = fs::canonicalize(file).unwrap().display().to_string();
+    let read = engine.read().unwrap();
+    let before = all(read.as_ref(), Tree::Bodies);
+    let held = read.get(Tree::Bodies, &[0; 8]).unwrap().unwrap();
+    assert!(resident_of(&file) > 2 * LIMIT);
+    // Nothing to do below the limit.
+    assert!(engine.trim_resident(1 << 40).unwrap() > 2 * LIMIT);
+    assert!(resident_of(&file) > 2 * LIMIT);
+    assert!(engine.trim_resident(LIMIT).unwrap() > 2 * LIMIT);
+    assert!(resident_of(&file) < LIMIT);
+    // Also what a reader holds, and what comes later.
+    assert_eq!(held[..], [0; 4000]);
+    assert!(all(read.as_ref(), Tree::Bodies) == before);
+    fill(&engine, 25);
+    engine.trim_resident(0).unwrap();
+    let read = engine.read().unwrap();
+    assert_eq!(all(read.as_ref(), Tree::Bodies).len(), 25 * 256);
+}
+
+#[test]
+fn trimming_beside_readers_and_a_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = LmdbEngine::open(folder.path(), &EngineOptions::default()).unwrap();
+    fill(&engine, 4);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            for _ in 0..100 {
+                let read = engine.read().unwrap();
+                assert!(all(read.as_ref(), Tree::Bodies).len() >= 4 * 256);
+            }
+        });
+        scope.spawn(|| fill(&engine, 8));
+        while !reader.is_finished() {
+            engine.trim_resident(0).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_full_map_refuses_the_write_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = EngineOptions {
+        map_bytes: Some(2 << 20),
+        ..EngineOptions::default()
+    };
+    let engine = LmdbEngine::open(folder.path(), &options).unwrap();
+    fill(&engine, 1);
+    let large = vec![1; 3 << 20];
+    for _ in 0..2 {
+        let mut txn = engine.write().unwrap();
+        let put = txn.put(Tree::Rows, b"large", &large);
+        assert!(matches!(put, Err(Error::Full(_))), "{put:?}");
+        // Who commits nevertheless is told the same, and nothing is changed.
+        let commit = txn.commit(Durability::Fsync);
+        assert!(matches!(commit, Err(Error::Full(_))), "{commit:?}");
+    }
+    let mut txn = engine.write().unwrap();
+    assert!(txn.delete(Tree::Bodies, &[0; 8]).unwrap());
+    txn.put(Tree::Rows, b"small", b"1").unwrap();
+    txn.commit(Durability::Fsync).unwrap();
+    let read = engine.read().unwrap();
+    assert_eq!(all(read.as_ref(), Tree::Rows).len(), 1);
+    assert_eq!(all(read.as_ref(), Tree::Bodies).len(), 255);
+    drop(read);
+    drop(engine);
+    // With a larger map there is room.
+    let engine = LmdbEngine::open(folder.path(), &EngineOptions::default()).unwrap();
+    let mut txn = engine.write().unwrap();
+    txn.put(Tree::Rows, b"large", &large).unwrap();
+    txn.commit(Durability::Fsync).unwrap();
+}
+
+/// For the control of a power-cut test; what it loses cannot be shown without a power cut.
+#[test]
+fn without_syncs_it_works_like_any_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = EngineOptions {
+        unsafe_no_fsync: true,
+        ..EngineOptions::default()
+    };
+    let engine = LmdbEngine::open(folder.path(), &options).unwrap();
+    fill(&engine, 1);
+    engine.sync().unwrap();
+    drop(engine);
+    let engine = LmdbEngine::open(folder.path(), &EngineOptions::default()).unwrap();
+    let read = engine.read().unwrap();
+    assert_eq!(all(read.as_ref(), Tree::Bodies).len(), 256);
+}
