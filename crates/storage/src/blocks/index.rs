@@ -6,6 +6,7 @@ use archipel_base::BlockHash;
 
 use super::place::{Entry, Located, Place};
 use crate::engine::{Direction, Edit, Flow, ReadTxn, Result, Tree};
+use crate::error::Error;
 
 /// What the index says of a block.
 pub(super) fn entry(txn: &(impl ReadTxn + ?Sized), hash: &BlockHash) -> Result<Option<Entry>> {
@@ -122,5 +123,18 @@ fn scan(
     txn.scan(Tree::Places, range, direction, &mut |key, value| {
         let (hash, located) = Located::from_placed(key, value)?;
         visit(hash, located)
+    })
+}
+
+/// Shows each block of the index and its number of references.
+pub(crate) fn scan_references(
+    txn: &dyn ReadTxn,
+    visit: &mut dyn FnMut(BlockHash, u64) -> Result<Flow>,
+) -> Result<()> {
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    txn.scan(Tree::Blocks, all, Direction::Ascending, &mut |key, value| {
+        let hash = <[u8; 32]>::try_from(key)
+            .map_err(|_| Error::Damaged(format!("a block's key of {} bytes", key.len())))?;
+        visit(BlockHash(hash), Entry::from_bytes(value)?.references)
     })
 }

@@ -232,7 +232,7 @@ impl Verifier<'_> {
     /// Each block of the index has exactly the references that bodies make.
     fn blocks(&mut self) -> Result<()> {
         let (report, references) = (&mut self.report, &mut self.references);
-        scan_references(self.txn, &mut |hash, found| {
+        crate::blocks::scan_references(self.txn, &mut |hash, found| {
             report.blocks += 1;
             let wanted = references.remove(&hash).unwrap_or(0);
             if found != wanted || wanted == 0 {
@@ -274,12 +274,4 @@ fn name(key: &[u8]) -> String {
         Ok((partition, key)) => format!("row {partition}/{}", key.escape_ascii()),
         Err(_) => format!("row {}", hex::encode(key)),
     }
-}
-
-/// FIXME: the index of blocks is not there yet.
-fn scan_references(
-    _txn: &dyn ReadTxn,
-    _visit: &mut dyn FnMut(BlockHash, u64) -> Result<Flow>,
-) -> Result<()> {
-    Ok(())
 }
