@@ -79,6 +79,21 @@ impl Versioned for ObjectHead {
 }
 
 impl ObjectHead {
+    /// An empty object with this entity tag, for tests of what stands above.
+    #[doc(hidden)]
+    pub fn for_tests(etag: &str, modified_ms: u64) -> ObjectHead {
+        ObjectHead {
+            version: Id::default(),
+            size: 0,
+            etag: etag.to_owned(),
+            modified_ms,
+            headers: Vec::new(),
+            checksum: None,
+            parts: 0,
+            layout: Layout::Inline,
+        }
+    }
+
     /// The value of a header, by lower-case name.
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(n, _)| n == name);
