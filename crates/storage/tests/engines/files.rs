@@ -60,7 +60,10 @@ pub fn a_folder_remembers_its_kind(place: &Place) {
     assert_eq!(kind_of(folder).unwrap(), Some(kind));
     for other in EngineKind::ALL.into_iter().filter(|&k| k != kind) {
         let text = error_of(opening(other, folder)).to_string();
-        assert!(text.contains("convert") && text.contains(kind.name()), "{text}");
+        assert!(
+            text.contains("convert") && text.contains(kind.name()),
+            "{text}"
+        );
     }
     assert_eq!(keys(&*place.open(), Tree::Rows), [b"a"]);
 }
