@@ -69,7 +69,12 @@ pub fn require(programs: &[(&str, &str)]) -> Outcome {
 
 /// Runs a command to its end; an error names it.
 pub fn run(command: &mut Command) -> Outcome {
-    let shown = format!("{command:?}");
+    // Without its environment, which may hold keys.
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let shown = words
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ");
     match command.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{shown}: {status}")),
