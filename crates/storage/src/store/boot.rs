@@ -20,6 +20,18 @@ const KEY_BOOT: &[u8] = b"boot";
 /// Holds the number of the boot that was closed well; there only while the store is closed.
 const KEY_CLEAN: &[u8] = b"clean";
 
+/// There while the index of blocks is being rebuilt.
+const KEY_REBUILD: &[u8] = b"rebuild";
+
+/// What a store is opened for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// Ordinary use.
+    Serve,
+    /// To rebuild the index of blocks.
+    Rebuild,
+}
+
 /// A boot of a store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Boot {
@@ -32,9 +44,10 @@ pub(crate) struct Boot {
 }
 
 /// Counts the boot, durably, before anything else is done.
-pub(crate) fn begin(options: &StoreOptions) -> Result<Boot> {
+pub(crate) fn begin(options: &StoreOptions, purpose: Purpose) -> Result<Boot> {
     let mut txn = options.engine.write()?;
     check_format(&*txn)?;
+    check_rebuild(&*txn, purpose)?;
     let last = number(&*txn, KEY_BOOT)?.unwrap_or(0);
     let clean = number(&*txn, KEY_CLEAN)? == Some(last) && last > 0;
     let boot = Boot {
@@ -46,6 +59,9 @@ pub(crate) fn begin(options: &StoreOptions) -> Result<Boot> {
     txn.put(Tree::Meta, KEY_IDENTITY, boot.identity.as_bytes())?;
     txn.put(Tree::Meta, KEY_BOOT, &boot.number.to_be_bytes())?;
     txn.delete(Tree::Meta, KEY_CLEAN)?;
+    if purpose == Purpose::Rebuild {
+        txn.put(Tree::Meta, KEY_REBUILD, &boot.number.to_be_bytes())?;
+    }
     txn.commit(Durability::Fsync)?;
     Ok(boot)
 }
@@ -54,6 +70,7 @@ pub(crate) fn begin(options: &StoreOptions) -> Result<Boot> {
 pub(crate) fn end(engine: &Arc<dyn Engine>, boot: u64) -> Result<()> {
     let mut txn = engine.write()?;
     txn.put(Tree::Meta, KEY_CLEAN, &boot.to_be_bytes())?;
+    txn.delete(Tree::Meta, KEY_REBUILD)?;
     txn.commit(Durability::Fsync)
 }
 
@@ -63,6 +80,15 @@ fn check_format(txn: &dyn ReadTxn) -> Result<()> {
         Some(found) => Err(Error::Refused(format!(
             "the store has format {found}, this release reads format {FORMAT}: use a newer release"
         ))),
+    }
+}
+
+fn check_rebuild(txn: &dyn ReadTxn, purpose: Purpose) -> Result<()> {
+    match (txn.get(Tree::Meta, KEY_REBUILD)?, purpose) {
+        (None, _) | (_, Purpose::Rebuild) => Ok(()),
+        (Some(_), Purpose::Serve) => Err(Error::Refused(
+            "a rebuild of the index of blocks was begun and has not ended: run it again".into(),
+        )),
     }
 }
 

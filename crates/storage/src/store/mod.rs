@@ -14,6 +14,7 @@ mod committer;
 mod job;
 mod ledger;
 mod options;
+mod rebuild;
 mod wait;
 
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use bytes::Bytes;
 pub use batch::Counters;
 pub use boot::FORMAT;
 pub use options::{FreeSpace, Growth, Limits, StoreOptions, Threads, Transact};
+pub use rebuild::Rebuilt;
 
 use crate::blocks::{BlockOptions, Blocks, Pin, Upload};
 use crate::engine::Result;
@@ -32,7 +34,7 @@ use crate::pool::Pool;
 use crate::row::{BlockRef, Row, RowKey};
 use crate::rows::{Report, RowReader, RowTxn};
 use batch::{Core, count};
-use boot::Boot;
+use boot::{Boot, Purpose};
 use committer::Committer;
 use job::Call;
 
@@ -73,7 +75,7 @@ impl Store {
     /// # Errors
     /// [`Error::Refused`] if the format is newer, or the store or a disk is another's.
     pub fn open(options: StoreOptions) -> Result<Store> {
-        let boot = boot::begin(&options)?;
+        let boot = boot::begin(&options, Purpose::Serve)?;
         let blocks = Blocks::open(
             options.engine.clone(),
             options.disks,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::engine::{Durability, EngineKind, EngineOptions, Tree};
 use crate::error::Error;
-use crate::store::boot;
+use crate::store::boot::{self, Purpose};
 
 fn meta(parts: &Parts, key: &[u8]) -> Option<Vec<u8>> {
     let txn = parts.engine.read().unwrap();
@@ -30,7 +30,7 @@ fn each_opening_is_a_boot_and_the_identity_stays() {
 #[test]
 fn only_a_store_that_was_closed_is_clean() {
     let parts = Parts::new();
-    let start = || boot::begin(&parts.options()).unwrap().start;
+    let start = || boot::begin(&parts.options(), Purpose::Serve).unwrap().start;
     assert_eq!(start(), crate::blocks::Start::Unclean);
     assert_eq!(start(), crate::blocks::Start::Unclean);
     let store = parts.open();

@@ -1,4 +1,5 @@
 mod batches;
+mod blocks;
 mod boots;
 mod space;
 

@@ -1,0 +1,136 @@
+//! Rebuilding the index of blocks when it is lost or wrong: places from the records in the
+//! segments, references from the bodies of rows.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::boot::{self, Purpose};
+use super::{Store, StoreOptions};
+use crate::blocks::{self, BlockOptions, Blocks, Start};
+use crate::engine::{Direction, Durability, Engine, Flow, Result, Tree};
+use crate::error::Error;
+use crate::row::BlockRef;
+use crate::rows::codec;
+
+/// Entries that one transaction changes.
+const BATCH: usize = 1000;
+
+/// What a rebuild found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Rebuilt {
+    /// What stands in the segments.
+    pub found: blocks::Rebuilt,
+    /// References of rows to blocks that are there.
+    pub references: u64,
+    /// References of rows to blocks that are nowhere: to be fetched from another replica.
+    pub missing: u64,
+    /// Blocks that no row refers to, which were freed.
+    pub dropped: u64,
+}
+
+impl Store {
+    /// Rebuilds the index of blocks of a store that is not open, and closes it again. Blocks the
+    /// thread.
+    ///
+    /// If it is interrupted the store is not opened until another rebuild has ended.
+    pub async fn rebuild_blocks(options: StoreOptions) -> Result<Rebuilt> {
+        let boot = boot::begin(&options, Purpose::Rebuild)?;
+        let engine = options.engine;
+        clear(&*engine, Tree::Blocks)?;
+        clear(&*engine, Tree::Places)?;
+        let settings = BlockOptions {
+            owner: boot.identity,
+            ..options.blocks
+        };
+        let blocks = Blocks::open(
+            engine.clone(),
+            options.disks,
+            settings,
+            options.pool,
+            Start::Rebuild,
+        )?;
+        let mut rebuilt = Rebuilt {
+            found: blocks.rebuild().await?,
+            ..Rebuilt::default()
+        };
+        retain_all(&engine, &blocks, &mut rebuilt)?;
+        rebuilt.dropped = blocks.drop_unreferenced().await?;
+        blocks.close().await?;
+        boot::end(&engine, boot.number)?;
+        Ok(rebuilt)
+    }
+}
+
+/// Removes all entries of a tree.
+fn clear(engine: &dyn Engine, tree: Tree) -> Result<()> {
+    loop {
+        let mut keys = Vec::new();
+        let mut txn = engine.write()?;
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        txn.scan(tree, all, Direction::Ascending, &mut |key, _| {
+            keys.push(key.to_vec());
+            Ok(go_on(keys.len()))
+        })?;
+        if keys.is_empty() {
+            return Ok(());
+        }
+        for key in &keys {
+            txn.delete(tree, key)?;
+        }
+        txn.commit(Durability::Buffered)?;
+    }
+}
+
+fn go_on(entries: usize) -> Flow {
+    match entries < BATCH {
+        true => Flow::Continue,
+        false => Flow::Stop,
+    }
+}
+
+/// Counts the references of all bodies.
+fn retain_all(engine: &Arc<dyn Engine>, blocks: &Arc<Blocks>, rebuilt: &mut Rebuilt) -> Result<()> {
+    let mut after = None;
+    loop {
+        let (mentions, last) = mentions(&**engine, after.as_deref())?;
+        let mut txn = engine.write()?;
+        let mut change = blocks.change();
+        for block in &mentions {
+            match change.retain(&mut *txn, block) {
+                Ok(()) => rebuilt.references += 1,
+                Err(Error::NoBlock(_)) => rebuilt.missing += 1,
+                Err(error) => return Err(error),
+            }
+        }
+        txn.commit(Durability::Buffered)?;
+        // Nothing is released here, so nothing can be freed too early.
+        change.settle();
+        match last {
+            Some(_) => after = last,
+            None => return engine.sync(),
+        }
+    }
+}
+
+/// The blocks that some bodies refer to, and the last of these, if there may be more.
+fn mentions(engine: &dyn Engine, after: Option<&[u8]>) -> Result<(Vec<BlockRef>, Option<Vec<u8>>)> {
+    let mut mentions = Vec::new();
+    let (mut bodies, mut last) = (0, None);
+    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let txn = engine.read()?;
+    txn.scan(
+        Tree::Bodies,
+        (from, Bound::Unbounded),
+        Direction::Ascending,
+        &mut |key, value| {
+            mentions.extend_from_slice(codec::decode_body(value)?.blocks());
+            bodies += 1;
+            let flow = go_on(bodies);
+            if flow == Flow::Stop {
+                last = Some(key.to_vec());
+            }
+            Ok(flow)
+        },
+    )?;
+    Ok((mentions, last))
+}

@@ -1,0 +1,278 @@
+//! Rows and blocks together: pins, buffered blocks, rebuilding the index.
+
+use std::ops::Bound;
+use std::sync::atomic::Ordering;
+
+use super::*;
+use crate::blocks::Upload;
+use crate::engine::{Direction, Durability, Flow, Tree};
+use crate::error::Error;
+use crate::row::{BlockRef, Body};
+
+fn content(number: u8) -> Bytes {
+    Bytes::from(vec![number; 10_000 + usize::from(number)])
+}
+
+fn upload(store: &Store, numbers: &[u8]) -> (Upload, Vec<BlockRef>) {
+    let upload = store.upload();
+    let append = |number: &u8| block_on(upload.append(content(*number))).unwrap();
+    let blocks = numbers.iter().map(append).collect();
+    (upload, blocks)
+}
+
+fn with_blocks(millis: u64, blocks: Vec<BlockRef>) -> Row {
+    let mut row = row(millis, "head");
+    if let Some(value) = &mut row.value {
+        value.body = Body::Blocks(blocks);
+    }
+    row
+}
+
+fn set(store: &Store, name: &str, row: Row, durability: Durability) {
+    let key = key(name);
+    block_on(store.transact(durability, move |txn| txn.set(&key, &row))).unwrap();
+}
+
+fn write(store: &Store, name: &str, millis: u64, numbers: &[u8]) -> Vec<BlockRef> {
+    let (upload, blocks) = upload(store, numbers);
+    block_on(upload.sync()).unwrap();
+    set(
+        store,
+        name,
+        with_blocks(millis, blocks.clone()),
+        Durability::Fsync,
+    );
+    blocks
+}
+
+fn is_readable(store: &Store, block: &BlockRef) -> bool {
+    match block_on(store.read_block(block)) {
+        Ok(content) => {
+            assert_eq!(archipel_base::BlockHash::of(&content), block.hash);
+            true
+        }
+        Err(Error::NoBlock(_)) => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn a_pin_keeps_blocks_readable_after_their_row_has_gone() {
+    let store = Parts::new().open();
+    let blocks = write(&store, "a", 1, &[1, 2, 1]);
+    let (found, pin) = block_on(store.pin_body(&key("a"))).unwrap().unwrap();
+    assert_eq!(found, with_blocks(1, blocks.clone()));
+    let tombstone = Row {
+        value: None,
+        ..row(2, "")
+    };
+    set(&store, "a", tombstone, Durability::Fsync);
+    assert!(blocks.iter().all(|block| is_readable(&store, block)));
+    drop(pin);
+    assert!(!blocks.iter().any(|block| is_readable(&store, block)));
+    let (found, _pin) = block_on(store.pin_body(&key("a"))).unwrap().unwrap();
+    assert_eq!(found.value, None);
+    assert!(block_on(store.pin_body(&key("b"))).unwrap().is_none());
+    assert_clean(&store);
+}
+
+#[test]
+fn a_block_goes_with_the_last_of_its_rows() {
+    let parts = Parts::new();
+    let store = parts.open();
+    let blocks = write(&store, "a", 1, &[1]);
+    assert_eq!(write(&store, "b", 1, &[1]), blocks);
+    for (name, readable) in [("a", true), ("b", false)] {
+        let key = key(name);
+        block_on(store.transact(Durability::Fsync, move |txn| txn.forget(&key))).unwrap();
+        assert_eq!(is_readable(&store, &blocks[0]), readable);
+        assert_clean(&store);
+    }
+}
+
+/// What a buffered commit released may come back with a power cut, so it is not freed before.
+#[test]
+fn buffered_commits_free_nothing_before_they_are_durable() {
+    for dropped in [false, true] {
+        let parts = Parts::new();
+        let mut store = parts.open();
+        let blocks = write(&store, "a", 1, &[1]);
+        let key = key("a");
+        block_on(store.transact(Durability::Buffered, move |txn| txn.forget(&key))).unwrap();
+        if dropped {
+            // The process ends without closing the store.
+            drop(store);
+            parts.crash();
+            store = parts.open();
+            assert!(is_readable(&store, &blocks[0]), "what was released is back");
+        } else {
+            assert!(is_readable(&store, &blocks[0]));
+            block_on(store.sync()).unwrap();
+            assert!(!is_readable(&store, &blocks[0]));
+        }
+        assert_clean(&store);
+    }
+}
+
+/// A buffered transaction's blocks need no sync of their own; the index that names them must not
+/// become durable before they are.
+#[test]
+fn the_index_never_names_blocks_that_are_not_there() {
+    for later in ["sync", "durable commit", "durable, nothing changed"] {
+        let parts = Parts::new();
+        let store = parts.open();
+        let (upload, blocks) = upload(&store, &[1, 2]);
+        set(
+            &store,
+            "a",
+            with_blocks(1, blocks.clone()),
+            Durability::Buffered,
+        );
+        drop(upload);
+        match later {
+            "sync" => block_on(store.sync()).unwrap(),
+            "durable commit" => set(&store, "b", row(1, "head"), Durability::Fsync),
+            _ => block_on(store.transact(Durability::Fsync, |_| Ok(()))).unwrap(),
+        }
+        drop(store);
+        parts.crash();
+        let store = parts.open();
+        assert!(head_of(&store, "a").unwrap().is_some(), "{later}");
+        assert!(
+            blocks.iter().all(|block| is_readable(&store, block)),
+            "{later}"
+        );
+        assert_clean(&store);
+    }
+}
+
+#[test]
+fn a_failed_commit_of_unknown_outcome_frees_nothing() {
+    let parts = Parts::new();
+    let store = parts.open();
+    let blocks = write(&store, "a", 1, &[1]);
+    parts.engine.inject(crate::engine::memory::Fault {
+        after_commits: 0,
+        error: Error::Failed("fsync: EIO".into()),
+    });
+    let key = key("a");
+    let failed = block_on(store.transact(Durability::Fsync, move |txn| txn.forget(&key)));
+    assert!(matches!(failed, Err(Error::Failed(_))));
+    assert!(is_readable(&store, &blocks[0]));
+    drop(store);
+    parts.crash();
+    let store = parts.open();
+    assert!(is_readable(&store, &blocks[0]));
+    assert_clean(&store);
+}
+
+fn clear_index(parts: &Parts) {
+    let mut txn = parts.engine.write().unwrap();
+    for tree in [Tree::Blocks, Tree::Places] {
+        let mut keys = Vec::new();
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        txn.scan(tree, all, Direction::Ascending, &mut |key, _| {
+            keys.push(key.to_vec());
+            Ok(Flow::Continue)
+        })
+        .unwrap();
+        keys.iter()
+            .for_each(|key| assert!(txn.delete(tree, key).unwrap()));
+    }
+    txn.commit(Durability::Fsync).unwrap();
+}
+
+#[test]
+fn a_lost_index_is_rebuilt_with_exact_references() {
+    let parts = Parts::new();
+    let store = parts.open();
+    let mut blocks = write(&store, "a", 1, &[1, 2, 1]);
+    blocks.extend(write(&store, "b", 1, &[2, 3]));
+    write(&store, "c", 1, &[4]);
+    let gone = key("c");
+    block_on(store.transact(Durability::Fsync, move |txn| txn.forget(&gone))).unwrap();
+    block_on(store.close()).unwrap();
+    drop(store);
+    clear_index(&parts);
+    let rebuilt = block_on(Store::rebuild_blocks(parts.options())).unwrap();
+    assert_eq!((rebuilt.references, rebuilt.missing), (5, 0));
+    assert_eq!(rebuilt.found.blocks - rebuilt.dropped, 3);
+    let store = parts.open();
+    assert!(blocks.iter().all(|block| is_readable(&store, block)));
+    assert_clean(&store);
+}
+
+#[test]
+fn an_interrupted_rebuild_is_begun_again() {
+    let parts = Parts::new();
+    let store = parts.open();
+    let blocks = write(&store, "a", 1, &[1, 2]);
+    drop(store);
+    // Cut short by each of its commits in turn.
+    for after_commits in 1.. {
+        parts.engine.inject(crate::engine::memory::Fault {
+            after_commits,
+            error: Error::Io("on purpose".into()),
+        });
+        let ended = block_on(Store::rebuild_blocks(parts.options())).is_ok();
+        if ended {
+            assert!(after_commits > 2, "no commit failed");
+            break;
+        }
+        parts.crash();
+        let refused = Store::open(parts.options()).map(|_| ());
+        assert!(
+            matches!(&refused, Err(Error::Refused(why)) if why.contains("rebuild")),
+            "{after_commits}: {refused:?}"
+        );
+    }
+    parts.engine.inject(crate::engine::memory::Fault {
+        after_commits: u64::MAX,
+        error: Error::Io("never".into()),
+    });
+    let store = parts.open();
+    assert!(blocks.iter().all(|block| is_readable(&store, block)));
+    assert_clean(&store);
+    assert_eq!(store.counters().commits.load(Ordering::SeqCst), 0);
+}
+
+/// What a verification finds when something is wrong: it must be able to fail.
+#[test]
+fn a_verification_finds_each_kind_of_damage() {
+    let trees = [
+        Tree::Rows,
+        Tree::Bodies,
+        Tree::Log,
+        Tree::Windows,
+        Tree::Counters,
+        Tree::Blocks,
+    ];
+    for tree in trees {
+        let parts = Parts::new();
+        let store = parts.open();
+        let (upload, blocks) = upload(&store, &[1, 2]);
+        block_on(upload.sync()).unwrap();
+        let mut row = with_blocks(1, blocks);
+        if let Some(value) = &mut row.value {
+            value.tally = Some(crate::row::Tally {
+                group: Id([1; 16]),
+                objects: 1,
+                bytes: 2,
+            });
+        }
+        set(&store, "a", row, Durability::Fsync);
+        assert_clean(&store);
+        let mut txn = parts.engine.write().unwrap();
+        let mut first = None;
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        txn.scan(tree, all, Direction::Ascending, &mut |key, _| {
+            first = Some(key.to_vec());
+            Ok(Flow::Stop)
+        })
+        .unwrap();
+        txn.delete(tree, &first.unwrap()).unwrap();
+        txn.commit(Durability::Fsync).unwrap();
+        let report = block_on(store.verify()).unwrap();
+        assert!(!report.is_clean(), "{tree:?} may lose an entry unseen");
+    }
+}
