@@ -165,7 +165,8 @@ impl Page<'_> {
     fn show(&mut self, key: &[u8], head: RowHead) -> Step {
         let group = self.group_of(key);
         let tombstones = self.query.tombstones && group.is_none();
-        if !head.is_live() && !(tombstones && head.is_written()) {
+        let shown = head.is_live() || (tombstones && head.is_written());
+        if !shown {
             return self.pass_over(key);
         }
         if self.entries.len() == self.query.limit {

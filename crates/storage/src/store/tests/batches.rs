@@ -265,12 +265,10 @@ async fn a_caller_that_goes_away_is_served_all_the_same() {
     assert!(found.is_some());
 }
 
+type Closure = Box<dyn FnOnce(&mut crate::rows::RowTxn<'_>) -> Result<()> + Send>;
+
 /// Runs the given transactions as one batch.
-async fn together(
-    store: &Store,
-    engine: &Gated,
-    closures: Vec<Box<dyn FnOnce(&mut crate::rows::RowTxn<'_>) -> Result<()> + Send>>,
-) -> Vec<Result<()>> {
+async fn together(store: &Store, engine: &Gated, closures: Vec<Closure>) -> Vec<Result<()>> {
     let count = closures.len();
     engine.set_open(false);
     let before = engine.commits();
@@ -361,12 +359,11 @@ async fn a_failed_commit_fails_all_of_its_batch_and_nothing_else() {
         after_commits: 1,
         error: Error::Io("on purpose".into()),
     });
-    let failing: Box<dyn FnOnce(&mut crate::rows::RowTxn<'_>) -> Result<()> + Send> =
-        Box::new(|_| {
-            Err(Error::Refused(
-                "a consequence of what was not committed".into(),
-            ))
-        });
+    let failing: Closure = Box::new(|_| {
+        Err(Error::Refused(
+            "a consequence of what was not committed".into(),
+        ))
+    });
     let closures = vec![Box::new(set("a".into())) as _, failing];
     let results = together(&store, &engine, closures).await;
     for result in &results {
