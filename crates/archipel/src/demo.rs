@@ -46,6 +46,7 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
             args.nodes
         )));
     }
+    process::keep_files_private();
     let dir = absolute(&args.dir)?;
     let listen = SocketAddr::from(([127, 0, 0, 1], args.port));
     let settings = config::for_demo(dir, listen);

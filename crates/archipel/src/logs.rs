@@ -18,7 +18,9 @@ pub fn start(log: &Log) -> Result<(), String> {
         .map_err(|error| format!("log.level = {:?}: {error}", log.level))?;
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(io::stderr);
+        .with_writer(io::stderr)
+        // A log that nobody reads any more must not end the server (the library would panic).
+        .log_internal_errors(false);
     match log.format {
         LogFormat::Text => lines
             .with_ansi(io::IsTerminal::is_terminal(&io::stderr()))

@@ -12,6 +12,7 @@
 //! | [`logs`], [`metrics`], [`status`], [`process`], [`version`] | operation |
 //! | [`unsafe_no_fsync`] | the control of the power-cut tests |
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -46,7 +47,8 @@ fn main() -> ExitCode {
     match run(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {failure}");
+            // If nobody reads standard error any more, the exit status still says it.
+            let _ = writeln!(io::stderr(), "error: {failure}");
             ExitCode::FAILURE
         }
     }

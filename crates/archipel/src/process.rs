@@ -23,6 +23,15 @@ pub fn tune_allocator() {
     }
 }
 
+/// Makes all files that the process creates from now on its user's alone: the metadata holds
+/// secrets. To be called before threads are started.
+pub fn keep_files_private() {
+    // SAFETY: `umask` only sets a number.
+    unsafe {
+        libc::umask(0o077);
+    }
+}
+
 /// Raises the number of files that may be open from the soft limit to the hard one.
 /// Returns the limit that holds now.
 pub fn raise_open_files() -> io::Result<u64> {

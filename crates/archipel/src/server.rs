@@ -14,6 +14,7 @@ const USUAL_CONFIG: &str = "/etc/archipel/archipel.toml";
 
 /// Runs a node until a signal.
 pub fn run(args: &ServerArgs) -> Result<(), Failure> {
+    process::keep_files_private();
     let loaded = load(args)?;
     let settings = loaded.settings;
     logs::start(&settings.log).map_err(Failure)?;

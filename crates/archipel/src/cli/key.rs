@@ -68,19 +68,19 @@ pub struct Permit {
     /// The access key id
     id: String,
     /// The bucket that the flags below are about
-    #[arg(long, requires = "permission")]
+    #[arg(long)]
     bucket: Option<String>,
     /// List and get objects
-    #[arg(long, group = "permission", requires = "bucket")]
+    #[arg(long, requires = "bucket")]
     read: bool,
     /// Put and delete objects
-    #[arg(long, group = "permission", requires = "bucket")]
+    #[arg(long, requires = "bucket")]
     write: bool,
     /// Change the bucket's settings and delete it
-    #[arg(long, group = "permission", requires = "bucket")]
+    #[arg(long, requires = "bucket")]
     owner: bool,
     /// Create buckets
-    #[arg(long, required_unless_present = "bucket")]
+    #[arg(long)]
     create_bucket: bool,
 }
 
@@ -135,6 +135,11 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
 }
 
 async fn change(target: &Target, client: &Client, permit: Permit, to: bool) -> Result<(), Failure> {
+    let of_bucket = permit.read || permit.write || permit.owner;
+    if permit.bucket.is_some() != of_bucket || !(of_bucket || permit.create_bucket) {
+        let what = "--bucket NAME with --read, --write or --owner, or --create-bucket";
+        return Err(Failure(format!("say what: {what}")));
+    }
     let key_path = path(&["v1", "keys", &permit.id]);
     if let Some(bucket) = &permit.bucket {
         let change = ChangeGrant {
