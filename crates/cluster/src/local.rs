@@ -14,6 +14,7 @@ use archipel_base::{Id, PartitionId, Stamp};
 use archipel_storage::engine::Durability;
 use archipel_storage::{BlockRef, ListQuery, Listing, Pin, RowKey, Store, Upload, Value};
 use bytes::Bytes;
+use tokio::sync::Mutex;
 
 use crate::error::Error;
 use crate::register::coordinator::Start;
@@ -27,6 +28,11 @@ const PARTITIONS: u16 = 1024;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 /// How long a pause is at most.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// How many rows of a scan are read in one go.
+const SCAN_BATCH: usize = 1000;
+/// How many queues there are for updates.
+const QUEUES: usize = 1024;
 
 /// Tells what the model must look after when a row is replaced: called in the transaction of
 /// the change; what it gives is put into the durable work queue.
@@ -55,6 +61,8 @@ pub struct Cluster(Arc<Inner>);
 struct Inner {
     options: ClusterOptions,
     replica: Replica,
+    /// Updates of one row queue here: they would only disturb one another. Nothing rests on it.
+    queues: Vec<Mutex<()>>,
 }
 
 /// What an update decides when it sees the current value.
@@ -84,7 +92,12 @@ impl Cluster {
             options.wall.clone(),
             options.on_replace,
         );
-        Cluster(Arc::new(Inner { options, replica }))
+        let queues = (0..QUEUES).map(|_| Mutex::new(())).collect();
+        Cluster(Arc::new(Inner {
+            options,
+            replica,
+            queues,
+        }))
     }
 
     /// The local store, for status and metrics.
@@ -221,6 +234,7 @@ impl Cluster {
         E: Send,
     {
         let id = self.random_id();
+        let _turn = self.0.queue_of(key).lock().await;
         let (operation, outputs) =
             Operation::update(self.start(), id, guard.is_some(), &mut |seen| {
                 self.0.next_stamp(seen)
@@ -278,6 +292,24 @@ impl Cluster {
         self.0.replica.scan(partition, prefix, after, limit).await
     }
 
+    /// All live rows of a partition whose keys begin with `prefix`, in order.
+    pub async fn scan_all(
+        &self,
+        partition: PartitionId,
+        prefix: &Bytes,
+    ) -> Result<Vec<Scanned>, Error> {
+        let mut all: Vec<Scanned> = Vec::new();
+        loop {
+            let after = all.last().map(|row| row.key.key.clone());
+            let rows = self.scan(partition, prefix, after, SCAN_BATCH).await?;
+            let full = rows.len() == SCAN_BATCH;
+            all.extend(rows);
+            if !full {
+                return Ok(all);
+            }
+        }
+    }
+
     /// A counter: objects, bytes.
     pub async fn counter(&self, partition: PartitionId, group: Id) -> Result<(u64, u64), Error> {
         Ok(self
@@ -319,6 +351,11 @@ fn unexpected(outcome: &Outcome<Value>) -> Error {
 }
 
 impl Inner {
+    fn queue_of(&self, key: &RowKey) -> &Mutex<()> {
+        let hash = placement_hash(&[&key.partition.0.to_be_bytes(), &key.key]);
+        &self.queues[hash as usize % QUEUES]
+    }
+
     fn next_stamp(&self, seen: Stamp) -> Stamp {
         self.options.stamps.observe(seen);
         self.options.stamps.next(&*self.options.wall)

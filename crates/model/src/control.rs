@@ -10,19 +10,15 @@ use archipel_base::codec;
 use archipel_cluster::{Cluster, Decision};
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value};
-use bytes::Bytes;
 use tokio::sync::Mutex;
 
+use crate::Model;
 use crate::bucket::{
     AccessKey, Bucket, CorsRule, GateState, Permissions, Secret, Usage, check_bucket_name,
 };
 use crate::content::damaged_row;
 use crate::error::Error;
 use crate::rowkeys;
-use crate::{Model, UploadQuery};
-
-/// How many control rows are read in one go.
-const BATCH: usize = 1000;
 
 /// What is cached of the control data.
 #[derive(Default)]
@@ -42,12 +38,13 @@ impl Control {
     /// Reads all of it.
     pub async fn load(cluster: &Cluster) -> Result<Control, Error> {
         let mut cached = Cached::default();
-        for value in scan_all(cluster, rowkeys::ALL_BUCKETS).await? {
-            let bucket: Bucket = codec::decode(&value).map_err(damaged_row)?;
+        let control = PartitionId::CONTROL;
+        for row in cluster.scan_all(control, &rowkeys::ALL_BUCKETS).await? {
+            let bucket: Bucket = codec::decode(&row.head).map_err(damaged_row)?;
             cached.buckets.insert(bucket.name.clone(), Arc::new(bucket));
         }
-        for value in scan_all(cluster, rowkeys::ALL_ACCESS_KEYS).await? {
-            let key: AccessKey = codec::decode(&value).map_err(damaged_row)?;
+        for row in cluster.scan_all(control, &rowkeys::ALL_ACCESS_KEYS).await? {
+            let key: AccessKey = codec::decode(&row.head).map_err(damaged_row)?;
             cached.keys.insert(key.id.clone(), Arc::new(key));
         }
         Ok(Control {
@@ -62,22 +59,6 @@ impl Control {
 
     fn change(&self, change: impl FnOnce(&mut Cached)) {
         change(&mut self.cached.write().unwrap_or_else(PoisonError::into_inner));
-    }
-}
-
-async fn scan_all(cluster: &Cluster, prefix: Bytes) -> Result<Vec<Bytes>, Error> {
-    let mut all = Vec::new();
-    let mut after = None;
-    loop {
-        let rows = cluster
-            .scan(PartitionId::CONTROL, &prefix, after, BATCH)
-            .await?;
-        let full = rows.len() == BATCH;
-        after = rows.last().map(|row| row.key.key.clone());
-        all.extend(rows.into_iter().map(|row| row.head));
-        if !full {
-            return Ok(all);
-        }
     }
 }
 
@@ -159,7 +140,7 @@ impl Model {
             .await?
     }
 
-    /// Deletes an empty bucket, and the uploads that were left in it.
+    /// Deletes an empty bucket. The uploads that were left in it are dropped in the background.
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`], [`Error::BucketNotEmpty`].
@@ -185,7 +166,8 @@ impl Model {
         self.control().change(|c| {
             c.buckets.remove(name);
         });
-        self.abort_all_uploads(&bucket).await
+        self.wake_sweep();
+        Ok(())
     }
 
     async fn is_empty(&self, bucket: &Bucket) -> Result<bool, Error> {
@@ -197,24 +179,6 @@ impl Model {
             }
         }
         Ok(true)
-    }
-
-    async fn abort_all_uploads(&self, bucket: &Bucket) -> Result<(), Error> {
-        loop {
-            let query = UploadQuery {
-                limit: BATCH,
-                ..UploadQuery::default()
-            };
-            let page = self.list_uploads(bucket, &query).await?;
-            for upload in &page.uploads {
-                let row = rowkeys::upload(self.cluster(), &bucket.id, &upload.key, &upload.id);
-                self.cluster().write(&row, None, Durability::Fsync).await?;
-            }
-            if !page.truncated {
-                self.wake_sweep();
-                return Ok(());
-            }
-        }
     }
 
     /// Changes a bucket's row and the cache.

@@ -168,6 +168,7 @@ pub(crate) fn extent(cluster: &Cluster, group: &Id, index: u32) -> RowKey {
 /// What kind of thing a row is, by its key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
+    Bucket,
     Object,
     Upload,
     Part,
@@ -177,6 +178,7 @@ pub(crate) enum Kind {
 /// The kind of a row, and for objects and uploads the bucket.
 pub(crate) fn kind(key: &[u8]) -> Kind {
     match key.first() {
+        Some(&BUCKET) => Kind::Bucket,
         Some(&OBJECT) => Kind::Object,
         Some(&UPLOAD) => Kind::Upload,
         Some(&PART) => Kind::Part,
@@ -197,7 +199,7 @@ pub(crate) fn owner_of(key: &[u8]) -> Option<Owner> {
             number: u16::from_be_bytes(key.get(17..19)?.try_into().ok()?),
             attempt: id(19)?,
         }),
-        Kind::Upload | Kind::Other => None,
+        Kind::Bucket | Kind::Upload | Kind::Other => None,
     }
 }
 

@@ -5,7 +5,7 @@
 //! extent of a tail is written. No timer decides: content is dropped if and only if the owner's
 //! row does not refer to it, nothing in this process writes it, and nobody reads it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use archipel_base::Id;
@@ -16,6 +16,7 @@ use archipel_storage::{RowKey, Value};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::bucket::Bucket;
 use crate::content::{Layout, damaged_row, decode_parts, decode_tail};
 use crate::error::Error;
 use crate::object::ObjectHead;
@@ -24,8 +25,6 @@ use crate::upload::Part;
 
 /// How many queue entries are looked at in one go.
 const BATCH: usize = 64;
-/// How many part rows are looked at in one go.
-const PART_BATCH: usize = 1000;
 
 /// A question to an owner: is this still yours?
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -47,6 +46,12 @@ pub(crate) enum Check {
         key: String,
         #[serde(rename = "u")]
         upload: Id,
+    },
+    /// The uploads of a bucket that was deleted.
+    #[serde(rename = "b")]
+    Bucket {
+        #[serde(rename = "b")]
+        bucket: Id,
     },
 }
 
@@ -97,12 +102,21 @@ impl Drop for ActiveGuard {
 /// What must be asked when the row `key` changes from `old` to `new`: called in the transaction of the change.
 pub fn on_replace(key: &RowKey, old: &Value, new: Option<&Value>) -> Option<Bytes> {
     let check = match rowkeys::kind(&key.key) {
+        Kind::Bucket => on_bucket_gone(old, new),
         Kind::Upload => on_upload_gone(key, new),
         Kind::Object => on_object_replaced(key, old, new),
         Kind::Part => on_part_replaced(key, old, new),
         Kind::Other => None,
     };
     check.map(|check| codec::encode(&check).into())
+}
+
+fn on_bucket_gone(old: &Value, new: Option<&Value>) -> Option<Check> {
+    if new.is_some() {
+        return None;
+    }
+    let bucket: Bucket = codec::decode(&old.head).ok()?;
+    Some(Check::Bucket { bucket: bucket.id })
 }
 
 fn on_upload_gone(key: &RowKey, new: Option<&Value>) -> Option<Check> {
@@ -188,6 +202,7 @@ impl Check {
         match self {
             Check::Tail { group, .. } => *group,
             Check::Upload { upload, .. } => *upload,
+            Check::Bucket { bucket } => *bucket,
         }
     }
 }
@@ -212,7 +227,21 @@ async fn settle(cluster: &Cluster, check: &Check) -> Result<u64, Error> {
             }
             drop_unused_parts(cluster, bucket, key, upload).await
         }
+        Check::Bucket { bucket } => drop_uploads(cluster, bucket).await,
     }
+}
+
+/// Aborts the uploads of a deleted bucket, which in turn asks for their parts to be dropped.
+async fn drop_uploads(cluster: &Cluster, bucket: &Id) -> Result<u64, Error> {
+    let prefix = rowkeys::uploads(bucket);
+    let mut dropped = 0;
+    for partition in rowkeys::bucket_partitions(cluster, bucket) {
+        for row in cluster.scan_all(partition, &prefix).await? {
+            cluster.write(&row.key, None, Durability::Fsync).await?;
+            dropped += 1;
+        }
+    }
+    Ok(dropped)
 }
 
 /// The tail that the owner's row refers to.
@@ -260,20 +289,11 @@ async fn drop_unused_parts(
     let (prefix, partitions) = rowkeys::parts(cluster, upload);
     let mut dropped = 0;
     for partition in partitions {
-        let mut after = None;
-        loop {
-            let rows = cluster.scan(partition, &prefix, after, PART_BATCH).await?;
-            let full = rows.len() == PART_BATCH;
-            after = rows.last().map(|row| row.key.key.clone());
-            for row in rows {
-                let part: Part = codec::decode(&row.head).map_err(damaged_row)?;
-                if !used.contains(&part.attempt) {
-                    cluster.write(&row.key, None, Durability::Fsync).await?;
-                    dropped += 1;
-                }
-            }
-            if !full {
-                break;
+        for row in cluster.scan_all(partition, &prefix).await? {
+            let part: Part = codec::decode(&row.head).map_err(damaged_row)?;
+            if !used.contains(&part.attempt) {
+                cluster.write(&row.key, None, Durability::Fsync).await?;
+                dropped += 1;
             }
         }
     }
@@ -285,7 +305,7 @@ async fn parts_in_use(
     bucket: &Id,
     key: &str,
     upload: &Id,
-) -> Result<std::collections::HashSet<Id>, Error> {
+) -> Result<HashSet<Id>, Error> {
     let Some(value) = cluster.read(&rowkeys::object(cluster, bucket, key)).await? else {
         return Ok(Default::default());
     };

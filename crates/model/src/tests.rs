@@ -257,6 +257,23 @@ async fn a_bucket_is_deleted_only_when_empty() {
 }
 
 #[tokio::test]
+async fn the_uploads_of_a_deleted_bucket_are_dropped() {
+    let (model, bucket) = model().await;
+    let upload = model
+        .create_upload(&bucket, "key", None, UploadMeta::default())
+        .await
+        .unwrap();
+    part(&model, &bucket, &upload, 1, noise(1, 2 << 20)).await;
+    model.delete_bucket("bucket").await.unwrap();
+    let mut dropped = 0;
+    for _ in 0..3 {
+        dropped += model.sweep_once().await.unwrap().dropped;
+    }
+    assert_eq!(dropped, 2, "the upload, then its part");
+    assert_consistent(&model).await;
+}
+
+#[tokio::test]
 async fn control_data_survives_a_restart() {
     let cluster = Cluster::in_memory(1, crate::replaced).unwrap();
     let model = Model::open(cluster.clone()).await.unwrap();

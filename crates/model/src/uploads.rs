@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use archipel_base::Id;
 use archipel_base::codec;
-use archipel_cluster::Scanned;
 use archipel_storage::engine::Durability;
 use archipel_storage::{Body, Value};
 use bytes::Bytes;
@@ -27,9 +26,6 @@ use crate::sweep::ActiveGuard;
 use crate::upload::{
     MAX_PART_NUMBER, Part, PartInfo, PartMeta, Upload, UploadMeta, UploadPage, UploadQuery,
 };
-
-/// How many part or upload rows are read in one go.
-const BATCH: usize = 1000;
 
 /// Writes a part of an upload. Dropping it leaves nothing behind.
 pub struct PartWriter {
@@ -173,7 +169,7 @@ impl Model {
         let (prefix, partitions) = rowkeys::parts(self.cluster(), upload);
         let scans = partitions
             .into_iter()
-            .map(|partition| self.scan_all(partition, &prefix));
+            .map(|partition| self.cluster().scan_all(partition, &prefix));
         let mut newest: BTreeMap<u16, Part> = BTreeMap::new();
         for row in try_join_all(scans).await?.into_iter().flatten() {
             let mut part: Part = codec::decode(&row.head).map_err(damaged_row)?;
@@ -186,24 +182,6 @@ impl Model {
             }
         }
         Ok(newest)
-    }
-
-    async fn scan_all(
-        &self,
-        partition: archipel_base::PartitionId,
-        prefix: &Bytes,
-    ) -> Result<Vec<Scanned>, Error> {
-        let mut all = Vec::new();
-        let mut after = None;
-        loop {
-            let rows = self.cluster().scan(partition, prefix, after, BATCH).await?;
-            let full = rows.len() == BATCH;
-            after = rows.last().map(|row| row.key.key.clone());
-            all.extend(rows);
-            if !full {
-                return Ok(all);
-            }
-        }
     }
 
     /// Completes an upload: the object is the `parts` (from [`list_parts`](Model::list_parts)) in their order.
@@ -298,7 +276,7 @@ impl Model {
         let partitions = rowkeys::bucket_partitions(self.cluster(), &bucket.id);
         let scans = partitions
             .into_iter()
-            .map(|partition| self.scan_all(partition, &prefix));
+            .map(|partition| self.cluster().scan_all(partition, &prefix));
         let mut uploads = Vec::new();
         for row in try_join_all(scans).await?.into_iter().flatten() {
             let upload: Upload = codec::decode(&row.head).map_err(damaged_row)?;
