@@ -48,6 +48,26 @@ fn fjall_fails_and_goes_on_once_opened_anew() {
     check(&*engine, found + 1);
 }
 
+#[test]
+#[ignore = "needs a small disk"]
+fn a_transaction_that_outgrows_the_disk_is_undone_as_a_whole() {
+    for kind in [EngineKind::Lmdb, EngineKind::Sqlite] {
+        let disk = SmallDisk::new(kind);
+        let engine = disk.open();
+        let mut txn = engine.write().unwrap();
+        let outgrown =
+            (0..20_000_u32).find_map(|i| txn.put(Tree::Rows, &i.to_be_bytes(), &[1; 4096]).err());
+        // SQLite, which keeps some pages in memory, notices; LMDB may do so only at the end. Whoever
+        // goes on after the error must not get a part of the transaction committed.
+        let small = txn.put(Tree::Rows, b"small", b"");
+        assert_eq!(outgrown.is_some(), small.is_err());
+        assert!(matches!(txn.commit(Durability::Fsync), Err(Error::Full(_))));
+        check(&*engine, 0);
+        put(&*engine, 0).unwrap();
+        check(&*engine, 1);
+    }
+}
+
 fn goes_on_after_refusing(kind: EngineKind) {
     let disk = SmallDisk::new(kind);
     let engine = disk.open();

@@ -134,6 +134,7 @@ impl Engine for SqliteEngine {
             engine: self,
             writer,
             changed: false,
+            failed: None,
         }))
     }
 
@@ -215,6 +216,9 @@ struct Transaction<'e> {
     engine: &'e SqliteEngine,
     writer: MutexGuard<'e, Writer>,
     changed: bool,
+    /// The first change that failed. SQLite may have undone the transaction by itself then, and
+    /// whatever follows would be committed statement by statement.
+    failed: Option<Error>,
 }
 
 impl ReadTxn for Transaction<'_> {
@@ -235,12 +239,19 @@ impl ReadTxn for Transaction<'_> {
 
 impl Transaction<'_> {
     fn execute(&mut self, sql: &str, parameters: &[&dyn ToSql]) -> Result<usize> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
         self.changed = true;
-        self.writer
+        let done = self
+            .writer
             .connection
             .prepare_cached(sql)
-            .and_then(|mut statement| statement.execute(parameters))
-            .map_err(|e| self.engine.write_failed("writing", e))
+            .and_then(|mut statement| statement.execute(parameters));
+        done.map_err(|e| {
+            let error = self.engine.write_failed("writing", e);
+            self.failed.insert(error).clone()
+        })
     }
 }
 
@@ -259,6 +270,9 @@ impl Edit for Transaction<'_> {
 
 impl WriteTxn for Transaction<'_> {
     fn commit(mut self: Box<Self>, durability: Durability) -> Result<()> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         let engine = self.engine;
         let fail = |e| engine.write_failed("committing", e);
         self.writer.asked = durability;
