@@ -83,7 +83,11 @@ fn text<'h>(headers: &'h HeaderMap, name: &str) -> S3Result<Option<&'h str>> {
         return Ok(None);
     };
     if values.next().is_some() {
-        return Err(S3Error::argument(name, "", "The header is given more than once."));
+        return Err(S3Error::argument(
+            name,
+            "",
+            "The header is given more than once.",
+        ));
     }
     let value = value
         .to_str()
@@ -125,7 +129,9 @@ pub fn of_write(headers: &HeaderMap) -> S3Result<Condition> {
             None => Ok(()),
             Some(_) => Err(Error::PreconditionFailed),
         }))),
-        (None, Some(_)) => Err(S3Error::not_implemented("If-None-Match with a value other than *")),
+        (None, Some(_)) => Err(S3Error::not_implemented(
+            "If-None-Match with a value other than *",
+        )),
         (Some(tag), None) => Ok(if_match_condition(tag)),
     }
 }
@@ -145,7 +151,11 @@ pub fn if_match_condition(tag: &str) -> Condition {
 /// # Errors
 /// `NotImplemented` for what S3 defines for directory buckets only.
 pub fn of_delete(headers: &HeaderMap) -> S3Result<Condition> {
-    for name in ["x-amz-if-match-last-modified-time", "x-amz-if-match-size", "if-none-match"] {
+    for name in [
+        "x-amz-if-match-last-modified-time",
+        "x-amz-if-match-size",
+        "if-none-match",
+    ] {
         if headers.contains_key(name) {
             return Err(S3Error::not_implemented(name));
         }

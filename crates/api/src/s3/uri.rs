@@ -94,7 +94,11 @@ impl Query {
         let first = found.next().map(|(_, value)| value.as_str());
         match found.next() {
             None => Ok(first),
-            Some(_) => Err(S3Error::argument(name, "", "This parameter may be given once only.")),
+            Some(_) => Err(S3Error::argument(
+                name,
+                "",
+                "This parameter may be given once only.",
+            )),
         }
     }
 

@@ -44,5 +44,8 @@ pub fn full_object(algorithm: Algorithm, parts: &[(Value, u64)]) -> Option<Value
 }
 
 fn number(value: &Value) -> u64 {
-    value.bytes.iter().fold(0, |n, byte| n << 8 | u64::from(*byte))
+    value
+        .bytes
+        .iter()
+        .fold(0, |n, byte| n << 8 | u64::from(*byte))
 }

@@ -16,7 +16,9 @@ const INLINE_BYTES: usize = 16 << 10;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wanted {
     /// The checksum that is kept.
-    pub algorithm: Algorithm,
+    pub kept: Algorithm,
+    /// The checksum that the client declared, if it did.
+    pub declared: Option<Algorithm>,
     /// Whether SHA-256 is needed too, because the signature covers it.
     pub sha256: bool,
 }
@@ -30,9 +32,17 @@ pub struct Digests {
     pub sha256: Option<[u8; 32]>,
     /// The checksum that is kept.
     pub checksum: Value,
+    /// The one that the client declared, if it is another one.
+    pub declared: Option<Value>,
 }
 
 impl Digests {
+    /// The value of an algorithm that was wanted.
+    pub fn value(&self, algorithm: Algorithm) -> Option<&Value> {
+        let all = [Some(&self.checksum), self.declared.as_ref()];
+        all.into_iter().flatten().find(|v| v.algorithm == algorithm)
+    }
+
     /// MD5 as an ETag.
     pub fn etag(&self) -> String {
         hex::encode(self.md5)
@@ -52,38 +62,66 @@ pub(super) fn crc_algorithm(algorithm: Algorithm) -> Option<CrcAlgorithm> {
 /// A CRC as bytes, big-endian.
 pub(super) fn crc_bytes(algorithm: Algorithm, crc: u64) -> Vec<u8> {
     let bytes = crc.to_be_bytes();
-    bytes.into_iter().skip(8 - algorithm.length().min(8)).collect()
+    bytes
+        .into_iter()
+        .skip(8 - algorithm.length().min(8))
+        .collect()
 }
 
 /// All hashes of one stream.
 struct Hashes {
     md5: Md5,
     sha256: Option<digest::Context>,
-    checksum: Running,
+    kept: Running,
+    /// The declared checksum, if it is another one.
+    declared: Option<Running>,
 }
 
-/// The checksum that is kept, while it is computed.
+/// A checksum while it is computed.
 enum Running {
     Crc(Algorithm, Box<crc_fast::Digest>),
-    Sha1(digest::Context),
-    /// Taken from `Hashes::sha256`.
-    Sha256,
+    Sha(Algorithm, digest::Context),
+}
+
+impl Running {
+    fn new(algorithm: Algorithm) -> Running {
+        let sha = |parameters| Running::Sha(algorithm, digest::Context::new(parameters));
+        match (algorithm, crc_algorithm(algorithm)) {
+            (_, Some(crc)) => Running::Crc(algorithm, Box::new(crc_fast::Digest::new(crc))),
+            (Algorithm::Sha1, None) => sha(&digest::SHA1_FOR_LEGACY_USE_ONLY),
+            (_, None) => sha(&digest::SHA256),
+        }
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Running::Crc(_, crc) => crc.update(bytes),
+            Running::Sha(_, sha) => sha.update(bytes),
+        }
+    }
+
+    fn finish(self) -> Value {
+        match self {
+            Running::Crc(algorithm, crc) => Value {
+                algorithm,
+                bytes: crc_bytes(algorithm, crc.finalize()),
+            },
+            Running::Sha(algorithm, sha) => Value {
+                algorithm,
+                bytes: sha.finish().as_ref().to_vec(),
+            },
+        }
+    }
 }
 
 impl Hashes {
     fn new(wanted: Wanted) -> Hashes {
-        let checksum = match (wanted.algorithm, crc_algorithm(wanted.algorithm)) {
-            (algorithm, Some(crc)) => Running::Crc(algorithm, Box::new(crc_fast::Digest::new(crc))),
-            (Algorithm::Sha1, _) => {
-                Running::Sha1(digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY))
-            }
-            _ => Running::Sha256,
-        };
-        let sha256 = wanted.sha256 || matches!(checksum, Running::Sha256);
+        let other = wanted.declared.filter(|declared| *declared != wanted.kept);
         Hashes {
             md5: Md5::new(),
-            sha256: sha256.then(|| digest::Context::new(&digest::SHA256)),
-            checksum,
+            sha256: wanted.sha256.then(|| digest::Context::new(&digest::SHA256)),
+            kept: Running::new(wanted.kept),
+            declared: other.map(Running::new),
         }
     }
 
@@ -92,10 +130,9 @@ impl Hashes {
         if let Some(sha256) = &mut self.sha256 {
             sha256.update(bytes);
         }
-        match &mut self.checksum {
-            Running::Crc(_, crc) => crc.update(bytes),
-            Running::Sha1(sha1) => sha1.update(bytes),
-            Running::Sha256 => {}
+        self.kept.update(bytes);
+        if let Some(declared) = &mut self.declared {
+            declared.update(bytes);
         }
     }
 
@@ -105,15 +142,11 @@ impl Hashes {
             bytes.copy_from_slice(sha256.finish().as_ref());
             bytes
         });
-        let (algorithm, bytes) = match self.checksum {
-            Running::Crc(algorithm, crc) => (algorithm, crc_bytes(algorithm, crc.finalize())),
-            Running::Sha1(sha1) => (Algorithm::Sha1, sha1.finish().as_ref().to_vec()),
-            Running::Sha256 => (Algorithm::Sha256, sha256.map(Vec::from).unwrap_or_default()),
-        };
         Digests {
             md5: self.md5.finalize().into(),
             sha256,
-            checksum: Value { algorithm, bytes },
+            checksum: self.kept.finish(),
+            declared: self.declared.map(Running::finish),
         }
     }
 }

@@ -83,13 +83,18 @@ impl Algorithm {
 
     /// By its name, in any case.
     pub fn of_name(name: &str) -> Option<Algorithm> {
-        let found = Algorithm::ALL.iter().find(|a| a.name().eq_ignore_ascii_case(name));
+        let found = Algorithm::ALL
+            .iter()
+            .find(|a| a.name().eq_ignore_ascii_case(name));
         found.copied()
     }
 
     /// By its header.
     pub fn of_header(header: &str) -> Option<Algorithm> {
-        Algorithm::ALL.iter().find(|a| a.header() == header).copied()
+        Algorithm::ALL
+            .iter()
+            .find(|a| a.header() == header)
+            .copied()
     }
 
     /// The kind of a multipart object's checksum if the client does not choose.

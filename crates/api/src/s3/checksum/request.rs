@@ -44,9 +44,15 @@ pub fn content_md5(headers: &HeaderMap) -> S3Result<Option<[u8; 16]>> {
     let Some(value) = headers.get("content-md5") else {
         return Ok(None);
     };
-    let text = value.to_str().ok().and_then(|t| BASE64.decode(t.trim()).ok());
+    let text = value
+        .to_str()
+        .ok()
+        .and_then(|t| BASE64.decode(t.trim()).ok());
     let bytes = text.and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());
-    let invalid = S3Error::new(Code::InvalidDigest, "The Content-MD5 you specified was invalid.");
+    let invalid = S3Error::new(
+        Code::InvalidDigest,
+        "The Content-MD5 you specified was invalid.",
+    );
     bytes.map(Some).ok_or(invalid)
 }
 
@@ -81,10 +87,16 @@ impl Expected {
         }
     }
 
-    /// What must be computed, with `default` as the checksum if the client chose none.
+    /// What must be computed, with `default` as what is kept if the client chose none.
     pub fn wanted(&self, default: Algorithm) -> Wanted {
+        self.wanted_with(self.algorithm().unwrap_or(default))
+    }
+
+    /// What must be computed, with `kept` as what is kept.
+    pub fn wanted_with(&self, kept: Algorithm) -> Wanted {
         Wanted {
-            algorithm: self.algorithm().unwrap_or(default),
+            kept,
+            declared: self.algorithm(),
             sha256: self.sha256.is_some(),
         }
     }
@@ -107,7 +119,9 @@ impl Expected {
             Declared::Trailer(algorithm) => Some(trailer_value(*algorithm, trailers)?),
         };
         match expected {
-            Some(value) if value != digests.checksum => Err(bad_checksum(value.algorithm)),
+            Some(value) if digests.value(value.algorithm) != Some(&value) => {
+                Err(bad_checksum(value.algorithm))
+            }
             None if !trailers.is_empty() => Err(Code::MalformedTrailerError.into()),
             _ => Ok(()),
         }
@@ -124,8 +138,7 @@ fn bad_checksum(algorithm: Algorithm) -> S3Error {
 }
 
 fn single() -> S3Error {
-    let why =
-        "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.";
+    let why = "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.";
     S3Error::new(Code::InvalidRequest, why)
 }
 
@@ -154,10 +167,16 @@ fn declared_trailer(headers: &HeaderMap, trailer: bool) -> S3Result<Option<Algor
     let Some(value) = headers.get("x-amz-trailer") else {
         return Ok(None);
     };
-    let name = value.to_str().unwrap_or_default().trim().to_ascii_lowercase();
+    let name = value
+        .to_str()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
     let algorithm = Algorithm::of_header(&name).filter(|_| trailer);
     let why = "The value specified in the x-amz-trailer header is not supported";
-    algorithm.map(Some).ok_or(S3Error::new(Code::InvalidRequest, why))
+    algorithm
+        .map(Some)
+        .ok_or(S3Error::new(Code::InvalidRequest, why))
 }
 
 /// What an SDK says it computes must be there.

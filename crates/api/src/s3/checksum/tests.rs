@@ -3,7 +3,9 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use proptest::prelude::*;
 
-use super::{Algorithm, Declared, Digests, Expected, HashPipe, Value, Wanted, composite, full_object};
+use super::{
+    Algorithm, Declared, Digests, Expected, HashPipe, Value, Wanted, composite, full_object,
+};
 use crate::s3::error::Code;
 
 fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
@@ -15,10 +17,13 @@ fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
 }
 
 fn hash(algorithm: Algorithm, pieces: &[&[u8]]) -> Digests {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
     runtime.block_on(async {
         let mut pipe = HashPipe::new(Wanted {
-            algorithm,
+            kept: algorithm,
+            declared: None,
             sha256: true,
         });
         for piece in pieces {
@@ -36,10 +41,16 @@ fn known_values() {
     assert_eq!(of(Algorithm::Crc32c), "e3069283");
     assert_eq!(of(Algorithm::Crc64Nvme), "ae8b14860a799888");
     let abc = hash(Algorithm::Sha1, &[b"abc"]);
-    assert_eq!(hex::encode(abc.checksum.bytes), "a9993e364706816aba3e25717850c26c9cd0d89d");
+    assert_eq!(
+        hex::encode(abc.checksum.bytes),
+        "a9993e364706816aba3e25717850c26c9cd0d89d"
+    );
     assert_eq!(hex::encode(abc.md5), "900150983cd24fb0d6963f7d28e17f72");
     let sha = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-    assert_eq!(hex::encode(hash(Algorithm::Sha256, &[b"abc"]).checksum.bytes), sha);
+    assert_eq!(
+        hex::encode(hash(Algorithm::Sha256, &[b"abc"]).checksum.bytes),
+        sha
+    );
     assert_eq!(hex::encode(abc.sha256.unwrap()), sha);
 }
 
@@ -61,7 +72,10 @@ fn declarations() {
     assert!(matches!(declared, Declared::Value(v) if v.algorithm == Algorithm::Crc32));
     assert_eq!(of(&[("x-amz-checksum-crc32", "AAAA")], false), invalid);
     assert_eq!(of(&[crc, ("x-amz-checksum-sha1", "AAAA")], false), invalid);
-    assert_eq!(of(&[("x-amz-checksum-other", "AAAA")], false), Err(Code::NotImplemented));
+    assert_eq!(
+        of(&[("x-amz-checksum-other", "AAAA")], false),
+        Err(Code::NotImplemented)
+    );
     let trailer = ("x-amz-trailer", "x-amz-checksum-crc32c");
     let declared = of(&[trailer], true).unwrap().declared;
     assert_eq!(declared, Declared::Trailer(Algorithm::Crc32c));
@@ -71,8 +85,14 @@ fn declarations() {
     assert!(of(&[crc, sdk("CRC32")], false).is_ok());
     assert_eq!(of(&[crc, sdk("SHA1")], false), invalid);
     assert_eq!(of(&[sdk("CRC32")], false), invalid);
-    assert_eq!(of(&[("content-md5", "abc")], false), Err(Code::InvalidDigest));
-    assert_eq!(of(&[("content-md5", "AAAA")], false), Err(Code::InvalidDigest));
+    assert_eq!(
+        of(&[("content-md5", "abc")], false),
+        Err(Code::InvalidDigest)
+    );
+    assert_eq!(
+        of(&[("content-md5", "AAAA")], false),
+        Err(Code::InvalidDigest)
+    );
 }
 
 #[test]
@@ -88,17 +108,42 @@ fn comparisons() {
     };
     let right = digests.checksum.clone();
     let wrong = Value::parse(Algorithm::Crc32, "AAAAAA==").unwrap();
-    assert_eq!(check(expected(Declared::Value(right.clone()), Some(digests.md5), digests.sha256), &[]), Ok(()));
-    assert_eq!(check(expected(Declared::Value(wrong), None, None), &[]), Err(Code::BadDigest));
-    assert_eq!(check(expected(Declared::Nothing, Some([0; 16]), None), &[]), Err(Code::BadDigest));
+    assert_eq!(
+        check(
+            expected(
+                Declared::Value(right.clone()),
+                Some(digests.md5),
+                digests.sha256
+            ),
+            &[]
+        ),
+        Ok(())
+    );
+    assert_eq!(
+        check(expected(Declared::Value(wrong), None, None), &[]),
+        Err(Code::BadDigest)
+    );
+    assert_eq!(
+        check(expected(Declared::Nothing, Some([0; 16]), None), &[]),
+        Err(Code::BadDigest)
+    );
     let mismatch = Err(Code::XAmzContentSHA256Mismatch);
-    assert_eq!(check(expected(Declared::Nothing, None, Some([0; 32])), &[]), mismatch);
+    assert_eq!(
+        check(expected(Declared::Nothing, None, Some([0; 32])), &[]),
+        mismatch
+    );
     let announced = || expected(Declared::Trailer(Algorithm::Crc32), None, None);
     let trailer = |value: &str| vec![("x-amz-checksum-crc32".to_owned(), value.to_owned())];
     assert_eq!(check(announced(), &trailer(&right.to_base64())), Ok(()));
-    assert_eq!(check(announced(), &trailer("AAAAAA==")), Err(Code::BadDigest));
+    assert_eq!(
+        check(announced(), &trailer("AAAAAA==")),
+        Err(Code::BadDigest)
+    );
     assert_eq!(check(announced(), &[]), Err(Code::MalformedTrailerError));
-    let unannounced = check(expected(Declared::Nothing, None, None), &trailer("AAAAAA=="));
+    let unannounced = check(
+        expected(Declared::Nothing, None, None),
+        &trailer("AAAAAA=="),
+    );
     assert_eq!(unannounced, Err(Code::MalformedTrailerError));
 }
 

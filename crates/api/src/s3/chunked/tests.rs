@@ -58,7 +58,8 @@ fn decode(mut decoder: Decoder, body: &[u8], cuts: &[usize]) -> (Vec<u8>, S3Resu
             let end = end.clamp(at, body.len());
             let mut out = Vec::new();
             let result = decoder.feed(Bytes::copy_from_slice(&body[at..end]), &mut out);
-            out.iter().for_each(|piece| content.extend_from_slice(piece));
+            out.iter()
+                .for_each(|piece| content.extend_from_slice(piece));
             result?;
             at = end;
         }
@@ -92,9 +93,15 @@ fn the_signed_example_with_a_trailer() {
     assert_eq!(decode(decoder(), &body, &[]).1, Ok((66560, trailers)));
     let text = String::from_utf8(body).unwrap();
     let tampered = text.replace("sOO8/Q==", "sOO8/A==");
-    assert_eq!(code(decoder(), tampered.as_bytes()), Some(Code::SignatureDoesNotMatch));
+    assert_eq!(
+        code(decoder(), tampered.as_bytes()),
+        Some(Code::SignatureDoesNotMatch)
+    );
     let unsigned = text.replace("x-amz-trailer-signature", "x-amz-other");
-    assert_eq!(code(decoder(), unsigned.as_bytes()), Some(Code::MalformedTrailerError));
+    assert_eq!(
+        code(decoder(), unsigned.as_bytes()),
+        Some(Code::MalformedTrailerError)
+    );
 }
 
 #[test]
@@ -103,22 +110,37 @@ fn nothing_of_a_forged_chunk_comes_out() {
     let at = body.len() - 200;
     body[at] = b'b';
     let (content, result) = decode(signed(66560), &body, &[]);
-    assert_eq!(result.map_err(|e| e.code()), Err(Code::SignatureDoesNotMatch));
+    assert_eq!(
+        result.map_err(|e| e.code()),
+        Err(Code::SignatureDoesNotMatch)
+    );
     assert_eq!(content.len(), 65536, "the first chunk only, which is right");
 }
 
 #[test]
 fn every_cut_is_an_error() {
     let body = signed_body();
-    for end in (0..body.len()).step_by(977).chain(body.len() - 100..body.len()) {
-        assert!(decode(signed(66560), &body[..end], &[]).1.is_err(), "cut at {end}");
+    for end in (0..body.len())
+        .step_by(977)
+        .chain(body.len() - 100..body.len())
+    {
+        assert!(
+            decode(signed(66560), &body[..end], &[]).1.is_err(),
+            "cut at {end}"
+        );
     }
 }
 
 #[test]
 fn lengths_must_agree() {
-    assert_eq!(code(signed(66561), &signed_body()), Some(Code::IncompleteBody));
-    assert_eq!(code(signed(66559), &signed_body()), Some(Code::IncompleteBody));
+    assert_eq!(
+        code(signed(66561), &signed_body()),
+        Some(Code::IncompleteBody)
+    );
+    assert_eq!(
+        code(signed(66559), &signed_body()),
+        Some(Code::IncompleteBody)
+    );
     let mut longer = signed_body();
     longer.push(b'x');
     assert_eq!(code(signed(66560), &longer), Some(Code::IncompleteBody));
@@ -136,7 +158,10 @@ fn sizes_are_bounded() {
     refused(&"0".repeat(5000));
     refused("1;chunk-signature=abc\r\na\r\n0\r\n\r\n");
     let huge = format!("{:x};chunk-signature={FIRST}\r\n", MAX_SIGNED_CHUNK + 1);
-    assert_eq!(code(signed(u64::MAX), huge.as_bytes()), Some(Code::InvalidRequest));
+    assert_eq!(
+        code(signed(u64::MAX), huge.as_bytes()),
+        Some(Code::InvalidRequest)
+    );
     let small = b"1\r\na\r\n1\r\na\r\n0\r\n\r\n";
     assert_eq!(code(unsigned(2), small), Some(Code::InvalidChunkSizeError));
 }
@@ -145,8 +170,14 @@ fn sizes_are_bounded() {
 fn trailers_only_where_they_are_announced() {
     let body = b"1\r\na\r\n0\r\nx-amz-checksum-crc32:AAAAAA==\r\n\r\n";
     let trailers = vec![("x-amz-checksum-crc32".to_owned(), "AAAAAA==".to_owned())];
-    assert_eq!(decode(Decoder::new(None, true, 1), body, &[]).1, Ok((1, trailers)));
-    assert_eq!(code(Decoder::new(None, false, 1), body), Some(Code::MalformedTrailerError));
+    assert_eq!(
+        decode(Decoder::new(None, true, 1), body, &[]).1,
+        Ok((1, trailers))
+    );
+    assert_eq!(
+        code(Decoder::new(None, false, 1), body),
+        Some(Code::MalformedTrailerError)
+    );
     let many = format!("0\r\n{}\r\n", "a:b\r\n".repeat(9));
     assert_eq!(
         code(Decoder::new(None, true, 0), many.as_bytes()),

@@ -65,14 +65,20 @@ fn writes() {
     let object = object();
     let absent = || of_write(&headers(&[("if-none-match", "*")]));
     assert_eq!(check(absent(), None), Ok(()));
-    assert_eq!(check(absent(), Some(&object)), Err(Error::PreconditionFailed));
+    assert_eq!(
+        check(absent(), Some(&object)),
+        Err(Error::PreconditionFailed)
+    );
     let same = || of_write(&headers(&[("if-match", "\"abc\"")]));
     assert_eq!(check(same(), Some(&object)), Ok(()));
     assert_eq!(check(same(), None), Err(Error::NoSuchKey));
     let other = of_write(&headers(&[("if-match", "\"x\"")]));
     assert_eq!(check(other, Some(&object)), Err(Error::PreconditionFailed));
     let code = |pairs| of_write(&headers(pairs)).err().map(|e| e.code());
-    assert_eq!(code(&[("if-none-match", "abc")]), Some(Code::NotImplemented));
+    assert_eq!(
+        code(&[("if-none-match", "abc")]),
+        Some(Code::NotImplemented)
+    );
     let both = [("if-none-match", "*"), ("if-match", "abc")];
     assert_eq!(code(&both), Some(Code::InvalidRequest));
 }

@@ -57,7 +57,8 @@ pub(super) fn iso(millis: u64) -> String {
     let time = i64::try_from(millis / 1000)
         .ok()
         .and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok());
-    time.and_then(|t| t.format(EXTENDED).ok()).unwrap_or_default()
+    time.and_then(|t| t.format(EXTENDED).ok())
+        .unwrap_or_default()
 }
 
 /// The credential scope, with the access key in front.
@@ -79,8 +80,12 @@ impl Scope {
     /// Reads `id/date/region/service/terminator`; the id may hold slashes.
     pub fn parse(text: &str) -> Option<Scope> {
         let mut pieces = text.rsplitn(5, '/').map(str::to_owned);
-        let (terminator, service, region, date) =
-            (pieces.next()?, pieces.next()?, pieces.next()?, pieces.next()?);
+        let (terminator, service, region, date) = (
+            pieces.next()?,
+            pieces.next()?,
+            pieces.next()?,
+            pieces.next()?,
+        );
         let access_key = pieces.next().filter(|id| !id.is_empty())?;
         let is_date = date.len() == 8 && date.bytes().all(|b| b.is_ascii_digit());
         is_date.then_some(Scope {
@@ -157,10 +162,13 @@ fn of_header(text: &str, headers: &HeaderMap) -> S3Result<Presented> {
         return Err(unsupported_mechanism());
     }
     let [credential, signed, signature] = header_fields(rest)?;
-    let scope = Scope::parse(credential).ok_or_else(|| malformed("the Credential is mal-formed"))?;
+    let scope =
+        Scope::parse(credential).ok_or_else(|| malformed("the Credential is mal-formed"))?;
     let timestamp = header_time(headers)?;
     if timestamp.date() != scope.date {
-        return Err(malformed("the date of the Credential is not that of the request"));
+        return Err(malformed(
+            "the date of the Credential is not that of the request",
+        ));
     }
     let signed_headers =
         signed_headers(signed).ok_or_else(|| malformed("the SignedHeaders are mal-formed"))?;
@@ -183,7 +191,10 @@ fn header_fields(text: &str) -> S3Result<[&str; 3]> {
             .trim()
             .split_once('=')
             .ok_or_else(|| malformed("a field has no value"))?;
-        let slot = names.iter().position(|n| *n == name).and_then(|i| values.get_mut(i));
+        let slot = names
+            .iter()
+            .position(|n| *n == name)
+            .and_then(|i| values.get_mut(i));
         match slot {
             Some(slot @ None) if !value.is_empty() => *slot = Some(value),
             _ => return Err(malformed("a field is unknown, repeated or empty")),
@@ -197,7 +208,11 @@ fn header_fields(text: &str) -> S3Result<[&str; 3]> {
 
 fn header_time(headers: &HeaderMap) -> S3Result<Timestamp> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let time = match (headers.contains_key("x-amz-date"), text("x-amz-date"), text("date")) {
+    let time = match (
+        headers.contains_key("x-amz-date"),
+        text("x-amz-date"),
+        text("date"),
+    ) {
         (true, date, _) => date.and_then(Timestamp::parse),
         (false, _, Some(date)) => Timestamp::of_http_date(date).or_else(|| Timestamp::parse(date)),
         _ => None,
@@ -216,7 +231,9 @@ fn of_query(query: &Query) -> S3Result<Presented> {
         Err(_) => Err(bad(format!("{name} may be given once only."))),
     };
     if take("X-Amz-Algorithm")? != ALGORITHM {
-        return Err(bad("X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256\"".into()));
+        return Err(bad(
+            "X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256\"".into()
+        ));
     }
     let scope = Scope::parse(take("X-Amz-Credential")?)
         .ok_or_else(|| bad("The X-Amz-Credential parameter is mal-formed.".into()))?;

@@ -70,7 +70,7 @@ pub struct Verified {
 }
 
 /// Finds an access key by its id.
-pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<Arc<AccessKey>>;
+pub type Lookup<'a> = &'a (dyn Fn(&str) -> Option<Arc<AccessKey>> + Sync);
 
 /// Checks signatures for one region and one service.
 pub struct Verifier {
@@ -155,7 +155,11 @@ impl Verifier {
             return Err(unsupported_mechanism());
         }
         let scope = Scope::parse(fields.credential).ok_or_else(|| {
-            S3Error::argument("X-Amz-Credential", fields.credential, "Malformed credential.")
+            S3Error::argument(
+                "X-Amz-Credential",
+                fields.credential,
+                "Malformed credential.",
+            )
         })?;
         self.check_scope(&scope, Source::Query)?;
         let timestamp = Timestamp::parse(fields.date)
@@ -196,7 +200,12 @@ impl Verifier {
 
     fn signing_key(&self, key: &AccessKey, scope: &Scope) -> hmac::Key {
         let first = format!("AWS4{}", key.secret.expose());
-        let steps = [&scope.date, self.region.as_str(), self.service, "aws4_request"];
+        let steps = [
+            &scope.date,
+            self.region.as_str(),
+            self.service,
+            "aws4_request",
+        ];
         let mut key = hmac::Key::new(hmac::HMAC_SHA256, first.as_bytes());
         for step in steps {
             let tag = hmac::sign(&key, step.as_bytes());
@@ -322,9 +331,9 @@ fn parse_payload(text: &str) -> S3Result<Payload> {
         "STREAMING-AWS4-HMAC-SHA256-PAYLOAD" => chunked(true, false),
         "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER" => chunked(true, true),
         "STREAMING-UNSIGNED-PAYLOAD-TRAILER" => chunked(false, true),
-        t if t.starts_with("STREAMING-AWS4-ECDSA-") => Err(S3Error::not_implemented(
-            "Signature Version 4A (ECDSA)",
-        )),
+        t if t.starts_with("STREAMING-AWS4-ECDSA-") => {
+            Err(S3Error::not_implemented("Signature Version 4A (ECDSA)"))
+        }
         _ => {
             let mut sha256 = [0; 32];
             hex::decode_to_slice(text, &mut sha256).map_err(|_| bad_payload())?;

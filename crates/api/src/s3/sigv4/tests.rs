@@ -269,8 +269,12 @@ fn malformed_authorizations() {
     let good = "SignedHeaders=host;x-amz-content-sha256;x-amz-date";
     malformed("AWS4-HMAC-SHA256");
     malformed(&format!("AWS4-HMAC-SHA256 Credential={ID}/{scope},{good}"));
-    malformed(&format!("AWS4-HMAC-SHA256 Credential={ID}/{scope},{good},Signature="));
-    malformed(&format!("AWS4-HMAC-SHA256 Credential={scope},{good},Signature={sig}"));
+    malformed(&format!(
+        "AWS4-HMAC-SHA256 Credential={ID}/{scope},{good},Signature="
+    ));
+    malformed(&format!(
+        "AWS4-HMAC-SHA256 Credential={scope},{good},Signature={sig}"
+    ));
     for headers in ["host;", "Host", "x-amz-date;host", "host;host", ""] {
         malformed(&format!(
             "AWS4-HMAC-SHA256 Credential={ID}/{scope},SignedHeaders={headers},Signature={sig}"
@@ -327,7 +331,10 @@ fn chunk_signatures() {
     let (first, second, last) = (sha(&[b'a'; 65536]), sha(&[b'a'; 1024]), sha(b""));
     assert!(!chunks.chunk(&second, CHUNKS[0]));
     assert!(chunks.chunk(&first, CHUNKS[0]));
-    assert!(!chunks.chunk(&first, CHUNKS[0]), "a chunk cannot be replayed");
+    assert!(
+        !chunks.chunk(&first, CHUNKS[0]),
+        "a chunk cannot be replayed"
+    );
     assert!(chunks.chunk(&second, CHUNKS[1]));
     assert!(chunks.chunk(&last, CHUNKS[2]));
 }
@@ -381,7 +388,10 @@ fn post_policy() {
     };
     let right = "8afdbf4008c03f22c2cd3cdb72e4afbb1f6a588f3255ac628749a66d7f09699e";
     assert_eq!(verify(POLICY, right), Ok(ID.to_owned()));
-    assert_eq!(verify(&POLICY[4..], right), Err(Code::SignatureDoesNotMatch));
+    assert_eq!(
+        verify(&POLICY[4..], right),
+        Err(Code::SignatureDoesNotMatch)
+    );
     assert_eq!(verify(POLICY, ""), Err(Code::SignatureDoesNotMatch));
 }
 

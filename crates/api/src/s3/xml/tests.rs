@@ -5,7 +5,11 @@ use crate::s3::error::Code;
 
 fn refused(document: &str) {
     let result = parse(document.as_bytes(), "R");
-    assert_eq!(result.map_err(|e| e.code()), Err(Code::MalformedXML), "{document}");
+    assert_eq!(
+        result.map_err(|e| e.code()),
+        Err(Code::MalformedXML),
+        "{document}"
+    );
 }
 
 #[test]

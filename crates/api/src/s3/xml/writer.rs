@@ -13,7 +13,9 @@ impl Writer {
     /// Begins a document whose root is in S3's namespace.
     pub fn new(root: &'static str) -> Writer {
         let mut writer = Writer::empty();
-        writer.out.push_str(&format!("<{root} xmlns=\"{NAMESPACE}\">"));
+        writer
+            .out
+            .push_str(&format!("<{root} xmlns=\"{NAMESPACE}\">"));
         writer.open.push(root);
         writer
     }

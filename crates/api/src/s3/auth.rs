@@ -1,0 +1,160 @@
+//! Who may do what. Handlers take [`Authorised`] values, and only this module makes them: there
+//! is no way around the signature and the permissions.
+
+use std::sync::Arc;
+
+use archipel_model::{AccessKey, Bucket, Model};
+
+use super::error::{Code, S3Error, S3Result};
+use super::route::{BucketOp, Need, ObjectOp};
+
+/// Somebody whose signature was checked.
+#[derive(Clone)]
+pub struct Caller(Arc<AccessKey>);
+
+impl Caller {
+    /// Of a key that [`super::sigv4::Verifier`] gave for this request.
+    pub fn verified(key: Arc<AccessKey>) -> Caller {
+        Caller(key)
+    }
+
+    /// The access key.
+    pub fn key(&self) -> &AccessKey {
+        &self.0
+    }
+}
+
+/// Something that this caller may do what was asked with.
+pub struct Authorised<T> {
+    caller: Caller,
+    on: T,
+}
+
+impl<T> Authorised<T> {
+    /// Who asks.
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+}
+
+/// All buckets: what is shown is filtered.
+pub struct OnService(());
+
+/// A name that a bucket may be made of.
+pub struct OnName(String);
+
+/// A bucket.
+pub struct OnBucket(Arc<Bucket>);
+
+/// A key in a bucket.
+pub struct OnObject {
+    bucket: Arc<Bucket>,
+    key: String,
+}
+
+impl Authorised<OnName> {
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.on.0
+    }
+}
+
+impl Authorised<OnBucket> {
+    /// The bucket.
+    pub fn bucket(&self) -> &Arc<Bucket> {
+        &self.on.0
+    }
+}
+
+impl Authorised<OnObject> {
+    /// The bucket.
+    pub fn bucket(&self) -> &Arc<Bucket> {
+        &self.on.bucket
+    }
+
+    /// The key.
+    pub fn key(&self) -> &str {
+        &self.on.key
+    }
+}
+
+fn denied() -> S3Error {
+    Code::AccessDenied.into()
+}
+
+/// Anyone with a key may list buckets, and sees what it has a permission on.
+pub fn service(caller: &Caller) -> Authorised<OnService> {
+    Authorised {
+        caller: caller.clone(),
+        on: OnService(()),
+    }
+}
+
+/// Whether the caller may create a bucket.
+///
+/// # Errors
+/// [`Code::AccessDenied`].
+pub fn create(caller: &Caller, name: &str) -> S3Result<Authorised<OnName>> {
+    match caller.0.may_create_buckets {
+        true => Ok(Authorised {
+            caller: caller.clone(),
+            on: OnName(name.to_owned()),
+        }),
+        false => Err(denied()),
+    }
+}
+
+/// Whether the caller may do `op` with a bucket.
+///
+/// # Errors
+/// [`Code::NoSuchBucket`], [`Code::AccessDenied`].
+pub fn bucket(
+    model: &Model,
+    caller: &Caller,
+    op: BucketOp,
+    name: &str,
+) -> S3Result<Authorised<OnBucket>> {
+    let bucket = permitted(model, caller, op.need(), name)?;
+    Ok(Authorised {
+        caller: caller.clone(),
+        on: OnBucket(bucket),
+    })
+}
+
+/// Whether the caller may do `op` with a key.
+///
+/// # Errors
+/// [`Code::NoSuchBucket`], [`Code::AccessDenied`].
+pub fn object(
+    model: &Model,
+    caller: &Caller,
+    op: ObjectOp,
+    name: &str,
+    key: &str,
+) -> S3Result<Authorised<OnObject>> {
+    let bucket = permitted(model, caller, op.need(), name)?;
+    Ok(Authorised {
+        caller: caller.clone(),
+        on: OnObject {
+            bucket,
+            key: key.to_owned(),
+        },
+    })
+}
+
+/// The one place where permissions are compared.
+fn permitted(model: &Model, caller: &Caller, need: Need, name: &str) -> S3Result<Arc<Bucket>> {
+    let no_such = || S3Error::from(Code::NoSuchBucket).with("BucketName", name);
+    let bucket = model.bucket(name).ok_or_else(no_such)?;
+    let has = bucket.permissions(&caller.0.id);
+    let enough = match need {
+        Need::Any => !has.is_empty(),
+        Need::Read => has.read,
+        Need::Write => has.write,
+        Need::Owner => has.owner,
+    };
+    match enough {
+        true => Ok(bucket),
+        false => Err(denied()),
+    }
+}

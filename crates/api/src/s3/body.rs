@@ -1,0 +1,185 @@
+//! Bodies: what comes in, with its decoding and its limits; what goes out.
+
+use std::collections::VecDeque;
+use std::error::Error as StdError;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use archipel_model::ObjectStream;
+use bytes::{Bytes, BytesMut};
+use futures_util::stream;
+use http_body::Frame;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Empty, Full, StreamBody};
+
+use super::chunked::Decoder;
+use super::error::{Code, S3Result};
+
+/// Why a body ended early.
+pub type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// A body as hyper gives and takes it.
+pub type Body = UnsyncBoxBody<Bytes, BoxError>;
+
+/// A body without content.
+pub fn empty() -> Body {
+    Empty::new().map_err(|never| match never {}).boxed_unsync()
+}
+
+/// A body that is there whole.
+pub fn full(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into())
+        .map_err(|never| match never {})
+        .boxed_unsync()
+}
+
+/// An object's content. If reading fails, the connection is broken off: the client sees that
+/// something is missing.
+pub fn object(content: ObjectStream, keep: impl Send + 'static) -> Body {
+    let pieces = stream::unfold(Some((content, keep)), |state| async {
+        let (mut content, keep) = state?;
+        match content.next().await? {
+            Ok(piece) => Some((Ok(Frame::data(piece)), Some((content, keep)))),
+            Err(error) => Some((Err(BoxError::from(error)), None)),
+        }
+    });
+    StreamBody::new(pieces).boxed_unsync()
+}
+
+/// The body of a request.
+pub struct RequestBody {
+    /// Never locked: it makes the whole shareable between threads, which handlers need.
+    inner: Mutex<Body>,
+    decoder: Option<Decoder>,
+    ready: VecDeque<Bytes>,
+    trailers: Vec<(String, String)>,
+    /// How long to wait for the next piece.
+    idle: Duration,
+    touched: bool,
+    ended: bool,
+    received: u64,
+}
+
+impl RequestBody {
+    /// A body that must not stand still for longer than `idle`.
+    pub fn new(inner: Body, idle: Duration) -> RequestBody {
+        RequestBody {
+            inner: Mutex::new(inner),
+            decoder: None,
+            ready: VecDeque::new(),
+            trailers: Vec::new(),
+            idle,
+            touched: false,
+            ended: false,
+            received: 0,
+        }
+    }
+
+    /// Decodes what comes from now on.
+    pub fn decode(&mut self, decoder: Decoder) {
+        self.decoder = Some(decoder);
+    }
+
+    /// The next piece of content; `None` at the end.
+    ///
+    /// # Errors
+    /// [`Code::IncompleteBody`], [`Code::RequestTimeout`], and what decoding gives.
+    pub async fn next(&mut self) -> S3Result<Option<Bytes>> {
+        loop {
+            if let Some(piece) = self.ready.pop_front() {
+                return Ok(Some(piece));
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            match self.receive().await? {
+                Some(bytes) => self.take(bytes)?,
+                None => self.end()?,
+            }
+        }
+    }
+
+    async fn receive(&mut self) -> S3Result<Option<Bytes>> {
+        self.touched = true;
+        loop {
+            let inner = self.inner.get_mut().unwrap_or_else(|e| e.into_inner());
+            let frame = tokio::time::timeout(self.idle, inner.frame());
+            let frame = frame.await.map_err(|_| Code::RequestTimeout)?;
+            match frame {
+                None => return Ok(None),
+                Some(Err(_)) => return Err(Code::IncompleteBody.into()),
+                // HTTP's own trailers say nothing that is signed: they are passed over.
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(bytes) if !bytes.is_empty() => return Ok(Some(bytes)),
+                    _ => {}
+                },
+            }
+        }
+    }
+
+    fn take(&mut self, bytes: Bytes) -> S3Result<()> {
+        self.received += bytes.len() as u64;
+        match &mut self.decoder {
+            None => self.ready.push_back(bytes),
+            Some(decoder) => {
+                let mut out = Vec::new();
+                decoder.feed(bytes, &mut out)?;
+                self.ready.extend(out);
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> S3Result<()> {
+        self.ended = true;
+        if let Some(decoder) = self.decoder.take() {
+            self.trailers = decoder.finish()?;
+        }
+        Ok(())
+    }
+
+    /// The trailing headers, once the end was reached.
+    pub fn trailers(&self) -> &[(String, String)] {
+        &self.trailers
+    }
+
+    /// The whole content, if it is at most `limit` bytes.
+    ///
+    /// # Errors
+    /// [`Code::MaxMessageLengthExceeded`], and those of [`next`](RequestBody::next).
+    pub async fn collect(&mut self, limit: usize) -> S3Result<Bytes> {
+        let mut all = BytesMut::new();
+        while let Some(piece) = self.next().await? {
+            if all.len() + piece.len() > limit {
+                return Err(Code::MaxMessageLengthExceeded.into());
+            }
+            all.extend_from_slice(&piece);
+        }
+        Ok(all.freeze())
+    }
+
+    /// How many bytes came in.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Whether something may still come that nobody reads. Without `continued`, a client that
+    /// waits for `100 Continue` sends nothing.
+    pub fn is_pending(&self, expects_continue: bool) -> bool {
+        !self.ended && (self.touched || !expects_continue)
+    }
+
+    /// Reads on for a while and throws away: closing at once would reset the connection, and the
+    /// client would not see the answer.
+    pub async fn drain(mut self, mut limit: usize, time: Duration) {
+        let reading = async {
+            while let Ok(Some(bytes)) = self.receive().await {
+                limit = limit.saturating_sub(bytes.len());
+                if limit == 0 {
+                    break;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(time, reading).await;
+    }
+}

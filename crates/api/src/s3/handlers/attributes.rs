@@ -1,0 +1,126 @@
+//! GetObjectAttributes.
+
+use archipel_model::{ObjectHead, PartInfo};
+
+use super::{with_key, write_checksum};
+use crate::s3::auth::{Authorised, OnObject};
+use crate::s3::call::Call;
+use crate::s3::checksum::Value;
+use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::metadata::STORAGE_CLASS;
+use crate::s3::precondition::{Read, Verdict};
+use crate::s3::respond::{self, Answer};
+use crate::s3::xml::Writer;
+
+const ATTRIBUTES: [&str; 5] = [
+    "ETag",
+    "Checksum",
+    "ObjectParts",
+    "StorageClass",
+    "ObjectSize",
+];
+
+/// The most parts of one answer.
+const MAX_PARTS: u64 = 1000;
+
+/// GetObjectAttributes.
+pub async fn get(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
+    let asked = asked(call)?;
+    let opened = call.model.open_object(on.bucket(), on.key()).await;
+    let reader = opened.map_err(|error| with_key(error, on.key()))?;
+    let head = reader.head();
+    if Read::of(call.headers)?.check(head) != Verdict::Pass {
+        return Err(Code::PreconditionFailed.into());
+    }
+    let mut xml = Writer::new("GetObjectAttributesResponse");
+    let has = |name: &str| asked.iter().any(|asked| asked == name);
+    if has("ETag") {
+        xml.text("ETag", &head.etag);
+    }
+    if has("Checksum")
+        && let Some(checksum) = &head.checksum
+    {
+        xml.open("Checksum");
+        write_checksum(&mut xml, checksum);
+        xml.close();
+    }
+    if has("ObjectParts") && head.parts > 0 {
+        write_parts(call, &mut xml, head, reader.parts())?;
+    }
+    if has("StorageClass") {
+        xml.text(
+            "StorageClass",
+            head.header(STORAGE_CLASS).unwrap_or("STANDARD"),
+        );
+    }
+    if has("ObjectSize") {
+        xml.value("ObjectSize", head.size);
+    }
+    let mut answer = respond::xml(xml);
+    let modified = std::time::Duration::from_secs(head.modified_ms / 1000);
+    let modified = httpdate::fmt_http_date(std::time::SystemTime::UNIX_EPOCH + modified);
+    respond::set(&mut answer, "last-modified", &modified)?;
+    Ok(answer)
+}
+
+/// The attributes that are asked for, of all headers of that name.
+fn asked(call: &Call<'_>) -> S3Result<Vec<String>> {
+    let name = "x-amz-object-attributes";
+    let mut asked = Vec::new();
+    for value in call.headers.get_all(name) {
+        let text = value.to_str().unwrap_or_default();
+        asked.extend(text.split(',').map(|attribute| attribute.trim().to_owned()));
+    }
+    let known = |attribute: &String| ATTRIBUTES.contains(&attribute.as_str());
+    match !asked.is_empty() && asked.iter().all(known) {
+        true => Ok(asked),
+        false => Err(S3Error::argument(
+            name,
+            asked.join(","),
+            "Invalid attribute name specified.",
+        )),
+    }
+}
+
+fn write_parts(
+    call: &Call<'_>,
+    xml: &mut Writer,
+    head: &ObjectHead,
+    parts: &[PartInfo],
+) -> S3Result<()> {
+    let marker = number(call, "x-amz-part-number-marker")?.unwrap_or(0);
+    let limit = number(call, "x-amz-max-parts")?
+        .unwrap_or(MAX_PARTS)
+        .min(MAX_PARTS);
+    let numbered = (1u64..).zip(parts).filter(|(number, _)| *number > marker);
+    let shown: Vec<_> = numbered.take(limit as usize).collect();
+    let last = shown.last().map_or(marker, |(number, _)| *number);
+    xml.open("ObjectParts");
+    xml.value("TotalPartsCount", head.parts);
+    xml.value("PartNumberMarker", marker);
+    xml.value("NextPartNumberMarker", last);
+    xml.value("MaxParts", limit);
+    xml.value("IsTruncated", last < parts.len() as u64);
+    for (number, part) in shown {
+        let value = part.checksum.as_ref().and_then(Value::of_stored);
+        xml.open("Part");
+        xml.value("PartNumber", number);
+        xml.value("Size", part.size);
+        if let Some(value) = value {
+            xml.text(value.algorithm.element(), &value.to_base64());
+        }
+        xml.close();
+    }
+    xml.close();
+    Ok(())
+}
+
+fn number(call: &Call<'_>, name: &'static str) -> S3Result<Option<u64>> {
+    let Some(text) = call.header(name)? else {
+        return Ok(None);
+    };
+    let number = text
+        .parse()
+        .map_err(|_| S3Error::argument(name, text, "Not a number."))?;
+    Ok(Some(number))
+}

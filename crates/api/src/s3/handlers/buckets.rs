@@ -1,0 +1,158 @@
+//! Buckets themselves.
+
+use archipel_model::{Bucket, Error};
+use http::StatusCode;
+
+use super::write_person;
+use crate::s3::auth::{Authorised, OnBucket, OnName, OnService};
+use crate::s3::call::Call;
+use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::respond::{self, Answer};
+use crate::s3::xml::{self, Writer};
+
+/// The largest body of CreateBucket.
+const MAX_DOCUMENT: usize = 64 << 10;
+
+/// The most buckets of one answer.
+const MAX_BUCKETS: usize = 10_000;
+
+/// The region whose name S3 leaves out, for history's sake.
+const FIRST_REGION: &str = "us-east-1";
+
+/// ListBuckets.
+pub fn list(call: &Call<'_>, on: &Authorised<OnService>) -> S3Result<Answer> {
+    let query = &call.target.query;
+    let limit = super::count_parameter(call, "max-buckets", MAX_BUCKETS, MAX_BUCKETS)?;
+    if limit == 0 {
+        let why = "max-buckets must be from 1 to 10000.";
+        return Err(S3Error::argument("max-buckets", "0", why));
+    }
+    let prefix = query.single("prefix")?.unwrap_or_default();
+    let after = query.single("continuation-token")?.unwrap_or_default();
+    let region = query.single("bucket-region")?;
+    let caller = on.caller().key();
+    let mut buckets = call.model.buckets();
+    buckets.sort_by(|a, b| a.name.cmp(&b.name));
+    buckets.retain(|bucket| {
+        !bucket.permissions(&caller.id).is_empty()
+            && bucket.name.starts_with(prefix)
+            && bucket.name.as_str() > after
+            && region.is_none_or(|region| region == call.region)
+    });
+    let truncated = buckets.len() > limit;
+    buckets.truncate(limit);
+
+    let mut xml = Writer::new("ListAllMyBucketsResult");
+    write_person(&mut xml, "Owner", &(caller.id.clone(), caller.name.clone()));
+    xml.open("Buckets");
+    for bucket in &buckets {
+        write_bucket(&mut xml, bucket, call.region);
+    }
+    xml.close();
+    if !prefix.is_empty() {
+        xml.text("Prefix", prefix);
+    }
+    let last = buckets.last().filter(|_| truncated);
+    xml.optional("ContinuationToken", last.map(|bucket| bucket.name.as_str()));
+    Ok(respond::xml(xml))
+}
+
+fn write_bucket(xml: &mut Writer, bucket: &Bucket, region: &str) {
+    xml.open("Bucket");
+    xml.text("Name", &bucket.name);
+    xml.text("CreationDate", &respond::iso_time(bucket.created_ms));
+    xml.text("BucketRegion", region);
+    xml.close();
+}
+
+/// CreateBucket.
+pub async fn create(call: &mut Call<'_>, on: &Authorised<OnName>) -> S3Result<Answer> {
+    let document = call.optional_document(MAX_DOCUMENT).await?;
+    if !document.is_empty() {
+        check_configuration(&document, call.region)?;
+    }
+    let name = on.name();
+    // A rule that is S3's own: it keeps host names whole.
+    if name.contains(".-") || name.contains("-.") {
+        return Err(invalid_name(name));
+    }
+    let caller = on.caller().key();
+    match call.model.create_bucket(name, Some(&caller.id)).await {
+        Ok(_) => {}
+        Err(Error::BucketExists) => check_own(call, name, &caller.id)?,
+        Err(Error::InvalidName(_)) => return Err(invalid_name(name)),
+        Err(error) => return Err(error.into()),
+    }
+    let mut answer = respond::empty(StatusCode::OK);
+    respond::set(&mut answer, "location", &format!("/{name}"))?;
+    Ok(answer)
+}
+
+fn invalid_name(name: &str) -> S3Error {
+    S3Error::from(Code::InvalidBucketName).with("BucketName", name)
+}
+
+/// The bucket exists: in the first region its owner is told that all is well, as S3 does.
+fn check_own(call: &Call<'_>, name: &str, caller: &str) -> S3Result<()> {
+    let bucket = call.model.bucket(name);
+    let own = bucket.is_some_and(|bucket| bucket.permissions(caller).owner);
+    let code = match (own, call.region) {
+        (true, FIRST_REGION) => return Ok(()),
+        (true, _) => Code::BucketAlreadyOwnedByYou,
+        (false, _) => Code::BucketAlreadyExists,
+    };
+    Err(S3Error::from(code).with("BucketName", name))
+}
+
+fn check_configuration(document: &[u8], region: &str) -> S3Result<()> {
+    let root = xml::parse(document, "CreateBucketConfiguration")?;
+    let known = ["LocationConstraint", "Location", "Bucket", "Tags"];
+    if root
+        .only(&known)?
+        .iter()
+        .any(|c| c.name != "LocationConstraint")
+    {
+        return Err(S3Error::not_implemented(
+            "A bucket configuration beyond LocationConstraint",
+        ));
+    }
+    match root.child_text("LocationConstraint")?.map(str::trim) {
+        None | Some("") => Ok(()),
+        Some(asked) if asked == region => Ok(()),
+        Some(asked) => {
+            let why = format!(
+                "The {asked} location constraint is incompatible for the region specific endpoint this request was sent to."
+            );
+            Err(S3Error::new(Code::IllegalLocationConstraintException, why))
+        }
+    }
+}
+
+/// HeadBucket.
+pub fn head(call: &Call<'_>, _: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let mut answer = respond::empty(StatusCode::OK);
+    respond::set(&mut answer, "x-amz-bucket-region", call.region)?;
+    Ok(answer)
+}
+
+/// DeleteBucket.
+pub async fn delete(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let name = &on.bucket().name;
+    let named = |error: Error| S3Error::from(error).with("BucketName", name);
+    call.model.delete_bucket(name).await.map_err(named)?;
+    Ok(respond::empty(StatusCode::NO_CONTENT))
+}
+
+/// GetBucketLocation.
+pub fn location(call: &Call<'_>, _: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let mut xml = Writer::new("LocationConstraint");
+    if call.region != FIRST_REGION {
+        xml.characters(call.region);
+    }
+    Ok(respond::xml(xml))
+}
+
+/// GetBucketVersioning: no bucket has versions, which an empty document says.
+pub fn versioning(_: &Authorised<OnBucket>) -> S3Result<Answer> {
+    Ok(respond::xml(Writer::new("VersioningConfiguration")))
+}

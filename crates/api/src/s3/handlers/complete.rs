@@ -1,0 +1,258 @@
+//! CompleteMultipartUpload.
+
+use std::collections::BTreeMap;
+
+use archipel_model::{
+    Checksum, ChecksumKind, Error, MAX_PART_NUMBER, ObjectHead, ObjectMeta, Part, Upload,
+};
+use md5::{Digest, Md5};
+
+use super::parts::kept_algorithm;
+use super::uploads::upload_id;
+use super::{with_key, write_checksum};
+use crate::s3::auth::{Authorised, OnObject};
+use crate::s3::call::Call;
+use crate::s3::checksum::{self, Algorithm, Value};
+use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::precondition;
+use crate::s3::respond::{self, Answer};
+use crate::s3::uri;
+use crate::s3::xml::{self, Element, Writer};
+
+/// The largest body: 10,000 parts with tags and checksums.
+const MAX_DOCUMENT: usize = 4 << 20;
+
+/// The smallest part that is not the last.
+const MIN_PART_BYTES: u64 = 5 << 20;
+
+/// The largest object: 10,000 parts of 5 GiB.
+const MAX_OBJECT_BYTES: u64 = 10_000 * (5 << 30);
+
+/// CompleteMultipartUpload.
+pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
+    let condition = precondition::of_write(call.headers)?;
+    let id = upload_id(call)?;
+    let document = call.completion_document(MAX_DOCUMENT).await?;
+    let named = parse(&document)?;
+    let upload = match call.model.upload(on.bucket(), on.key(), &id).await {
+        Ok(upload) => upload,
+        Err(Error::NoSuchUpload) => return completed_before(call, on, &named).await,
+        Err(error) => return Err(error.into()),
+    };
+    let parts = choose(call, &upload, &named).await?;
+    let size = parts.iter().map(|part| part.size).sum();
+    check_size(call, size)?;
+    let checksum = object_checksum(&upload, &parts);
+    check_declared(call, &upload, checksum.as_ref())?;
+    let meta = ObjectMeta {
+        etag: object_etag(parts.iter().map(|part| part.etag.as_str()))?,
+        headers: upload.meta.headers.clone(),
+        checksum,
+    };
+    let done = call
+        .model
+        .complete_upload(on.bucket(), &upload, &parts, meta, condition)
+        .await;
+    match done {
+        Ok(head) => answer(call, on, &head),
+        // Another request completed or aborted it at the same time.
+        Err(Error::NoSuchUpload) => completed_before(call, on, &named).await,
+        Err(error) => Err(with_key(error, on.key())),
+    }
+}
+
+/// A part as the client names it.
+struct Named {
+    number: u16,
+    etag: String,
+    checksum: Option<Value>,
+}
+
+fn parse(document: &[u8]) -> S3Result<Vec<Named>> {
+    let root = xml::parse(document, "CompleteMultipartUpload")?;
+    let parts = root.only(&["Part"])?;
+    if parts.is_empty() || parts.len() > usize::from(MAX_PART_NUMBER) {
+        return Err(Code::MalformedXML.into());
+    }
+    let named: Vec<Named> = parts.iter().map(parse_part).collect::<S3Result<_>>()?;
+    let rising = named
+        .windows(2)
+        .all(|pair| matches!(pair, [a, b] if a.number < b.number));
+    match rising {
+        true => Ok(named),
+        false => Err(Code::InvalidPartOrder.into()),
+    }
+}
+
+fn parse_part(part: &Element) -> S3Result<Named> {
+    let mut names = vec!["PartNumber", "ETag"];
+    names.extend(Algorithm::ALL.iter().map(|algorithm| algorithm.element()));
+    part.only(&names)?;
+    let number = part.required_text("PartNumber")?.trim().parse().ok();
+    let number = number.filter(|n| (1..=MAX_PART_NUMBER).contains(n));
+    let mut checksum = None;
+    for algorithm in Algorithm::ALL {
+        if let Some(text) = part.child_text(algorithm.element())? {
+            let invalid = Code::InvalidPart;
+            checksum = Some(Value::parse(algorithm, text.trim()).ok_or(invalid)?);
+        }
+    }
+    Ok(Named {
+        number: number.ok_or_else(|| {
+            let why = "PartNumber must be an integer between 1 and 10000";
+            S3Error::argument("partNumber", "", why)
+        })?,
+        etag: precondition::unquoted(part.required_text("ETag")?).to_owned(),
+        checksum,
+    })
+}
+
+/// Finds the parts that are named, and checks their tags, checksums and sizes.
+async fn choose(call: &Call<'_>, upload: &Upload, named: &[Named]) -> S3Result<Vec<Part>> {
+    let all = usize::from(MAX_PART_NUMBER);
+    let (stored, _) = call.model.list_parts(upload, 0, all).await?;
+    let mut stored: BTreeMap<u16, Part> = stored.into_iter().map(|p| (p.number, p)).collect();
+    let mut chosen = Vec::with_capacity(named.len());
+    for (at, name) in named.iter().enumerate() {
+        let part = stored
+            .remove(&name.number)
+            .filter(|part| agrees(part, name));
+        let part = part.ok_or_else(|| invalid_part(upload, name))?;
+        if at + 1 < named.len() && part.size < MIN_PART_BYTES {
+            return Err(too_small(&part));
+        }
+        chosen.push(part);
+    }
+    Ok(chosen)
+}
+
+fn agrees(part: &Part, name: &Named) -> bool {
+    let stored = part.checksum.as_ref().and_then(Value::of_stored);
+    let same_checksum = match (&name.checksum, stored) {
+        (Some(given), Some(stored)) if given.algorithm == stored.algorithm => *given == stored,
+        // It was checked when the part was sent, if it was given then.
+        _ => true,
+    };
+    part.etag == name.etag && same_checksum
+}
+
+fn invalid_part(upload: &Upload, name: &Named) -> S3Error {
+    S3Error::from(Code::InvalidPart)
+        .with("UploadId", upload.id.to_string())
+        .with("PartNumber", name.number.to_string())
+        .with("ETag", name.etag.clone())
+}
+
+fn too_small(part: &Part) -> S3Error {
+    S3Error::from(Code::EntityTooSmall)
+        .with("ProposedSize", part.size.to_string())
+        .with("MinSizeAllowed", MIN_PART_BYTES.to_string())
+        .with("PartNumber", part.number.to_string())
+        .with("ETag", part.etag.clone())
+}
+
+fn check_size(call: &Call<'_>, size: u64) -> S3Result<()> {
+    if size > MAX_OBJECT_BYTES {
+        return Err(Code::EntityTooLarge.into());
+    }
+    match call.header("x-amz-mp-object-size")? {
+        Some(text) if text.parse() != Ok(size) => {
+            let why = format!(
+                "The provided 'x-amz-mp-object-size' header value {text} does not match what was computed: {size}"
+            );
+            Err(S3Error::new(Code::InvalidRequest, why))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The MD5 of the parts' MD5s, with their number.
+fn object_etag<'p>(parts: impl Iterator<Item = &'p str>) -> S3Result<String> {
+    let (mut md5, mut count) = (Md5::new(), 0);
+    for etag in parts {
+        let bytes = hex::decode(etag).map_err(|_| Code::InvalidPart)?;
+        md5.update(&bytes);
+        count += 1;
+    }
+    Ok(format!("{}-{count}", hex::encode(md5.finalize())))
+}
+
+/// The object's checksum, from those of its parts.
+fn object_checksum(upload: &Upload, parts: &[Part]) -> Option<Checksum> {
+    let algorithm = kept_algorithm(upload);
+    let kind = upload
+        .meta
+        .checksum_kind
+        .unwrap_or(algorithm.default_kind());
+    let value = |part: &Part| part.checksum.as_ref().and_then(Value::of_stored);
+    let values: Vec<Value> = parts.iter().filter_map(value).collect();
+    if values.len() != parts.len() || values.iter().any(|v| v.algorithm != algorithm) {
+        return None;
+    }
+    match kind {
+        ChecksumKind::Composite => Some(checksum::composite(algorithm, &values)),
+        ChecksumKind::FullObject => {
+            let sizes = parts.iter().map(|part| part.size);
+            let sized: Vec<_> = values.into_iter().zip(sizes).collect();
+            checksum::full_object(algorithm, &sized).map(|value| value.stored())
+        }
+    }
+}
+
+/// What the request says of the object's checksum must be so.
+fn check_declared(call: &Call<'_>, upload: &Upload, checksum: Option<&Checksum>) -> S3Result<()> {
+    let refuse = |why: &'static str| Err(S3Error::new(Code::InvalidRequest, why));
+    if let Some(text) = call.header("x-amz-checksum-type")? {
+        let algorithm = kept_algorithm(upload);
+        let kind = upload
+            .meta
+            .checksum_kind
+            .unwrap_or(algorithm.default_kind());
+        if checksum::parse_kind(text) != Some(kind) {
+            return refuse("The checksum type is not the one that the upload was created with.");
+        }
+    }
+    for algorithm in Algorithm::ALL {
+        let Some(text) = call.header(algorithm.header())? else {
+            continue;
+        };
+        match checksum {
+            Some(sum) if sum.algorithm != algorithm.name() => {
+                return refuse("The checksum is not of the algorithm of the upload.");
+            }
+            // Of a composite one the number of parts may be left out.
+            Some(sum) if sum.value == text || sum.value.split('-').next() == Some(text) => {}
+            _ => return Err(Code::BadDigest.into()),
+        }
+    }
+    Ok(())
+}
+
+/// A repeated completion succeeds, if it names what the object was made of.
+async fn completed_before(
+    call: &Call<'_>,
+    on: &Authorised<OnObject>,
+    named: &[Named],
+) -> S3Result<Answer> {
+    let id = upload_id(call)?;
+    let head = call.model.completed_by(on.bucket(), on.key(), &id).await?;
+    let etag = object_etag(named.iter().map(|name| name.etag.as_str()))?;
+    match head {
+        Some(head) if head.etag == etag => answer(call, on, &head),
+        _ => Err(Code::NoSuchUpload.into()),
+    }
+}
+
+fn answer(call: &Call<'_>, on: &Authorised<OnObject>, head: &ObjectHead) -> S3Result<Answer> {
+    let (host, bucket) = (&call.target.host, &on.bucket().name);
+    let key = uri::encode_path(on.key());
+    let mut xml = Writer::new("CompleteMultipartUploadResult");
+    xml.text("Location", &format!("http://{host}/{bucket}/{key}"));
+    xml.text("Bucket", bucket);
+    xml.text("Key", on.key());
+    xml.text("ETag", &respond::quoted(&head.etag));
+    if let Some(checksum) = &head.checksum {
+        write_checksum(&mut xml, checksum);
+    }
+    Ok(respond::xml(xml))
+}

@@ -1,0 +1,162 @@
+//! CopyObject, and what UploadPartCopy shares with it: finding and opening the source.
+
+use archipel_model::{ObjectHead, ObjectMeta, ObjectReader};
+
+use super::put::fail_early;
+use super::{MAX_PUT_BYTES, with_key, write_checksum};
+use crate::s3::auth::{self, Authorised, OnObject};
+use crate::s3::call::{Call, check_version};
+use crate::s3::checksum::{Algorithm, Wanted};
+use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::metadata::{self, STORAGE_CLASS};
+use crate::s3::precondition::{self, Verdict};
+use crate::s3::respond::{self, Answer};
+use crate::s3::route::ObjectOp;
+use crate::s3::target::check_key;
+use crate::s3::transfer::transfer;
+use crate::s3::uri;
+use crate::s3::xml::Writer;
+
+/// The source of a copy, which this caller may read.
+pub struct CopySource {
+    /// What is read.
+    pub on: Authorised<OnObject>,
+    /// Its content.
+    pub reader: ObjectReader,
+}
+
+/// Opens the source that the headers name, if the caller may read it and its conditions hold.
+///
+/// # Errors
+/// [`Code::InvalidArgument`], those of authorisation, [`Code::NoSuchKey`], [`Code::PreconditionFailed`].
+pub async fn open_source(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<CopySource> {
+    let name = "x-amz-copy-source";
+    let text = call.header(name)?.unwrap_or_default();
+    let (bucket, key, version) = parse_source(text).ok_or_else(|| {
+        let why = "Copy Source must mention the source bucket and key: sourcebucket/sourcekey";
+        S3Error::argument(name, text, why)
+    })?;
+    check_key(&key)?;
+    let source = auth::object(call.model, on.caller(), ObjectOp::GetObject, &bucket, &key)?;
+    call.check_owner("x-amz-source-expected-bucket-owner", source.bucket())?;
+    check_version(version.as_deref())?;
+    let opened = call.model.open_object(source.bucket(), &key).await;
+    let reader = opened.map_err(|error| with_key(error, &key))?;
+    let conditions = precondition::Read::of_copy_source(call.headers)?;
+    match conditions.check(reader.head()) {
+        Verdict::Pass => Ok(CopySource { on: source, reader }),
+        _ => Err(Code::PreconditionFailed.into()),
+    }
+}
+
+/// Reads `[/]bucket/key[?versionId=…]`, percent-encoded.
+fn parse_source(text: &str) -> Option<(String, String, Option<String>)> {
+    let (path, version) = match text.split_once("?versionId=") {
+        Some((path, version)) => (path, Some(uri::decode_path(version).ok()?)),
+        None => (text, None),
+    };
+    // The slash between bucket and key may itself be encoded.
+    let path = uri::decode_path(path).ok()?;
+    let path = path.strip_prefix('/').unwrap_or(&path);
+    let (bucket, key) = path.split_once('/')?;
+    let complete = !bucket.is_empty() && !key.is_empty();
+    complete.then(|| (bucket.to_owned(), key.to_owned(), version))
+}
+
+/// CopyObject.
+pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
+    let replaces = replaces_metadata(call)?;
+    let condition = precondition::of_write(call.headers)?;
+    let chosen = chosen_algorithm(call)?;
+    let source = open_source(call, on).await?;
+    let head = source.reader.head();
+    let headers = copied_headers(call, head, replaces)?;
+    let same = source.on.bucket().id == on.bucket().id && source.on.key() == on.key();
+    if same && !replaces && headers == head.headers && chosen.is_none() {
+        let why = "This copy request is illegal because it is trying to copy an object to itself \
+                   without changing the object's metadata, storage class, website redirect \
+                   location or encryption attributes.";
+        return Err(S3Error::new(Code::InvalidRequest, why));
+    }
+    if head.size > MAX_PUT_BYTES {
+        let why = "The specified copy source is larger than the maximum allowable size for a copy \
+                   source: 5368709120";
+        return Err(S3Error::new(Code::InvalidRequest, why));
+    }
+    fail_early(call.model, on.bucket(), on.key(), &condition).await?;
+
+    let wanted = Wanted {
+        kept: chosen
+            .or_else(|| algorithm_of(head))
+            .unwrap_or(Algorithm::Crc64Nvme),
+        declared: None,
+        sha256: false,
+    };
+    let mut content = source.reader.stream(0..head.size);
+    let mut writer = call.model.begin_object(on.bucket(), on.key())?;
+    let moved = transfer(&mut content, &mut writer, wanted, head.size).await?;
+    if moved.size != head.size {
+        return Err(Code::InternalError.into());
+    }
+    let meta = ObjectMeta {
+        etag: moved.digests.etag(),
+        headers,
+        checksum: Some(moved.digests.checksum.stored()),
+    };
+    let copied = writer.finish(meta, condition).await;
+    let copied = copied.map_err(|error| with_key(error, on.key()))?;
+    let mut xml = Writer::new("CopyObjectResult");
+    xml.text("LastModified", &respond::iso_time(copied.modified_ms));
+    xml.text("ETag", &respond::quoted(&copied.etag));
+    if let Some(checksum) = &copied.checksum {
+        write_checksum(&mut xml, checksum);
+    }
+    Ok(respond::xml(xml))
+}
+
+fn replaces_metadata(call: &Call<'_>) -> S3Result<bool> {
+    let name = "x-amz-metadata-directive";
+    match call.header(name)? {
+        None | Some("COPY") => Ok(false),
+        Some("REPLACE") => Ok(true),
+        Some(other) => Err(S3Error::argument(
+            name,
+            other,
+            "Unknown metadata directive.",
+        )),
+    }
+}
+
+/// The checksum algorithm that a header asks for.
+///
+/// # Errors
+/// [`Code::InvalidRequest`] for an unknown one.
+pub fn chosen_algorithm(call: &Call<'_>) -> S3Result<Option<Algorithm>> {
+    let Some(name) = call.header("x-amz-checksum-algorithm")? else {
+        return Ok(None);
+    };
+    let why = "Checksum algorithm provided is unsupported. Please try again with any of the valid \
+               types: [CRC32, CRC32C, CRC64NVME, SHA1, SHA256]";
+    let algorithm = Algorithm::of_name(name);
+    algorithm
+        .map(Some)
+        .ok_or(S3Error::new(Code::InvalidRequest, why))
+}
+
+fn algorithm_of(head: &ObjectHead) -> Option<Algorithm> {
+    Algorithm::of_name(&head.checksum.as_ref()?.algorithm)
+}
+
+/// The source's metadata or the request's; the storage class is always the request's.
+fn copied_headers(
+    call: &Call<'_>,
+    head: &ObjectHead,
+    replaces: bool,
+) -> S3Result<Vec<(String, String)>> {
+    if replaces {
+        return metadata::of_headers(call.headers);
+    }
+    let mut kept = head.headers.clone();
+    kept.retain(|(name, _)| name != STORAGE_CLASS);
+    metadata::finish(kept, call.header(STORAGE_CLASS)?.unwrap_or_default())
+}

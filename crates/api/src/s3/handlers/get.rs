@@ -1,0 +1,231 @@
+//! GetObject and HeadObject.
+
+use std::ops::Range;
+use std::time::{Duration, SystemTime};
+
+use archipel_model::{ObjectHead, PartInfo};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+
+use super::{set_checksum, with_key};
+use crate::s3::auth::{Authorised, OnObject};
+use crate::s3::body;
+use crate::s3::call::Call;
+use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::metadata;
+use crate::s3::precondition::{self, Verdict};
+use crate::s3::range::{self, Asked};
+use crate::s3::respond::{self, Answer};
+
+/// Query parameters that replace headers of the answer.
+const OVERRIDES: [(&str, header::HeaderName); 6] = [
+    ("response-cache-control", header::CACHE_CONTROL),
+    ("response-content-disposition", header::CONTENT_DISPOSITION),
+    ("response-content-encoding", header::CONTENT_ENCODING),
+    ("response-content-language", header::CONTENT_LANGUAGE),
+    ("response-content-type", header::CONTENT_TYPE),
+    ("response-expires", header::EXPIRES),
+];
+
+/// GetObject.
+pub async fn get_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
+    let opened = call.model.open_object(on.bucket(), on.key()).await;
+    let reader = opened.map_err(|error| with_key(error, on.key()))?;
+    let (mut answer, range) = describe(call, reader.head(), reader.parts())?;
+    if let Some(range) = range.filter(|range| !range.is_empty()) {
+        let content = reader.stream(range);
+        *answer.body_mut() = body::object(content, reader);
+    }
+    Ok(answer)
+}
+
+/// HeadObject: the same without the content.
+pub async fn head_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
+    let failed = |error| with_key(error, on.key());
+    if call.target.query.has("partNumber") {
+        let opened = call.model.open_object(on.bucket(), on.key()).await;
+        let reader = opened.map_err(failed)?;
+        return Ok(describe(call, reader.head(), reader.parts())?.0);
+    }
+    let head = call.model.head_object(on.bucket(), on.key()).await;
+    Ok(describe(call, &head.map_err(failed)?, &[])?.0)
+}
+
+/// The answer without content, and which range of the content belongs to it.
+fn describe(
+    call: &Call<'_>,
+    head: &ObjectHead,
+    parts: &[PartInfo],
+) -> S3Result<(Answer, Option<Range<u64>>)> {
+    match precondition::Read::of(call.headers)?.check(head) {
+        Verdict::Pass => {}
+        Verdict::NotModified => return Ok((not_modified(head)?, None)),
+        Verdict::Failed => return Err(Code::PreconditionFailed.into()),
+    }
+    let selected = select(call, head, parts)?;
+    let mut answer = respond::empty(selected.status());
+    metadata::give_back(&head.headers, answer.headers_mut());
+    common(&mut answer, head)?;
+    let range = selected.range(head.size);
+    respond::set(
+        &mut answer,
+        "content-length",
+        &(range.end - range.start).to_string(),
+    )?;
+    if selected.status() == StatusCode::PARTIAL_CONTENT {
+        // A part may be empty: there is no way to say so in a range.
+        let last = range.end.max(range.start + 1) - 1;
+        let text = format!("bytes {}-{last}/{}", range.start, head.size);
+        respond::set(&mut answer, "content-range", &text)?;
+    }
+    if matches!(selected, Selected::Part(..)) && head.parts > 0 {
+        respond::set(&mut answer, "x-amz-mp-parts-count", &head.parts.to_string())?;
+    }
+    tell_checksum(call, &mut answer, head, &selected)?;
+    override_headers(call, answer.headers_mut())?;
+    Ok((answer, Some(range)))
+}
+
+/// What is sent of an object.
+enum Selected {
+    Whole,
+    Range(Range<u64>),
+    /// A part, with its range.
+    Part(Option<PartInfo>, Range<u64>),
+}
+
+impl Selected {
+    fn status(&self) -> StatusCode {
+        match self {
+            Selected::Whole => StatusCode::OK,
+            _ => StatusCode::PARTIAL_CONTENT,
+        }
+    }
+
+    fn range(&self, size: u64) -> Range<u64> {
+        match self {
+            Selected::Whole => 0..size,
+            Selected::Range(range) | Selected::Part(_, range) => range.clone(),
+        }
+    }
+}
+
+fn select(call: &Call<'_>, head: &ObjectHead, parts: &[PartInfo]) -> S3Result<Selected> {
+    let range = call
+        .headers
+        .get(header::RANGE)
+        .and_then(|value| value.to_str().ok());
+    let number = call.target.query.single("partNumber")?;
+    match (range, number) {
+        (Some(_), Some(_)) => {
+            let why = "Cannot specify both Range header and partNumber query parameter";
+            Err(S3Error::new(Code::InvalidRequest, why))
+        }
+        (None, Some(number)) => select_part(number, head, parts),
+        (Some(text), None) if range_applies(call.headers, head) => {
+            match range::parse(text, head.size) {
+                Asked::Whole => Ok(Selected::Whole),
+                Asked::Part(range) => Ok(Selected::Range(range)),
+                Asked::Unsatisfiable => Err(S3Error::from(Code::InvalidRange)
+                    .with("RangeRequested", text)
+                    .with("ActualObjectSize", head.size.to_string())),
+            }
+        }
+        _ => Ok(Selected::Whole),
+    }
+}
+
+fn select_part(text: &str, head: &ObjectHead, parts: &[PartInfo]) -> S3Result<Selected> {
+    let why = "Part number must be an integer between 1 and 10000, inclusive";
+    let number = text
+        .parse::<u32>()
+        .ok()
+        .filter(|n| (1..=10_000).contains(n));
+    let number = number.ok_or_else(|| S3Error::argument("partNumber", text, why))?;
+    if parts.is_empty() && number == 1 {
+        return Ok(Selected::Part(None, 0..head.size));
+    }
+    // Parts count from 1 in the object, whatever their numbers were in the upload.
+    let before = parts
+        .iter()
+        .take(number as usize - 1)
+        .map(|part| part.size)
+        .sum();
+    let part = parts
+        .get(number as usize - 1)
+        .ok_or(Code::InvalidPartNumber)?;
+    Ok(Selected::Part(
+        Some(part.clone()),
+        before..before + part.size,
+    ))
+}
+
+/// Whether `If-Range` lets a range act: it names this very version.
+fn range_applies(headers: &HeaderMap, head: &ObjectHead) -> bool {
+    let Some(value) = headers.get(header::IF_RANGE) else {
+        return true;
+    };
+    let text = value.to_str().unwrap_or_default();
+    match httpdate::parse_http_date(text) {
+        Ok(time) => time == modified(head),
+        Err(_) => !text.starts_with("W/") && precondition::unquoted(text) == head.etag,
+    }
+}
+
+fn modified(head: &ObjectHead) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(head.modified_ms / 1000)
+}
+
+/// The headers that every answer about an object has.
+fn common(answer: &mut Answer, head: &ObjectHead) -> S3Result<()> {
+    respond::set(answer, "etag", &respond::quoted(&head.etag))?;
+    respond::set(
+        answer,
+        "last-modified",
+        &httpdate::fmt_http_date(modified(head)),
+    )?;
+    respond::set(answer, "accept-ranges", "bytes")
+}
+
+fn not_modified(head: &ObjectHead) -> S3Result<Answer> {
+    let mut answer = respond::empty(StatusCode::NOT_MODIFIED);
+    metadata::give_back(&head.headers, answer.headers_mut());
+    answer.headers_mut().remove(header::CONTENT_TYPE);
+    common(&mut answer, head)?;
+    Ok(answer)
+}
+
+/// The checksum, if the client asks for it and it is of what is sent.
+fn tell_checksum(
+    call: &Call<'_>,
+    answer: &mut Answer,
+    head: &ObjectHead,
+    selected: &Selected,
+) -> S3Result<()> {
+    let asked = call.header("x-amz-checksum-mode")?;
+    if !asked.is_some_and(|mode| mode.eq_ignore_ascii_case("ENABLED")) {
+        return Ok(());
+    }
+    let checksum = match selected {
+        Selected::Whole | Selected::Part(None, _) => head.checksum.as_ref(),
+        Selected::Part(Some(part), _) => part.checksum.as_ref(),
+        Selected::Range(_) => None,
+    };
+    match checksum {
+        Some(checksum) => set_checksum(answer, checksum),
+        None => Ok(()),
+    }
+}
+
+fn override_headers(call: &Call<'_>, headers: &mut HeaderMap) -> S3Result<()> {
+    for (parameter, name) in OVERRIDES {
+        let Some(value) = call.target.query.single(parameter)? else {
+            continue;
+        };
+        let bad = |_| S3Error::argument(parameter, "", "The value is not fit for a header.");
+        headers.insert(
+            name,
+            HeaderValue::from_bytes(value.as_bytes()).map_err(bad)?,
+        );
+    }
+    Ok(())
+}

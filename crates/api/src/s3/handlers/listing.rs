@@ -1,0 +1,183 @@
+//! ListObjects, both versions.
+
+use archipel_model::{ListEntry, ListQuery, Listing, ObjectHead};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use super::{Encoding, count_parameter, owner_of, write_person};
+use crate::s3::auth::{Authorised, OnBucket};
+use crate::s3::call::Call;
+use crate::s3::checksum;
+use crate::s3::error::{S3Error, S3Result};
+use crate::s3::metadata::STORAGE_CLASS;
+use crate::s3::respond::{self, Answer};
+use crate::s3::xml::Writer;
+
+/// The most entries of one answer.
+const MAX_KEYS: usize = 1000;
+
+/// What both versions share.
+struct Page<'a> {
+    name: &'a str,
+    prefix: &'a str,
+    delimiter: Option<&'a str>,
+    limit: usize,
+    encoding: Encoding,
+    listing: Listing,
+}
+
+impl<'a> Page<'a> {
+    async fn of(
+        call: &'a Call<'_>,
+        on: &'a Authorised<OnBucket>,
+        after: Option<&str>,
+    ) -> S3Result<Page<'a>> {
+        let query = &call.target.query;
+        let limit = count_parameter(call, "max-keys", MAX_KEYS, MAX_KEYS)?;
+        let encoding = Encoding::of(call)?;
+        let prefix = query.single("prefix")?.unwrap_or_default();
+        let delimiter = query.single("delimiter")?.filter(|d| !d.is_empty());
+        let asked = ListQuery {
+            prefix: prefix.to_owned(),
+            delimiter: delimiter.map(str::to_owned),
+            after: after.filter(|after| !after.is_empty()).map(str::to_owned),
+            limit,
+        };
+        let listing = match limit {
+            0 => Listing::default(),
+            _ => call.model.list_objects(on.bucket(), &asked).await?,
+        };
+        Ok(Page {
+            name: &on.bucket().name,
+            prefix,
+            delimiter,
+            limit,
+            encoding,
+            listing,
+        })
+    }
+
+    /// Where the next page begins, if there is one.
+    fn next(&self) -> Option<&str> {
+        let last = self
+            .listing
+            .entries
+            .last()
+            .filter(|_| self.listing.truncated);
+        last.map(ListEntry::name)
+    }
+
+    fn write_head(&self, xml: &mut Writer) {
+        xml.text("Name", self.name);
+        xml.text("Prefix", &self.encoding.name(self.prefix));
+        if let Some(delimiter) = self.delimiter {
+            xml.text("Delimiter", &self.encoding.name(delimiter));
+        }
+        xml.value("MaxKeys", self.limit);
+        self.encoding.write(xml);
+        xml.value("IsTruncated", self.listing.truncated);
+    }
+
+    fn write_entries(&self, xml: &mut Writer, owner: Option<&(String, String)>) {
+        for entry in &self.listing.entries {
+            if let ListEntry::Object { key, head } = entry {
+                write_object(xml, &self.encoding.name(key), head, owner);
+            }
+        }
+        for entry in &self.listing.entries {
+            if let ListEntry::Prefix(prefix) = entry {
+                xml.open("CommonPrefixes");
+                xml.text("Prefix", &self.encoding.name(prefix));
+                xml.close();
+            }
+        }
+    }
+}
+
+fn write_object(xml: &mut Writer, key: &str, head: &ObjectHead, owner: Option<&(String, String)>) {
+    xml.open("Contents");
+    xml.text("Key", key);
+    xml.text("LastModified", &respond::iso_time(head.modified_ms));
+    xml.text("ETag", &respond::quoted(&head.etag));
+    if let Some(checksum) = &head.checksum {
+        xml.text("ChecksumAlgorithm", &checksum.algorithm);
+        xml.text("ChecksumType", checksum::kind_name(checksum.kind));
+    }
+    xml.value("Size", head.size);
+    if let Some(owner) = owner {
+        write_person(xml, "Owner", owner);
+    }
+    xml.text(
+        "StorageClass",
+        head.header(STORAGE_CLASS).unwrap_or("STANDARD"),
+    );
+    xml.close();
+}
+
+/// ListObjects.
+pub async fn version_1(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let marker = call.target.query.single("marker")?;
+    let page = Page::of(call, on, marker).await?;
+    let mut xml = Writer::new("ListBucketResult");
+    page.write_head(&mut xml);
+    xml.text("Marker", &page.encoding.name(marker.unwrap_or_default()));
+    // Without a delimiter the last key is the marker, and S3 does not repeat it.
+    if let (Some(next), Some(_)) = (page.next(), page.delimiter) {
+        xml.text("NextMarker", &page.encoding.name(next));
+    }
+    page.write_entries(&mut xml, Some(&owner_of(call.model, on.bucket())));
+    Ok(respond::xml(xml))
+}
+
+/// ListObjectsV2.
+pub async fn version_2(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let query = &call.target.query;
+    if let Some(version) = query.single("list-type")?.filter(|version| *version != "2") {
+        return Err(S3Error::argument(
+            "list-type",
+            version,
+            "Invalid List Type specified in Request",
+        ));
+    }
+    let start_after = query.single("start-after")?;
+    let token = query.single("continuation-token")?;
+    let after = match token {
+        Some(token) => Some(read_token(token)?),
+        None => start_after.map(str::to_owned),
+    };
+    let page = Page::of(call, on, after.as_deref()).await?;
+    let mut xml = Writer::new("ListBucketResult");
+    page.write_head(&mut xml);
+    xml.value("KeyCount", page.listing.entries.len());
+    if let Some(start_after) = start_after {
+        xml.text("StartAfter", &page.encoding.name(start_after));
+    }
+    xml.optional("ContinuationToken", token);
+    xml.optional(
+        "NextContinuationToken",
+        page.next().map(write_token).as_deref(),
+    );
+    let with_owner = query.single("fetch-owner")? == Some("true");
+    let owner = with_owner.then(|| owner_of(call.model, on.bucket()));
+    page.write_entries(&mut xml, owner.as_ref());
+    Ok(respond::xml(xml))
+}
+
+/// A token only says where to go on: whoever forges one sees no more than `start-after` shows.
+fn write_token(after: &str) -> String {
+    URL_SAFE_NO_PAD.encode(format!("1{after}"))
+}
+
+fn read_token(token: &str) -> S3Result<String> {
+    let wrong = || {
+        let why = "The continuation token provided is incorrect";
+        S3Error::argument("continuation-token", token, why)
+    };
+    let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| wrong())?;
+    let text = String::from_utf8(bytes).map_err(|_| wrong())?;
+    let after = text.strip_prefix('1').ok_or_else(wrong)?;
+    match after.is_empty() {
+        false => Ok(after.to_owned()),
+        true => Err(wrong()),
+    }
+}

@@ -1,0 +1,198 @@
+//! The operations, grouped by what they act on. Each takes what [`super::auth`] permitted.
+
+mod attributes;
+mod buckets;
+mod complete;
+mod copy;
+mod cors;
+mod delete;
+mod get;
+mod listing;
+mod parts;
+mod post;
+mod put;
+mod uploads;
+
+use std::sync::Arc;
+
+use archipel_model::{Bucket, Checksum, Model};
+
+use super::auth::{self, Authorised, Caller, OnBucket, OnObject};
+use super::call::Call;
+use super::checksum::{self, Algorithm};
+use super::error::{Code, S3Error, S3Result};
+use super::respond::{self, Answer};
+use super::route::{BucketOp, ObjectOp, Operation};
+use super::xml::Writer;
+
+pub use post::post_object;
+
+/// The largest content of one request.
+pub const MAX_PUT_BYTES: u64 = 5 << 30;
+
+/// Does what was asked, if the caller may.
+pub async fn dispatch(
+    call: &mut Call<'_>,
+    caller: &Caller,
+    operation: Operation,
+) -> S3Result<Answer> {
+    let target = call.target;
+    let bucket = target.bucket.as_deref().unwrap_or_default();
+    let key = target.key.as_deref().unwrap_or_default();
+    match operation {
+        Operation::ListBuckets => buckets::list(call, &auth::service(caller)),
+        Operation::CreateBucket => buckets::create(call, &auth::create(caller, bucket)?).await,
+        // It authenticates by its form, not by the request.
+        Operation::PostObject => Err(Code::MethodNotAllowed.into()),
+        Operation::Bucket(op) => {
+            let on = auth::bucket(call.model, caller, op, bucket)?;
+            call.check_owner("x-amz-expected-bucket-owner", on.bucket())?;
+            on_bucket(call, &on, op).await
+        }
+        Operation::Object(op) => {
+            let on = auth::object(call.model, caller, op, bucket, key)?;
+            call.check_owner("x-amz-expected-bucket-owner", on.bucket())?;
+            call.check_version()?;
+            on_object(call, &on, op).await
+        }
+    }
+}
+
+async fn on_bucket(
+    call: &mut Call<'_>,
+    on: &Authorised<OnBucket>,
+    op: BucketOp,
+) -> S3Result<Answer> {
+    match op {
+        BucketOp::DeleteBucket => buckets::delete(call, on).await,
+        BucketOp::DeleteBucketCors => cors::delete(call, on).await,
+        BucketOp::DeleteObjects => delete::delete_objects(call, on).await,
+        BucketOp::GetBucketCors => cors::get(on),
+        BucketOp::GetBucketLocation => buckets::location(call, on),
+        BucketOp::GetBucketVersioning => buckets::versioning(on),
+        BucketOp::HeadBucket => buckets::head(call, on),
+        BucketOp::ListMultipartUploads => uploads::list(call, on).await,
+        BucketOp::ListObjects => listing::version_1(call, on).await,
+        BucketOp::ListObjectsV2 => listing::version_2(call, on).await,
+        BucketOp::PutBucketCors => cors::put(call, on).await,
+    }
+}
+
+async fn on_object(
+    call: &mut Call<'_>,
+    on: &Authorised<OnObject>,
+    op: ObjectOp,
+) -> S3Result<Answer> {
+    match op {
+        ObjectOp::AbortMultipartUpload => uploads::abort(call, on).await,
+        ObjectOp::CompleteMultipartUpload => complete::complete(call, on).await,
+        ObjectOp::CopyObject => copy::copy_object(call, on).await,
+        ObjectOp::CreateMultipartUpload => uploads::create(call, on).await,
+        ObjectOp::DeleteObject => delete::delete_object(call, on).await,
+        ObjectOp::GetObject => get::get_object(call, on).await,
+        ObjectOp::GetObjectAttributes => attributes::get(call, on).await,
+        ObjectOp::HeadObject => get::head_object(call, on).await,
+        ObjectOp::ListParts => uploads::list_parts(call, on).await,
+        ObjectOp::PutObject => put::put_object(call, on).await,
+        ObjectOp::UploadPart => parts::upload_part(call, on).await,
+        ObjectOp::UploadPartCopy => parts::upload_part_copy(call, on).await,
+    }
+}
+
+/// `NoSuchKey` names the key.
+fn with_key(error: archipel_model::Error, key: &str) -> S3Error {
+    let error = S3Error::from(error);
+    match error.code() {
+        Code::NoSuchKey => error.with("Key", key),
+        _ => error,
+    }
+}
+
+/// Who stands as owner of a bucket's content: the first access key with that right.
+fn owner_of(model: &Model, bucket: &Arc<Bucket>) -> (String, String) {
+    let owner = bucket.grants.iter().find(|(_, has)| has.owner);
+    let Some((id, _)) = owner else {
+        return (bucket.id.to_string(), bucket.name.clone());
+    };
+    let name = model.access_key(id).map(|key| key.name.clone());
+    (id.clone(), name.unwrap_or_default())
+}
+
+fn write_person(xml: &mut Writer, element: &'static str, (id, name): &(String, String)) {
+    xml.open(element);
+    xml.text("ID", id);
+    xml.text("DisplayName", name);
+    xml.close();
+}
+
+/// The checksum's element, and its kind.
+fn write_checksum(xml: &mut Writer, checksum: &Checksum) {
+    if let Some(algorithm) = Algorithm::of_name(&checksum.algorithm) {
+        xml.text(algorithm.element(), &checksum.value);
+        xml.text("ChecksumType", checksum::kind_name(checksum.kind));
+    }
+}
+
+/// The checksum's header, and its kind.
+fn set_checksum(answer: &mut Answer, checksum: &Checksum) -> S3Result<()> {
+    if let Some(algorithm) = Algorithm::of_name(&checksum.algorithm) {
+        respond::set(answer, algorithm.header(), &checksum.value)?;
+        respond::set(
+            answer,
+            "x-amz-checksum-type",
+            checksum::kind_name(checksum.kind),
+        )?;
+    }
+    Ok(())
+}
+
+/// A number among the parameters, cut to `most`.
+fn count_parameter(call: &Call<'_>, name: &str, default: usize, most: usize) -> S3Result<usize> {
+    let Some(text) = call
+        .target
+        .query
+        .single(name)?
+        .filter(|text| !text.is_empty())
+    else {
+        return Ok(default);
+    };
+    match text.parse::<i32>() {
+        Ok(number) if number >= 0 => Ok((number as usize).min(most)),
+        _ => {
+            let why = format!("Provided {name} not an integer or within integer range");
+            Err(S3Error::argument(name, text, why))
+        }
+    }
+}
+
+/// How names are written in a listing.
+#[derive(Clone, Copy)]
+struct Encoding {
+    url: bool,
+}
+
+impl Encoding {
+    fn of(call: &Call<'_>) -> S3Result<Encoding> {
+        match call.target.query.single("encoding-type")? {
+            None | Some("") => Ok(Encoding { url: false }),
+            Some("url") => Ok(Encoding { url: true }),
+            Some(other) => {
+                let why = "Invalid Encoding Method specified in Request";
+                Err(S3Error::argument("encoding-type", other, why))
+            }
+        }
+    }
+
+    fn name(self, name: &str) -> String {
+        match self.url {
+            true => super::uri::encode_path(name),
+            false => name.to_owned(),
+        }
+    }
+
+    fn write(self, xml: &mut Writer) {
+        if self.url {
+            xml.text("EncodingType", "url");
+        }
+    }
+}

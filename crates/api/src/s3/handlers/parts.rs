@@ -1,0 +1,154 @@
+//! UploadPart and UploadPartCopy.
+
+use std::ops::Range;
+
+use archipel_model::{MAX_PART_NUMBER, Part, PartMeta, Upload};
+
+use super::MAX_PUT_BYTES;
+use super::copy::open_source;
+use super::put::{check_size, stored};
+use super::uploads::named;
+use crate::s3::auth::{Authorised, OnObject};
+use crate::s3::call::Call;
+use crate::s3::checksum::{Algorithm, Expected, Value, Wanted};
+use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::range;
+use crate::s3::respond::{self, Answer};
+use crate::s3::transfer::transfer;
+use crate::s3::xml::Writer;
+
+/// UploadPart.
+pub async fn upload_part(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
+    let number = part_number(call)?;
+    let length = call.content_length()?;
+    check_size(length)?;
+    let expected = call.expected()?;
+    let upload = named(call, on).await?;
+    check_algorithm(&upload, &expected)?;
+
+    let mut writer = call.model.begin_part(on.bucket(), &upload, number)?;
+    let wanted = expected.wanted_with(kept_algorithm(&upload));
+    let moved = transfer(&mut call.body, &mut writer, wanted, length).await?;
+    if moved.size != length {
+        return Err(Code::IncompleteBody.into());
+    }
+    expected.check(&moved.digests, call.body.trailers())?;
+    // The client is told of the checksum that it knows of.
+    let told = match (expected.algorithm(), &upload.meta.checksum_algorithm) {
+        (Some(algorithm), _) => moved.digests.value(algorithm).map(Value::stored),
+        _ => Some(moved.digests.checksum.stored()),
+    };
+    let meta = PartMeta {
+        etag: moved.digests.etag(),
+        checksum: Some(moved.digests.checksum.stored()),
+    };
+    let part = writer.finish(meta).await?;
+    let mut answer = stored(&part.etag, told.as_ref())?;
+    // The kind is of objects.
+    answer.headers_mut().remove("x-amz-checksum-type");
+    Ok(answer)
+}
+
+fn part_number(call: &Call<'_>) -> S3Result<u16> {
+    let text = call.target.query.single("partNumber")?.unwrap_or_default();
+    let plain = text.bytes().all(|b| b.is_ascii_digit());
+    let number = text
+        .parse()
+        .ok()
+        .filter(|n| plain && (1..=MAX_PART_NUMBER).contains(n));
+    let why = "Part number must be an integer between 1 and 10000, inclusive";
+    number.ok_or_else(|| S3Error::argument("partNumber", text, why))
+}
+
+/// The algorithm of an upload's parts: the one that was chosen, or S3's default.
+pub fn kept_algorithm(upload: &Upload) -> Algorithm {
+    let chosen = upload.meta.checksum_algorithm.as_deref();
+    chosen
+        .and_then(Algorithm::of_name)
+        .unwrap_or(Algorithm::Crc64Nvme)
+}
+
+/// A part's checksum must be of the algorithm that was chosen for the upload.
+fn check_algorithm(upload: &Upload, expected: &Expected) -> S3Result<()> {
+    let chosen = upload
+        .meta
+        .checksum_algorithm
+        .as_deref()
+        .and_then(Algorithm::of_name);
+    match (chosen, expected.algorithm()) {
+        (Some(chosen), Some(declared)) if chosen != declared => {
+            let lower = |algorithm: Algorithm| algorithm.name().to_ascii_lowercase();
+            let why = format!(
+                "Checksum Type mismatch occurred, expected checksum Type: {}, actual checksum Type: {}",
+                lower(chosen),
+                lower(declared)
+            );
+            Err(S3Error::new(Code::InvalidRequest, why))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// UploadPartCopy.
+pub async fn upload_part_copy(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
+    let number = part_number(call)?;
+    let upload = named(call, on).await?;
+    let source = open_source(call, on).await?;
+    let range = copied_range(call, source.reader.head().size)?;
+    let length = range.end - range.start;
+
+    let mut content = source.reader.stream(range);
+    let mut writer = call.model.begin_part(on.bucket(), &upload, number)?;
+    let wanted = Wanted {
+        kept: kept_algorithm(&upload),
+        declared: None,
+        sha256: false,
+    };
+    let moved = transfer(&mut content, &mut writer, wanted, length).await?;
+    if moved.size != length {
+        return Err(Code::InternalError.into());
+    }
+    let meta = PartMeta {
+        etag: moved.digests.etag(),
+        checksum: Some(moved.digests.checksum.stored()),
+    };
+    let part = writer.finish(meta).await?;
+    Ok(respond::xml(copy_result(&part)))
+}
+
+fn copy_result(part: &Part) -> Writer {
+    let mut xml = Writer::new("CopyPartResult");
+    xml.text("LastModified", &respond::iso_time(part.modified_ms));
+    xml.text("ETag", &respond::quoted(&part.etag));
+    if let Some(value) = part.checksum.as_ref().and_then(Value::of_stored) {
+        xml.text(value.algorithm.element(), &value.to_base64());
+    }
+    xml
+}
+
+/// The range that is copied: it must lie within the source.
+fn copied_range(call: &Call<'_>, size: u64) -> S3Result<Range<u64>> {
+    let name = "x-amz-copy-source-range";
+    let range = match call.header(name)? {
+        None => 0..size,
+        Some(text) => {
+            let exact = range::parse_exact(text).ok_or_else(|| {
+                let why = "The x-amz-copy-source-range value must be of the form bytes=first-last \
+                           where first and last are the zero-based offsets of the first and last \
+                           bytes to copy";
+                S3Error::argument(name, text, why)
+            })?;
+            if exact.end > size {
+                let why = format!("Range specified is not valid for source object of size: {size}");
+                return Err(S3Error::argument(name, text, why));
+            }
+            exact
+        }
+    };
+    if range.end - range.start > MAX_PUT_BYTES {
+        let why = "The specified copy source is larger than the maximum allowable size for a copy \
+                   source: 5368709120";
+        return Err(S3Error::new(Code::InvalidRequest, why));
+    }
+    Ok(range)
+}

@@ -1,0 +1,241 @@
+//! PostObject: an upload from a browser's form.
+
+use std::collections::VecDeque;
+
+use archipel_model::{Condition, ObjectMeta};
+use bytes::Bytes;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::{StatusCode, Uri};
+
+use super::MAX_PUT_BYTES;
+use crate::s3::auth::{self, Caller};
+use crate::s3::body::RequestBody;
+use crate::s3::call::Call;
+use crate::s3::checksum::{Algorithm, Expected};
+use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::metadata;
+use crate::s3::post::{Event, Fields, FormReader, Policy};
+use crate::s3::respond::{self, Answer};
+use crate::s3::route::{ObjectOp, refuse_headers};
+use crate::s3::sigv4::{Lookup, PolicyFields, Verifier};
+use crate::s3::target::check_key;
+use crate::s3::transfer::{Source, transfer};
+use crate::s3::uri;
+use crate::s3::xml::Writer;
+
+/// How much a form may have besides its file.
+const MAX_OVERHEAD: u64 = 1 << 20;
+
+/// PostObject: the form's fields authenticate it.
+pub async fn post_object(
+    call: &mut Call<'_>,
+    verifier: &Verifier,
+    lookup: Lookup<'_>,
+) -> S3Result<Answer> {
+    let bucket = call.target.bucket.clone().unwrap_or_default();
+    let content_type = call.header("content-type")?.unwrap_or_default();
+    if !content_type.starts_with("multipart/form-data") {
+        return Err(Code::AccessDenied.into());
+    }
+    let mut form = Form::new(content_type)?;
+    if call.content_length()? > MAX_PUT_BYTES + MAX_OVERHEAD {
+        return Err(Code::EntityTooLarge.into());
+    }
+    let (fields, filename) = form.fields(&mut call.body).await?;
+    let (caller, policy) = authenticate(call, verifier, lookup, &fields, &bucket)?;
+    let key = fields.key(&filename)?;
+    check_key(&key)?;
+    let on = auth::object(call.model, &caller, ObjectOp::PutObject, &bucket, &key)?;
+    let headers = field_headers(&fields)?;
+    let expected = Expected::of(&headers, None, false)?;
+    let kept = metadata::of_headers(&headers)?;
+
+    let mut writer = call.model.begin_object(on.bucket(), on.key())?;
+    let most = (*policy.length.end()).min(MAX_PUT_BYTES);
+    let wanted = expected.wanted(Algorithm::Crc64Nvme);
+    let mut file = File {
+        form: &mut form,
+        body: &mut call.body,
+    };
+    let moved = transfer(&mut file, &mut writer, wanted, most).await?;
+    if moved.size < *policy.length.start() {
+        return Err(Code::EntityTooSmall.into());
+    }
+    form.finish(&mut call.body).await?;
+    expected.check(&moved.digests, &[])?;
+    let meta = ObjectMeta {
+        etag: moved.digests.etag(),
+        headers: kept,
+        checksum: Some(moved.digests.checksum.stored()),
+    };
+    let head = writer.finish(meta, Condition::Always).await?;
+    answer(call, &fields, &bucket, &key, &head.etag)
+}
+
+/// Checks the policy's signature, then its conditions.
+fn authenticate(
+    call: &Call<'_>,
+    verifier: &Verifier,
+    lookup: Lookup<'_>,
+    fields: &Fields,
+    bucket: &str,
+) -> S3Result<(Caller, Policy)> {
+    let Some(encoded) = fields.get("policy") else {
+        return Err(Code::AccessDenied.into());
+    };
+    let signed = PolicyFields {
+        algorithm: fields.required("x-amz-algorithm")?,
+        credential: fields.required("x-amz-credential")?,
+        date: fields.required("x-amz-date")?,
+        signature: fields.required("x-amz-signature")?,
+    };
+    let key = verifier.verify_policy(encoded, &signed, call.now_ms(), lookup)?;
+    if fields.get("x-amz-security-token").is_some() {
+        return Err(Code::InvalidToken.into());
+    }
+    let policy = Policy::parse(encoded)?;
+    policy.check(fields, bucket, call.now_ms())?;
+    refuse_headers(fields.iter().map(|(name, value)| (name, value.as_bytes())))?;
+    for (name, allowed) in [("acl", "private"), ("tagging", "")] {
+        if fields.get(name).is_some_and(|value| value != allowed) {
+            return Err(S3Error::not_implemented(&format!("The form field {name}")));
+        }
+    }
+    Ok((Caller::verified(key), policy))
+}
+
+/// The fields that stand for headers.
+fn field_headers(fields: &Fields) -> S3Result<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in fields.iter() {
+        let stands = metadata::is_kept(name)
+            || name == metadata::STORAGE_CLASS
+            || name == "content-md5"
+            || name.starts_with("x-amz-checksum-");
+        if stands {
+            let bad = || S3Error::argument(name, value, "The field is not fit for a header.");
+            let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;
+            let value = HeaderValue::from_bytes(value.as_bytes()).map_err(|_| bad())?;
+            headers.insert(header, value);
+        }
+    }
+    Ok(headers)
+}
+
+/// The form, and what was read of it and not yet taken.
+struct Form {
+    reader: FormReader,
+    events: VecDeque<Event>,
+    /// The body has ended.
+    ended: bool,
+}
+
+impl Form {
+    fn new(content_type: &str) -> S3Result<Form> {
+        Ok(Form {
+            reader: FormReader::new(content_type)?,
+            events: VecDeque::new(),
+            ended: false,
+        })
+    }
+
+    async fn next(&mut self, body: &mut RequestBody) -> S3Result<Option<Event>> {
+        while self.events.is_empty() && !self.ended {
+            match body.next().await? {
+                Some(piece) => {
+                    let mut events = Vec::new();
+                    self.reader.feed(&piece, &mut events)?;
+                    self.events.extend(events);
+                }
+                None => {
+                    self.ended = true;
+                    self.reader.finish()?;
+                }
+            }
+        }
+        Ok(self.events.pop_front())
+    }
+
+    /// Reads up to the file: the fields, and the file's name.
+    async fn fields(&mut self, body: &mut RequestBody) -> S3Result<(Fields, String)> {
+        let mut fields = Fields::default();
+        while let Some(event) = self.next(body).await? {
+            match event {
+                Event::Field { name, value } => fields.add(&name, value)?,
+                Event::File { filename, .. } => return Ok((fields, filename)),
+                Event::Data(_) | Event::End => break,
+            }
+        }
+        Err(Code::MalformedPOSTRequest.into())
+    }
+
+    /// Reads to the end of the body: a form that was cut off is no form.
+    async fn finish(&mut self, body: &mut RequestBody) -> S3Result<()> {
+        while self.next(body).await?.is_some() {}
+        Ok(())
+    }
+}
+
+/// The file's content.
+struct File<'f> {
+    form: &'f mut Form,
+    body: &'f mut RequestBody,
+}
+
+impl Source for File<'_> {
+    async fn next(&mut self) -> S3Result<Option<Bytes>> {
+        match self.form.next(self.body).await? {
+            Some(Event::Data(bytes)) => Ok(Some(bytes)),
+            Some(Event::End) => Ok(None),
+            _ => Err(Code::MalformedPOSTRequest.into()),
+        }
+    }
+}
+
+fn answer(
+    call: &Call<'_>,
+    fields: &Fields,
+    bucket: &str,
+    key: &str,
+    etag: &str,
+) -> S3Result<Answer> {
+    let path = uri::encode_path(key);
+    let location = format!("http://{}/{bucket}/{path}", call.target.host);
+    let redirect = fields
+        .get("success_action_redirect")
+        .or_else(|| fields.get("redirect"));
+    let (mut answer, location) = match redirect.and_then(|to| redirection(to, bucket, key, etag)) {
+        Some(to) => (respond::empty(StatusCode::SEE_OTHER), to),
+        None => match fields.get("success_action_status") {
+            Some("200") => (respond::empty(StatusCode::OK), location),
+            Some("201") => (created(&location, bucket, key, etag), location),
+            _ => (respond::empty(StatusCode::NO_CONTENT), location),
+        },
+    };
+    respond::set(&mut answer, "location", &location)?;
+    respond::set(&mut answer, "etag", &respond::quoted(etag))?;
+    Ok(answer)
+}
+
+fn created(location: &str, bucket: &str, key: &str, etag: &str) -> Answer {
+    let mut xml = Writer::bare("PostResponse");
+    xml.text("Location", location);
+    xml.text("Bucket", bucket);
+    xml.text("Key", key);
+    xml.text("ETag", &respond::quoted(etag));
+    respond::xml_bytes(StatusCode::CREATED, xml.finish())
+}
+
+/// Where a browser is sent on; `None` if it is no address, which S3 passes over.
+fn redirection(to: &str, bucket: &str, key: &str, etag: &str) -> Option<String> {
+    let address: Uri = to.parse().ok()?;
+    if !matches!(address.scheme_str(), Some("http" | "https")) {
+        return None;
+    }
+    let separator = if address.query().is_some() { '&' } else { '?' };
+    let (bucket, key) = (uri::encode(bucket), uri::encode(key));
+    let etag = uri::encode(&respond::quoted(etag));
+    Some(format!(
+        "{to}{separator}bucket={bucket}&key={key}&etag={etag}"
+    ))
+}

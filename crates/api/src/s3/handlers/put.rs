@@ -1,0 +1,82 @@
+//! PutObject.
+
+use archipel_model::{Bucket, Checksum, Condition, Model, ObjectHead, ObjectMeta};
+use http::StatusCode;
+
+use super::{MAX_PUT_BYTES, set_checksum, with_key};
+use crate::s3::auth::{Authorised, OnObject};
+use crate::s3::call::Call;
+use crate::s3::checksum::Algorithm;
+use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::metadata;
+use crate::s3::precondition;
+use crate::s3::respond::{self, Answer};
+use crate::s3::transfer::transfer;
+
+/// PutObject.
+pub async fn put_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
+    let length = call.content_length()?;
+    check_size(length)?;
+    let headers = metadata::of_headers(call.headers)?;
+    let expected = call.expected()?;
+    let condition = precondition::of_write(call.headers)?;
+    fail_early(call.model, on.bucket(), on.key(), &condition).await?;
+
+    let mut writer = call.model.begin_object(on.bucket(), on.key())?;
+    let wanted = expected.wanted(Algorithm::Crc64Nvme);
+    let moved = transfer(&mut call.body, &mut writer, wanted, length).await?;
+    if moved.size != length {
+        return Err(Code::IncompleteBody.into());
+    }
+    expected.check(&moved.digests, call.body.trailers())?;
+    let meta = ObjectMeta {
+        etag: moved.digests.etag(),
+        headers,
+        checksum: Some(moved.digests.checksum.stored()),
+    };
+    let head = writer.finish(meta, condition).await;
+    let head = head.map_err(|error| with_key(error, on.key()))?;
+    stored(&head.etag, head.checksum.as_ref())
+}
+
+/// The answer to what was stored: its tag and checksum.
+pub fn stored(etag: &str, checksum: Option<&Checksum>) -> S3Result<Answer> {
+    let mut answer = respond::empty(StatusCode::OK);
+    respond::set(&mut answer, "etag", &respond::quoted(etag))?;
+    if let Some(checksum) = checksum {
+        set_checksum(&mut answer, checksum)?;
+    }
+    Ok(answer)
+}
+
+/// Refuses what is larger than one request may be.
+///
+/// # Errors
+/// [`Code::EntityTooLarge`].
+pub fn check_size(length: u64) -> S3Result<()> {
+    if length <= MAX_PUT_BYTES {
+        return Ok(());
+    }
+    Err(S3Error::from(Code::EntityTooLarge)
+        .with("ProposedSize", length.to_string())
+        .with("MaxSizeAllowed", MAX_PUT_BYTES.to_string()))
+}
+
+/// Tries a condition before the content is sent: it would be sent in vain. What counts is the
+/// test that is made with the write.
+pub async fn fail_early(
+    model: &Model,
+    bucket: &Bucket,
+    key: &str,
+    condition: &Condition,
+) -> S3Result<()> {
+    let Condition::Check(test) = condition else {
+        return Ok(());
+    };
+    let current: Option<ObjectHead> = match model.head_object(bucket, key).await {
+        Ok(head) => Some(head),
+        Err(archipel_model::Error::NoSuchKey) => None,
+        Err(error) => return Err(error.into()),
+    };
+    test(current.as_ref()).map_err(|error| with_key(error, key))
+}

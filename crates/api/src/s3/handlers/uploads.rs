@@ -1,0 +1,247 @@
+//! Multipart uploads: beginning, aborting, listing them and their parts.
+
+use archipel_base::Id;
+use archipel_model::{Upload, UploadMeta, UploadPage, UploadQuery};
+use http::StatusCode;
+
+use super::copy::chosen_algorithm;
+use super::{Encoding, count_parameter, owner_of, write_person};
+use crate::s3::auth::{Authorised, OnBucket, OnObject};
+use crate::s3::call::Call;
+use crate::s3::checksum::{self, Algorithm, Value};
+use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::metadata;
+use crate::s3::respond::{self, Answer};
+use crate::s3::xml::Writer;
+
+/// The most uploads or parts of one answer.
+const MAX_ENTRIES: usize = 1000;
+
+/// CreateMultipartUpload.
+pub async fn create(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
+    let headers = metadata::of_headers(call.headers)?;
+    let algorithm = chosen_algorithm(call)?;
+    let kind = chosen_kind(call, algorithm)?;
+    let meta = UploadMeta {
+        headers,
+        checksum_algorithm: algorithm.map(|a| a.name().to_owned()),
+        checksum_kind: kind,
+    };
+    let initiator = &on.caller().key().id;
+    let upload = call
+        .model
+        .create_upload(on.bucket(), on.key(), Some(initiator), meta)
+        .await?;
+    let mut xml = Writer::new("InitiateMultipartUploadResult");
+    xml.text("Bucket", &on.bucket().name);
+    xml.text("Key", on.key());
+    xml.text("UploadId", &upload.id.to_string());
+    let mut answer = respond::xml(xml);
+    if let (Some(algorithm), Some(kind)) = (algorithm, kind) {
+        respond::set(&mut answer, "x-amz-checksum-algorithm", algorithm.name())?;
+        respond::set(
+            &mut answer,
+            "x-amz-checksum-type",
+            checksum::kind_name(kind),
+        )?;
+    }
+    Ok(answer)
+}
+
+fn chosen_kind(
+    call: &Call<'_>,
+    algorithm: Option<Algorithm>,
+) -> S3Result<Option<archipel_model::ChecksumKind>> {
+    let text = call.header("x-amz-checksum-type")?;
+    let refuse = |why: String| Err(S3Error::new(Code::InvalidRequest, why));
+    match (algorithm, text) {
+        (None, None) => Ok(None),
+        (None, Some(_)) => refuse(
+            "The x-amz-checksum-type header can only be used with the x-amz-checksum-algorithm header.".into(),
+        ),
+        (Some(algorithm), None) => Ok(Some(algorithm.default_kind())),
+        (Some(algorithm), Some(text)) => match checksum::parse_kind(text) {
+            Some(kind) if algorithm.has_kind(kind) => Ok(Some(kind)),
+            Some(_) => refuse(format!(
+                "The {text} checksum type cannot be used with the {} checksum algorithm.",
+                algorithm.name().to_ascii_lowercase()
+            )),
+            None => refuse("Value for x-amz-checksum-type header is invalid.".into()),
+        },
+    }
+}
+
+/// The upload that a request names, by its id and its key.
+///
+/// # Errors
+/// [`Code::NoSuchUpload`].
+pub async fn named(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Upload> {
+    let id = upload_id(call)?;
+    Ok(call.model.upload(on.bucket(), on.key(), &id).await?)
+}
+
+/// The id that a request names.
+///
+/// # Errors
+/// [`Code::NoSuchUpload`] for what cannot be one.
+pub fn upload_id(call: &Call<'_>) -> S3Result<Id> {
+    let text = call.target.query.single("uploadId")?.unwrap_or_default();
+    Ok(text.parse().map_err(|_| Code::NoSuchUpload)?)
+}
+
+/// AbortMultipartUpload.
+pub async fn abort(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
+    let id = upload_id(call)?;
+    call.model.abort_upload(on.bucket(), on.key(), &id).await?;
+    Ok(respond::empty(StatusCode::NO_CONTENT))
+}
+
+/// ListParts.
+pub async fn list_parts(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
+    let limit = count_parameter(call, "max-parts", MAX_ENTRIES, MAX_ENTRIES)?;
+    let after = count_parameter(call, "part-number-marker", 0, u16::MAX.into())? as u16;
+    let encoding = Encoding::of(call)?;
+    let upload = named(call, on).await?;
+    let (parts, truncated) = call.model.list_parts(&upload, after, limit).await?;
+
+    let owner = owner_of(call.model, on.bucket());
+    let mut xml = Writer::new("ListPartsResult");
+    xml.text("Bucket", &on.bucket().name);
+    xml.text("Key", &encoding.name(on.key()));
+    xml.text("UploadId", &upload.id.to_string());
+    write_person(&mut xml, "Initiator", &initiator(call, &upload, &owner));
+    write_person(&mut xml, "Owner", &owner);
+    xml.text("StorageClass", storage_class(&upload));
+    xml.value("PartNumberMarker", after);
+    xml.value(
+        "NextPartNumberMarker",
+        parts.last().map_or(after, |part| part.number),
+    );
+    xml.value("MaxParts", limit);
+    encoding.write(&mut xml);
+    xml.value("IsTruncated", truncated);
+    write_algorithm(&mut xml, &upload);
+    for part in &parts {
+        xml.open("Part");
+        xml.value("PartNumber", part.number);
+        xml.text("LastModified", &respond::iso_time(part.modified_ms));
+        xml.text("ETag", &respond::quoted(&part.etag));
+        xml.value("Size", part.size);
+        if let Some(value) = part.checksum.as_ref().and_then(Value::of_stored) {
+            xml.text(value.algorithm.element(), &value.to_base64());
+        }
+        xml.close();
+    }
+    Ok(respond::xml(xml))
+}
+
+fn initiator(call: &Call<'_>, upload: &Upload, owner: &(String, String)) -> (String, String) {
+    let Some(id) = &upload.initiator else {
+        return owner.clone();
+    };
+    let name = call.model.access_key(id).map(|key| key.name.clone());
+    (id.clone(), name.unwrap_or_default())
+}
+
+fn storage_class(upload: &Upload) -> &str {
+    let mut headers = upload.meta.headers.iter();
+    let found = headers.find(|(name, _)| name == metadata::STORAGE_CLASS);
+    found.map_or("STANDARD", |(_, value)| value)
+}
+
+fn write_algorithm(xml: &mut Writer, upload: &Upload) {
+    xml.optional(
+        "ChecksumAlgorithm",
+        upload.meta.checksum_algorithm.as_deref(),
+    );
+    xml.optional(
+        "ChecksumType",
+        upload.meta.checksum_kind.map(checksum::kind_name),
+    );
+}
+
+/// ListMultipartUploads.
+pub async fn list(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let query = &call.target.query;
+    let limit = count_parameter(call, "max-uploads", MAX_ENTRIES, MAX_ENTRIES)?;
+    let encoding = Encoding::of(call)?;
+    let given = |name: &str| Ok::<_, S3Error>(query.single(name)?.filter(|t| !t.is_empty()));
+    let (key_marker, id_marker) = (given("key-marker")?, given("upload-id-marker")?);
+    // A marker of an upload says nothing without that of its key.
+    let id_marker = id_marker.filter(|_| key_marker.is_some());
+    let after_id = id_marker.map(str::parse).transpose().map_err(|_| {
+        S3Error::argument(
+            "upload-id-marker",
+            id_marker.unwrap_or_default(),
+            "Invalid uploadId marker",
+        )
+    })?;
+    let asked = UploadQuery {
+        prefix: query.single("prefix")?.unwrap_or_default().to_owned(),
+        delimiter: given("delimiter")?.map(str::to_owned),
+        after_key: key_marker.map(str::to_owned),
+        after_id,
+        limit,
+    };
+    let page = match limit {
+        0 => UploadPage::default(),
+        _ => call.model.list_uploads(on.bucket(), &asked).await?,
+    };
+    let mut xml = Writer::new("ListMultipartUploadsResult");
+    xml.text("Bucket", &on.bucket().name);
+    xml.text("KeyMarker", &encoding.name(key_marker.unwrap_or_default()));
+    xml.text("UploadIdMarker", id_marker.unwrap_or_default());
+    write_next(&mut xml, &page, encoding);
+    xml.text("Prefix", &encoding.name(&asked.prefix));
+    if let Some(delimiter) = &asked.delimiter {
+        xml.text("Delimiter", &encoding.name(delimiter));
+    }
+    xml.value("MaxUploads", limit);
+    encoding.write(&mut xml);
+    xml.value("IsTruncated", page.truncated);
+    write_page(call, on, &mut xml, &page, encoding);
+    Ok(respond::xml(xml))
+}
+
+/// The markers of the next page: whichever of the last upload and the last prefix is later.
+fn write_next(xml: &mut Writer, page: &UploadPage, encoding: Encoding) {
+    let (upload, prefix) = (page.uploads.last(), page.prefixes.last());
+    let (key, id) = match (upload, prefix) {
+        _ if !page.truncated => return,
+        (Some(upload), Some(prefix)) if *prefix > upload.key => (prefix, None),
+        (None, Some(prefix)) => (prefix, None),
+        (Some(upload), _) => (&upload.key, Some(upload.id)),
+        (None, None) => return,
+    };
+    xml.text("NextKeyMarker", &encoding.name(key));
+    xml.text(
+        "NextUploadIdMarker",
+        &id.map(|id| id.to_string()).unwrap_or_default(),
+    );
+}
+
+fn write_page(
+    call: &Call<'_>,
+    on: &Authorised<OnBucket>,
+    xml: &mut Writer,
+    page: &UploadPage,
+    encoding: Encoding,
+) {
+    let owner = owner_of(call.model, on.bucket());
+    for upload in &page.uploads {
+        xml.open("Upload");
+        xml.text("Key", &encoding.name(&upload.key));
+        xml.text("UploadId", &upload.id.to_string());
+        write_person(xml, "Initiator", &initiator(call, upload, &owner));
+        write_person(xml, "Owner", &owner);
+        xml.text("StorageClass", storage_class(upload));
+        xml.text("Initiated", &respond::iso_time(upload.initiated_ms));
+        write_algorithm(xml, upload);
+        xml.close();
+    }
+    for prefix in &page.prefixes {
+        xml.open("CommonPrefixes");
+        xml.text("Prefix", &encoding.name(prefix));
+        xml.close();
+    }
+}

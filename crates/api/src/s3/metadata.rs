@@ -1,0 +1,206 @@
+//! An object's headers: which are kept, their limits, how they are given back.
+//!
+//! Source: AWS, "Working with object metadata".
+
+use http::{HeaderMap, HeaderValue, header};
+
+use super::error::{Code, S3Error, S3Result};
+
+/// The prefix of user metadata.
+const USER: &str = "x-amz-meta-";
+
+/// The most that user metadata may have: names without prefix, and values.
+const MAX_USER_BYTES: usize = 2 << 10;
+
+/// The most that all kept headers may have.
+const MAX_BYTES: usize = 8 << 10;
+
+/// The type of an object that was given none.
+const DEFAULT_TYPE: &str = "binary/octet-stream";
+
+/// System metadata that is kept as it is.
+const SYSTEM: [&str; 5] = [
+    "cache-control",
+    "content-disposition",
+    "content-language",
+    "content-type",
+    "expires",
+];
+
+/// Where a storage class is kept.
+pub const STORAGE_CLASS: &str = "x-amz-storage-class";
+
+/// Storage classes that may be named. All are stored alike; the name is given back.
+const CLASSES: [&str; 10] = [
+    "STANDARD",
+    "REDUCED_REDUNDANCY",
+    "STANDARD_IA",
+    "ONEZONE_IA",
+    "INTELLIGENT_TIERING",
+    "GLACIER",
+    "DEEP_ARCHIVE",
+    "OUTPOSTS",
+    "GLACIER_IR",
+    "EXPRESS_ONEZONE",
+];
+
+/// The headers of a request that are kept with the object, by lower-case name.
+///
+/// # Errors
+/// [`Code::MetadataTooLarge`], [`Code::InvalidStorageClass`], [`Code::InvalidArgument`] for a
+/// value that is not text.
+pub fn of_headers(headers: &HeaderMap) -> S3Result<Vec<(String, String)>> {
+    let mut kept = Vec::new();
+    for name in headers.keys().map(|name| name.as_str()) {
+        let user = name.strip_prefix(USER).is_some_and(|rest| !rest.is_empty());
+        if user || SYSTEM.contains(&name) {
+            kept.push((name.to_owned(), joined(headers, name)?));
+        }
+    }
+    if let Some(encoding) = content_encoding(&joined(headers, "content-encoding")?) {
+        kept.push(("content-encoding".to_owned(), encoding));
+    }
+    let class = joined(headers, STORAGE_CLASS)?;
+    finish(kept, &class)
+}
+
+/// Completes and checks headers that are to be kept.
+///
+/// # Errors
+/// As [`of_headers`].
+pub fn finish(
+    mut kept: Vec<(String, String)>,
+    storage_class: &str,
+) -> S3Result<Vec<(String, String)>> {
+    kept.retain(|(name, value)| name.starts_with(USER) || !value.is_empty());
+    if !kept.iter().any(|(name, _)| name == "content-type") {
+        kept.push(("content-type".to_owned(), DEFAULT_TYPE.to_owned()));
+    }
+    if !storage_class.is_empty() && storage_class != "STANDARD" {
+        check_class(storage_class)?;
+        kept.push((STORAGE_CLASS.to_owned(), storage_class.to_owned()));
+    }
+    check_size(&kept)?;
+    kept.sort();
+    Ok(kept)
+}
+
+/// Whether a name (lower-case) is one of those that are kept.
+pub fn is_kept(name: &str) -> bool {
+    name.starts_with(USER) || SYSTEM.contains(&name) || name == "content-encoding"
+}
+
+fn check_class(class: &str) -> S3Result<()> {
+    match CLASSES.contains(&class) {
+        true => Ok(()),
+        false => Err(S3Error::from(Code::InvalidStorageClass).with("StorageClassRequested", class)),
+    }
+}
+
+fn check_size(kept: &[(String, String)]) -> S3Result<()> {
+    let size = |(name, value): &(String, String)| name.len() + value.len();
+    let user: usize = kept
+        .iter()
+        .filter(|(name, _)| name.starts_with(USER))
+        .map(|pair| size(pair) - USER.len())
+        .sum();
+    if user > MAX_USER_BYTES || kept.iter().map(size).sum::<usize>() > MAX_BYTES {
+        return Err(S3Error::from(Code::MetadataTooLarge)
+            .with("Size", user.to_string())
+            .with("MaxSizeAllowed", MAX_USER_BYTES.to_string()));
+    }
+    Ok(())
+}
+
+/// The values of a header, joined by commas as HTTP allows; empty if there is none.
+fn joined(headers: &HeaderMap, name: &str) -> S3Result<String> {
+    let mut all = String::new();
+    for value in headers.get_all(name) {
+        let text = std::str::from_utf8(value.as_bytes())
+            .map_err(|_| S3Error::argument(name, "", "Metadata must be UTF-8."))?;
+        if !all.is_empty() {
+            all.push(',');
+        }
+        all.push_str(text);
+    }
+    Ok(all)
+}
+
+/// What remains of `Content-Encoding` without `aws-chunked`, which is of the transfer.
+fn content_encoding(value: &str) -> Option<String> {
+    let codings: Vec<_> = value
+        .split(',')
+        .map(str::trim)
+        .filter(|c| !c.is_empty() && !c.eq_ignore_ascii_case("aws-chunked"))
+        .collect();
+    (!codings.is_empty()).then(|| codings.join(","))
+}
+
+/// Gives kept headers back.
+pub fn give_back(kept: &[(String, String)], headers: &mut HeaderMap) {
+    for (name, value) in kept {
+        let name = header::HeaderName::from_bytes(name.as_bytes());
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(value.as_bytes())) {
+            headers.insert(name, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, HeaderName, HeaderValue};
+
+    use super::{give_back, of_headers};
+    use crate::s3::error::Code;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in pairs {
+            let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
+            map.append(HeaderName::from_static(name), value);
+        }
+        map
+    }
+
+    #[test]
+    fn keeps_what_is_to_be_kept() {
+        let kept = of_headers(&headers(&[
+            ("x-amz-meta-a", "1"),
+            ("x-amz-meta-a", "ü"),
+            ("content-encoding", "aws-chunked, gzip"),
+            ("x-amz-storage-class", "GLACIER"),
+            ("x-other", "no"),
+            ("x-amz-meta-", "no name"),
+        ]))
+        .unwrap();
+        let text: Vec<_> = kept.iter().map(|(n, v)| format!("{n}={v}")).collect();
+        assert_eq!(
+            text,
+            [
+                "content-encoding=gzip",
+                "content-type=binary/octet-stream",
+                "x-amz-meta-a=1,ü",
+                "x-amz-storage-class=GLACIER"
+            ]
+        );
+        let mut back = HeaderMap::new();
+        give_back(&kept, &mut back);
+        assert_eq!(
+            back.get("x-amz-meta-a").unwrap().as_bytes(),
+            "1,ü".as_bytes()
+        );
+    }
+
+    #[test]
+    fn limits() {
+        let of = |value: &str| of_headers(&headers(&[("x-amz-meta-name", value)]));
+        assert!(of(&"v".repeat(2044)).is_ok());
+        let refused = of(&"v".repeat(2045)).map_err(|e| e.code());
+        assert_eq!(refused, Err(Code::MetadataTooLarge));
+        let class = of_headers(&headers(&[("x-amz-storage-class", "NONE")]));
+        assert_eq!(class.map_err(|e| e.code()), Err(Code::InvalidStorageClass));
+        let latin = HeaderValue::from_bytes(b"\xfc").unwrap();
+        let map = HeaderMap::from_iter([(HeaderName::from_static("x-amz-meta-a"), latin)]);
+        assert!(of_headers(&map).is_err());
+    }
+}

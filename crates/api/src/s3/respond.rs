@@ -1,0 +1,63 @@
+//! Builds answers.
+
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use time::OffsetDateTime;
+use time::format_description::BorrowedFormatItem;
+use time::macros::format_description;
+
+use super::body::{self, Body};
+use super::error::{S3Error, S3Result};
+use super::xml::Writer;
+
+/// An answer.
+pub type Answer = Response<Body>;
+
+const ISO: &[BorrowedFormatItem<'static>] =
+    format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
+
+/// An answer without content.
+pub fn empty(status: StatusCode) -> Answer {
+    let mut answer = Response::new(body::empty());
+    *answer.status_mut() = status;
+    answer
+}
+
+/// An answer with a document.
+pub fn xml(document: Writer) -> Answer {
+    xml_bytes(StatusCode::OK, document.finish())
+}
+
+/// An answer with a document that was written already.
+pub fn xml_bytes(status: StatusCode, document: Vec<u8>) -> Answer {
+    let mut answer = Response::new(body::full(document));
+    *answer.status_mut() = status;
+    let kind = HeaderValue::from_static("application/xml");
+    answer.headers_mut().insert(header::CONTENT_TYPE, kind);
+    answer
+}
+
+/// Sets a header of an answer, from text that we made.
+///
+/// # Errors
+/// [`Code::InvalidArgument`](super::error::Code::InvalidArgument) if it is not fit for a header.
+pub fn set(answer: &mut Answer, name: &'static str, value: &str) -> S3Result<()> {
+    let bad = |_| S3Error::argument(name, "", "The value is not fit for a header.");
+    let value = HeaderValue::from_bytes(value.as_bytes()).map_err(bad)?;
+    answer
+        .headers_mut()
+        .insert(HeaderName::from_static(name), value);
+    Ok(())
+}
+
+/// An entity tag as it stands in headers and documents.
+pub fn quoted(etag: &str) -> String {
+    format!("\"{etag}\"")
+}
+
+/// A time as documents have it.
+pub fn iso_time(millis: u64) -> String {
+    let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000);
+    let text = time.ok().and_then(|time| time.format(ISO).ok());
+    // Beyond the year 9999.
+    text.unwrap_or_else(|| "9999-12-31T23:59:59.000Z".to_owned())
+}

@@ -1,0 +1,365 @@
+//! Which operation a request asks for: one table of what S3 has, ours and not ours.
+//!
+//! Invariant: a query parameter that names a sub-resource we do not have is never passed over.
+
+use http::{HeaderMap, Method};
+
+use super::error::{Code, S3Error, S3Result};
+use super::target::Target;
+use super::uri::Query;
+
+/// What a caller needs for an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Need {
+    /// To be allowed anything on the bucket.
+    Any,
+    /// Read.
+    Read,
+    /// Write.
+    Write,
+    /// Owner.
+    Owner,
+}
+
+/// Defines a group of operations: name as S3 has it, what is needed.
+macro_rules! operations {
+    ($(#[$doc:meta])* $group:ident { $($name:ident $need:ident,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+        pub enum $group {
+            $(#[allow(missing_docs)] $name,)*
+        }
+
+        impl $group {
+            /// As S3 names it.
+            pub fn name(self) -> &'static str {
+                match self { $($group::$name => stringify!($name),)* }
+            }
+
+            /// What a caller needs.
+            pub fn need(self) -> Need {
+                match self { $($group::$name => Need::$need,)* }
+            }
+        }
+    };
+}
+
+operations! {
+    /// Operations on an existing bucket.
+    BucketOp {
+        DeleteBucket Owner,
+        DeleteBucketCors Owner,
+        DeleteObjects Write,
+        GetBucketCors Owner,
+        GetBucketLocation Any,
+        GetBucketVersioning Any,
+        HeadBucket Any,
+        ListMultipartUploads Read,
+        ListObjects Read,
+        ListObjectsV2 Read,
+        PutBucketCors Owner,
+    }
+}
+
+operations! {
+    /// Operations on an object or an upload.
+    ObjectOp {
+        AbortMultipartUpload Write,
+        CompleteMultipartUpload Write,
+        CopyObject Write,
+        CreateMultipartUpload Write,
+        DeleteObject Write,
+        GetObject Read,
+        GetObjectAttributes Read,
+        HeadObject Read,
+        ListParts Write,
+        PutObject Write,
+        UploadPart Write,
+        UploadPartCopy Write,
+    }
+}
+
+/// An operation that we have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Operation {
+    /// `ListBuckets`.
+    ListBuckets,
+    /// `CreateBucket`.
+    CreateBucket,
+    /// `PostObject`: it is signed in its form.
+    PostObject,
+    /// On an existing bucket.
+    Bucket(BucketOp),
+    /// On an object.
+    Object(ObjectOp),
+}
+
+impl Operation {
+    /// As S3 names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::ListBuckets => "ListBuckets",
+            Operation::CreateBucket => "CreateBucket",
+            Operation::PostObject => "PostObject",
+            Operation::Bucket(op) => op.name(),
+            Operation::Object(op) => op.name(),
+        }
+    }
+}
+
+/// Sub-resources and kin that we have on buckets, by method and parameter; the first that fits counts.
+const BUCKET: [(&str, &str, Operation); 13] = [
+    ("GET", "cors", Operation::Bucket(BucketOp::GetBucketCors)),
+    ("PUT", "cors", Operation::Bucket(BucketOp::PutBucketCors)),
+    (
+        "DELETE",
+        "cors",
+        Operation::Bucket(BucketOp::DeleteBucketCors),
+    ),
+    (
+        "GET",
+        "location",
+        Operation::Bucket(BucketOp::GetBucketLocation),
+    ),
+    (
+        "GET",
+        "versioning",
+        Operation::Bucket(BucketOp::GetBucketVersioning),
+    ),
+    (
+        "GET",
+        "uploads",
+        Operation::Bucket(BucketOp::ListMultipartUploads),
+    ),
+    ("POST", "delete", Operation::Bucket(BucketOp::DeleteObjects)),
+    ("GET", "", Operation::Bucket(BucketOp::ListObjects)),
+    ("HEAD", "", Operation::Bucket(BucketOp::HeadBucket)),
+    ("PUT", "", Operation::CreateBucket),
+    ("DELETE", "", Operation::Bucket(BucketOp::DeleteBucket)),
+    ("POST", "", Operation::PostObject),
+    (
+        "GET",
+        "list-type",
+        Operation::Bucket(BucketOp::ListObjectsV2),
+    ),
+];
+
+/// The same on objects.
+const OBJECT: [(&str, &str, Operation); 11] = [
+    (
+        "GET",
+        "attributes",
+        Operation::Object(ObjectOp::GetObjectAttributes),
+    ),
+    ("GET", "uploadId", Operation::Object(ObjectOp::ListParts)),
+    ("PUT", "uploadId", Operation::Object(ObjectOp::UploadPart)),
+    (
+        "DELETE",
+        "uploadId",
+        Operation::Object(ObjectOp::AbortMultipartUpload),
+    ),
+    (
+        "POST",
+        "uploadId",
+        Operation::Object(ObjectOp::CompleteMultipartUpload),
+    ),
+    (
+        "POST",
+        "uploads",
+        Operation::Object(ObjectOp::CreateMultipartUpload),
+    ),
+    ("GET", "", Operation::Object(ObjectOp::GetObject)),
+    ("HEAD", "", Operation::Object(ObjectOp::HeadObject)),
+    ("PUT", "", Operation::Object(ObjectOp::PutObject)),
+    ("DELETE", "", Operation::Object(ObjectOp::DeleteObject)),
+    ("POST", "", Operation::PostObject),
+];
+
+/// Parameters that make another operation of a request: S3's sub-resources.
+const SUB_RESOURCES: [&str; 47] = [
+    "abac",
+    "accelerate",
+    "acl",
+    "analytics",
+    "annotation",
+    "append",
+    "attributes",
+    "cors",
+    "delete",
+    "encryption",
+    "intelligent-tiering",
+    "inventory",
+    "legal-hold",
+    "lifecycle",
+    "list-type",
+    "location",
+    "logging",
+    "metadataConfiguration",
+    "metadataInventoryTable",
+    "metadataJournalTable",
+    "metadataTable",
+    "metrics",
+    "notification",
+    "object-lock",
+    "ownershipControls",
+    "policy",
+    "policyStatus",
+    "publicAccessBlock",
+    "publicaccessblock",
+    "ownershipcontrols",
+    "renameObject",
+    "replication",
+    "requestPayment",
+    "restore",
+    "retention",
+    "select",
+    "select-type",
+    "session",
+    "tagging",
+    "torrent",
+    "updateObjectEncryption",
+    "uploadId",
+    "uploads",
+    "versioning",
+    "versions",
+    "website",
+    "x-amz-tagging",
+];
+
+/// Parameters without a value that are no sub-resource.
+const PLAIN_PARAMETERS: [&str; 20] = [
+    "bucket-region",
+    "continuation-token",
+    "delimiter",
+    "encoding-type",
+    "fetch-owner",
+    "key-marker",
+    "marker",
+    "max-buckets",
+    "max-keys",
+    "max-parts",
+    "max-uploads",
+    "part-number-marker",
+    "partNumber",
+    "prefix",
+    "response-cache-control",
+    "response-content-type",
+    "start-after",
+    "upload-id-marker",
+    "versionId",
+    "x-id",
+];
+
+/// Finds the operation.
+///
+/// # Errors
+/// [`Code::NotImplemented`] for what S3 has and we do not, [`Code::MethodNotAllowed`].
+pub fn route(method: &Method, target: &Target, headers: &HeaderMap) -> S3Result<Operation> {
+    let (table, level) = match (&target.bucket, &target.key) {
+        (None, _) => return service(method, &target.query),
+        (Some(_), None) => (&BUCKET[..], "a bucket"),
+        (Some(_), Some(_)) => (&OBJECT[..], "an object"),
+    };
+    let asked = sub_resource(&target.query);
+    let same_method = |(m, ..): &&(&str, &str, Operation)| *m == method.as_str();
+    let found = table
+        .iter()
+        .filter(same_method)
+        .find(|(_, name, _)| *name == asked.unwrap_or_default());
+    match (found, asked) {
+        (Some((_, _, operation)), _) => refine(*operation, target, headers),
+        (None, Some(name)) => Err(S3Error::not_implemented(&format!(
+            "{method} of the sub-resource {name} of {level}"
+        ))),
+        (None, None) => Err(Code::MethodNotAllowed.into()),
+    }
+}
+
+fn service(method: &Method, query: &Query) -> S3Result<Operation> {
+    match (method, sub_resource(query)) {
+        (&Method::GET, None) => Ok(Operation::ListBuckets),
+        (_, Some(name)) => Err(S3Error::not_implemented(&format!("{method} of {name}"))),
+        _ => Err(Code::MethodNotAllowed.into()),
+    }
+}
+
+/// The parameter that names a sub-resource: a known one, or any unknown one without a value.
+fn sub_resource(query: &Query) -> Option<&str> {
+    let known = |(name, _): &(&str, &str)| SUB_RESOURCES.contains(name);
+    let bare = |(name, value): &(&str, &str)| {
+        value.is_empty()
+            && !PLAIN_PARAMETERS.contains(name)
+            && !name.starts_with("response-")
+            && !name.starts_with("X-Amz-")
+    };
+    let found = query.iter().find(|pair| known(pair));
+    found
+        .or_else(|| query.iter().find(bare))
+        .map(|(name, _)| name)
+}
+
+/// What a header makes of an operation.
+fn refine(operation: Operation, target: &Target, headers: &HeaderMap) -> S3Result<Operation> {
+    let copies = headers.contains_key("x-amz-copy-source");
+    let part = target.query.has("partNumber");
+    Ok(match operation {
+        Operation::Object(ObjectOp::PutObject) if part => {
+            let why = "The request has a partNumber and no uploadId.";
+            return Err(S3Error::new(Code::InvalidArgument, why));
+        }
+        Operation::Object(ObjectOp::PutObject) if copies => Operation::Object(ObjectOp::CopyObject),
+        Operation::Object(ObjectOp::UploadPart) if copies => {
+            Operation::Object(ObjectOp::UploadPartCopy)
+        }
+        // Only the bucket takes forms.
+        Operation::PostObject if target.key.is_some() => {
+            return Err(Code::MethodNotAllowed.into());
+        }
+        other => other,
+    })
+}
+
+/// Headers that ask for what we do not have: what begins so is refused.
+const REFUSED_PREFIXES: [&str; 9] = [
+    "x-amz-bypass-governance-retention",
+    "x-amz-copy-source-server-side-encryption",
+    "x-amz-grant-",
+    "x-amz-if-match-",
+    "x-amz-mfa",
+    "x-amz-object-lock-",
+    "x-amz-rename-source",
+    "x-amz-server-side-encryption",
+    "x-amz-write-offset-bytes",
+];
+
+/// Headers that are taken with these values only, because they then change nothing.
+const ONLY_VALUES: [(&str, &[&str]); 6] = [
+    ("x-amz-acl", &["private", "bucket-owner-full-control"]),
+    ("x-amz-bucket-object-lock-enabled", &["false"]),
+    ("x-amz-object-ownership", &["BucketOwnerEnforced"]),
+    ("x-amz-tagging", &[""]),
+    ("x-amz-tagging-directive", &["COPY"]),
+    ("x-amz-website-redirect-location", &[""]),
+];
+
+/// Refuses headers that would change what a request means, if we understood them.
+///
+/// # Errors
+/// [`Code::NotImplemented`], with the header's name.
+pub fn refuse_headers<'h>(headers: impl Iterator<Item = (&'h str, &'h [u8])>) -> S3Result<()> {
+    for (name, value) in headers.filter(|(name, _)| name.starts_with("x-amz-")) {
+        let refused = REFUSED_PREFIXES
+            .iter()
+            .any(|prefix| name.starts_with(prefix));
+        let other_value = ONLY_VALUES
+            .iter()
+            .any(|(only, values)| *only == name && !values.iter().any(|v| v.as_bytes() == value));
+        if refused || other_value {
+            return Err(S3Error::from(Code::NotImplemented).with("Header", name));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+use http::{HeaderMap, HeaderValue, Method, Uri, Version};
+use proptest::prelude::*;
+
+use super::{BucketOp, ObjectOp, Operation, SUB_RESOURCES, refuse_headers, route};
+use crate::s3::error::{Code, S3Result};
+use crate::s3::target::Target;
+
+fn routed(method: &str, uri: &str, copy: bool) -> S3Result<Operation> {
+    let uri: Uri = uri.parse().unwrap();
+    let mut headers = HeaderMap::new();
+    headers.insert("host", HeaderValue::from_static("h"));
+    if copy {
+        headers.insert("x-amz-copy-source", HeaderValue::from_static("/b/k"));
+    }
+    let target = Target::of(&uri, &headers, Version::HTTP_11, &[])?;
+    route(
+        &Method::from_bytes(method.as_bytes()).unwrap(),
+        &target,
+        &headers,
+    )
+}
+
+fn code(method: &str, uri: &str) -> Option<Code> {
+    routed(method, uri, false).err().map(|e| e.code())
+}
+
+#[test]
+fn what_we_have() {
+    let bucket =
+        |method, uri, op| assert_eq!(routed(method, uri, false), Ok(Operation::Bucket(op)));
+    let object =
+        |method, uri, op| assert_eq!(routed(method, uri, false), Ok(Operation::Object(op)));
+    assert_eq!(routed("GET", "/", false), Ok(Operation::ListBuckets));
+    assert_eq!(
+        routed("GET", "/?x-id=ListBuckets&max-buckets=3", false),
+        Ok(Operation::ListBuckets)
+    );
+    assert_eq!(routed("PUT", "/b", false), Ok(Operation::CreateBucket));
+    assert_eq!(routed("POST", "/b", false), Ok(Operation::PostObject));
+    bucket("GET", "/b?prefix=&delimiter=/", BucketOp::ListObjects);
+    bucket("GET", "/b?list-type=2&prefix=acl", BucketOp::ListObjectsV2);
+    bucket("GET", "/b/?location", BucketOp::GetBucketLocation);
+    bucket("GET", "/b?uploads&prefix=x", BucketOp::ListMultipartUploads);
+    bucket("POST", "/b?delete=", BucketOp::DeleteObjects);
+    bucket("DELETE", "/b?cors", BucketOp::DeleteBucketCors);
+    object(
+        "GET",
+        "/b/k?partNumber=1&versionId=null",
+        ObjectOp::GetObject,
+    );
+    object("GET", "/b/k?uploadId=1", ObjectOp::ListParts);
+    object("PUT", "/b/k?uploadId=1&partNumber=2", ObjectOp::UploadPart);
+    object("POST", "/b/k?uploads", ObjectOp::CreateMultipartUpload);
+    let copied = |uri| routed("PUT", uri, true);
+    assert_eq!(copied("/b/k"), Ok(Operation::Object(ObjectOp::CopyObject)));
+    assert_eq!(
+        copied("/b/k?uploadId=1&partNumber=1"),
+        Ok(Operation::Object(ObjectOp::UploadPartCopy))
+    );
+}
+
+/// A sub-resource is never taken for the plain operation.
+#[test]
+fn what_we_do_not_have() {
+    for name in SUB_RESOURCES {
+        for (method, path) in [
+            ("GET", "/b"),
+            ("PUT", "/b"),
+            ("DELETE", "/b"),
+            ("GET", "/b/k"),
+            ("PUT", "/b/k"),
+            ("DELETE", "/b/k"),
+        ] {
+            let result = routed(method, &format!("{path}?{name}=1"), false);
+            let plain = routed(method, path, false);
+            assert_ne!(result, plain, "{method} {path}?{name}");
+        }
+    }
+    assert_eq!(code("GET", "/b?acl"), Some(Code::NotImplemented));
+    assert_eq!(code("GET", "/b?versions"), Some(Code::NotImplemented));
+    assert_eq!(code("GET", "/b?unheard-of"), Some(Code::NotImplemented));
+    assert_eq!(code("GET", "/?session"), Some(Code::NotImplemented));
+    assert_eq!(code("PUT", "/b/k?tagging"), Some(Code::NotImplemented));
+    assert_eq!(code("PUT", "/b?versioning"), Some(Code::NotImplemented));
+    assert_eq!(code("PATCH", "/b/k"), Some(Code::MethodNotAllowed));
+    assert_eq!(code("PUT", "/"), Some(Code::MethodNotAllowed));
+    assert_eq!(code("POST", "/b/k"), Some(Code::MethodNotAllowed));
+    assert_eq!(
+        code("PUT", "/b/k?partNumber=1"),
+        Some(Code::InvalidArgument)
+    );
+}
+
+#[test]
+fn headers_that_ask_for_more() {
+    let code = |name: &str, value: &str| {
+        let pairs = [(name, value.as_bytes())];
+        refuse_headers(pairs.into_iter()).err().map(|e| e.code())
+    };
+    let refused = Some(Code::NotImplemented);
+    assert_eq!(code("x-amz-server-side-encryption", "AES256"), refused);
+    assert_eq!(code("x-amz-grant-read", "id=1"), refused);
+    assert_eq!(code("x-amz-acl", "public-read"), refused);
+    assert_eq!(code("x-amz-tagging", "a=b"), refused);
+    assert_eq!(code("x-amz-acl", "private"), None);
+    assert_eq!(code("x-amz-date", "x"), None);
+}
+
+proptest! {
+    #[test]
+    fn noise_is_an_error_not_a_panic(method in "[A-Z]{1,7}", path in "[a-z/%2F]{0,20}", query in "[a-zA-Z=&-]{0,30}") {
+        let _ = routed(&method, &format!("/{}?{query}", path.replace('%', "")), false);
+    }
+}

@@ -1,0 +1,149 @@
+//! Serves the S3 API on listeners, over HTTP/1.1 and HTTP/2 without TLS.
+//!
+//! Bounded: connections, headers, time for headers, time that bodies and answers may stand still,
+//! streams and windows of HTTP/2.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use super::config::Limits;
+use super::service::S3;
+use super::stall::StallLimited;
+
+/// How many headers a request may have.
+const MAX_HEADERS: usize = 200;
+
+/// How large all headers together may be, and how much is read ahead.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// HTTP/2: streams of one connection, headers of one request, windows.
+const MAX_STREAMS: u32 = 64;
+const MAX_HEADER_LIST_BYTES: u32 = 64 << 10;
+const STREAM_WINDOW_BYTES: u32 = 1 << 20;
+const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+
+/// How long to wait after an accept failed: most likely too many files are open.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves until `shutdown` is done, then lets requests under way end (for a limited time).
+pub async fn serve(listeners: Vec<TcpListener>, s3: S3, shutdown: impl Future<Output = ()>) {
+    let limits = s3.config().limits;
+    let places = Arc::new(Semaphore::new(limits.connections));
+    let (stop, stopping) = watch::channel(());
+    let mut accepting = JoinSet::new();
+    for listener in listeners {
+        let acceptor = Acceptor {
+            s3: s3.clone(),
+            builder: builder(limits),
+            places: places.clone(),
+            stopping: stopping.clone(),
+        };
+        accepting.spawn(acceptor.run(listener));
+    }
+    shutdown.await;
+    drop(stop);
+    let ending = async { while accepting.join_next().await.is_some() {} };
+    if tokio::time::timeout(limits.shutdown, ending).await.is_err() {
+        tracing::warn!("requests were still under way and were broken off");
+    }
+}
+
+fn builder(limits: Limits) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.header_time)
+        .max_headers(MAX_HEADERS)
+        .max_buf_size(BUFFER_BYTES)
+        .half_close(false)
+        .writev(true);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(MAX_HEADER_LIST_BYTES)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_send_buf_size(BUFFER_BYTES)
+        .keep_alive_interval(limits.header_time)
+        .keep_alive_timeout(limits.header_time);
+    builder
+}
+
+/// Accepts on one listener.
+struct Acceptor {
+    s3: S3,
+    builder: Builder<TokioExecutor>,
+    places: Arc<Semaphore>,
+    /// Closed when the server shall stop.
+    stopping: watch::Receiver<()>,
+}
+
+impl Acceptor {
+    async fn run(mut self, listener: TcpListener) {
+        let mut connections = JoinSet::new();
+        loop {
+            let Ok(place) = self.places.clone().acquire_owned().await else {
+                break;
+            };
+            tokio::select! {
+                _ = self.stopping.changed() => break,
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => {
+                        let serving = self.connection(stream);
+                        connections.spawn(async move {
+                            serving.await;
+                            drop(place);
+                        });
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "a connection could not be accepted");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+            }
+            // Forget those that have ended.
+            while connections.try_join_next().is_some() {}
+        }
+        drop(listener);
+        while connections.join_next().await.is_some() {}
+    }
+
+    /// Serves one connection until it ends, or, once the server shall stop, until its requests do.
+    fn connection(&self, stream: TcpStream) -> impl Future<Output = ()> + Send + 'static {
+        let (s3, builder) = (self.s3.clone(), self.builder.clone());
+        let mut stopping = self.stopping.clone();
+        async move {
+            let _counted = s3.metrics().connected();
+            let _ = stream.set_nodelay(true);
+            let stalled = StallLimited::new(stream, s3.config().limits.write_stall);
+            let service = service_fn(move |request: Request<Incoming>| {
+                let s3 = s3.clone();
+                async move { Ok::<_, std::convert::Infallible>(s3.handle(request).await) }
+            });
+            let connection = builder.serve_connection(TokioIo::new(stalled), service);
+            let mut connection = std::pin::pin!(connection);
+            let result = tokio::select! {
+                result = connection.as_mut() => result,
+                _ = stopping.changed() => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            };
+            if let Err(error) = result {
+                tracing::debug!(%error, "a connection ended with an error");
+            }
+        }
+    }
+}

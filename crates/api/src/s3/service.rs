@@ -1,0 +1,316 @@
+//! From a request to an answer: address, route, signature, permission, handler; and what every
+//! answer has in common.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use archipel_base::clock::WallClock;
+use archipel_base::random::Random;
+use archipel_model::Model;
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body::Frame;
+use http_body_util::BodyExt;
+use tokio::time::Instant;
+
+use super::auth::Caller;
+use super::body::{Body, BoxError, RequestBody};
+use super::call::Call;
+use super::config::S3Config;
+use super::cors;
+use super::error::{Code, S3Error, S3Result};
+use super::handlers;
+use super::metrics::{Guard, Metrics};
+use super::respond::{self, Answer};
+use super::route::{Operation, refuse_headers, route};
+use super::sigv4::{SignedParts, Verifier};
+use super::target::Target;
+
+/// How much of a refused request's body is read and thrown away, and for how long.
+const DRAIN_BYTES: usize = 8 << 20;
+const DRAIN_TIME: Duration = Duration::from_secs(5);
+
+/// The S3 API on a model. Cheap to clone.
+#[derive(Clone)]
+pub struct S3(Arc<Shared>);
+
+struct Shared {
+    model: Model,
+    config: S3Config,
+    verifier: Verifier,
+    clock: Arc<dyn WallClock>,
+    /// Tells this process in answers; says nothing of the machine.
+    host_id: String,
+    request_ids: AtomicU64,
+    metrics: Metrics,
+}
+
+impl S3 {
+    /// Makes the API of a model.
+    pub fn new(
+        model: Model,
+        config: S3Config,
+        metrics: Metrics,
+        clock: Arc<dyn WallClock>,
+        random: &dyn Random,
+    ) -> S3 {
+        S3(Arc::new(Shared {
+            model,
+            verifier: Verifier::new(config.region.clone(), "s3"),
+            config,
+            clock,
+            host_id: format!("{:016x}", random.next_u64()),
+            request_ids: AtomicU64::new(random.next_u64()),
+            metrics,
+        }))
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &S3Config {
+        &self.0.config
+    }
+
+    /// The counters.
+    pub fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    /// Answers a request. Never fails: an error is an answer.
+    pub async fn handle<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let shared = &*self.0;
+        let started = Instant::now();
+        let guard = shared.metrics.enter();
+        let (parts, inner) = request.into_parts();
+        let request_id = self.request_id();
+        let inner = inner.map_err(Into::into).boxed_unsync();
+        let body = RequestBody::new(inner, shared.config.limits.body_idle);
+
+        let mut exchange = Exchange {
+            shared,
+            parts: &parts,
+            operation: "Unknown",
+            target: None,
+        };
+        // A defect must cost one request, not the connection's other streams.
+        let answering = AssertUnwindSafe(exchange.answer(body)).catch_unwind().await;
+        let (result, body) = match answering {
+            Ok((result, body)) => (result, body),
+            Err(_) => (Err(Code::InternalError.into()), None),
+        };
+        let (operation, target) = (exchange.operation, exchange.target);
+        let (status_code, mut answer) = match result {
+            Ok(answer) => ("", answer),
+            Err(error) => {
+                log_cause(&error, operation, &request_id);
+                let answer = self.error(&error, &parts, &request_id);
+                (error.code().as_str(), answer)
+            }
+        };
+        self.finish(&mut answer, &parts, target.as_ref(), &request_id);
+        let received = body.as_ref().map_or(0, RequestBody::received);
+        drain(&parts, body);
+        let status = answer.status().as_u16();
+        let elapsed = started.elapsed();
+        shared
+            .metrics
+            .answered(operation, status, elapsed, received);
+        // No query, no headers: they carry signatures.
+        tracing::info!(
+            target: "archipel::access",
+            request_id,
+            operation,
+            method = %parts.method,
+            bucket = target.as_ref().and_then(|t| t.bucket.as_deref()),
+            key = target.as_ref().and_then(|t| t.key.as_deref()),
+            status,
+            code = status_code,
+            received,
+            milliseconds = elapsed.as_millis() as u64,
+            "request"
+        );
+        answer.map(|body| counted(body, shared.metrics.clone(), guard))
+    }
+
+    fn request_id(&self) -> String {
+        // A counter from a random start, mixed so that ids do not look alike.
+        let n = self.0.request_ids.fetch_add(1, Ordering::Relaxed);
+        format!("{:016X}", n.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+
+    fn error(&self, error: &S3Error, parts: &Parts, request_id: &str) -> Answer {
+        let code = error.code();
+        let bodiless = parts.method == Method::HEAD || code == Code::NotModified;
+        let mut answer = match bodiless {
+            true => respond::empty(code.status()),
+            false => {
+                let document = error.to_xml(parts.uri.path(), request_id, &self.0.host_id);
+                respond::xml_bytes(code.status(), document)
+            }
+        };
+        let headers = answer.headers_mut();
+        let nosniff = HeaderValue::from_static("nosniff");
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
+        if code.status() == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        answer
+    }
+
+    /// Adds what every answer has.
+    fn finish(
+        &self,
+        answer: &mut Answer,
+        parts: &Parts,
+        target: Option<&Target>,
+        request_id: &str,
+    ) {
+        let bucket = target.and_then(|target| target.bucket.as_deref());
+        let is_preflight = parts.method == Method::OPTIONS;
+        if let Some(bucket) = bucket.filter(|_| !is_preflight)
+            && parts.headers.contains_key(header::ORIGIN)
+            && let Some(bucket) = self.0.model.bucket(bucket)
+        {
+            let added = cors::simple(&bucket.cors, &parts.method, &parts.headers);
+            answer.headers_mut().extend(added);
+        }
+        let common = [
+            ("x-amz-request-id", request_id),
+            ("x-amz-id-2", &self.0.host_id),
+            ("server", "Archipel"),
+        ];
+        for (name, value) in common {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                answer
+                    .headers_mut()
+                    .insert(HeaderName::from_static(name), value);
+            }
+        }
+    }
+}
+
+/// What only the log shall tell of an error.
+fn log_cause(error: &S3Error, operation: &'static str, request_id: &str) {
+    let code = error.code().as_str();
+    match error.cause() {
+        Some(cause) => tracing::error!(request_id, operation, code, cause, "a request failed"),
+        None if error.code() == Code::InternalError => {
+            tracing::error!(request_id, operation, code, "a request failed");
+        }
+        None => {}
+    }
+}
+
+/// Reads on a little, beside the answer, so that a client that is still sending sees the answer.
+fn drain(parts: &Parts, body: Option<RequestBody>) {
+    let waits = parts.headers.contains_key(header::EXPECT);
+    if let Some(body) = body.filter(|body| body.is_pending(waits)) {
+        tokio::spawn(body.drain(DRAIN_BYTES, DRAIN_TIME));
+    }
+}
+
+/// Counts what is sent, and the request as under way until all of it is.
+fn counted(body: Body, metrics: Metrics, guard: Guard) -> Body {
+    body.map_frame(move |frame: Frame<Bytes>| {
+        let _under_way = &guard;
+        if let Some(bytes) = frame.data_ref() {
+            metrics.sent(bytes.len() as u64);
+        }
+        frame
+    })
+    .boxed_unsync()
+}
+
+/// One request on its way to an answer.
+struct Exchange<'a> {
+    shared: &'a Shared,
+    parts: &'a Parts,
+    /// For counters and the log.
+    operation: &'static str,
+    target: Option<Target>,
+}
+
+impl Exchange<'_> {
+    /// The answer, and the body as far as it was read.
+    async fn answer(&mut self, body: RequestBody) -> (S3Result<Answer>, Option<RequestBody>) {
+        let parts = self.parts;
+        let domains = &self.shared.config.base_domains;
+        let target = match Target::of(&parts.uri, &parts.headers, parts.version, domains) {
+            Ok(target) => &*self.target.insert(target),
+            Err(error) => return (Err(error), Some(body)),
+        };
+        if parts.method == Method::OPTIONS {
+            self.operation = "Preflight";
+            return (
+                preflight(&self.shared.model, target, &parts.headers),
+                Some(body),
+            );
+        }
+        let mut call = Call::new(
+            &self.shared.model,
+            &*self.shared.clock,
+            &self.shared.config.region,
+            target,
+            &parts.headers,
+            body,
+        );
+        let routed = route(&parts.method, target, &parts.headers);
+        if let Ok(operation) = &routed {
+            self.operation = operation.name();
+        }
+        let result = respond_to(self.shared, &mut call, &parts.method, routed).await;
+        (result, Some(call.body))
+    }
+}
+
+/// First who, then what: nobody learns without a signature what there is.
+async fn respond_to(
+    shared: &Shared,
+    call: &mut Call<'_>,
+    method: &Method,
+    routed: S3Result<Operation>,
+) -> S3Result<Answer> {
+    let lookup = |id: &str| shared.model.access_key(id);
+    let signed = SignedParts {
+        method,
+        path: &call.target.path,
+        query: &call.target.query,
+        headers: call.headers,
+        host: &call.target.host,
+    };
+    let verified = shared.verifier.verify(&signed, call.now_ms(), &lookup)?;
+    let Some(verified) = verified else {
+        return match routed {
+            Ok(Operation::PostObject) => {
+                handlers::post_object(call, &shared.verifier, &lookup).await
+            }
+            _ => Err(Code::AccessDenied.into()),
+        };
+    };
+    let operation = routed?;
+    let headers = call.headers.iter();
+    refuse_headers(headers.map(|(name, value)| (name.as_str(), value.as_bytes())))?;
+    call.set_payload(&verified)?;
+    handlers::dispatch(call, &Caller::verified(verified.key), operation).await
+}
+
+/// Answers a browser's question. It says the same of a bucket that does not exist as of one
+/// without a configuration.
+fn preflight(model: &Model, target: &Target, headers: &HeaderMap) -> S3Result<Answer> {
+    if !cors::is_preflight(&Method::OPTIONS, headers) {
+        let why = "Insufficient information. Origin request header needed.";
+        return Err(S3Error::new(Code::BadRequest, why));
+    }
+    let bucket = target.bucket.as_deref().and_then(|name| model.bucket(name));
+    let rules = bucket.as_ref().map_or(&[][..], |bucket| &bucket.cors);
+    let mut answer = respond::empty(StatusCode::OK);
+    *answer.headers_mut() = cors::preflight(rules, headers)?;
+    Ok(answer)
+}

@@ -1,0 +1,127 @@
+//! Moves content from where it comes to where it is stored, hashing it meanwhile. Memory is
+//! bounded: one batch is collected, one is hashed and stored.
+
+use std::future::Future;
+
+use archipel_model::{Error, ObjectStream, ObjectWriter, PartWriter};
+use bytes::{Bytes, BytesMut};
+
+use super::body::RequestBody;
+use super::checksum::{Digests, HashPipe, Wanted};
+use super::error::{Code, S3Result};
+
+/// Small pieces are put together up to this size, so that handing them on costs little.
+const BATCH_BYTES: usize = 256 << 10;
+
+/// Pieces from this size on are handed on as they are.
+const LARGE_BYTES: usize = 64 << 10;
+
+/// Where content comes from.
+pub trait Source: Send {
+    /// The next piece; `None` at the end.
+    fn next(&mut self) -> impl Future<Output = S3Result<Option<Bytes>>> + Send;
+}
+
+/// Where content is stored.
+pub trait Sink: Send {
+    /// Appends.
+    fn write(&mut self, bytes: Bytes) -> impl Future<Output = Result<(), Error>> + Send;
+}
+
+impl Source for RequestBody {
+    async fn next(&mut self) -> S3Result<Option<Bytes>> {
+        RequestBody::next(self).await
+    }
+}
+
+impl Source for ObjectStream {
+    async fn next(&mut self) -> S3Result<Option<Bytes>> {
+        Ok(ObjectStream::next(self).await.transpose()?)
+    }
+}
+
+impl Sink for ObjectWriter {
+    async fn write(&mut self, bytes: Bytes) -> Result<(), Error> {
+        ObjectWriter::write(self, bytes).await
+    }
+}
+
+impl Sink for PartWriter {
+    async fn write(&mut self, bytes: Bytes) -> Result<(), Error> {
+        PartWriter::write(self, bytes).await
+    }
+}
+
+/// What was moved.
+pub struct Moved {
+    /// Bytes of content.
+    pub size: u64,
+    /// Its hashes.
+    pub digests: Digests,
+}
+
+/// Moves everything, at most `limit` bytes.
+///
+/// # Errors
+/// [`Code::EntityTooLarge`]; those of the source and the sink.
+pub async fn transfer(
+    source: &mut impl Source,
+    sink: &mut impl Sink,
+    wanted: Wanted,
+    limit: u64,
+) -> S3Result<Moved> {
+    let mut hashes = HashPipe::new(wanted);
+    let mut size = 0;
+    let mut batches = Batches::new(source);
+    while let Some(batch) = batches.next().await? {
+        size += batch.len() as u64;
+        if size > limit {
+            return Err(Code::EntityTooLarge.into());
+        }
+        // The hash of this batch runs on while it is stored and the next is received.
+        hashes.update(batch.clone()).await?;
+        sink.write(batch).await?;
+    }
+    Ok(Moved {
+        size,
+        digests: hashes.finish().await?,
+    })
+}
+
+/// Puts small pieces together.
+struct Batches<'s, S> {
+    source: &'s mut S,
+    held: BytesMut,
+    /// A large piece that came behind small ones.
+    next: Option<Bytes>,
+}
+
+impl<'s, S: Source> Batches<'s, S> {
+    fn new(source: &'s mut S) -> Batches<'s, S> {
+        Batches {
+            source,
+            held: BytesMut::new(),
+            next: None,
+        }
+    }
+
+    async fn next(&mut self) -> S3Result<Option<Bytes>> {
+        if let Some(piece) = self.next.take() {
+            return Ok(Some(piece));
+        }
+        while let Some(piece) = self.source.next().await? {
+            if piece.len() >= LARGE_BYTES {
+                if self.held.is_empty() {
+                    return Ok(Some(piece));
+                }
+                self.next = Some(piece);
+                break;
+            }
+            self.held.extend_from_slice(&piece);
+            if self.held.len() >= BATCH_BYTES {
+                break;
+            }
+        }
+        Ok(Some(self.held.split().freeze()).filter(|batch| !batch.is_empty()))
+    }
+}
