@@ -99,7 +99,10 @@ impl Core {
         let outcome = self.run_and_commit(&mut batch, next);
         match &outcome {
             Ok(()) => count(&self.counters.transactions, batch.effective),
-            Err(_) => count(&self.counters.undone, 1),
+            Err(error) => {
+                count(&self.counters.undone, 1);
+                self.note(error);
+            }
         }
         for job in batch.jobs.drain(..) {
             job.finish(outcome.clone());
@@ -181,23 +184,27 @@ impl Core {
                 false => Ok(()),
             };
         }
-        let durability = match batch.durable {
+        let loose = batch.loose_blocks || self.ledger.due().is_some_and(|due| due.blocks);
+        let durability = match batch.durable && !loose {
             true => Durability::Fsync,
             false => Durability::Buffered,
         };
-        if batch.durable && (batch.loose_blocks || self.ledger.due().is_some_and(|d| d.blocks)) {
-            block_on(self.sync_blocks());
-        }
         let outcome = txn.commit(durability);
         let references = std::mem::take(&mut batch.references);
-        match outcome {
-            Ok(()) => self.committed(references, durability, batch.loose_blocks),
-            Err(error) => {
-                self.not_committed(references, &error);
-                return Err(error);
-            }
+        if let Err(error) = outcome {
+            self.not_committed(references, &error);
+            return Err(error);
         }
-        Ok(())
+        self.committed(references, durability, batch.loose_blocks);
+        match batch.durable && loose {
+            // Blocks first. Not before the commit: whoever syncs them may wait for the engine.
+            true => block_on(self.sync()).map_err(|error| match error {
+                Error::Failed(_) => error,
+                // Committed, and not known to be durable: the same as a failed commit.
+                error => Error::Failed(error.to_string()),
+            }),
+            false => Ok(()),
+        }
     }
 
     fn committed(&self, references: Vec<Change>, durability: Durability, loose_blocks: bool) {
@@ -213,9 +220,15 @@ impl Core {
     fn not_committed(&self, references: Vec<Change>, error: &Error) {
         if matches!(error, Error::Failed(_)) {
             references.into_iter().for_each(Change::abandon);
-            self.ledger.fail(error);
         } else {
             tracing::warn!(%error, "a commit was undone");
+        }
+    }
+
+    /// After a failure the store only reads.
+    pub fn note(&self, error: &Error) {
+        if matches!(error, Error::Failed(_)) {
+            self.ledger.fail(error);
         }
     }
 
@@ -249,8 +262,7 @@ impl Core {
                 count(&self.counters.syncs, 1);
                 self.ledger.synced(due.number);
             }
-            Err(error @ Error::Failed(_)) => self.ledger.fail(error),
-            Err(_) => {}
+            Err(error) => self.note(error),
         }
         synced
     }

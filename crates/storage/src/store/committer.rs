@@ -4,6 +4,7 @@
 //! each of them costs.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -152,7 +153,13 @@ impl Shared {
         if self.lock().jobs.is_empty() {
             return;
         }
-        self.core.run(&mut || self.lock().jobs.pop_front());
+        let run = || self.core.run(&mut || self.lock().jobs.pop_front());
+        // Closures are caught one by one; this is a defect below them. Those who wait for this
+        // batch learn that it ended without an answer, and later ones are refused.
+        if catch_unwind(AssertUnwindSafe(run)).is_err() {
+            let why = "the committer panicked".into();
+            self.core.note(&Error::Failed(why));
+        }
     }
 
     /// Waits for work, or until a sync is due; `false` if there is no more and never will be.

@@ -114,9 +114,11 @@ impl Ledger {
 
     /// Takes no more writes from now on.
     pub fn fail(&self, error: &Error) {
-        tracing::error!(%error, "the metadata engine failed: the store is read-only now");
         let mut state = self.state();
-        state.failed.get_or_insert_with(|| error.clone());
+        if state.failed.is_none() {
+            tracing::error!(%error, "the metadata engine failed: the store is read-only now");
+            state.failed = Some(error.clone());
+        }
         let unsettled = std::mem::take(&mut state.unsettled);
         drop(state);
         abandon(unsettled);

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use super::*;
@@ -18,6 +18,7 @@ struct Gated {
     opened: Condvar,
     commits: AtomicU64,
     durable_commits: AtomicU64,
+    panics: AtomicBool,
 }
 
 impl Gated {
@@ -28,6 +29,7 @@ impl Gated {
             opened: Condvar::new(),
             commits: AtomicU64::new(0),
             durable_commits: AtomicU64::new(0),
+            panics: AtomicBool::new(false),
         })
     }
 
@@ -108,6 +110,10 @@ impl WriteTxn for GatedTxn<'_> {
             open = self.engine.opened.wait(open).unwrap();
         }
         drop(open);
+        if self.engine.panics.load(Ordering::SeqCst) {
+            // Not `panic!`, which would print.
+            std::panic::resume_unwind(Box::new("on purpose"));
+        }
         self.inner.commit(durability)
     }
 }
@@ -451,4 +457,28 @@ async fn the_committer_syncs_by_itself() {
         tokio::task::yield_now().await;
     }
     store.close().await.unwrap();
+}
+
+/// A defect below the closures must not leave anybody waiting.
+#[tokio::test]
+async fn a_panic_of_the_engine_is_an_answer_and_ends_writing() {
+    let engine = Gated::new();
+    let store = gated_store(&engine).await;
+    store
+        .transact(Durability::Fsync, set("a".into()))
+        .await
+        .unwrap();
+    engine.panics.store(true, Ordering::SeqCst);
+    let failed = store.transact(Durability::Fsync, set("b".into())).await;
+    assert!(matches!(failed, Err(Error::Failed(_))));
+    let refused = store.transact(Durability::Fsync, set("c".into())).await;
+    assert!(matches!(refused, Err(Error::Failed(_))));
+    assert!(store.status().await.unwrap().read_only.is_some());
+    assert!(
+        store
+            .read(|rows| rows.head(&key("a")))
+            .await
+            .unwrap()
+            .is_some()
+    );
 }

@@ -1,6 +1,7 @@
 mod batches;
 mod blocks;
 mod boots;
+mod concurrent;
 mod space;
 
 use std::future::Future;
