@@ -15,9 +15,6 @@ use crate::{config, logs, process};
 /// The bucket's name, and the key's.
 const NAME: &str = "demo";
 
-/// How long running requests may take to finish after a signal to stop, in seconds.
-const SHUTDOWN_SECONDS: u32 = 10;
-
 /// What scripts get, on one line.
 #[derive(Serialize)]
 struct Ready<'a> {
@@ -60,9 +57,7 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
             .await
             .map_err(|error| Failure(format!("the demo's bucket and key: {error}")))?;
         announce(&node, &key, args.json)?;
-        node.run_until_signal(SHUTDOWN_SECONDS)
-            .await
-            .map_err(Failure)
+        node.run_until_signal().await.map_err(Failure)
     })
 }
 

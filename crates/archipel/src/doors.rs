@@ -1,5 +1,11 @@
 //! The S3 door, made from settings.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use archipel_api::s3::{self, Limits, S3, S3Config};
+use archipel_base::clock::SystemClock;
+use archipel_base::random::SystemRandom;
 use archipel_model::Model;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
@@ -7,15 +13,27 @@ use tokio::sync::watch;
 
 use crate::config::Settings;
 
-/// PLACEHOLDER until api::s3::serve is there.
-pub struct S3Door;
-
-pub fn s3(_settings: &Settings, _model: &Model, _registry: &mut Registry) -> S3Door {
-    S3Door
+/// The S3 API on `model`, with its metrics in `registry`.
+pub fn s3(settings: &Settings, model: &Model, registry: &mut Registry) -> S3 {
+    let config = S3Config {
+        region: settings.s3.region.clone(),
+        base_domains: settings.s3.base_domains.clone(),
+        limits: Limits {
+            connections: settings.limits.connections as usize,
+            shutdown: Duration::from_secs(settings.limits.shutdown_seconds.into()),
+            ..Limits::default()
+        },
+    };
+    let metrics = s3::Metrics::register(registry.sub_registry_with_prefix("archipel"));
+    let clock = Arc::new(SystemClock);
+    S3::new(model.clone(), config, metrics, clock, &SystemRandom)
 }
 
-impl S3Door {
-    pub async fn serve(self, _listener: TcpListener, mut stop: watch::Receiver<bool>) {
+/// Serves it until `stop` turns true, and requests under way have ended.
+pub async fn serve_s3(door: S3, listener: TcpListener, mut stop: watch::Receiver<bool>) {
+    let stopped = async move {
+        // An error means that nobody is left who could say so.
         let _ = stop.wait_for(|stop| *stop).await;
-    }
+    };
+    s3::serve(vec![listener], door, stopped).await;
 }

@@ -29,6 +29,9 @@ use crate::{doors, metrics, socket, storage};
 /// Threads for what blocks outside storage's own: name lookups, small files.
 const BLOCKING_THREADS: usize = 4;
 
+/// How long the doors may take to cut off what still runs at the deadline.
+const CUT_OFF_TIME: Duration = Duration::from_secs(1);
+
 /// How long storage may take to write down that it ended well, after everything else has ended.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -140,7 +143,8 @@ impl Node {
                 self.stop.subscribe(),
             ));
         }
-        self.tasks.spawn(s3_door.serve(s3, self.stop.subscribe()));
+        self.tasks
+            .spawn(doors::serve_s3(s3_door, s3, self.stop.subscribe()));
         Ok(())
     }
 
@@ -159,12 +163,13 @@ impl Node {
         self.s3_address
     }
 
-    /// Serves until SIGINT or SIGTERM, then ends: running requests have `deadline_seconds`; a
-    /// second signal ends the process at once.
+    /// Serves until SIGINT or SIGTERM, then ends: running requests have as long as the settings
+    /// say; a second signal ends the process at once.
     ///
     /// # Errors
     /// A text for the operator: storage could not be closed well, or a second signal came.
-    pub async fn run_until_signal(mut self, deadline_seconds: u32) -> Result<(), String> {
+    pub async fn run_until_signal(mut self) -> Result<(), String> {
+        let deadline_seconds = self.settings.limits.shutdown_seconds;
         let signal = tokio::select! {
             signal = self.signals.next() => signal,
             // The doors only end when they are told to.
@@ -187,7 +192,8 @@ impl Node {
         stop.send_replace(true);
         sweep.abort();
         let end = async {
-            finish(tasks, Duration::from_secs(deadline_seconds.into())).await;
+            let deadline = Duration::from_secs(deadline_seconds.into()) + CUT_OFF_TIME;
+            finish(tasks, deadline).await;
             let _ = std::fs::remove_file(&settings.admin.socket);
             close(&store).await
         };

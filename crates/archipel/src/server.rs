@@ -23,10 +23,9 @@ pub fn run(args: &ServerArgs) -> Result<(), Failure> {
         Ok(limit) => tracing::debug!(limit, "open files"),
         Err(error) => tracing::warn!(%error, "the limit of open files cannot be raised"),
     }
-    let deadline = settings.limits.shutdown_seconds;
     node::runtime()?.block_on(async {
         let node = Node::start(settings).await.map_err(Failure)?;
-        node.run_until_signal(deadline).await.map_err(Failure)
+        node.run_until_signal().await.map_err(Failure)
     })
 }
 

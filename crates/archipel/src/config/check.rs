@@ -191,7 +191,7 @@ impl Check {
     }
 
     fn limits(&mut self, limits: &file::Limits) -> Limits {
-        let connections = limits.connections.unwrap_or(4096);
+        let connections = limits.connections.unwrap_or(2048);
         if connections == 0 {
             self.problem(
                 "limits.connections",

@@ -258,6 +258,10 @@ pub fn for_demo(data_dir: PathBuf, listen: SocketAddr) -> Settings {
             level: Some("warn".into()),
             ..file::Log::default()
         },
+        limits: file::Limits {
+            shutdown_seconds: Some(10),
+            ..file::Limits::default()
+        },
         ..file::File::default()
     };
     // Every value above is one that the check accepts, and a test says so.
