@@ -1,3 +1,5 @@
+//! Rows against reference models.
+
 mod codec;
 mod list;
 mod overlay;

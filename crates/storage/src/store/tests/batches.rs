@@ -1,122 +1,13 @@
 //! Batches: how many commits there are, and what a failure does to whom.
 
-use std::borrow::Cow;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::atomic::Ordering;
 
+use super::gated::Gated;
 use super::*;
+use crate::engine::Durability;
 use crate::engine::memory::Fault;
-use crate::engine::{Direction, Durability, Edit, KeyRange, ReadTxn, Tree, Visitor, WriteTxn};
 use crate::error::Error;
 use crate::store::Transact;
-
-/// An engine whose commits wait at a gate, and are counted.
-struct Gated {
-    inner: MemoryEngine,
-    open: Mutex<bool>,
-    opened: Condvar,
-    commits: AtomicU64,
-    durable_commits: AtomicU64,
-    panics: AtomicBool,
-}
-
-impl Gated {
-    fn new() -> Arc<Gated> {
-        Arc::new(Gated {
-            inner: MemoryEngine::new(),
-            open: Mutex::new(true),
-            opened: Condvar::new(),
-            commits: AtomicU64::new(0),
-            durable_commits: AtomicU64::new(0),
-            panics: AtomicBool::new(false),
-        })
-    }
-
-    fn set_open(&self, open: bool) {
-        *self.open.lock().unwrap() = open;
-        self.opened.notify_all();
-    }
-
-    fn commits(&self) -> u64 {
-        self.commits.load(Ordering::SeqCst)
-    }
-}
-
-impl Engine for Gated {
-    fn read(&self) -> Result<Box<dyn ReadTxn + '_>> {
-        self.inner.read()
-    }
-
-    fn write(&self) -> Result<Box<dyn WriteTxn + '_>> {
-        Ok(Box::new(GatedTxn {
-            inner: self.inner.write()?,
-            engine: self,
-        }))
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.inner.sync()
-    }
-
-    fn snapshot_to(&self, folder: &Path) -> Result<()> {
-        self.inner.snapshot_to(folder)
-    }
-
-    fn size_bytes(&self) -> Result<u64> {
-        self.inner.size_bytes()
-    }
-}
-
-struct GatedTxn<'e> {
-    inner: Box<dyn WriteTxn + 'e>,
-    engine: &'e Gated,
-}
-
-impl ReadTxn for GatedTxn<'_> {
-    fn get(&self, tree: Tree, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
-        self.inner.get(tree, key)
-    }
-
-    fn scan(
-        &self,
-        tree: Tree,
-        range: KeyRange<'_>,
-        direction: Direction,
-        visit: &mut Visitor<'_>,
-    ) -> Result<()> {
-        self.inner.scan(tree, range, direction, visit)
-    }
-}
-
-impl Edit for GatedTxn<'_> {
-    fn put(&mut self, tree: Tree, key: &[u8], value: &[u8]) -> Result<()> {
-        self.inner.put(tree, key, value)
-    }
-
-    fn delete(&mut self, tree: Tree, key: &[u8]) -> Result<bool> {
-        self.inner.delete(tree, key)
-    }
-}
-
-impl WriteTxn for GatedTxn<'_> {
-    fn commit(self: Box<Self>, durability: Durability) -> Result<()> {
-        self.engine.commits.fetch_add(1, Ordering::SeqCst);
-        if durability == Durability::Fsync {
-            self.engine.durable_commits.fetch_add(1, Ordering::SeqCst);
-        }
-        let mut open = self.engine.open.lock().unwrap();
-        while !*open {
-            open = self.engine.opened.wait(open).unwrap();
-        }
-        drop(open);
-        if self.engine.panics.load(Ordering::SeqCst) {
-            // Not `panic!`, which would print.
-            std::panic::resume_unwind(Box::new("on purpose"));
-        }
-        self.inner.commit(durability)
-    }
-}
 
 fn set(name: String) -> impl FnOnce(&mut crate::rows::RowTxn<'_>) -> Result<()> + Send + 'static {
     move |txn| txn.set(&key(&name), &row(1, "head"))

@@ -1,7 +1,10 @@
+//! A store in memory, and tests of its parts.
+
 mod batches;
 mod blocks;
 mod boots;
 mod concurrent;
+mod gated;
 mod space;
 
 use std::future::Future;
