@@ -9,6 +9,7 @@
 //! | [`node`], [`storage`], [`doors`] | a running node: storage, model and doors wired together |
 //! | [`server`], [`demo`] | the commands that run one |
 //! | [`identity`], [`lock`], [`disks`] | what is unique to a node: its key, its folder, its disks |
+//! | [`drain`] | empties disks that leave |
 //! | [`logs`], [`metrics`], [`status`], [`process`], [`version`] | operation |
 //! | [`unsafe_no_fsync`] | the control of the power-cut tests |
 
@@ -23,6 +24,7 @@ mod config;
 mod demo;
 mod disks;
 mod doors;
+mod drain;
 mod identity;
 mod lock;
 mod logs;

@@ -24,7 +24,7 @@ use crate::lock::FolderLock;
 use crate::process::StopSignals;
 use crate::status::NodeView;
 use crate::storage::Storage;
-use crate::{doors, metrics, socket, storage};
+use crate::{doors, drain, metrics, socket, storage};
 
 /// Threads for what blocks outside storage's own: name lookups, small files.
 const BLOCKING_THREADS: usize = 4;
@@ -54,7 +54,8 @@ pub struct Node {
     signals: StopSignals,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
-    sweep: tokio::task::JoinHandle<()>,
+    /// What runs beside the doors, and may be dropped at any moment.
+    background: JoinSet<()>,
     _lock: FolderLock,
 }
 
@@ -77,7 +78,7 @@ impl Node {
         let store = storage.store.clone();
         let model = open_model(&settings, &store).await?;
         let mut node = Node {
-            sweep: sweep(&model),
+            background: background(&model, &store),
             settings,
             model,
             store,
@@ -184,13 +185,13 @@ impl Node {
             mut signals,
             stop,
             tasks,
-            sweep,
+            mut background,
             store,
             settings,
             ..
         } = self;
         stop.send_replace(true);
-        sweep.abort();
+        background.shutdown().await;
         let end = async {
             let deadline = Duration::from_secs(deadline_seconds.into()) + CUT_OFF_TIME;
             finish(tasks, deadline).await;
@@ -225,9 +226,12 @@ async fn open_model(settings: &Settings, store: &Store) -> Result<Model, String>
         .map_err(|error| format!("the buckets and keys cannot be read: {error}"))
 }
 
-fn sweep(model: &Model) -> tokio::task::JoinHandle<()> {
+fn background(model: &Model, store: &Store) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
     let model = model.clone();
-    tokio::spawn(async move { model.sweep_forever().await })
+    tasks.spawn(async move { model.sweep_forever().await });
+    tasks.spawn(drain::forever(store.blocks().clone()));
+    tasks
 }
 
 /// Waits for the doors to close, within bounds.
