@@ -4,6 +4,8 @@
 //! - Calls of engines and disks run here, never on an async thread.
 //! - At most `threads + queue` jobs are admitted at once; further callers wait in the order in
 //!   which they came.
+//! - Deferred jobs have threads of their own and never wait for an engine's write transaction.
+//!   Thus a sync, which the holder of that transaction may wait for, always gets to run.
 //! - A panic in a job is that job's error; the thread goes on.
 
 use std::collections::VecDeque;
@@ -22,7 +24,7 @@ const BUFFER_UNIT_BYTES: usize = 1024;
 /// How large a pool is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolOptions {
-    /// Threads.
+    /// Threads for jobs that are waited for; deferred ones get half as many more (3 to 8).
     pub threads: usize,
     /// Jobs that may wait for a thread; callers beyond that wait for room.
     pub queue: usize,
@@ -61,6 +63,7 @@ type Job = Box<dyn FnOnce() + Send>;
 struct Workers {
     room: Arc<Semaphore>,
     shared: Arc<Shared>,
+    deferred: Arc<Shared>,
 }
 
 #[derive(Default)]
@@ -78,18 +81,16 @@ struct Queue {
 impl Pool {
     /// Starts the threads.
     pub fn start(options: PoolOptions) -> Result<Pool> {
-        let shared = Arc::new(Shared::default());
+        let threads = options.threads.max(1);
         let workers = Arc::new(Workers {
-            room: Arc::new(Semaphore::new(options.threads.max(1) + options.queue)),
-            shared: shared.clone(),
+            room: Arc::new(Semaphore::new(threads + options.queue)),
+            shared: Arc::default(),
+            deferred: Arc::default(),
         });
-        for number in 0..options.threads.max(1) {
-            let shared = shared.clone();
-            std::thread::Builder::new()
-                .name(format!("storage-{number}"))
-                .spawn(move || shared.work())
-                .map_err(|e| Error::from_io("starting a storage thread", &e))?;
-        }
+        workers.shared.start("storage", threads)?;
+        workers
+            .deferred
+            .start("storage-later", (threads / 2).clamp(3, 8))?;
         let units = units_of(options.buffer_bytes).max(1);
         Ok(Pool {
             workers: Some(workers),
@@ -135,14 +136,14 @@ impl Pool {
     }
 
     /// Queues `job` without waiting for room. The caller sees to it that only a bounded number of
-    /// its jobs is queued at once.
+    /// its jobs is queued at once, and that they do not wait for an engine's write transaction.
     pub fn defer(&self, job: impl FnOnce() + Send + 'static) {
         let guarded_job = move || {
             // The panic was reported by the panic hook; the thread must go on.
             let _ = catch_unwind(AssertUnwindSafe(job));
         };
         match &self.workers {
-            Some(workers) => workers.shared.push(Box::new(guarded_job)),
+            Some(workers) => workers.deferred.push(Box::new(guarded_job)),
             None => guarded_job(),
         }
     }
@@ -176,6 +177,22 @@ fn guarded<R>(job: impl FnOnce() -> Result<R>) -> Result<R> {
 }
 
 impl Shared {
+    fn start(self: &Arc<Shared>, name: &str, threads: usize) -> Result<()> {
+        for number in 0..threads {
+            let shared = self.clone();
+            std::thread::Builder::new()
+                .name(format!("{name}-{number}"))
+                .spawn(move || shared.work())
+                .map_err(|e| Error::from_io("starting a storage thread", &e))?;
+        }
+        Ok(())
+    }
+
+    fn close(&self) {
+        self.lock().closed = true;
+        self.wake.notify_all();
+    }
+
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -207,8 +224,8 @@ impl Shared {
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        self.shared.lock().closed = true;
-        self.shared.wake.notify_all();
+        self.shared.close();
+        self.deferred.close();
     }
 }
 

@@ -132,9 +132,14 @@ pub(crate) fn scan_references(
     visit: &mut dyn FnMut(BlockHash, u64) -> Result<Flow>,
 ) -> Result<()> {
     let all = (Bound::Unbounded, Bound::Unbounded);
-    txn.scan(Tree::Blocks, all, Direction::Ascending, &mut |key, value| {
-        let hash = <[u8; 32]>::try_from(key)
-            .map_err(|_| Error::Damaged(format!("a block's key of {} bytes", key.len())))?;
-        visit(BlockHash(hash), Entry::from_bytes(value)?.references)
-    })
+    txn.scan(
+        Tree::Blocks,
+        all,
+        Direction::Ascending,
+        &mut |key, value| {
+            let hash = <[u8; 32]>::try_from(key)
+                .map_err(|_| Error::Damaged(format!("a block's key of {} bytes", key.len())))?;
+            visit(BlockHash(hash), Entry::from_bytes(value)?.references)
+        },
+    )
 }

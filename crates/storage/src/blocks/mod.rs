@@ -14,10 +14,12 @@
 //! - What a read returns was verified against its name.
 //! - A disk whose `fdatasync` failed takes no more writes and is not asked to sync again.
 
+mod append;
 mod change;
 mod counters;
 mod index;
 mod place;
+mod read;
 mod rebuild;
 mod record;
 mod recover;
@@ -27,6 +29,7 @@ mod sweep;
 mod sync;
 mod table;
 mod upload;
+mod usage;
 mod volume;
 
 use std::collections::BTreeMap;
@@ -51,7 +54,6 @@ use crate::engine::{Engine, Result};
 use crate::error::Error;
 use crate::pool::{Pool, Reservation};
 use crate::row::BlockRef;
-use place::Located;
 use sync::Ticket;
 use table::Table;
 use volume::Volume;
@@ -146,8 +148,7 @@ impl Blocks {
         start: Start,
     ) -> Result<Arc<Blocks>> {
         let mut volumes = BTreeMap::new();
-        for config in disks {
-            let volume = recover::open(&*engine, config, &options, start)?;
+        for volume in recover::open(&*engine, disks, &options, start)? {
             if volumes.insert(volume.id, Arc::new(volume)).is_some() {
                 return Err(Error::Refused("two disks have the same number".into()));
             }
@@ -267,80 +268,6 @@ impl Blocks {
     fn volume(&self, disk: u16) -> Result<&Arc<Volume>> {
         let unknown = || Error::NoBlock(format!("disk {disk} is not configured"));
         self.volumes.get(&disk).ok_or_else(unknown)
-    }
-
-    /// Where a block lies. It must be pinned, so that it stays there.
-    fn locate(&self, hash: &BlockHash) -> Result<Option<Located>> {
-        // The index first: a block that leaves it while it is pinned is in the table before that.
-        let entry = index::entry(&*self.engine.read()?, hash)?;
-        Ok(match entry {
-            Some(entry) => Some(entry.located),
-            None => self.table.place(hash),
-        })
-    }
-
-    fn load(&self, hash: &BlockHash, len: u32) -> Result<Bytes> {
-        let located = self
-            .locate(hash)?
-            .ok_or_else(|| Error::NoBlock(hash.to_string()))?;
-        if located.len != len {
-            let why = format!("{len} bytes are expected, not {}", located.len);
-            return Err(record::damaged(hash, &located, &why));
-        }
-        self.fetch(hash, &located)
-    }
-
-    /// Reads and verifies; what is damaged is remembered.
-    fn fetch(&self, hash: &BlockHash, located: &Located) -> Result<Bytes> {
-        let stored = self.fetch_stored(hash, located)?;
-        let content = record::open(hash, located, stored);
-        content.inspect_err(|error| self.note_damaged(hash, error))
-    }
-
-    fn fetch_stored(&self, hash: &BlockHash, located: &Located) -> Result<Vec<u8>> {
-        let volume = self.volume(located.place.disk)?;
-        if !located.is_sound() {
-            return Err(record::damaged(
-                hash,
-                located,
-                "the index has impossible lengths",
-            ));
-        }
-        let mut stored = vec![0; located.stored as usize];
-        let place = located.place;
-        let offset = place.offset + record::HEADER_BYTES as u64;
-        let read = volume.disk.read_at(place.segment, offset, &mut stored);
-        self.counters.read.add(1);
-        self.counters.read_bytes.add(stored.len() as u64);
-        if let Err(error) = read {
-            let error = self.unreadable(hash, located, &error);
-            self.note_damaged(hash, &error);
-            return Err(error);
-        }
-        Ok(stored)
-    }
-
-    /// What the disk does not have, or cannot read, is to be looked for elsewhere; what else may
-    /// go wrong with a call passes.
-    fn unreadable(&self, hash: &BlockHash, located: &Located, error: &std::io::Error) -> Error {
-        use std::io::ErrorKind::{NotFound, UnexpectedEof};
-        let lost = matches!(error.kind(), NotFound | UnexpectedEof);
-        if lost || error.raw_os_error() == Some(libc::EIO) {
-            return record::damaged(hash, located, &error.to_string());
-        }
-        Error::from_io(&format!("reading block {hash}"), error)
-    }
-
-    fn note_damaged(&self, hash: &BlockHash, error: &Error) {
-        let Error::Damaged(text) = error else {
-            return;
-        };
-        self.counters.damaged.add(1);
-        tracing::warn!("{text}");
-        let mut damaged = self.damaged_names();
-        if damaged.len() < MAX_DAMAGED {
-            damaged.insert(*hash, text.clone());
-        }
     }
 
     fn damaged_names(&self) -> std::sync::MutexGuard<'_, BTreeMap<BlockHash, String>> {

@@ -53,8 +53,7 @@ impl Blocks {
         let mut rebuilt = Rebuilt::default();
         let readable = |volume: &&Arc<Volume>| volume.state() != DiskState::Failed;
         for volume in self.volumes.values().filter(readable) {
-            let segments = volume.disk.segments();
-            for segment in segments.map_err(|e| volume.error("listing the segments of", &e))? {
+            for segment in volume.segments()? {
                 self.rebuild_segment(volume, segment, &mut rebuilt)?;
             }
         }
@@ -63,10 +62,9 @@ impl Blocks {
     }
 
     fn rebuild_segment(&self, volume: &Volume, segment: u32, rebuilt: &mut Rebuilt) -> Result<()> {
-        let length = volume.disk.length(segment);
         let mut scan = Scan {
             volume,
-            length: length.map_err(|e| volume.error("looking at", &e))?,
+            length: volume.length(segment)?,
             at: Place::first_of(volume.id, segment),
         };
         let mut batch = Vec::with_capacity(BATCH);
@@ -164,8 +162,7 @@ impl Blocks {
         let txn = self.engine.read()?;
         let writable = |volume: &&Arc<Volume>| volume.state() != DiskState::Failed;
         for volume in self.volumes.values().filter(writable) {
-            let segments = volume.disk.segments();
-            let segments = segments.map_err(|e| volume.error("listing the segments of", &e))?;
+            let segments = volume.segments()?;
             let active = volume.active().map(|active| active.segment);
             let freed = recover::free_dead(&*txn, volume, &segments, active)?;
             self.counters.punched_bytes.add(freed);

@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 
 use archipel_base::Id;
 
+use super::append::Active;
 use super::place::Place;
 use super::sweep::Span;
-use super::volume::{Active, Volume};
+use super::volume::Volume;
 use super::{BlockOptions, DiskConfig, Start, index};
+use crate::disk::PUNCH_BYTES;
 use crate::engine::{Engine, Flow, ReadTxn, Result};
 use crate::error::Error;
 
@@ -20,30 +22,58 @@ const VERSION: u32 = 1;
 /// Dead spans that are collected before they are punched: bounds the memory of a start.
 const SPANS_AT_ONCE: usize = 4096;
 
+/// Opens the disks. One that cannot be opened is failed from the start.
 pub(super) fn open(
     engine: &dyn Engine,
-    config: DiskConfig,
+    disks: Vec<DiskConfig>,
     options: &BlockOptions,
     start: Start,
-) -> Result<Volume> {
-    let volume = Volume::new(config, options);
-    match resume(engine, &volume, options, start) {
-        Ok(()) => {}
-        Err(error @ Error::Refused(_)) => return Err(error),
-        Err(error) => volume.fail(format!("it could not be opened: {error}")),
+) -> Result<Vec<Volume>> {
+    let volumes = disks.into_iter().map(|config| Volume::new(config, options));
+    let volumes: Vec<Volume> = volumes.collect();
+    for volume in &volumes {
+        tolerate(volume, claim(volume, options.owner, start))?;
     }
-    Ok(volume)
+    if start == Start::Unclean {
+        // The last process may have died with buffered commits: what is freed now must not be
+        // named by what a power cut brings back, and what is named must be there.
+        engine.sync()?;
+    }
+    for volume in &volumes {
+        if volume.check().is_ok() {
+            tolerate(volume, resume(engine, volume, start))?;
+        }
+    }
+    Ok(volumes)
 }
 
-fn resume(
-    engine: &dyn Engine,
-    volume: &Volume,
-    options: &BlockOptions,
-    start: Start,
-) -> Result<()> {
-    let segments = volume.disk.segments();
-    let segments = segments.map_err(|e| volume.error("listing the segments of", &e))?;
-    check_identity(volume, options.owner, !segments.is_empty(), start)?;
+/// An error of one disk is that disk's failure; one of the settings is the caller's.
+fn tolerate(volume: &Volume, result: Result<()>) -> Result<()> {
+    match result {
+        Err(error @ Error::Refused(_)) => Err(error),
+        Err(error) => {
+            volume.fail(format!("it could not be opened: {error}"));
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Makes sure that the disk is this store's, and that all that was written to it stays.
+fn claim(volume: &Volume, owner: Id, start: Start) -> Result<()> {
+    let segments = volume.segments()?;
+    check_identity(volume, owner, !segments.is_empty(), start)?;
+    if start == Start::Unclean {
+        for segment in segments {
+            let synced = volume.disk.sync(segment);
+            synced.map_err(|e| volume.error("syncing", &e))?;
+        }
+    }
+    Ok(())
+}
+
+fn resume(engine: &dyn Engine, volume: &Volume, start: Start) -> Result<()> {
+    let segments = volume.segments()?;
     let txn = engine.read()?;
     let live = live_ends(&*txn, volume.id)?;
     let last_file = segments.last().copied().unwrap_or(0);
@@ -53,27 +83,12 @@ fn resume(
         Start::Clean | Start::Unclean => reopen(volume, last_file, &live)?,
     };
     if start == Start::Unclean {
-        free_dead(
-            &*txn,
-            volume,
-            &segments,
-            active.map(|active| active.segment),
-        )?;
+        let active = active.map(|active| active.segment);
+        free_dead(&*txn, volume, &segments, active)?;
     }
     let next = last_file.max(last_named).checked_add(1);
     let next = next.ok_or_else(|| Error::Failed("no segment numbers are left".into()))?;
-    volume.resume(active, next, used(volume)?);
-    Ok(())
-}
-
-fn used(volume: &Volume) -> Result<u64> {
-    let mut used = 0;
-    let segments = volume.disk.segments();
-    for segment in segments.map_err(|e| volume.error("listing the segments of", &e))? {
-        let allocated = volume.disk.allocated(segment);
-        used += allocated.map_err(|e| volume.error("looking at", &e))?;
-    }
-    Ok(used)
+    volume.resume(active, next)
 }
 
 /// The end of the last live record of each segment that has any.
@@ -95,10 +110,7 @@ fn reopen(volume: &Volume, segment: u32, live: &BTreeMap<u32, u64>) -> Result<Op
         return Ok(None);
     }
     let head = live.get(&segment).copied().unwrap_or(0);
-    let length = volume
-        .disk
-        .length(segment)
-        .map_err(|e| volume.error("looking at", &e))?;
+    let length = volume.length(segment)?;
     if head > length {
         // Damaged: it is shorter than what the index names. Scrubbing will say what is lost.
         return Ok(None);
@@ -132,10 +144,7 @@ pub(super) fn free_dead(
 }
 
 fn punch_gaps(txn: &dyn ReadTxn, volume: &Volume, segment: u32) -> Result<u64> {
-    let length = volume
-        .disk
-        .length(segment)
-        .map_err(|e| volume.error("looking at", &e))?;
+    let length = volume.length(segment)?;
     let mut freed = 0;
     let mut from = 0;
     let mut after = None;
@@ -153,7 +162,8 @@ fn punch_gaps(txn: &dyn ReadTxn, volume: &Volume, segment: u32) -> Result<u64> {
         disk: volume.id,
         segment,
         from,
-        to: length,
+        // Beyond the end too: the last page is freed as a whole.
+        to: length.next_multiple_of(PUNCH_BYTES),
     };
     if let Some((from, to)) = tail.inner() {
         freed += volume.punch(segment, from, to)?;

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use archipel_base::BlockHash;
 
+use super::append::Content;
 use super::place::{Located, Place};
 use super::record;
 use super::sync::Ticket;
 use super::upload::Claim;
-use super::volume::{Content, DiskState};
+use super::volume::DiskState;
 use super::{Blocks, Pinned, index};
 use crate::engine::{Durability, Edit, Flow, Result};
 use crate::error::Error;
@@ -168,11 +169,28 @@ impl Blocks {
         Ok(())
     }
 
+    /// Syncs what can be; a disk that fails at it is marked.
+    fn sync_all_blocking(&self) {
+        for volume in self.volumes.values() {
+            for segment in volume.dirty() {
+                let synced = Ticket::of(volume, segment).map_or(Ok(()), |ticket| ticket.run());
+                if let Err(error) = synced {
+                    tracing::warn!(disk = volume.id, segment, "{error}");
+                }
+            }
+        }
+    }
+
     /// Syncs the copies, then makes the index name them: all in one transaction.
     fn commit_moves(&self, moves: Vec<Move>) -> Result<u64> {
         let places: Vec<Located> = moves.iter().map(|moved| moved.to).collect();
+        if moves.is_empty() {
+            return Ok(0);
+        }
         self.sync_moves(&places)?;
         let mut txn = self.engine.write()?;
+        // This commit makes buffered ones before it durable: so their blocks must be, first.
+        self.sync_all_blocking();
         let mut moved = 0;
         for one in &moves {
             moved += u64::from(self.edit_move(&mut *txn, one)?);

@@ -147,10 +147,7 @@ impl Blocks {
         let active = volume.active().filter(|active| active.segment == segment);
         let end = match active {
             Some(active) => active.head,
-            None => volume
-                .disk
-                .length(segment)
-                .map_err(|e| volume.error("looking at", &e))?,
+            None => volume.length(segment)?.next_multiple_of(PUNCH_BYTES),
         };
         let before = index::last_before(txn, dead.place)?.map_or(0, |located| located.end());
         let after = index::first_from(txn, dead.place)?.map_or(end, |located| located.place.offset);

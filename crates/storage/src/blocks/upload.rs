@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use archipel_base::BlockHash;
 use bytes::Bytes;
 
+use super::append::Content;
 use super::place::Located;
 use super::sync::{Ticket, finished};
-use super::volume::{Content, DiskState, Volume};
+use super::volume::{DiskState, Volume};
 use super::{Blocks, MAX_BLOCK_BYTES, Pinned, record};
 use crate::engine::Result;
 use crate::error::Error;

@@ -1,21 +1,16 @@
 //! One disk: its segments, the append position and what became of it.
 //!
 //! # Invariants
-//! - One segment is appended to. Places are given out under one lock, and known to the pin table
-//!   before the lock is let go; the writes themselves run side by side.
 //! - A failed sync, and nothing else, makes a running disk failed; that is final.
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use archipel_base::BlockHash;
-
-use super::place::{Located, Place, record_bytes};
-use super::record::Header;
+use super::append::Append;
 use super::sync::SegmentSync;
-use super::table::Table;
+use super::usage::Usage;
 use super::{BlockOptions, DiskConfig};
 use crate::disk::{Disk, Space};
 use crate::engine::Result;
@@ -58,29 +53,13 @@ pub(super) struct Volume {
     pub disk: Arc<dyn Disk>,
     capacity: Option<u64>,
     reserve: Option<u64>,
-    segment_bytes: u64,
-    preallocate_bytes: u64,
+    pub segment_bytes: u64,
+    pub preallocate_bytes: u64,
     draining: AtomicBool,
     failed: OnceLock<String>,
-    used: AtomicU64,
-    append: Mutex<Append>,
+    usage: Mutex<Usage>,
+    pub append: Mutex<Append>,
     syncs: Mutex<HashMap<u32, Arc<SegmentSync>>>,
-}
-
-#[derive(Default)]
-struct Append {
-    active: Option<Active>,
-    next_segment: u32,
-}
-
-/// The segment that is appended to.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Active {
-    pub segment: u32,
-    /// Where the next record begins.
-    pub head: u64,
-    /// How far space is allocated.
-    pub allocated: u64,
 }
 
 impl Volume {
@@ -94,20 +73,10 @@ impl Volume {
             preallocate_bytes: options.preallocate_bytes,
             draining: AtomicBool::new(config.draining),
             failed: OnceLock::new(),
-            used: AtomicU64::new(0),
+            usage: Mutex::default(),
             append: Mutex::default(),
             syncs: Mutex::default(),
         }
-    }
-
-    /// Where appending goes on after a start.
-    pub fn resume(&self, active: Option<Active>, next_segment: u32, used: u64) {
-        let active = active.filter(|active| active.head < self.segment_bytes);
-        *self.append() = Append {
-            active,
-            next_segment,
-        };
-        self.used.store(used, Ordering::Relaxed);
     }
 
     pub fn state(&self) -> DiskState {
@@ -149,7 +118,7 @@ impl Volume {
             id: self.id,
             state: self.state(),
             reason: self.failed.get().cloned(),
-            used_bytes: self.used.load(Ordering::Relaxed),
+            used_bytes: self.used(),
             free_bytes: space.as_ref().map_or(0, |space| space.free),
             total_bytes: space.as_ref().map_or(0, |space| space.total),
             fsyncs: self.disk.fsyncs(),
@@ -169,50 +138,25 @@ impl Volume {
         Ok(match self.capacity {
             None => Space { free, ..space },
             Some(capacity) => Space {
-                free: free.min(capacity.saturating_sub(self.used.load(Ordering::Relaxed))),
+                free: free.min(capacity.saturating_sub(self.used())),
                 total: capacity.min(space.total),
             },
         })
     }
 
-    /// Writes a record; it is on stable storage after a sync of its segment. The block must be pinned.
-    pub fn write(&self, table: &Table, hash: &BlockHash, content: Content<'_>) -> Result<Located> {
-        self.check()?;
-        let place = self.reserve(table, record_bytes(content.stored.len() as u32))?;
-        let located = Located {
-            place,
-            stored: content.stored.len() as u32,
-            len: content.len,
-            compressed: content.compressed,
-        };
-        let header = Header {
-            hash: *hash,
-            located,
-        };
-        let parts = [&header.to_bytes(), content.stored];
-        let written = self.disk.write_at(place.segment, place.offset, &parts);
-        if let Err(error) = written {
-            table.discard(hash, located);
-            return Err(self.error("writing a block to", &error));
-        }
-        self.sync_of(place.segment).wrote();
-        self.used
-            .fetch_add(located.record_bytes(), Ordering::Relaxed);
-        Ok(located)
+    pub fn segments(&self) -> Result<Vec<u32>> {
+        let segments = self.disk.segments();
+        segments.map_err(|e| self.error("listing the segments of", &e))
     }
 
-    /// Where appending goes on.
-    pub fn active(&self) -> Option<Active> {
-        self.append().active
+    pub fn length(&self, segment: u32) -> Result<u64> {
+        let length = self.disk.length(segment);
+        length.map_err(|e| self.error("looking at a segment of", &e))
     }
 
-    /// Gives back the space that is allocated ahead.
-    pub fn trim(&self) -> Result<()> {
-        let mut append = self.append();
-        let Some(active) = &mut append.active else {
-            return Ok(());
-        };
-        self.cut(active)
+    fn allocated(&self, segment: u32) -> Result<u64> {
+        let allocated = self.disk.allocated(segment);
+        allocated.map_err(|e| self.error("looking at a segment of", &e))
     }
 
     pub fn sync_of(&self, segment: u32) -> Arc<SegmentSync> {
@@ -229,127 +173,39 @@ impl Volume {
 
     /// Frees a range; answers how many bytes that gave back.
     pub fn punch(&self, segment: u32, from: u64, to: u64) -> Result<u64> {
-        let freed = self.freeing(segment, || {
-            self.disk.punch(segment, from, to - from)?;
-            self.disk.allocated(segment)
-        });
-        freed.map_err(|e| self.error("punching a hole on", &e))
+        let before = self.allocated(segment)?;
+        let punched = self.disk.punch(segment, from, to - from);
+        punched.map_err(|e| self.error("punching a hole on", &e))?;
+        Ok(before.saturating_sub(self.measure(segment)?))
     }
 
     /// Removes an empty segment; answers how many bytes that gave back.
     pub fn unlink(&self, segment: u32) -> Result<u64> {
-        let freed = self.freeing(segment, || {
-            self.disk.unlink(segment)?;
-            Ok(0)
-        });
-        let freed = freed.map_err(|e| self.error("removing a segment of", &e))?;
+        let before = self.allocated(segment)?;
+        let unlinked = self.disk.unlink(segment);
+        unlinked.map_err(|e| self.error("removing a segment of", &e))?;
+        self.usage().set(segment, 0);
         let mut syncs = self.syncs.lock().unwrap_or_else(PoisonError::into_inner);
         syncs.remove(&segment);
-        Ok(freed)
+        Ok(before)
     }
 
-    fn freeing(&self, segment: u32, free: impl FnOnce() -> io::Result<u64>) -> io::Result<u64> {
-        let before = self.disk.allocated(segment)?;
-        let freed = before.saturating_sub(free()?);
-        let subtract = |used: u64| Some(used.saturating_sub(freed));
-        // The closure always answers, so there is no error.
-        let _ = self
-            .used
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, subtract);
-        Ok(freed)
+    /// Asks the disk what a segment takes.
+    pub fn measure(&self, segment: u32) -> Result<u64> {
+        let allocated = self.allocated(segment)?;
+        self.usage().set(segment, allocated);
+        Ok(allocated)
+    }
+
+    fn used(&self) -> u64 {
+        self.usage().total()
+    }
+
+    pub fn usage(&self) -> MutexGuard<'_, Usage> {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn error(&self, doing: &str, error: &io::Error) -> Error {
         Error::from_io(&format!("{doing} disk {}", self.id), error)
     }
-
-    fn append(&self) -> MutexGuard<'_, Append> {
-        self.append.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Gives out a place for a record of `bytes`, and makes it known to `table`.
-    fn reserve(&self, table: &Table, bytes: u64) -> Result<Place> {
-        let mut append = self.append();
-        let mut active = match append.active {
-            Some(active) if active.head + bytes <= self.segment_bytes.max(bytes) => active,
-            full => self.next_segment(&mut append, full, table)?,
-        };
-        if active.head + bytes > active.allocated {
-            active.allocated = self.allocate(&active, bytes)?;
-        }
-        let place = Place {
-            disk: self.id,
-            segment: active.segment,
-            offset: active.head,
-        };
-        active.head += bytes;
-        append.active = Some(active);
-        table.reserve(place, active.head);
-        Ok(place)
-    }
-
-    fn next_segment(
-        &self,
-        append: &mut Append,
-        full: Option<Active>,
-        table: &Table,
-    ) -> Result<Active> {
-        if let Some(mut full) = full {
-            append.active = None;
-            table.suspect(self.id, full.segment);
-            self.cut(&mut full)?;
-        }
-        let segment = append.next_segment;
-        // A number is never tried twice, in case an attempt that failed left a file.
-        append.next_segment = segment.checked_add(1).ok_or_else(|| {
-            Error::Failed(format!("disk {}: no segment numbers are left", self.id))
-        })?;
-        if let Err(error) = self.disk.create(segment) {
-            if error.raw_os_error() == Some(libc::EIO) {
-                // It may have been the sync of the folder.
-                self.fail(format!("making segment {segment}: {error}"));
-            }
-            return Err(self.error("making a segment on", &error));
-        }
-        let active = Active {
-            segment,
-            head: 0,
-            allocated: 0,
-        };
-        append.active = Some(active);
-        Ok(active)
-    }
-
-    /// Allocates space ahead: syncing is several times cheaper when it need not do that. If there
-    /// is no room for a whole step, what the record needs.
-    fn allocate(&self, active: &Active, bytes: u64) -> Result<u64> {
-        let need = active.head + bytes;
-        let step = need.max((active.allocated + self.preallocate_bytes).min(self.segment_bytes));
-        for end in [step, need] {
-            let len = end - active.allocated.min(end);
-            match self.disk.preallocate(active.segment, active.allocated, len) {
-                Ok(()) => return Ok(end),
-                Err(error) if error.kind() == io::ErrorKind::StorageFull && end > need => {}
-                Err(error) => return Err(self.error("allocating space on", &error)),
-            }
-        }
-        Ok(need)
-    }
-
-    /// Cuts off what was allocated ahead.
-    fn cut(&self, active: &mut Active) -> Result<()> {
-        let cut = self.disk.set_length(active.segment, active.head);
-        cut.map_err(|e| self.error("cutting a segment of", &e))?;
-        active.allocated = active.head;
-        Ok(())
-    }
-}
-
-/// What a record stores.
-#[derive(Clone, Copy)]
-pub(super) struct Content<'a> {
-    pub stored: &'a [u8],
-    /// The length before compression.
-    pub len: u32,
-    pub compressed: bool,
 }

@@ -55,6 +55,19 @@ async fn the_queue_is_bounded() {
     assert_eq!(started.load(Ordering::SeqCst), 5);
 }
 
+/// The holder of a write transaction may wait for a sync while all threads wait for it.
+#[tokio::test]
+async fn a_deferred_job_runs_while_all_threads_wait() {
+    let pool = small();
+    let (open, gate) = mpsc::channel::<()>();
+    let blocked = tokio::spawn(pool.run(move || {
+        let _ = gate.recv();
+        Ok(())
+    }));
+    pool.defer(move || open.send(()).unwrap());
+    blocked.await.unwrap().unwrap();
+}
+
 /// Giving up on a job must not lose the room that it took.
 #[tokio::test]
 async fn a_caller_may_go_away() {
@@ -91,10 +104,11 @@ async fn buffer_memory_is_bounded() {
 #[tokio::test]
 async fn threads_end_with_the_pool() {
     let pool = small();
-    let shared = Arc::downgrade(&pool.workers.as_ref().unwrap().shared);
+    let workers = pool.workers.as_ref().unwrap();
+    let lanes = [&workers.shared, &workers.deferred].map(Arc::downgrade);
     pool.run(|| Ok(())).await.unwrap();
     drop(pool);
-    while shared.upgrade().is_some() {
+    while lanes.iter().any(|lane| lane.upgrade().is_some()) {
         tokio::task::yield_now().await;
     }
 }

@@ -1,0 +1,225 @@
+//! Many at once, on real threads.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::task::JoinSet;
+
+use super::*;
+use crate::disk::FileDisk;
+use crate::pool::PoolOptions;
+
+fn threaded(disk: Arc<dyn Disk>, engine: &Arc<MemoryEngine>) -> Arc<Blocks> {
+    let config = DiskConfig {
+        id: 1,
+        disk,
+        draining: false,
+        capacity_bytes: None,
+    };
+    let pool = Pool::start(PoolOptions {
+        threads: 4,
+        queue: 8,
+        buffer_bytes: 1 << 20,
+    });
+    let pool = pool.unwrap();
+    Blocks::open(
+        engine.clone(),
+        vec![config],
+        options(),
+        pool,
+        Start::Unclean,
+    )
+    .unwrap()
+}
+
+async fn commit(
+    blocks: &Arc<Blocks>,
+    engine: &Arc<MemoryEngine>,
+    retain: Vec<BlockRef>,
+    release: Vec<BlockRef>,
+) {
+    let (pool, blocks, engine) = (blocks.pool().clone(), blocks.clone(), engine.clone());
+    pool.run(move || {
+        let mut txn = engine.write()?;
+        let mut change = blocks.change();
+        for block in &retain {
+            change.retain(&mut *txn, block)?;
+        }
+        for block in &release {
+            change.release(&mut *txn, block)?;
+        }
+        txn.commit(Durability::Fsync)?;
+        drop(change);
+        Ok(())
+    })
+    .await
+    .unwrap();
+}
+
+/// One client: puts, reads and deletes contents that others use too.
+async fn client(blocks: Arc<Blocks>, engine: Arc<MemoryEngine>, random: SeededRandom) {
+    for _ in 0..40 {
+        let seeds: Vec<u64> = (0..3).map(|_| random.next_u64() % 12).collect();
+        let upload = blocks.upload();
+        let mut refs = Vec::new();
+        for seed in &seeds {
+            refs.push(upload.append(noise(*seed, 6000)).await.unwrap());
+        }
+        if random.next_u64() % 4 == 0 {
+            continue;
+        }
+        upload.sync().await.unwrap();
+        commit(&blocks, &engine, refs.clone(), Vec::new()).await;
+        drop(upload);
+        // Pinned while it is referred to, so readable although it is deleted meanwhile.
+        let pin = blocks.pin(&refs);
+        commit(&blocks, &engine, Vec::new(), refs.clone()).await;
+        for (seed, block) in seeds.iter().zip(&refs) {
+            assert_eq!(blocks.read(block).await.unwrap(), noise(*seed, 6000));
+        }
+        drop(pin);
+    }
+}
+
+async fn stress(disk: Arc<dyn Disk>) -> (Arc<Blocks>, Arc<MemoryEngine>) {
+    let engine = Arc::new(MemoryEngine::new());
+    let blocks = threaded(disk, &engine);
+    let mut clients = JoinSet::new();
+    for seed in 0..8 {
+        clients.spawn(client(
+            blocks.clone(),
+            engine.clone(),
+            SeededRandom::new(seed),
+        ));
+    }
+    while let Some(done) = clients.join_next().await {
+        done.unwrap();
+    }
+    blocks.close().await.unwrap();
+    assert_eq!(blocks.pinned(), 0);
+    assert_eq!(blocks.counters().damaged.get(), 0);
+    assert_eq!(blocks.counters().missing.get(), 0);
+    (blocks, engine)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn clients_share_blocks_in_memory() {
+    let disk = Arc::new(MemoryDisk::new());
+    let (blocks, engine) = stress(disk.clone()).await;
+    let world = World {
+        engine,
+        disks: vec![disk],
+        blocks,
+    };
+    assert!(world.index().is_empty());
+    assert!(world.live_and_allocated().1 <= PUNCH_BYTES);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn clients_share_blocks_on_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Arc::new(FileDisk::open(folder.path()).unwrap());
+    let (blocks, _) = stress(disk).await;
+    assert!(blocks.disks()[0].used_bytes <= 2 * PUNCH_BYTES);
+}
+
+/// While one `fdatasync` runs, all who come meanwhile wait for the next: two in all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn who_comes_together_shares_a_sync() {
+    let disk = Arc::new(SlowDisk::default());
+    let engine = Arc::new(MemoryEngine::new());
+    let blocks = threaded(disk.clone(), &engine);
+    let mut uploads = Vec::new();
+    for seed in 0..32 {
+        let upload = blocks.upload();
+        upload.append(noise(seed, 100)).await.unwrap();
+        uploads.push(upload);
+    }
+    let before = disk.fsyncs();
+    let mut syncs = JoinSet::new();
+    for upload in uploads {
+        syncs.spawn(async move {
+            upload.sync().await.unwrap();
+        });
+    }
+    // The first is held until all wait; they had all been written, so it is enough for all.
+    while disk.waiting.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    disk.open();
+    while let Some(done) = syncs.join_next().await {
+        done.unwrap();
+    }
+    assert!(disk.fsyncs() - before <= 2, "{}", disk.fsyncs() - before);
+}
+
+/// A disk whose syncs wait for a gate.
+#[derive(Default)]
+struct SlowDisk {
+    inner: MemoryDisk,
+    waiting: AtomicU64,
+    gate: (Mutex<bool>, std::sync::Condvar),
+}
+
+impl SlowDisk {
+    fn open(&self) {
+        *self.gate.0.lock().unwrap() = true;
+        self.gate.1.notify_all();
+    }
+}
+
+use std::io;
+
+impl Disk for SlowDisk {
+    fn sync(&self, segment: u32) -> io::Result<()> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let mut open = self.gate.0.lock().unwrap();
+        while !*open {
+            open = self.gate.1.wait(open).unwrap();
+        }
+        drop(open);
+        self.inner.sync(segment)
+    }
+
+    fn segments(&self) -> io::Result<Vec<u32>> {
+        self.inner.segments()
+    }
+    fn create(&self, segment: u32) -> io::Result<()> {
+        self.inner.create(segment)
+    }
+    fn unlink(&self, segment: u32) -> io::Result<()> {
+        self.inner.unlink(segment)
+    }
+    fn length(&self, segment: u32) -> io::Result<u64> {
+        self.inner.length(segment)
+    }
+    fn read_at(&self, segment: u32, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.inner.read_at(segment, offset, buffer)
+    }
+    fn write_at(&self, segment: u32, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
+        self.inner.write_at(segment, offset, parts)
+    }
+    fn preallocate(&self, segment: u32, offset: u64, len: u64) -> io::Result<()> {
+        self.inner.preallocate(segment, offset, len)
+    }
+    fn punch(&self, segment: u32, offset: u64, len: u64) -> io::Result<bool> {
+        self.inner.punch(segment, offset, len)
+    }
+    fn set_length(&self, segment: u32, len: u64) -> io::Result<()> {
+        self.inner.set_length(segment, len)
+    }
+    fn allocated(&self, segment: u32) -> io::Result<u64> {
+        self.inner.allocated(segment)
+    }
+    fn space(&self) -> io::Result<crate::disk::Space> {
+        self.inner.space()
+    }
+    fn read_state(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        self.inner.read_state(name)
+    }
+    fn write_state(&self, name: &str, content: &[u8]) -> io::Result<()> {
+        self.inner.write_state(name, content)
+    }
+    fn fsyncs(&self) -> u64 {
+        self.inner.fsyncs()
+    }
+}

@@ -1,0 +1,389 @@
+//! Random runs against a reference: uploads, commits, releases, pins, drains and crashes.
+//!
+//! After every step each block that a committed row refers to, and each that is pinned, reads
+//! whole, and the index holds exactly the references that were committed. After a crash what was
+//! durable is there, and space is taken by what lives and by nothing else.
+
+use proptest::prelude::*;
+
+use super::super::{Change, Pin, Upload};
+use super::*;
+
+const CONTENTS: u64 = 10;
+const DISKS: usize = 2;
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Upload contents.
+    Upload(Vec<u64>),
+    /// Give an upload up.
+    Abort(usize),
+    /// One transaction: a row refers to an upload's blocks; rows let go of contents.
+    Commit {
+        upload: Option<usize>,
+        release: Vec<u64>,
+        durable: bool,
+        roll_back: bool,
+    },
+    /// Make buffered commits durable.
+    Sync,
+    Pin(Vec<u64>),
+    Unpin(usize),
+    /// Drain a disk for some steps, then let it take blocks again.
+    Drain(u16),
+    Scrub,
+    /// Power cut; what was not synced is lost or torn.
+    Crash(Option<u64>),
+    /// The process is killed; what was written stays.
+    Kill,
+    /// Closed and opened again.
+    Restart,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let contents = || prop::collection::vec(0..CONTENTS, 1..4);
+    let commit = (
+        prop::option::weighted(0.8, 0..4usize),
+        prop::collection::vec(0..CONTENTS, 0..3),
+        prop::bool::weighted(0.6),
+        prop::bool::weighted(0.15),
+    );
+    prop_oneof![
+        6 => contents().prop_map(Step::Upload),
+        1 => (0..4usize).prop_map(Step::Abort),
+        8 => commit.prop_map(|(upload, release, durable, roll_back)| {
+            Step::Commit { upload, release, durable, roll_back }
+        }),
+        1 => Just(Step::Sync),
+        2 => contents().prop_map(Step::Pin),
+        2 => (0..4usize).prop_map(Step::Unpin),
+        1 => (1..=DISKS as u16).prop_map(Step::Drain),
+        1 => Just(Step::Scrub),
+        1 => prop::option::of(any::<u64>()).prop_map(Step::Crash),
+        1 => Just(Step::Kill),
+        1 => Just(Step::Restart),
+    ]
+}
+
+/// Sizes of all kinds: tiny, a page, several pages, compressible.
+fn content(number: u64) -> Bytes {
+    match number % 5 {
+        0 => noise(number, 1 + number as usize),
+        1 => noise(number, 4096 - 64),
+        2 => noise(number, 13_000),
+        3 => text(number, 20_000),
+        _ => noise(number, 30_000),
+    }
+}
+
+fn block(number: u64) -> BlockRef {
+    let content = content(number);
+    BlockRef {
+        hash: BlockHash::of(&content),
+        len: content.len() as u32,
+    }
+}
+
+/// References by content.
+type References = BTreeMap<u64, u64>;
+
+struct Run {
+    world: World,
+    uploads: Vec<(Upload, Vec<u64>)>,
+    pins: Vec<(Pin, Vec<u64>)>,
+    buffered: Vec<Change>,
+    now: References,
+    durable: References,
+}
+
+impl Run {
+    fn new() -> Run {
+        Run {
+            world: World::new(DISKS),
+            uploads: Vec::new(),
+            pins: Vec::new(),
+            buffered: Vec::new(),
+            now: References::new(),
+            durable: References::new(),
+        }
+    }
+
+    async fn step(&mut self, step: Step) {
+        match step {
+            Step::Upload(contents) => self.upload(contents).await,
+            Step::Abort(number) => drop(take(&mut self.uploads, number)),
+            Step::Commit {
+                upload,
+                release,
+                durable,
+                roll_back,
+            } => self.commit(upload, release, durable, roll_back).await,
+            Step::Sync => self.sync().await,
+            Step::Pin(contents) => self.pin(contents),
+            Step::Unpin(number) => drop(take(&mut self.pins, number)),
+            Step::Drain(disk) => self.drain(disk).await,
+            Step::Scrub => self.scrub().await,
+            Step::Crash(torn) => self.crash(torn).await,
+            Step::Kill => self.kill(),
+            Step::Restart => self.restart().await,
+        }
+        self.check().await;
+    }
+
+    async fn upload(&mut self, contents: Vec<u64>) {
+        if self.uploads.len() >= 4 {
+            self.uploads.remove(0);
+        }
+        let upload = self.world.blocks.upload();
+        for number in &contents {
+            assert_eq!(
+                upload.append(content(*number)).await.unwrap(),
+                block(*number)
+            );
+        }
+        self.uploads.push((upload, contents));
+    }
+
+    async fn commit(
+        &mut self,
+        upload: Option<usize>,
+        release: Vec<u64>,
+        durable: bool,
+        roll_back: bool,
+    ) {
+        let upload = upload.and_then(|number| take(&mut self.uploads, number));
+        if durable && let Some((upload, _)) = &upload {
+            upload.sync().await.unwrap();
+        }
+        if durable && !self.buffered.is_empty() {
+            self.world.blocks.sync().await.unwrap();
+        }
+        let mut after = self.now.clone();
+        let mut change = self.world.blocks.change();
+        let mut txn = self.world.engine.write().unwrap();
+        // Released first: what leaves and comes back in one transaction stays.
+        for number in release {
+            if let Some(references) = after.get_mut(&number) {
+                *references -= 1;
+                change.release(&mut *txn, &block(number)).unwrap();
+            }
+            after.retain(|_, references| *references > 0);
+        }
+        for number in upload.iter().flat_map(|(_, contents)| contents) {
+            *after.entry(*number).or_default() += 1;
+            change.retain(&mut *txn, &block(*number)).unwrap();
+        }
+        if roll_back {
+            drop(txn);
+            return;
+        }
+        self.now = after;
+        if durable {
+            txn.commit(Durability::Fsync).unwrap();
+            self.buffered.push(change);
+            self.settle();
+        } else {
+            txn.commit(Durability::Buffered).unwrap();
+            self.buffered.push(change);
+        }
+    }
+
+    fn settle(&mut self) {
+        self.durable = self.now.clone();
+        self.buffered.drain(..).for_each(Change::settle);
+    }
+
+    async fn sync(&mut self) {
+        self.world.blocks.sync().await.unwrap();
+        self.world.engine.sync().unwrap();
+        self.settle();
+    }
+
+    fn pin(&mut self, contents: Vec<u64>) {
+        let refs: Vec<BlockRef> = contents.iter().map(|number| block(*number)).collect();
+        let pin = self.world.blocks.pin(&refs);
+        // Pinned first, then looked: only what a row refers to is promised to stay.
+        let contents = contents
+            .into_iter()
+            .filter(|number| self.now.contains_key(number));
+        self.pins.push((pin, contents.collect()));
+        if self.pins.len() > 4 {
+            self.pins.remove(0);
+        }
+    }
+
+    async fn drain(&mut self, disk: u16) {
+        self.world.blocks.set_draining(disk, true).unwrap();
+        let mut after = None;
+        loop {
+            let step = self
+                .world
+                .blocks
+                .drain_step(disk, after, 40_000)
+                .await
+                .unwrap();
+            assert_eq!(step.unreadable, 0);
+            if step.moved > 0 {
+                // The engine was synced with it.
+                self.world.blocks.sync().await.unwrap();
+                self.settle();
+            }
+            after = step.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        let index = self.world.index();
+        assert!(
+            index
+                .values()
+                .all(|(located, _)| located.place.disk != disk)
+        );
+        self.world.blocks.set_draining(disk, false).unwrap();
+    }
+
+    async fn scrub(&mut self) {
+        let step = self.world.blocks.scrub_step(None, u64::MAX).await.unwrap();
+        assert_eq!(step.blocks as usize, self.now.len());
+        assert!(step.damaged.is_empty());
+    }
+
+    /// The process is gone: nothing that it held is given back in order.
+    fn forget(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.uploads));
+        std::mem::forget(std::mem::take(&mut self.pins));
+        std::mem::forget(std::mem::take(&mut self.buffered));
+    }
+
+    async fn crash(&mut self, torn: Option<u64>) {
+        self.forget();
+        self.world.crash(torn);
+        self.now = self.durable.clone();
+        self.check_space();
+    }
+
+    fn kill(&mut self) {
+        self.forget();
+        self.world.reopen(Start::Unclean);
+        // What the page cache held is there, and stays through a later power cut.
+        self.durable = self.now.clone();
+        self.check_space();
+    }
+
+    async fn restart(&mut self) {
+        self.uploads.clear();
+        self.pins.clear();
+        self.sync().await;
+        self.world.blocks.close().await.unwrap();
+        assert_eq!(self.world.blocks.pinned(), 0);
+        let (live, allocated) = self.world.live_and_allocated();
+        // The page where appending stopped may hold a dead record's end.
+        let slack = DISKS as u64 * PUNCH_BYTES;
+        assert!(
+            allocated <= live + slack,
+            "{allocated} allocated, {live} live"
+        );
+        self.world.reopen(Start::Clean);
+    }
+
+    fn check_space(&self) {
+        let (live, allocated) = self.world.live_and_allocated();
+        assert_eq!(live, allocated, "space leaked, or lost");
+    }
+
+    async fn check(&self) {
+        let references = |references: &References| -> BTreeMap<BlockHash, u64> {
+            references
+                .iter()
+                .map(|(number, count)| (block(*number).hash, *count))
+                .collect()
+        };
+        let index = self.world.index();
+        let found: BTreeMap<_, _> = index
+            .into_iter()
+            .map(|(hash, (_, count))| (hash, count))
+            .collect();
+        assert_eq!(found, references(&self.now));
+        let pinned = self.pins.iter().flat_map(|(_, contents)| contents);
+        let uploaded = self.uploads.iter().flat_map(|(_, contents)| contents);
+        for number in self.now.keys().chain(pinned).chain(uploaded) {
+            let read = self.world.read(&block(*number)).await;
+            assert_eq!(read.unwrap(), content(*number));
+        }
+        assert_eq!(self.world.blocks.counters().damaged.get(), 0);
+        assert_eq!(self.world.blocks.counters().free_errors.get(), 0);
+    }
+}
+
+fn take<T>(items: &mut Vec<T>, number: usize) -> Option<T> {
+    (number < items.len()).then(|| items.remove(number))
+}
+
+async fn run(steps: Vec<Step>) {
+    let mut run = Run::new();
+    for step in steps {
+        run.step(step).await;
+    }
+    run.crash(Some(1)).await;
+    run.check().await;
+}
+
+fn buffered(upload: usize) -> Step {
+    Step::Commit {
+        upload: Some(upload),
+        release: Vec::new(),
+        durable: false,
+        roll_back: false,
+    }
+}
+
+/// Moving commits durably, and with it buffered commits whose blocks nobody had synced.
+#[tokio::test]
+async fn a_drain_after_a_buffered_commit() {
+    for disk in 1..=DISKS as u16 {
+        run(vec![
+            Step::Upload(vec![1]),
+            buffered(0),
+            Step::Upload(vec![2, 3, 6, 7]),
+            buffered(0),
+            Step::Drain(disk),
+        ])
+        .await;
+    }
+}
+
+/// The next process found buffered commits in the page cache, and made them durable with its
+/// first commit, but not their blocks.
+#[tokio::test]
+async fn a_kill_after_a_buffered_commit() {
+    let nothing = Step::Commit {
+        upload: None,
+        release: Vec::new(),
+        durable: true,
+        roll_back: false,
+    };
+    run(vec![
+        Step::Upload(vec![1]),
+        buffered(0),
+        Step::Kill,
+        nothing,
+    ])
+    .await;
+}
+
+/// Half of what `PROPTEST_CASES` says: a run is long.
+fn cases() -> ProptestConfig {
+    let mut config = ProptestConfig::default();
+    config.cases = config.cases.div_ceil(2);
+    config
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn random_runs(steps in prop::collection::vec(step(), 1..60)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(run(steps));
+    }
+}
