@@ -95,7 +95,6 @@ codes! {
     SlowDown 503 "Please reduce your request rate.",
     TooManyBuckets 400 "You have attempted to create more buckets than allowed.",
     UnexpectedContent 400 "This request contains unsupported content.",
-    UserKeyMustBeSpecified 400 "The bucket POST must contain the specified field name. If it is specified, check the order of the fields.",
     XAmzContentSHA256Mismatch 400 "The provided 'x-amz-content-sha256' header does not match what was computed.",
 }
 

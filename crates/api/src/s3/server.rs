@@ -66,7 +66,8 @@ fn builder(limits: Limits) -> Builder<TokioExecutor> {
         .header_read_timeout(limits.header_time)
         .max_headers(MAX_HEADERS)
         .max_buf_size(BUFFER_BYTES)
-        .half_close(false)
+        // Who has sent everything and closed that direction still gets an answer.
+        .half_close(true)
         .writev(true);
     builder
         .http2()

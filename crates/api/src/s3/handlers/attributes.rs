@@ -96,7 +96,7 @@ fn write_parts(
     let shown: Vec<_> = numbered.take(limit as usize).collect();
     let last = shown.last().map_or(marker, |(number, _)| *number);
     xml.open("ObjectParts");
-    xml.value("TotalPartsCount", head.parts);
+    xml.value("PartsCount", head.parts);
     xml.value("PartNumberMarker", marker);
     xml.value("NextPartNumberMarker", last);
     xml.value("MaxParts", limit);

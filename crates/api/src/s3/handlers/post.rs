@@ -126,6 +126,8 @@ fn field_headers(fields: &Fields) -> S3Result<HeaderMap> {
 struct Form {
     reader: FormReader,
     events: VecDeque<Event>,
+    /// The file has been read.
+    file_ended: bool,
     /// The body has ended.
     ended: bool,
 }
@@ -135,6 +137,7 @@ impl Form {
         Ok(Form {
             reader: FormReader::new(content_type)?,
             events: VecDeque::new(),
+            file_ended: false,
             ended: false,
         })
     }
@@ -184,9 +187,15 @@ struct File<'f> {
 
 impl Source for File<'_> {
     async fn next(&mut self) -> S3Result<Option<Bytes>> {
+        if self.form.file_ended {
+            return Ok(None);
+        }
         match self.form.next(self.body).await? {
             Some(Event::Data(bytes)) => Ok(Some(bytes)),
-            Some(Event::End) => Ok(None),
+            Some(Event::End) => {
+                self.form.file_ended = true;
+                Ok(None)
+            }
             _ => Err(Code::MalformedPOSTRequest.into()),
         }
     }

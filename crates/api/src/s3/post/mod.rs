@@ -10,7 +10,7 @@ pub mod policy;
 pub use form::{Event, FormReader};
 pub use policy::Policy;
 
-use super::error::{Code, S3Error, S3Result};
+use super::error::{S3Error, S3Result};
 
 /// The fields of a form, by lower-case name.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -59,11 +59,15 @@ impl Fields {
     /// The key of the object: `${filename}` stands for the file's name.
     ///
     /// # Errors
-    /// `UserKeyMustBeSpecified`.
+    /// `InvalidArgument` if there is no such field or it is empty.
     pub fn key(&self, filename: &str) -> S3Result<String> {
-        match self.get("key") {
-            Some(key) if !key.is_empty() => Ok(key.replace("${filename}", filename)),
-            _ => Err(Code::UserKeyMustBeSpecified.into()),
+        match self.required("key")? {
+            "" => Err(S3Error::argument(
+                "key",
+                "",
+                "User key must have a length greater than 0.",
+            )),
+            key => Ok(key.replace("${filename}", filename)),
         }
     }
 }

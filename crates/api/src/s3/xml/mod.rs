@@ -6,5 +6,10 @@ mod writer;
 pub use reader::{Element, parse};
 pub use writer::Writer;
 
+/// Whether XML 1.0 has the character.
+fn is_legal(c: char) -> bool {
+    matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
+}
+
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 use quick_xml::Reader;
 use quick_xml::events::{BytesRef, Event};
 
+use super::is_legal;
 use crate::s3::error::{Code, S3Error, S3Result};
 
 /// How deep elements may lie in one another.
@@ -148,6 +149,9 @@ impl Tree {
     }
 
     fn characters(&mut self, text: &str) -> S3Result<()> {
+        if !text.chars().all(is_legal) {
+            return Err(malformed());
+        }
         match self.open.last_mut() {
             Some(element) => element.text.push_str(text),
             None if text.trim().is_empty() => {}

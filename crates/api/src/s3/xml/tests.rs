@@ -33,6 +33,8 @@ fn refuses_what_is_dangerous_or_broken() {
     refused("<!DOCTYPE R [<!ENTITY a \"b\">]><R>&a;</R>");
     refused("<R>&unknown;</R>");
     refused("<R>&#0;</R>");
+    refused("<R>&#1;</R>");
+    refused("<R>\0</R>");
     refused(&format!("<R>{}{}</R>", "<a>".repeat(20), "</a>".repeat(20)));
     refused(&format!("<R>{}</R>", "<a/>".repeat(100_001)));
     assert!(parse(b"<R>\xff</R>", "R").is_err());

@@ -1,5 +1,7 @@
 //! Writes the documents that S3 answers with.
 
+use super::is_legal;
+
 /// The namespace of S3's documents.
 const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
@@ -101,9 +103,4 @@ impl Writer {
         }
         self.out.into_bytes()
     }
-}
-
-/// Whether XML 1.0 has the character.
-fn is_legal(c: char) -> bool {
-    matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
