@@ -99,13 +99,12 @@ impl Located {
     pub fn from_placed(key: &[u8], value: &[u8]) -> Result<(BlockHash, Located)> {
         let place = Place::from_key(key)?;
         let mut fields = Fields::of(value, PLACED_BYTES, "place entry")?;
-        let [version, flags] = fields.take();
-        check_version(version, "place entry")?;
+        let compressed = compressed(fields.take(), "place entry")?;
         let located = Located {
             place,
             stored: u32::from_be_bytes(fields.take()),
             len: u32::from_be_bytes(fields.take()),
-            compressed: flags & COMPRESSED != 0,
+            compressed,
         };
         Ok((BlockHash(fields.take()), located))
     }
@@ -137,14 +136,13 @@ impl Entry {
 
     pub fn from_bytes(value: &[u8]) -> Result<Entry> {
         let mut fields = Fields::of(value, ENTRY_BYTES, "block entry")?;
-        let [version, flags] = fields.take();
-        check_version(version, "block entry")?;
+        let compressed = compressed(fields.take(), "block entry")?;
         let place = Place::from_key(&fields.take::<PLACE_BYTES>())?;
         let located = Located {
             place,
             stored: u32::from_be_bytes(fields.take()),
             len: u32::from_be_bytes(fields.take()),
-            compressed: flags & COMPRESSED != 0,
+            compressed,
         };
         let references = u64::from_be_bytes(fields.take());
         Ok(Entry {
@@ -158,13 +156,17 @@ fn flags(compressed: bool) -> u8 {
     if compressed { COMPRESSED } else { 0 }
 }
 
-fn check_version(version: u8, what: &str) -> Result<()> {
-    if version == VERSION {
-        return Ok(());
+/// What the first two bytes of an entry say: its version, and flags.
+fn compressed([version, flags]: [u8; 2], what: &str) -> Result<bool> {
+    if version != VERSION {
+        return Err(Error::Failed(format!(
+            "version {version} of a {what} is not known (this release reads {VERSION})"
+        )));
     }
-    Err(Error::Failed(format!(
-        "version {version} of a {what} is not known (this release reads {VERSION})"
-    )))
+    if flags & !COMPRESSED != 0 {
+        return Err(Error::Damaged(format!("a {what} with flags {flags:#x}")));
+    }
+    Ok(flags == COMPRESSED)
 }
 
 /// Fixed fields, taken one after the other. The length was checked, so taking does not run out.

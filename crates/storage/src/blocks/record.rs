@@ -36,21 +36,21 @@ impl Header {
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[4] = VERSION;
         bytes[5] = if located.compressed { COMPRESSED } else { 0 };
-        bytes[6..8].copy_from_slice(&located.place.disk.to_le_bytes());
-        bytes[8..12].copy_from_slice(&located.len.to_le_bytes());
-        bytes[12..16].copy_from_slice(&located.stored.to_le_bytes());
+        bytes[6..8].copy_from_slice(&located.place.disk.to_be_bytes());
+        bytes[8..12].copy_from_slice(&located.len.to_be_bytes());
+        bytes[12..16].copy_from_slice(&located.stored.to_be_bytes());
         bytes[16..48].copy_from_slice(self.hash.as_bytes());
-        bytes[48..52].copy_from_slice(&located.place.segment.to_le_bytes());
-        bytes[52..60].copy_from_slice(&located.place.offset.to_le_bytes());
+        bytes[48..52].copy_from_slice(&located.place.segment.to_be_bytes());
+        bytes[52..60].copy_from_slice(&located.place.offset.to_be_bytes());
         let checksum = crc32c(&bytes[..CHECKED_BYTES]);
-        bytes[CHECKED_BYTES..].copy_from_slice(&checksum.to_le_bytes());
+        bytes[CHECKED_BYTES..].copy_from_slice(&checksum.to_be_bytes());
         bytes
     }
 
     /// The header at `place`; `None` if there is none that was written for this place.
     pub fn from_bytes(place: Place, bytes: &[u8; HEADER_BYTES]) -> Option<Header> {
         let field = |at: usize| {
-            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+            u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
         };
         let intact =
             bytes.starts_with(&MAGIC) && crc32c(&bytes[..CHECKED_BYTES]) == field(CHECKED_BYTES);

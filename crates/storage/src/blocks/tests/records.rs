@@ -28,10 +28,10 @@ fn the_bytes_of_a_header() {
     let bytes = header().to_bytes();
     assert_eq!(
         hex::encode(&bytes[..16]),
-        "a7426c6b01010300e803000058020000"
+        "a7426c6b01010003000003e800000258"
     );
     assert_eq!(bytes[16..48], *header().hash.as_bytes());
-    assert_eq!(hex::encode(&bytes[48..60]), "050000000010000000000000");
+    assert_eq!(hex::encode(&bytes[48..60]), "000000050000000000001000");
     let place = header().located.place;
     assert_eq!(Header::from_bytes(place, &bytes), Some(header()));
 }
@@ -69,6 +69,22 @@ fn a_newer_version_is_refused_by_name() {
     let error = Entry::from_bytes(&bytes).unwrap_err().to_string();
     assert!(error.contains("version 2"), "{error}");
     assert!(Entry::from_bytes(&bytes[1..]).is_err());
+}
+
+#[test]
+fn unknown_flags_are_damage() {
+    let (hash, located) = (header().hash, header().located);
+    let mut entry = Entry {
+        located,
+        references: 1,
+    }
+    .to_bytes();
+    entry[1] |= 2;
+    assert!(matches!(Entry::from_bytes(&entry), Err(Error::Damaged(_))));
+    let mut placed = located.to_placed(&hash);
+    placed[1] |= 2;
+    let placed = Located::from_placed(&located.place.to_key(), &placed);
+    assert!(matches!(placed, Err(Error::Damaged(_))));
 }
 
 #[test]
