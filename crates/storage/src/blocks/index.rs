@@ -84,6 +84,22 @@ pub(super) fn last_before(txn: &(impl ReadTxn + ?Sized), place: Place) -> Result
     one(txn, range, Direction::Descending)
 }
 
+/// The last place of a disk.
+pub(super) fn last_of(txn: &(impl ReadTxn + ?Sized), disk: u16) -> Result<Option<Located>> {
+    let first = Place::first_of(disk, 0).to_key();
+    let last = Place {
+        disk,
+        segment: u32::MAX,
+        offset: u64::MAX,
+    };
+    let upper = last.to_key();
+    let range = (
+        Bound::Included(first.as_slice()),
+        Bound::Included(upper.as_slice()),
+    );
+    one(txn, range, Direction::Descending)
+}
+
 /// The first place of the same segment at or after `place`.
 pub(super) fn first_from(txn: &(impl ReadTxn + ?Sized), place: Place) -> Result<Option<Located>> {
     let lower = place.to_key();

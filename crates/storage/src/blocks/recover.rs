@@ -3,8 +3,6 @@
 //! No segment is read. The index says what lives; every gap between is dead. Records that were
 //! appended after the last commit lie behind the last live one and are cut off.
 
-use std::collections::BTreeMap;
-
 use archipel_base::Id;
 
 use super::append::Active;
@@ -75,12 +73,11 @@ fn claim(volume: &Volume, owner: Id, start: Start) -> Result<()> {
 fn resume(engine: &dyn Engine, volume: &Volume, start: Start) -> Result<()> {
     let segments = volume.segments()?;
     let txn = engine.read()?;
-    let live = live_ends(&*txn, volume.id)?;
     let last_file = segments.last().copied().unwrap_or(0);
-    let last_named = live.keys().next_back().copied().unwrap_or(0);
+    let last_named = index::last_of(&*txn, volume.id)?.map_or(0, |last| last.place.segment);
     let active = match start {
         Start::Rebuild => None,
-        Start::Clean | Start::Unclean => reopen(volume, last_file, &live)?,
+        Start::Clean | Start::Unclean => reopen(&*txn, volume, last_file)?,
     };
     if start == Start::Unclean {
         let active = active.map(|active| active.segment);
@@ -91,25 +88,17 @@ fn resume(engine: &dyn Engine, volume: &Volume, start: Start) -> Result<()> {
     volume.resume(active, next)
 }
 
-/// The end of the last live record of each segment that has any.
-fn live_ends(txn: &dyn ReadTxn, disk: u16) -> Result<BTreeMap<u32, u64>> {
-    let mut ends = BTreeMap::new();
-    index::places(txn, Some(Place::first_of(disk, 0)), |_, located| {
-        if located.place.disk != disk {
-            return Ok(Flow::Stop);
-        }
-        ends.insert(located.place.segment, located.end());
-        Ok(Flow::Continue)
-    })?;
-    Ok(ends)
-}
-
 /// The last segment is appended to again, after its last live record. What lies there is dead.
-fn reopen(volume: &Volume, segment: u32, live: &BTreeMap<u32, u64>) -> Result<Option<Active>> {
+fn reopen(txn: &dyn ReadTxn, volume: &Volume, segment: u32) -> Result<Option<Active>> {
     if segment == 0 {
         return Ok(None);
     }
-    let head = live.get(&segment).copied().unwrap_or(0);
+    let end = Place {
+        disk: volume.id,
+        segment,
+        offset: u64::MAX,
+    };
+    let head = index::last_before(txn, end)?.map_or(0, |last| last.end());
     let length = volume.length(segment)?;
     if head > length {
         // Damaged: it is shorter than what the index names. Scrubbing will say what is lost.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::{Disk, Space};
 
 /// Files kept open at most; more segments than that are opened as they are needed.
-const MAX_OPEN_FILES: usize = 256;
+const MAX_OPEN_FILES: usize = 128;
 const SUFFIX: &str = ".segment";
 const LOCK_NAME: &str = "lock";
 

@@ -8,13 +8,13 @@ use super::*;
 use crate::disk::FileDisk;
 use crate::pool::PoolOptions;
 
-fn threaded(disk: Arc<dyn Disk>, engine: &Arc<MemoryEngine>) -> Arc<Blocks> {
-    let config = DiskConfig {
-        id: 1,
+fn threaded(disks: Vec<Arc<dyn Disk>>, engine: &Arc<MemoryEngine>) -> Arc<Blocks> {
+    let configs = disks.into_iter().zip(1..).map(|(disk, id)| DiskConfig {
+        id,
         disk,
         draining: false,
         capacity_bytes: None,
-    };
+    });
     let pool = Pool::start(PoolOptions {
         threads: 4,
         queue: 8,
@@ -23,7 +23,7 @@ fn threaded(disk: Arc<dyn Disk>, engine: &Arc<MemoryEngine>) -> Arc<Blocks> {
     let pool = pool.unwrap();
     Blocks::open(
         engine.clone(),
-        vec![config],
+        configs.collect(),
         options(),
         pool,
         Start::Unclean,
@@ -80,9 +80,22 @@ async fn client(blocks: Arc<Blocks>, engine: Arc<MemoryEngine>, random: SeededRa
     }
 }
 
-async fn stress(disk: Arc<dyn Disk>) -> (Arc<Blocks>, Arc<MemoryEngine>) {
+/// Empties one disk, then the other, over and over, and scrubs in between.
+async fn drainer(blocks: Arc<Blocks>) {
+    for round in 0..30 {
+        let disk = 1 + round % 2;
+        blocks.set_draining(disk, true).unwrap();
+        let step = blocks.drain_step(disk, None, u64::MAX).await.unwrap();
+        assert_eq!(step.unreadable, 0);
+        blocks.set_draining(disk, false).unwrap();
+        let scrubbed = blocks.scrub_step(None, u64::MAX).await.unwrap();
+        assert!(scrubbed.damaged.is_empty());
+    }
+}
+
+async fn stress(disks: Vec<Arc<dyn Disk>>) -> (Arc<Blocks>, Arc<MemoryEngine>) {
     let engine = Arc::new(MemoryEngine::new());
-    let blocks = threaded(disk, &engine);
+    let blocks = threaded(disks, &engine);
     let mut clients = JoinSet::new();
     for seed in 0..8 {
         clients.spawn(client(
@@ -90,6 +103,9 @@ async fn stress(disk: Arc<dyn Disk>) -> (Arc<Blocks>, Arc<MemoryEngine>) {
             engine.clone(),
             SeededRandom::new(seed),
         ));
+    }
+    if blocks.disks().len() > 1 {
+        clients.spawn(drainer(blocks.clone()));
     }
     while let Some(done) = clients.join_next().await {
         done.unwrap();
@@ -104,7 +120,7 @@ async fn stress(disk: Arc<dyn Disk>) -> (Arc<Blocks>, Arc<MemoryEngine>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn clients_share_blocks_in_memory() {
     let disk = Arc::new(MemoryDisk::new());
-    let (blocks, engine) = stress(disk.clone()).await;
+    let (blocks, engine) = stress(vec![disk.clone()]).await;
     let world = World {
         engine,
         disks: vec![disk],
@@ -115,10 +131,24 @@ async fn clients_share_blocks_in_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn blocks_move_while_clients_share_them() {
+    let disks: Vec<_> = (0..2).map(|_| Arc::new(MemoryDisk::new())).collect();
+    let dynamic = disks.iter().map(|disk| disk.clone() as Arc<dyn Disk>);
+    let (blocks, engine) = stress(dynamic.collect()).await;
+    let world = World {
+        engine,
+        disks,
+        blocks,
+    };
+    assert!(world.index().is_empty());
+    assert!(world.live_and_allocated().1 <= 2 * PUNCH_BYTES);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn clients_share_blocks_on_files() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Arc::new(FileDisk::open(folder.path()).unwrap());
-    let (blocks, _) = stress(disk).await;
+    let (blocks, _) = stress(vec![disk]).await;
     assert!(blocks.disks()[0].used_bytes <= 2 * PUNCH_BYTES);
 }
 
@@ -127,7 +157,7 @@ async fn clients_share_blocks_on_files() {
 async fn who_comes_together_shares_a_sync() {
     let disk = Arc::new(SlowDisk::default());
     let engine = Arc::new(MemoryEngine::new());
-    let blocks = threaded(disk.clone(), &engine);
+    let blocks = threaded(vec![disk.clone()], &engine);
     let mut uploads = Vec::new();
     for seed in 0..32 {
         let upload = blocks.upload();
