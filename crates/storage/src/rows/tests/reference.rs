@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use archipel_base::random::{Random, SeededRandom};
 use archipel_base::{BlockHash, Id, PartitionId, Stamp, Writer};
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -61,7 +62,8 @@ enum End {
 #[derive(Clone, Debug)]
 enum Step {
     Transact(Vec<Op>, Durability, End),
-    PowerCut,
+    /// Of the commits that were not synced the first few survive.
+    PowerCut(u64),
     Restart,
     Sync,
 }
@@ -103,7 +105,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         12 => (prop::collection::vec(op(), 0..4), durability, end)
             .prop_map(|(ops, durability, end)| Step::Transact(ops, durability, end)),
-        2 => Just(Step::PowerCut),
+        2 => any::<u64>().prop_map(Step::PowerCut),
         1 => Just(Step::Restart),
         1 => Just(Step::Sync),
     ]
@@ -212,6 +214,8 @@ struct Test {
     store: Option<Store>,
     now: Rows,
     durable: Rows,
+    /// After each commit that is not durable.
+    unsynced: Vec<Rows>,
 }
 
 impl Test {
@@ -222,6 +226,7 @@ impl Test {
             parts,
             now: Rows::new(),
             durable: Rows::new(),
+            unsynced: Vec::new(),
         }
     }
 
@@ -232,23 +237,39 @@ impl Test {
     fn step(&mut self, step: &Step) {
         match step {
             Step::Transact(ops, durability, end) => self.transact(ops, *durability, *end),
-            Step::PowerCut => {
+            Step::PowerCut(seed) => {
                 self.store = None;
-                self.parts.crash();
+                self.now = self.survivor(*seed);
+                self.parts.engine.crash_keeping(&SeededRandom::new(*seed));
+                self.parts.disk.crash(None);
                 self.store = Some(self.parts.open());
-                self.now = self.durable.clone();
+                self.synced();
             }
             Step::Restart => {
                 block_on(self.store().close()).unwrap();
                 self.store = Some(self.parts.open());
-                self.durable = self.now.clone();
+                self.synced();
             }
             Step::Sync => {
                 block_on(self.store().sync()).unwrap();
-                self.durable = self.now.clone();
+                self.synced();
             }
         }
         self.check();
+    }
+
+    fn synced(&mut self) {
+        self.durable = self.now.clone();
+        self.unsynced.clear();
+    }
+
+    /// What the engine will hold after a power cut.
+    fn survivor(&self, seed: u64) -> Rows {
+        let survivors: Vec<_> = std::iter::once(&self.durable)
+            .chain(&self.unsynced)
+            .collect();
+        let kept = SeededRandom::new(seed).next_u64() % survivors.len() as u64;
+        survivors[kept as usize].clone()
     }
 
     fn transact(&mut self, ops: &[Op], durability: Durability, end: End) {
@@ -283,7 +304,9 @@ impl Test {
             other => panic!("{other:?}"),
         }
         if durability == Durability::Fsync {
-            self.durable = self.now.clone();
+            self.synced();
+        } else if self.parts.engine.unsynced_commits() > self.unsynced.len() {
+            self.unsynced.push(self.now.clone());
         }
     }
 

@@ -166,6 +166,53 @@ fn a_failed_commit_of_unknown_outcome_frees_nothing() {
     assert_clean(&store);
 }
 
+/// Such a commit may be found to have happened after all.
+#[test]
+fn after_a_commit_of_unknown_outcome_what_it_refers_to_is_kept() {
+    let parts = Parts::new();
+    let store = parts.open();
+    let (upload, blocks) = upload(&store, &[1]);
+    block_on(upload.sync()).unwrap();
+    parts.engine.inject(crate::engine::memory::Fault {
+        after_commits: 0,
+        error: Error::Failed("fsync: EIO".into()),
+    });
+    let (key, row) = (key("a"), with_blocks(1, blocks.clone()));
+    let failed = block_on(store.transact(Durability::Fsync, move |txn| txn.set(&key, &row)));
+    assert!(matches!(failed, Err(Error::Failed(_))));
+    drop((upload, store));
+    parts.engine.crash_keeping(&Most);
+    parts.disk.crash(None);
+    let store = parts.open();
+    assert!(head_of(&store, "a").unwrap().is_some());
+    assert!(is_readable(&store, &blocks[0]));
+    assert_clean(&store);
+}
+
+/// The highest of all choices out of two.
+struct Most;
+
+impl archipel_base::random::Random for Most {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(u8::MAX);
+    }
+}
+
+/// The commit was made and cannot be made durable: the same as a commit that failed.
+#[test]
+fn a_sync_that_a_durable_answer_needs_and_that_fails_ends_writing() {
+    let parts = Parts::new();
+    let store = parts.open();
+    let (_upload, blocks) = upload(&store, &[1]);
+    set(&store, "a", with_blocks(1, blocks), Durability::Buffered);
+    parts.engine.inject_sync(Error::Io("on purpose".into()));
+    let key = key("b");
+    let failed =
+        block_on(store.transact(Durability::Fsync, move |txn| txn.set(&key, &row(1, "head"))));
+    assert!(matches!(failed, Err(Error::Failed(_))));
+    assert!(block_on(store.status()).unwrap().read_only.is_some());
+}
+
 fn clear_index(parts: &Parts) {
     let mut txn = parts.engine.write().unwrap();
     for tree in [Tree::Blocks, Tree::Places] {
