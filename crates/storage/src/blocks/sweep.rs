@@ -77,8 +77,21 @@ impl Blocks {
         let mut spans = BTreeSet::new();
         for located in &dead {
             if suspects.contains(&(located.place.disk, located.place.segment)) {
-                spans.extend(self.dead_span(&*txn, located)?);
+                spans.extend(self.dead_span(&*txn, located.place)?);
             }
+        }
+        // What died at the end of a segment while it was appended to could be freed only up to
+        // the last whole page.
+        for (disk, segment) in unpinned
+            .suspects
+            .iter()
+            .filter(|one| suspects.contains(one))
+        {
+            let tail = Place {
+                offset: u64::MAX,
+                ..Place::first_of(*disk, *segment)
+            };
+            spans.extend(self.dead_span(&*txn, tail)?);
         }
         spans.iter().for_each(|span| self.punch(span));
         Ok(())
@@ -135,13 +148,13 @@ impl Blocks {
         Ok(true)
     }
 
-    /// The span between the neighbours of a dead record.
-    fn dead_span(&self, txn: &dyn ReadTxn, dead: &Located) -> Result<Option<Span>> {
+    /// The span between the neighbours of a dead place.
+    fn dead_span(&self, txn: &dyn ReadTxn, dead: Place) -> Result<Option<Span>> {
         let Place {
             disk,
             segment,
             offset,
-        } = dead.place;
+        } = dead;
         let volume = self.volume(disk)?;
         // The append position is read before the table: what is reserved meanwhile lies beyond.
         let active = volume.active().filter(|active| active.segment == segment);
@@ -149,14 +162,14 @@ impl Blocks {
             Some(active) => active.head,
             None => volume.length(segment)?.next_multiple_of(PUNCH_BYTES),
         };
-        let before = index::last_before(txn, dead.place)?.map_or(0, |located| located.end());
-        let after = index::first_from(txn, dead.place)?.map_or(end, |located| located.place.offset);
+        let before = index::last_before(txn, dead)?.map_or(0, |located| located.end());
+        let after = index::first_from(txn, dead)?.map_or(end, |located| located.place.offset);
         let span = Span {
             disk,
             segment,
-            from: before.max(self.table.end_before(dead.place).unwrap_or(0)),
+            from: before.max(self.table.end_before(dead).unwrap_or(0)),
             to: after
-                .min(self.table.start_from(dead.place).unwrap_or(end))
+                .min(self.table.start_from(dead).unwrap_or(end))
                 .min(end),
         };
         // A neighbour that reaches into the record would mean that the index is wrong: hands off.

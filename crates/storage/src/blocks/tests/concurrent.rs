@@ -64,7 +64,7 @@ async fn client(blocks: Arc<Blocks>, engine: Arc<MemoryEngine>, random: SeededRa
         for seed in &seeds {
             refs.push(upload.append(noise(*seed, 6000)).await.unwrap());
         }
-        if random.next_u64() % 4 == 0 {
+        if random.next_u64().is_multiple_of(4) {
             continue;
         }
         upload.sync().await.unwrap();

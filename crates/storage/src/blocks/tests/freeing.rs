@@ -155,6 +155,23 @@ async fn a_segment_that_died_before_it_was_full_is_removed_later() {
     assert_eq!(world.disks[0].segments().unwrap(), [2]);
 }
 
+/// Dead while it was the last of the active segment: its last page is freed when that is full.
+#[tokio::test]
+async fn the_dead_end_of_a_full_segment_is_freed() {
+    let world = World::new(1);
+    let refs = world
+        .put(&[noise(1, 30_000), noise(2, 20_000)])
+        .await
+        .unwrap();
+    world.delete(&refs[1..]).unwrap();
+    let (live, allocated) = world.live_and_allocated();
+    assert_eq!(allocated, live + PUNCH_BYTES);
+    world.put(&[noise(3, 30_000)]).await.unwrap();
+    assert_eq!(world.disks[0].segments().unwrap(), [1, 2]);
+    let (live, allocated) = world.live_and_allocated();
+    assert_eq!(allocated, live);
+}
+
 #[tokio::test]
 async fn an_upload_beside_a_freed_block_is_not_punched() {
     let world = World::new(1);

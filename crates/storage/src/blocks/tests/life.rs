@@ -47,7 +47,7 @@ async fn the_same_content_is_written_once() {
     drop(first);
     world.edit(&[block], &[]).unwrap();
     drop(second);
-    world.put(&[content.clone()]).await.unwrap();
+    world.put(std::slice::from_ref(&content)).await.unwrap();
     assert_eq!(world.index()[&block.hash].1, 2);
     assert_eq!(world.blocks.counters().appended.get(), 1);
     assert_eq!(world.blocks.counters().deduplicated.get(), 2);
