@@ -212,7 +212,11 @@ async fn listen(key: &str, address: SocketAddr) -> Result<TcpListener, String> {
     })
 }
 
-async fn open_model(settings: &Settings, store: &Store) -> Result<Model, String> {
+/// The model on a store of this node alone.
+///
+/// # Errors
+/// A text for the operator.
+pub async fn open_model(settings: &Settings, store: &Store) -> Result<Model, String> {
     let cluster = Cluster::single(ClusterOptions {
         store: store.clone(),
         stamps: StampClock::new(store.writer()),

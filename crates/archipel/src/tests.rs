@@ -3,13 +3,18 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
+use archipel_base::random::{Random, SeededRandom};
+use archipel_model::{Condition, Model, ObjectMeta};
+use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::config::Disk;
 use crate::identity::Identity;
 use crate::lock::FolderLock;
-use crate::{disks, process, socket};
+use crate::{config, disks, drain, node, process, socket, storage};
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -151,4 +156,68 @@ fn the_process_tells_what_it_holds() {
     assert!(process::raise_open_files().unwrap() > 0);
     assert!(process::resident_bytes().unwrap() > 1 << 20);
     assert!(process::open_files().unwrap() >= 3);
+}
+
+/// A model on two disks in `folder`, the first of which drains if asked to.
+async fn on_two_disks(folder: &Path, first_drains: bool) -> (storage::Storage, Model) {
+    let listen = "127.0.0.1:0".parse().unwrap();
+    let mut settings = config::for_demo(folder.to_owned(), listen);
+    let first = Disk {
+        draining: first_drains,
+        ..disk(folder, "first")
+    };
+    settings.disks = vec![first, disk(folder, "second")];
+    let settings = Arc::new(settings);
+    let identity = Identity::load(folder).unwrap();
+    let storage = storage::open(settings.clone(), &identity).await.unwrap();
+    let model = node::open_model(&settings, &storage.store).await.unwrap();
+    (storage, model)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_draining_disk_is_emptied_and_nothing_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let (storage, model) = on_two_disks(folder.path(), false).await;
+    let bucket = model.create_bucket("bucket", None).await.unwrap();
+    let mut content = vec![0; 12 << 20];
+    SeededRandom::new(1).fill(&mut content);
+    let content = Bytes::from(content);
+    let mut writer = model.begin_object(&bucket, "key").unwrap();
+    writer.write(content.clone()).await.unwrap();
+    writer
+        .finish(ObjectMeta::default(), Condition::Always)
+        .await
+        .unwrap();
+    let used = storage
+        .store
+        .blocks()
+        .disks()
+        .iter()
+        .map(|disk| disk.used_bytes)
+        .min();
+    assert!(used >= Some(1 << 20), "both disks should have got blocks");
+    storage.store.close().await.unwrap();
+    drop((storage, model));
+
+    let (storage, model) = on_two_disks(folder.path(), true).await;
+    let blocks = storage.store.blocks().clone();
+    let draining = tokio::spawn(drain::forever(blocks.clone()));
+    let empty = async {
+        // What is left is less than a block: the head of the last segment.
+        while blocks.disks()[0].used_bytes >= 1 << 20 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), empty)
+        .await
+        .expect("the disk is emptied");
+    draining.abort();
+    let bucket = model.bucket("bucket").unwrap();
+    let reader = model.open_object(&bucket, "key").await.unwrap();
+    let mut stream = reader.stream(0..content.len() as u64);
+    let mut read = Vec::new();
+    while let Some(piece) = stream.next().await {
+        read.extend_from_slice(&piece.unwrap());
+    }
+    assert!(content == read, "the object is not what was written");
 }
