@@ -55,6 +55,7 @@ struct State {
     segments: BTreeMap<u32, Segment>,
     states: BTreeMap<String, Vec<u8>>,
     capacity: Option<u64>,
+    cannot_punch: bool,
     fault: Option<DiskFault>,
     calls: u64,
     fsyncs: u64,
@@ -106,6 +107,11 @@ impl MemoryDisk {
     /// Limits the space: writes beyond it say that the disk is full.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.lock().capacity = bytes;
+    }
+
+    /// Makes the disk one that cannot punch holes.
+    pub fn forbid_punching(&self) {
+        self.lock().cannot_punch = true;
     }
 
     /// Turns bits around in what is stored, durably: rot. No effect on a hole.
@@ -345,6 +351,9 @@ impl Disk for MemoryDisk {
 
     fn punch(&self, segment: u32, offset: u64, len: u64) -> io::Result<bool> {
         let mut state = self.call(DiskOp::Allocate)?;
+        if state.cannot_punch {
+            return Ok(false);
+        }
         state.segment(segment)?.clear(offset, offset + len);
         Ok(true)
     }

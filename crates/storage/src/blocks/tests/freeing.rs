@@ -155,6 +155,26 @@ async fn a_segment_that_died_before_it_was_full_is_removed_later() {
     assert_eq!(world.disks[0].segments().unwrap(), [2]);
 }
 
+#[tokio::test]
+async fn without_holes_only_empty_segments_give_space_back() {
+    let mut world = World::new(1);
+    world.disks[0].forbid_punching();
+    let contents: Vec<Bytes> = (0..6).map(|seed| noise(seed, 30_000)).collect();
+    let refs = world.put(&contents).await.unwrap();
+    assert_eq!(world.disks[0].segments().unwrap(), [1, 2, 3]);
+    let full = world.disks[0].allocated_total();
+    world.delete(&refs[..3]).unwrap();
+    assert_eq!(world.disks[0].segments().unwrap(), [2, 3]);
+    assert!(world.disks[0].allocated_total() < full - 60_000);
+    world.crash(None);
+    for (block, content) in refs.iter().zip(&contents).skip(3) {
+        assert_eq!(world.read(block).await.unwrap(), content);
+    }
+    world.delete(&refs[3..]).unwrap();
+    world.crash(None);
+    assert_eq!(world.disks[0].allocated_total(), 0);
+}
+
 /// Dead while it was the last of the active segment: its last page is freed when that is full.
 #[tokio::test]
 async fn the_dead_end_of_a_full_segment_is_freed() {
