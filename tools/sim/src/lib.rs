@@ -7,6 +7,7 @@
 //!
 //! Both run the very code of `archipel_cluster::register`.
 
+pub mod cluster;
 pub mod linear;
 pub mod model;
 pub mod rng;

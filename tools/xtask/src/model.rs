@@ -1,21 +1,68 @@
-//! To be written.
+//! `check-model` and `sim`: the register protocol, checked by `tools/sim`.
+
+use std::process::Command;
 
 use crate::Outcome;
 
-/// Options.
+/// Options of `check-model`.
 #[derive(clap::Args)]
-pub struct CheckArgs {}
-
-/// Options.
-#[derive(clap::Args)]
-pub struct SimArgs {}
-
-/// Model-checks.
-pub fn check(_args: &CheckArgs) -> Outcome {
-    Err("not written yet".into())
+pub struct CheckArgs {
+    /// Also explore the large scenarios, and walk further (hours)
+    #[arg(long)]
+    large: bool,
+    /// Only scenarios whose name contains this
+    #[arg(long)]
+    only: Option<String>,
 }
 
-/// Simulates.
-pub fn sim(_args: &SimArgs) -> Outcome {
-    Err("not written yet".into())
+/// Options of `sim`.
+#[derive(clap::Args)]
+pub struct SimArgs {
+    /// How many seeds
+    #[arg(long, default_value_t = 1000)]
+    seeds: u64,
+    /// Replay this seed alone, with a trace
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Break a rule, to see that it is noticed
+    #[arg(long)]
+    mutant: Option<String>,
+}
+
+/// Model-checks the protocol and its mutants.
+pub fn check(args: &CheckArgs) -> Outcome {
+    let mut options = vec!["check-model".to_owned()];
+    if args.large {
+        options.push("--large".into());
+    }
+    if let Some(only) = &args.only {
+        options.extend(["--only".into(), only.clone()]);
+    }
+    run(&options)
+}
+
+/// Simulates clusters.
+pub fn sim(args: &SimArgs) -> Outcome {
+    let mut options = vec!["run".to_owned(), format!("--seeds={}", args.seeds)];
+    if let Some(seed) = args.seed {
+        options.push(format!("--seed={seed}"));
+    }
+    if let Some(mutant) = &args.mutant {
+        options.push(format!("--mutant={mutant}"));
+    }
+    run(&options)
+}
+
+/// Builds `tools/sim` optimised, and runs it.
+fn run(options: &[String]) -> Outcome {
+    let mut command = Command::new("cargo");
+    command.args(["run", "--quiet", "--release", "--package", "sim", "--"]);
+    let status = command
+        .args(options)
+        .status()
+        .map_err(|e| format!("cannot start cargo: {e}"))?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(format!("sim {}: {status}", options.join(" ")))
 }

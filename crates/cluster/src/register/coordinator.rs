@@ -274,11 +274,18 @@ impl<V: Clone + Eq> Operation<V> {
         if let Answer::Stale { highest } = &answer {
             self.highest = self.highest.max(*highest);
         }
-        if round != self.round || !self.quorums().all().contains(from) {
+        if round != self.round || self.is_over() {
+            return Vec::new();
+        }
+        if let Answer::Superseded { epoch } = answer {
+            // Also from one who is no replica any more: that there is a newer layout is a fact.
+            return self.refresh(epoch);
+        }
+        if !self.quorums().all().contains(from) {
             return Vec::new();
         }
         match answer {
-            Answer::Superseded { epoch } => return self.refresh(epoch),
+            Answer::Superseded { .. } => {}
             Answer::Stale { .. } => self.refused.insert(from),
             Answer::Ahead => self.failed.insert(from),
             Answer::Guarded => return self.on_guarded(from, next),

@@ -15,33 +15,70 @@ use super::coordinator::Decision;
 use super::quorum::{Quorums, ReplicaSet};
 use super::rules::{Mutant, Rules};
 
-/// The live layout versions of a partition in one epoch, oldest first.
+/// A replica: a store in one incarnation.
 ///
-/// A replica is a node in one incarnation: a node that lost its disk comes back as a new one.
+/// `N` names a *store*: a node together with a random identity that was made when its disk was empty. A node
+/// that lost its disk is another `N`, and no layout names it before an operator puts it in. The
+/// incarnation counts how often a store was let in: one that was in no live version for a
+/// while comes back under a new one, and empty, since what it kept may be older than tombstones that
+/// are gone. Nothing that is meant for one incarnation is taken by another.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Member<N> {
+    /// Its number; given once in the life of a cluster.
+    pub incarnation: u64,
+    /// The store.
+    pub node: N,
+}
+
+/// The live layout versions of a partition in one epoch, oldest first.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Config<N> {
     /// The number of the epoch.
     pub epoch: u64,
     /// The replicas of each live version.
-    pub live: Vec<Vec<N>>,
+    pub live: Vec<Vec<Member<N>>>,
+    /// How many incarnations were given so far.
+    pub incarnations: u64,
 }
 
 impl<N: Clone + Ord> Config<N> {
     /// The first epoch.
-    pub fn first(replicas: Vec<N>) -> Config<N> {
-        Config {
+    pub fn first(nodes: Vec<N>) -> Config<N> {
+        let mut config = Config {
             epoch: 1,
-            live: vec![replicas],
-        }
+            live: Vec::new(),
+            incarnations: 0,
+        };
+        config.add_version(nodes);
+        config
     }
 
-    /// The proposal to add a layout version.
+    /// The proposal to add a layout version with these stores. A dead one is skipped by leaving it out.
     #[must_use]
-    pub fn with_next(&self, replicas: Vec<N>) -> Config<N> {
+    pub fn with_next(&self, nodes: Vec<N>) -> Config<N> {
         let mut next = self.clone();
         next.epoch += 1;
-        next.live.push(replicas);
+        next.add_version(nodes);
         next
+    }
+
+    fn add_version(&mut self, nodes: Vec<N>) {
+        let mut version = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let incarnation = self.incarnation_of(&node).unwrap_or_else(|| {
+                self.incarnations += 1;
+                self.incarnations - 1
+            });
+            version.push(Member { incarnation, node });
+        }
+        self.live.push(version);
+    }
+
+    /// The incarnation of a store in the live versions. A store that finds its own lower empties
+    /// itself and becomes this one; if it finds none, it keeps what it has and serves nobody.
+    pub fn incarnation_of(&self, node: &N) -> Option<u64> {
+        let of_node = self.live.iter().flatten().filter(|m| m.node == *node);
+        of_node.map(|m| m.incarnation).max()
     }
 
     /// The proposal to drop the oldest version; `None` if there is but one. Only after
@@ -57,13 +94,13 @@ impl<N: Clone + Ord> Config<N> {
     }
 
     /// All replicas of all live versions, each once.
-    pub fn members(&self) -> BTreeSet<N> {
+    pub fn members(&self) -> BTreeSet<Member<N>> {
         self.live.iter().flatten().cloned().collect()
     }
 
     /// The quorums, with the index that the driver gave each replica.
-    pub fn quorums(&self, index: impl Fn(&N) -> usize) -> Quorums {
-        let version = |replicas: &Vec<N>| replicas.iter().map(&index).collect::<ReplicaSet>();
+    pub fn quorums(&self, index: impl Fn(&Member<N>) -> usize) -> Quorums {
+        let version = |replicas: &Vec<Member<N>>| replicas.iter().map(&index).collect();
         Quorums::of_versions(self.live.iter().map(version).collect())
     }
 }

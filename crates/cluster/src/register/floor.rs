@@ -12,8 +12,10 @@
 //! that are equal, though taken at different times, say that no replica holds an older version
 //! than any tombstone up to F. The tombstones are not needed any more.
 //!
-//! A replica that joins with a new layout version learns what its elders closed before it
-//! answers anything ([`Floors::learn`]); otherwise it would take old writes that they refuse.
+//! A replica that joins with a new layout version brings no floor and needs none: what its elders
+//! agreed was the same at all of them before any of them knew the new epoch, and nothing of an
+//! earlier epoch reaches it (an operation that learns of a new epoch begins anew, see
+//! [`epoch`](super::epoch)). It takes rows below its elders' floors, and has part in the next.
 
 use archipel_base::Stamp;
 
@@ -33,37 +35,18 @@ pub struct Floors {
     pub gone: Stamp,
     /// In which epoch the replica joined the partition: earlier agreements were not with it.
     pub joined_epoch: u64,
-    /// Whether it answers: one that joined must learn its elders' closed floor first.
-    pub ready: bool,
 }
 
 impl Floors {
-    /// The floors of a replica of the first layout.
-    pub fn founding(epoch: u64) -> Floors {
+    /// The floors of a replica that comes, empty, with the layout of `epoch`.
+    pub fn joining(epoch: u64) -> Floors {
         Floors {
             closed: Stamp::ZERO,
             agreed: Stamp::ZERO,
             agreed_epoch: 0,
             gone: Stamp::ZERO,
             joined_epoch: epoch,
-            ready: true,
         }
-    }
-
-    /// The floors of a replica that comes empty with the layout of `epoch`. It answers nothing
-    /// (not even a read) before [`learn`](Floors::learn).
-    pub fn joining(rules: Rules, epoch: u64) -> Floors {
-        Floors {
-            ready: rules.breaks(Mutant::JoinWithoutFloor),
-            ..Floors::founding(epoch)
-        }
-    }
-
-    /// A ready replica of a layout version that was live before, and that knows the epoch in which
-    /// this one joined or a later one, has closed this floor.
-    pub fn learn(&mut self, closed: Stamp) {
-        self.closed = self.closed.max(closed);
-        self.ready = true;
     }
 
     /// A peer of the same epoch says that `floor` was agreed in `epoch`: its tombstones are gone,
@@ -79,9 +62,6 @@ impl Floors {
         }
     }
 }
-
-/// The fingerprint of a set of rows: see [`windows`](super::windows).
-pub use super::windows::Fingerprint;
 
 /// What a floor round asks of a replica. Fenced by epoch like all else.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -107,9 +87,9 @@ pub enum FloorRequest {
     },
 }
 
-/// What a replica answers to a floor round.
+/// What a replica answers to a floor round. `F` is a fingerprint of a set of rows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum FloorAnswer {
+pub enum FloorAnswer<F> {
     /// Closed, durably.
     Closed {
         /// The highest floor agreed here.
@@ -118,7 +98,7 @@ pub enum FloorAnswer {
         agreed_epoch: u64,
     },
     /// The rows up to the floor.
-    Rows(Fingerprint),
+    Rows(F),
     /// Agreed, durably.
     Agreed,
 }
@@ -126,27 +106,25 @@ pub enum FloorAnswer {
 /// Answers a floor round's request, changing `floors` (durable before the answer leaves).
 ///
 /// `rows_up_to(floor, gone)` is the fingerprint of the replica's rows with stamps up to `floor`,
-/// without tombstones up to `gone`; it is taken in the same transaction.
-pub fn answer(
+/// without tombstones up to `gone`; it is taken in the same transaction. With floors on the hour the
+/// windows that storage keeps add up to it, once the tombstones that may go are dropped.
+pub fn answer<F>(
     rules: Rules,
     floors: &mut Floors,
     epoch: u64,
     request: FloorRequest,
-    rows_up_to: impl FnOnce(Stamp, Stamp) -> Fingerprint,
-) -> Option<FloorAnswer> {
-    if !floors.ready {
-        return None;
-    }
+    rows_up_to: impl FnOnce(Stamp, Stamp) -> F,
+) -> FloorAnswer<F> {
     match request {
         FloorRequest::Close { floor } => {
             floors.closed = floors.closed.max(floor);
             if rules.breaks(Mutant::DropTombstoneEarly) {
                 floors.gone = floors.gone.max(floor);
             }
-            Some(FloorAnswer::Closed {
+            FloorAnswer::Closed {
                 agreed: floors.agreed,
                 agreed_epoch: floors.agreed_epoch,
-            })
+            }
         }
         FloorRequest::Compare {
             floor,
@@ -154,11 +132,11 @@ pub fn answer(
             gone_epoch,
         } => {
             floors.hear(gone, gone_epoch);
-            Some(FloorAnswer::Rows(rows_up_to(floor, floors.gone)))
+            FloorAnswer::Rows(rows_up_to(floor, floors.gone))
         }
         FloorRequest::Agree { floor } => {
             floors.hear(floor, epoch);
-            Some(FloorAnswer::Agreed)
+            FloorAnswer::Agreed
         }
     }
 }
@@ -185,7 +163,7 @@ enum Stage {
 /// One attempt to move a partition's floor. Any node may run it, several at once, and give up at
 /// any time.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct FloorRound {
+pub struct FloorRound<F> {
     rules: Rules,
     members: Quorums,
     floor: Stamp,
@@ -193,12 +171,12 @@ pub struct FloorRound {
     gone_epoch: u64,
     stage: Stage,
     answered: ReplicaSet,
-    fingerprint: Option<Fingerprint>,
+    fingerprint: Option<F>,
 }
 
-impl FloorRound {
+impl<F: Clone + PartialEq> FloorRound<F> {
     /// Begins to move the floor to `floor`, which should lie well in the past.
-    pub fn new(rules: Rules, members: Quorums, floor: Stamp) -> (FloorRound, FloorOutput) {
+    pub fn new(rules: Rules, members: Quorums, floor: Stamp) -> (FloorRound<F>, FloorOutput) {
         let round = FloorRound {
             rules,
             members,
@@ -218,7 +196,7 @@ impl FloorRound {
     }
 
     /// A replica answered the request in force (the driver tells answers to earlier ones apart).
-    pub fn on_answer(&mut self, from: usize, answer: FloorAnswer) -> Option<FloorOutput> {
+    pub fn on_answer(&mut self, from: usize, answer: FloorAnswer<F>) -> Option<FloorOutput> {
         match (self.stage, answer) {
             (
                 Stage::Close,
@@ -232,7 +210,7 @@ impl FloorRound {
                 }
             }
             (Stage::Compare, FloorAnswer::Rows(rows)) => {
-                if *self.fingerprint.get_or_insert(rows) != rows {
+                if *self.fingerprint.get_or_insert_with(|| rows.clone()) != rows {
                     self.stage = Stage::Over;
                     return Some(FloorOutput::Differ);
                 }
@@ -246,8 +224,8 @@ impl FloorRound {
 
     fn next_stage(&mut self) -> Option<FloorOutput> {
         let all = self.waiting().is_empty();
-        let enough = self.rules.breaks(Mutant::FloorWithoutAbsent)
-            && self.members.is_quorum(self.answered);
+        let enough =
+            self.rules.breaks(Mutant::FloorWithoutAbsent) && self.members.is_quorum(self.answered);
         if !all && !enough {
             return None;
         }

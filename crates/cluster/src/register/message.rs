@@ -85,7 +85,8 @@ pub enum Answer<V> {
     Ahead,
     /// The guarding row is not live here; nothing was changed.
     Guarded,
-    /// The replica knows a newer layout than the request was made for; nothing was changed.
+    /// A newer layout is known than the request was made for; nothing was changed. Nodes that are no
+    /// replica of the row (any more) say so, too.
     Superseded {
         /// The epoch that it knows.
         epoch: u64,

@@ -7,11 +7,11 @@ use std::fmt;
 /// Indices are the driver's: it numbers the replicas of all live layout versions together,
 /// nearest first if it likes, and keeps the numbers for as long as an operation runs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct ReplicaSet(u32);
+pub struct ReplicaSet(u64);
 
 impl ReplicaSet {
     /// The most replicas that the live layout versions of a partition have together.
-    pub const MAX: usize = 32;
+    pub const MAX: usize = 64;
 
     /// No replica.
     pub const EMPTY: ReplicaSet = ReplicaSet(0);

@@ -200,17 +200,20 @@ pub fn above_floor<V: Clone>(cell: &Cell<V>, bounds: &Bounds) -> Cell<V> {
 /// Takes a version that a peer holds (anti-entropy). Gives the row's new state if it is taken.
 ///
 /// This is an acceptance like any other: it obeys promises, or a value that a conditional write did
-/// not see could spread behind its back. A row that promises keep from spreading is repaired by
-/// reading it ([`Operation::read`](super::Operation::read) with all replicas).
+/// not see could spread behind its back. Only a version that a quorum is known to hold
+/// (`settled`: a read gave it) may pass a promise, since whoever prepared has seen it or a newer one. So a
+/// driver whose row a promise keeps from spreading reads it and offers what the read gave.
 pub fn spread<V: Clone>(
     rules: Rules,
     bounds: &Bounds,
     cell: &Cell<V>,
     recent: &mut Recent,
     version: Version<V>,
+    settled: bool,
 ) -> Option<Cell<V>> {
     let cell = &above_floor(cell, bounds);
-    let promised = version.stamp < cell.promised && !rules.breaks(Mutant::SpreadOverPromise);
+    let may_pass = settled || rules.breaks(Mutant::SpreadOverPromise);
+    let promised = version.stamp < cell.promised && !may_pass;
     let below = version.stamp <= bounds.agreed && !rules.breaks(Mutant::TakeBelowFloor);
     let dropped = version.value.is_none() && version.stamp <= bounds.gone;
     if version.stamp <= cell.stamp || promised || below || dropped {

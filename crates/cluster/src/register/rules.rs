@@ -30,15 +30,13 @@ pub enum Mutant {
     FloorWithoutAbsent,
     /// A replica takes rows from a peer below a floor that was agreed.
     TakeBelowFloor,
-    /// A replica that joins answers before it has learnt the floors of those it joins.
-    JoinWithoutFloor,
     /// Anti-entropy hands a row to a replica over its promise.
     SpreadOverPromise,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 15] = [
+    pub const ALL: [Mutant; 14] = [
         Mutant::SkipWriteBack,
         Mutant::ActOnMinority,
         Mutant::CountById,
@@ -52,7 +50,6 @@ impl Mutant {
         Mutant::DropTombstoneEarly,
         Mutant::FloorWithoutAbsent,
         Mutant::TakeBelowFloor,
-        Mutant::JoinWithoutFloor,
         Mutant::SpreadOverPromise,
     ];
 }

@@ -1,167 +1,104 @@
 //! Anti-entropy windows: finding what two replicas do not share, at a cost that grows with the
 //! difference.
 //!
-//! Rows are grouped by the time of their stamps: into hours, days and months (of 32 days). The
-//! [`Fingerprint`] of a window is the XOR of a hash of (key, stamp) over its rows, and their number.
-//! A row that changes leaves one window and enters another, so fingerprints are kept up to date with
-//! two XORs at each level, in the row's own transaction.
-//!
-//! Two replicas compare months, then the days of the months that differ, then the hours of those
-//! days; of the hours that differ they exchange lists of keys and stamps, and of these lists follow the
-//! rows to move ([`lacking`]).
+//! Storage groups rows by the time of their stamps into hours, days and months, and keeps a
+//! fingerprint of each window in the row's own transaction
+//! (see [`archipel_storage::rows::window`]). Two replicas compare months, then the days of the months
+//! that differ, then the hours of those days; of the hours that differ they exchange lists of keys and
+//! stamps, and from these lists follow the rows to move ([`lacking`]).
 
 use std::collections::BTreeMap;
 
-use archipel_base::{BlockHash, Stamp};
+use archipel_base::Stamp;
+use archipel_storage::rows::{Fingerprint, Granularity, Window};
 
-/// What stands for a set of rows: equal sets have equal fingerprints, and different sets
-/// different ones (but for a chance of 2^-128).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Fingerprint {
-    /// The XOR of the rows' hashes.
-    pub xor: u128,
-    /// The number of rows.
-    pub rows: u64,
-}
-
-impl Fingerprint {
-    /// Adds a row.
-    pub fn add(&mut self, key: &[u8], stamp: Stamp) {
-        self.xor ^= hash_of(key, stamp);
-        self.rows = self.rows.wrapping_add(1);
-    }
-
-    /// Takes a row out that was added.
-    pub fn remove(&mut self, key: &[u8], stamp: Stamp) {
-        self.xor ^= hash_of(key, stamp);
-        self.rows = self.rows.wrapping_sub(1);
-    }
-}
-
-fn hash_of(key: &[u8], stamp: Stamp) -> u128 {
-    let mut row = Vec::with_capacity(16 + key.len());
-    row.extend_from_slice(&stamp.to_bytes());
-    row.extend_from_slice(key);
-    let mut first = [0; 16];
-    first.copy_from_slice(&BlockHash::of(&row).as_bytes()[..16]);
-    u128::from_be_bytes(first)
-}
-
-/// How long a window is.
+/// Which window.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Span {
-    /// 32 days.
-    Month,
-    /// 24 hours.
-    Day,
-    /// 60 minutes.
-    Hour,
-}
-
-impl Span {
-    /// From the longest to the shortest.
-    pub const ALL: [Span; 3] = [Span::Month, Span::Day, Span::Hour];
-
-    /// Its length in milliseconds. Each is a multiple of the next.
-    pub fn millis(self) -> u64 {
-        const HOUR: u64 = 3_600_000;
-        match self {
-            Span::Hour => HOUR,
-            Span::Day => 24 * HOUR,
-            Span::Month => 32 * 24 * HOUR,
-        }
-    }
-
-    /// The next shorter one.
-    pub fn shorter(self) -> Option<Span> {
-        match self {
-            Span::Month => Some(Span::Day),
-            Span::Day => Some(Span::Hour),
-            Span::Hour => None,
-        }
-    }
-}
-
-/// A window: the stamps of one span of time.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Window {
+pub struct WindowId {
     /// How long it is.
-    pub span: Span,
+    pub granularity: Granularity,
     /// Its number, counted from 1970.
-    pub number: u64,
+    pub number: u32,
 }
 
-impl Window {
-    /// The window that a stamp falls in.
-    pub fn of(span: Span, stamp: Stamp) -> Window {
-        Window {
-            span,
-            number: stamp.millis() / span.millis(),
+impl WindowId {
+    /// The window that a stamp falls into.
+    pub fn of(granularity: Granularity, stamp: Stamp) -> WindowId {
+        WindowId {
+            granularity,
+            number: granularity.window_of(stamp),
         }
     }
 
-    /// The windows of the next shorter span within this one; none in an hour.
-    pub fn parts(self) -> impl Iterator<Item = Window> {
-        let shorter = self.span.shorter();
-        shorter.into_iter().flat_map(move |span| {
-            let each = self.span.millis() / span.millis();
-            (self.number * each..(self.number + 1) * each).map(move |number| Window { span, number })
+    /// The windows of the next shorter length within this one; none in an hour.
+    pub fn parts(self) -> impl Iterator<Item = WindowId> {
+        let shorter = match self.granularity {
+            Granularity::Month => Some(Granularity::Day),
+            Granularity::Day => Some(Granularity::Hour),
+            Granularity::Hour => None,
+        };
+        shorter.into_iter().flat_map(move |granularity| {
+            let each = (self.granularity.millis() / granularity.millis()) as u32;
+            let first = self.number.saturating_mul(each);
+            let numbers = first..first.saturating_add(each);
+            numbers.map(move |number| WindowId {
+                granularity,
+                number,
+            })
         })
     }
 }
 
-/// Fingerprints of windows, in memory. (Storage keeps the same in a tree.)
+/// What is known of a set of windows.
+pub type Prints = BTreeMap<WindowId, Window>;
+
+/// The windows of a set of rows, in memory: the twin of what storage keeps, for simulation and tests.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Windows {
-    prints: BTreeMap<Window, Fingerprint>,
+    prints: Prints,
 }
 
 impl Windows {
     /// A row went from one stamp (`None`: it was not there) to another (`None`: it is gone).
     pub fn change(&mut self, key: &[u8], from: Option<Stamp>, to: Option<Stamp>) {
-        for span in Span::ALL {
+        for granularity in Granularity::ALL {
             if let Some(stamp) = from {
-                let window = Window::of(span, stamp);
-                let print = self.prints.entry(window).or_default();
-                print.remove(key, stamp);
-                if *print == Fingerprint::default() {
-                    self.prints.remove(&window);
-                }
+                self.toggle(WindowId::of(granularity, stamp), key, stamp, u64::MAX);
             }
             if let Some(stamp) = to {
-                let print = self.prints.entry(Window::of(span, stamp)).or_default();
-                print.add(key, stamp);
+                self.toggle(WindowId::of(granularity, stamp), key, stamp, 1);
             }
         }
     }
 
-    /// The fingerprints of the windows of the longest span.
-    pub fn top(&self) -> BTreeMap<Window, Fingerprint> {
-        let longest = Span::ALL[0];
-        let of = self.prints.iter().filter(|(w, _)| w.span == longest);
-        of.map(|(w, p)| (*w, *p)).collect()
+    fn toggle(&mut self, id: WindowId, key: &[u8], stamp: Stamp, rows: u64) {
+        let window = self.prints.entry(id).or_default();
+        window.fingerprint.toggle(Fingerprint::of(key, stamp));
+        window.rows = window.rows.wrapping_add(rows);
+        if *window == Window::default() {
+            self.prints.remove(&id);
+        }
     }
 
-    /// The fingerprints of the windows within `windows`, of the next shorter span.
-    pub fn within(&self, windows: &[Window]) -> BTreeMap<Window, Fingerprint> {
+    /// The months: what a comparison begins with.
+    pub fn top(&self) -> Prints {
+        let months = |id: &WindowId| id.granularity == Granularity::Month;
+        let of = self.prints.iter().filter(|(id, _)| months(id));
+        of.map(|(id, window)| (*id, *window)).collect()
+    }
+
+    /// The parts of `windows`: what a comparison goes on with.
+    pub fn within(&self, windows: &[WindowId]) -> Prints {
         let parts = windows.iter().flat_map(|w| w.parts());
-        parts
-            .filter_map(|w| self.prints.get(&w).map(|p| (w, *p)))
-            .collect()
+        let known = parts.filter_map(|id| self.prints.get(&id).map(|window| (id, *window)));
+        known.collect()
     }
 }
 
 /// The windows in which two replicas differ, of those that either has.
-pub fn differing(
-    mine: &BTreeMap<Window, Fingerprint>,
-    theirs: &BTreeMap<Window, Fingerprint>,
-) -> Vec<Window> {
-    let mut windows: Vec<Window> = mine
-        .keys()
-        .chain(theirs.keys())
-        .copied()
-        .filter(|w| mine.get(w) != theirs.get(w))
-        .collect();
+pub fn differing(mine: &Prints, theirs: &Prints) -> Vec<WindowId> {
+    let either = mine.keys().chain(theirs.keys()).copied();
+    let mut windows: Vec<WindowId> = either.filter(|id| mine.get(id) != theirs.get(id)).collect();
     windows.sort_unstable();
     windows.dedup();
     windows

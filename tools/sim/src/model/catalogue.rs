@@ -1,6 +1,7 @@
 //! The scenarios by name.
 
 use archipel_cluster::register::epoch::Config;
+use archipel_cluster::register::rules::Mutant;
 
 use super::scenario::{
     Scenario,
@@ -15,22 +16,26 @@ const DELETE: Task = Write(None);
 pub fn small() -> Vec<Scenario> {
     vec![
         Scenario::plain("write, then two reads", &[(0, &[W1]), (0, &[Read, Read])]),
-        Scenario::plain("two reads by two clients", &[(0, &[W1]), (0, &[Read]), (0, &[Read])]),
         Scenario::plain("two writers, one ahead", &[(0, &[W1]), (5, &[W2])]),
-        Scenario::plain("write and swap", &[(0, &[W1]), (0, &[Swap(None, Some(2))])]),
-        Scenario::plain(
-            "write, delete and create",
-            &[(0, &[W1, DELETE]), (3, &[Swap(None, Some(2))])],
-        ),
+        Scenario {
+            rounds: 3,
+            ..Scenario::plain("write and swap", &[(0, &[W1]), (0, &[Swap(None, Some(2))])])
+        },
         Scenario {
             restarts: 1,
             ..Scenario::plain("two writers and a restart", &[(0, &[W1]), (5, &[W2])])
         },
         Scenario {
             repeats: 2,
-            ..Scenario::plain("two writers and repeated messages", &[(0, &[W1]), (5, &[W2])])
+            ..Scenario::plain(
+                "two writers and repeated messages",
+                &[(0, &[W1]), (5, &[W2])],
+            )
         },
-        layout_change("a layout change under a write and a read", &[(0, &[W1]), (0, &[Read])]),
+        layout_change(
+            "a layout change under a write and a read",
+            &[(0, &[W1]), (0, &[Read])],
+        ),
         floors("a delete, then a floor", &[(0, &[W1, DELETE, Read])]),
     ]
 }
@@ -39,10 +44,25 @@ pub fn small() -> Vec<Scenario> {
 pub fn large() -> Vec<Scenario> {
     vec![
         Scenario::plain(
+            "two reads by two clients",
+            &[(0, &[W1]), (0, &[Read]), (0, &[Read])],
+        ),
+        Scenario::plain(
+            "write and swap, more rounds",
+            &[(0, &[W1]), (0, &[Swap(None, Some(2))])],
+        ),
+        Scenario::plain(
+            "write, delete and create",
+            &[(0, &[W1, DELETE]), (3, &[Swap(None, Some(2))])],
+        ),
+        Scenario::plain(
             "two swaps",
             &[(0, &[Swap(None, Some(1))]), (0, &[Swap(None, Some(2))])],
         ),
-        Scenario::plain("two writers and a reader", &[(0, &[W1]), (5, &[W2]), (0, &[Read, Read])]),
+        Scenario::plain(
+            "two writers and a reader",
+            &[(0, &[W1]), (5, &[W2]), (0, &[Read, Read])],
+        ),
         Scenario::plain(
             "write, swap and read",
             &[(0, &[W1]), (0, &[Swap(Some(1), Some(2))]), (0, &[Read])],
@@ -55,7 +75,10 @@ pub fn walks() -> Vec<Scenario> {
     let mixed: &[(u64, &[Task])] = &[
         (0, &[W1, Swap(Some(1), Some(3)), Read, DELETE]),
         (7, &[Swap(None, Some(4)), W2, Read, Swap(Some(4), Some(5))]),
-        (2, &[Fickle(8), Write(Some(6)), Swap(Some(6), Some(7)), Read]),
+        (
+            2,
+            &[Fickle(8), Write(Some(6)), Swap(Some(6), Some(7)), Read],
+        ),
     ];
     let faulty = Scenario {
         timeouts: 30,
@@ -87,11 +110,68 @@ pub fn walks() -> Vec<Scenario> {
                 &[
                     (0, &[W1, Swap(Some(1), Some(3)), Read, DELETE, Read]),
                     (7, &[Swap(None, Some(4)), Read, DELETE, Read]),
-                    (2, &[Read, Write(Some(6)), DELETE, Read, Swap(None, Some(9))]),
+                    (
+                        2,
+                        &[Read, Write(Some(6)), DELETE, Read, Swap(None, Some(9))],
+                    ),
                 ],
             )
         },
     ]
+}
+
+/// All of them.
+pub fn everything() -> Vec<Scenario> {
+    let mut all = walks();
+    all.extend(targets());
+    all.extend(small());
+    all.extend(large());
+    all
+}
+
+/// Scenarios in which a certain rule is soon missed.
+fn targets() -> Vec<Scenario> {
+    vec![
+        Scenario {
+            spreads: 2,
+            floors: 2,
+            timeouts: 4,
+            rounds: 20,
+            ..Scenario::plain("a late row after a floor", &[(0, &[W1, DELETE, Read])])
+        },
+        Scenario {
+            restarts: 2,
+            timeouts: 6,
+            rounds: 30,
+            ..Scenario::plain(
+                "writers who refuse one another, and restarts",
+                &[
+                    (0, &[W1, Read]),
+                    (6, &[Write(Some(3)), Swap(Some(1), Some(4)), Read]),
+                    (3, &[Read, Write(Some(5)), Read]),
+                ],
+            )
+        },
+    ]
+}
+
+/// The scenarios to look for a mutant in, the likeliest first.
+pub fn for_mutant(mutant: Mutant) -> Vec<Scenario> {
+    let (mut walks, mut targets) = (walks(), targets());
+    let layouts = walks.pop();
+    let floors = walks.pop();
+    let refusals = targets.pop();
+    match mutant {
+        Mutant::OneLayoutQuorum | Mutant::NoFence | Mutant::RetireEarly => {
+            layouts.into_iter().collect()
+        }
+        Mutant::TakeBelowFloor => targets,
+        Mutant::DropTombstoneEarly | Mutant::FloorWithoutAbsent | Mutant::LeaveAttemptBehind => {
+            floors.into_iter().collect()
+        }
+        Mutant::CountById | Mutant::ForgetMeansNever => refusals.into_iter().chain(walks).collect(),
+        _ => walks,
+    }
 }
 
 fn layout_change(name: &'static str, clients: &[(u64, &[Task])]) -> Scenario {

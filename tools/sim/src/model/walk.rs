@@ -32,6 +32,26 @@ pub fn walk(scenario: &Scenario, seeds: std::ops::Range<u64>) -> Walked {
     walked
 }
 
+/// The same on two threads, in portions, so that the first violation is the same each time.
+pub fn walk_in_parallel(scenario: &Scenario, walks: u64) -> Walked {
+    const PORTION: u64 = 2_000;
+    let mut total = Walked::default();
+    while total.walks < walks && total.violation.is_none() {
+        let from = total.walks;
+        let portion = PORTION.min(walks - from);
+        let middle = from + portion / 2;
+        let (first, second) = std::thread::scope(|scope| {
+            let second = scope.spawn(|| walk(scenario, middle..from + portion));
+            let first = walk(scenario, from..middle);
+            (first, second.join().unwrap_or_default())
+        });
+        total.walks += first.walks + second.walks;
+        total.steps += first.steps + second.steps;
+        total.violation = first.violation.or(second.violation);
+    }
+    total
+}
+
 /// One walk, showing each step.
 pub fn walk_once(
     scenario: &Scenario,
@@ -61,7 +81,12 @@ pub fn walk_once(
 
 /// Messages and new tasks mostly; all else now and then.
 fn choose<'a>(actions: &'a [Action], rare: u64, rng: &mut Rng) -> &'a Action {
-    let common = |a: &&Action| matches!(a, Action::Begin(_) | Action::Catch(_) | Action::Deliver(_) | Action::Join(..) | Action::FloorStep(_));
+    let common = |a: &&Action| {
+        matches!(
+            a,
+            Action::Begin(_) | Action::Catch(_) | Action::Deliver(_) | Action::FloorStep(_)
+        )
+    };
     let usual: Vec<&Action> = actions.iter().filter(common).collect();
     if usual.is_empty() || rng.chance(rare) {
         return &actions[rng.below(actions.len() as u64) as usize];

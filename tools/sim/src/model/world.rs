@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use archipel_base::{Id, Stamp, Writer};
 use archipel_cluster::register::epoch::{Config, Fence, Retirement, fence};
 use archipel_cluster::register::floor::{
-    self, Fingerprint, FloorAnswer, FloorOutput, FloorRequest, FloorRound, Floors,
+    self, FloorAnswer, FloorOutput, FloorRequest, FloorRound, Floors,
 };
 use archipel_cluster::register::replica::{self, Bounds, Cell, Recent};
 use archipel_cluster::register::{
@@ -78,6 +78,8 @@ pub enum Packet {
         to: usize,
         /// What.
         version: Version<u32>,
+        /// Whether a quorum is known to hold it.
+        settled: bool,
     },
 }
 
@@ -85,7 +87,7 @@ pub enum Packet {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Flooring {
     epoch: u64,
-    round: FloorRound,
+    round: FloorRound<Option<Stamp>>,
     asking: FloorRequest,
 }
 
@@ -124,8 +126,6 @@ pub enum Action {
     Restart(usize),
     /// A replica learns the newest epoch.
     Learn(usize),
-    /// A replica that joined learns what another one closed.
-    Join(usize, usize),
     /// A replica sends its row to another.
     Spread(usize, usize),
     /// A floor round begins.
@@ -149,7 +149,7 @@ impl Scenario {
     fn start(&self, epoch: u64) -> Start {
         Start {
             rules: self.rules(),
-            quorums: self.config(epoch).quorums(|n| *n),
+            quorums: self.config(epoch).quorums(|m| m.node),
         }
     }
 
@@ -164,19 +164,16 @@ impl Model for Scenario {
 
     fn init_states(&self) -> Vec<World> {
         let first = self.config(1).members();
+        let first: BTreeSet<usize> = first.into_iter().map(|m| m.node).collect();
         let nodes = (0..self.nodes).map(|n| {
-            let floors = if first.contains(&n) {
-                Floors::founding(1)
-            } else {
-                Floors::joining(self.rules(), 2)
-            };
+            let epoch = if first.contains(&n) { 1 } else { 2 };
             let cell = Cell::default();
             let bounds = Bounds::without_floors(0, 0);
             Node {
                 recent: Recent::forgotten(self.rules(), &cell, &bounds),
                 cell,
-                floors,
-                epoch: if first.contains(&n) { 1 } else { 2 },
+                floors: Floors::joining(epoch),
+                epoch,
             }
         });
         let clients = self.clients.iter().map(|c| Client {
@@ -263,17 +260,15 @@ impl Model for Scenario {
                 node.recent = Recent::forgotten(self.rules(), &node.cell, &bounds);
             }
             Action::Learn(n) => world.nodes[n].epoch = world.chosen,
-            Action::Join(n, elder) => {
-                let closed = world.nodes[elder].floors.closed;
-                world.nodes[n].floors.learn(closed);
-            }
             Action::Spread(from, to) => {
                 world.spreads += 1;
+                let world_before = last;
                 let node = &world.nodes[from];
                 world.network.insert(Packet::Spread {
                     epoch: node.epoch,
                     to,
                     version: node.cell.version(),
+                    settled: self.is_settled(world_before, from),
                 });
             }
             Action::Floor => self.begin_floor(&mut world),
@@ -461,7 +456,7 @@ impl Scenario {
     }
 
     fn retirement(&self) -> Retirement<()> {
-        Retirement::new(self.config(2).live[0].iter().copied().collect())
+        Retirement::new(self.config(2).live[0].iter().map(|m| m.node).collect())
     }
 
     /// All rows (there is one) were read under epoch 2: the first layout version may go.
@@ -469,7 +464,7 @@ impl Scenario {
         let mut retirement = self.retirement();
         // The read's quorum holds a majority of the oldest version, all of which know the epoch.
         let oldest = self.config(2).live[0].iter();
-        oldest.for_each(|n| retirement.on_listed(*n, [()]));
+        oldest.for_each(|m| retirement.on_listed(m.node, [()]));
         retirement.on_read(());
         if retirement.is_complete(self.rules()) {
             world.chosen = 3;
@@ -487,15 +482,13 @@ impl Scenario {
                 request,
             } => {
                 let answer = self.answer(&mut world.nodes[to], epoch, request);
-                if let Some(answer) = answer {
-                    world.network.insert(Packet::Tell {
-                        client,
-                        task,
-                        from: to,
-                        round,
-                        answer,
-                    });
-                }
+                world.network.insert(Packet::Tell {
+                    client,
+                    task,
+                    from: to,
+                    round,
+                    answer,
+                });
             }
             Packet::Tell {
                 client,
@@ -510,22 +503,23 @@ impl Scenario {
                     });
                 }
             }
-            Packet::Spread { epoch, to, version } => {
-                self.take(&mut world.nodes[to], epoch, version);
+            Packet::Spread {
+                epoch,
+                to,
+                version,
+                settled,
+            } => {
+                self.take(&mut world.nodes[to], epoch, version, settled);
             }
         }
         world.network_without_junk();
     }
 
-    fn answer(&self, node: &mut Node, epoch: u64, request: Request<u32>) -> Option<Answer<u32>> {
+    fn answer(&self, node: &mut Node, epoch: u64, request: Request<u32>) -> Answer<u32> {
         match fence(self.rules(), node.epoch, epoch) {
-            Fence::Pass if !node.floors.ready => return None,
             Fence::Pass => {}
-            Fence::Superseded => return Some(Answer::Superseded { epoch: node.epoch }),
+            Fence::Superseded => return Answer::Superseded { epoch: node.epoch },
             Fence::Learn => node.epoch = epoch,
-        }
-        if !node.floors.ready {
-            return None;
         }
         let bounds = self.bounds(node);
         let step = replica::step(
@@ -539,11 +533,19 @@ impl Scenario {
         if let Some(cell) = step.cell {
             node.cell = cell;
         }
-        Some(step.answer)
+        step.answer
     }
 
-    fn take(&self, node: &mut Node, epoch: u64, version: Version<u32>) {
-        if fence(self.rules(), node.epoch, epoch) != Fence::Pass || !node.floors.ready {
+    /// Whether a quorum holds what this node holds.
+    fn is_settled(&self, world: &World, node: usize) -> bool {
+        let node = &world.nodes[node];
+        let same = |n: &usize| world.nodes[*n].cell.stamp == node.cell.stamp;
+        let holders = (0..self.nodes).filter(same).collect();
+        self.start(node.epoch).quorums.is_quorum(holders)
+    }
+
+    fn take(&self, node: &mut Node, epoch: u64, version: Version<u32>, settled: bool) {
+        if fence(self.rules(), node.epoch, epoch) != Fence::Pass {
             return;
         }
         let bounds = self.bounds(node);
@@ -553,6 +555,7 @@ impl Scenario {
             &node.cell,
             &mut node.recent,
             version,
+            settled,
         );
         if let Some(cell) = taken {
             node.cell = cell;
@@ -561,11 +564,6 @@ impl Scenario {
 
     fn node_actions(&self, world: &World, n: usize, actions: &mut Vec<Action>) {
         let node = &world.nodes[n];
-        if !node.floors.ready {
-            let elders = &self.config(1).live[0];
-            let knows = |e: &&usize| world.nodes[**e].epoch >= node.epoch && **e != n;
-            actions.extend(elders.iter().filter(knows).map(|e| Action::Join(n, *e)));
-        }
         if world.spreads < self.spreads && node.cell.stamp != Stamp::ZERO {
             let others = (0..self.nodes).filter(|o| *o != n);
             actions.extend(others.map(|o| Action::Spread(n, o)));
@@ -581,7 +579,10 @@ impl Scenario {
     fn begin_floor(&self, world: &mut World) {
         world.floors_begun += 1;
         let epoch = world.chosen;
-        let seen = world.nodes.iter().map(|n| n.cell.stamp.max(n.cell.promised));
+        let seen = world
+            .nodes
+            .iter()
+            .map(|n| n.cell.stamp.max(n.cell.promised));
         let floor = seen.max().unwrap_or_default();
         let (round, output) = FloorRound::new(self.rules(), self.start(epoch).quorums, floor);
         if let FloorOutput::Ask(asking) = output {
@@ -599,9 +600,10 @@ impl Scenario {
         };
         let node = &mut world.nodes[n];
         let output = match fence(self.rules(), node.epoch, flooring.epoch) {
-            Fence::Pass => self
-                .answer_floor(node, &flooring)
-                .and_then(|answer| flooring.round.on_answer(n, answer)),
+            Fence::Pass => {
+                let answer = self.answer_floor(node, &flooring);
+                flooring.round.on_answer(n, answer)
+            }
             Fence::Superseded => return,
             Fence::Learn => None,
         };
@@ -612,15 +614,13 @@ impl Scenario {
         }
     }
 
-    fn answer_floor(&self, node: &mut Node, flooring: &Flooring) -> Option<FloorAnswer> {
+    fn answer_floor(&self, node: &mut Node, flooring: &Flooring) -> FloorAnswer<Option<Stamp>> {
         let cell = node.cell.clone();
         let rows_up_to = |floor: Stamp, gone: Stamp| {
-            let mut print = Fingerprint::default();
+            // There is but one key: its stamp says it all.
             let void = cell.value.is_none() && cell.stamp <= gone;
-            if cell.stamp <= floor && cell.stamp != Stamp::ZERO && !void {
-                print.add(b"key", cell.stamp);
-            }
-            print
+            let counts = cell.stamp <= floor && cell.stamp != Stamp::ZERO && !void;
+            counts.then_some(cell.stamp)
         };
         let answer = floor::answer(
             self.rules(),

@@ -1,0 +1,479 @@
+//! The event loop: virtual time, the network, clients and faults.
+
+use std::cmp::Reverse;
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::hash::{Hash, Hasher};
+use std::rc::Rc;
+
+use archipel_cluster::register::Rules;
+use archipel_cluster::register::epoch::{Config, Member};
+
+use super::judge::{self, Verdict};
+use super::machine::Machine;
+use super::message::{Body, Message, StoreName};
+use crate::linear::Event as Happened;
+use crate::rng::Rng;
+
+/// How a simulation is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// The rules in force.
+    pub rules: Rules,
+    /// Answers do not wait for the disk: what a correct cluster never does.
+    pub answer_before_sync: bool,
+    /// Print what happens.
+    pub trace: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            rules: Rules::CORRECT,
+            answer_before_sync: false,
+            trace: false,
+        }
+    }
+}
+
+/// How many machines there are.
+pub const MACHINES: usize = 5;
+/// How many keys clients write.
+pub const KEYS: u8 = 3;
+const CLIENTS: usize = 5;
+const OPERATIONS: usize = 150;
+/// Times are in microseconds.
+pub const MILLIS: u64 = 1000;
+const FAULTS_END: u64 = 60_000 * MILLIS;
+const END: u64 = 120_000 * MILLIS;
+
+/// What happens at a point in time.
+#[derive(Debug)]
+pub enum Event {
+    /// A message arrives.
+    Arrive(Box<Message>),
+    /// A machine's disk has synced.
+    Synced(usize, u64),
+    /// A client may begin something.
+    Client(usize),
+    /// An operation has waited for a while.
+    Timeout(usize, u64, u64),
+    /// An operation goes on after a pause.
+    Resume(usize, u64, u64),
+    /// The client's patience is over.
+    GiveUp(usize, u64, u64),
+    /// Something breaks.
+    Fault,
+    /// A machine comes back.
+    Start(usize),
+    /// Links work again.
+    Heal,
+    /// Machines compare their rows.
+    Compare,
+    /// A floor round begins, or is sent again.
+    Floor,
+    /// The operator looks at the layout.
+    Operate,
+    /// The end: clients read what there is.
+    FinalReads,
+}
+
+/// A cluster and all around it.
+pub struct Cluster {
+    pub(super) options: Options,
+    pub(super) rng: Rng,
+    pub(super) now: u64,
+    order: u64,
+    events: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    pending: BTreeMap<usize, Event>,
+    next_event: usize,
+    /// The machines.
+    pub(super) machines: Vec<Machine>,
+    /// Every epoch that was ever proposed.
+    pub(super) proposed: Vec<Rc<Config<StoreName>>>,
+    cut: BTreeSet<(usize, usize)>,
+    loss_percent: u64,
+    repeat_percent: u64,
+    far: u64,
+    /// What each client waits for.
+    pub(super) busy: Vec<bool>,
+    pub(super) begun: usize,
+    pub(super) next_operation: u64,
+    pub(super) next_value: u32,
+    /// What happened to each key.
+    pub(super) history: BTreeMap<u8, Vec<Happened>>,
+    pub(super) retirement: Option<super::upkeep::Retiring>,
+    pub(super) counts: judge::Counts,
+    hash: DefaultHasher,
+}
+
+/// The layout that every machine is told of when it is set up.
+fn first_layout() -> Rc<Config<StoreName>> {
+    let store = |machine| StoreName { machine, disk: 0 };
+    Rc::new(Config::first((0..3).map(store).collect()))
+}
+
+/// Runs the cluster of a seed to its end.
+pub fn simulate(seed: u64, options: Options) -> Verdict {
+    let mut cluster = Cluster::new(seed, options);
+    cluster.schedule();
+    while let Some(Reverse((at, _, slot))) = cluster.events.pop() {
+        if at > END {
+            break;
+        }
+        cluster.now = at;
+        if let Some(event) = cluster.pending.remove(&slot) {
+            cluster.happen(event);
+        }
+    }
+    let hash = cluster.hash.finish();
+    judge::judge(&cluster, hash)
+}
+
+impl Cluster {
+    fn new(seed: u64, options: Options) -> Cluster {
+        let mut rng = Rng::new(seed);
+        let config = first_layout();
+        let machines = (0..MACHINES).map(|machine| {
+            Machine::new(
+                options.rules,
+                StoreName { machine, disk: 0 },
+                config.clone(),
+            )
+        });
+        let mut machines: Vec<Machine> = machines.collect();
+        for machine in &mut machines {
+            machine.skew_millis = rng.between(0, 400) as i64 - 200;
+        }
+        Cluster {
+            options,
+            now: 0,
+            order: 0,
+            events: BinaryHeap::new(),
+            pending: BTreeMap::new(),
+            next_event: 0,
+            machines,
+            proposed: Vec::new(),
+            cut: BTreeSet::new(),
+            loss_percent: if rng.chance(50) {
+                rng.between(1, 10)
+            } else {
+                0
+            },
+            repeat_percent: if rng.chance(50) { rng.between(1, 5) } else { 0 },
+            far: rng.between(1, 60) * MILLIS,
+            busy: vec![false; CLIENTS],
+            begun: 0,
+            next_operation: 0,
+            next_value: 0,
+            history: BTreeMap::new(),
+            retirement: None,
+            counts: judge::Counts::default(),
+            hash: DefaultHasher::new(),
+            rng,
+        }
+    }
+
+    fn schedule(&mut self) {
+        for client in 0..CLIENTS {
+            self.after(client as u64 * MILLIS, Event::Client(client));
+        }
+        self.after(500 * MILLIS, Event::Fault);
+        self.after(1000 * MILLIS, Event::Compare);
+        self.after(3000 * MILLIS, Event::Floor);
+        self.after(2000 * MILLIS, Event::Operate);
+        self.after(FAULTS_END, Event::Heal);
+        self.after(END - 10_000 * MILLIS, Event::FinalReads);
+    }
+
+    /// Something happens a while from now.
+    pub(super) fn after(&mut self, micros: u64, event: Event) {
+        self.next_event += 1;
+        self.order += 1;
+        self.pending.insert(self.next_event, event);
+        let entry = (self.now + micros, self.order, self.next_event);
+        self.events.push(Reverse(entry));
+    }
+
+    /// Tells what happens: always into the run's fingerprint, and to the reader of a trace.
+    pub(super) fn note(&mut self, what: impl FnOnce() -> String, essence: impl Hash) {
+        (self.now, essence).hash(&mut self.hash);
+        if self.options.trace {
+            println!("{:>10.3} ms  {}", self.now as f64 / 1000.0, what());
+        }
+    }
+
+    /// Faults are over: all works from here on.
+    pub(super) fn is_calm(&self) -> bool {
+        self.now >= FAULTS_END
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Arrive(message) => self.arrive(*message),
+            Event::Synced(id, boot) => self.synced(id, boot),
+            Event::Client(client) => self.client(client),
+            Event::Timeout(id, boot, operation) => self.timeout(id, boot, operation),
+            Event::Resume(id, boot, operation) => self.resume(id, boot, operation),
+            Event::GiveUp(id, boot, operation) => self.give_up(id, boot, operation),
+            Event::Fault => self.fault(),
+            Event::Start(machine) => self.start(machine),
+            Event::Heal => self.heal(),
+            Event::Compare => self.compare(),
+            Event::Floor => self.floor(),
+            Event::Operate => self.operate(),
+            Event::FinalReads => self.final_reads(),
+        }
+    }
+
+    pub(super) fn boot(&self, machine: usize) -> u64 {
+        self.machines[machine].boots
+    }
+
+    /// Sends a message to a replica, under the layout that the machine knows.
+    pub(super) fn send(&mut self, machine: usize, replica: usize, body: Body) {
+        let config = self.machines[machine].disk.config.clone();
+        self.send_under(machine, replica, body, config);
+    }
+
+    /// Sends a message to a replica under the layout that it was made for.
+    pub(super) fn send_under(
+        &mut self,
+        machine: usize,
+        replica: usize,
+        body: Body,
+        config: Rc<Config<StoreName>>,
+    ) {
+        let mut members = config.live.iter().flatten();
+        let Some(member) = members.find(|m| m.incarnation as usize == replica) else {
+            return;
+        };
+        self.transmit(Message {
+            from: machine,
+            to: member.node.machine,
+            sender: self.machines[machine].disk.incarnation,
+            replica: Some(replica),
+            config: config.clone(),
+            body,
+        });
+    }
+
+    fn transmit(&mut self, message: Message) {
+        let link = (message.from, message.to);
+        let near = message.from == message.to;
+        let calm = self.is_calm();
+        if self.cut.contains(&link) || (!near && !calm && self.rng.chance(self.loss_percent)) {
+            return;
+        }
+        let copies = 1 + u64::from(!near && !calm && self.rng.chance(self.repeat_percent));
+        for _ in 0..copies {
+            let delay = self.delay(near);
+            self.after(delay, Event::Arrive(Box::new(message.clone())));
+        }
+    }
+
+    /// Mostly the link's latency and some jitter; now and then a message lingers.
+    fn delay(&mut self, near: bool) -> u64 {
+        if near {
+            return 50;
+        }
+        let usual = self.far + self.rng.between(0, self.far / 2);
+        if self.rng.chance(2) {
+            return usual + self.rng.between(0, 1500 * MILLIS);
+        }
+        usual
+    }
+
+    fn arrive(&mut self, message: Message) {
+        let (from, to) = (message.from, message.to);
+        if !self.machines[to].up {
+            return;
+        }
+        let essence = (from, to, message.config.epoch, message.replica);
+        self.note(
+            || {
+                format!(
+                    "{from} → {to}  epoch {}  {:?}",
+                    message.config.epoch, message.body
+                )
+            },
+            essence,
+        );
+        let Some(body) = self.machines[to].serve(self.now, &message) else {
+            self.sync_soon(to);
+            return self.receive(to, message);
+        };
+        let asks_back = matches!(
+            body,
+            Body::Compare(..) | Body::Stamps(..) | Body::Want(_) | Body::Rows(..)
+        );
+        let answer = Message {
+            from: to,
+            to: from,
+            sender: self.machines[to].disk.incarnation,
+            replica: message.sender.filter(|_| asks_back),
+            config: self.machines[to].disk.config.clone(),
+            body,
+        };
+        if self.options.answer_before_sync {
+            self.transmit(answer);
+        } else {
+            self.machines[to].waiting.push(answer);
+        }
+        self.sync_soon(to);
+    }
+
+    /// One sync at a time; what comes meanwhile goes with the next.
+    pub(super) fn sync_soon(&mut self, machine: usize) {
+        if !self.machines[machine].syncing {
+            self.machines[machine].syncing = true;
+            let delay = self.rng.between(200, 8 * MILLIS);
+            let boot = self.boot(machine);
+            self.after(delay, Event::Synced(machine, boot));
+        }
+    }
+
+    fn synced(&mut self, machine: usize, boot: u64) {
+        if !self.machines[machine].up || self.boot(machine) != boot {
+            return;
+        }
+        for answer in self.machines[machine].sync() {
+            self.transmit(answer);
+        }
+    }
+
+    /// Clients begin a new operation when the last has ended, until all are done.
+    fn client(&mut self, client: usize) {
+        if !self.busy[client] && self.begun < OPERATIONS && !self.is_calm() {
+            self.begin_for_client(client);
+        }
+        let wait = self.rng.between(1, 800) * MILLIS;
+        if !self.is_calm() {
+            self.after(wait, Event::Client(client));
+        }
+    }
+
+    fn fault(&mut self) {
+        if self.is_calm() {
+            return;
+        }
+        let machine = self.rng.below(MACHINES as u64) as usize;
+        match self.rng.below(100) {
+            0..35 => self.crash(machine),
+            35..55 => self.cut_links(machine),
+            55..65 => {
+                self.cut.clear();
+                self.note(|| "links work again".into(), 3);
+            }
+            65..85 => {
+                let jump = self.rng.between(0, 8000) as i64 - 4000;
+                self.machines[machine].skew_millis = jump;
+                self.note(
+                    || format!("the clock of machine {machine} is off by {jump} ms"),
+                    jump,
+                );
+            }
+            85..92 => self.lose_disk(machine),
+            _ => {}
+        }
+        let wait = self.rng.between(100, 4000) * MILLIS;
+        self.after(wait, Event::Fault);
+    }
+
+    fn crash(&mut self, machine: usize) {
+        if !self.machines[machine].up {
+            return;
+        }
+        self.machines[machine].crash();
+        self.orphan();
+        self.note(|| format!("machine {machine} loses power"), machine);
+        let wait = self.rng.between(10, 6000) * MILLIS;
+        self.after(wait, Event::Start(machine));
+    }
+
+    fn start(&mut self, machine: usize) {
+        if !self.machines[machine].up {
+            self.machines[machine].start();
+            self.note(|| format!("machine {machine} is back"), machine);
+        }
+    }
+
+    /// Cuts one machine off the others: what it sends, what it is sent, or both.
+    fn cut_links(&mut self, machine: usize) {
+        let way = self.rng.below(3);
+        for other in (0..MACHINES).filter(|o| *o != machine) {
+            if way != 0 {
+                self.cut.insert((machine, other));
+            }
+            if way != 1 {
+                self.cut.insert((other, machine));
+            }
+        }
+        self.note(
+            || format!("links of machine {machine} are cut ({way})"),
+            way,
+        );
+    }
+
+    /// A disk is lost: the machine comes back empty. At most a minority of any layout version loses
+    /// its disk while the version is live.
+    fn lose_disk(&mut self, machine: usize) {
+        let name = self.machines[machine].name;
+        let gone =
+            |m: &&Member<StoreName>| m.node == name || self.machines[m.node.machine].name != m.node;
+        let hurt = |version: &Vec<Member<StoreName>>| {
+            2 * version.iter().filter(gone).count() >= version.len()
+        };
+        if self.layouts_to_be_spared().any(hurt) {
+            return;
+        }
+        self.crash(machine);
+        let lost = &self.machines[machine];
+        let name = StoreName {
+            machine,
+            disk: lost.name.disk + 1,
+        };
+        let mut replacement = Machine::new(self.options.rules, name, first_layout());
+        replacement.up = false;
+        replacement.skew_millis = lost.skew_millis;
+        replacement.boots = lost.boots;
+        self.machines[machine] = replacement;
+        self.counts.disks_lost += 1;
+        self.note(|| format!("machine {machine} loses its disk"), machine);
+        self.after(3000 * MILLIS, Event::Start(machine));
+    }
+
+    /// All layout versions that are live, or may come to be.
+    fn layouts_to_be_spared(&self) -> impl Iterator<Item = &Vec<Member<StoreName>>> {
+        let known = self.machines.iter().map(|m| &m.durable.config);
+        let settled = known.filter(|c| self.is_known_to_its_own(c));
+        let newest = settled.map(|c| c.epoch).max().unwrap_or_default();
+        let of_machines = self.machines.iter().map(|m| &m.disk.config);
+        let configs = of_machines.chain(&self.proposed);
+        configs
+            .filter(move |c| c.epoch >= newest)
+            .flat_map(|c| &c.live)
+    }
+
+    /// Whether a majority of each version of a layout knows it. Before that, replicas that it leaves out
+    /// are still needed to find it.
+    fn is_known_to_its_own(&self, config: &Config<StoreName>) -> bool {
+        let knows = |m: &&Member<StoreName>| {
+            let machine = &self.machines[m.node.machine];
+            machine.name == m.node && machine.durable.config.epoch >= config.epoch
+        };
+        let majority = |version: &Vec<Member<StoreName>>| {
+            2 * version.iter().filter(knows).count() > version.len()
+        };
+        config.live.iter().all(majority)
+    }
+
+    fn heal(&mut self) {
+        self.cut.clear();
+        for machine in 0..MACHINES {
+            self.start(machine);
+            self.machines[machine].skew_millis = 0;
+        }
+        self.note(|| "faults are over".into(), 4);
+    }
+}
