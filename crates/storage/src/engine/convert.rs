@@ -49,7 +49,8 @@ pub struct Converted {
 ///
 /// # Errors
 /// `Refused` if there is nothing to convert, if it is kept by `to` already, or if files of such an
-/// engine are in the way; after any error the folder is as before.
+/// engine are in the way. After an error the folder is as before, unless the very last sync failed:
+/// then either engine may be the current one, and both are complete.
 pub fn convert(
     folder: &Path,
     to: EngineKind,
@@ -65,8 +66,14 @@ pub fn convert(
     let target = folder.join(to.name());
     home::require_empty(&target)?;
     let copied = copy_into(source.as_ref(), folder, to, options, progress)
-        .and_then(|copied| home::mark(folder, to).map(|()| copied))
         .inspect_err(|_| discard(&target))?;
+    home::mark(folder, to).inspect_err(|_| {
+        // If the marker names the copy already, and only its folder could not be synced, a power cut
+        // may bring back either engine: both stay.
+        if matches!(home::marked_kind(folder), Ok(Some(kind)) if kind == from) {
+            discard(&target);
+        }
+    })?;
     Ok(Converted {
         from,
         copied,

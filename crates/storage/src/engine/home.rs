@@ -40,15 +40,20 @@ pub(super) struct Home {
 impl Home {
     /// Opens the folder of an engine of `kind`, or makes a new one.
     pub(super) fn open(folder: &Path, kind: EngineKind) -> Result<Home> {
+        let existed = match marked_kind(folder)? {
+            Some(found) if found == kind => true,
+            Some(found) => return Err(wrong_kind(folder, found, kind)),
+            None => false,
+        };
+        if !existed {
+            refuse_remains(folder)?;
+        }
+        let home = Home::unmarked(folder, kind, existed)?;
+        // Once more under the lock: a conversion may have ended meanwhile.
         match marked_kind(folder)? {
             Some(found) if found == kind => {}
             Some(found) => return Err(wrong_kind(folder, found, kind)),
-            None => refuse_remains(folder)?,
-        }
-        let existed = folder.join(MARKER).exists();
-        let home = Home::unmarked(folder, kind, existed)?;
-        if !existed {
-            mark(folder, kind)?;
+            None => mark(folder, kind)?,
         }
         Ok(home)
     }

@@ -65,6 +65,8 @@ pub struct EngineOptions {
     /// LMDB: how large the file may grow, in bytes of address space (not of memory or disk).
     /// `None` takes 1 TiB, or less where the address space is limited.
     pub map_bytes: Option<u64>,
+    /// LMDB: how much of the map may be resident before the engine lets go of it, in bytes.
+    pub resident_bytes: u64,
     /// SQLite and Fjall: memory for pages or blocks that were read, in bytes.
     pub cache_bytes: u64,
     /// How many read transactions there may be at once.
@@ -78,6 +80,7 @@ impl Default for EngineOptions {
     fn default() -> EngineOptions {
         EngineOptions {
             map_bytes: None,
+            resident_bytes: 64 << 20,
             cache_bytes: 16 << 20,
             max_readers: 512,
             unsafe_no_fsync: false,

@@ -1,5 +1,6 @@
 //! Writers one after another, and what a panic leaves.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use archipel_storage::engine::{Durability, Tree};
@@ -55,4 +56,37 @@ pub fn a_panic_undoes_its_transaction(place: &Place) {
         Err(error) => assert!(error.to_string().contains("panic"), "{error}"),
     }
     assert_eq!(get(&*engine, T, b"a").unwrap(), b"1");
+}
+
+/// A commit that one reader has seen is there for all that begin later. With LMDB a reader that was
+/// held up at its beginning could see a commit that was still being written.
+pub fn no_reader_sees_less_than_another_did(place: &Place) {
+    const READERS: u64 = 16;
+    const COMMITS: u64 = 400;
+    let engine = place.open();
+    let (seen, done) = (AtomicU64::new(0), AtomicBool::new(false));
+    let read = || {
+        while !done.load(Ordering::SeqCst) {
+            let before = seen.load(Ordering::SeqCst);
+            let now = get(&*engine, T, b"n").map_or(0, |n| number(&n));
+            if now < before {
+                return Err(format!("{now} after {before}"));
+            }
+            seen.fetch_max(now, Ordering::SeqCst);
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let readers: Vec<_> = (0..READERS).map(|_| scope.spawn(read)).collect();
+        for i in 1..=COMMITS {
+            let mut txn = engine.write().unwrap();
+            txn.put(T, b"n", &i.to_be_bytes()).unwrap();
+            let durability = [Durability::Buffered, Durability::Fsync][i as usize % 2];
+            txn.commit(durability).unwrap();
+        }
+        done.store(true, Ordering::SeqCst);
+        for reader in readers {
+            assert_eq!(reader.join().unwrap(), Ok(()));
+        }
+    });
 }

@@ -177,3 +177,20 @@ pub fn a_conversion_that_cannot_be_leaves_all_as_it_was(place: &Place) {
     assert_eq!(fs::read(way.join("file")).unwrap(), b"of somebody");
     assert_eq!(keys(&*place.open(), Tree::Rows), [b"a"]);
 }
+
+pub fn a_conversion_that_fails_leaves_no_remains(place: &Place) {
+    let Some((kind, folder)) = place.files() else {
+        return;
+    };
+    let expected = fill(&*place.open());
+    let other = EngineKind::ALL.into_iter().find(|&k| k != kind).unwrap();
+    // The marker cannot be replaced: its temporary file is a folder.
+    fs::create_dir(folder.join("engine.tmp")).unwrap();
+    error_of(converting(folder, other));
+    assert_eq!(kind_of(folder).unwrap(), Some(kind));
+    assert!(!folder.join(other.name()).exists());
+    fs::remove_dir(folder.join("engine.tmp")).unwrap();
+    converting(folder, other).unwrap();
+    let engine = open(other, folder, &EngineOptions::default()).unwrap();
+    assert!(contents(&*engine) == expected);
+}

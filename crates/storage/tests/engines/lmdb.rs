@@ -4,7 +4,9 @@ use std::fs;
 
 use archipel_storage::Error;
 use archipel_storage::engine::lmdb::LmdbEngine;
-use archipel_storage::engine::{Direction, Durability, Engine, EngineOptions, ReadTxn, Tree};
+use archipel_storage::engine::{
+    Direction, Durability, Engine, EngineOptions, Flow, ReadTxn, Tree, WriteTxn,
+};
 
 use crate::place::{ALL, entries};
 
@@ -15,12 +17,22 @@ fn all(txn: &dyn ReadTxn, tree: Tree) -> Vec<(Vec<u8>, Vec<u8>)> {
 fn fill(engine: &LmdbEngine, mebibytes: u32) {
     for i in 0..mebibytes {
         let mut txn = engine.write().unwrap();
-        for j in 0..256_u32 {
-            let key = [i.to_be_bytes(), j.to_be_bytes()].concat();
-            txn.put(Tree::Bodies, &key, &vec![i as u8; 4000]).unwrap();
-        }
+        fill_with(txn.as_mut(), i);
         txn.commit(Durability::Buffered).unwrap();
     }
+}
+
+/// A mebibyte.
+fn fill_with(txn: &mut dyn WriteTxn, i: u32) {
+    for j in 0..256_u32 {
+        let key = [i.to_be_bytes(), j.to_be_bytes()].concat();
+        txn.put(Tree::Bodies, &key, &vec![i as u8; 4000]).unwrap();
+    }
+}
+
+fn data_file(folder: &tempfile::TempDir) -> String {
+    let file = folder.path().join("lmdb/data.mdb");
+    fs::canonicalize(file).unwrap().display().to_string()
 }
 
 /// Resident bytes of the shared file maps of this process, as the kernel counts them.
@@ -32,14 +44,78 @@ fn resident_of(file: &str) -> u64 {
     kib * 1024
 }
 
+fn without_limit() -> EngineOptions {
+    EngineOptions {
+        resident_bytes: u64::MAX / 2,
+        ..EngineOptions::default()
+    }
+}
+
+/// In a process of its own: the limit counts all files that are mapped, also those of other tests.
+#[test]
+fn an_engine_keeps_its_limit() {
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "lmdb::alone_an_engine_keeps_its_limit"])
+        .args(["--ignored", "--nocapture"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&child.stdout);
+    assert!(
+        child.status.success() && said.contains("1 passed"),
+        "{said}"
+    );
+}
+
+/// Commits, then a scan, then gets.
+#[test]
+#[ignore = "run by `an_engine_keeps_its_limit`"]
+fn alone_an_engine_keeps_its_limit() {
+    // The program itself counts too.
+    const LIMIT: u64 = 32 << 20;
+    // Between two looks some more is mapped.
+    const SOME_MORE: u64 = 8 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let options = EngineOptions {
+        resident_bytes: LIMIT,
+        ..EngineOptions::default()
+    };
+    let engine = LmdbEngine::open(folder.path(), &options).unwrap();
+    let file = data_file(&folder);
+    for round in 0..96 {
+        let mut txn = engine.write().unwrap();
+        fill_with(txn.as_mut(), round);
+        txn.commit(Durability::Buffered).unwrap();
+        assert!(resident_of(&file) <= LIMIT + SOME_MORE);
+    }
+    let read = engine.read().unwrap();
+    let mut seen = 0_u32;
+    read.scan(Tree::Bodies, ALL, Direction::Ascending, &mut |_, value| {
+        // Only bytes that are looked at are mapped.
+        seen += u32::from(value[0] == value[3999]);
+        Ok(Flow::Continue)
+    })
+    .unwrap();
+    drop(read);
+    assert!(resident_of(&file) <= LIMIT + SOME_MORE);
+    assert_eq!(seen, 96 * 256);
+    for i in 0..96_u32 {
+        for j in (0..256_u32).step_by(16) {
+            let read = engine.read().unwrap();
+            let key = [i.to_be_bytes(), j.to_be_bytes()].concat();
+            let value = read.get(Tree::Bodies, &key).unwrap().unwrap();
+            assert_eq!(value[2000], i as u8);
+        }
+    }
+    assert!(resident_of(&file) <= LIMIT + SOME_MORE);
+}
+
 #[test]
 fn trimming_lets_go_of_resident_pages_and_loses_nothing() {
     const LIMIT: u64 = 4 << 20;
     let folder = tempfile::tempdir().unwrap();
-    let engine = LmdbEngine::open(folder.path(), &EngineOptions::default()).unwrap();
+    let engine = LmdbEngine::open(folder.path(), &without_limit()).unwrap();
     fill(&engine, 24);
-    let file = folder.path().join("lmdb/data.mdb");
-    let file = fs::canonicalize(file).unwrap().display().to_string();
+    let file = data_file(&folder);
     let read = engine.read().unwrap();
     let before = all(read.as_ref(), Tree::Bodies);
     let held = read.get(Tree::Bodies, &[0; 8]).unwrap().unwrap();

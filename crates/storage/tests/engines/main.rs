@@ -61,7 +61,8 @@ for_all_engines! {
         snapshots;
     concurrency:
         writers_do_not_lose_one_anothers_changes,
-        a_panic_undoes_its_transaction;
+        a_panic_undoes_its_transaction,
+        no_reader_sees_less_than_another_did;
     files:
         a_folder_remembers_its_kind,
         a_later_format_is_refused_with_the_way_out,
@@ -69,6 +70,7 @@ for_all_engines! {
         opening_twice_is_refused,
         an_incomplete_copy_is_not_taken_for_an_engine,
         there_and_back_through_every_other,
-        a_conversion_that_cannot_be_leaves_all_as_it_was;
+        a_conversion_that_cannot_be_leaves_all_as_it_was,
+        a_conversion_that_fails_leaves_no_remains;
     model: behaves_like_a_map;
 }

@@ -14,7 +14,8 @@
 //!
 //! # Memory
 //! What was read stays mapped and counts as resident memory of this process although it is the
-//! kernel's page cache; [`Engine::trim_resident`] lets go of it.
+//! kernel's page cache. The engine lets go of it when it is more than `resident_bytes` (it looks
+//! after commits and, now and then, after reads); [`Engine::trim_resident`] does so on request.
 //!
 //! # Limits
 //! A disk that fails to read a mapped page ends the process (SIGBUS). The file grows while old
@@ -25,8 +26,8 @@ mod room;
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use heed::types::Bytes;
 use heed::{
@@ -54,6 +55,8 @@ const DEFAULT_MAP_BYTES: u64 = if cfg!(target_pointer_width = "64") {
 };
 /// The smallest map that is tried where the address space is limited.
 const LEAST_MAP_BYTES: u64 = 1 << 28;
+/// Entries that a scan shows between two looks at how much of the map is resident.
+const SCANNED_BETWEEN_LOOKS: usize = 4096;
 /// With less than this free on the disk, a write that came out short was short of room.
 const FULL_DISK_BYTES: u64 = 16 << 20;
 
@@ -64,7 +67,10 @@ pub struct LmdbEngine {
     breaker: Breaker,
     /// The last transaction that is known to be on stable storage.
     synced: AtomicUsize,
+    /// Counted under LMDB's writer lock before each commit; see `begin_read`.
+    commits_begun: AtomicUsize,
     unsafe_no_fsync: bool,
+    resident: resident::Limit,
     // Last: the folder stays locked until the environment is closed.
     home: Home,
 }
@@ -89,20 +95,18 @@ impl LmdbEngine {
         home::sync_folder(&home.data)?;
         Ok(LmdbEngine {
             synced: AtomicUsize::new(env.info().last_txn_id),
+            commits_begun: AtomicUsize::new(0),
             env,
             trees,
             breaker: Breaker::default(),
             unsafe_no_fsync: options.unsafe_no_fsync,
+            resident: resident::Limit::new(&home.data.join(DATA_FILE), options.resident_bytes),
             home,
         })
     }
 
     fn database(&self, tree: Tree) -> Database<'static, Bytes, Bytes> {
         self.trees[tree as usize]
-    }
-
-    fn data_file(&self) -> PathBuf {
-        self.home.data.join(DATA_FILE)
     }
 
     /// What a failed write means: it was refused for want of room, or something else.
@@ -131,8 +135,63 @@ impl LmdbEngine {
         }
     }
 
+    /// Begins a read transaction on the last commit.
+    ///
+    /// LMDB looks up the number of the last commit, N, and then copies the meta page N modulo 2.
+    /// A thread that is held up between the two may copy what commit N + 2 is writing there: a commit
+    /// that is not on stable storage yet, and that the next reader does not see. N + 2 begins to
+    /// commit after N + 1 has ended, so if nobody began to commit meanwhile, the page was N's.
+    fn begin_read(&self) -> LmdbResult<RoTxn<'_, WithoutTls>> {
+        loop {
+            let before = self.commits_begun.load(Ordering::SeqCst);
+            let txn = self.env.read_txn()?;
+            fence(Ordering::SeqCst);
+            if self.commits_begun.load(Ordering::SeqCst) == before {
+                return Ok(txn);
+            }
+        }
+    }
+
     fn mark_synced(&self, txn: usize) {
         self.synced.fetch_max(txn, Ordering::SeqCst);
+    }
+
+    fn scan(
+        &self,
+        tree: Tree,
+        txn: &RoTxn<'_>,
+        range: KeyRange<'_>,
+        direction: Direction,
+        visit: &mut Visitor<'_>,
+    ) -> Result<()> {
+        let Some(range) = key::possible_range(range) else {
+            return Ok(());
+        };
+        let database = self.database(tree);
+        let fail = |e| from_lmdb("scanning", e);
+        match direction {
+            Direction::Ascending => self.show(database.range(txn, &range).map_err(fail)?, visit),
+            Direction::Descending => {
+                self.show(database.rev_range(txn, &range).map_err(fail)?, visit)
+            }
+        }
+    }
+
+    fn show<'t>(
+        &self,
+        entries: impl Iterator<Item = LmdbResult<(&'t [u8], &'t [u8])>>,
+        visit: &mut Visitor<'_>,
+    ) -> Result<()> {
+        for (i, entry) in entries.enumerate() {
+            let (key, value) = entry.map_err(|e| from_lmdb("scanning", e))?;
+            if visit(key, value)? == Flow::Stop {
+                break;
+            }
+            if i % SCANNED_BETWEEN_LOOKS == SCANNED_BETWEEN_LOOKS - 1 {
+                self.resident.look();
+            }
+        }
+        Ok(())
     }
 
     fn sync_if_needed(&self) -> Result<()> {
@@ -146,8 +205,7 @@ impl LmdbEngine {
 impl Engine for LmdbEngine {
     fn read(&self) -> Result<Box<dyn ReadTxn + '_>> {
         let txn = self
-            .env
-            .read_txn()
+            .begin_read()
             .map_err(|e| from_lmdb("beginning to read", e))?;
         Ok(Box::new(Snapshot { engine: self, txn }))
     }
@@ -200,13 +258,19 @@ impl Engine for LmdbEngine {
     }
 
     fn trim_resident(&self, limit_bytes: u64) -> Result<u64> {
-        resident::trim(&self.data_file(), limit_bytes)
+        resident::trim(&self.home.data.join(DATA_FILE), limit_bytes)
     }
 }
 
 struct Snapshot<'e> {
     engine: &'e LmdbEngine,
     txn: RoTxn<'e, WithoutTls>,
+}
+
+impl Drop for Snapshot<'_> {
+    fn drop(&mut self) {
+        self.engine.resident.after_read();
+    }
 }
 
 impl ReadTxn for Snapshot<'_> {
@@ -221,13 +285,7 @@ impl ReadTxn for Snapshot<'_> {
         direction: Direction,
         visit: &mut Visitor<'_>,
     ) -> Result<()> {
-        scan(
-            self.engine.database(tree),
-            &self.txn,
-            range,
-            direction,
-            visit,
-        )
+        self.engine.scan(tree, &self.txn, range, direction, visit)
     }
 }
 
@@ -269,13 +327,7 @@ impl ReadTxn for Transaction<'_> {
         direction: Direction,
         visit: &mut Visitor<'_>,
     ) -> Result<()> {
-        scan(
-            self.engine.database(tree),
-            &self.txn,
-            range,
-            direction,
-            visit,
-        )
+        self.engine.scan(tree, &self.txn, range, direction, visit)
     }
 }
 
@@ -323,11 +375,13 @@ impl WriteTxn for Transaction<'_> {
         unsafe { engine.env.set_flags(EnvFlags::NO_META_SYNC, mode) }
             .map_err(|e| from_lmdb("choosing the durability", e))?;
         let id = txn.id();
+        engine.commits_begun.fetch_add(1, Ordering::SeqCst);
         txn.commit().map_err(|e| engine.commit_failed(e))?;
         if durability == Durability::Fsync {
             // It synced the whole file before its own meta page: earlier commits are in it.
             engine.mark_synced(id);
         }
+        engine.resident.look();
         Ok(())
     }
 }
@@ -344,36 +398,6 @@ fn get<'t>(
         .get(txn, key)
         .map_err(|e| from_lmdb("reading", e))?;
     Ok(value.map(Cow::Borrowed))
-}
-
-fn scan(
-    database: Database<'static, Bytes, Bytes>,
-    txn: &RoTxn<'_>,
-    range: KeyRange<'_>,
-    direction: Direction,
-    visit: &mut Visitor<'_>,
-) -> Result<()> {
-    let Some(range) = key::possible_range(range) else {
-        return Ok(());
-    };
-    let fail = |e| from_lmdb("scanning", e);
-    match direction {
-        Direction::Ascending => show(database.range(txn, &range).map_err(fail)?, visit),
-        Direction::Descending => show(database.rev_range(txn, &range).map_err(fail)?, visit),
-    }
-}
-
-fn show<'t>(
-    entries: impl Iterator<Item = LmdbResult<(&'t [u8], &'t [u8])>>,
-    visit: &mut Visitor<'_>,
-) -> Result<()> {
-    for entry in entries {
-        let (key, value) = entry.map_err(|e| from_lmdb("scanning", e))?;
-        if visit(key, value)? == Flow::Stop {
-            break;
-        }
-    }
-    Ok(())
 }
 
 /// Opens the environment; where nothing was asked for and the address space does not suffice

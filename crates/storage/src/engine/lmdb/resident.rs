@@ -1,12 +1,81 @@
 //! Letting go of mapped pages, so that what was read does not count as this process's memory.
 //!
-//! Only Linux tells how much of a map is resident (`/proc/self/smaps`); elsewhere nothing is done.
+//! Only Linux tells how much of a map is resident (`/proc/self`); elsewhere nothing is done.
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::super::Result;
 use crate::error::Error;
+
+/// Reads between two looks: each may map 64 KiB (the kernel maps pages around the one that is asked for).
+const READS_BETWEEN_LOOKS: u64 = 64;
+
+/// Keeps the resident part of a map bounded while it is worked with.
+pub(super) struct Limit {
+    map: Option<Mapping>,
+    limit_bytes: u64,
+    page_bytes: u64,
+    /// When to let go: this many bytes of files are resident in the process. Files that are not ours
+    /// (the program itself) count too, so it is set anew by what remained.
+    next_bytes: AtomicU64,
+    reads: AtomicU64,
+}
+
+impl Limit {
+    /// A limit for the map of `file`, which is mapped already and stays so until the engine is dropped.
+    pub(super) fn new(file: &Path, limit_bytes: u64) -> Limit {
+        let path = fs::canonicalize(file).ok();
+        let smaps = fs::read_to_string("/proc/self/smaps").ok();
+        let map = path
+            .zip(smaps)
+            .and_then(|(path, smaps)| mappings(&smaps, &path).next());
+        Limit {
+            map,
+            limit_bytes,
+            page_bytes: page_bytes(),
+            next_bytes: AtomicU64::new(limit_bytes),
+            reads: AtomicU64::new(0),
+        }
+    }
+
+    /// To be called after a read; looks now and then.
+    pub(super) fn after_read(&self) {
+        let reads = self.reads.fetch_add(1, Ordering::Relaxed);
+        if reads.is_multiple_of(READS_BETWEEN_LOOKS) {
+            self.look();
+        }
+    }
+
+    /// Lets go of the map if too much is resident. Costs a few microseconds if not.
+    pub(super) fn look(&self) {
+        let Some(map) = &self.map else { return };
+        let resident = || resident_file_bytes(self.page_bytes);
+        if resident().is_none_or(|bytes| bytes <= self.next_bytes.load(Ordering::Relaxed)) {
+            return;
+        }
+        if let Err(error) = let_go(map) {
+            tracing::warn!("{error}");
+        }
+        let others = resident().unwrap_or(0);
+        let next = self.limit_bytes.max(others + self.limit_bytes / 2);
+        self.next_bytes.store(next, Ordering::Relaxed);
+    }
+}
+
+/// Bytes of files that are mapped and resident in this process: the third number of `statm`, in pages.
+fn resident_file_bytes(page_bytes: u64) -> Option<u64> {
+    let statm = fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split(' ').nth(2)?.parse().ok()?;
+    Some(pages * page_bytes)
+}
+
+fn page_bytes() -> u64 {
+    // SAFETY: it takes a number and answers with a number.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).unwrap_or(4096)
+}
 
 /// Unmaps the pages of `file` if more than `limit_bytes` of it are resident. Returns how many were.
 pub(super) fn trim(file: &Path, limit_bytes: u64) -> Result<u64> {
