@@ -8,7 +8,7 @@ use std::time::Duration;
 use archipel_model::ObjectStream;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
-use http_body::Frame;
+use http_body::{Body as _, Frame};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full, StreamBody};
 
@@ -163,10 +163,11 @@ impl RequestBody {
         self.received
     }
 
-    /// Whether something may still come that nobody reads. Without `continued`, a client that
-    /// waits for `100 Continue` sends nothing.
-    pub fn is_pending(&self, expects_continue: bool) -> bool {
-        !self.ended && (self.touched || !expects_continue)
+    /// Whether something may still come that nobody reads. A client that waits for
+    /// `100 Continue` sends nothing until the body is asked for.
+    pub fn is_pending(&mut self, expects_continue: bool) -> bool {
+        let inner = self.inner.get_mut().unwrap_or_else(|e| e.into_inner());
+        !self.ended && !inner.is_end_stream() && (self.touched || !expects_continue)
     }
 
     /// Reads on for a while and throws away: closing at once would reset the connection, and the

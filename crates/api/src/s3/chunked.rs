@@ -54,7 +54,7 @@ enum State {
 /// The chunk that is being read.
 struct Chunk {
     left: u64,
-    signed: Option<SignedChunk>,
+    signed: Option<Box<SignedChunk>>,
 }
 
 struct SignedChunk {
@@ -158,7 +158,7 @@ impl Decoder {
         }
         self.small = size < MIN_CHUNK;
         let signed = match (&self.signer, extension) {
-            (Some(_), Some(extension)) => Some(signed_chunk(size, extension)?),
+            (Some(_), Some(extension)) => Some(Box::new(signed_chunk(size, extension)?)),
             (None, None) => None,
             (Some(_), None) => return Err(malformed("a chunk has no signature")),
             (None, Some(_)) => return Err(malformed("a chunk has an extension")),

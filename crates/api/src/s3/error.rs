@@ -204,7 +204,11 @@ impl From<archipel_model::Error> for S3Error {
             E::InvalidName(why) => S3Error::new(Code::InvalidArgument, why.clone()),
             E::PreconditionFailed => Code::PreconditionFailed.into(),
             E::Conflict => Code::ConditionalRequestConflict.into(),
-            E::Full(_) | E::Unavailable(_) => because(Code::ServiceUnavailable),
+            E::Full(_) => S3Error {
+                message: "There is no space left for new data; reading and deleting go on.".into(),
+                ..because(Code::ServiceUnavailable)
+            },
+            E::Unavailable(_) => because(Code::ServiceUnavailable),
             E::Busy(_) => because(Code::SlowDown),
             E::TooLarge => Code::EntityTooLarge.into(),
             E::AccessKeyExists | E::Damaged(_) | E::Internal(_) => because(Code::InternalError),

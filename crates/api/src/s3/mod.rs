@@ -49,3 +49,6 @@ pub use config::{Limits, S3Config};
 pub use metrics::Metrics;
 pub use server::serve;
 pub use service::S3;
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body::Frame;
+use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 use tokio::time::Instant;
 
@@ -181,6 +181,7 @@ impl S3 {
             let added = cors::simple(&bucket.cors, &parts.method, &parts.headers);
             answer.headers_mut().extend(added);
         }
+        set_length(answer, &parts.method);
         let common = [
             ("x-amz-request-id", request_id),
             ("x-amz-id-2", &self.0.host_id),
@@ -193,6 +194,19 @@ impl S3 {
                     .insert(HeaderName::from_static(name), value);
             }
         }
+    }
+}
+
+/// Tells how long an answer is that is there whole.
+fn set_length(answer: &mut Answer, method: &Method) {
+    let status = answer.status();
+    let bodiless = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
+    let known = answer.body().size_hint().exact();
+    if let Some(length) = known.filter(|_| !bodiless && *method != Method::HEAD) {
+        let headers = answer.headers_mut();
+        headers
+            .entry(header::CONTENT_LENGTH)
+            .or_insert(length.into());
     }
 }
 
@@ -211,7 +225,9 @@ fn log_cause(error: &S3Error, operation: &'static str, request_id: &str) {
 /// Reads on a little, beside the answer, so that a client that is still sending sees the answer.
 fn drain(parts: &Parts, body: Option<RequestBody>) {
     let waits = parts.headers.contains_key(header::EXPECT);
-    if let Some(body) = body.filter(|body| body.is_pending(waits)) {
+    if let Some(mut body) = body
+        && body.is_pending(waits)
+    {
         tokio::spawn(body.drain(DRAIN_BYTES, DRAIN_TIME));
     }
 }

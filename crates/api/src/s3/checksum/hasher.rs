@@ -79,7 +79,7 @@ struct Hashes {
 
 /// A checksum while it is computed.
 enum Running {
-    Crc(Algorithm, Box<crc_fast::Digest>),
+    Crc(Algorithm, crc_fast::Digest),
     Sha(Algorithm, digest::Context),
 }
 
@@ -87,7 +87,7 @@ impl Running {
     fn new(algorithm: Algorithm) -> Running {
         let sha = |parameters| Running::Sha(algorithm, digest::Context::new(parameters));
         match (algorithm, crc_algorithm(algorithm)) {
-            (_, Some(crc)) => Running::Crc(algorithm, Box::new(crc_fast::Digest::new(crc))),
+            (_, Some(crc)) => Running::Crc(algorithm, crc_fast::Digest::new(crc)),
             (Algorithm::Sha1, None) => sha(&digest::SHA1_FOR_LEGACY_USE_ONLY),
             (_, None) => sha(&digest::SHA256),
         }

@@ -1,0 +1,144 @@
+//! The server on real (loopback) connections.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::client::{Door, signed};
+use crate::s3::serve;
+
+struct Running {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    serving: JoinHandle<()>,
+}
+
+async fn start(door: &Door) -> Running {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let s3 = door.s3.clone();
+    let serving = tokio::spawn(serve(vec![listener], s3, async move {
+        let _ = stopped.await;
+    }));
+    Running {
+        address,
+        stop,
+        serving,
+    }
+}
+
+/// The request as HTTP/1.1 sends it; with `Expect: 100-continue` if asked for.
+async fn head_and_body(
+    door: &Door,
+    method: &str,
+    path: &str,
+    body: &'static str,
+    expect: bool,
+) -> (Vec<u8>, Bytes) {
+    let request = signed(&door.key, method, path, &[], body.into());
+    let mut head = format!("{method} {} HTTP/1.1\r\n", request.uri());
+    for (name, value) in request.headers() {
+        head.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap()));
+    }
+    head.push_str(if expect {
+        "expect: 100-continue\r\n\r\n"
+    } else {
+        "\r\n"
+    });
+    let body = request.into_body().collect().await.unwrap().to_bytes();
+    (head.into_bytes(), body)
+}
+
+async fn read_some(stream: &mut TcpStream) -> String {
+    let mut buffer = vec![0; 4096];
+    let count = stream.read(&mut buffer).await.unwrap();
+    String::from_utf8_lossy(&buffer[..count]).into_owned()
+}
+
+#[tokio::test]
+async fn a_body_is_asked_for_only_once_the_signature_is_right() {
+    let door = Door::open().await;
+    let running = start(&door).await;
+    let (head, body) = head_and_body(&door, "PUT", "/bucket/k", "content", true).await;
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    stream.write_all(&head).await.unwrap();
+    assert!(read_some(&mut stream).await.starts_with("HTTP/1.1 100 "));
+    stream.write_all(&body).await.unwrap();
+    assert!(read_some(&mut stream).await.starts_with("HTTP/1.1 200 "));
+
+    let forged = String::from_utf8(head)
+        .unwrap()
+        .replace("Signature=", "Signature=0");
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    stream.write_all(forged.as_bytes()).await.unwrap();
+    assert!(read_some(&mut stream).await.starts_with("HTTP/1.1 403 "));
+}
+
+/// What is under way when the server shall stop is brought to its end.
+#[tokio::test]
+async fn stopping_lets_requests_end() {
+    let door = Door::open().await;
+    let running = start(&door).await;
+    let (head, body) = head_and_body(&door, "PUT", "/bucket/k", "content", true).await;
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    stream.write_all(&head).await.unwrap();
+    assert!(read_some(&mut stream).await.starts_with("HTTP/1.1 100 "));
+    running.stop.send(()).unwrap();
+    stream.write_all(&body).await.unwrap();
+    assert!(read_some(&mut stream).await.starts_with("HTTP/1.1 200 "));
+    running.serving.await.unwrap();
+    assert_eq!(door.get("/bucket/k").await.text(), "content");
+    assert!(TcpStream::connect(running.address).await.is_err());
+}
+
+#[tokio::test]
+async fn connections_are_kept_and_half_closed_ones_answered() {
+    let door = Door::open().await;
+    let running = start(&door).await;
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    for _ in 0..3 {
+        let (head, body) = head_and_body(&door, "PUT", "/bucket/k", "content", false).await;
+        stream
+            .write_all(&[head, body.to_vec()].concat())
+            .await
+            .unwrap();
+        assert!(read_some(&mut stream).await.starts_with("HTTP/1.1 200 "));
+    }
+    let (head, _) = head_and_body(&door, "GET", "/bucket/k", "", false).await;
+    stream.write_all(&head).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).await.unwrap();
+    assert!(all.starts_with(b"HTTP/1.1 200 ") && all.ends_with(b"content"));
+}
+
+/// HTTP/2 has no `Host`: what was signed as the host is `:authority`.
+#[tokio::test]
+async fn http_2() {
+    let door = Door::open().await;
+    let running = start(&door).await;
+    let stream = TcpStream::connect(running.address).await.unwrap();
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    for method in ["PUT", "GET"] {
+        let body = if method == "PUT" { "content" } else { "" };
+        let mut request = signed(&door.key, method, "/bucket/k", &[], body.into());
+        request.headers_mut().remove("host");
+        let uri = format!("http://127.0.0.1{}", request.uri());
+        *request.uri_mut() = uri.parse().unwrap();
+        let reply = sender.send_request(request).await.unwrap();
+        assert_eq!(reply.status(), 200, "{method}");
+        let got = reply.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(got, if method == "GET" { "content" } else { "" });
+    }
+}

@@ -1,0 +1,257 @@
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
+
+use super::client::{Door, hmac_hex};
+
+#[tokio::test]
+async fn put_get_head_delete() {
+    let door = Door::open().await;
+    let body = Bytes::from(vec![7; 3_000_000]);
+    let put = door
+        .call(
+            "PUT",
+            "/bucket/a b/ü",
+            &[("x-amz-meta-x", "1")],
+            body.clone(),
+        )
+        .await
+        .ok();
+    assert_eq!(put.header("x-amz-checksum-type"), "FULL_OBJECT");
+    let got = door.get("/bucket/a b/ü").await.ok();
+    assert_eq!(got.body, body);
+    assert_eq!(got.header("etag"), put.header("etag"));
+    assert_eq!(got.header("x-amz-meta-x"), "1");
+    assert_eq!(got.header("content-type"), "binary/octet-stream");
+    assert_eq!(got.header("last-modified").len(), 29);
+    let part = door
+        .call("GET", "/bucket/a b/ü", &[("range", "bytes=10-19")], "")
+        .await;
+    assert_eq!((part.status.as_u16(), part.body.len()), (206, 10));
+    assert_eq!(part.header("content-range"), "bytes 10-19/3000000");
+    let head = door.call("HEAD", "/bucket/a b/ü", &[], "").await.ok();
+    assert_eq!(head.header("content-length"), "3000000");
+    door.call("DELETE", "/bucket/a b/ü", &[], "").await.ok();
+    door.get("/bucket/a b/ü").await.is(404, "NoSuchKey");
+}
+
+#[tokio::test]
+async fn conditions_on_writes() {
+    let door = Door::open().await;
+    let none = [("if-none-match", "*")];
+    let first = door.call("PUT", "/bucket/k", &none, "1").await.ok();
+    door.call("PUT", "/bucket/k", &none, "2")
+        .await
+        .is(412, "PreconditionFailed");
+    let tag = first.header("etag").to_owned();
+    door.call("PUT", "/bucket/k", &[("if-match", &tag)], "3")
+        .await
+        .ok();
+    door.call("PUT", "/bucket/k", &[("if-match", &tag)], "4")
+        .await
+        .is(412, "PreconditionFailed");
+    door.call("PUT", "/bucket/new", &[("if-match", &tag)], "5")
+        .await
+        .is(404, "NoSuchKey");
+    assert_eq!(door.get("/bucket/k").await.text(), "3");
+}
+
+/// Of those who race, exactly one wins, and its content stays.
+#[tokio::test]
+async fn racers() {
+    let door = Door::open().await;
+    for round in 0..20 {
+        let path = format!("/bucket/race{round}");
+        let racer = |n: usize| {
+            let (door, path) = (&door, &path);
+            async move {
+                door.call("PUT", path, &[("if-none-match", "*")], n.to_string())
+                    .await
+            }
+        };
+        let replies = futures_util::future::join_all((0..16).map(racer)).await;
+        let won: Vec<_> = (0..16).filter(|n| replies[*n].status == 200).collect();
+        let lost = replies
+            .iter()
+            .filter(|r| [409, 412].contains(&r.status.as_u16()))
+            .count();
+        assert_eq!((won.len(), lost), (1, 15));
+        assert_eq!(door.get(&path).await.text(), won[0].to_string());
+    }
+}
+
+#[tokio::test]
+async fn listing_pages() {
+    let door = Door::open().await;
+    for key in ["a", "b/1", "b/2", "c", "d/1"] {
+        door.put(&format!("/bucket/{key}"), "x").await.ok();
+    }
+    let mut seen = Vec::new();
+    let mut token = String::new();
+    loop {
+        let page = door
+            .get(&format!(
+                "/bucket?list-type=2&delimiter=/&max-keys=1{token}"
+            ))
+            .await
+            .ok();
+        seen.extend(
+            page.element("Key").or(page
+                .text()
+                .split("<CommonPrefixes><Prefix>")
+                .nth(1)
+                .map(|t| t.split('<').next().unwrap().to_owned())),
+        );
+        match page.element("NextContinuationToken") {
+            Some(next) => token = format!("&continuation-token={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(seen, ["a", "b/", "c", "d/"]);
+    let wrong = door.get("/bucket?list-type=2&continuation-token=%25").await;
+    wrong.is(400, "InvalidArgument");
+}
+
+#[tokio::test]
+async fn copies() {
+    let door = Door::open().await;
+    door.call("PUT", "/bucket/k", &[("x-amz-meta-a", "1")], "content")
+        .await
+        .ok();
+    let from = |extra: &'static [(&'static str, &'static str)]| {
+        let mut headers = vec![("x-amz-copy-source", "bucket/k")];
+        headers.extend(extra);
+        headers
+    };
+    door.call("PUT", "/bucket/copy", &from(&[]), "").await.ok();
+    let copy = door.get("/bucket/copy").await;
+    assert_eq!(
+        (copy.text().as_str(), copy.header("x-amz-meta-a")),
+        ("content", "1")
+    );
+    let replace = from(&[
+        ("x-amz-metadata-directive", "REPLACE"),
+        ("x-amz-meta-b", "2"),
+    ]);
+    door.call("PUT", "/bucket/k", &replace, "").await.ok();
+    let own = door.get("/bucket/k").await;
+    assert_eq!(
+        (own.header("x-amz-meta-a"), own.header("x-amz-meta-b")),
+        ("", "2")
+    );
+    door.call("PUT", "/bucket/k", &from(&[]), "")
+        .await
+        .is(400, "InvalidRequest");
+    let missing = [("x-amz-copy-source", "bucket/missing")];
+    door.call("PUT", "/bucket/x", &missing, "")
+        .await
+        .is(404, "NoSuchKey");
+    let malformed = [("x-amz-copy-source", "")];
+    door.call("PUT", "/bucket/x", &malformed, "")
+        .await
+        .is(400, "InvalidArgument");
+}
+
+#[tokio::test]
+async fn deleting_many() {
+    let door = Door::open().await;
+    for key in ["a", "b", "c"] {
+        door.put(&format!("/bucket/{key}"), "x").await.ok();
+    }
+    let body = "<Delete><Object><Key>a</Key></Object><Object><Key>b</Key><ETag>wrong</ETag></Object>\
+                <Object><Key>none</Key></Object></Delete>";
+    let reply = door.call("POST", "/bucket?delete", &[], body).await.ok();
+    assert_eq!(reply.text().matches("<Deleted>").count(), 2);
+    assert_eq!(reply.element("Code").unwrap(), "PreconditionFailed");
+    door.get("/bucket/a").await.is(404, "NoSuchKey");
+    door.get("/bucket/b").await.ok();
+}
+
+#[tokio::test]
+async fn virtual_hosts() {
+    let door = Door::open().await;
+    let host = [("host", "bucket.s3.example.com:3900")];
+    door.call("PUT", "/k", &host, "content").await.ok();
+    assert_eq!(door.call("GET", "/k", &host, "").await.text(), "content");
+    assert_eq!(door.get("/bucket/k").await.text(), "content");
+    let other = [("host", "other.s3.example.com")];
+    door.call("GET", "/k", &other, "")
+        .await
+        .is(404, "NoSuchBucket");
+    let domain = [("host", "s3.example.com")];
+    assert_eq!(
+        door.call("GET", "/bucket/k", &domain, "").await.text(),
+        "content"
+    );
+}
+
+/// A form with its policy, as a browser sends it.
+fn form(
+    door: &Door,
+    fields: &[(&str, &str)],
+    conditions: &str,
+    file: &str,
+) -> Request<Full<Bytes>> {
+    let policy = format!(
+        "{{\"expiration\":\"2013-05-24T00:10:00Z\",\"conditions\":[{{\"bucket\":\"bucket\"}},\
+         [\"starts-with\",\"$key\",\"up/\"],[\"starts-with\",\"$x-amz-credential\",\"\"],\
+         {{\"x-amz-algorithm\":\"AWS4-HMAC-SHA256\"}},{{\"x-amz-date\":\"20130524T000000Z\"}}{conditions}]}}"
+    );
+    let policy = STANDARD.encode(policy);
+    let signature = hmac_hex(&door.key, &policy);
+    let credential = format!("{}/20130524/us-east-1/s3/aws4_request", door.key.id);
+    let signing = [
+        ("policy", policy.as_str()),
+        ("x-amz-algorithm", "AWS4-HMAC-SHA256"),
+        ("x-amz-credential", &credential),
+        ("x-amz-date", "20130524T000000Z"),
+        ("x-amz-signature", &signature),
+    ];
+    let mut body = String::new();
+    for (name, value) in fields.iter().chain(&signing) {
+        let head = format!("--edge\r\nContent-Disposition: form-data; name=\"{name}\"");
+        body.push_str(&format!("{head}\r\n\r\n{value}\r\n"));
+    }
+    let head = "--edge\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f.txt\"";
+    body.push_str(&format!("{head}\r\n\r\n{file}\r\n--edge--\r\n"));
+    Request::post("/bucket")
+        .header("host", "127.0.0.1")
+        .header("content-type", "multipart/form-data; boundary=edge")
+        .header("content-length", body.len())
+        .body(Full::from(body))
+        .unwrap()
+}
+
+#[tokio::test]
+async fn forms() {
+    let door = Door::open().await;
+    let key = ("key", "up/${filename}");
+    door.send(form(&door, &[key], "", "content")).await.ok();
+    assert_eq!(door.get("/bucket/up/f.txt").await.text(), "content");
+    let large = "x".repeat(1_000_000);
+    door.send(form(&door, &[key], "", &large)).await.ok();
+    assert_eq!(door.get("/bucket/up/f.txt").await.text(), large);
+    let range = ",[\"content-length-range\",2,5]";
+    door.send(form(&door, &[key], range, "x"))
+        .await
+        .is(400, "EntityTooSmall");
+    door.send(form(&door, &[key], range, "123456"))
+        .await
+        .is(400, "EntityTooLarge");
+    door.send(form(&door, &[("key", "other")], "", "x"))
+        .await
+        .is(403, "AccessDenied");
+    let sneaked = [key, ("x-amz-meta-a", "1")];
+    door.send(form(&door, &sneaked, "", "x"))
+        .await
+        .is(403, "AccessDenied");
+    let status = [key, ("success_action_status", "201")];
+    let allowed = ",{\"success_action_status\":\"201\"}";
+    let created = door.send(form(&door, &status, allowed, "x")).await.ok();
+    assert_eq!(created.element("Key").unwrap(), "up/f.txt");
+    let mut forged = form(&door, &[key], "", "x");
+    *forged.uri_mut() = "/bucket2".parse().unwrap();
+    door.send(forged).await.is(403, "AccessDenied");
+}

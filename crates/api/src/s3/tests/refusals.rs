@@ -1,0 +1,251 @@
+use archipel_model::Permissions;
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
+use proptest::prelude::*;
+
+use super::client::{Door, chunk_signature, presigned, signed};
+
+/// Each operation needs exactly its own permission.
+#[tokio::test]
+async fn permissions() {
+    let door = Door::open().await;
+    door.put("/bucket/k", "kept").await.ok();
+    let table = [
+        ("GET", "/bucket/k", 'r'),
+        ("HEAD", "/bucket/k", 'r'),
+        ("GET", "/bucket?list-type=2", 'r'),
+        ("GET", "/bucket?uploads", 'r'),
+        ("PUT", "/bucket/new", 'w'),
+        ("DELETE", "/bucket/new", 'w'),
+        ("POST", "/bucket/new?uploads", 'w'),
+        ("GET", "/bucket?cors", 'o'),
+        ("DELETE", "/bucket?cors", 'o'),
+    ];
+    for granted in ["", "r", "w", "o", "rw", "rwo"] {
+        let has = |c| granted.contains(c);
+        let permissions = Permissions {
+            read: has('r'),
+            write: has('w'),
+            owner: has('o'),
+        };
+        let key = door.key_with(permissions).await;
+        for (method, path, needed) in table {
+            let reply = door
+                .send(signed(&key, method, path, &[], Bytes::new()))
+                .await;
+            let allowed = reply.status != 403;
+            assert_eq!(
+                allowed,
+                has(needed),
+                "{granted}: {method} {path} {}",
+                reply.text()
+            );
+        }
+    }
+    assert_eq!(door.get("/bucket/k").await.text(), "kept");
+}
+
+/// Reading the source of a copy needs its own permission.
+#[tokio::test]
+async fn copies_need_both_permissions() {
+    let door = Door::open().await;
+    door.put("/bucket/k", "secret").await.ok();
+    let other = door.model.create_access_key("thief", true).await.unwrap();
+    door.model
+        .create_bucket("thiefs", Some(&other.id))
+        .await
+        .unwrap();
+    let copy = [("x-amz-copy-source", "bucket/k")];
+    let reply = door
+        .send(signed(&other, "PUT", "/thiefs/k", &copy, Bytes::new()))
+        .await;
+    reply.is(403, "AccessDenied");
+    door.send(signed(&other, "GET", "/bucket/k", &[], Bytes::new()))
+        .await
+        .is(403, "AccessDenied");
+    let listed = door
+        .send(signed(&other, "GET", "/", &[], Bytes::new()))
+        .await
+        .ok();
+    assert_eq!(listed.text().matches("<Bucket>").count(), 1);
+}
+
+#[tokio::test]
+async fn anonymous_requests_learn_nothing() {
+    let door = Door::open().await;
+    door.put("/bucket/k", "x").await.ok();
+    let paths = [
+        "/",
+        "/bucket",
+        "/bucket/k",
+        "/bucket/none",
+        "/none",
+        "/bucket?acl",
+        "/bucket/k?uploads",
+    ];
+    for path in paths {
+        for method in ["GET", "PUT", "DELETE", "POST"] {
+            let request = Request::builder()
+                .method(method)
+                .uri(path)
+                .header("host", "h");
+            let reply = door.send(request.body(Full::default()).unwrap()).await;
+            reply.is(403, "AccessDenied");
+        }
+    }
+}
+
+/// A presigned URL does what was signed and nothing else.
+#[tokio::test]
+async fn presigned_urls_cannot_be_widened() {
+    let door = Door::open().await;
+    door.put("/bucket/secret", "secret").await.ok();
+    let url = presigned(&door.key, "PUT", "/bucket/k");
+    let request = |header: Option<(&str, &str)>| {
+        let mut request = Request::put(&url)
+            .header("host", "127.0.0.1")
+            .header("content-length", 1);
+        if let Some((name, value)) = header {
+            request = request.header(name, value);
+        }
+        request.body(Full::from("x")).unwrap()
+    };
+    let copy = ("x-amz-copy-source", "/bucket/secret");
+    door.send(request(Some(copy))).await.is(403, "AccessDenied");
+    door.get("/bucket/k").await.is(404, "NoSuchKey");
+    door.send(request(None)).await.ok();
+    door.clock.advance(61_000);
+    door.send(request(None)).await.is(403, "AccessDenied");
+}
+
+/// Whatever is wrong with a body, the object stays as it was.
+#[tokio::test]
+async fn wrong_bodies_change_nothing() {
+    let door = Door::open().await;
+    door.put("/bucket/k", "kept").await.ok();
+    let cases: [(&[(&str, &str)], &str); 4] = [
+        (&[("content-md5", "AAAAAAAAAAAAAAAAAAAAAA==")], "BadDigest"),
+        (&[("x-amz-checksum-crc32", "AAAAAA==")], "BadDigest"),
+        (
+            &[("x-amz-content-sha256", &"0".repeat(64))],
+            "XAmzContentSHA256Mismatch",
+        ),
+        (&[("x-amz-checksum-sha1", "AAAA")], "InvalidRequest"),
+    ];
+    for (headers, code) in cases {
+        door.call("PUT", "/bucket/k", headers, "new")
+            .await
+            .is(400, code);
+    }
+    let mut short = signed(&door.key, "PUT", "/bucket/k", &[], "new".into());
+    short.headers_mut().insert("content-length", 4.into());
+    door.send(short).await.is(400, "IncompleteBody");
+    let mut unknown = signed(&door.key, "PUT", "/bucket/k", &[], "new".into());
+    unknown.headers_mut().remove("content-length");
+    door.send(unknown).await.is(411, "MissingContentLength");
+    assert_eq!(door.get("/bucket/k").await.text(), "kept");
+}
+
+#[tokio::test]
+async fn forged_chunks_change_nothing() {
+    let door = Door::open().await;
+    door.put("/bucket/k", "kept").await.ok();
+    let headers = [
+        ("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"),
+        ("x-amz-decoded-content-length", "3"),
+    ];
+    let send = |tampered: bool| {
+        let seed = signed(&door.key, "PUT", "/bucket/k", &headers, Bytes::new());
+        let authorization = seed.headers()["authorization"].to_str().unwrap();
+        let previous = authorization.rsplit_once("Signature=").unwrap().1;
+        let first = chunk_signature(&door.key, previous, b"new");
+        let last = chunk_signature(&door.key, &first, b"");
+        let content = if tampered { "bad" } else { "new" };
+        let body =
+            format!("3;chunk-signature={first}\r\n{content}\r\n0;chunk-signature={last}\r\n\r\n");
+        signed(&door.key, "PUT", "/bucket/k", &headers, body.into())
+    };
+    door.send(send(true)).await.is(403, "SignatureDoesNotMatch");
+    assert_eq!(door.get("/bucket/k").await.text(), "kept");
+    door.send(send(false)).await.ok();
+    assert_eq!(door.get("/bucket/k").await.text(), "new");
+}
+
+#[tokio::test]
+async fn what_is_not_implemented_says_so() {
+    let door = Door::open().await;
+    door.put("/bucket/k", "kept").await.ok();
+    for path in [
+        "/bucket?acl",
+        "/bucket?versions",
+        "/bucket?unheard-of",
+        "/bucket/k?tagging",
+        "/bucket/k?acl",
+    ] {
+        for method in ["GET", "PUT", "DELETE"] {
+            door.call(method, path, &[], "")
+                .await
+                .is(501, "NotImplemented");
+        }
+    }
+    let encrypted = [("x-amz-server-side-encryption", "AES256")];
+    door.call("PUT", "/bucket/k", &encrypted, "new")
+        .await
+        .is(501, "NotImplemented");
+    door.call("GET", "/bucket/k?versionId=1", &[], "")
+        .await
+        .is(404, "NoSuchVersion");
+    assert_eq!(door.get("/bucket/k").await.text(), "kept");
+    let versioning = door.get("/bucket?versioning").await.ok();
+    assert!(!versioning.text().contains("Status"));
+}
+
+#[tokio::test]
+async fn errors_name_their_request() {
+    let door = Door::open().await;
+    let reply = door.get("/bucket/<missing>").await;
+    reply.is(404, "NoSuchKey");
+    assert_eq!(
+        reply.element("RequestId").unwrap(),
+        reply.header("x-amz-request-id")
+    );
+    assert_eq!(reply.element("HostId").unwrap(), reply.header("x-amz-id-2"));
+    assert_eq!(reply.element("Key").unwrap(), "&lt;missing&gt;");
+    let head = door.call("HEAD", "/bucket/missing", &[], "").await;
+    assert_eq!((head.status.as_u16(), head.body.len()), (404, 0));
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &door.registry).unwrap();
+    assert!(
+        text.contains("s3_requests_total{operation=\"GetObject\",status=\"404\"} 1"),
+        "{text}"
+    );
+    assert!(text.contains("s3_requests_in_flight 0"), "{text}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Signed by somebody who may do everything: nothing that is sent is a defect of ours.
+    #[test]
+    fn no_request_is_an_internal_error(
+        method in prop::sample::select(vec!["GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS", "PATCH"]),
+        path in "/(bucket(/[a-z/. ]{0,5})?)?",
+        query in "((delete|uploads|uploadId|partNumber|cors|list-type|max-keys|prefix|versionId|attributes|encoding-type|x)(=[a-z0-9-]{0,4})?&){0,3}",
+        header in prop::sample::select(vec![
+            "range", "if-match", "if-none-match", "x-amz-copy-source", "x-amz-checksum-crc32", "content-md5",
+            "x-amz-trailer", "x-amz-content-sha256", "origin", "x-amz-copy-source-range", "x-amz-object-attributes",
+        ]),
+        value in "[a-zA-Z0-9=/*\"-]{0,12}",
+        body in "(<(Delete|CORSConfiguration|CompleteMultipartUpload)>)?[a-zA-Z<>/&;]{0,20}",
+    ) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let door = Door::open().await;
+            let path = format!("{path}?{query}");
+            let reply = door.call(method, &path, &[(header, &value)], body).await;
+            prop_assert!(reply.status.as_u16() < 500 || reply.status == 501, "{}", reply.text());
+            Ok(())
+        })?;
+    }
+}

@@ -1,0 +1,131 @@
+use bytes::Bytes;
+use md5::{Digest, Md5};
+
+use super::client::{Door, Reply};
+
+const MIB: usize = 1 << 20;
+
+async fn begin(door: &Door, headers: &[(&str, &str)]) -> String {
+    let reply = door
+        .call("POST", "/bucket/k?uploads", headers, "")
+        .await
+        .ok();
+    reply.element("UploadId").unwrap()
+}
+
+async fn part(door: &Door, upload: &str, number: usize, body: Bytes) -> String {
+    let path = format!("/bucket/k?partNumber={number}&uploadId={upload}");
+    let reply = door.put(&path, body).await.ok();
+    reply.header("etag").to_owned()
+}
+
+async fn complete(door: &Door, upload: &str, parts: &[(usize, &str)]) -> Reply {
+    let part = |(number, etag): &(usize, &str)| {
+        format!("<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>")
+    };
+    let parts: String = parts.iter().map(part).collect();
+    let body = format!("<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>");
+    door.call("POST", &format!("/bucket/k?uploadId={upload}"), &[], body)
+        .await
+}
+
+#[tokio::test]
+async fn an_upload() {
+    let door = Door::open().await;
+    let upload = begin(&door, &[("content-type", "text/x")]).await;
+    let (one, two) = (Bytes::from(vec![1; 5 * MIB]), Bytes::from(vec![2; 10]));
+    let first = part(&door, &upload, 1, one.clone()).await;
+    let second = part(&door, &upload, 7, two.clone()).await;
+    let listed = door.get(&format!("/bucket/k?uploadId={upload}")).await.ok();
+    assert_eq!(listed.text().matches("<Part>").count(), 2);
+    let done = complete(&door, &upload, &[(1, &first), (7, &second)])
+        .await
+        .ok();
+    let md5s = [Md5::digest(&one), Md5::digest(&two)].concat();
+    let etag = format!("\"{}-2\"", hex::encode(Md5::digest(md5s)));
+    assert_eq!(done.element("ETag").unwrap(), etag);
+    let whole = [one, two.clone()].concat();
+    let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &whole).to_be_bytes();
+    let crc = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, crc);
+    assert_eq!(done.element("ChecksumCRC64NVME").unwrap(), crc);
+    let got = door.get("/bucket/k").await.ok();
+    assert_eq!(
+        (got.body, got.headers["content-type"].to_str().unwrap()),
+        (whole.into(), "text/x")
+    );
+    let last = door.get("/bucket/k?partNumber=2").await.ok();
+    assert_eq!(
+        (last.body.clone(), last.header("x-amz-mp-parts-count")),
+        (two, "2")
+    );
+    // The client did not hear of it and asks again.
+    let again = complete(&door, &upload, &[(1, &first), (7, &second)])
+        .await
+        .ok();
+    assert_eq!(again.element("ETag").unwrap(), etag);
+    let other = complete(&door, &upload, &[(1, &first)]).await;
+    other.is(404, "NoSuchUpload");
+}
+
+#[tokio::test]
+async fn refused_completions() {
+    let door = Door::open().await;
+    let upload = begin(&door, &[]).await;
+    let one = part(&door, &upload, 1, "small".into()).await;
+    let two = part(&door, &upload, 2, "other".into()).await;
+    complete(&door, &upload, &[(1, &one), (2, &two)])
+        .await
+        .is(400, "EntityTooSmall");
+    complete(&door, &upload, &[(2, &two), (1, &one)])
+        .await
+        .is(400, "InvalidPartOrder");
+    complete(&door, &upload, &[(1, &two)])
+        .await
+        .is(400, "InvalidPart");
+    complete(&door, &upload, &[(3, &two)])
+        .await
+        .is(400, "InvalidPart");
+    complete(&door, &upload, &[]).await.is(400, "MalformedXML");
+    complete(&door, "none", &[(1, &one)])
+        .await
+        .is(404, "NoSuchUpload");
+    complete(&door, &upload, &[(2, &two)]).await.ok();
+    assert_eq!(door.get("/bucket/k").await.text(), "other");
+}
+
+#[tokio::test]
+async fn composite_checksums() {
+    let door = Door::open().await;
+    let upload = begin(&door, &[("x-amz-checksum-algorithm", "SHA256")]).await;
+    let path = format!("/bucket/k?partNumber=1&uploadId={upload}");
+    let crc = [("x-amz-checksum-crc32", "AAAAAA==")];
+    door.call("PUT", &path, &crc, "")
+        .await
+        .is(400, "InvalidRequest");
+    let one = part(&door, &upload, 1, "content".into()).await;
+    let done = complete(&door, &upload, &[(1, &one)]).await.ok();
+    assert!(done.element("ChecksumSHA256").unwrap().ends_with("=-1"));
+    assert_eq!(done.element("ChecksumType").unwrap(), "COMPOSITE");
+}
+
+#[tokio::test]
+async fn part_from_a_range() {
+    let door = Door::open().await;
+    door.put("/bucket/source", "0123456789").await.ok();
+    let upload = begin(&door, &[]).await;
+    let path = format!("/bucket/k?partNumber=1&uploadId={upload}");
+    let copy = |range| {
+        [
+            ("x-amz-copy-source", "/bucket/source"),
+            ("x-amz-copy-source-range", range),
+        ]
+    };
+    door.call("PUT", &path, &copy("bytes=5-10"), "")
+        .await
+        .is(400, "InvalidArgument");
+    let reply = door.call("PUT", &path, &copy("bytes=5-9"), "").await.ok();
+    complete(&door, &upload, &[(1, &reply.element("ETag").unwrap())])
+        .await
+        .ok();
+    assert_eq!(door.get("/bucket/k").await.text(), "56789");
+}
