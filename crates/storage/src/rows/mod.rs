@@ -4,16 +4,16 @@
 //! - [`RowTxn`] is the only way to change a row. In the same transaction it keeps exact: the
 //!   change log, the window fingerprints, the counters and the references to blocks.
 //! - A closure's changes are seen by nobody until it has returned `Ok`; if it fails or panics
-//!   they are gone ([`overlay`]).
+//!   they are gone (`overlay`).
 //! - A row that was only promised stands in neither the log nor the windows; a tombstone in both.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`codec`] | keys and values, byte by byte (see `docs/internals/data-format.md`) |
-//! | [`overlay`] | changes on top of a transaction |
+//! | `overlay` | changes on top of a transaction |
 //! | [`reader`] | reading: rows, counters, windows, the log, the queue |
 //! | [`txn`] | changing |
-//! | [`derived`] | log, windows, counters: what follows from a row's change |
+//! | `derived` | log, windows, counters: what follows from a row's change |
 //! | [`list`] | listings with prefix and delimiter |
 //! | [`verify`] | recomputes everything that is derived and compares |
 

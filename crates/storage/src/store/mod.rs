@@ -1,7 +1,7 @@
 //! The store: one node's durable state behind one handle.
 //!
 //! Transactions are closures over [`RowTxn`]; the committer runs all that wait as one batch, with
-//! one commit ([`batch`]). Reads are closures over [`RowReader`] and run on the pool.
+//! one commit (`batch`). Reads are closures over [`RowReader`] and run on the pool.
 //!
 //! # Invariants
 //! - An answer leaves only after the commit that it rests on.
