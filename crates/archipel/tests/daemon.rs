@@ -1,5 +1,7 @@
 //! The program as people start it: a process, its output, its exit status.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests, too, may panic")]
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

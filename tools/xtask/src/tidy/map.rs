@@ -6,10 +6,15 @@ const DOCUMENTS: [&str; 3] = ["ARCHITECTURE.md", "README.md", "CONTRIBUTING.md"]
 /// Where crates and tools are.
 const MEMBERS_FILE: &str = "Cargo.toml";
 
+/// Where users read which operations of S3 there are, and where they are defined.
+const OPERATIONS_DOCUMENT: &str = "docs/s3.md";
+const OPERATIONS_SOURCE: &str = "crates/api/src/s3/route.rs";
+
 /// What the paths in documents begin with.
 const ROOTS: [&str; 5] = ["crates/", "tools/", "docs/", "tests/", ".ci/"];
 
-/// Complaints: paths that the documents name and that do not exist; crates that the map leaves out.
+/// Complaints: paths that the documents name and that do not exist; crates that the map leaves
+/// out; operations that users are not told of.
 pub fn check(
     read: &dyn Fn(&str) -> Result<String, String>,
     exists: &dyn Fn(&str) -> bool,
@@ -28,7 +33,22 @@ pub fn check(
             complaints.push(format!("{} does not name `{member}`", DOCUMENTS[0]));
         }
     }
+    let table = read(OPERATIONS_DOCUMENT)?;
+    let missing = operations(&read(OPERATIONS_SOURCE)?)
+        .into_iter()
+        .filter(|name| !table.contains(name.as_str()));
+    complaints.extend(missing.map(|name| format!("{OPERATIONS_DOCUMENT} does not name {name}")));
     Ok(complaints)
+}
+
+/// The operations that a table of lines such as `PutObject Write,` defines.
+fn operations(source: &str) -> Vec<String> {
+    let entry = |line: &str| {
+        let (name, need) = line.trim().strip_suffix(',')?.split_once(' ')?;
+        let known = ["Any", "Read", "Write", "Owner"].contains(&need);
+        known.then(|| name.to_owned())
+    };
+    source.lines().filter_map(entry).collect()
 }
 
 /// Paths in back quotes or in links.

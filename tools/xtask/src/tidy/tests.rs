@@ -68,6 +68,10 @@ fn a_map_with_ghosts_and_gaps_is_found() {
         Ok(match path {
             "Cargo.toml" => "[workspace]\nmembers = [\"crates/base\", \"crates/api\"]\n".into(),
             "ARCHITECTURE.md" => "`crates/base` and [old](docs/gone.md#part)\n".to_owned(),
+            "crates/api/src/s3/route.rs" => {
+                "        PutObject Write,\n        GetObject Read,\n".into()
+            }
+            "docs/s3.md" => "| GetObject | yes |\n".into(),
             _ => String::new(),
         })
     };
@@ -76,7 +80,8 @@ fn a_map_with_ghosts_and_gaps_is_found() {
         found,
         [
             "ARCHITECTURE.md names docs/gone.md, which does not exist",
-            "ARCHITECTURE.md does not name `crates/api`"
+            "ARCHITECTURE.md does not name `crates/api`",
+            "docs/s3.md does not name PutObject"
         ]
     );
 }
