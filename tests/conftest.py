@@ -98,9 +98,13 @@ def empty_and_delete(s3, name: str) -> None:
         for upload in s3.list_multipart_uploads(Bucket=name).get("Uploads", []):
             s3.abort_multipart_upload(Bucket=name, Key=upload["Key"], UploadId=upload["UploadId"])
         for page in s3.get_paginator("list_objects_v2").paginate(Bucket=name):
-            keys = [{"Key": o["Key"]} for o in page.get("Contents", [])]
-            if keys:
-                s3.delete_objects(Bucket=name, Delete={"Objects": keys, "Quiet": True})
+            keys = [o["Key"] for o in page.get("Contents", [])]
+            plain = [{"Key": k} for k in keys if k.isprintable()]
+            if plain:
+                s3.delete_objects(Bucket=name, Delete={"Objects": plain, "Quiet": True})
+            for key in keys:
+                if not key.isprintable():  # the XML of DeleteObjects cannot name it
+                    s3.delete_object(Bucket=name, Key=key)
         s3.delete_bucket(Bucket=name)
     except s3.exceptions.NoSuchBucket:
         pass

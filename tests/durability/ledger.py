@@ -69,7 +69,11 @@ def verify(client: Client, bucket: str, ledger: Ledger) -> list[str]:
     wrong = []
     listed = listing(client, bucket)
     for key in sorted(ledger.entries):
-        reply = client.get(bucket, key)
+        try:
+            reply = client.get(bucket, key)
+        except http.client.IncompleteRead as error:
+            wrong.append(f"{key}: broken off: {error}")
+            continue
         if reply.status == 404:
             seen = ABSENT
         elif reply.status == 200:

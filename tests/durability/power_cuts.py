@@ -139,6 +139,7 @@ class Plant:
             writer.join(60)
             if writer.failure:
                 raise writer.failure
+        acknowledged = self.ledger.acknowledged - before
         pending = sum(bool(entry.pending) for entry in self.ledger.entries.values())
         self.volume.remount()
         try:
@@ -148,7 +149,7 @@ class Plant:
             wrong = [f"after the cut the server does not come up or answer: {error}"]
             if not self.restarted_empty():
                 raise SystemExit(f"round {number}: {wrong[0]}") from error
-        return Report(wrong, self.ledger.acknowledged - before, pending)
+        return Report(wrong, acknowledged, pending)
 
     def restarted_empty(self) -> bool:
         """Begins anew in an empty folder, so that a control run can go on after a ruined database."""

@@ -73,12 +73,15 @@ def same_tree(one: Path, other: Path) -> None:
 @pytest.fixture
 def aws_env(server, tmp_path) -> dict[str, str]:
     """The environment that AWS tools read."""
+    config = tmp_path / "aws-config"
+    # Else `aws s3 presign` makes URLs of the old signature version 2 for us-east-1.
+    config.write_text("[default]\ns3 =\n    signature_version = s3v4\n")
     return {
         "AWS_ACCESS_KEY_ID": server.access_key,
         "AWS_SECRET_ACCESS_KEY": server.secret_key,
         "AWS_DEFAULT_REGION": server.region,
         "AWS_ENDPOINT_URL": server.endpoint,
-        "AWS_CONFIG_FILE": str(tmp_path / "no-config"),
+        "AWS_CONFIG_FILE": str(config),
         "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "no-credentials"),
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_PAGER": "",

@@ -2,45 +2,76 @@
 //!
 //! Each helper expects an empty store, so they run one after another in one test, each under a bucket that it leaves empty.
 
-use object_store::ObjectStore;
-use object_store::aws::{AmazonS3, AmazonS3Builder, S3ConditionalPut};
+use futures_util::TryStreamExt;
+use http::StatusCode;
+use object_store::aws::{AmazonS3, AmazonS3Builder, S3ConditionalPut, S3CopyIfNotExists};
 use object_store::integration::{
-    copy_if_not_exists, copy_rename_nonexistent_object, get_nonexistent_object, get_opts, list_paginated,
-    list_uses_directories_correctly, list_with_delimiter, list_with_offset_exclusivity, multipart, multipart_out_of_order,
-    multipart_put_part_out_of_order, multipart_race_condition, multipart_with_opts, put_get_attributes,
-    put_get_delete_list, put_opts, rename_and_copy, stream_get,
+    copy_if_not_exists, copy_rename_nonexistent_object, get_nonexistent_object, get_opts,
+    list_paginated, list_uses_directories_correctly, list_with_delimiter,
+    list_with_offset_exclusivity, multipart, multipart_out_of_order,
+    multipart_put_part_out_of_order, multipart_race_condition, multipart_with_opts,
+    put_get_attributes, put_get_delete_list, put_opts, rename_and_copy, stream_get,
 };
+use object_store::{ObjectStore, ObjectStoreExt};
 
-fn store() -> AmazonS3 {
+fn builder() -> AmazonS3Builder {
     // The endpoint speaks plain HTTP, but the HTTP client wants to know its TLS provider.
     let _ = rustls::crypto::ring::default_provider().install_default();
     AmazonS3Builder::from_env()
         .with_allow_http(true)
         .with_conditional_put(S3ConditionalPut::ETagMatch)
+}
+
+fn store() -> AmazonS3 {
+    built(builder())
+}
+
+fn built(builder: AmazonS3Builder) -> AmazonS3 {
+    builder
         .build()
         .expect("the AWS_* variables describe a store")
 }
 
+/// The store without anything that an earlier helper left in it: each expects to begin with nothing.
+async fn empty() -> AmazonS3 {
+    let store = store();
+    let left: Vec<_> = store.list(None).try_collect().await.expect("a listing");
+    for object in left {
+        store.delete(&object.location).await.expect("a deletion");
+    }
+    store
+}
+
 #[tokio::test]
 async fn every_helper() {
-    let store = store();
-    put_get_delete_list(&store).await;
-    put_get_attributes(&store).await;
-    get_opts(&store).await;
-    put_opts(&store, true).await;
-    stream_get(&store).await;
-    list_uses_directories_correctly(&store).await;
-    list_with_delimiter(&store).await;
-    list_with_offset_exclusivity(&store).await;
+    put_get_delete_list(&empty().await).await;
+    put_get_attributes(&empty().await).await;
+    get_opts(&empty().await).await;
+    put_opts(&empty().await, true).await;
+    stream_get(&empty().await).await;
+    list_uses_directories_correctly(&empty().await).await;
+    list_with_delimiter(&empty().await).await;
+    list_with_offset_exclusivity(&empty().await).await;
+    let store = empty().await;
     list_paginated(&store, &store).await;
-    rename_and_copy(&store).await;
-    copy_if_not_exists(&store).await;
-    copy_rename_nonexistent_object(&store).await;
-    assert!(get_nonexistent_object(&store, None).await.is_err());
+    rename_and_copy(&empty().await).await;
+    for way in [
+        S3CopyIfNotExists::Multipart,
+        S3CopyIfNotExists::HeaderWithStatus(
+            "If-None-Match".into(),
+            "*".into(),
+            StatusCode::PRECONDITION_FAILED,
+        ),
+    ] {
+        empty().await;
+        copy_if_not_exists(&built(builder().with_copy_if_not_exists(way))).await;
+    }
+    copy_rename_nonexistent_object(&empty().await).await;
+    assert!(get_nonexistent_object(&empty().await, None).await.is_err());
+    let store = empty().await;
     multipart(&store, &store).await;
     multipart_with_opts(&store, &store).await;
     multipart_put_part_out_of_order(&store, &store).await;
-    multipart_out_of_order(&store).await;
-    multipart_race_condition(&store, true).await;
-    let _: &dyn ObjectStore = &store;
+    multipart_out_of_order(&empty().await).await;
+    multipart_race_condition(&empty().await, true).await;
 }
