@@ -20,6 +20,7 @@ fn builder() -> AmazonS3Builder {
     AmazonS3Builder::from_env()
         .with_allow_http(true)
         .with_conditional_put(S3ConditionalPut::ETagMatch)
+        .with_copy_if_not_exists(S3CopyIfNotExists::Multipart)
 }
 
 fn store() -> AmazonS3 {
