@@ -51,7 +51,7 @@ impl FjallEngine {
         FjallEngine::open_in(Home::open(folder, EngineKind::Fjall)?, options)
     }
 
-    pub(super) fn open_in(home: Home, options: &EngineOptions) -> Result<FjallEngine> {
+    pub(super) fn open_in(mut home: Home, options: &EngineOptions) -> Result<FjallEngine> {
         let fail = |e| from_fjall(&format!("opening {}", home.data.display()), e);
         let database = SingleWriterTxDatabase::builder(&home.data)
             .cache_size(options.cache_bytes)
@@ -66,6 +66,7 @@ impl FjallEngine {
             .collect::<Result<Vec<_>>>()?;
         database.persist(PersistMode::SyncAll).map_err(fail)?;
         home::sync_folder(&home.data)?;
+        home.complete()?;
         Ok(FjallEngine {
             database,
             trees,

@@ -1,7 +1,8 @@
 //! The folder of an engine: what is in it, in which format, and who has it open.
 //!
 //! ```text
-//! <folder>/engine.json     {"engine":"lmdb","format":1}: which engine's files are current
+//! <folder>/engine.json     {"engine":"lmdb","format":1}: which engine's files are current;
+//!                          with "complete":false while they are made for the first time
 //! <folder>/<kind>/         the engine's own files
 //! <folder>/<kind>.lock     locked while the engine is open
 //! ```
@@ -9,6 +10,8 @@
 //! # Invariants
 //! - `engine.json` is written before the first file of a new engine, and replaced (by a rename)
 //!   only once a conversion is complete and on stable storage.
+//! - Nothing is committed to an engine before `engine.json` says that it is complete: files of one
+//!   that is not are remains of a first start that was cut short, and are made anew.
 //! - A folder with an engine's files but without `engine.json` is not opened: it is damaged, not new.
 
 use std::fs::{self, File, TryLockError};
@@ -28,34 +31,65 @@ const MARKER: &str = "engine.json";
 struct Marker {
     engine: String,
     format: u32,
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    complete: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn is_true(value: &bool) -> bool {
+    *value
 }
 
 /// An engine's folder, held open: nobody else can open it meanwhile.
 pub(super) struct Home {
     /// Where the engine's own files are.
     pub(super) data: PathBuf,
+    /// What is to be marked once the engine has been made.
+    unfinished: Option<(PathBuf, EngineKind)>,
     _lock: File,
 }
 
 impl Home {
     /// Opens the folder of an engine of `kind`, or makes a new one.
     pub(super) fn open(folder: &Path, kind: EngineKind) -> Result<Home> {
-        let existed = match marked_kind(folder)? {
-            Some(found) if found == kind => true,
-            Some(found) => return Err(wrong_kind(folder, found, kind)),
-            None => false,
-        };
-        if !existed {
+        let marker = read_marker(folder)?;
+        if let Some((found, _)) = marker
+            && found != kind
+        {
+            return Err(wrong_kind(folder, found, kind));
+        }
+        if marker.is_none() {
             refuse_remains(folder)?;
         }
-        let home = Home::unmarked(folder, kind, existed)?;
-        // Once more under the lock: a conversion may have ended meanwhile.
-        match marked_kind(folder)? {
-            Some(found) if found == kind => {}
-            Some(found) => return Err(wrong_kind(folder, found, kind)),
-            None => mark(folder, kind)?,
+        let mut home = Home::unmarked(folder, kind, matches!(marker, Some((_, true))))?;
+        // Once more under the lock: somebody may have made or converted it meanwhile.
+        match read_marker(folder)? {
+            Some((found, _)) if found != kind => return Err(wrong_kind(folder, found, kind)),
+            Some((_, true)) => return Ok(home),
+            Some((_, false)) => home.empty()?,
+            None => write_marker(folder, kind, false)?,
         }
+        home.unfinished = Some((folder.to_path_buf(), kind));
         Ok(home)
+    }
+
+    /// To be called when the engine's files are there and on stable storage, before it is used.
+    pub(super) fn complete(&mut self) -> Result<()> {
+        match self.unfinished.take() {
+            Some((folder, kind)) => mark(&folder, kind),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes what a first start that was cut short has left.
+    fn empty(&self) -> Result<()> {
+        tracing::warn!("{} was never finished: making it anew", self.data.display());
+        fs::remove_dir_all(&self.data)
+            .map_err(|e| Error::from_io(&format!("emptying {}", self.data.display()), &e))?;
+        create_folder(&self.data)
     }
 
     /// Makes an empty folder for `kind` beside the engine that is current: a conversion fills it.
@@ -82,12 +116,21 @@ impl Home {
         let lock = lock(&folder.join(format!("{}.lock", kind.name())))?;
         create_folder(&data)?;
         sync_folder(folder)?;
-        Ok(Home { data, _lock: lock })
+        Ok(Home {
+            data,
+            unfinished: None,
+            _lock: lock,
+        })
     }
 }
 
 /// The kind of engine whose files are current in `folder`; `None` if there is none yet.
 pub(super) fn marked_kind(folder: &Path) -> Result<Option<EngineKind>> {
+    Ok(read_marker(folder)?.map(|(kind, _)| kind))
+}
+
+/// The kind that the marker names, and whether its files are complete.
+fn read_marker(folder: &Path) -> Result<Option<(EngineKind, bool)>> {
     let path = folder.join(MARKER);
     let bytes = match fs::read(&path) {
         Ok(bytes) => bytes,
@@ -112,14 +155,19 @@ pub(super) fn marked_kind(folder: &Path) -> Result<Option<EngineKind>> {
         .engine
         .parse()
         .map_err(|error| Error::Refused(format!("{}: {error}", path.display())))?;
-    Ok(Some(kind))
+    Ok(Some((kind, marker.complete)))
 }
 
 /// Makes `kind` the current engine of `folder`, at once and durably.
 pub(super) fn mark(folder: &Path, kind: EngineKind) -> Result<()> {
+    write_marker(folder, kind, true)
+}
+
+fn write_marker(folder: &Path, kind: EngineKind, complete: bool) -> Result<()> {
     let marker = Marker {
         engine: kind.name().into(),
         format: FORMAT,
+        complete,
     };
     let text = serde_json::to_vec(&marker).map_err(|e| Error::Io(e.to_string()))?;
     replace(&folder.join(MARKER), &text)

@@ -194,3 +194,25 @@ pub fn a_conversion_that_fails_leaves_no_remains(place: &Place) {
     let engine = open(other, folder, &EngineOptions::default()).unwrap();
     assert!(contents(&*engine) == expected);
 }
+
+pub fn a_first_start_that_was_cut_short_is_repeated(place: &Place) {
+    let Some((kind, folder)) = place.files() else {
+        return;
+    };
+    let data = folder.join(kind.name());
+    let marker = format!(r#"{{"engine":"{kind}","format":1,"complete":false}}"#);
+    drop(place.open());
+    // Half of the files, none whole; then no folder at all.
+    for remains in [true, false] {
+        fs::remove_dir_all(&data).unwrap();
+        fs::write(folder.join("engine.json"), &marker).unwrap();
+        if remains {
+            fs::create_dir(&data).unwrap();
+            for file in ["data.mdb", "metadata.sqlite", "version", "0.jnl"] {
+                fs::write(data.join(file), b"half").unwrap();
+            }
+        }
+        put(&*place.open(), Tree::Rows, b"a", b"1");
+        assert_eq!(keys(&*place.open(), Tree::Rows), [b"a"]);
+    }
+}

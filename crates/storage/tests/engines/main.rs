@@ -71,6 +71,7 @@ for_all_engines! {
         an_incomplete_copy_is_not_taken_for_an_engine,
         there_and_back_through_every_other,
         a_conversion_that_cannot_be_leaves_all_as_it_was,
-        a_conversion_that_fails_leaves_no_remains;
+        a_conversion_that_fails_leaves_no_remains,
+        a_first_start_that_was_cut_short_is_repeated;
     model: behaves_like_a_map;
 }

@@ -81,7 +81,7 @@ impl LmdbEngine {
         LmdbEngine::open_in(Home::open(folder, EngineKind::Lmdb)?, options)
     }
 
-    pub(super) fn open_in(home: Home, options: &EngineOptions) -> Result<LmdbEngine> {
+    pub(super) fn open_in(mut home: Home, options: &EngineOptions) -> Result<LmdbEngine> {
         let env = open_env(&home.data, options)?;
         if env.max_key_size() < MAX_KEY_BYTES {
             return Err(Error::Failed(format!(
@@ -93,6 +93,7 @@ impl LmdbEngine {
         // Their creation is a commit of its own, and the files may be new: make both durable.
         env.force_sync().map_err(|e| from_lmdb("syncing", e))?;
         home::sync_folder(&home.data)?;
+        home.complete()?;
         Ok(LmdbEngine {
             synced: AtomicUsize::new(env.info().last_txn_id),
             commits_begun: AtomicUsize::new(0),

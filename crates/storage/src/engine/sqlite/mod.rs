@@ -72,12 +72,13 @@ impl SqliteEngine {
         SqliteEngine::open_in(Home::open(folder, EngineKind::Sqlite)?, options)
     }
 
-    pub(super) fn open_in(home: Home, options: &EngineOptions) -> Result<SqliteEngine> {
+    pub(super) fn open_in(mut home: Home, options: &EngineOptions) -> Result<SqliteEngine> {
         let path = home.data.join(DATA_FILE);
         let fail = |e| from_sqlite(&format!("opening {}", path.display()), e);
         let connection = connect(&path, options.cache_bytes).map_err(fail)?;
         create_tables(&connection).map_err(fail)?;
         home::sync_folder(&home.data)?;
+        home.complete()?;
         Ok(SqliteEngine {
             writer: Mutex::new(Writer {
                 connection,
