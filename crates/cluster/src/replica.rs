@@ -33,12 +33,20 @@ pub(crate) struct Replica {
 /// and what was used lately stays.
 #[derive(Default)]
 struct Remembered {
+    /// The store's count of changes that were undone: what was remembered before may be of those.
+    undone: u64,
     young: HashMap<RowKey, Recent>,
     old: HashMap<RowKey, Recent>,
 }
 
 impl Remembered {
-    fn take(&mut self, key: &RowKey) -> Option<Recent> {
+    fn take(&mut self, key: &RowKey, undone: u64) -> Option<Recent> {
+        if self.undone != undone {
+            *self = Remembered {
+                undone,
+                ..Remembered::default()
+            };
+        }
         self.young.remove(key).or_else(|| self.old.remove(key))
     }
 
@@ -92,14 +100,13 @@ impl Replica {
         let (bounds, on_replace) = (self.bounds(), self.on_replace);
         let memory = self.recent.clone();
         let how = how_to_run(durability, &request);
-        let row = key.clone();
         let change = move |txn: &mut RowTxn<'_>| {
-            let cell = cell_of(txn.row(&row)?.unwrap_or_default());
+            let cell = cell_of(txn.row(&key)?.unwrap_or_default());
             let guard_holds = match &guard {
                 Some(guard) => txn.head(guard)?.is_some_and(|head| head.is_live()),
                 None => true,
             };
-            let remembered = lock(&memory).take(&row);
+            let remembered = lock(&memory).take(&key, txn.undone());
             let mut recent =
                 remembered.unwrap_or_else(|| Recent::forgotten(Rules::CORRECT, &cell, &bounds));
             let step = replica::step(
@@ -111,17 +118,12 @@ impl Replica {
                 guard_holds,
             );
             if let Some(new) = step.cell {
-                store_cell(txn, &row, &cell, new, on_replace)?;
+                store_cell(txn, &key, &cell, new, on_replace)?;
             }
-            lock(&memory).put(row, recent);
+            lock(&memory).put(key, recent);
             Ok(step.answer)
         };
-        let result = self.store.transact(how, change).await;
-        if result.is_err() {
-            // What was remembered may not have been committed.
-            lock(&self.recent).take(&key);
-        }
-        Ok(result?)
+        Ok(self.store.transact(how, change).await?)
     }
 }
 
@@ -221,3 +223,6 @@ fn row_of(cell: Cell<Value>) -> Row {
         value: cell.value,
     }
 }
+
+#[cfg(test)]
+mod tests;
