@@ -15,10 +15,10 @@ pytestmark = pytest.mark.process
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """160 MiB of tmpfs."""
+    """700 MiB of tmpfs: a node keeps some 256 MiB of it in reserve."""
     where = tmp_path / "disk"
     where.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=160m", "tmpfs", str(where)], capture_output=True)
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700m", "tmpfs", str(where)], capture_output=True)
     assert made.returncode == 0, f"mounting needs root: {made.stderr.decode()}"
     yield where
     subprocess.run(["umount", "-l", str(where)], check=True)
@@ -30,7 +30,7 @@ def test_fill_read_delete_and_write_again(small_disk):
         info = demo.start()
         client = client_of(info)
         for number in range(200):
-            data = content(2 * MIB, str(number))
+            data = content(8 * MIB, str(number))
             ledger.attempt(f"k{number:03}", fingerprint(data), lambda: client.put(info.bucket, f"k{number:03}", data))
             if ledger.refused:
                 break

@@ -15,7 +15,7 @@ FAULTS = [
     ("fdatasync,fsync,msync", "EIO"),
     ("pwrite64,pwritev,pwritev2", "EIO"),
     ("pwrite64,pwritev,pwritev2,fallocate,ftruncate", "ENOSPC"),
-    ("openat,open", "EMFILE"),
+    ("openat,accept4", "EMFILE"),
     ("mmap", "ENOMEM"),
 ]
 
