@@ -10,7 +10,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`server`], `stall`, [`config`] | listeners, connections, limits |
+//! | [`server`], `connection`, `stall`, [`config`] | listeners, connections, limits |
 //! | [`service`] | from a request to an answer |
 //! | `target`, `route`, `call` | what is addressed, which operation, one request |
 //! | `sigv4`, `auth` | signatures, permissions |
@@ -26,6 +26,7 @@ mod call;
 mod checksum;
 mod chunked;
 pub mod config;
+mod connection;
 mod cors;
 pub mod error;
 mod handlers;

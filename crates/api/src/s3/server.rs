@@ -7,18 +7,15 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Request;
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::config::Limits;
+use super::connection;
 use super::service::S3;
-use super::stall::StallLimited;
 
 /// How many headers a request may have.
 const MAX_HEADERS: usize = 200;
@@ -58,7 +55,8 @@ pub async fn serve(listeners: Vec<TcpListener>, s3: S3, shutdown: impl Future<Ou
     }
 }
 
-fn builder(limits: Limits) -> Builder<TokioExecutor> {
+/// The protocol's settings.
+pub(super) fn builder(limits: Limits) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
@@ -102,9 +100,12 @@ impl Acceptor {
                 _ = self.stopping.changed() => break,
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => {
-                        let serving = self.connection(stream);
+                        // Answers are written in large pieces: waiting for more gains nothing.
+                        let _ = stream.set_nodelay(true);
+                        let (s3, builder) = (self.s3.clone(), self.builder.clone());
+                        let stopping = self.stopping.clone();
                         connections.spawn(async move {
-                            serving.await;
+                            connection::serve(s3, builder, stream, stopping).await;
                             drop(place);
                         });
                     }
@@ -119,32 +120,5 @@ impl Acceptor {
         }
         drop(listener);
         while connections.join_next().await.is_some() {}
-    }
-
-    /// Serves one connection until it ends, or, once the server shall stop, until its requests do.
-    fn connection(&self, stream: TcpStream) -> impl Future<Output = ()> + Send + 'static {
-        let (s3, builder) = (self.s3.clone(), self.builder.clone());
-        let mut stopping = self.stopping.clone();
-        async move {
-            let _counted = s3.metrics().connected();
-            let _ = stream.set_nodelay(true);
-            let stalled = StallLimited::new(stream, s3.config().limits.write_stall);
-            let service = service_fn(move |request: Request<Incoming>| {
-                let s3 = s3.clone();
-                async move { Ok::<_, std::convert::Infallible>(s3.handle(request).await) }
-            });
-            let connection = builder.serve_connection(TokioIo::new(stalled), service);
-            let mut connection = std::pin::pin!(connection);
-            let result = tokio::select! {
-                result = connection.as_mut() => result,
-                _ = stopping.changed() => {
-                    connection.as_mut().graceful_shutdown();
-                    connection.await
-                }
-            };
-            if let Err(error) = result {
-                tracing::debug!(%error, "a connection ended with an error");
-            }
-        }
     }
 }

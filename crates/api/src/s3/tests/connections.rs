@@ -3,16 +3,17 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::client::{Door, signed};
-use crate::s3::serve;
+use crate::s3::server::builder;
+use crate::s3::{connection, serve};
 
 struct Running {
     address: SocketAddr,
@@ -141,4 +142,51 @@ async fn http_2() {
         let got = reply.into_body().collect().await.unwrap().to_bytes();
         assert_eq!(got, if method == "GET" { "content" } else { "" });
     }
+}
+
+/// A client that keeps an HTTP/2 connection open and asks for nothing loses it. The paused clock
+/// jumps to the next timer whenever nothing else can go on.
+#[tokio::test(start_paused = true)]
+async fn idle_connections_end() {
+    let door = Door::open().await;
+    let (client, stream) = tokio::io::duplex(1 << 16);
+    let (_stop, stopping) = watch::channel(());
+    let builder = builder(door.s3.config().limits);
+    let serving = connection::serve(door.s3.clone(), builder, stream, stopping);
+    let (sender, connection) =
+        http2::handshake::<_, _, Full<Bytes>>(TokioExecutor::new(), TokioIo::new(client))
+            .await
+            .unwrap();
+    let client = tokio::spawn(connection);
+    serving.await;
+    drop(sender);
+    client.await.unwrap().unwrap();
+}
+
+/// A client that takes nothing of an answer is not waited for without end, over HTTP/2 neither.
+#[tokio::test(start_paused = true)]
+async fn answers_that_nobody_takes_end() {
+    let door = Door::open().await;
+    door.put("/bucket/k", vec![7; 8 << 20]).await.ok();
+    let (client, stream) = tokio::io::duplex(1 << 16);
+    let (_stop, stopping) = watch::channel(());
+    let builder = builder(door.s3.config().limits);
+    let serving = tokio::spawn(connection::serve(
+        door.s3.clone(),
+        builder,
+        stream,
+        stopping,
+    ));
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(client))
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let mut request = signed(&door.key, "GET", "/bucket/k", &[], Bytes::new());
+    request.headers_mut().remove("host");
+    let uri = format!("http://127.0.0.1{}", request.uri());
+    *request.uri_mut() = uri.parse().unwrap();
+    let reply = sender.send_request(request).await.unwrap();
+    assert_eq!(reply.status(), 200);
+    serving.await.unwrap();
+    assert!(reply.into_body().collect().await.is_err());
 }

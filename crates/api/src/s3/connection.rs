@@ -1,0 +1,124 @@
+//! One connection: serves its requests until the client goes, nothing happens any more, or the
+//! server shall stop.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+
+use super::body::Body;
+use super::service::S3;
+use super::stall::StallLimited;
+
+/// After so many quiet periods a connection whose answers nobody takes is broken off. A period
+/// is [`Limits::write_stall`](super::Limits::write_stall); an answer moves in pieces of up to
+/// 1 MiB, so a client that is merely slow is left alone.
+const QUIET_PERIODS: u32 = 10;
+
+/// Serves a connection. It is kept while requests come or answers move; `stopping` closes when
+/// the server shall stop.
+pub async fn serve<T>(
+    s3: S3,
+    builder: Builder<TokioExecutor>,
+    stream: T,
+    mut stopping: watch::Receiver<()>,
+) where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let _counted = s3.metrics().connected();
+    let period = s3.config().limits.write_stall;
+    let activity = Arc::new(Activity::default());
+    let stream = TokioIo::new(StallLimited::new(stream, period));
+    let service = service_fn({
+        let activity = activity.clone();
+        move |request: Request<Incoming>| handle(s3.clone(), activity.clone(), request)
+    });
+    let connection = builder.serve_connection(stream, service);
+    let mut connection = std::pin::pin!(connection);
+    let (mut quiet, mut seen, mut stops) = (0, 0, false);
+    let result = loop {
+        tokio::select! {
+            result = connection.as_mut() => break result,
+            _ = stopping.changed(), if !stops => {
+                stops = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            () = tokio::time::sleep(period) => {
+                quiet = if activity.is_quiet(&mut seen) { quiet + 1 } else { 0 };
+                match quiet {
+                    0 => {}
+                    QUIET_PERIODS.. => break Ok(()),
+                    _ => connection.as_mut().graceful_shutdown(),
+                }
+            }
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(%error, "a connection ended with an error");
+    }
+}
+
+/// What happens on a connection.
+#[derive(Default)]
+struct Activity {
+    /// Requests that are being handled: their bodies have limits of their own.
+    handling: AtomicU64,
+    /// Requests that came and pieces of answers that went.
+    steps: AtomicU64,
+}
+
+impl Activity {
+    /// Whether nothing happened since it was asked the last time, which `seen` remembers.
+    fn is_quiet(&self, seen: &mut u64) -> bool {
+        let steps = self.steps.load(Ordering::Relaxed);
+        let moved = std::mem::replace(seen, steps) != steps;
+        !moved && self.handling.load(Ordering::Relaxed) == 0
+    }
+
+    fn step(&self) {
+        self.steps.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Counts a request as being handled.
+struct Handling(Arc<Activity>);
+
+impl Handling {
+    fn begin(activity: &Arc<Activity>) -> Handling {
+        activity.step();
+        activity.handling.fetch_add(1, Ordering::Relaxed);
+        Handling(activity.clone())
+    }
+}
+
+impl Drop for Handling {
+    fn drop(&mut self) {
+        self.0.handling.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+async fn handle(
+    s3: S3,
+    activity: Arc<Activity>,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, std::convert::Infallible> {
+    let handling = Handling::begin(&activity);
+    let answer = s3.handle(request).await;
+    drop(handling);
+    Ok(answer.map(|body| {
+        body.map_frame(move |frame: Frame<Bytes>| {
+            activity.step();
+            frame
+        })
+        .boxed_unsync()
+    }))
+}
