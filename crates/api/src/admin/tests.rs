@@ -364,8 +364,14 @@ async fn the_listener_serves_until_shutdown_and_then_ends() {
         answer.starts_with("HTTP/1.1 200") && answer.contains("\"healthy\":true"),
         "{answer}"
     );
-    // One that says nothing does not hold the end up.
+    // One that stays open and says nothing more does not hold the end up.
     let mut idle = TcpStream::connect(address).await.unwrap();
+    let request = b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n";
+    idle.write_all(request).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"}\n") {
+        idle.read_buf(&mut answer).await.unwrap();
+    }
     stop.send(true).unwrap();
     server.await.unwrap();
     assert_eq!(read_all(&mut idle).await, "");
