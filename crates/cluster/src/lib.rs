@@ -3,6 +3,7 @@
 //! [`Cluster`] drives the register protocol ([`register`]) over the replicas of a row. With one
 //! node there is one replica, and it is local.
 
+mod drive;
 mod error;
 mod local;
 mod memory;

@@ -4,7 +4,6 @@
 //! it does with more nodes; here a message is a transaction of the local store.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use archipel_base::clock::WallClock;
 use archipel_base::hash::{partition_of, placement_hash};
@@ -16,19 +15,15 @@ use archipel_storage::{BlockRef, ListQuery, Listing, Pin, RowKey, Store, Upload,
 use bytes::Bytes;
 use tokio::sync::Mutex;
 
+use crate::drive::Run;
 use crate::error::Error;
 use crate::register::coordinator::Start;
-use crate::register::{self, Answer, Operation, Outcome, Output, Quorums, Request, Rules, Version};
+use crate::register::{self, Operation, Outcome, Quorums, Rules, Version};
 use crate::replica::Replica;
 use crate::scan::Scanned;
 
 /// How many partitions a cluster has. Fixed when it is made.
 const PARTITIONS: u16 = 1024;
-/// How long the first pause of a contended operation is at most; it doubles from there.
-const FIRST_PAUSE: Duration = Duration::from_millis(1);
-/// How long a pause is at most.
-const LONGEST_PAUSE: Duration = Duration::from_millis(100);
-
 /// How many rows of a scan are read in one go.
 const SCAN_BATCH: usize = 1000;
 /// How many queues there are for updates.
@@ -58,9 +53,9 @@ pub struct ClusterOptions {
 #[derive(Clone)]
 pub struct Cluster(Arc<Inner>);
 
-struct Inner {
-    options: ClusterOptions,
-    replica: Replica,
+pub(crate) struct Inner {
+    pub options: ClusterOptions,
+    pub replica: Replica,
     /// Updates of one row queue here: they would only disturb one another. Nothing rests on it.
     queues: Vec<Mutex<()>>,
 }
@@ -276,6 +271,13 @@ impl Cluster {
         Ok(self.store().read_block(block).await?)
     }
 
+    /// Whether more than half of the memory for block buffers is in use.
+    pub fn is_short_of_buffers(&self) -> bool {
+        let pool = self.store().blocks().pool();
+        let free = pool.free_buffer_bytes().unwrap_or(usize::MAX);
+        free < pool.buffer_bytes() / 2
+    }
+
     /// A page of a listing.
     pub async fn list(&self, query: ListQuery) -> Result<Listing, Error> {
         Ok(self.store().read(move |rows| rows.list(&query)).await?)
@@ -356,95 +358,9 @@ impl Inner {
         &self.queues[hash as usize % QUEUES]
     }
 
-    fn next_stamp(&self, seen: Stamp) -> Stamp {
+    /// A stamp of this node that was never issued before, above the one shown.
+    pub fn next_stamp(&self, seen: Stamp) -> Stamp {
         self.options.stamps.observe(seen);
         self.options.stamps.next(&*self.options.wall)
-    }
-}
-
-/// One operation on one row, being driven.
-struct Run<'a> {
-    inner: &'a Inner,
-    key: &'a RowKey,
-    guard: Option<&'a RowKey>,
-    durability: Durability,
-    /// Whether a read needs the body; a head is cheaper.
-    with_body: bool,
-}
-
-impl Run<'_> {
-    async fn drive(
-        &self,
-        mut operation: Operation<Value>,
-        outputs: Vec<Output<Value>>,
-        decide: &mut (dyn FnMut(&Version<Value>) -> register::Decision<Value> + Send),
-    ) -> Result<Outcome<Value>, Error> {
-        let mut todo: std::collections::VecDeque<_> = outputs.into();
-        let mut refused = None;
-        while let Some(output) = todo.pop_front() {
-            let more = match output {
-                Output::Done(outcome) => return self.end(outcome, refused),
-                Output::Send { to, round, request } => match self.send(request).await {
-                    Ok(answer) => operation.on_answer(to, round, answer, &mut self.next()),
-                    Err(error) => {
-                        refused = Some(error);
-                        operation.on_failure(to, round, &mut self.next())
-                    }
-                },
-                Output::Decide(version) => operation.decided(decide(&version)),
-                Output::Pause { attempt } => {
-                    self.pause(attempt).await;
-                    operation.resume(&mut self.next())
-                }
-                // One node knows one layout.
-                Output::Refresh { .. } => operation.give_up(),
-            };
-            todo.extend(more);
-            if todo.is_empty() {
-                todo.extend(operation.give_up());
-            }
-        }
-        Err(Error::Unavailable("the operation did not end".into()))
-    }
-
-    fn next(&self) -> impl FnMut(Stamp) -> Stamp + '_ {
-        |seen| self.inner.next_stamp(seen)
-    }
-
-    /// If the only replica failed for a reason of its own, that is what the caller is told.
-    fn end(
-        &self,
-        outcome: Outcome<Value>,
-        refused: Option<Error>,
-    ) -> Result<Outcome<Value>, Error> {
-        match (outcome, refused) {
-            (Outcome::Unavailable | Outcome::Unknown, Some(error)) => Err(error),
-            (outcome, _) => Ok(outcome),
-        }
-    }
-
-    async fn send(&self, request: Request<Value>) -> Result<Answer<Value>, Error> {
-        let replica = &self.inner.replica;
-        match request {
-            Request::Read { .. } => replica.read(self.key.clone(), self.with_body).await,
-            change => {
-                replica
-                    .change(
-                        self.key.clone(),
-                        self.guard.cloned(),
-                        self.durability,
-                        change,
-                    )
-                    .await
-            }
-        }
-    }
-
-    /// A random time that doubles with each attempt.
-    async fn pause(&self, attempt: u32) {
-        let most = FIRST_PAUSE * 2u32.pow(attempt.min(10));
-        let most = most.min(LONGEST_PAUSE).as_micros() as u64;
-        let micros = self.inner.options.random.next_u64() % most.max(1);
-        tokio::time::sleep(Duration::from_micros(micros)).await;
     }
 }

@@ -176,6 +176,7 @@ impl Feeder {
         for block in blocks {
             let end = start + u64::from(block.len);
             if end > range.start && start < range.end {
+                self.room().await?;
                 let bytes = self.or_fail(self.cluster.read_block(block).await).await?;
                 let within = range.start.saturating_sub(start)..range.end - start;
                 if let Some(piece) = slice(&bytes, &within) {
@@ -236,6 +237,18 @@ impl Feeder {
             ));
         }
         Ok((Content::of(part.layout, value.body)?, Some(pin)))
+    }
+
+    /// Waits until a block may be read. A block holds a share of the node's buffers until the
+    /// client has it, so while buffers are short nothing is read ahead: clients that stall would
+    /// hold up all others.
+    async fn room(&self) -> Result<(), Stop> {
+        let wanted = match self.cluster.is_short_of_buffers() {
+            true => AHEAD,
+            false => 1,
+        };
+        let room = self.sender.reserve_many(wanted).await;
+        room.map(|_| ()).map_err(|_| Stop)
     }
 
     async fn send(&self, piece: Bytes) -> Result<(), Stop> {

@@ -159,6 +159,11 @@ impl Pool {
         Reservation { _permit: permit }
     }
 
+    /// Bytes of buffer memory that there are; 0 if it is not bounded.
+    pub fn buffer_bytes(&self) -> usize {
+        self.buffer_units as usize * BUFFER_UNIT_BYTES
+    }
+
     /// Bytes of buffer memory that nobody has reserved; `None` if it is not bounded.
     pub fn free_buffer_bytes(&self) -> Option<usize> {
         let buffers = self.buffers.as_ref()?;
