@@ -77,7 +77,7 @@ const TESTS: &[Step] = &[
     Step {
         name: "sim",
         about: "whole clusters, simulated with faults",
-        run: || xtask(&["sim"]),
+        run: || xtask(&["sim", "--seeds", "200"]),
     },
     Step {
         name: "build",

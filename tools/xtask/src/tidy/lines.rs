@@ -5,7 +5,7 @@ const MAX_LINES: usize = 400;
 
 /// Files that are longer, with the length that they may not exceed: a ratchet. Shorten a file
 /// and lower its number; never raise one without splitting being worse.
-const LONGER: &[(&str, usize)] = &[];
+const LONGER: &[(&str, usize)] = &[("crates/api/src/s3/sigv4/tests.rs", 410)];
 
 /// What must not stand in the product's code outside certain places.
 struct Absent {
