@@ -4,7 +4,9 @@
 //! that runs a server shares one release build.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::black_box::root;
@@ -127,6 +129,7 @@ pub fn check(_args: &CheckArgs) -> Outcome {
 }
 
 fn run_steps<'a>(steps: impl Iterator<Item = &'a Step>, keep_going: bool) -> Outcome {
+    myself();
     let mut done: Vec<Done> = Vec::new();
     for step in steps {
         println!("\n== {}: {}", step.name, step.about);
@@ -205,9 +208,16 @@ fn cargo(arguments: &[&str]) -> Outcome {
     finish(Command::new(cargo).args(arguments))
 }
 
+/// Where this program is. Asked for once, at the start: the tests build it anew, and afterwards
+/// the system only knows the file that was replaced.
+fn myself() -> Option<&'static PathBuf> {
+    static MYSELF: OnceLock<Option<PathBuf>> = OnceLock::new();
+    MYSELF.get_or_init(|| std::env::current_exe().ok()).as_ref()
+}
+
 /// A command of this program, in a process of its own.
 fn xtask(arguments: &[&str]) -> Outcome {
-    let myself = std::env::current_exe().map_err(|error| error.to_string())?;
+    let myself = myself().ok_or("the path of this program is not known")?;
     finish(Command::new(myself).args(arguments))
 }
 
