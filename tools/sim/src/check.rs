@@ -25,7 +25,7 @@ pub struct Args {
     #[arg(long)]
     mutant: Option<String>,
     /// Explore at most about this many steps of each scenario (0: all)
-    #[arg(long, default_value_t = 30_000_000)]
+    #[arg(long, default_value_t = 8_000_000)]
     states: usize,
 }
 
@@ -58,8 +58,8 @@ fn explore_all(args: &Args) -> bool {
     scenarios.retain(|s| s.name.contains(&args.only));
     let mut good = true;
     for scenario in scenarios {
-        // The large space has ten times the room.
-        let room = if args.large { 10 } else { 1 };
+        // The large space has thirty times the room.
+        let room = if args.large { 30 } else { 1 };
         good &= explore(scenario, args.states * room);
     }
     good
@@ -98,7 +98,7 @@ fn explore(scenario: Scenario, states: usize) -> bool {
 }
 
 fn walk_all(args: &Args) -> bool {
-    let walks = if args.large { 1_000_000 } else { 60_000 };
+    let walks = if args.large { 1_000_000 } else { 40_000 };
     let mut good = true;
     for scenario in catalogue::walks() {
         if !scenario.name.contains(&args.only) {

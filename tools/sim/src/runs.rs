@@ -106,7 +106,7 @@ fn work(args: &Args, options: Options, next: &AtomicU64, total: &Mutex<Total>) {
         }
         let verdict = simulate(seed, options);
         // One in a hundred is run twice: the same seed must give the same run.
-        let differs = seed % 100 == 0 && simulate(seed, options).hash != verdict.hash;
+        let differs = seed.is_multiple_of(100) && simulate(seed, options).hash != verdict.hash;
         let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
         total.counts.add(&verdict.counts);
         if let Some(violation) = verdict.violation {

@@ -27,121 +27,19 @@
 
 use archipel_base::{Id, Stamp};
 
-use super::message::{Answer, Request, Version};
+use super::message::Answer;
 use super::quorum::{Quorums, ReplicaSet};
-use super::rules::{Mutant, Rules};
+use super::rules::Rules;
 
 mod advance;
+mod rounds;
+mod state;
+
+pub use state::{Decision, Outcome, Output, Start};
+use state::{Kind, Phase, Promise, counted};
 
 /// Gives a fresh stamp above the one shown.
 pub type NextStamp<'a> = dyn FnMut(Stamp) -> Stamp + 'a;
-
-/// What a driver does next.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Output<V> {
-    /// Send a request.
-    Send {
-        /// To which replica (the driver's index).
-        to: usize,
-        /// To be handed back with the answer.
-        round: u32,
-        /// What.
-        request: Request<V>,
-    },
-    /// Evaluate the condition of an update on what the row holds.
-    Decide(Version<V>),
-    /// Wait a random time that grows with the number, then resume.
-    Pause {
-        /// How many times in a row others were in the way.
-        attempt: u32,
-    },
-    /// Fetch the layout of this epoch or a later one, then restart.
-    Refresh {
-        /// The epoch that a replica knows.
-        epoch: u64,
-    },
-    /// The operation is over.
-    Done(Outcome<V>),
-}
-
-/// How an operation ended.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Outcome<V> {
-    /// A read: the newest version. Its value is `None` if there is no such object.
-    Value(Version<V>),
-    /// The write took effect, once.
-    Written {
-        /// A stamp under which a quorum held it.
-        stamp: Stamp,
-    },
-    /// An update whose condition failed on this version. Nothing was or will be written.
-    Kept(Version<V>),
-    /// The guarding row is not live. Nothing was or will be written.
-    Guarded,
-    /// No quorum answered, or others were in the way for too long. Nothing was or will be written.
-    Unavailable,
-    /// The write may have taken effect, or may yet, at most once.
-    Unknown,
-}
-
-/// What the condition of an update says.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Decision<V> {
-    /// Write this (`None` deletes).
-    Write(Option<V>),
-    /// Leave the row as it is.
-    Keep,
-}
-
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-enum Kind<V> {
-    Read,
-    Write { id: Id, value: Option<V> },
-    Update { id: Id },
-}
-
-/// Why a version is being written.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-enum Purpose<V> {
-    /// It is the operation's own.
-    Put,
-    /// It was found, and is to be acted upon: then prepare again.
-    Prepare,
-    /// It was found: once a quorum holds it, this is how the operation ends.
-    End(Outcome<V>),
-}
-
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-struct Promise<V> {
-    from: usize,
-    version: Version<V>,
-    accepted: Vec<Stamp>,
-    known_from: Stamp,
-}
-
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-enum Phase<V> {
-    Reading {
-        with_values: bool,
-        found: Vec<(usize, Version<V>, bool)>,
-    },
-    Preparing {
-        ballot: Stamp,
-        promises: Vec<Promise<V>>,
-    },
-    Deciding {
-        ballot: Stamp,
-        newest: Version<V>,
-    },
-    Writing {
-        version: Version<V>,
-        purpose: Purpose<V>,
-        accepted: ReplicaSet,
-    },
-    Pausing,
-    Refreshing,
-    Over,
-}
 
 /// One read, write or conditional write of one row, in progress.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -171,24 +69,6 @@ pub struct Operation<V> {
 const MAX_PAUSES: u32 = 64;
 /// How many own writes an operation sends out before it gives up.
 const MAX_ATTEMPTS: usize = 32;
-
-/// The layouts whose majorities count: all, but for a mutant.
-fn counted(rules: Rules, quorums: Quorums) -> Quorums {
-    if rules.breaks(Mutant::OneLayoutQuorum) {
-        quorums.newest_only()
-    } else {
-        quorums
-    }
-}
-
-/// What an operation is begun with.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Start {
-    /// [`Rules::CORRECT`].
-    pub rules: Rules,
-    /// The replicas in the layouts in force.
-    pub quorums: Quorums,
-}
 
 impl<V: Clone + Eq> Operation<V> {
     /// Reads the newest version. The replica with the lowest index is asked for the value at once,
@@ -390,175 +270,5 @@ impl<V: Clone + Eq> Operation<V> {
             Kind::Read => None,
             Kind::Write { id, .. } | Kind::Update { id } => Some(id),
         }
-    }
-
-    fn enter(&mut self, phase: Phase<V>, to: ReplicaSet) -> Vec<Output<V>> {
-        self.phase = phase;
-        self.round += 1;
-        self.refused = ReplicaSet::EMPTY;
-        self.failed = ReplicaSet::EMPTY;
-        self.send_to(to)
-    }
-
-    fn begin_reading(&mut self, with_values: bool) -> Vec<Output<V>> {
-        let phase = Phase::Reading {
-            with_values,
-            found: Vec::new(),
-        };
-        self.enter(phase, self.quorums().all())
-    }
-
-    fn prepare(&mut self, next: &mut NextStamp<'_>) -> Vec<Output<V>> {
-        let ballot = next(self.highest);
-        self.highest = self.highest.max(ballot);
-        let phase = Phase::Preparing {
-            ballot,
-            promises: Vec::new(),
-        };
-        self.enter(phase, self.quorums().all())
-    }
-
-    fn put(&mut self, stamp: Stamp, value: Option<V>) -> Vec<Output<V>> {
-        if self.attempts.len() >= MAX_ATTEMPTS {
-            return self.end(Outcome::Unknown);
-        }
-        self.highest = self.highest.max(stamp);
-        self.attempts.push((stamp, ReplicaSet::EMPTY));
-        let write = self.write_id().unwrap_or_default();
-        let version = Version {
-            stamp,
-            write,
-            value,
-        };
-        self.write_version(version, Purpose::Put, ReplicaSet::EMPTY)
-    }
-
-    /// Writes `version` to all but those who hold it already.
-    fn write_version(
-        &mut self,
-        version: Version<V>,
-        purpose: Purpose<V>,
-        holders: ReplicaSet,
-    ) -> Vec<Output<V>> {
-        let phase = Phase::Writing {
-            version,
-            purpose,
-            accepted: holders,
-        };
-        self.enter(phase, self.quorums().all().without(holders))
-    }
-
-    fn refresh(&mut self, epoch: u64) -> Vec<Output<V>> {
-        self.round += 1;
-        self.phase = Phase::Refreshing;
-        vec![Output::Refresh { epoch }]
-    }
-
-    fn pause(&mut self) -> Vec<Output<V>> {
-        self.pauses += 1;
-        if self.pauses > MAX_PAUSES {
-            return self.end(self.cannot_go_on());
-        }
-        self.round += 1;
-        self.phase = Phase::Pausing;
-        vec![Output::Pause {
-            attempt: self.pauses,
-        }]
-    }
-
-    fn end(&mut self, outcome: Outcome<V>) -> Vec<Output<V>> {
-        self.phase = Phase::Over;
-        vec![Output::Done(outcome)]
-    }
-
-    /// What to say when no more can be done: without an own write out there, nothing happened.
-    fn cannot_go_on(&self) -> Outcome<V> {
-        if self.attempts.is_empty() {
-            Outcome::Unavailable
-        } else {
-            Outcome::Unknown
-        }
-    }
-
-    fn send_to(&self, to: ReplicaSet) -> Vec<Output<V>> {
-        let nearest = self.quorums().all().iter().next();
-        let send = |to: usize| {
-            let request = self.request(Some(to) == nearest)?;
-            let round = self.round;
-            Some(Output::Send { to, round, request })
-        };
-        to.iter().filter_map(send).collect()
-    }
-
-    fn request(&self, nearest: bool) -> Option<Request<V>> {
-        match &self.phase {
-            Phase::Reading { with_values, .. } => Some(Request::Read {
-                with_value: *with_values || nearest,
-            }),
-            Phase::Preparing { ballot, .. } => Some(Request::Prepare {
-                ballot: *ballot,
-                asking: self.write_id().filter(|_| !self.attempts.is_empty()),
-                guarded: self.guarded && self.attempts.is_empty(),
-            }),
-            Phase::Writing {
-                version, purpose, ..
-            } => Some(Request::Write {
-                version: version.clone(),
-                guarded: self.guarded && *purpose == Purpose::Put,
-            }),
-            _ => None,
-        }
-    }
-
-    fn unanswered(&self) -> ReplicaSet {
-        let answered = match &self.phase {
-            Phase::Reading { found, .. } => found.iter().map(|(from, ..)| *from).collect(),
-            Phase::Preparing { promises, .. } => promises.iter().map(|p| p.from).collect(),
-            Phase::Writing { accepted, .. } => *accepted,
-            _ => return ReplicaSet::EMPTY,
-        };
-        let silent = self.quorums().all().without(answered);
-        silent.without(self.refused).without(self.failed)
-    }
-
-    fn on_found(&mut self, from: usize, version: Version<V>, live: bool, floor: Stamp) {
-        self.floor = self.floor.max(floor);
-        self.highest = self.highest.max(version.stamp);
-        if let Phase::Reading { found, .. } = &mut self.phase
-            && found.iter().all(|(f, ..)| *f != from)
-        {
-            found.push((from, version, live));
-        }
-    }
-
-    fn on_promised(&mut self, promise: Promise<V>) {
-        if let Phase::Preparing { promises, .. } = &mut self.phase
-            && promises.iter().all(|p| p.from != promise.from)
-        {
-            promises.push(promise);
-        }
-    }
-
-    fn on_accepted(&mut self, from: usize) {
-        let Phase::Writing {
-            version, accepted, ..
-        } = &mut self.phase
-        else {
-            return;
-        };
-        accepted.insert(from);
-        let own = self.attempts.iter_mut().find(|(s, _)| *s == version.stamp);
-        if let Some((_, acceptors)) = own {
-            acceptors.insert(from);
-        }
-    }
-
-    fn on_guarded(&mut self, from: usize, next: &mut NextStamp<'_>) -> Vec<Output<V>> {
-        if self.attempts.is_empty() {
-            return self.end(Outcome::Guarded);
-        }
-        self.guard_refused = true;
-        self.refused.insert(from);
-        self.advance(false, next)
     }
 }

@@ -145,7 +145,7 @@ impl Cluster {
                     self.drive(machine, number, |operation, _| operation.decided(decision));
                 }
                 Output::Pause { attempt } => {
-                    let longest = 20 * MILLIS << attempt.min(7);
+                    let longest = (20 * MILLIS) << attempt.min(7);
                     let wait = self.rng.between(MILLIS, longest);
                     let boot = self.boot(machine);
                     self.after(wait, Event::Resume(machine, boot, number));
@@ -235,6 +235,10 @@ impl Cluster {
             Outcome::Unknown => {}
         }
         self.counts.tally(outcome);
+        if matches!(outcome, Outcome::Written { .. }) && self.rng.chance(3) {
+            // The worst moment there is.
+            self.after(0, Event::Blackout);
+        }
         self.note(
             || format!("client {client} is told: key {key} {outcome:?}"),
             client,

@@ -8,7 +8,7 @@ use archipel_cluster::register::{Outcome, replica};
 use super::machine::{Machine, data_rows};
 use super::message::{Key, Value};
 use super::run::{Cluster, KEYS, MACHINES};
-use crate::linear::{self, Call, Reply};
+use crate::linear::{self, Call, Event as Happened, Reply};
 
 /// What happened in a run, in numbers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -101,7 +101,7 @@ fn history_fault(cluster: &Cluster) -> Option<String> {
 fn final_fault(cluster: &Cluster) -> Option<String> {
     for (key, history) in &cluster.history {
         let mut last = history.iter().filter(|e| e.client >= 100);
-        let unanswered = |e: &&crate::linear::Event| !matches!(e.reply, Some((_, Reply::Saw(_))));
+        let unanswered = |e: &&Happened| !matches!(e.reply, Some((_, Reply::Saw(_))));
         if let Some(event) = last.find(unanswered) {
             return Some(format!("key {key} cannot be read at rest: {event:?}"));
         }

@@ -7,7 +7,9 @@ use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 use archipel_cluster::register::Rules;
-use archipel_cluster::register::epoch::{Config, Member};
+use archipel_cluster::register::epoch::Config;
+
+mod faults;
 
 use super::judge::{self, Verdict};
 use super::machine::Machine;
@@ -64,6 +66,8 @@ pub enum Event {
     GiveUp(usize, u64, u64),
     /// Something breaks.
     Fault,
+    /// All machines lose power.
+    Blackout,
     /// A machine comes back.
     Start(usize),
     /// Links work again.
@@ -95,6 +99,7 @@ pub struct Cluster {
     loss_percent: u64,
     repeat_percent: u64,
     far: u64,
+    slowest_sync: u64,
     /// What each client waits for.
     pub(super) busy: Vec<bool>,
     pub(super) begun: usize,
@@ -162,6 +167,11 @@ impl Cluster {
             },
             repeat_percent: if rng.chance(50) { rng.between(1, 5) } else { 0 },
             far: rng.between(1, 60) * MILLIS,
+            slowest_sync: if rng.chance(30) {
+                rng.between(100, 400) * MILLIS
+            } else {
+                rng.between(1, 30) * MILLIS
+            },
             busy: vec![false; CLIENTS],
             begun: 0,
             next_operation: 0,
@@ -217,6 +227,7 @@ impl Cluster {
             Event::Resume(id, boot, operation) => self.resume(id, boot, operation),
             Event::GiveUp(id, boot, operation) => self.give_up(id, boot, operation),
             Event::Fault => self.fault(),
+            Event::Blackout => self.blackout(),
             Event::Start(machine) => self.start(machine),
             Event::Heal => self.heal(),
             Event::Compare => self.compare(),
@@ -327,7 +338,7 @@ impl Cluster {
     pub(super) fn sync_soon(&mut self, machine: usize) {
         if !self.machines[machine].syncing {
             self.machines[machine].syncing = true;
-            let delay = self.rng.between(200, 8 * MILLIS);
+            let delay = self.rng.between(200, self.slowest_sync);
             let boot = self.boot(machine);
             self.after(delay, Event::Synced(machine, boot));
         }
@@ -351,129 +362,5 @@ impl Cluster {
         if !self.is_calm() {
             self.after(wait, Event::Client(client));
         }
-    }
-
-    fn fault(&mut self) {
-        if self.is_calm() {
-            return;
-        }
-        let machine = self.rng.below(MACHINES as u64) as usize;
-        match self.rng.below(100) {
-            0..35 => self.crash(machine),
-            35..55 => self.cut_links(machine),
-            55..65 => {
-                self.cut.clear();
-                self.note(|| "links work again".into(), 3);
-            }
-            65..85 => {
-                let jump = self.rng.between(0, 8000) as i64 - 4000;
-                self.machines[machine].skew_millis = jump;
-                self.note(
-                    || format!("the clock of machine {machine} is off by {jump} ms"),
-                    jump,
-                );
-            }
-            85..92 => self.lose_disk(machine),
-            _ => {}
-        }
-        let wait = self.rng.between(100, 4000) * MILLIS;
-        self.after(wait, Event::Fault);
-    }
-
-    fn crash(&mut self, machine: usize) {
-        if !self.machines[machine].up {
-            return;
-        }
-        self.machines[machine].crash();
-        self.orphan();
-        self.note(|| format!("machine {machine} loses power"), machine);
-        let wait = self.rng.between(10, 6000) * MILLIS;
-        self.after(wait, Event::Start(machine));
-    }
-
-    fn start(&mut self, machine: usize) {
-        if !self.machines[machine].up {
-            self.machines[machine].start();
-            self.note(|| format!("machine {machine} is back"), machine);
-        }
-    }
-
-    /// Cuts one machine off the others: what it sends, what it is sent, or both.
-    fn cut_links(&mut self, machine: usize) {
-        let way = self.rng.below(3);
-        for other in (0..MACHINES).filter(|o| *o != machine) {
-            if way != 0 {
-                self.cut.insert((machine, other));
-            }
-            if way != 1 {
-                self.cut.insert((other, machine));
-            }
-        }
-        self.note(
-            || format!("links of machine {machine} are cut ({way})"),
-            way,
-        );
-    }
-
-    /// A disk is lost: the machine comes back empty. At most a minority of any layout version loses
-    /// its disk while the version is live.
-    fn lose_disk(&mut self, machine: usize) {
-        let name = self.machines[machine].name;
-        let gone =
-            |m: &&Member<StoreName>| m.node == name || self.machines[m.node.machine].name != m.node;
-        let hurt = |version: &Vec<Member<StoreName>>| {
-            2 * version.iter().filter(gone).count() >= version.len()
-        };
-        if self.layouts_to_be_spared().any(hurt) {
-            return;
-        }
-        self.crash(machine);
-        let lost = &self.machines[machine];
-        let name = StoreName {
-            machine,
-            disk: lost.name.disk + 1,
-        };
-        let mut replacement = Machine::new(self.options.rules, name, first_layout());
-        replacement.up = false;
-        replacement.skew_millis = lost.skew_millis;
-        replacement.boots = lost.boots;
-        self.machines[machine] = replacement;
-        self.counts.disks_lost += 1;
-        self.note(|| format!("machine {machine} loses its disk"), machine);
-        self.after(3000 * MILLIS, Event::Start(machine));
-    }
-
-    /// All layout versions that are live, or may come to be.
-    fn layouts_to_be_spared(&self) -> impl Iterator<Item = &Vec<Member<StoreName>>> {
-        let known = self.machines.iter().map(|m| &m.durable.config);
-        let settled = known.filter(|c| self.is_known_to_its_own(c));
-        let newest = settled.map(|c| c.epoch).max().unwrap_or_default();
-        let of_machines = self.machines.iter().map(|m| &m.disk.config);
-        let configs = of_machines.chain(&self.proposed);
-        configs
-            .filter(move |c| c.epoch >= newest)
-            .flat_map(|c| &c.live)
-    }
-
-    /// Whether a majority of each version of a layout knows it. Before that, replicas that it leaves out
-    /// are still needed to find it.
-    fn is_known_to_its_own(&self, config: &Config<StoreName>) -> bool {
-        let knows = |m: &&Member<StoreName>| {
-            let machine = &self.machines[m.node.machine];
-            machine.name == m.node && machine.durable.config.epoch >= config.epoch
-        };
-        let majority = |version: &Vec<Member<StoreName>>| {
-            2 * version.iter().filter(knows).count() > version.len()
-        };
-        config.live.iter().all(majority)
-    }
-
-    fn heal(&mut self) {
-        self.cut.clear();
-        for machine in 0..MACHINES {
-            self.start(machine);
-            self.machines[machine].skew_millis = 0;
-        }
-        self.note(|| "faults are over".into(), 4);
     }
 }

@@ -12,6 +12,11 @@ const W1: Task = Write(Some(1));
 const W2: Task = Write(Some(2));
 const DELETE: Task = Write(None);
 
+/// A scenario that is explored whole within seconds.
+pub fn tiny() -> Scenario {
+    Scenario::plain("a write and a read", &[(0, &[W1]), (0, &[Read])])
+}
+
 /// Scenarios that are explored whole within minutes.
 pub fn small() -> Vec<Scenario> {
     vec![

@@ -2,7 +2,8 @@
 
 use archipel_base::Stamp;
 
-use super::{Kind, NextStamp, Operation, Outcome, Output, Phase, Promise, Purpose};
+use super::state::{Kind, Phase, Promise, Purpose};
+use super::{NextStamp, Operation, Outcome, Output};
 use crate::register::message::Version;
 use crate::register::quorum::ReplicaSet;
 use crate::register::rules::Mutant;

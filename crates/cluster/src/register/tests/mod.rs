@@ -1,3 +1,5 @@
+//! The state machines by themselves. What only many of them together show, `tests/register.rs` checks.
+
 use archipel_base::{Id, Stamp, Writer};
 
 use super::coordinator::{Decision, Operation, Outcome, Output, Start};
@@ -5,6 +7,10 @@ use super::message::{Answer, Request};
 use super::quorum::{Quorums, ReplicaSet};
 use super::replica::{self, Bounds, Cell, Recent};
 use super::rules::Rules;
+
+mod epochs;
+mod floors;
+mod windows;
 
 /// Replicas that answer at once, each of which can be down.
 struct Replicas {

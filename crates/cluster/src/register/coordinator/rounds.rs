@@ -1,0 +1,180 @@
+//! One round of messages: who is asked, and what came back.
+
+use archipel_base::Stamp;
+
+use super::state::{Phase, Promise, Purpose};
+use super::{MAX_ATTEMPTS, MAX_PAUSES, NextStamp, Operation, Outcome, Output};
+use crate::register::message::{Request, Version};
+use crate::register::quorum::ReplicaSet;
+
+impl<V: Clone + Eq> Operation<V> {
+    pub(super) fn enter(&mut self, phase: Phase<V>, to: ReplicaSet) -> Vec<Output<V>> {
+        self.phase = phase;
+        self.round += 1;
+        self.refused = ReplicaSet::EMPTY;
+        self.failed = ReplicaSet::EMPTY;
+        self.send_to(to)
+    }
+
+    pub(super) fn begin_reading(&mut self, with_values: bool) -> Vec<Output<V>> {
+        let phase = Phase::Reading {
+            with_values,
+            found: Vec::new(),
+        };
+        self.enter(phase, self.quorums().all())
+    }
+
+    pub(super) fn prepare(&mut self, next: &mut NextStamp<'_>) -> Vec<Output<V>> {
+        let ballot = next(self.highest);
+        self.highest = self.highest.max(ballot);
+        let phase = Phase::Preparing {
+            ballot,
+            promises: Vec::new(),
+        };
+        self.enter(phase, self.quorums().all())
+    }
+
+    pub(super) fn put(&mut self, stamp: Stamp, value: Option<V>) -> Vec<Output<V>> {
+        if self.attempts.len() >= MAX_ATTEMPTS {
+            return self.end(Outcome::Unknown);
+        }
+        self.highest = self.highest.max(stamp);
+        self.attempts.push((stamp, ReplicaSet::EMPTY));
+        let write = self.write_id().unwrap_or_default();
+        let version = Version {
+            stamp,
+            write,
+            value,
+        };
+        self.write_version(version, Purpose::Put, ReplicaSet::EMPTY)
+    }
+
+    /// Writes `version` to all but those who hold it already.
+    pub(super) fn write_version(
+        &mut self,
+        version: Version<V>,
+        purpose: Purpose<V>,
+        holders: ReplicaSet,
+    ) -> Vec<Output<V>> {
+        let phase = Phase::Writing {
+            version,
+            purpose,
+            accepted: holders,
+        };
+        self.enter(phase, self.quorums().all().without(holders))
+    }
+
+    pub(super) fn refresh(&mut self, epoch: u64) -> Vec<Output<V>> {
+        self.round += 1;
+        self.phase = Phase::Refreshing;
+        vec![Output::Refresh { epoch }]
+    }
+
+    pub(super) fn pause(&mut self) -> Vec<Output<V>> {
+        self.pauses += 1;
+        if self.pauses > MAX_PAUSES {
+            return self.end(self.cannot_go_on());
+        }
+        self.round += 1;
+        self.phase = Phase::Pausing;
+        vec![Output::Pause {
+            attempt: self.pauses,
+        }]
+    }
+
+    pub(super) fn end(&mut self, outcome: Outcome<V>) -> Vec<Output<V>> {
+        self.phase = Phase::Over;
+        vec![Output::Done(outcome)]
+    }
+
+    /// What to say when no more can be done: without an own write out there, nothing happened.
+    pub(super) fn cannot_go_on(&self) -> Outcome<V> {
+        if self.attempts.is_empty() {
+            Outcome::Unavailable
+        } else {
+            Outcome::Unknown
+        }
+    }
+
+    pub(super) fn send_to(&self, to: ReplicaSet) -> Vec<Output<V>> {
+        let nearest = self.quorums().all().iter().next();
+        let send = |to: usize| {
+            let request = self.request(Some(to) == nearest)?;
+            let round = self.round;
+            Some(Output::Send { to, round, request })
+        };
+        to.iter().filter_map(send).collect()
+    }
+
+    pub(super) fn request(&self, nearest: bool) -> Option<Request<V>> {
+        match &self.phase {
+            Phase::Reading { with_values, .. } => Some(Request::Read {
+                with_value: *with_values || nearest,
+            }),
+            Phase::Preparing { ballot, .. } => Some(Request::Prepare {
+                ballot: *ballot,
+                asking: self.write_id().filter(|_| !self.attempts.is_empty()),
+                guarded: self.guarded && self.attempts.is_empty(),
+            }),
+            Phase::Writing {
+                version, purpose, ..
+            } => Some(Request::Write {
+                version: version.clone(),
+                guarded: self.guarded && *purpose == Purpose::Put,
+            }),
+            _ => None,
+        }
+    }
+
+    pub(super) fn unanswered(&self) -> ReplicaSet {
+        let answered = match &self.phase {
+            Phase::Reading { found, .. } => found.iter().map(|(from, ..)| *from).collect(),
+            Phase::Preparing { promises, .. } => promises.iter().map(|p| p.from).collect(),
+            Phase::Writing { accepted, .. } => *accepted,
+            _ => return ReplicaSet::EMPTY,
+        };
+        let silent = self.quorums().all().without(answered);
+        silent.without(self.refused).without(self.failed)
+    }
+
+    pub(super) fn on_found(&mut self, from: usize, version: Version<V>, live: bool, floor: Stamp) {
+        self.floor = self.floor.max(floor);
+        self.highest = self.highest.max(version.stamp);
+        if let Phase::Reading { found, .. } = &mut self.phase
+            && found.iter().all(|(f, ..)| *f != from)
+        {
+            found.push((from, version, live));
+        }
+    }
+
+    pub(super) fn on_promised(&mut self, promise: Promise<V>) {
+        if let Phase::Preparing { promises, .. } = &mut self.phase
+            && promises.iter().all(|p| p.from != promise.from)
+        {
+            promises.push(promise);
+        }
+    }
+
+    pub(super) fn on_accepted(&mut self, from: usize) {
+        let Phase::Writing {
+            version, accepted, ..
+        } = &mut self.phase
+        else {
+            return;
+        };
+        accepted.insert(from);
+        let own = self.attempts.iter_mut().find(|(s, _)| *s == version.stamp);
+        if let Some((_, acceptors)) = own {
+            acceptors.insert(from);
+        }
+    }
+
+    pub(super) fn on_guarded(&mut self, from: usize, next: &mut NextStamp<'_>) -> Vec<Output<V>> {
+        if self.attempts.is_empty() {
+            return self.end(Outcome::Guarded);
+        }
+        self.guard_refused = true;
+        self.refused.insert(from);
+        self.advance(false, next)
+    }
+}

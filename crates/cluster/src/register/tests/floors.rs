@@ -1,0 +1,121 @@
+//! Floors: close, compare, agree; and what counts as gone.
+
+use archipel_base::Stamp;
+
+use super::Clock;
+use crate::register::floor::{self, FloorAnswer, FloorOutput, FloorRequest, FloorRound, Floors};
+use crate::register::message::{Answer, Request, Version};
+use crate::register::quorum::Quorums;
+use crate::register::replica::{self, Bounds, Cell, Recent};
+use crate::register::rules::Rules;
+
+fn stamp(millis: u64) -> Stamp {
+    Stamp::new(millis, 0, Default::default())
+}
+
+/// Drives a round over replicas whose rows are given by one number each.
+fn run(floors: &mut [Floors], rows: &[u32]) -> FloorOutput {
+    let quorums = Quorums::majority_of(floors.len());
+    let (mut round, mut output) = FloorRound::new(Rules::CORRECT, quorums, stamp(100));
+    while let FloorOutput::Ask(request) = output {
+        for replica in round.waiting().iter() {
+            let own = &mut floors[replica];
+            let answer = floor::answer(Rules::CORRECT, own, 1, request, |_, _| rows[replica]);
+            if let Some(next) = round.on_answer(replica, answer) {
+                output = next;
+                break;
+            }
+        }
+    }
+    output
+}
+
+#[test]
+fn replicas_that_hold_the_same_agree() {
+    let mut floors = vec![Floors::joining(1); 3];
+    assert_eq!(run(&mut floors, &[7, 7, 7]), FloorOutput::Agreed);
+    assert!(floors.iter().all(|f| f.agreed == stamp(100)));
+}
+
+#[test]
+fn replicas_that_differ_close_and_do_not_agree() {
+    let mut floors = vec![Floors::joining(1); 3];
+    assert_eq!(run(&mut floors, &[7, 8, 7]), FloorOutput::Differ);
+    assert!(floors.iter().all(|f| f.closed == stamp(100)));
+    assert!(floors.iter().all(|f| f.agreed == Stamp::ZERO));
+}
+
+#[test]
+fn while_one_is_away_the_floor_waits() {
+    let (mut round, _) =
+        FloorRound::<u32>::new(Rules::CORRECT, Quorums::majority_of(3), stamp(100));
+    let closed = FloorAnswer::Closed {
+        agreed: Stamp::ZERO,
+        agreed_epoch: 0,
+    };
+    assert_eq!(round.on_answer(0, closed), None);
+    assert_eq!(round.on_answer(1, closed), None);
+    assert_eq!(round.waiting().iter().collect::<Vec<_>>(), vec![2]);
+}
+
+/// A replica that joined later had no part in what its elders agreed: it drops tombstones, but
+/// goes on taking rows.
+#[test]
+fn a_newcomer_does_not_adopt_what_was_agreed_without_it() {
+    let mut floors = Floors::joining(2);
+    let compare = FloorRequest::Compare {
+        floor: stamp(200),
+        gone: stamp(100),
+        gone_epoch: 1,
+    };
+    floors.closed = stamp(200);
+    floor::answer(Rules::CORRECT, &mut floors, 2, compare, |_, gone| gone);
+    assert_eq!((floors.gone, floors.agreed), (stamp(100), Stamp::ZERO));
+}
+
+#[test]
+fn below_the_floor_tombstones_are_gone_and_writes_refused() {
+    let mut floors = Floors::joining(1);
+    floors.closed = stamp(100);
+    floors.hear(stamp(100), 1);
+    let bounds = Bounds::without_floors(1000, 0).with_floors(&floors);
+    let tombstone = Cell::<u32> {
+        promised: stamp(90),
+        stamp: stamp(80),
+        write: Default::default(),
+        value: None,
+    };
+    assert_eq!(replica::above_floor(&tombstone, &bounds), Cell::default());
+    let mut recent = Recent::forgotten(Rules::CORRECT, &tombstone, &bounds);
+    let late = Version {
+        stamp: stamp(95),
+        write: Clock::new(1, 0).id(),
+        value: Some(1),
+    };
+    let offered = late.clone();
+    let taken = replica::spread(
+        Rules::CORRECT,
+        &bounds,
+        &tombstone,
+        &mut recent,
+        offered,
+        true,
+    );
+    assert_eq!(taken, None);
+    let request = Request::Write {
+        version: late,
+        guarded: false,
+    };
+    let step = replica::step(
+        Rules::CORRECT,
+        &bounds,
+        &tombstone,
+        &mut recent,
+        request,
+        true,
+    );
+    let refused = Answer::Stale {
+        highest: stamp(100),
+    };
+    assert_eq!((step.cell, step.answer), (None, refused));
+}

@@ -1,0 +1,114 @@
+//! The register under the model checker and the simulator: a few seconds of what
+//! `cargo xtask check-model` and `cargo xtask sim` do at length.
+
+use archipel_cluster::register::Rules;
+use archipel_cluster::register::rules::Mutant;
+use sim::cluster::{Options, simulate};
+use sim::linear::{Call, Event, Reply, is_linearizable};
+use sim::model::{catalogue, walk};
+use stateright::{Checker, Model};
+
+/// Every interleaving of a write and a read.
+#[test]
+fn a_small_scenario_holds_everywhere() {
+    let scenario = catalogue::tiny();
+    let checker = scenario.checker().spawn_dfs().join();
+    assert!(checker.unique_state_count() > 10_000);
+    assert!(checker.discovery("linearizable").is_none());
+}
+
+#[test]
+fn random_walks_hold() {
+    for scenario in catalogue::walks() {
+        let walked = walk::walk(&scenario, 0..100);
+        assert_eq!(walked.violation, None, "{}", scenario.name);
+    }
+}
+
+/// A checker that cannot fail proves nothing. (Those that take longer to catch: `cargo xtask check-model`.)
+#[test]
+fn broken_rules_are_noticed() {
+    let soon = [
+        Mutant::SkipWriteBack,
+        Mutant::ActOnMinority,
+        Mutant::BlindRetry,
+        Mutant::AcceptBelowPromise,
+        Mutant::LeaveAttemptBehind,
+        Mutant::OneLayoutQuorum,
+        Mutant::RetireEarly,
+        Mutant::DropTombstoneEarly,
+    ];
+    for mutant in soon {
+        let mut scenarios = catalogue::for_mutant(mutant).into_iter();
+        let caught = scenarios.any(|mut scenario| {
+            scenario.rules = Rules::broken(mutant);
+            walk::walk(&scenario, 0..400).violation.is_some()
+        });
+        assert!(caught, "{mutant:?} was not noticed");
+    }
+}
+
+#[test]
+fn simulated_clusters_hold_and_a_seed_is_a_run() {
+    for seed in 0..12 {
+        let verdict = simulate(seed, Options::default());
+        assert_eq!(verdict.violation, None, "seed {seed}");
+        let again = simulate(seed, Options::default());
+        assert_eq!(again.hash, verdict.hash, "seed {seed}");
+    }
+}
+
+#[test]
+fn the_simulator_notices_answers_that_do_not_wait_for_the_disk() {
+    let careless = Options {
+        answer_before_sync: true,
+        ..Options::default()
+    };
+    let noticed = |seed| simulate(seed, careless).violation.is_some();
+    assert!((20..45).any(noticed));
+}
+
+fn event(call: Call, called: u64, reply: Option<(u64, Reply)>) -> Event {
+    Event {
+        client: 0,
+        call,
+        called,
+        reply,
+    }
+}
+
+#[test]
+fn the_checker_of_histories_tells_right_from_wrong() {
+    let write = event(Call::Write(Some(1)), 0, Some((5, Reply::Done)));
+    let read = |at, saw| event(Call::Read, at, Some((at + 2, Reply::Saw(saw))));
+    assert!(is_linearizable(&[write, read(6, Some(1))]));
+    assert!(!is_linearizable(&[write, read(6, None)]));
+    assert!(is_linearizable(&[write, read(1, None), read(2, Some(1))]));
+    assert!(!is_linearizable(&[write, read(1, Some(1)), read(4, None)]));
+    // A write that nobody was told of may happen late, but only once.
+    let open = event(Call::Write(Some(2)), 0, None);
+    assert!(is_linearizable(&[
+        write,
+        open,
+        read(6, Some(1)),
+        read(9, Some(2))
+    ]));
+    let swings = [
+        write,
+        open,
+        read(6, Some(2)),
+        read(9, Some(1)),
+        read(12, Some(2)),
+    ];
+    assert!(!is_linearizable(&swings));
+    // Of two swaps from the same value one fails.
+    let swap = |new, at| {
+        event(
+            Call::Swap(Some(1), Some(new)),
+            at,
+            Some((at + 1, Reply::Done)),
+        )
+    };
+    assert!(!is_linearizable(&[write, swap(3, 6), swap(4, 8)]));
+    assert!(is_linearizable(&[write, swap(3, 6), read(8, Some(3))]));
+}
