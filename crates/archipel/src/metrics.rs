@@ -44,14 +44,13 @@ impl Collector for Process {
         let started = self.started_ms as f64 / 1000.0;
         let about = "When the process started, in seconds since 1970";
         gauge(&mut encoder, "process_start_time_seconds", about, started)?;
-        if let Some(bytes) = process::resident_bytes() {
-            let about = "Memory that the process holds";
-            gauge(
-                &mut encoder,
-                "process_resident_memory_bytes",
-                about,
-                bytes as f64,
-            )?;
+        if let Some(memory) = process::memory() {
+            let about = "Memory that the process holds, with pages of mapped files";
+            let (name, value) = ("process_resident_memory_bytes", memory.resident as f64);
+            gauge(&mut encoder, name, about, value)?;
+            let about = "Memory that is the process's alone: heaps and stacks";
+            let (name, value) = ("process_anonymous_memory_bytes", memory.anonymous as f64);
+            gauge(&mut encoder, name, about, value)?;
         }
         if let Some(files) = process::open_files() {
             gauge(

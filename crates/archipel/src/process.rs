@@ -51,14 +51,27 @@ pub fn raise_open_files() -> io::Result<u64> {
     }
 }
 
-/// Bytes of memory that the process holds (resident set), if the system tells.
-pub fn resident_bytes() -> Option<u64> {
+/// Memory that the process holds, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Memory {
+    /// All of it (resident set), with pages of mapped files, which the system may take back.
+    pub resident: u64,
+    /// What is the process's alone: heaps and stacks.
+    pub anonymous: u64,
+}
+
+/// Memory that the process holds, if the system tells.
+pub fn memory() -> Option<Memory> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kilobytes * 1024)
+    let bytes = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        Some(kilobytes * 1024)
+    };
+    Some(Memory {
+        resident: bytes("VmRSS:")?,
+        anonymous: bytes("RssAnon:")?,
+    })
 }
 
 /// Files that the process has open, if the system tells.
