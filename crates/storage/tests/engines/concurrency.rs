@@ -1,5 +1,6 @@
-//! Writers one after another, and what a panic leaves.
+//! Readers beside a writer, writers one after another, and what a panic leaves.
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
@@ -87,6 +88,53 @@ pub fn no_reader_sees_less_than_another_did(place: &Place) {
         done.store(true, Ordering::SeqCst);
         for reader in readers {
             assert_eq!(reader.join().unwrap(), Ok(()));
+        }
+    });
+}
+
+pub fn readers_while_writing(place: &Place) {
+    let engine = place.open();
+    let (done, reads) = (AtomicBool::new(false), AtomicU64::new(0));
+    let read = || {
+        let mut last = None;
+        while !done.load(Ordering::SeqCst) || reads.load(Ordering::SeqCst) < 10 {
+            let txn = engine.read().unwrap();
+            let a = txn.get(T, b"n").unwrap().map(|v| v.into_owned());
+            let b = txn.get(Tree::Bodies, b"n").unwrap().map(|v| v.into_owned());
+            assert_eq!(a, b, "half a commit is visible");
+            assert!(a >= last, "a later reader sees an earlier commit");
+            last = a;
+            reads.fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    thread::scope(|scope| {
+        (0..3).for_each(|_| drop(scope.spawn(read)));
+        for i in 0_u32..100 {
+            let mut txn = engine.write().unwrap();
+            txn.put(T, b"n", &i.to_be_bytes()).unwrap();
+            txn.put(Tree::Bodies, b"n", &i.to_be_bytes()).unwrap();
+            let durability = [Durability::Buffered, Durability::Fsync][i as usize % 2];
+            txn.commit(durability).unwrap();
+        }
+        done.store(true, Ordering::SeqCst);
+    });
+    assert!(reads.load(Ordering::SeqCst) >= 10);
+}
+
+pub fn many_readers_at_once(place: &Place) {
+    let engine = place.open();
+    put(&*engine, T, b"a", b"1");
+    // All have a view at the same moment, on threads of their own and several on one.
+    let barrier = Barrier::new(8);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                let first = engine.read().unwrap();
+                let second = engine.read().unwrap();
+                barrier.wait();
+                assert_eq!(first.get(T, b"a").unwrap().unwrap(), &b"1"[..]);
+                assert_eq!(second.get(T, b"a").unwrap().unwrap(), &b"1"[..]);
+            });
         }
     });
 }

@@ -1,12 +1,10 @@
 //! What every engine must do.
 
 use std::ops::Bound::{Excluded, Included, Unbounded};
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use archipel_storage::Error;
 use archipel_storage::engine::{
-    Direction, Durability, Engine, EngineOptions, Flow, KeyRange, MAX_KEY_BYTES, Tree, open,
+    Direction, Durability, EngineOptions, Flow, KeyRange, MAX_KEY_BYTES, Tree, open,
 };
 
 use crate::place::{ALL, Place, entries, error_of, get, keys, put};
@@ -291,74 +289,6 @@ pub fn many_entries(place: &Place) {
     }
     txn.commit(Durability::Fsync).unwrap();
     assert_eq!(keys(&*engine, T).len(), count.div_ceil(3) as usize);
-}
-
-pub fn one_writer_at_a_time(place: &Place) {
-    let engine = place.open();
-    put(&*engine, T, b"n", &0_u64.to_be_bytes());
-    let (threads, rounds) = (4, 25);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| (0..rounds).for_each(|_| increment(&*engine)));
-        }
-    });
-    let total = get(&*engine, T, b"n").unwrap();
-    assert_eq!(total, (threads * rounds as u64).to_be_bytes());
-}
-
-fn increment(engine: &dyn Engine) {
-    let mut txn = engine.write().unwrap();
-    let value = txn.get(T, b"n").unwrap().unwrap().into_owned();
-    let number = u64::from_be_bytes(value.try_into().unwrap());
-    txn.put(T, b"n", &(number + 1).to_be_bytes()).unwrap();
-    txn.commit(Durability::Buffered).unwrap();
-}
-
-pub fn readers_while_writing(place: &Place) {
-    let engine = place.open();
-    let (done, reads) = (AtomicBool::new(false), AtomicU64::new(0));
-    let read = || {
-        let mut last = None;
-        while !done.load(Ordering::SeqCst) || reads.load(Ordering::SeqCst) < 10 {
-            let txn = engine.read().unwrap();
-            let a = txn.get(T, b"n").unwrap().map(|v| v.into_owned());
-            let b = txn.get(Tree::Bodies, b"n").unwrap().map(|v| v.into_owned());
-            assert_eq!(a, b, "half a commit is visible");
-            assert!(a >= last, "a later reader sees an earlier commit");
-            last = a;
-            reads.fetch_add(1, Ordering::SeqCst);
-        }
-    };
-    std::thread::scope(|scope| {
-        (0..3).for_each(|_| drop(scope.spawn(read)));
-        for i in 0_u32..100 {
-            let mut txn = engine.write().unwrap();
-            txn.put(T, b"n", &i.to_be_bytes()).unwrap();
-            txn.put(Tree::Bodies, b"n", &i.to_be_bytes()).unwrap();
-            let durability = [Durability::Buffered, Durability::Fsync][i as usize % 2];
-            txn.commit(durability).unwrap();
-        }
-        done.store(true, Ordering::SeqCst);
-    });
-    assert!(reads.load(Ordering::SeqCst) >= 10);
-}
-
-pub fn many_readers_at_once(place: &Place) {
-    let engine = place.open();
-    put(&*engine, T, b"a", b"1");
-    // All have a view at the same moment, on threads of their own and several on one.
-    let barrier = Barrier::new(8);
-    std::thread::scope(|scope| {
-        for _ in 0..8 {
-            scope.spawn(|| {
-                let first = engine.read().unwrap();
-                let second = engine.read().unwrap();
-                barrier.wait();
-                assert_eq!(first.get(T, b"a").unwrap().unwrap(), &b"1"[..]);
-                assert_eq!(second.get(T, b"a").unwrap().unwrap(), &b"1"[..]);
-            });
-        }
-    });
 }
 
 pub fn all_durabilities(place: &Place) {

@@ -53,16 +53,15 @@ for_all_engines! {
         large_values,
         trees_are_apart,
         many_entries,
-        one_writer_at_a_time,
-        readers_while_writing,
-        many_readers_at_once,
         all_durabilities,
         reopening,
         snapshots;
     concurrency:
         writers_do_not_lose_one_anothers_changes,
         a_panic_undoes_its_transaction,
-        no_reader_sees_less_than_another_did;
+        no_reader_sees_less_than_another_did,
+        readers_while_writing,
+        many_readers_at_once;
     files:
         a_folder_remembers_its_kind,
         a_later_format_is_refused_with_the_way_out,
