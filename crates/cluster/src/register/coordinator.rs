@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `Send` | sends the request to that replica and calls [`on_answer`](Operation::on_answer) with the same `round`, or [`on_failure`](Operation::on_failure) once it is known that none will come |
 //! | `Decide` | evaluates the condition on the version shown, at once, and calls [`decided`](Operation::decided) |
-//! | `Pause` | others contend: waits a random time that grows with `attempt`, then calls [`resume`](Operation::resume) |
+//! | `Pause` | others contend: waits a random time, doubling with `attempt` from about a round trip, then calls [`resume`](Operation::resume) |
 //! | `Refresh` | a replica knows a newer layout: fetches it and calls [`restart`](Operation::restart) |
 //! | `Done` | answers the client |
 //!

@@ -20,7 +20,8 @@ pub enum Output<V> {
     },
     /// Evaluate the condition of an update on what the row holds.
     Decide(Version<V>),
-    /// Wait a random time that grows with the number, then resume.
+    /// Wait a random time that doubles with the number, then resume. (Growing slower, many that
+    /// contend for one row hinder one another for ever.)
     Pause {
         /// How many times in a row others were in the way.
         attempt: u32,

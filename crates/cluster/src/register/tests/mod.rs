@@ -1,4 +1,4 @@
-//! The state machines by themselves. What only many of them together show, `tests/register.rs` checks.
+//! The state machines by themselves. What only many of them together show, `tools/sim` checks.
 
 use archipel_base::{Id, Stamp, Writer};
 
