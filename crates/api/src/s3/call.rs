@@ -131,6 +131,10 @@ impl<'a> Call<'a> {
     }
 
     async fn checked(&mut self, limit: usize, expected: Expected) -> S3Result<Bytes> {
+        // What is announced as too large is not collected first.
+        if self.length.is_some_and(|length| length > limit as u64) {
+            return Err(Code::MaxMessageLengthExceeded.into());
+        }
         let document = self.body.collect(limit).await?;
         let mut hashes = HashPipe::new(expected.wanted(Algorithm::Crc64Nvme));
         hashes.update(document.clone()).await?;

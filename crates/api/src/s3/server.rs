@@ -21,7 +21,7 @@ use super::service::S3;
 const MAX_HEADERS: usize = 200;
 
 /// How large all headers together may be, and how much is read ahead.
-const BUFFER_BYTES: usize = 256 << 10;
+const BUFFER_BYTES: usize = 128 << 10;
 
 /// HTTP/2: streams of one connection, headers of one request, windows.
 const MAX_STREAMS: u32 = 64;

@@ -190,3 +190,17 @@ async fn answers_that_nobody_takes_end() {
     serving.await.unwrap();
     assert!(reply.into_body().collect().await.is_err());
 }
+
+/// A document that is announced as too large is refused before any of it is read.
+#[tokio::test]
+async fn large_documents_are_refused_unread() {
+    let door = Door::open().await;
+    let running = start(&door).await;
+    let (head, _) = head_and_body(&door, "POST", "/bucket?delete", "<Delete/>", true).await;
+    let head = String::from_utf8(head).unwrap();
+    let large = head.replace("content-length: 9", "content-length: 9000000");
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    stream.write_all(large.as_bytes()).await.unwrap();
+    let answer = read_some(&mut stream).await;
+    assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("MaxMessageLengthExceeded"));
+}
