@@ -111,6 +111,10 @@ impl Engine for NoSyncEngine {
     fn size_bytes(&self) -> Result<u64> {
         self.0.size_bytes()
     }
+
+    fn trim_resident(&self, limit_bytes: u64) -> Result<u64> {
+        self.0.trim_resident(limit_bytes)
+    }
 }
 
 struct NoSyncTxn<'e>(Box<dyn WriteTxn + 'e>);
