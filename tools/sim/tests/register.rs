@@ -25,6 +25,19 @@ fn random_walks_hold() {
     }
 }
 
+/// Found by a walk: a write was accepted by one replica in epoch 2 and by another, over a
+/// conditional write's back, before epoch 3; together they are a quorum of epoch 3 alone, and the
+/// write was taken to have happened.
+#[test]
+fn acceptances_of_an_earlier_layout_do_not_add_up() {
+    const SEED: u64 = 38_759;
+    let mut scenarios = catalogue::for_mutant(Mutant::CountAcrossLayouts).into_iter();
+    let mut scenario = scenarios.next().expect("a scenario with layouts");
+    assert!(!walk::walk_once(&scenario, SEED, |_, _| ()).1.is_violated());
+    scenario.rules = Rules::broken(Mutant::CountAcrossLayouts);
+    assert!(walk::walk_once(&scenario, SEED, |_, _| ()).1.is_violated());
+}
+
 /// A checker that cannot fail proves nothing. (Those that take longer to catch: `cargo xtask check-model`.)
 #[test]
 fn broken_rules_are_noticed() {

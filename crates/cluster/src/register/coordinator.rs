@@ -49,6 +49,8 @@ pub struct Operation<V> {
     guarded: bool,
     /// The layouts that the operation ran under since its first own write went out; the last is in force.
     layouts: Vec<Quorums>,
+    /// Epochs passed since then under which it did not run.
+    skipped_epochs: bool,
     phase: Phase<V>,
     round: u32,
     /// Who refused in this round.
@@ -121,6 +123,7 @@ impl<V: Clone + Eq> Operation<V> {
             kind,
             guarded,
             layouts: vec![counted(start.rules, start.quorums)],
+            skipped_epochs: false,
             phase: Phase::Over,
             round: 0,
             refused: ReplicaSet::EMPTY,
@@ -233,13 +236,21 @@ impl<V: Clone + Eq> Operation<V> {
         self.prepare(next)
     }
 
-    /// Goes on under a newer layout. The indices of replicas that were known before must not change.
-    pub fn restart(&mut self, quorums: Quorums, next: &mut NextStamp<'_>) -> Vec<Output<V>> {
+    /// Goes on under a newer layout, `successive` if its epoch is the very next after the one in force.
+    /// The indices of replicas that were known before must not change.
+    pub fn restart(
+        &mut self,
+        quorums: Quorums,
+        successive: bool,
+        next: &mut NextStamp<'_>,
+    ) -> Vec<Output<V>> {
         if self.is_over() {
             return Vec::new();
         }
         if self.attempts.is_empty() {
             self.layouts.clear();
+        } else {
+            self.skipped_epochs |= !successive;
         }
         self.layouts.push(counted(self.rules, quorums));
         match self.kind {

@@ -14,6 +14,8 @@ pub enum Mutant {
     BlindRetry,
     /// A replica accepts a write below its promise.
     AcceptBelowPromise,
+    /// Acceptances under different layouts add up to a quorum of the last one.
+    CountAcrossLayouts,
     /// A replica that forgot what it accepted says that it never did.
     ForgetMeansNever,
     /// A failed condition is answered while an earlier attempt of the same write may still surface.
@@ -36,12 +38,13 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 14] = [
+    pub const ALL: [Mutant; 15] = [
         Mutant::SkipWriteBack,
         Mutant::ActOnMinority,
         Mutant::CountById,
         Mutant::BlindRetry,
         Mutant::AcceptBelowPromise,
+        Mutant::CountAcrossLayouts,
         Mutant::ForgetMeansNever,
         Mutant::LeaveAttemptBehind,
         Mutant::OneLayoutQuorum,

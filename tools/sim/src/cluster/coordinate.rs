@@ -169,9 +169,10 @@ impl Cluster {
             self.machines[machine].running.remove(&number);
             return;
         }
+        let successive = config.epoch == running.config.epoch + 1;
         running.config = config;
         self.drive(machine, number, |operation, next| {
-            operation.restart(quorums, next)
+            operation.restart(quorums, successive, next)
         });
     }
 

@@ -167,9 +167,10 @@ pub fn for_mutant(mutant: Mutant) -> Vec<Scenario> {
     let floors = walks.pop();
     let refusals = targets.pop();
     match mutant {
-        Mutant::OneLayoutQuorum | Mutant::NoFence | Mutant::RetireEarly => {
-            layouts.into_iter().collect()
-        }
+        Mutant::OneLayoutQuorum
+        | Mutant::NoFence
+        | Mutant::RetireEarly
+        | Mutant::CountAcrossLayouts => layouts.into_iter().collect(),
         Mutant::TakeBelowFloor => targets,
         Mutant::DropTombstoneEarly | Mutant::FloorWithoutAbsent | Mutant::LeaveAttemptBehind => {
             floors.into_iter().collect()

@@ -221,11 +221,14 @@ impl<V: Clone + Eq> Operation<V> {
         if newest.stamp != Stamp::ZERO && Some(newest.write) == self.write_id() {
             return Fate::Newest;
         }
-        if let Some(stamp) = self.once_held(promises) {
+        // What was accepted under different layouts may have been a quorum of none while it counted.
+        let one_layout = self.layouts.len() == 1 || self.rules.breaks(Mutant::CountAcrossLayouts);
+        if one_layout && let Some(stamp) = self.once_held(promises) {
             return Fate::Happened(stamp);
         }
         let never = self.never_accepted(promises);
-        if self.layouts.iter().all(|l| l.is_blocked_by(never)) {
+        // Of a layout that was skipped it is not known whose acceptance would have been a quorum.
+        if !self.skipped_epochs && self.layouts.iter().all(|l| l.is_blocked_by(never)) {
             return Fate::Never;
         }
         Fate::Unknown

@@ -108,9 +108,12 @@ impl Scenario {
                     self.drive(world, c, |operation, next| operation.resume(next));
                 }
                 Output::Refresh { epoch } => {
+                    let successive = epoch == world.clients[c].epoch + 1;
                     world.clients[c].epoch = epoch;
                     let quorums = self.start(epoch).quorums;
-                    self.drive(world, c, |operation, next| operation.restart(quorums, next));
+                    self.drive(world, c, |operation, next| {
+                        operation.restart(quorums, successive, next)
+                    });
                 }
                 Output::Done(outcome) => self.finish(world, c, &outcome),
             }
