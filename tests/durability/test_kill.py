@@ -50,9 +50,11 @@ def test_random_moments(tmp_path):
         demo.kill()
 
 
-def test_killed_while_starting(tmp_path):
-    """A kill during recovery, then another start: recovery can be repeated."""
-    demo, ledger = Demo(tmp_path / "node"), Ledger()
+@pytest.mark.parametrize("calls", ["pwrite64,pwritev,write", "fdatasync,fsync,msync", "openat,ftruncate,rename,unlink"])
+def test_killed_while_starting(tmp_path, calls):
+    """Killed in the n-th such call of a recovery, then started again: recovery can be repeated."""
+    ledger = Ledger()
+    demo = Demo(tmp_path / "node")
     try:
         info = demo.start()
         writer = Writer(client_of(info), info.bucket, ledger, "w", 1)
@@ -60,9 +62,18 @@ def test_killed_while_starting(tmp_path):
         time.sleep(1)
         demo.kill()
         writer.join(30)
-        for milliseconds in (1, 3, 5, 10, 15, 20, 30, 50, 80):
-            with pytest.raises(ServerFailed):
-                demo.start(ready_s=milliseconds / 1000)
+        killed = 0
+        for occurrence in (1, 2, 3, 5, 8, 13, 21, 34):
+            what = f"inject={calls}:signal=SIGKILL:when={occurrence}"
+            tracer = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={calls}", "-e", what]
+            demo = Demo(tmp_path / "node", wrapper=tracer)
+            try:
+                demo.start()
+            except ServerFailed:
+                killed += 1
+            demo.kill()
+        assert killed, "no start was killed"
+        demo = Demo(tmp_path / "node")
         info = demo.start()
         assert not verify(client_of(info), info.bucket, ledger)
     finally:
