@@ -8,6 +8,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`id`] | [`Id`](id::Id), 128-bit random names; [`PartitionId`](id::PartitionId) |
+//! | [`node`] | [`NodeId`](node::NodeId), a node's public key |
 //! | [`hash`] | [`BlockHash`](hash::BlockHash), the BLAKE3 name of a block; placement hashes |
 //! | [`stamp`] | [`Stamp`](stamp::Stamp), the total order of writes, and the clock that issues them |
 //! | [`clock`] | wall clocks: the system's, and one that a test moves |
@@ -18,11 +19,13 @@ pub mod clock;
 pub mod codec;
 pub mod hash;
 pub mod id;
+pub mod node;
 pub mod random;
 pub mod stamp;
 
 pub use hash::BlockHash;
 pub use id::{Id, PartitionId};
+pub use node::NodeId;
 pub use stamp::{Stamp, Writer};
 
 #[cfg(test)]

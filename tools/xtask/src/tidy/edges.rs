@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::black_box::root;
 
-/// The product's crates, from the ground up. `net` comes with the network.
+/// The product's crates, from the ground up.
 const ORDER: [&str; 7] = [
     "archipel-base",
     "archipel-storage",
@@ -25,6 +25,10 @@ const CONFINED: &[(&[&str], &[&str])] = &[
     ),
     (&["toml", "clap"], &["archipel"]),
     (&["heed", "rusqlite", "fjall"], &["archipel-storage"]),
+    (
+        &["quinn", "quinn-proto", "rustls", "tokio-rustls"],
+        &["archipel-net"],
+    ),
     (&["getrandom"], &["archipel-base"]),
 ];
 
