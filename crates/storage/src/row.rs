@@ -2,12 +2,13 @@
 
 use archipel_base::{BlockHash, Id, PartitionId, Stamp};
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 /// The longest key of a row, in bytes: an S3 key of 1024 bytes and what goes before and after it.
 pub const MAX_ROW_KEY_BYTES: usize = 1152;
 
 /// The name of a row: a partition, and a key within it.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct RowKey {
     /// The slice of the hash space that the row lives in.
     pub partition: PartitionId,
@@ -29,7 +30,7 @@ pub struct Row {
 }
 
 /// What a row holds.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Value {
     /// What a listing or a HEAD needs; opaque here, encoded by the model.
     pub head: Bytes,
@@ -40,7 +41,7 @@ pub struct Value {
 }
 
 /// The part of a value that only a GET needs.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Body {
     /// Nothing.
     #[default]
@@ -64,7 +65,7 @@ impl Body {
 }
 
 /// A mention of a block.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct BlockRef {
     /// The block's name.
     pub hash: BlockHash,
@@ -73,7 +74,7 @@ pub struct BlockRef {
 }
 
 /// A row's share in a counter. The counters of a partition are exact for this replica and never replicated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Tally {
     /// Which counter: a bucket.
     pub group: Id,

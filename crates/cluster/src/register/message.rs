@@ -1,9 +1,10 @@
 //! What goes between a coordinator and a replica about one row.
 
 use archipel_base::{Id, Stamp};
+use serde::{Deserialize, Serialize};
 
 /// One version of a row: what a write made.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Version<V> {
     /// Under which stamp it is held; [`Stamp::ZERO`] if the row was never written (or is gone).
     pub stamp: Stamp,
@@ -25,7 +26,7 @@ impl<V> Version<V> {
 }
 
 /// What a coordinator asks of a replica.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Request<V> {
     /// What do you hold? Changes nothing.
     Read {
@@ -52,7 +53,7 @@ pub enum Request<V> {
 }
 
 /// What a replica answers. All of it was durable before it was said.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Answer<V> {
     /// To `Read`.
     Found {

@@ -174,6 +174,9 @@ pub fn step<V: Clone>(
     let cell = &above_floor(cell, bounds);
     match request {
         Request::Read { with_value } => Step::unchanged(found(bounds, cell, with_value)),
+        Request::Write { version, .. } if was_accepted(cell, recent, &version) => {
+            Step::unchanged(Answer::Accepted)
+        }
         Request::Prepare { guarded: true, .. } | Request::Write { guarded: true, .. }
             if !guard_holds =>
         {
@@ -274,10 +277,6 @@ fn write<V: Clone>(
     version: Version<V>,
 ) -> Step<V> {
     let stamp = version.stamp;
-    // A repeated message, or one of several that write the same version back.
-    if stamp != Stamp::ZERO && (stamp == cell.stamp || recent.has(stamp, version.write)) {
-        return Step::unchanged(Answer::Accepted);
-    }
     if stamp.millis() > bounds.latest_millis {
         return Step::unchanged(Answer::Ahead);
     }
@@ -290,6 +289,13 @@ fn write<V: Clone>(
         cell: Some(cell.holding(version)),
         answer: Answer::Accepted,
     }
+}
+
+/// A repeated message, or one of several that write the same version back. A write may have ended
+/// its own guard, so this is asked first.
+fn was_accepted<V>(cell: &Cell<V>, recent: &Recent, version: &Version<V>) -> bool {
+    let stamp = version.stamp;
+    stamp != Stamp::ZERO && (stamp == cell.stamp || recent.has(stamp, version.write))
 }
 
 fn stale<V>(bounds: &Bounds, cell: &Cell<V>) -> Answer<V> {
