@@ -1,4 +1,4 @@
-//! Threads for blocking work, and the bound on memory for block buffers.
+//! Threads for blocking work, and the bound on memory for content.
 //!
 //! # Invariants
 //! - Calls of engines and disks run here, never on an async thread.
@@ -13,13 +13,19 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use bytes::Bytes;
+use tokio::sync::{Semaphore, oneshot};
 
+mod memory;
+mod stage;
+
+use crate::disk::Scratch;
 use crate::engine::Result;
 use crate::error::Error;
+use memory::Memory;
 
-/// The unit in which buffer memory is counted, so that a semaphore's 32 bits reach far enough.
-const BUFFER_UNIT_BYTES: usize = 1024;
+pub use memory::Reservation;
+pub use stage::{Outgoing, Staged};
 
 /// How large a pool is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,8 +34,10 @@ pub struct PoolOptions {
     pub threads: usize,
     /// Jobs that may wait for a thread; callers beyond that wait for room.
     pub queue: usize,
-    /// Bytes of block buffers that may be in use at once.
+    /// Bytes of memory for content that may be in use at once.
     pub buffer_bytes: usize,
+    /// How many of them may be held while clients are waited for.
+    pub holdable_bytes: usize,
 }
 
 impl Default for PoolOptions {
@@ -37,7 +45,8 @@ impl Default for PoolOptions {
         PoolOptions {
             threads: 8,
             queue: 64,
-            buffer_bytes: 64 << 20,
+            buffer_bytes: 72 << 20,
+            holdable_bytes: 56 << 20,
         }
     }
 }
@@ -48,14 +57,8 @@ impl Default for PoolOptions {
 #[derive(Clone)]
 pub struct Pool {
     workers: Option<Arc<Workers>>,
-    buffers: Option<Arc<Semaphore>>,
-    buffer_units: u32,
-}
-
-/// A share of the memory for block buffers, given back when dropped.
-#[derive(Debug)]
-pub struct Reservation {
-    _permit: Option<OwnedSemaphorePermit>,
+    memory: Memory,
+    scratch: Option<Arc<Scratch>>,
 }
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -91,21 +94,29 @@ impl Pool {
         workers
             .deferred
             .start("storage-later", (threads / 2).clamp(3, 8))?;
-        let units = units_of(options.buffer_bytes).max(1);
         Ok(Pool {
             workers: Some(workers),
-            buffers: Some(Arc::new(Semaphore::new(units as usize))),
-            buffer_units: units,
+            memory: Memory::new(options.buffer_bytes, options.holdable_bytes),
+            scratch: None,
         })
     }
 
+    /// The same pool, with scratch files for content that finds no memory. Without them it stays
+    /// in memory that is not counted.
+    pub fn with_scratch(self, scratch: Scratch) -> Pool {
+        Pool {
+            scratch: Some(Arc::new(scratch)),
+            ..self
+        }
+    }
+
     /// A pool without threads: a job runs in the caller, at once. For simulation in one thread,
-    /// where nothing may depend on a scheduler. Its buffer memory is not bounded.
+    /// where nothing may depend on a scheduler. Its memory for content is not bounded.
     pub fn inline() -> Pool {
         Pool {
             workers: None,
-            buffers: None,
-            buffer_units: 0,
+            memory: Memory::unbounded(),
+            scratch: None,
         }
     }
 
@@ -148,32 +159,50 @@ impl Pool {
         }
     }
 
-    /// Waits for `bytes` of the memory for block buffers. More than there is counts as all of it.
+    /// Waits for `bytes` of the memory for content. More than there is counts as all of it.
+    ///
+    /// Who has it must not wait for a client: that takes [`try_hold`](Pool::try_hold) or
+    /// [`outgoing`](Pool::outgoing).
     pub async fn reserve(&self, bytes: usize) -> Reservation {
-        let Some(buffers) = &self.buffers else {
-            return Reservation { _permit: None };
-        };
-        let units = units_of(bytes).min(self.buffer_units);
-        // The semaphore is never closed, so there is no error.
-        let permit = buffers.clone().acquire_many_owned(units).await.ok();
-        Reservation { _permit: permit }
+        self.memory.reserve(bytes).await
     }
 
-    /// Bytes of buffer memory that there are; 0 if it is not bounded.
+    /// Takes `bytes` of the memory for content, to be kept for any time; `None` if there is not enough.
+    pub fn try_hold(&self, bytes: usize) -> Option<Reservation> {
+        self.memory.try_hold(bytes)
+    }
+
+    /// Begins a block that a client sends, at its pace.
+    pub fn stage(&self) -> Staged {
+        Staged::new(self.clone())
+    }
+
+    /// Takes a block over whose bytes were reserved, to be handed to a client at its pace.
+    ///
+    /// # Errors
+    /// What the scratch file's disk says.
+    pub async fn outgoing(&self, content: Bytes) -> Result<Outgoing> {
+        Outgoing::new(self.clone(), content).await
+    }
+
+    fn keep(&self, content: Bytes) -> std::result::Result<Bytes, Bytes> {
+        self.memory.keep(content)
+    }
+
+    /// Whether more than half of the memory that may be held is.
+    pub fn is_short(&self) -> bool {
+        self.memory.is_short()
+    }
+
+    /// Bytes of memory for content that there are; 0 if it is not bounded.
     pub fn buffer_bytes(&self) -> usize {
-        self.buffer_units as usize * BUFFER_UNIT_BYTES
+        self.memory.bytes()
     }
 
-    /// Bytes of buffer memory that nobody has reserved; `None` if it is not bounded.
+    /// Bytes of the memory for content that nobody has; `None` if it is not bounded.
     pub fn free_buffer_bytes(&self) -> Option<usize> {
-        let buffers = self.buffers.as_ref()?;
-        Some(buffers.available_permits() * BUFFER_UNIT_BYTES)
+        self.memory.free_bytes()
     }
-}
-
-fn units_of(bytes: usize) -> u32 {
-    let most = Semaphore::MAX_PERMITS.min(u32::MAX as usize);
-    bytes.div_ceil(BUFFER_UNIT_BYTES).min(most) as u32
 }
 
 fn guarded<R>(job: impl FnOnce() -> Result<R>) -> Result<R> {

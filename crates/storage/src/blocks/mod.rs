@@ -52,7 +52,7 @@ pub use volume::{DiskState, DiskStatus};
 use crate::disk::Disk;
 use crate::engine::{Engine, Result};
 use crate::error::Error;
-use crate::pool::{Pool, Reservation};
+use crate::pool::Pool;
 use crate::row::BlockRef;
 use sync::Ticket;
 use table::Table;
@@ -182,8 +182,8 @@ impl Blocks {
         Change::new(self.clone())
     }
 
-    /// The content of a block, verified. Its share of the memory for buffers is held until the
-    /// bytes are dropped.
+    /// The content of a block, verified. Its share of the memory for content is taken until the
+    /// bytes are dropped, which must not wait for a client: see [`Pool::outgoing`].
     ///
     /// [`Error::NoBlock`] if it is not here, [`Error::Damaged`] if it is not what was written.
     pub async fn read(self: &Arc<Blocks>, block: &BlockRef) -> Result<Bytes> {
@@ -192,10 +192,7 @@ impl Blocks {
         let len = block.len;
         let job = move || pinned.blocks.load(&pinned.hash, len);
         let content = self.pool.run(job).await?;
-        Ok(Bytes::from_owner(Reserved {
-            content,
-            _reservation: reservation,
-        }))
+        Ok(reservation.guard(content))
     }
 
     /// Puts every block appended so far on stable storage. To be called before
@@ -299,18 +296,6 @@ impl Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         self.blocks.unpin(&self.hash);
-    }
-}
-
-/// Content with its share of the memory for buffers.
-struct Reserved {
-    content: Bytes,
-    _reservation: Reservation,
-}
-
-impl AsRef<[u8]> for Reserved {
-    fn as_ref(&self) -> &[u8] {
-        &self.content
     }
 }
 

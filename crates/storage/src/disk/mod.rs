@@ -5,6 +5,8 @@
 //! | [`FileDisk`] | a folder on a file system |
 //! | [`MemoryDisk`] | tests and simulation: loses what was not synced, and fails on demand |
 //!
+//! [`Scratch`] is no disk: what is in it is gone with the process.
+//!
 //! # Invariants
 //! - What was written is on stable storage once a [`Disk::sync`] that began later returned.
 //! - After a failed sync nothing is known of what was written before: the caller must treat the
@@ -12,11 +14,13 @@
 
 mod file;
 mod memory;
+mod scratch;
 
 use std::io;
 
 pub use file::FileDisk;
 pub use memory::{DiskFault, DiskOp, MemoryDisk};
+pub use scratch::Scratch;
 
 /// The unit in which space is freed, in bytes: ranges to punch are rounded inwards to it.
 pub const PUNCH_BYTES: u64 = 4096;

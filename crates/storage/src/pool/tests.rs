@@ -7,7 +7,8 @@ fn small() -> Pool {
     Pool::start(PoolOptions {
         threads: 1,
         queue: 1,
-        buffer_bytes: 4096,
+        buffer_bytes: 1 << 20,
+        holdable_bytes: 512 << 10,
     })
     .unwrap()
 }
@@ -88,9 +89,9 @@ async fn futures_poll_once<F: Future + Unpin>(mut future: F) -> bool {
 }
 
 #[tokio::test]
-async fn buffer_memory_is_bounded() {
+async fn memory_is_bounded() {
     let pool = small();
-    let half = pool.reserve(2048).await;
+    let half = pool.reserve(512 << 10).await;
     let more_than_all = pool.reserve(1 << 30);
     tokio::pin!(more_than_all);
     assert!(!futures_poll_once(more_than_all.as_mut()).await);
@@ -98,7 +99,7 @@ async fn buffer_memory_is_bounded() {
     let all = more_than_all.await;
     assert_eq!(pool.free_buffer_bytes(), Some(0));
     drop(all);
-    assert_eq!(pool.free_buffer_bytes(), Some(4096));
+    assert_eq!(pool.free_buffer_bytes(), Some(1 << 20));
 }
 
 #[tokio::test]
@@ -111,4 +112,69 @@ async fn threads_end_with_the_pool() {
     while lanes.iter().any(|lane| lane.upgrade().is_some()) {
         tokio::task::yield_now().await;
     }
+}
+
+fn with_scratch() -> (tempfile::TempDir, Pool) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("left"), "behind").unwrap();
+    let pool = small().with_scratch(Scratch::open(folder.path()).unwrap());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    (folder, pool)
+}
+
+fn content(len: usize) -> Bytes {
+    (0..len).map(|i| (i / 7) as u8).collect::<Vec<_>>().into()
+}
+
+/// However the content comes, and whether or not there is memory, it comes out as it was.
+#[tokio::test]
+async fn what_is_staged_comes_out_whole() {
+    let (_folder, pool) = with_scratch();
+    for short in [false, true] {
+        let _held = short.then(|| pool.try_hold(512 << 10).unwrap());
+        for (len, piece) in [
+            (0, 1),
+            (9, 2),
+            (16 << 10, 3000),
+            (300_000, 7000),
+            (400_000, 400_000),
+        ] {
+            let whole = content(len);
+            let mut staged = pool.stage();
+            for piece in whole.chunks(piece) {
+                staged.extend(Bytes::copy_from_slice(piece)).await.unwrap();
+            }
+            assert_eq!(staged.len(), len);
+            assert_eq!(staged.take().await.unwrap(), whole);
+            assert!(staged.is_empty());
+        }
+    }
+    assert_eq!(pool.free_buffer_bytes(), Some(1 << 20));
+}
+
+/// Clients that send a part of a block and stall: however many they are, who comes later gets on,
+/// and what is reserved stays within what may be held.
+#[tokio::test]
+async fn clients_that_stall_hold_nobody_up() {
+    let (_folder, pool) = with_scratch();
+    let mut stalled = Vec::new();
+    for _ in 0..50 {
+        let mut staged = pool.stage();
+        staged.extend(content(100_000)).await.unwrap();
+        let block = pool.reserve(100_000).await.guard(content(100_000));
+        let mut outgoing = pool.outgoing(block).await.unwrap();
+        let piece = outgoing.next().await.unwrap().unwrap();
+        stalled.push((staged, outgoing, piece));
+        assert!(pool.free_buffer_bytes() >= Some(512 << 10));
+    }
+    assert!(pool.is_short());
+    for (mut staged, mut outgoing, piece) in stalled {
+        let mut got = piece.to_vec();
+        while let Some(piece) = outgoing.next().await.unwrap() {
+            got.extend_from_slice(&piece);
+        }
+        assert_eq!(got, content(100_000));
+        assert_eq!(staged.take().await.unwrap(), content(100_000));
+    }
+    assert_eq!(pool.free_buffer_bytes(), Some(1 << 20));
 }

@@ -19,6 +19,7 @@ fn threaded(disks: Vec<Arc<dyn Disk>>, engine: &Arc<MemoryEngine>) -> Arc<Blocks
         threads: 4,
         queue: 8,
         buffer_bytes: 1 << 20,
+        holdable_bytes: 1 << 19,
     });
     let pool = pool.unwrap();
     Blocks::open(

@@ -1,0 +1,40 @@
+//! Scratch files: room for what does not fit into memory. Nothing in them outlives the process.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A folder for scratch files, which no other process uses.
+#[derive(Debug)]
+pub struct Scratch {
+    folder: PathBuf,
+    made: AtomicU64,
+}
+
+impl Scratch {
+    /// Takes `folder`, making it if need be; what a process left behind there is removed.
+    pub fn open(folder: &Path) -> io::Result<Scratch> {
+        fs::create_dir_all(folder)?;
+        for entry in fs::read_dir(folder)? {
+            fs::remove_file(entry?.path())?;
+        }
+        Ok(Scratch {
+            folder: folder.to_owned(),
+            made: AtomicU64::new(0),
+        })
+    }
+
+    /// An empty file, to be read and written. It has no name: its space is free again as soon as it is closed.
+    pub fn file(&self) -> io::Result<File> {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let path = self.folder.join(number.to_string());
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)?;
+        fs::remove_file(&path)?;
+        Ok(file)
+    }
+}

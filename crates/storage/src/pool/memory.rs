@@ -1,0 +1,160 @@
+//! The bound on memory for content on its way in or out.
+//!
+//! All of it is reserved from one budget. Most of the budget may be **held**: kept while a client
+//! is waited for, which may take any time. The rest is always on its way through, since who
+//! reserves without holding waits for this node's disks only. So clients that stall can take
+//! what may be held, and still keep nobody from going on: what finds nothing to hold is parked in
+//! scratch files ([`stage`](super::stage)).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The unit in which memory is counted, so that a semaphore's 32 bits reach far enough.
+const UNIT_BYTES: usize = 1024;
+
+/// A share of the memory for content, given back when dropped.
+#[derive(Debug, Default)]
+pub struct Reservation {
+    share: Option<OwnedSemaphorePermit>,
+    holding: Option<OwnedSemaphorePermit>,
+}
+
+/// The budget; `None` is no bound.
+#[derive(Clone)]
+pub(super) struct Memory(Option<Arc<Budget>>);
+
+struct Budget {
+    all: Arc<Semaphore>,
+    /// How much of it may be held.
+    holdable: Arc<Semaphore>,
+    units: u32,
+    holdable_units: u32,
+}
+
+impl Memory {
+    pub fn unbounded() -> Memory {
+        Memory(None)
+    }
+
+    pub fn new(bytes: usize, holdable_bytes: usize) -> Memory {
+        let units = units_of(bytes).max(1);
+        let holdable_units = units_of(holdable_bytes).min(units);
+        Memory(Some(Arc::new(Budget {
+            all: Arc::new(Semaphore::new(units as usize)),
+            holdable: Arc::new(Semaphore::new(holdable_units as usize)),
+            units,
+            holdable_units,
+        })))
+    }
+
+    pub async fn reserve(&self, bytes: usize) -> Reservation {
+        let Some(budget) = &self.0 else {
+            return Reservation::default();
+        };
+        let units = units_of(bytes).min(budget.units);
+        Reservation {
+            // The semaphore is never closed, so there is no error.
+            share: budget.all.clone().acquire_many_owned(units).await.ok(),
+            holding: None,
+        }
+    }
+
+    pub fn try_hold(&self, bytes: usize) -> Option<Reservation> {
+        let Some(budget) = &self.0 else {
+            return Some(Reservation::default());
+        };
+        let holding = try_take(&budget.holdable, bytes)?;
+        Some(Reservation {
+            share: Some(try_take(&budget.all, bytes)?),
+            holding: Some(holding),
+        })
+    }
+
+    /// The same content, whose reservation may be held; or, if it may not, the content as it was.
+    pub fn keep(&self, content: Bytes) -> Result<Bytes, Bytes> {
+        let Some(budget) = &self.0 else {
+            return Ok(content);
+        };
+        match try_take(&budget.holdable, content.len()) {
+            None => Err(content),
+            Some(holding) => Ok(Bytes::from_owner(Reserved {
+                content,
+                _reservation: Reservation {
+                    share: None,
+                    holding: Some(holding),
+                },
+            })),
+        }
+    }
+
+    pub fn is_short(&self) -> bool {
+        let Some(budget) = &self.0 else {
+            return false;
+        };
+        budget.holdable.available_permits() < budget.holdable_units as usize / 2
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.0
+            .as_ref()
+            .map_or(0, |budget| budget.units as usize * UNIT_BYTES)
+    }
+
+    pub fn free_bytes(&self) -> Option<usize> {
+        let budget = self.0.as_ref()?;
+        Some(budget.all.available_permits() * UNIT_BYTES)
+    }
+}
+
+impl Reservation {
+    /// Adds another one to this.
+    pub fn merge(&mut self, other: Reservation) {
+        merge(&mut self.share, other.share);
+        merge(&mut self.holding, other.holding);
+    }
+
+    /// The bytes, with the share that they take for as long as they live.
+    pub fn guard<T>(self, content: T) -> Bytes
+    where
+        T: AsRef<[u8]> + Send + 'static,
+    {
+        Bytes::from_owner(Reserved {
+            content,
+            _reservation: self,
+        })
+    }
+}
+
+/// Bytes with their reservation.
+struct Reserved<T> {
+    content: T,
+    _reservation: Reservation,
+}
+
+impl<T: AsRef<[u8]>> AsRef<[u8]> for Reserved<T> {
+    fn as_ref(&self) -> &[u8] {
+        self.content.as_ref()
+    }
+}
+
+fn merge(one: &mut Option<OwnedSemaphorePermit>, other: Option<OwnedSemaphorePermit>) {
+    match (one.as_mut(), other) {
+        (Some(one), Some(other)) => one.merge(other),
+        (None, other) => *one = other,
+        (Some(_), None) => {}
+    }
+}
+
+fn try_take(semaphore: &Arc<Semaphore>, bytes: usize) -> Option<OwnedSemaphorePermit> {
+    semaphore
+        .clone()
+        .try_acquire_many_owned(units_of(bytes))
+        .ok()
+}
+
+fn units_of(bytes: usize) -> u32 {
+    let most = Semaphore::MAX_PERMITS.min(u32::MAX as usize);
+    bytes.div_ceil(UNIT_BYTES).min(most) as u32
+}

@@ -1,0 +1,235 @@
+//! Content that waits for a client: in memory if there is some to hold, else parked in a scratch
+//! file. So clients that stall slow others down at worst, and never hold them up.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Pool, Reservation};
+use crate::engine::Result;
+use crate::error::Error;
+
+/// What any content may take of memory without reserving it.
+const UNRESERVED_BYTES: usize = 16 << 10;
+
+/// Content that outgrows a capacity gets the next one. Few steps, as each may copy.
+const CAPACITIES: [usize; 4] = [16 << 10, 64 << 10, 256 << 10, 1 << 20];
+
+/// Parked content is read in pieces of this size.
+const PIECE_BYTES: usize = 32 << 10;
+
+/// A block that is put together from what a client sends.
+pub struct Staged {
+    pool: Pool,
+    content: Content,
+}
+
+enum Content {
+    Memory(Growing),
+    Parked(Parked),
+}
+
+/// Content in memory.
+#[derive(Default)]
+struct Growing {
+    bytes: Vec<u8>,
+    /// How many bytes are reserved for it.
+    reserved: usize,
+    reservation: Reservation,
+}
+
+/// A block on its way to a client.
+pub struct Outgoing {
+    pool: Pool,
+    left: Left,
+}
+
+enum Left {
+    Memory(Option<Bytes>),
+    Parked { content: Parked, at: usize },
+}
+
+/// Content in a scratch file, or in memory where there are none.
+struct Parked {
+    place: Place,
+    len: usize,
+}
+
+enum Place {
+    File(Arc<File>),
+    Memory(Vec<u8>),
+}
+
+impl Staged {
+    pub(super) fn new(pool: Pool) -> Staged {
+        Staged {
+            pool,
+            content: Content::Memory(Growing::default()),
+        }
+    }
+
+    /// How many bytes there are.
+    pub fn len(&self) -> usize {
+        match &self.content {
+            Content::Memory(growing) => growing.bytes.len(),
+            Content::Parked(parked) => parked.len,
+        }
+    }
+
+    /// Whether there is nothing yet.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends.
+    ///
+    /// # Errors
+    /// What the scratch file's disk says.
+    pub async fn extend(&mut self, piece: Bytes) -> Result<()> {
+        if let Content::Memory(growing) = &mut self.content {
+            if growing.make_room(&self.pool, piece.len()) {
+                growing.bytes.extend_from_slice(&piece);
+                return Ok(());
+            }
+            let there = std::mem::take(growing);
+            let mut parked = Parked::begin(&self.pool).await?;
+            parked.append(&self.pool, there.finish()).await?;
+            self.content = Content::Parked(parked);
+        }
+        match &mut self.content {
+            Content::Parked(parked) => parked.append(&self.pool, piece).await,
+            Content::Memory(..) => Ok(()),
+        }
+    }
+
+    /// The whole. Its share of the memory is held until it is dropped, which must not wait for a
+    /// client. What is staged here is empty again, even after an error.
+    ///
+    /// # Errors
+    /// What the scratch file's disk says.
+    pub async fn take(&mut self) -> Result<Bytes> {
+        let empty = Content::Memory(Growing::default());
+        match std::mem::replace(&mut self.content, empty) {
+            Content::Memory(growing) => Ok(growing.finish()),
+            Content::Parked(parked) => {
+                let reservation = self.pool.reserve(parked.len).await;
+                let bytes = parked.read(&self.pool, 0, parked.len).await?;
+                Ok(reservation.guard(bytes))
+            }
+        }
+    }
+}
+
+impl Growing {
+    /// Makes room for `more` bytes, if there is memory to hold.
+    fn make_room(&mut self, pool: &Pool, more: usize) -> bool {
+        let wanted = self.bytes.len() + more;
+        if wanted <= self.reserved.max(UNRESERVED_BYTES) {
+            return true;
+        }
+        let step = CAPACITIES.into_iter().find(|step| wanted <= *step);
+        let capacity = step.unwrap_or(wanted);
+        let Some(reservation) = pool.try_hold(capacity - self.reserved) else {
+            return false;
+        };
+        self.reservation.merge(reservation);
+        self.reserved = capacity;
+        self.bytes.reserve_exact(capacity - self.bytes.len());
+        true
+    }
+
+    fn finish(self) -> Bytes {
+        match self.reserved {
+            0 => Bytes::from(self.bytes),
+            _ => self.reservation.guard(self.bytes),
+        }
+    }
+}
+
+impl Outgoing {
+    pub(super) async fn new(pool: Pool, content: Bytes) -> Result<Outgoing> {
+        let left = match pool.keep(content) {
+            Ok(content) => Left::Memory(Some(content).filter(|bytes| !bytes.is_empty())),
+            Err(content) => {
+                let mut parked = Parked::begin(&pool).await?;
+                parked.append(&pool, content).await?;
+                Left::Parked {
+                    content: parked,
+                    at: 0,
+                }
+            }
+        };
+        Ok(Outgoing { pool, left })
+    }
+
+    /// The next piece, which may be held for any time; `None` at the end.
+    ///
+    /// # Errors
+    /// What the scratch file's disk says.
+    pub async fn next(&mut self) -> Result<Option<Bytes>> {
+        match &mut self.left {
+            Left::Memory(whole) => Ok(whole.take()),
+            Left::Parked { content, at } => {
+                let len = PIECE_BYTES.min(content.len - *at);
+                if len == 0 {
+                    return Ok(None);
+                }
+                let piece = content.read(&self.pool, *at, len).await?;
+                *at += len;
+                Ok(Some(Bytes::from(piece)))
+            }
+        }
+    }
+}
+
+impl Parked {
+    async fn begin(pool: &Pool) -> Result<Parked> {
+        let place = match pool.scratch.clone() {
+            None => Place::Memory(Vec::new()),
+            Some(scratch) => {
+                let file = pool.run(move || scratch.file().map_err(failed)).await?;
+                Place::File(Arc::new(file))
+            }
+        };
+        Ok(Parked { place, len: 0 })
+    }
+
+    async fn append(&mut self, pool: &Pool, piece: Bytes) -> Result<()> {
+        let (at, len) = (self.len as u64, piece.len());
+        match &mut self.place {
+            Place::Memory(bytes) => bytes.extend_from_slice(&piece),
+            Place::File(file) => {
+                let file = file.clone();
+                let write = move || file.write_all_at(&piece, at).map_err(failed);
+                pool.run(write).await?;
+            }
+        }
+        self.len += len;
+        Ok(())
+    }
+
+    async fn read(&self, pool: &Pool, at: usize, len: usize) -> Result<Vec<u8>> {
+        match &self.place {
+            Place::Memory(bytes) => {
+                let piece = bytes.get(at..at + len);
+                let short = || Error::Failed("parked content is short".into());
+                Ok(piece.ok_or_else(short)?.to_vec())
+            }
+            Place::File(file) => {
+                let file = file.clone();
+                let read = move || {
+                    let mut bytes = vec![0; len];
+                    file.read_exact_at(&mut bytes, at as u64).map_err(failed)?;
+                    Ok(bytes)
+                };
+                pool.run(read).await
+            }
+        }
+    }
+}
+
+fn failed(error: std::io::Error) -> Error {
+    Error::from_io("a scratch file", &error)
+}
