@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_api::admin::{self, Admin, Trust};
+use archipel_base::NodeId;
 use archipel_base::clock::{SystemClock, WallClock};
 use archipel_base::random::SystemRandom;
 use archipel_base::stamp::StampClock;
@@ -76,7 +77,7 @@ impl Node {
         let settings = Arc::new(settings);
         let storage = storage::open(settings.clone(), &identity).await?;
         let store = storage.store.clone();
-        let model = open_model(&settings, &store).await?;
+        let model = open_model(&settings, &store, NodeId(identity.public_key)).await?;
         let mut node = Node {
             background: background(&model, &store),
             settings,
@@ -216,15 +217,23 @@ async fn listen(key: &str, address: SocketAddr) -> Result<TcpListener, String> {
 ///
 /// # Errors
 /// A text for the operator.
-pub async fn open_model(settings: &Settings, store: &Store) -> Result<Model, String> {
-    let cluster = Cluster::single(ClusterOptions {
+pub async fn open_model(settings: &Settings, store: &Store, node: NodeId) -> Result<Model, String> {
+    let cluster = Cluster::open(ClusterOptions {
         store: store.clone(),
+        node,
         stamps: StampClock::new(store.writer()),
         wall: Arc::new(SystemClock),
         random: Arc::new(SystemRandom),
         durability: settings.durability,
-        on_replace: archipel_model::replaced,
-    });
+        hooks: archipel_model::HOOKS,
+        network: None,
+    })
+    .await
+    .map_err(|error| format!("the layout cannot be read: {error}"))?;
+    cluster
+        .found("here", 1 << 50)
+        .await
+        .map_err(|error| format!("the layout cannot be written: {error}"))?;
     Model::open(cluster)
         .await
         .map_err(|error| format!("the buckets and keys cannot be read: {error}"))
@@ -233,6 +242,8 @@ pub async fn open_model(settings: &Settings, store: &Store) -> Result<Model, Str
 fn background(model: &Model, store: &Store) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     let model = model.clone();
+    let other = model.clone();
+    tasks.spawn(async move { other.refresh_forever().await });
     tasks.spawn(async move { model.sweep_forever().await });
     tasks.spawn(drain::forever(store.blocks().clone()));
     tasks

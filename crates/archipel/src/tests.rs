@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use archipel_base::NodeId;
 use archipel_base::random::{Random, SeededRandom};
 use archipel_model::{Condition, Model, ObjectMeta};
 use bytes::Bytes;
@@ -171,7 +172,9 @@ async fn on_two_disks(folder: &Path, first_drains: bool) -> (storage::Storage, M
     let settings = Arc::new(settings);
     let identity = Identity::load(folder).unwrap();
     let storage = storage::open(settings.clone(), &identity).await.unwrap();
-    let model = node::open_model(&settings, &storage.store).await.unwrap();
+    let model = node::open_model(&settings, &storage.store, NodeId::default())
+        .await
+        .unwrap();
     (storage, model)
 }
 

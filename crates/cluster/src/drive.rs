@@ -1,105 +1,193 @@
 //! Drives one operation of the register: sends what it asks to be sent, and tells it what comes back.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::Stamp;
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
+use crate::cluster::Inner;
 use crate::error::Error;
-use crate::local::Inner;
+use crate::group::Group;
 use crate::register::{self, Answer, Operation, Outcome, Output, Request, Version};
+use crate::upload::Upload;
+use crate::wire::RowCall;
 
 /// How long the first pause of a contended operation is at most; it doubles from there.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 /// How long a pause is at most.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+/// After how long without an answer the operation goes on with what it has, or asks again; grows from there.
+const PATIENCE: Duration = Duration::from_millis(250);
+/// How long an operation may take in all.
+const DEADLINE: Duration = Duration::from_secs(20);
 
 /// One operation on one row, being driven.
 pub(crate) struct Run<'a> {
-    pub inner: &'a Inner,
+    pub inner: &'a Arc<Inner>,
     pub key: &'a RowKey,
-    pub guard: Option<&'a RowKey>,
+    pub guards: &'a [RowKey],
     pub durability: Durability,
     /// Whether a read needs the body; a head is cheaper.
     pub with_body: bool,
+    /// Brings the blocks of what is written.
+    pub upload: Option<&'a Upload>,
+    pub group: Group,
+}
+
+/// An answer, or why there is none, to the request of a round.
+type Reply = (usize, u32, Result<Answer<Value>, Error>);
+
+/// What is under way.
+struct Sent {
+    replies: FuturesUnordered<JoinHandle<Reply>>,
+    /// Who has been asked, in which round, and has not answered.
+    open: BTreeSet<(usize, u32)>,
 }
 
 impl Run<'_> {
     /// Runs it to its end. `decide` is asked only by updates.
     pub async fn drive(
-        &self,
+        mut self,
         mut operation: Operation<Value>,
         outputs: Vec<Output<Value>>,
         decide: &mut (dyn FnMut(&Version<Value>) -> register::Decision<Value> + Send),
     ) -> Result<Outcome<Value>, Error> {
+        let end = Instant::now() + DEADLINE;
         let mut todo: VecDeque<_> = outputs.into();
-        let mut refused = None;
-        while let Some(output) = todo.pop_front() {
-            let more = match output {
-                Output::Done(outcome) => return self.end(outcome, refused),
-                Output::Send { to, round, request } => match self.send(request).await {
-                    Ok(answer) => operation.on_answer(to, round, answer, &mut self.next()),
-                    Err(error) => {
-                        refused = Some(error);
-                        operation.on_failure(to, round, &mut self.next())
+        let mut sent = Sent {
+            replies: FuturesUnordered::new(),
+            open: BTreeSet::new(),
+        };
+        let (mut refused, mut newer_at, mut patience) = (None, None, PATIENCE);
+        loop {
+            while let Some(output) = todo.pop_front() {
+                let more = match output {
+                    Output::Done(outcome) => return ended(outcome, refused),
+                    Output::Send { to, round, request } => {
+                        self.send(&mut sent, to, round, request);
+                        Vec::new()
                     }
-                },
-                Output::Decide(version) => operation.decided(decide(&version)),
-                Output::Pause { attempt } => {
-                    self.pause(attempt).await;
-                    operation.resume(&mut self.next())
+                    Output::Decide(version) => operation.decided(decide(&version)),
+                    Output::Pause { attempt } => {
+                        self.pause(attempt).await;
+                        operation.resume(&mut next(self.inner))
+                    }
+                    Output::Refresh { epoch } => {
+                        self.refresh(&mut operation, epoch, newer_at).await?
+                    }
+                };
+                todo.extend(more);
+            }
+            let wait = patience.min(end.saturating_duration_since(Instant::now()));
+            let more = match tokio::time::timeout(wait, sent.replies.next()).await {
+                Ok(Some(Ok((to, round, answer)))) => {
+                    sent.open.remove(&(to, round));
+                    match answer {
+                        Ok(answer) => {
+                            if matches!(answer, Answer::Superseded { .. }) {
+                                newer_at = Some(to);
+                            }
+                            operation.on_answer(to, round, answer, &mut next(self.inner))
+                        }
+                        Err(error) => {
+                            refused = Some(error);
+                            operation.on_failure(to, round, &mut next(self.inner))
+                        }
+                    }
                 }
-                // One node knows one layout.
-                Output::Refresh { .. } => operation.give_up(),
+                Ok(Some(Err(panicked))) => {
+                    return Err(Error::Unavailable(format!(
+                        "a request broke off: {panicked}"
+                    )));
+                }
+                // Everybody has answered, or failed, and it is not enough.
+                Ok(None) => operation.give_up(),
+                Err(_) if Instant::now() >= end => operation.give_up(),
+                Err(_) => {
+                    patience *= 2;
+                    operation.on_timeout(&mut next(self.inner))
+                }
             };
             todo.extend(more);
-            if todo.is_empty() {
-                todo.extend(operation.give_up());
-            }
-        }
-        Err(Error::Unavailable("the operation did not end".into()))
-    }
-
-    fn next(&self) -> impl FnMut(Stamp) -> Stamp + '_ {
-        |seen| self.inner.next_stamp(seen)
-    }
-
-    /// If the only replica failed for a reason of its own, that is what the caller is told.
-    fn end(
-        &self,
-        outcome: Outcome<Value>,
-        refused: Option<Error>,
-    ) -> Result<Outcome<Value>, Error> {
-        match (outcome, refused) {
-            (Outcome::Unavailable | Outcome::Unknown, Some(error)) => Err(error),
-            (outcome, _) => Ok(outcome),
         }
     }
 
-    async fn send(&self, request: Request<Value>) -> Result<Answer<Value>, Error> {
-        let replica = &self.inner.replica;
-        match request {
-            Request::Read { .. } => replica.read(self.key.clone(), self.with_body).await,
-            change => {
-                replica
-                    .change(
-                        self.key.clone(),
-                        self.guard.cloned(),
-                        self.durability,
-                        change,
-                    )
-                    .await
-            }
+    /// Asks a replica in a task of its own: a write that has been sent goes on, also when enough
+    /// others have answered.
+    fn send(&self, sent: &mut Sent, to: usize, round: u32, request: Request<Value>) {
+        let Some(address) = self.group.address(to) else {
+            return;
+        };
+        if !sent.open.insert((to, round)) {
+            return;
         }
+        let call = RowCall {
+            address,
+            key: self.key.key.clone(),
+            guards: self.guards.iter().map(|guard| guard.key.clone()).collect(),
+            buffered: self.durability == Durability::Buffered,
+            with_body: self.with_body,
+            request,
+        };
+        let (inner, group) = (self.inner.clone(), self.group.clone());
+        let route = self.upload.and_then(|upload| upload.route(&group, to));
+        let task = async move {
+            let answer = match route {
+                Some(route) => route.ask(call).await,
+                None => inner.ask(&group, to, call).await,
+            };
+            (to, round, answer)
+        };
+        sent.replies.push(tokio::spawn(task));
+    }
+
+    /// Goes on under the layout that a replica knows.
+    async fn refresh(
+        &mut self,
+        operation: &mut Operation<Value>,
+        epoch: u64,
+        known_at: Option<usize>,
+    ) -> Result<Vec<Output<Value>>, Error> {
+        let inner = self.inner;
+        if inner.epochs.number() < epoch {
+            let member = known_at.and_then(|place| self.group.members.get(place));
+            let Some(member) = member else {
+                return Ok(operation.give_up());
+            };
+            inner.learn_from(&member.node.node).await?;
+        }
+        let before = self.group.epoch;
+        self.group = self.group.renewed(&inner.epochs, inner.peers.as_ref())?;
+        let successive = self.group.epoch == before + 1;
+        let quorums = self.group.quorums.clone();
+        Ok(operation.restart(quorums, successive, &mut next(inner)))
     }
 
     /// A random time that doubles with each attempt.
     async fn pause(&self, attempt: u32) {
-        let most = FIRST_PAUSE * 2u32.pow(attempt.min(10));
-        let most = most.min(LONGEST_PAUSE).as_micros() as u64;
+        let far = self.inner.round_trip(&self.group);
+        let most = FIRST_PAUSE.max(far) * 2u32.pow(attempt.min(10));
+        let most = most.min(LONGEST_PAUSE.max(2 * far)).as_micros() as u64;
         let micros = self.inner.options.random.next_u64() % most.max(1);
         tokio::time::sleep(Duration::from_micros(micros)).await;
+    }
+}
+
+fn next(inner: &Inner) -> impl FnMut(Stamp) -> Stamp + '_ {
+    |seen| inner.next_stamp(seen)
+}
+
+/// If a replica failed for a reason of its own, that is what the caller is told.
+fn ended(outcome: Outcome<Value>, refused: Option<Error>) -> Result<Outcome<Value>, Error> {
+    match (outcome, refused) {
+        (Outcome::Unavailable | Outcome::Unknown, Some(error)) => Err(error),
+        (outcome, _) => Ok(outcome),
     }
 }

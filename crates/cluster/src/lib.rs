@@ -1,17 +1,45 @@
-//! The store as the model sees it: rows that are linearizable registers, blocks, listings.
+//! The store as the model sees it: rows that are linearizable registers, blocks, listings, on all
+//! nodes of a layout.
 //!
-//! [`Cluster`] drives the register protocol ([`register`]) over the replicas of a row. With one
-//! node there is one replica, and it is local.
+//! | module | what it holds |
+//! |---|---|
+//! | [`register`] | the protocol: pure state machines |
+//! | [`layout`] | who holds what: layout versions, epochs |
+//! | [`merge`] | listings of several replicas as one: pure |
+//! | `cluster`, `drive`, `group` | operations on rows, driven over their replicas |
+//! | `upload`, `blocks` | blocks on their way in and out |
+//! | `list` | listings and scans |
+//! | `replica`, `service`, `wire` | this node's own replica, and what it answers to others |
+//! | `epochs`, `empty` | the layout that this node knows; coming back under a new incarnation |
+//! | `peers` | the other nodes |
+//!
+//! # Invariants
+//! - An answer of a replica leaves after what it says is durable, and in the epoch of the request.
+//! - What a row refers to is here before the row is.
 
+mod blocks;
+mod cluster;
 mod drive;
+mod empty;
+mod epochs;
 mod error;
-mod local;
+mod group;
+pub mod layout;
+mod list;
 mod memory;
+pub mod merge;
+mod peers;
 pub mod register;
 mod replica;
 mod scan;
+mod service;
+mod upload;
+mod wire;
 
-pub use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, Pin, Upload};
+pub use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, Pin};
+pub use blocks::BlockStream;
+pub use cluster::{Cluster, ClusterOptions, Decision, Hooks, How, Listener, Network, State};
 pub use error::Error;
-pub use local::{Cluster, ClusterOptions, Decision, OnReplace, State};
+pub use peers::Directory;
 pub use scan::Scanned;
+pub use upload::Upload;

@@ -1,20 +1,19 @@
 //! The local replica: carries the register's requests to the store.
 
 use std::collections::HashMap;
-use std::ops::Bound;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use archipel_base::PartitionId;
 use archipel_base::clock::WallClock;
-use archipel_storage::engine::{Durability, Flow};
+use archipel_storage as storage;
+use archipel_storage::engine::Durability;
 use archipel_storage::store::Transact;
 use archipel_storage::{BlockRef, Body, Row, RowKey, RowReader, RowTxn, Store, Value};
-use bytes::Bytes;
 
-use crate::error::Error;
-use crate::local::OnReplace;
+use crate::cluster::Hooks;
+use crate::epochs::{Check, Epochs};
 use crate::register::{Answer, Bounds, Cell, Recent, Request, Rules, replica};
-use crate::scan::Scanned;
+use crate::wire::RowCall;
 
 /// How far a stamp may be ahead of the local clock.
 const AHEAD_MILLIS: u64 = 60_000;
@@ -23,9 +22,10 @@ const REMEMBERED_ROWS: usize = 4096;
 
 /// The local replica of every row.
 pub(crate) struct Replica {
-    pub(crate) store: Store,
+    store: Store,
     wall: Arc<dyn WallClock>,
-    on_replace: OnReplace,
+    hooks: Hooks,
+    epochs: Arc<Epochs>,
     recent: Arc<Mutex<Remembered>>,
 }
 
@@ -59,12 +59,40 @@ impl Remembered {
 }
 
 impl Replica {
-    pub fn new(store: Store, wall: Arc<dyn WallClock>, on_replace: OnReplace) -> Replica {
+    pub fn new(
+        store: Store,
+        wall: Arc<dyn WallClock>,
+        hooks: Hooks,
+        epochs: Arc<Epochs>,
+    ) -> Replica {
         Replica {
             store,
             wall,
-            on_replace,
+            hooks,
+            epochs,
             recent: Arc::default(),
+        }
+    }
+
+    /// Answers a request, once what it changed is durable.
+    ///
+    /// # Errors
+    /// [`storage::Error::NoBlock`] if the row refers to blocks that are not here yet;
+    /// [`storage::Error::Busy`] if a newer layout must be learnt first.
+    pub async fn answer(&self, call: RowCall) -> Result<Answer<Value>, storage::Error> {
+        match self.epochs.check(&call.address) {
+            Check::Pass => {}
+            Check::Superseded(epoch) => return Ok(Answer::Superseded { epoch }),
+            Check::Learn => return Err(storage::Error::Busy("the layout is being learnt".into())),
+            Check::NotHere => {
+                return Err(storage::Error::Refused(
+                    "the partition is not kept here".into(),
+                ));
+            }
+        }
+        match call.request {
+            Request::Read { with_value } => self.read(&call, with_value).await,
+            Request::Prepare { .. } | Request::Write { .. } => self.change(call).await,
         }
     }
 
@@ -73,8 +101,13 @@ impl Replica {
     }
 
     /// Answers a `Read`; the body comes along only if it is wanted.
-    pub async fn read(&self, key: RowKey, with_body: bool) -> Result<Answer<Value>, Error> {
+    async fn read(
+        &self,
+        call: &RowCall,
+        with_value: bool,
+    ) -> Result<Answer<Value>, storage::Error> {
         let bounds = self.bounds();
+        let (key, with_body) = (call.row_key(), call.with_body && with_value);
         let read = move |rows: &RowReader<'_>| {
             let row = match with_body {
                 true => rows.row(&key)?,
@@ -82,30 +115,27 @@ impl Replica {
             };
             let cell = cell_of(row.unwrap_or_default());
             let mut recent = Recent::forgotten(Rules::CORRECT, &cell, &bounds);
-            let request = Request::Read { with_value: true };
+            let request = Request::Read { with_value };
             let step = replica::step(Rules::CORRECT, &bounds, &cell, &mut recent, request, true);
             Ok(step.answer)
         };
-        Ok(self.store.read(read).await?)
+        self.store.read(read).await
     }
 
-    /// Answers a `Prepare` or a `Write`, once what it changed is durable.
-    pub async fn change(
-        &self,
-        key: RowKey,
-        guard: Option<RowKey>,
-        durability: Durability,
-        request: Request<Value>,
-    ) -> Result<Answer<Value>, Error> {
-        let (bounds, on_replace) = (self.bounds(), self.on_replace);
-        let memory = self.recent.clone();
-        let how = how_to_run(durability, &request);
+    /// Answers a `Prepare` or a `Write`.
+    async fn change(&self, call: RowCall) -> Result<Answer<Value>, storage::Error> {
+        let (bounds, hooks) = (self.bounds(), self.hooks);
+        let (memory, fence) = (self.recent.clone(), self.epochs.fence());
+        let how = how_to_run(call.durability(), &call.request);
         let change = move |txn: &mut RowTxn<'_>| {
+            let epoch = fence.load(Ordering::SeqCst);
+            if epoch > call.address.epoch {
+                // A newer one was learnt while the request waited.
+                return Ok(Answer::Superseded { epoch });
+            }
+            let key = call.row_key();
             let cell = cell_of(txn.row(&key)?.unwrap_or_default());
-            let guard_holds = match &guard {
-                Some(guard) => txn.head(guard)?.is_some_and(|head| head.is_live()),
-                None => true,
-            };
+            let guard_holds = guards_hold(txn, &call, hooks)?;
             let remembered = lock(&memory).take(&key, txn.undone());
             let mut recent =
                 remembered.unwrap_or_else(|| Recent::forgotten(Rules::CORRECT, &cell, &bounds));
@@ -114,53 +144,65 @@ impl Replica {
                 &bounds,
                 &cell,
                 &mut recent,
-                request,
+                call.request,
                 guard_holds,
             );
             if let Some(new) = step.cell {
-                store_cell(txn, &key, &cell, new, on_replace)?;
+                end_guard(txn, &key, &cell, &new, hooks)?;
+                store_cell(txn, &key, &cell, new, hooks)?;
             }
             lock(&memory).put(key, recent);
             Ok(step.answer)
         };
-        Ok(self.store.transact(how, change).await?)
+        self.store.transact(how, change).await
     }
 }
 
-impl Replica {
-    /// Live rows of a partition whose keys begin with `prefix`, behind `after`, at most `limit`.
-    pub async fn scan(
-        &self,
-        partition: PartitionId,
-        prefix: &Bytes,
-        after: Option<Bytes>,
-        limit: usize,
-    ) -> Result<Vec<Scanned>, Error> {
-        let prefix = prefix.clone();
-        let scan = move |rows: &RowReader<'_>| {
-            let mut found = Vec::new();
-            let start = match &after {
-                Some(after) => Bound::Excluded(&after[..]),
-                None => Bound::Included(&prefix[..]),
-            };
-            rows.scan_heads(partition, &prefix, start, &mut |key, row| {
-                if let Some(head) = row.head {
-                    let key = RowKey {
-                        partition,
-                        key: Bytes::copy_from_slice(key),
-                    };
-                    let stamp = row.stamp;
-                    found.push(Scanned { key, stamp, head });
-                }
-                Ok(match found.len() < limit {
-                    true => Flow::Continue,
-                    false => Flow::Stop,
-                })
-            })?;
-            Ok(found)
+/// Whether each row that guards the request holds here, or was ended by this very write.
+fn guards_hold(txn: &RowTxn<'_>, call: &RowCall, hooks: Hooks) -> Result<bool, storage::Error> {
+    for guard in call.guard_keys() {
+        let Some(row) = txn.head(&guard)? else {
+            return Ok(false);
         };
-        Ok(self.store.read(scan).await?)
+        let ended_by_it = match &call.request {
+            Request::Write { version, .. } => row.is_written() && row.write == version.write,
+            Request::Read { .. } | Request::Prepare { .. } => false,
+        };
+        let holds = row.head.is_some_and(|head| (hooks.holds)(&guard, &head));
+        if !holds && !ended_by_it {
+            return Ok(false);
+        }
     }
+    Ok(true)
+}
+
+/// A version may end a row of the same partition: it is a tombstone from the moment in which the
+/// version is held, at every replica that holds it, however it came there.
+fn end_guard(
+    txn: &mut RowTxn<'_>,
+    key: &RowKey,
+    old: &Cell<Value>,
+    new: &Cell<Value>,
+    hooks: Hooks,
+) -> Result<(), storage::Error> {
+    let Some(value) = new.value.as_ref().filter(|_| new.stamp != old.stamp) else {
+        return Ok(());
+    };
+    let Some(ended) = (hooks.ends)(key, value) else {
+        return Ok(());
+    };
+    let cell = cell_of(txn.row(&ended)?.unwrap_or_default());
+    if cell.value.is_none() || cell.stamp >= new.stamp {
+        return Ok(());
+    }
+    // Live rows of the kind only ever end, so a promise need not be asked.
+    let tombstone = Cell {
+        promised: cell.promised.max(new.stamp),
+        stamp: new.stamp,
+        write: new.write,
+        value: None,
+    };
+    store_cell(txn, &ended, &cell, tombstone, hooks)
 }
 
 /// A tombstone goes on while the disk is nearly full: it gives room back. So does a promise,
@@ -196,10 +238,10 @@ fn store_cell(
     key: &RowKey,
     old: &Cell<Value>,
     new: Cell<Value>,
-    on_replace: OnReplace,
-) -> Result<(), archipel_storage::Error> {
+    hooks: Hooks,
+) -> Result<(), storage::Error> {
     if let Some(value) = old.value.as_ref().filter(|_| new.stamp != old.stamp)
-        && let Some(work) = on_replace(key, value, new.value.as_ref())
+        && let Some(work) = (hooks.on_replace)(key, value, new.value.as_ref())
     {
         txn.queue_push(&work)?;
     }

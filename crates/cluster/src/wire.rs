@@ -48,8 +48,9 @@ pub(crate) struct RowCall {
     pub address: Address,
     #[serde(rename = "k")]
     pub key: Bytes,
-    #[serde(rename = "g", default, skip_serializing_if = "Option::is_none")]
-    pub guard: Option<Bytes>,
+    /// Rows of the same partition that must hold.
+    #[serde(rename = "g", default, skip_serializing_if = "Vec::is_empty")]
+    pub guards: Vec<Bytes>,
     #[serde(rename = "b", default)]
     pub buffered: bool,
     /// Whether the body is wanted, too.
@@ -68,8 +69,8 @@ impl RowCall {
         self.within(&self.key)
     }
 
-    pub fn guard_key(&self) -> Option<RowKey> {
-        self.guard.as_ref().map(|key| self.within(key))
+    pub fn guard_keys(&self) -> impl Iterator<Item = RowKey> {
+        self.guards.iter().map(|key| self.within(key))
     }
 
     fn within(&self, key: &Bytes) -> RowKey {

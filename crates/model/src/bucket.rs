@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 use archipel_base::Id;
 use archipel_base::codec::Versioned;
 use archipel_storage::engine::Durability;
 use serde::{Deserialize, Serialize};
-use tokio::sync::RwLock;
 
 use crate::error::Error;
 
@@ -79,9 +77,9 @@ pub struct Bucket {
     /// `true` if acknowledged writes may be lost in a power cut; `None` for the node's setting.
     #[serde(default)]
     pub buffered: Option<bool>,
-    /// Closed by the deletion of the bucket; open while something writes.
-    #[serde(skip)]
-    pub(crate) gate: Arc<Gate>,
+    /// Whose turn it is to move the bucket's gates.
+    #[serde(default)]
+    pub(crate) turn: Turn,
 }
 
 impl Versioned for Bucket {
@@ -103,17 +101,15 @@ impl Bucket {
     }
 }
 
-/// Holds the deletion of a bucket apart from commits into it: an acknowledged write is never
-/// lost in a bucket that was found empty.
-#[derive(Debug, Default)]
-pub(crate) struct Gate(pub(crate) RwLock<GateState>);
-
-/// Whether the bucket still takes writes.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) enum GateState {
-    #[default]
-    Open,
-    Closed,
+/// Whose turn it is to move a bucket's gates: see [`gate`](crate::gate).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Turn {
+    /// Grows with each turn.
+    #[serde(rename = "n", default)]
+    pub number: u64,
+    /// When it was taken, in milliseconds since 1970; `None` if it was given back.
+    #[serde(rename = "s", default)]
+    pub since_ms: Option<u64>,
 }
 
 /// What a bucket holds, exactly, as this replica counts it.

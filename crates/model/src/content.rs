@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use archipel_base::Id;
 use archipel_base::codec::{self, Versioned};
-use archipel_cluster::{Cluster, Upload};
+use archipel_cluster::{Cluster, How, Upload};
 use archipel_storage::engine::Durability;
 use archipel_storage::{BlockRef, Body, Value};
 use bytes::{Bytes, BytesMut};
 use serde::{Deserialize, Serialize};
+use tokio::task::JoinHandle;
 
 use crate::error::Error;
 use crate::rowkeys::{self, Owner};
@@ -92,10 +93,10 @@ pub(crate) struct Written {
     pub layout: Layout,
     pub body: Body,
     pub size: u64,
-    /// Keeps the blocks until the row holds them.
-    _upload: Option<Upload>,
+    /// Brings the blocks to where the row will be, and keeps them until it holds them.
+    pub upload: Option<Upload>,
     /// Keeps the tail from being swept until the row holds it.
-    _active: Option<ActiveGuard>,
+    _active: Option<Arc<ActiveGuard>>,
 }
 
 /// Writes content: blocks as they fill, extents as they fill. Dropping it leaves nothing behind
@@ -117,9 +118,11 @@ pub(crate) struct ContentWriter {
 struct TailWriter {
     group: Id,
     extents: u32,
-    upload: Upload,
+    upload: Option<Upload>,
     blocks: Vec<BlockRef>,
-    guard: ActiveGuard,
+    guard: Arc<ActiveGuard>,
+    /// The extent before, on its way: the client goes on meanwhile.
+    committing: Option<JoinHandle<Result<(), Error>>>,
 }
 
 impl ContentWriter {
@@ -163,7 +166,7 @@ impl ContentWriter {
         Ok(())
     }
 
-    /// Ends the content and puts its blocks on stable storage (unless it is buffered).
+    /// Ends the content; what is behind the first extent is on stable storage then (unless it is buffered).
     pub async fn finish(mut self) -> Result<Written, Error> {
         if self.upload.is_none() && self.buffer.len() <= INLINE_BYTES {
             return Ok(self.inline());
@@ -176,7 +179,6 @@ impl ContentWriter {
             None => None,
             Some(tail) => Some(self.finish_tail(tail).await?),
         };
-        self.sync(self.upload.as_ref()).await?;
         let (layout, body, active) = match tail {
             None => (Layout::Blocks, Body::Blocks(self.blocks), None),
             Some((tail, guard)) => {
@@ -192,7 +194,7 @@ impl ContentWriter {
             layout,
             body,
             size: self.size,
-            _upload: self.upload,
+            upload: self.upload,
             _active: active,
         })
     }
@@ -206,22 +208,33 @@ impl ContentWriter {
                 true => Body::Empty,
                 false => Body::Inline(content),
             },
-            _upload: None,
+            upload: None,
             _active: None,
         }
     }
 
     async fn append(&mut self, block: Bytes) -> Result<(), Error> {
         if self.blocks.len() < EXTENT_BLOCKS {
-            let upload = self.upload.get_or_insert_with(|| self.cluster.upload());
-            self.blocks.push(upload.append(block).await?);
+            if self.upload.is_none() {
+                let row = self.owner.row(&self.cluster);
+                self.upload = Some(self.cluster.upload(row.partition)?);
+            }
+            if let Some(upload) = &self.upload {
+                self.blocks.push(upload.append(block).await?);
+            }
             return Ok(());
         }
         let mut tail = match self.tail.take() {
             Some(tail) => tail,
             None => self.begin_tail().await?,
         };
-        tail.blocks.push(tail.upload.append(block).await?);
+        if tail.upload.is_none() {
+            let row = rowkeys::extent(&self.cluster, &tail.group, tail.extents);
+            tail.upload = Some(self.cluster.upload(row.partition)?);
+        }
+        if let Some(upload) = &tail.upload {
+            tail.blocks.push(upload.append(block).await?);
+        }
         if tail.blocks.len() == EXTENT_BLOCKS {
             self.commit_extent(&mut tail).await?;
         }
@@ -233,7 +246,7 @@ impl ContentWriter {
     /// extents are found by asking the owner.
     async fn begin_tail(&self) -> Result<TailWriter, Error> {
         let group = self.cluster.random_id();
-        let guard = self.active.enter(group);
+        let guard = Arc::new(self.active.enter(group));
         let check = Check::Tail {
             owner: self.owner.clone(),
             group,
@@ -244,15 +257,17 @@ impl ContentWriter {
         Ok(TailWriter {
             group,
             extents: 0,
-            upload: self.cluster.upload(),
+            upload: None,
             blocks: Vec::new(),
             guard,
+            committing: None,
         })
     }
 
     async fn commit_extent(&self, tail: &mut TailWriter) -> Result<(), Error> {
-        let upload = std::mem::replace(&mut tail.upload, self.cluster.upload());
-        self.sync(Some(&upload)).await?;
+        // In order: the sweep takes the first that is missing for the end.
+        tail.committed().await?;
+        let upload = tail.upload.take();
         let head = ExtentHead {
             owner: self.owner.clone(),
         };
@@ -262,28 +277,44 @@ impl ContentWriter {
             tally: None,
         };
         let key = rowkeys::extent(&self.cluster, &tail.group, tail.extents);
-        self.cluster
-            .write(&key, Some(value), self.durability)
-            .await?;
+        let (cluster, durability) = (self.cluster.clone(), self.durability);
+        // The task may outlive the writer: the sweep must not look before it is over.
+        let guard = tail.guard.clone();
+        tail.committing = Some(tokio::spawn(async move {
+            let _guard = guard;
+            let how = How {
+                durability,
+                guards: Vec::new(),
+                upload: upload.as_ref(),
+            };
+            cluster.write(&key, Some(value), how).await?;
+            Ok(())
+        }));
         tail.extents += 1;
         Ok(())
     }
 
-    async fn finish_tail(&self, mut tail: TailWriter) -> Result<(Tail, ActiveGuard), Error> {
+    async fn finish_tail(&self, mut tail: TailWriter) -> Result<(Tail, Arc<ActiveGuard>), Error> {
         if !tail.blocks.is_empty() {
             self.commit_extent(&mut tail).await?;
         }
+        tail.committed().await?;
         let described = Tail {
             group: tail.group,
             extents: tail.extents,
         };
         Ok((described, tail.guard))
     }
+}
 
-    async fn sync(&self, upload: Option<&Upload>) -> Result<(), Error> {
-        match upload {
-            Some(upload) if self.durability == Durability::Fsync => Ok(upload.sync().await?),
-            _ => Ok(()),
+impl TailWriter {
+    /// Waits for the extent that is on its way.
+    async fn committed(&mut self) -> Result<(), Error> {
+        match self.committing.take() {
+            None => Ok(()),
+            Some(task) => task
+                .await
+                .map_err(|error| Error::Internal(format!("an extent broke off: {error}")))?,
         }
     }
 }

@@ -12,6 +12,7 @@
 //! | [`bucket`] | buckets, access keys, permissions, CORS rules |
 //! | [`object`], [`upload`], [`list`] | what is known of objects, uploads, listings |
 //! | `control`, `objects`, `uploads`, `listing` | the operations |
+//! | `gate` | what keeps commits out of a bucket that is being deleted |
 //! | `content`, `reader` | where content is, how it is written and read |
 //! | [`sweep`] | dropping what nothing refers to |
 //! | `rowkeys` | which row holds what |
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::Id;
-use archipel_cluster::Cluster;
+use archipel_cluster::{Cluster, Hooks};
 use archipel_storage::engine::Durability;
 use tokio::sync::Notify;
 
@@ -28,6 +29,7 @@ pub mod bucket;
 mod content;
 mod control;
 pub mod error;
+mod gate;
 pub mod list;
 mod listing;
 pub mod object;
@@ -60,6 +62,9 @@ use sweep::Active;
 /// How long the sweep waits before it looks again at content that was in use.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
+/// How often the control data is read anew, in case that a change was not heard of.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
+
 /// The product's operations. Cheap to clone.
 #[derive(Clone)]
 pub struct Model(Arc<Inner>);
@@ -72,15 +77,37 @@ struct Inner {
 }
 
 impl Model {
-    /// Opens the model on a cluster (made with [`replaced`]) and reads the control data.
+    /// Opens the model on a cluster (made with [`HOOKS`]) and reads the control data, if the
+    /// node is in a layout already.
     pub async fn open(cluster: Cluster) -> Result<Model, Error> {
-        let control = Control::load(&cluster).await?;
-        Ok(Model(Arc::new(Inner {
+        let model = Model(Arc::new(Inner {
             cluster,
-            control,
+            control: Control::default(),
             active: Arc::default(),
             sweep: Notify::new(),
-        })))
+        }));
+        model.listen();
+        if model.cluster().epoch().is_some() {
+            // A node that starts apart from the others serves when it has found them.
+            if let Err(error) = model.refresh_all().await {
+                tracing::warn!(%error, "buckets and keys cannot be read yet");
+            }
+        }
+        Ok(model)
+    }
+
+    /// Keeps the cached control data fresh, until it is dropped. Changes are pushed; this is for
+    /// what was missed. Run it in a task of its own.
+    pub async fn refresh_forever(&self) {
+        let mut epochs = self.cluster().epoch_changes();
+        loop {
+            let _ = tokio::time::timeout(REFRESH_INTERVAL, epochs.changed()).await;
+            if self.cluster().epoch().is_some()
+                && let Err(error) = self.refresh_all().await
+            {
+                tracing::warn!(%error, "buckets and keys could not be read anew");
+            }
+        }
     }
 
     /// Sweeps in the background, whenever something was replaced and every few seconds, until
@@ -133,4 +160,9 @@ impl Model {
     }
 }
 
-pub use sweep::on_replace as replaced;
+/// What the model adds to the rules of rows: to be given to the cluster.
+pub const HOOKS: Hooks = Hooks {
+    on_replace: sweep::on_replace,
+    ends: uploads::ended_by,
+    holds: gate::holds,
+};

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use archipel_base::codec;
-use archipel_cluster::Decision;
+use archipel_cluster::{Decision, How, Upload};
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Tally, Value};
 use bytes::Bytes;
-use tokio::sync::RwLockReadGuard;
 
 use crate::Model;
-use crate::bucket::{Bucket, GateState};
+use crate::bucket::Bucket;
 use crate::content::{ContentWriter, damaged_row};
 use crate::error::Error;
 use crate::object::{Condition, ObjectHead, ObjectMeta, Predicate};
@@ -53,10 +52,14 @@ impl ObjectWriter {
             layout: written.layout,
         };
         let value = object_value(&self.bucket, &head, written.body.clone());
-        let _gate = enter(&self.bucket).await?;
-        self.model
-            .put_row(&self.row, None, Some(value), condition, durability)
-            .await?;
+        let change = Change {
+            bucket: &self.bucket,
+            row: &self.row,
+            value: Some(value),
+            durability,
+            upload: written.upload.as_ref(),
+        };
+        self.model.put_row(&change, condition).await?;
         Ok(head)
     }
 }
@@ -78,13 +81,14 @@ pub(crate) fn object_value(
     }
 }
 
-/// Holds the bucket open for a commit.
-pub(crate) async fn enter(bucket: &Bucket) -> Result<RwLockReadGuard<'_, GateState>, Error> {
-    let gate = bucket.gate.0.read().await;
-    match *gate {
-        GateState::Open => Ok(gate),
-        GateState::Closed => Err(Error::NoSuchBucket),
-    }
+/// A change of an object's row.
+pub(crate) struct Change<'a> {
+    pub bucket: &'a Bucket,
+    pub row: &'a RowKey,
+    /// `None` deletes.
+    pub value: Option<Value>,
+    pub durability: Durability,
+    pub upload: Option<&'a Upload>,
 }
 
 /// Refuses keys that S3 does not allow.
@@ -102,7 +106,11 @@ pub(crate) fn check_key(key: &str) -> Result<(), Error> {
     Ok(())
 }
 
-fn decide(current: Option<&Value>, test: &Predicate, new: &Option<Value>) -> Decision<Error> {
+pub(crate) fn decide(
+    current: Option<&Value>,
+    test: &Predicate,
+    new: &Option<Value>,
+) -> Decision<Error> {
     let head = match current.map(|value| codec::decode::<ObjectHead>(&value.head)) {
         None => None,
         Some(Ok(head)) => Some(head),
@@ -142,31 +150,33 @@ impl Model {
         )
     }
 
-    /// Writes an object's row: in one round, or in two if there is a condition or a guard.
+    /// Writes an object's row while its bucket's gate is open: in one round, or in two if there
+    /// is a condition.
     pub(crate) async fn put_row(
         &self,
-        row: &RowKey,
-        guard: Option<RowKey>,
-        value: Option<Value>,
+        change: &Change<'_>,
         condition: Condition,
-        durability: Durability,
     ) -> Result<(), Error> {
-        match (condition, guard) {
-            (Condition::Always, None) => {
-                self.cluster().write(row, value, durability).await?;
+        let gate = self.gate_of(&change.bucket.id, change.row);
+        let commit = || async {
+            let how = How {
+                durability: change.durability,
+                guards: vec![gate.clone()],
+                upload: change.upload,
+            };
+            let (row, value) = (change.row, change.value.clone());
+            match &condition {
+                Condition::Always => {
+                    self.cluster().write(row, value, how).await?;
+                    Ok(Ok(()))
+                }
+                Condition::Check(test) => {
+                    let decide = |current: Option<&Value>| decide(current, test, &value);
+                    self.cluster().update(row, how, decide).await
+                }
             }
-            (condition, guard) => {
-                let test = match condition {
-                    Condition::Check(test) => test,
-                    Condition::Always => Arc::new(|_: Option<&ObjectHead>| Ok(())) as Predicate,
-                };
-                self.cluster()
-                    .update(row, guard, durability, move |current| {
-                        decide(current, &test, &value)
-                    })
-                    .await??;
-            }
-        }
+        };
+        self.through_gate(change.bucket, commit).await??;
         self.wake_sweep();
         Ok(())
     }
@@ -193,7 +203,7 @@ impl Model {
             let found = self.cluster().read_pinned(&row).await?;
             let (value, pin) = found.ok_or(Error::NoSuchKey)?;
             let head: ObjectHead = codec::decode(&value.head).map_err(damaged_row)?;
-            let content = Content::of(head.layout, value.body)?;
+            let content = Content::of(row.partition, head.layout, value.body)?;
             let named = content.name().is_some();
             let keep = keep(self.active(), &content, pin);
             // Content in rows of its own is safe from the sweep only since `keep`: if the object
@@ -225,7 +235,13 @@ impl Model {
         check_key(key)?;
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
         let durability = self.durability(bucket);
-        let _gate = enter(bucket).await?;
-        self.put_row(&row, None, None, condition, durability).await
+        let change = Change {
+            bucket,
+            row: &row,
+            value: None,
+            durability,
+            upload: None,
+        };
+        self.put_row(&change, condition).await
     }
 }

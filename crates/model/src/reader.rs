@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use archipel_base::Id;
 use archipel_base::codec;
+use archipel_base::{Id, PartitionId};
 use archipel_cluster::{Cluster, Pin};
 use archipel_storage::{BlockRef, Body};
 use bytes::Bytes;
@@ -42,19 +42,21 @@ pub(crate) struct Keep {
 #[derive(Clone)]
 pub(crate) enum Content {
     Inline(Bytes),
-    Blocks(Vec<BlockRef>),
-    Tail(Vec<BlockRef>, Tail),
+    Blocks(PartitionId, Vec<BlockRef>),
+    Tail(PartitionId, Vec<BlockRef>, Tail),
     Parts(Id, Vec<PartInfo>),
 }
 
 impl Content {
-    /// What a row of `layout` and `body` holds.
-    pub fn of(layout: Layout, body: Body) -> Result<Content, Error> {
+    /// What a row of `partition` with this layout and body holds.
+    pub fn of(partition: PartitionId, layout: Layout, body: Body) -> Result<Content, Error> {
         Ok(match (layout, body) {
             (Layout::Inline, Body::Empty) => Content::Inline(Bytes::new()),
             (Layout::Inline, Body::Inline(bytes)) => Content::Inline(bytes),
-            (Layout::Blocks, Body::Blocks(blocks)) => Content::Blocks(blocks),
-            (Layout::Tail, body) => Content::Tail(body.blocks().to_vec(), decode_tail(&body)?),
+            (Layout::Blocks, Body::Blocks(blocks)) => Content::Blocks(partition, blocks),
+            (Layout::Tail, body) => {
+                Content::Tail(partition, body.blocks().to_vec(), decode_tail(&body)?)
+            }
             (Layout::Parts, body) => {
                 let list = decode_parts(&body)?;
                 Content::Parts(list.upload, list.parts)
@@ -66,8 +68,8 @@ impl Content {
     /// The name under which its pieces are kept from the sweep, if it has pieces.
     pub fn name(&self) -> Option<Id> {
         match self {
-            Content::Inline(_) | Content::Blocks(_) => None,
-            Content::Tail(_, tail) => Some(tail.group),
+            Content::Inline(_) | Content::Blocks(..) => None,
+            Content::Tail(_, _, tail) => Some(tail.group),
             Content::Parts(upload, _) => Some(*upload),
         }
     }
@@ -156,9 +158,9 @@ impl Feeder {
                 Some(piece) => self.send(piece).await,
                 None => Ok(()),
             },
-            Content::Blocks(blocks) => self.blocks(&blocks, 0, &range).await,
-            Content::Tail(blocks, tail) => {
-                self.blocks(&blocks, 0, &range).await?;
+            Content::Blocks(partition, blocks) => self.blocks(partition, &blocks, 0, &range).await,
+            Content::Tail(partition, blocks, tail) => {
+                self.blocks(partition, &blocks, 0, &range).await?;
                 self.tail(tail, size, &range).await
             }
             Content::Parts(..) => self.fail(Error::Damaged("a part lists parts".into())).await,
@@ -168,22 +170,32 @@ impl Feeder {
     /// The blocks that begin at `offset` of the content, as far as they touch `range`.
     async fn blocks(
         &self,
+        partition: PartitionId,
         blocks: &[BlockRef],
         offset: u64,
         range: &Range<u64>,
     ) -> Result<(), Stop> {
-        let mut start = offset;
-        for block in blocks {
-            let end = start + u64::from(block.len);
-            if end > range.start && start < range.end {
-                self.room().await?;
-                let bytes = self.or_fail(self.cluster.read_block(block).await).await?;
-                let within = range.start.saturating_sub(start)..range.end - start;
-                if let Some(piece) = slice(&bytes, &within) {
-                    self.send(piece).await?;
-                }
+        let mut end = offset;
+        let placed = blocks.iter().map(|block| {
+            let start = end;
+            end += u64::from(block.len);
+            (start, *block)
+        });
+        let touched = |(start, block): &(u64, BlockRef)| {
+            start + u64::from(block.len) > range.start && *start < range.end
+        };
+        let (starts, wanted): (Vec<u64>, Vec<BlockRef>) = placed.filter(touched).unzip();
+        let mut stream = self.cluster.read_blocks(partition, wanted);
+        for start in starts {
+            self.room().await?;
+            let Some(content) = stream.next().await else {
+                return Err(Stop);
+            };
+            let bytes = self.or_fail(content).await?;
+            let within = range.start.saturating_sub(start)..range.end - start;
+            if let Some(piece) = slice(&bytes, &within) {
+                self.send(piece).await?;
             }
-            start = end;
         }
         Ok(())
     }
@@ -201,7 +213,8 @@ impl Feeder {
                 let why = format!("extent {index} of {} is missing", tail.group);
                 return self.fail(Error::Damaged(why)).await;
             };
-            self.blocks(value.body.blocks(), offset, range).await?;
+            self.blocks(key.partition, value.body.blocks(), offset, range)
+                .await?;
         }
         Ok(())
     }
@@ -236,7 +249,8 @@ impl Feeder {
                 "a part is not of the size that is listed".into(),
             ));
         }
-        Ok((Content::of(part.layout, value.body)?, Some(pin)))
+        let content = Content::of(key.partition, part.layout, value.body)?;
+        Ok((content, Some(pin)))
     }
 
     /// Waits until a block may be read. A block holds a share of the node's buffers until the

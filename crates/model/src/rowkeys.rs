@@ -17,6 +17,7 @@ const OBJECT: u8 = b'o';
 const UPLOAD: u8 = b'u';
 const PART: u8 = b'p';
 const EXTENT: u8 = b'x';
+const GATE: u8 = b'g';
 
 /// Who holds content: the row to ask whether it is still needed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -116,6 +117,11 @@ pub(crate) fn object(cluster: &Cluster, bucket: &Id, key: &str) -> RowKey {
     join(partition, OBJECT, &[bucket.as_bytes(), key.as_bytes()])
 }
 
+/// The gate of a bucket in a partition: see [`gate`](crate::gate).
+pub(crate) fn gate(partition: PartitionId, bucket: &Id) -> RowKey {
+    join(partition, GATE, &[bucket.as_bytes()])
+}
+
 /// What the rows of a bucket's objects begin with; the key follows.
 pub(crate) fn objects(bucket: &Id) -> Bytes {
     join(PartitionId(0), OBJECT, &[bucket.as_bytes()]).key
@@ -123,7 +129,11 @@ pub(crate) fn objects(bucket: &Id) -> Bytes {
 
 /// An upload: in the partition of its object, so that the object's row can be guarded by it.
 pub(crate) fn upload(cluster: &Cluster, bucket: &Id, key: &str, id: &Id) -> RowKey {
-    let partition = key_partition(cluster, bucket, key);
+    upload_in(key_partition(cluster, bucket, key), bucket, key, id)
+}
+
+/// An upload in a partition that is known.
+pub(crate) fn upload_in(partition: PartitionId, bucket: &Id, key: &str, id: &Id) -> RowKey {
     let fields: [&[u8]; 4] = [bucket.as_bytes(), key.as_bytes(), &[0], id.as_bytes()];
     join(partition, UPLOAD, &fields)
 }
@@ -169,6 +179,8 @@ pub(crate) fn extent(cluster: &Cluster, group: &Id, index: u32) -> RowKey {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Bucket,
+    AccessKey,
+    Gate,
     Object,
     Upload,
     Part,
@@ -179,6 +191,8 @@ pub(crate) enum Kind {
 pub(crate) fn kind(key: &[u8]) -> Kind {
     match key.first() {
         Some(&BUCKET) => Kind::Bucket,
+        Some(&ACCESS_KEY) => Kind::AccessKey,
+        Some(&GATE) => Kind::Gate,
         Some(&OBJECT) => Kind::Object,
         Some(&UPLOAD) => Kind::Upload,
         Some(&PART) => Kind::Part,
@@ -199,8 +213,13 @@ pub(crate) fn owner_of(key: &[u8]) -> Option<Owner> {
             number: u16::from_be_bytes(key.get(17..19)?.try_into().ok()?),
             attempt: id(19)?,
         }),
-        Kind::Bucket | Kind::Upload | Kind::Other => None,
+        Kind::Bucket | Kind::AccessKey | Kind::Gate | Kind::Upload | Kind::Other => None,
     }
+}
+
+/// The name that a row of a bucket or an access key holds.
+pub(crate) fn name_of(key: &[u8]) -> Option<&str> {
+    std::str::from_utf8(key.get(1..)?).ok()
 }
 
 /// The bucket, key and identity that a row of an upload names.

@@ -3,14 +3,15 @@
 //! Work stands in a durable queue that is filled in the very transaction that makes it
 //! necessary: when a row that refers to content elsewhere is replaced, and before the first
 //! extent of a tail is written. No timer decides: content is dropped if and only if the owner's
-//! row does not refer to it, nothing in this process writes it, and nobody reads it.
+//! row does not refer to it and never will again (it is *settled*, so that no write that a minority
+//! holds surfaces later), nothing in this process writes it, and nobody here reads it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use archipel_base::Id;
 use archipel_base::codec::{self, Versioned};
-use archipel_cluster::Cluster;
+use archipel_cluster::{Cluster, How};
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value};
 use bytes::Bytes;
@@ -106,7 +107,7 @@ pub fn on_replace(key: &RowKey, old: &Value, new: Option<&Value>) -> Option<Byte
         Kind::Upload => on_upload_gone(key, new),
         Kind::Object => on_object_replaced(key, old, new),
         Kind::Part => on_part_replaced(key, old, new),
-        Kind::Other => None,
+        Kind::AccessKey | Kind::Gate | Kind::Other => None,
     };
     check.map(|check| codec::encode(&check).into())
 }
@@ -237,7 +238,9 @@ async fn drop_uploads(cluster: &Cluster, bucket: &Id) -> Result<u64, Error> {
     let mut dropped = 0;
     for partition in rowkeys::bucket_partitions(cluster, bucket) {
         for row in cluster.scan_all(partition, &prefix).await? {
-            cluster.write(&row.key, None, Durability::Fsync).await?;
+            cluster
+                .write(&row.key, None, How::durable(Durability::Fsync))
+                .await?;
             dropped += 1;
         }
     }
@@ -246,7 +249,7 @@ async fn drop_uploads(cluster: &Cluster, bucket: &Id) -> Result<u64, Error> {
 
 /// The tail that the owner's row refers to.
 async fn tail_of(cluster: &Cluster, owner: &Owner) -> Result<Option<Id>, Error> {
-    let Some(value) = cluster.read(&owner.row(cluster)).await? else {
+    let Some(value) = cluster.settle(&owner.row(cluster)).await? else {
         return Ok(None);
     };
     let layout = match owner {
@@ -270,7 +273,9 @@ async fn drop_tail(cluster: &Cluster, group: &Id) -> Result<u64, Error> {
             archipel_cluster::State::Absent => break,
             archipel_cluster::State::Tombstone => continue,
             archipel_cluster::State::Live => {
-                cluster.write(&row, None, Durability::Fsync).await?;
+                cluster
+                    .write(&row, None, How::durable(Durability::Fsync))
+                    .await?;
                 dropped += 1;
             }
         }
@@ -292,7 +297,9 @@ async fn drop_unused_parts(
         for row in cluster.scan_all(partition, &prefix).await? {
             let part: Part = codec::decode(&row.head).map_err(damaged_row)?;
             if !used.contains(&part.attempt) {
-                cluster.write(&row.key, None, Durability::Fsync).await?;
+                cluster
+                    .write(&row.key, None, How::durable(Durability::Fsync))
+                    .await?;
                 dropped += 1;
             }
         }
@@ -306,7 +313,8 @@ async fn parts_in_use(
     key: &str,
     upload: &Id,
 ) -> Result<HashSet<Id>, Error> {
-    let Some(value) = cluster.read(&rowkeys::object(cluster, bucket, key)).await? else {
+    let owner = rowkeys::object(cluster, bucket, key);
+    let Some(value) = cluster.settle(&owner).await? else {
         return Ok(Default::default());
     };
     let head: ObjectHead = codec::decode(&value.head).map_err(damaged_row)?;

@@ -1,17 +1,19 @@
 //! Operations on multipart uploads.
 //!
 //! A part is a row of its own that holds its content; completing an upload writes a list of
-//! parts into the object's row and moves no data. That write is guarded by the upload's row, so
-//! an upload that was aborted cannot be completed, however the two race. Parts that the object
-//! does not list are dropped by the sweep, once the upload's row is gone.
+//! parts into the object's row and moves no data. That write is guarded by the upload's row, and
+//! ends it in the same transaction at every replica that takes it: an upload is completed once, and
+//! one that was aborted is not, however they race. Parts that the object does not list are
+//! dropped by the sweep, once the upload's row is gone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use archipel_base::Id;
 use archipel_base::codec;
+use archipel_cluster::How;
 use archipel_storage::engine::Durability;
-use archipel_storage::{Body, Value};
+use archipel_storage::{Body, RowKey, Value};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 
@@ -19,10 +21,10 @@ use crate::Model;
 use crate::bucket::Bucket;
 use crate::content::{ContentWriter, Layout, PartList, damaged_row, decode_parts};
 use crate::error::Error;
-use crate::object::{Condition, ObjectHead, ObjectMeta};
-use crate::objects::{check_key, enter, object_value};
+use crate::object::{Condition, ObjectHead, ObjectMeta, Predicate};
+use crate::objects::{check_key, decide, object_value};
 use crate::rowkeys::{self, Owner};
-use crate::sweep::ActiveGuard;
+use crate::sweep::{ActiveGuard, Check};
 use crate::upload::{
     MAX_PART_NUMBER, Part, PartInfo, PartMeta, Upload, UploadMeta, UploadPage, UploadQuery,
 };
@@ -69,13 +71,25 @@ impl PartWriter {
             tally: None,
         };
         let row = rowkeys::part(cluster, &self.upload.id, self.number, &self.attempt);
-        part.stamp = cluster.write(&row, Some(value), durability).await?;
-        // If the upload ended meanwhile, its sweep was put off and takes this part with it.
-        let bucket = &self.bucket;
-        self.model
-            .upload(bucket, &self.upload.key, &self.upload.id)
-            .await?;
-        Ok(part)
+        let how = How {
+            durability,
+            guards: Vec::new(),
+            upload: written.upload.as_ref(),
+        };
+        part.stamp = cluster.write(&row, Some(value), how).await?;
+        let (bucket, upload) = (&self.bucket, &self.upload);
+        let ended = self.model.upload(bucket, &upload.key, &upload.id).await;
+        if matches!(ended, Err(Error::NoSuchUpload)) {
+            // Its sweep may be over: then nobody else would look for this part.
+            let check = Check::Upload {
+                bucket: bucket.id,
+                key: upload.key.clone(),
+                upload: upload.id,
+            };
+            let work = codec::encode(&check).into();
+            cluster.queue_push(work, Durability::Fsync).await?;
+        }
+        ended.map(|_| part)
     }
 }
 
@@ -101,10 +115,15 @@ impl Model {
             head: codec::encode(&upload).into(),
             ..Value::default()
         };
-        let _gate = enter(bucket).await?;
-        self.cluster()
-            .write(&row, Some(value), Durability::Fsync)
-            .await?;
+        let gate = self.gate_of(&bucket.id, &row);
+        let commit = || {
+            let how = How {
+                guards: vec![gate.clone()],
+                ..How::durable(Durability::Fsync)
+            };
+            self.cluster().write(&row, Some(value.clone()), how)
+        };
+        self.through_gate(bucket, commit).await?;
         Ok(upload)
     }
 
@@ -219,16 +238,29 @@ impl Model {
         let durability = self.durability(bucket);
         // The parts are safe from the sweep until the object's row lists them.
         let _active = self.active().enter(upload.id);
-        let _gate = enter(bucket).await?;
-        self.put_row(
-            &object,
-            Some(row.clone()),
-            Some(value),
-            condition,
-            durability,
-        )
-        .await?;
-        self.cluster().write(&row, None, durability).await?;
+        let test = match condition {
+            Condition::Check(test) => test,
+            Condition::Always => Arc::new(|_: Option<&ObjectHead>| Ok(())) as Predicate,
+        };
+        for look in 0.. {
+            let how = How {
+                durability,
+                guards: vec![row.clone(), self.gate_of(&bucket.id, &object)],
+                upload: None,
+            };
+            let decide = |current: Option<&Value>| decide(current, &test, &Some(value.clone()));
+            match self.cluster().update(&object, how, decide).await {
+                // One of the two: if it is not the upload, it is the gate.
+                Err(archipel_cluster::Error::Guarded) => {
+                    self.upload(bucket, &upload.key, &upload.id).await?;
+                    self.gate_is_closed(bucket, look).await?;
+                }
+                decided => {
+                    decided??;
+                    break;
+                }
+            }
+        }
         self.wake_sweep();
         Ok(head)
     }
@@ -261,7 +293,8 @@ impl Model {
         self.upload(bucket, key, id).await?;
         let row = rowkeys::upload(self.cluster(), &bucket.id, key, id);
         let durability = self.durability(bucket);
-        self.cluster().write(&row, None, durability).await?;
+        let how = How::durable(durability);
+        self.cluster().write(&row, None, how).await?;
         self.wake_sweep();
         Ok(())
     }
@@ -287,6 +320,19 @@ impl Model {
         uploads.sort_by(|a, b| (&a.key, a.id).cmp(&(&b.key, b.id)));
         Ok(page_of_uploads(uploads, query))
     }
+}
+
+/// The upload's row that an object's value ends: the upload that it was completed from.
+pub(crate) fn ended_by(key: &RowKey, value: &Value) -> Option<RowKey> {
+    let Some(Owner::Object { bucket, key: name }) = rowkeys::owner_of(&key.key) else {
+        return None;
+    };
+    let head: ObjectHead = codec::decode(&value.head).ok()?;
+    if head.layout != Layout::Parts {
+        return None;
+    }
+    let upload = decode_parts(&value.body).ok()?.upload;
+    Some(rowkeys::upload_in(key.partition, &bucket, &name, &upload))
 }
 
 fn part_info(part: &Part) -> PartInfo {

@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
@@ -177,12 +178,14 @@ impl Pool {
         Staged::new(self.clone())
     }
 
-    /// Takes a block over whose bytes were reserved, to be handed to a client at its pace.
+    /// Takes over a range of a block whose bytes were reserved, to be handed to a client at its
+    /// pace. What is beyond the block's end is cut off.
     ///
     /// # Errors
     /// What the scratch file's disk says.
-    pub async fn outgoing(&self, content: Bytes) -> Result<Outgoing> {
-        Outgoing::new(self.clone(), content).await
+    pub async fn outgoing(&self, block: Bytes, range: Range<usize>) -> Result<Outgoing> {
+        let end = range.end.min(block.len());
+        Outgoing::new(self.clone(), block, range.start.min(end)..end).await
     }
 
     fn keep(&self, content: Bytes) -> std::result::Result<Bytes, Bytes> {

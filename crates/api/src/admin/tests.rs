@@ -43,7 +43,7 @@ impl Node for HangingNode {
 }
 
 async fn admin_with(troubles: &[&str]) -> Admin {
-    let model = Model::open(Cluster::in_memory(1, archipel_model::replaced).unwrap())
+    let model = Model::open(Cluster::in_memory(1, archipel_model::HOOKS).await.unwrap())
         .await
         .unwrap();
     let mut metrics = Registry::default();

@@ -2,8 +2,8 @@
 //! answer has in common.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use archipel_base::clock::WallClock;
@@ -301,8 +301,22 @@ async fn respond_to(
         headers: call.headers,
         host: &call.target.host,
     };
-    let verified = shared.verifier.verify(&signed, call.now_ms(), &lookup)?;
-    let Some(verified) = verified else {
+    let unknown = Mutex::new(None);
+    let noting = |id: &str| {
+        let key = lookup(id);
+        if key.is_none() {
+            *unknown.lock().unwrap_or_else(PoisonError::into_inner) = Some(id.to_owned());
+        }
+        key
+    };
+    let mut verified = shared.verifier.verify(&signed, call.now_ms(), &noting);
+    let unknown = unknown.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(id) = unknown {
+        // Another node may have made the key a moment ago.
+        shared.model.find_access_key(&id).await?;
+        verified = shared.verifier.verify(&signed, call.now_ms(), &lookup);
+    }
+    let Some(verified) = verified? else {
         return match routed {
             Ok(Operation::PostObject) => {
                 handlers::post_object(call, &shared.verifier, &lookup).await
@@ -314,6 +328,9 @@ async fn respond_to(
     let headers = call.headers.iter();
     refuse_headers(headers.map(|(name, value)| (name.as_str(), value.as_bytes())))?;
     call.set_payload(&verified)?;
+    if let Some(name) = call.target.bucket.as_deref() {
+        shared.model.find_bucket(name).await?;
+    }
     handlers::dispatch(call, &Caller::verified(verified.key), operation).await
 }
 

@@ -1,4 +1,5 @@
 use archipel_base::PartitionId;
+use bytes::Bytes;
 
 use super::*;
 

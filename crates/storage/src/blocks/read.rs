@@ -9,9 +9,21 @@ use super::place::Located;
 use super::{Blocks, MAX_DAMAGED, index, record};
 use crate::engine::Result;
 use crate::error::Error;
+use crate::row::BlockRef;
 
 impl Blocks {
     /// Where a block lies. It must be pinned, so that it stays there.
+    /// Those of `blocks` that are not here, each once. Blocking.
+    pub(crate) fn missing(&self, blocks: &[BlockRef]) -> Result<Vec<BlockRef>> {
+        let mut missing: Vec<BlockRef> = Vec::new();
+        for block in blocks {
+            if !missing.contains(block) && self.locate(&block.hash)?.is_none() {
+                missing.push(*block);
+            }
+        }
+        Ok(missing)
+    }
+
     pub(super) fn locate(&self, hash: &BlockHash) -> Result<Option<Located>> {
         // The index first: a block that leaves it while it is pinned is in the table before that.
         let entry = index::entry(&*self.engine.read()?, hash)?;

@@ -2,6 +2,7 @@
 //! file. So clients that stall slow others down at worst, and never hold them up.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
@@ -149,17 +150,19 @@ impl Growing {
 }
 
 impl Outgoing {
-    pub(super) async fn new(pool: Pool, content: Bytes) -> Result<Outgoing> {
-        let left = match pool.keep(content) {
-            Ok(content) => Left::Memory(Some(content).filter(|bytes| !bytes.is_empty())),
-            Err(content) => {
-                let mut parked = Parked::begin(&pool).await?;
-                parked.append(&pool, content).await?;
-                Left::Parked {
-                    content: parked,
-                    at: 0,
+    pub(super) async fn new(pool: Pool, block: Bytes, range: Range<usize>) -> Result<Outgoing> {
+        // A little of a block is copied, as otherwise all of it would stay.
+        let left = match range.len() {
+            0 => Left::Memory(None),
+            1..=PIECE_BYTES => Left::Memory(Some(Bytes::copy_from_slice(&block[range]))),
+            _ => match pool.keep(block) {
+                Ok(block) => Left::Memory(Some(block.slice(range))),
+                Err(block) => {
+                    let mut content = Parked::begin(&pool).await?;
+                    content.append(&pool, block.slice(range)).await?;
+                    Left::Parked { content, at: 0 }
                 }
-            }
+            },
         };
         Ok(Outgoing { pool, left })
     }

@@ -162,7 +162,7 @@ async fn clients_that_stall_hold_nobody_up() {
         let mut staged = pool.stage();
         staged.extend(content(100_000)).await.unwrap();
         let block = pool.reserve(100_000).await.guard(content(100_000));
-        let mut outgoing = pool.outgoing(block).await.unwrap();
+        let mut outgoing = pool.outgoing(block, 0..usize::MAX).await.unwrap();
         let piece = outgoing.next().await.unwrap().unwrap();
         stalled.push((staged, outgoing, piece));
         assert!(pool.free_buffer_bytes() >= Some(512 << 10));
@@ -177,4 +177,22 @@ async fn clients_that_stall_hold_nobody_up() {
         assert_eq!(staged.take().await.unwrap(), content(100_000));
     }
     assert_eq!(pool.free_buffer_bytes(), Some(1 << 20));
+}
+
+#[tokio::test]
+async fn a_range_of_a_block_takes_no_more_than_it_must() {
+    let (_folder, pool) = with_scratch();
+    for (range, expected) in [
+        (5..9, 5..9),
+        (90_000..200_000, 90_000..100_000),
+        (7..7, 0..0),
+        (200_000..300_000, 0..0),
+    ] {
+        let block = pool.reserve(100_000).await.guard(content(100_000));
+        let mut outgoing = pool.outgoing(block, range).await.unwrap();
+        assert_eq!(pool.free_buffer_bytes(), Some(1 << 20));
+        let piece = outgoing.next().await.unwrap().unwrap_or_default();
+        assert_eq!(piece, content(100_000).slice(expected));
+        assert!(outgoing.next().await.unwrap().is_none());
+    }
 }

@@ -165,6 +165,12 @@ impl Store {
         self.blocks().read(block).await
     }
 
+    /// Those of `blocks` that are not here, each once.
+    pub async fn missing_blocks(&self, blocks: Vec<BlockRef>) -> Result<Vec<BlockRef>> {
+        let here = self.blocks().clone();
+        self.0.pool.run(move || here.missing(&blocks)).await
+    }
+
     /// A row, and a pin under which the blocks of its body stay readable.
     pub async fn pin_body(&self, key: &RowKey) -> Result<Option<(Row, Pin)>> {
         let mut row = self.row(key).await?;

@@ -39,7 +39,7 @@ pub struct Reply {
 
 impl Door {
     pub async fn open() -> Door {
-        let cluster = Cluster::in_memory(1, archipel_model::replaced).unwrap();
+        let cluster = Cluster::in_memory(1, archipel_model::HOOKS).await.unwrap();
         let model = Model::open(cluster).await.unwrap();
         let key = model.create_access_key("tester", true).await.unwrap();
         model.create_bucket("bucket", Some(&key.id)).await.unwrap();

@@ -1,0 +1,155 @@
+//! Reading blocks: from the local store where it has them, else from another replica, verified.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use archipel_base::codec;
+use archipel_base::{BlockHash, PartitionId};
+use archipel_net::{Class, ReceiveFrames};
+use archipel_storage as storage;
+use archipel_storage::BlockRef;
+use bytes::Bytes;
+
+use crate::cluster::Inner;
+use crate::error::Error;
+use crate::group::Group;
+use crate::wire::{FetchCall, method};
+
+/// How long a replica may be silent in the middle of a stream before another is asked.
+const SILENCE: Duration = Duration::from_secs(3);
+
+/// Blocks of a partition, one after another, in order.
+pub struct BlockStream {
+    inner: Arc<Inner>,
+    partition: PartitionId,
+    left: VecDeque<BlockRef>,
+    /// Ask this node's own store first.
+    try_local: bool,
+    /// The replicas of other nodes that were not tried for the next block, nearest last.
+    untried: Option<Vec<usize>>,
+    group: Option<Group>,
+    remote: Option<Box<dyn ReceiveFrames>>,
+}
+
+impl BlockStream {
+    pub(crate) fn new(
+        inner: Arc<Inner>,
+        partition: PartitionId,
+        blocks: Vec<BlockRef>,
+        try_local: bool,
+    ) -> BlockStream {
+        BlockStream {
+            inner,
+            partition,
+            left: blocks.into(),
+            try_local,
+            untried: None,
+            group: None,
+            remote: None,
+        }
+    }
+
+    /// The next block, verified; `None` at the end. After an error there is nothing more.
+    pub async fn next(&mut self) -> Option<Result<Bytes, Error>> {
+        let block = *self.left.front()?;
+        let content = self.block(&block).await;
+        match content {
+            Ok(_) => self.left.pop_front(),
+            Err(_) => {
+                self.left.clear();
+                None
+            }
+        };
+        Some(content)
+    }
+
+    async fn block(&mut self, block: &BlockRef) -> Result<Bytes, Error> {
+        let mut why = None;
+        if self.try_local && self.remote.is_none() {
+            match self.inner.store().read_block(block).await {
+                Ok(content) => return Ok(content),
+                Err(error @ (storage::Error::NoBlock(_) | storage::Error::Damaged(_))) => {
+                    why = Some(Error::Storage(error));
+                }
+                Err(error) if self.inner.peers.is_none() => return Err(error.into()),
+                Err(error) => why = Some(Error::Storage(error)),
+            }
+        }
+        self.untried = None;
+        loop {
+            if self.remote.is_none() && !self.connect().await? {
+                return Err(why.unwrap_or_else(|| {
+                    Error::Unavailable("no replica has the content in reach".into())
+                }));
+            }
+            match self.receive(block).await {
+                Ok(content) => return Ok(content),
+                Err(error) => {
+                    tracing::debug!(%error, "another replica is asked for a block");
+                    self.remote = None;
+                    why = Some(error);
+                }
+            }
+        }
+    }
+
+    /// Opens a stream from the nearest replica that was not tried for this block; `false` if there is none.
+    async fn connect(&mut self) -> Result<bool, Error> {
+        let Some(peers) = self.inner.peers.clone() else {
+            return Ok(false);
+        };
+        let group = match &self.group {
+            Some(group) => group.clone(),
+            None => self.inner.group(self.partition)?,
+        };
+        let untried = self.untried.get_or_insert_with(|| {
+            let others = group.quorums.all().iter();
+            let mut others: Vec<_> = others.filter(|place| !group.is_local(*place)).collect();
+            others.reverse();
+            others
+        });
+        while let Some(place) = untried.pop() {
+            let Some(member) = group.members.get(place) else {
+                continue;
+            };
+            let call = FetchCall {
+                partition: self.partition,
+                blocks: self.left.iter().copied().collect(),
+            };
+            let remaining = call.blocks.iter().map(|b| u64::from(b.len)).sum();
+            let class = Class::Data { remaining };
+            let opened = peers.stream(&member.node.node, method::FETCH, class).await;
+            let Ok(mut stream) = opened else {
+                continue;
+            };
+            let asked = stream.send.send(codec::encode(&call).into()).await;
+            if asked.is_ok() && stream.send.finish().await.is_ok() {
+                self.remote = Some(stream.receive);
+                self.group = Some(group);
+                return Ok(true);
+            }
+        }
+        self.group = Some(group);
+        Ok(false)
+    }
+
+    async fn receive(&mut self, block: &BlockRef) -> Result<Bytes, Error> {
+        let broken = |why: &str| Error::Unavailable(format!("a replica's content: {why}"));
+        let Some(remote) = &mut self.remote else {
+            return Err(broken("it was not asked"));
+        };
+        let frame = tokio::time::timeout(SILENCE, remote.receive()).await;
+        let frame = frame.map_err(|_| broken("it does not come"))?;
+        let content = frame
+            .map_err(|error| broken(&error.to_string()))?
+            .ok_or_else(|| broken("it ended early"))?;
+        let pool = self.inner.store().blocks().pool();
+        let (hash, len) = (block.hash, block.len as usize);
+        let verify = move || match content.len() == len && BlockHash::of(&content) == hash {
+            true => Ok(content),
+            false => Err(storage::Error::Damaged(hash.to_string())),
+        };
+        Ok(pool.run(verify).await?)
+    }
+}

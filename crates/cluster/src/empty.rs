@@ -1,0 +1,45 @@
+//! Emptying a store: what it holds must not be heard of again.
+
+use std::ops::Bound;
+
+use archipel_base::PartitionId;
+use archipel_storage::engine::{Durability, Flow};
+use archipel_storage::{RowKey, RowReader, RowTxn, Store};
+use bytes::Bytes;
+
+use crate::error::Error;
+use crate::layout::PARTITIONS;
+
+/// Rows forgotten in one transaction.
+const BATCH: usize = 500;
+
+/// Forgets all rows; their blocks go with them. May be broken off and repeated.
+pub(crate) async fn empty(store: &Store) -> Result<(), Error> {
+    let partitions = (0..PARTITIONS).map(PartitionId);
+    for partition in partitions.chain([PartitionId::CONTROL]) {
+        while forget_some(store, partition).await? == BATCH {}
+    }
+    Ok(())
+}
+
+async fn forget_some(store: &Store, partition: PartitionId) -> Result<usize, Error> {
+    let find = move |rows: &RowReader<'_>| {
+        let mut keys: Vec<RowKey> = Vec::new();
+        rows.scan_heads(partition, &[], Bound::Unbounded, &mut |key, _| {
+            keys.push(RowKey {
+                partition,
+                key: Bytes::copy_from_slice(key),
+            });
+            Ok(match keys.len() < BATCH {
+                true => Flow::Continue,
+                false => Flow::Stop,
+            })
+        })?;
+        Ok(keys)
+    };
+    let keys = store.read(find).await?;
+    let found = keys.len();
+    let forget = move |txn: &mut RowTxn<'_>| keys.iter().try_for_each(|key| txn.forget(key));
+    store.transact(Durability::Fsync, forget).await?;
+    Ok(found)
+}

@@ -1,0 +1,101 @@
+//! The replicas of one partition, as one operation sees them.
+
+use archipel_base::PartitionId;
+
+use crate::epochs::Epochs;
+use crate::error::Error;
+use crate::layout::{Epoch, StoreName};
+use crate::peers::Peers;
+use crate::register::Quorums;
+use crate::register::epoch::Member;
+use crate::wire::Address;
+
+/// The replicas of a partition in all live layout versions, nearest first. An operation knows them by their place.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub partition: PartitionId,
+    pub epoch: u64,
+    pub members: Vec<Member<StoreName>>,
+    pub quorums: Quorums,
+    me: StoreName,
+}
+
+impl Group {
+    /// The group of a partition now.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] while this node is in no cluster.
+    pub fn now(
+        epochs: &Epochs,
+        peers: Option<&Peers>,
+        partition: PartitionId,
+    ) -> Result<Group, Error> {
+        let epoch = epochs.current().ok_or_else(|| {
+            Error::Unavailable("this node is in no layout yet; fix: archipel layout assign".into())
+        })?;
+        let mut members: Vec<_> = epoch.replicas(partition).into_iter().flatten().collect();
+        members.sort_unstable();
+        members.dedup();
+        let me = epochs.me;
+        members.sort_by_key(|member| {
+            let away = peers.map(|peers| peers.distance(&member.node.node));
+            (member.node != me, away)
+        });
+        Ok(Group::of(&epoch, partition, members, me))
+    }
+
+    fn of(
+        epoch: &Epoch,
+        partition: PartitionId,
+        members: Vec<Member<StoreName>>,
+        me: StoreName,
+    ) -> Group {
+        let place = |member: &Member<StoreName>| members.iter().position(|m| m == member);
+        let versions = epoch.replicas(partition);
+        let versions = versions
+            .iter()
+            .map(|replicas| replicas.iter().filter_map(place).collect());
+        Group {
+            partition,
+            epoch: epoch.number(),
+            quorums: Quorums::of_versions(versions.collect()),
+            members,
+            me,
+        }
+    }
+
+    /// The group under the newest epoch, in which those known before keep their places.
+    pub fn renewed(&self, epochs: &Epochs, peers: Option<&Peers>) -> Result<Group, Error> {
+        let fresh = Group::now(epochs, peers, self.partition)?;
+        let mut members = self.members.clone();
+        let new = fresh.members.iter().filter(|m| !self.members.contains(m));
+        members.extend(new);
+        let epoch = epochs
+            .current()
+            .ok_or_else(|| Error::Unavailable("this node is in no layout".into()))?;
+        Ok(Group::of(&epoch, self.partition, members, self.me))
+    }
+
+    /// Whether the replica at that place is this node's own.
+    pub fn is_local(&self, place: usize) -> bool {
+        self.members.get(place).is_some_and(|m| m.node == self.me)
+    }
+
+    /// The place of this node's own replica, if it has one in force.
+    pub fn local(&self) -> Option<usize> {
+        self.quorums
+            .all()
+            .iter()
+            .find(|place| self.is_local(*place))
+    }
+
+    /// How the replica at that place is addressed.
+    pub fn address(&self, place: usize) -> Option<Address> {
+        let member = self.members.get(place)?;
+        Some(Address {
+            epoch: self.epoch,
+            incarnation: member.incarnation,
+            partition: self.partition,
+        })
+    }
+}

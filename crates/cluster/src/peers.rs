@@ -1,0 +1,94 @@
+//! The other nodes: where they are, how far, and what is asked of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use archipel_base::NodeId;
+use archipel_base::codec::{self, Versioned};
+use archipel_net::rpc::Rpc;
+use archipel_net::{Class, Peer, Stream};
+use bytes::Bytes;
+
+use crate::error::Error;
+
+/// How long a call may take.
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// How far a node is of which nothing is known.
+const UNKNOWN_DISTANCE: Duration = Duration::from_millis(500);
+
+/// Where nodes are, and whether they are there.
+pub trait Directory: Send + Sync + 'static {
+    /// How to reach a node; `None` if its address is not known.
+    fn peer(&self, node: &NodeId) -> Option<Peer>;
+    /// Whether it seems to be away.
+    fn is_suspected(&self, node: &NodeId) -> bool;
+    /// What came of asking it.
+    fn report(&self, node: &NodeId, answered: bool);
+    /// All nodes that are known, this one not.
+    fn others(&self) -> Vec<NodeId>;
+}
+
+/// The other nodes.
+#[derive(Clone)]
+pub(crate) struct Peers {
+    pub rpc: Rpc,
+    pub directory: Arc<dyn Directory>,
+}
+
+impl Peers {
+    fn find(&self, node: &NodeId) -> Result<Peer, Error> {
+        let unknown =
+            || Error::Unavailable(format!("the address of {} is not known", node.short()));
+        self.directory.peer(node).ok_or_else(unknown)
+    }
+
+    /// Asks, and waits for the answer.
+    pub async fn call<A: Versioned>(
+        &self,
+        node: &NodeId,
+        method: &str,
+        class: Class,
+        question: &impl Versioned,
+    ) -> Result<A, Error> {
+        let request = Bytes::from(codec::encode(question));
+        let answer = self.call_bytes(node, method, class, request).await?;
+        codec::decode(&answer).map_err(|error| {
+            Error::Unavailable(format!("{} answers {method} with {error}", node.short()))
+        })
+    }
+
+    /// Asks in bytes.
+    pub async fn call_bytes(
+        &self,
+        node: &NodeId,
+        method: &str,
+        class: Class,
+        request: Bytes,
+    ) -> Result<Bytes, Error> {
+        let peer = self.find(node)?;
+        let answer = self
+            .rpc
+            .call(&peer, method, class, CALL_TIMEOUT, request)
+            .await;
+        self.note(node, answer)
+    }
+
+    /// Opens a stream.
+    pub async fn stream(&self, node: &NodeId, method: &str, class: Class) -> Result<Stream, Error> {
+        let peer = self.find(node)?;
+        let stream = self.rpc.stream(&peer, method, class, CALL_TIMEOUT).await;
+        self.note(node, stream)
+    }
+
+    fn note<T>(&self, node: &NodeId, result: Result<T, archipel_net::Error>) -> Result<T, Error> {
+        let answered = matches!(result, Ok(_) | Err(archipel_net::Error::Refused(..)));
+        self.directory.report(node, answered);
+        result.map_err(|error| Error::Unavailable(error.to_string()))
+    }
+
+    /// For sorting: who is away comes last, then who is far.
+    pub fn distance(&self, node: &NodeId) -> (bool, Duration) {
+        let far = self.rpc.round_trip(node).unwrap_or(UNKNOWN_DISTANCE);
+        (self.directory.is_suspected(node), far)
+    }
+}

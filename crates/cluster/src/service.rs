@@ -1,0 +1,174 @@
+//! What this node answers to others.
+
+use std::sync::{Arc, Weak};
+
+use archipel_base::NodeId;
+use archipel_base::codec::{self, Versioned};
+use archipel_net::Stream;
+use archipel_net::rpc::Service;
+use archipel_storage as storage;
+use archipel_storage::engine::Durability;
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::cluster::Inner;
+use crate::epochs::Check;
+use crate::merge::wire as pages;
+use crate::wire::{
+    CounterCall, CounterReply, FetchCall, ListCall, ListReply, Refusal, RowCall, RowReply,
+    UploadOpen, frame, method,
+};
+
+/// The most blocks that one fetch may ask for.
+const MAX_FETCH: usize = 4096;
+
+/// Answers other nodes. Ends with the cluster that it is of.
+pub(crate) struct NodeService(pub Weak<Inner>);
+
+impl NodeService {
+    fn inner(&self) -> Result<Arc<Inner>, String> {
+        self.0
+            .upgrade()
+            .ok_or_else(|| "this node is closing".into())
+    }
+}
+
+fn decode<T: Versioned>(bytes: &[u8]) -> Result<T, String> {
+    codec::decode(bytes).map_err(|error| error.to_string())
+}
+
+#[async_trait]
+impl Service for NodeService {
+    async fn call(&self, from: NodeId, name: &str, request: Bytes) -> Result<Bytes, String> {
+        let inner = self.inner()?;
+        match name {
+            method::ROW => {
+                let call: RowCall = decode(&request)?;
+                // In a task of its own: a caller that goes away does not undo half of it.
+                let answer = tokio::spawn(async move { inner.serve_row(from, call).await });
+                let reply = answer.await.map_err(|error| error.to_string())?;
+                Ok(codec::encode(&reply).into())
+            }
+            method::LIST => {
+                let reply = inner.serve_list(from, decode(&request)?).await?;
+                Ok(codec::encode(&reply).into())
+            }
+            method::COUNTER => {
+                let CounterCall { partition, group } = decode(&request)?;
+                let read = inner
+                    .store()
+                    .read(move |rows| rows.counter(partition, group));
+                let (objects, bytes) = read.await.map_err(|error| error.to_string())?;
+                Ok(codec::encode(&CounterReply(objects, bytes)).into())
+            }
+            method::EPOCH => {
+                let epoch = inner.epochs.current().ok_or("no layout is known here")?;
+                Ok(epoch.encode().into())
+            }
+            method::GOSSIP => inner.gossip(from, request).await,
+            method::NOTICE => {
+                inner.on_notice(request).await;
+                Ok(Bytes::new())
+            }
+            other => Err(format!("no such method: {other}")),
+        }
+    }
+
+    async fn stream(&self, from: NodeId, name: &str, stream: Stream) -> Result<(), String> {
+        let inner = self.inner()?;
+        match name {
+            method::UPLOAD => serve_upload(&inner, from, stream).await,
+            method::FETCH => serve_fetch(&inner, stream).await,
+            other => Err(format!("no such stream: {other}")),
+        }
+    }
+}
+
+impl Inner {
+    /// Answers a row call of another node.
+    pub(crate) async fn serve_row(self: &Arc<Inner>, from: NodeId, call: RowCall) -> RowReply {
+        let learnt = self.keep_up(from, call.address.epoch).await;
+        let answer = match learnt {
+            Ok(()) => self.answer(call).await,
+            Err(error) => Err(storage::Error::Busy(error.to_string())),
+        };
+        RowReply(answer.map_err(Refusal::from))
+    }
+
+    /// Learns the layout of whoever knows a newer one.
+    async fn keep_up(&self, from: NodeId, epoch: u64) -> Result<(), crate::Error> {
+        match self.epochs.number() < epoch {
+            true => self.learn_from(&from).await,
+            false => Ok(()),
+        }
+    }
+
+    async fn serve_list(&self, from: NodeId, call: ListCall) -> Result<ListReply, String> {
+        let text = |error: crate::Error| error.to_string();
+        self.keep_up(from, call.address.epoch).await.map_err(text)?;
+        match self.epochs.check(&call.address) {
+            Check::Pass => {}
+            Check::Superseded(epoch) => return Ok(ListReply::Superseded(epoch)),
+            Check::Learn | Check::NotHere => return Err("the partition is not kept here".into()),
+        }
+        let query = pages::decode_query(&call.query).map_err(|error| error.to_string())?;
+        if query.partition != call.address.partition {
+            return Err("a query for another partition".into());
+        }
+        let page = self.store().read(move |rows| rows.list(&query)).await;
+        let page = page.map_err(|error| error.to_string())?;
+        Ok(ListReply::Page(pages::encode_page(&page).into()))
+    }
+}
+
+/// Blocks come in, then the row that makes them real. What no row refers to at the end goes.
+async fn serve_upload(inner: &Arc<Inner>, from: NodeId, mut stream: Stream) -> Result<(), String> {
+    let text = |error: archipel_net::Error| error.to_string();
+    let first = stream.receive.receive().await.map_err(text)?;
+    let UploadOpen { address } = decode(&first.ok_or("an upload without a beginning")?)?;
+    let upload = inner.store().upload();
+    let mut failed: Option<storage::Error> = None;
+    while let Some(mut content) = stream.receive.receive().await.map_err(text)? {
+        if content.is_empty() {
+            return Err("an empty frame".into());
+        }
+        match content.split_to(1)[0] {
+            frame::BLOCK if failed.is_none() => failed = upload.append(content).await.err(),
+            frame::BLOCK => {}
+            frame::CALL => {
+                let call: RowCall = decode(&content)?;
+                if call.address.partition != address.partition {
+                    return Err("a row of another partition".into());
+                }
+                if failed.is_none() && call.durability() == Durability::Fsync {
+                    failed = upload.sync().await.err();
+                }
+                let reply = match failed.clone() {
+                    Some(error) => RowReply(Err(error.into())),
+                    None => inner.serve_row(from, call).await,
+                };
+                let reply = codec::encode(&reply);
+                stream.send.send(reply.into()).await.map_err(text)?;
+            }
+            other => return Err(format!("an upload's frame of kind {other}")),
+        }
+    }
+    stream.send.finish().await.map_err(text)
+}
+
+/// Sends blocks that are here, in the order asked for.
+async fn serve_fetch(inner: &Arc<Inner>, mut stream: Stream) -> Result<(), String> {
+    let text = |error: archipel_net::Error| error.to_string();
+    let first = stream.receive.receive().await.map_err(text)?;
+    let call: FetchCall = decode(&first.ok_or("a fetch without a question")?)?;
+    if call.blocks.len() > MAX_FETCH {
+        return Err(format!("more than {MAX_FETCH} blocks at once"));
+    }
+    let _pin = inner.store().pin(&call.blocks);
+    for block in &call.blocks {
+        let content = inner.store().read_block(block).await;
+        let content = content.map_err(|error| error.to_string())?;
+        stream.send.send(content).await.map_err(text)?;
+    }
+    stream.send.finish().await.map_err(text)
+}
