@@ -214,6 +214,11 @@ impl Cluster {
         self.0.epochs.learn(self.store(), epoch).await
     }
 
+    /// Learns an epoch, durably, if it is newer than the one that this node knows.
+    pub async fn learn(&self, epoch: Epoch) -> Result<(), Error> {
+        self.0.epochs.learn(self.store(), epoch).await
+    }
+
     /// What answers other nodes: to be given to [`Rpc::serve`](archipel_net::rpc::Rpc).
     pub fn service(&self) -> Arc<dyn Service> {
         Arc::new(NodeService(Arc::downgrade(&self.0)))
@@ -340,11 +345,16 @@ impl Cluster {
         let how = How::durable(Durability::Fsync);
         let mut run = self.run(key, &how)?;
         run.with_body = with_body;
-        let (operation, outputs) = Operation::read(start(&run.group));
         let mut never = |_: &Version<Value>| register::Decision::Keep;
-        match run.drive(operation, outputs, &mut never).await? {
-            Outcome::Value(version) => Ok(version),
-            other => Err(unexpected(&other)),
+        loop {
+            let (operation, outputs) = Operation::read(start(&run.group));
+            match run.drive(operation, outputs, &mut never).await? {
+                Outcome::Value(version) => return Ok(version),
+                Outcome::Unavailable if run.needs_body => {
+                    (run.with_body, run.needs_body) = (true, false);
+                }
+                other => return Err(unexpected(&other)),
+            }
         }
     }
 
@@ -355,6 +365,7 @@ impl Cluster {
             guards: &how.guards,
             durability: how.durability,
             with_body: true,
+            needs_body: false,
             upload: how.upload,
             group: self.0.group(key.partition)?,
         })
@@ -371,7 +382,7 @@ impl Cluster {
         how: How<'_>,
     ) -> Result<Stamp, Error> {
         let id = self.random_id();
-        let run = self.run(key, &how)?;
+        let mut run = self.run(key, &how)?;
         let (operation, outputs) = Operation::write(
             start(&run.group),
             id,
@@ -404,7 +415,7 @@ impl Cluster {
     {
         let id = self.random_id();
         let _turn = self.0.queue_of(key).lock().await;
-        let run = self.run(key, &how)?;
+        let mut run = self.run(key, &how)?;
         let guarded = !how.guards.is_empty();
         let (operation, outputs) = Operation::update(start(&run.group), id, guarded, &mut |seen| {
             self.0.next_stamp(seen)

@@ -34,8 +34,11 @@ pub(crate) struct Run<'a> {
     pub key: &'a RowKey,
     pub guards: &'a [RowKey],
     pub durability: Durability,
-    /// Whether a read needs the body; a head is cheaper.
+    /// Whether a read gets the body; a head is cheaper.
     pub with_body: bool,
+    /// A read without bodies found that the newest version must be written back: it ended as
+    /// unavailable, and must be done with them.
+    pub needs_body: bool,
     /// Brings the blocks of what is written.
     pub upload: Option<&'a Upload>,
     pub group: Group,
@@ -54,7 +57,7 @@ struct Sent {
 impl Run<'_> {
     /// Runs it to its end. `decide` is asked only by updates.
     pub async fn drive(
-        mut self,
+        &mut self,
         mut operation: Operation<Value>,
         outputs: Vec<Output<Value>>,
         decide: &mut (dyn FnMut(&Version<Value>) -> register::Decision<Value> + Send),
@@ -70,6 +73,13 @@ impl Run<'_> {
             while let Some(output) = todo.pop_front() {
                 let more = match output {
                     Output::Done(outcome) => return ended(outcome, refused),
+                    Output::Send {
+                        request: Request::Write { .. },
+                        ..
+                    } if !self.with_body => {
+                        self.needs_body = true;
+                        return Ok(Outcome::Unavailable);
+                    }
                     Output::Send { to, round, request } => {
                         self.send(&mut sent, to, round, request);
                         Vec::new()

@@ -40,6 +40,7 @@ pub use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, Pin};
 pub use blocks::BlockStream;
 pub use cluster::{Cluster, ClusterOptions, Decision, Hooks, How, Listener, Network, State};
 pub use error::Error;
+pub use memory::memory_store;
 pub use peers::Directory;
 pub use scan::Scanned;
 pub use upload::Upload;

@@ -4,10 +4,12 @@
 //! |---|---|
 //! | [`transport`] | the trait: streams with a class, connections on demand |
 //! | [`rpc`] | calls: a method by name, a deadline, one frame or a stream each way |
+//! | [`simulated`] | nodes in one process, for simulation and tests |
 //! | [`error`] | what can go wrong |
 
 pub mod error;
 pub mod rpc;
+pub mod simulated;
 pub mod transport;
 
 pub use error::Error;

@@ -1,0 +1,438 @@
+//! Nodes in one process, joined by links that delay, lose, cut and heal: for simulation and tests.
+//!
+//! Time is tokio's (which a test may pause), chance is a [`Random`]: on a runtime of one thread a run repeats.
+//! Streams are reliable, as those of QUIC and TCP are: a frame that is lost is late, and one that meets a cut
+//! waits until the cut heals or the stream breaks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use archipel_base::NodeId;
+use archipel_base::random::Random;
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use crate::error::Error;
+use crate::transport::{
+    Class, Incoming, MAX_FRAME_BYTES, Peer, PeerStatistics, ReceiveFrames, SendFrames, Stream,
+    Transport,
+};
+
+/// Frames of one stream that are on their way at most.
+const IN_FLIGHT: usize = 8;
+/// Streams that wait to be accepted at most.
+const WAITING: usize = 1024;
+/// After so long in front of a cut a stream breaks.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+/// After so long in front of a cut a new stream is given up.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How one direction between two nodes is.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Link {
+    /// One way.
+    pub latency: Duration,
+    /// Up to so much more, by chance.
+    pub jitter: Duration,
+    /// In a thousand frames so many are lost, and come after three round trips.
+    pub loss_per_mille: u32,
+    /// `None` for no limit.
+    pub bytes_per_second: Option<u64>,
+}
+
+/// A network of nodes in this process.
+pub struct SimulatedNetwork {
+    random: Arc<dyn Random>,
+    state: Mutex<State>,
+    /// Bumped whenever something broke or healed.
+    changes: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct State {
+    nodes: BTreeMap<NodeId, Node>,
+    default_link: Link,
+    links: BTreeMap<(NodeId, NodeId), Link>,
+    cuts: BTreeSet<(NodeId, NodeId)>,
+    frames: BTreeMap<(NodeId, NodeId), u64>,
+    busy_until: BTreeMap<(NodeId, NodeId), Instant>,
+}
+
+/// A node that is up.
+struct Node {
+    /// Tells runs of it apart.
+    run: u64,
+    incoming: mpsc::Sender<Incoming>,
+}
+
+impl SimulatedNetwork {
+    /// A network without nodes, whose links cost nothing.
+    pub fn new(random: Arc<dyn Random>) -> Arc<SimulatedNetwork> {
+        Arc::new(SimulatedNetwork {
+            random,
+            state: Mutex::default(),
+            changes: watch::channel(0).0,
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state());
+        self.changes.send_modify(|number| *number += 1);
+    }
+
+    /// A node's transport. For a node that is up already this is a restart: its streams break.
+    pub fn node(self: &Arc<Self>, id: NodeId) -> Arc<SimulatedTransport> {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        let run = self.random.next_u64();
+        let node = Node {
+            run,
+            incoming: sender,
+        };
+        self.change(|state| {
+            state.nodes.insert(id, node);
+        });
+        Arc::new(SimulatedTransport {
+            id,
+            run,
+            network: self.clone(),
+            incoming: tokio::sync::Mutex::new(receiver),
+        })
+    }
+
+    /// How all links are that were not set.
+    pub fn set_default_link(&self, link: Link) {
+        self.change(|state| state.default_link = link);
+    }
+
+    /// Sets one direction.
+    pub fn set_link(&self, from: NodeId, to: NodeId, link: Link) {
+        self.change(|state| {
+            state.links.insert((from, to), link);
+        });
+    }
+
+    /// Cuts one direction.
+    pub fn cut(&self, from: NodeId, to: NodeId) {
+        self.change(|state| {
+            state.cuts.insert((from, to));
+        });
+    }
+
+    /// Heals one direction.
+    pub fn heal(&self, from: NodeId, to: NodeId) {
+        self.change(|state| {
+            state.cuts.remove(&(from, to));
+        });
+    }
+
+    /// Heals all.
+    pub fn heal_all(&self) {
+        self.change(|state| state.cuts.clear());
+    }
+
+    /// A node is gone, and its streams break.
+    pub fn crash(&self, id: NodeId) {
+        self.change(|state| {
+            state.nodes.remove(&id);
+        });
+    }
+
+    /// Frames sent so far, by direction.
+    pub fn frames(&self) -> BTreeMap<(NodeId, NodeId), u64> {
+        self.state().frames.clone()
+    }
+
+    fn run_of(&self, id: &NodeId) -> Option<u64> {
+        self.state().nodes.get(id).map(|node| node.run)
+    }
+
+    /// When a frame sent now is there.
+    fn arrival(&self, from: NodeId, to: NodeId, bytes: usize) -> Instant {
+        let (chance, lost) = (self.random.next_u64(), self.random.next_u64() % 1000);
+        let mut state = self.state();
+        *state.frames.entry((from, to)).or_default() += 1;
+        let link = state.links.get(&(from, to)).copied();
+        let link = link.unwrap_or(state.default_link);
+        let mut departure = Instant::now();
+        if let Some(rate) = link.bytes_per_second {
+            let busy = state.busy_until.entry((from, to)).or_insert(departure);
+            let micros = bytes as u64 * 1_000_000 / rate.max(1);
+            *busy = (*busy).max(departure) + Duration::from_micros(micros);
+            departure = *busy;
+        }
+        let jitter = link.jitter.as_micros() as u64;
+        let mut late = link.latency + Duration::from_micros(chance % (jitter + 1));
+        if lost < link.loss_per_mille.into() {
+            late += 6 * link.latency;
+        }
+        departure + late
+    }
+}
+
+/// A node's side of a [`SimulatedNetwork`].
+pub struct SimulatedTransport {
+    id: NodeId,
+    run: u64,
+    network: Arc<SimulatedNetwork>,
+    incoming: tokio::sync::Mutex<mpsc::Receiver<Incoming>>,
+}
+
+/// One direction of a stream.
+#[derive(Clone)]
+struct Path {
+    network: Arc<SimulatedNetwork>,
+    from: NodeId,
+    to: NodeId,
+    /// The runs of both ends that the stream belongs to.
+    runs: (u64, u64),
+}
+
+impl Path {
+    /// Whether both ends are still the same.
+    fn stands(&self) -> bool {
+        let runs = (
+            self.network.run_of(&self.from),
+            self.network.run_of(&self.to),
+        );
+        runs == (Some(self.runs.0), Some(self.runs.1))
+    }
+
+    fn is_cut(&self) -> bool {
+        self.network.state().cuts.contains(&(self.from, self.to))
+    }
+
+    fn broken(&self, peer: NodeId) -> Error {
+        Error::Broken(peer, "the stream broke".into())
+    }
+}
+
+enum Item {
+    Frame(Bytes),
+    End,
+}
+
+struct Sender {
+    path: Path,
+    items: mpsc::Sender<(Instant, Item)>,
+    last: Instant,
+}
+
+struct Receiver {
+    path: Path,
+    items: mpsc::Receiver<(Instant, Item)>,
+    /// Came out of the queue, and is not there yet.
+    next: Option<(Instant, Item)>,
+    ended: bool,
+}
+
+impl Sender {
+    async fn put(&mut self, item: Item) -> Result<(), Error> {
+        let peer = self.path.to;
+        if !self.path.stands() {
+            return Err(self.path.broken(peer));
+        }
+        let bytes = match &item {
+            Item::Frame(frame) => frame.len(),
+            Item::End => 0,
+        };
+        let network = &self.path.network;
+        // The end rides on the last frame.
+        let arrival = match item {
+            Item::Frame(_) => network.arrival(self.path.from, peer, bytes),
+            Item::End => self.last,
+        };
+        self.last = self.last.max(arrival);
+        let mut changes = network.changes.subscribe();
+        let mut sending = std::pin::pin!(self.items.send((self.last, item)));
+        loop {
+            tokio::select! {
+                biased;
+                sent = &mut sending => return sent.map_err(|_| self.path.broken(peer)),
+                _ = changes.changed() => if !self.path.stands() {
+                    return Err(self.path.broken(peer));
+                },
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl SendFrames for Sender {
+    async fn send(&mut self, frame: Bytes) -> Result<(), Error> {
+        if frame.len() > MAX_FRAME_BYTES {
+            let why = format!("a frame of {} bytes", frame.len());
+            return Err(Error::Protocol(self.path.to, why));
+        }
+        self.put(Item::Frame(frame)).await
+    }
+
+    async fn finish(&mut self) -> Result<(), Error> {
+        self.put(Item::End).await
+    }
+
+    fn set_class(&mut self, _: Class) {}
+}
+
+impl Receiver {
+    /// Waits until the frame at hand is there.
+    async fn arrive(&mut self) -> Result<Item, Error> {
+        let peer = self.path.from;
+        let mut changes = self.path.network.changes.subscribe();
+        let mut patience: Option<Instant> = None;
+        loop {
+            if !self.path.stands() {
+                return Err(self.path.broken(peer));
+            }
+            let cut = self.path.is_cut();
+            let wake = match (&self.next, cut) {
+                (_, true) => Some(*patience.get_or_insert(Instant::now() + IDLE_TIMEOUT)),
+                (Some((arrival, _)), false) => Some(*arrival),
+                (None, false) => None,
+            };
+            if !cut {
+                patience = None;
+            }
+            tokio::select! {
+                biased;
+                _ = changes.changed() => {}
+                item = self.items.recv(), if self.next.is_none() => match item {
+                    Some(item) => self.next = Some(item),
+                    None => return Err(self.path.broken(peer)),
+                },
+                () = sleep_until(wake), if wake.is_some() => {
+                    if cut {
+                        return Err(self.path.broken(peer));
+                    }
+                    if let Some((_, item)) = self.next.take() {
+                        return Ok(item);
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn sleep_until(wake: Option<Instant>) {
+    if let Some(wake) = wake {
+        tokio::time::sleep_until(wake).await;
+    }
+}
+
+#[async_trait]
+impl ReceiveFrames for Receiver {
+    async fn receive(&mut self) -> Result<Option<Bytes>, Error> {
+        if self.ended {
+            return Ok(None);
+        }
+        Ok(match self.arrive().await? {
+            Item::Frame(frame) => Some(frame),
+            Item::End => {
+                self.ended = true;
+                None
+            }
+        })
+    }
+}
+
+fn direction(path: Path) -> (Box<dyn SendFrames>, Box<dyn ReceiveFrames>) {
+    let (sender, receiver) = mpsc::channel(IN_FLIGHT);
+    let send = Sender {
+        path: path.clone(),
+        items: sender,
+        last: Instant::now(),
+    };
+    let receive = Receiver {
+        path,
+        items: receiver,
+        next: None,
+        ended: false,
+    };
+    (Box::new(send), Box::new(receive))
+}
+
+#[async_trait]
+impl Transport for SimulatedTransport {
+    fn local(&self) -> NodeId {
+        self.id
+    }
+
+    async fn open(&self, peer: &Peer, _: Class) -> Result<Stream, Error> {
+        let unreachable = |why: &str| Error::Unreachable(peer.id, why.into());
+        let (here, there) = (self.id, peer.id);
+        if self.network.run_of(&here) != Some(self.run) {
+            return Err(Error::Closed);
+        }
+        let found = {
+            let state = self.network.state();
+            let cut = state.cuts.contains(&(here, there)) || state.cuts.contains(&(there, here));
+            let node = state.nodes.get(&there);
+            node.map(|node| (cut, node.run, node.incoming.clone()))
+        };
+        let (run, incoming) = match found {
+            Some((false, run, incoming)) => (run, incoming),
+            Some((true, ..)) => {
+                tokio::time::sleep(CONNECT_TIMEOUT).await;
+                return Err(unreachable("no answer"));
+            }
+            None => return Err(unreachable("nobody listens there")),
+        };
+        let path = |from, to, runs| Path {
+            network: self.network.clone(),
+            from,
+            to,
+            runs,
+        };
+        let (send, their_receive) = direction(path(here, there, (self.run, run)));
+        let (their_send, receive) = direction(path(there, here, (run, self.run)));
+        let stream = Stream {
+            send: their_send,
+            receive: their_receive,
+        };
+        let offered = Incoming { from: here, stream };
+        let full = |_| unreachable("it accepts nothing");
+        incoming.try_send(offered).map_err(full)?;
+        Ok(Stream { send, receive })
+    }
+
+    async fn accept(&self) -> Option<Incoming> {
+        let mut changes = self.network.changes.subscribe();
+        loop {
+            if self.network.run_of(&self.id) != Some(self.run) {
+                return None;
+            }
+            let mut incoming = self.incoming.lock().await;
+            tokio::select! {
+                biased;
+                next = incoming.recv() => return next,
+                _ = changes.changed() => {}
+            }
+        }
+    }
+
+    fn statistics(&self) -> Vec<PeerStatistics> {
+        let state = self.network.state();
+        let to = state
+            .frames
+            .iter()
+            .filter(|((from, _), _)| *from == self.id);
+        to.map(|((_, peer), frames)| PeerStatistics {
+            peer: *peer,
+            streams: *frames,
+            ..PeerStatistics::default()
+        })
+        .collect()
+    }
+
+    async fn close(&self) {
+        if self.network.run_of(&self.id) == Some(self.run) {
+            self.network.crash(self.id);
+        }
+    }
+}
