@@ -2,6 +2,10 @@
 //!
 //! The cost is that of what is returned: a common prefix is one seek, whatever it holds. Only
 //! tombstones and promises are read and passed over; how many, is bounded by the query's budget.
+//!
+//! A listing **for merging** ([`ListQuery::tombstones`]) is what several replicas are asked for
+//! when their answers are to be merged: it shows what one needs to know to decide what lives. Of a common prefix
+//! it shows the first live row instead, and the tombstones before that.
 
 use std::ops::Bound;
 
@@ -14,6 +18,11 @@ use crate::engine::{Direction, Flow, ReadTxn, Result, Tree};
 
 /// How many rows a page reads at most besides those that it returns.
 const DEFAULT_BUDGET: usize = 10_000;
+/// The most bytes on a page, roughly as they are sent, except where one entry alone is larger. It
+/// leaves a page room in one frame between nodes.
+const PAGE_BYTES: usize = 768 << 10;
+/// What an entry counts besides its key and its head.
+const ENTRY_BYTES: usize = 128;
 
 /// Where a listing begins. All are row keys, or what row keys begin with.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,11 +46,12 @@ pub struct ListQuery {
     pub start: ListStart,
     /// Keys that hold it behind the prefix are rolled up. Empty is the same as `None`.
     pub delimiter: Option<Bytes>,
-    /// At most so many entries.
+    /// At most so many entries, tombstones not counted.
     pub limit: usize,
-    /// Show tombstones too (not those within a common prefix).
+    /// List for merging: tombstones too, and instead of a common prefix the first live row that
+    /// begins so, with an empty head, and the tombstones before it.
     pub tombstones: bool,
-    /// How many rows that are not shown may be read.
+    /// How many rows that are not live may be read.
     pub budget: usize,
 }
 
@@ -79,8 +89,8 @@ pub enum ListEntry {
 pub struct Listing {
     /// Sorted bytewise.
     pub entries: Vec<ListEntry>,
-    /// Where to go on; `None` if nothing follows. With a full page something does follow; with
-    /// fewer entries than the limit it is not known (the budget is used up).
+    /// Where to go on; `None` if nothing follows. With a full page of one replica something does
+    /// follow; otherwise it is not known (the budget or the page's room in bytes is used up).
     pub next: Option<ListStart>,
 }
 
@@ -90,6 +100,8 @@ pub(crate) fn list(txn: &dyn ReadTxn, query: &ListQuery) -> Result<Listing> {
         query,
         delimiter: query.delimiter.as_deref().filter(|d| !d.is_empty()),
         entries: Vec::new(),
+        live: 0,
+        bytes: 0,
         passed_over: 0,
         next: None,
     };
@@ -157,30 +169,52 @@ struct Page<'q> {
     query: &'q ListQuery,
     delimiter: Option<&'q [u8]>,
     entries: Vec<ListEntry>,
+    /// How many of them are not tombstones.
+    live: usize,
+    bytes: usize,
     passed_over: usize,
     next: Option<ListStart>,
 }
 
 impl Page<'_> {
     fn show(&mut self, key: &[u8], head: RowHead) -> Step {
-        let group = self.group_of(key);
-        let tombstones = self.query.tombstones && group.is_none();
-        let shown = head.is_live() || (tombstones && head.is_written());
-        if !shown {
-            return self.pass_over(key);
-        }
-        if self.entries.len() == self.query.limit {
+        let shown = head.is_live() || (self.query.tombstones && head.is_written());
+        if shown && self.is_full(key, &head) {
             self.next = Some(ListStart::At(Bytes::copy_from_slice(key)));
             return Step::End;
         }
-        let Some(group) = group else {
-            let key = Bytes::copy_from_slice(key);
-            self.entries.push(ListEntry::Row { key, head });
+        if !head.is_live() {
+            if shown {
+                self.push_row(key, head);
+            }
+            return self.pass_over(key);
+        }
+        self.live += 1;
+        let Some(group) = self.group_of(key) else {
+            self.push_row(key, head);
             return Step::Continue;
         };
         let group = Bytes::copy_from_slice(&key[..group]);
-        self.entries.push(ListEntry::Prefix(group.clone()));
+        if self.query.tombstones {
+            self.push_row(key, without_content(head));
+        } else {
+            self.bytes += ENTRY_BYTES + group.len();
+            self.entries.push(ListEntry::Prefix(group.clone()));
+        }
         Step::Seek(ListStart::BehindPrefix(group))
+    }
+
+    /// Whether there is no room for this row, too.
+    fn is_full(&self, key: &[u8], head: &RowHead) -> bool {
+        let too_many = head.is_live() && self.live == self.query.limit;
+        let too_large = self.bytes + size_of_entry(key, head) > PAGE_BYTES;
+        too_many || (too_large && !self.entries.is_empty())
+    }
+
+    fn push_row(&mut self, key: &[u8], head: RowHead) {
+        self.bytes += size_of_entry(key, &head);
+        let key = Bytes::copy_from_slice(key);
+        self.entries.push(ListEntry::Row { key, head });
     }
 
     fn pass_over(&mut self, key: &[u8]) -> Step {
@@ -199,5 +233,18 @@ impl Page<'_> {
         let mut windows = rest.windows(delimiter.len());
         let at = windows.position(|window| window == delimiter)?;
         Some(self.query.prefix.len() + at + delimiter.len())
+    }
+}
+
+fn size_of_entry(key: &[u8], head: &RowHead) -> usize {
+    ENTRY_BYTES + key.len() + head.head.as_ref().map_or(0, Bytes::len)
+}
+
+/// A live row of which only that it lives is told.
+fn without_content(head: RowHead) -> RowHead {
+    RowHead {
+        head: Some(Bytes::new()),
+        tally: None,
+        ..head
     }
 }

@@ -82,6 +82,8 @@ fn is_behind(start: &ListStart, key: &Bytes) -> bool {
 
 fn naive(rows: &BTreeMap<Bytes, Kind>, query: &ListQuery) -> Vec<Shown> {
     let mut all: Vec<Shown> = Vec::new();
+    // The common prefix of which enough was shown.
+    let mut done = None;
     for (key, kind) in rows {
         if !key.starts_with(&query.prefix) || !is_behind(&query.start, key) {
             continue;
@@ -92,15 +94,21 @@ fn naive(rows: &BTreeMap<Bytes, Kind>, query: &ListQuery) -> Vec<Shown> {
             let at = (0..rest.len()).find(|i| rest[*i..].starts_with(d))?;
             Some(key.slice(..query.prefix.len() + at + d.len()))
         });
+        if group.is_some() && group == done {
+            continue;
+        }
         match (group, kind) {
-            (_, Kind::Promise) | (Some(_), Kind::Tombstone) => {}
-            (None, Kind::Tombstone) if !query.tombstones => {}
+            (_, Kind::Promise) => {}
+            (_, Kind::Tombstone) if !query.tombstones => {}
+            (_, Kind::Tombstone) => all.push(Shown::Row(key.clone(), false)),
             (Some(group), Kind::Live) => {
-                if all.last() != Some(&Shown::Prefix(group.clone())) {
-                    all.push(Shown::Prefix(group));
-                }
+                all.push(match query.tombstones {
+                    true => Shown::Row(key.clone(), true),
+                    false => Shown::Prefix(group.clone()),
+                });
+                done = Some(group);
             }
-            (None, kind) => all.push(Shown::Row(key.clone(), *kind == Kind::Live)),
+            (None, Kind::Live) => all.push(Shown::Row(key.clone(), true)),
         }
     }
     all
@@ -163,8 +171,10 @@ proptest! {
         let mut found = Vec::new();
         for _ in 0..200 {
             let page = list(&engine, &query);
-            prop_assert!(page.entries.len() <= limit);
-            let full = page.entries.len() == limit;
+            let live = |entry: &&ListEntry| !matches!(entry, ListEntry::Row { head, .. } if !head.is_live());
+            let live = page.entries.iter().filter(live).count();
+            prop_assert!(live <= limit);
+            let full = live == limit;
             found.extend(page.entries.iter().map(shown));
             let Some(next) = page.next else {
                 prop_assert_eq!(&found, &expected);
@@ -195,6 +205,53 @@ fn a_limit_of_nothing_shows_nothing() {
         ..ListQuery::new(HERE, Bytes::new())
     };
     assert_eq!(list(&engine, &query), Listing::default());
+}
+
+/// What is sent as one message has its bounds.
+#[test]
+fn a_page_has_room_for_so_many_bytes() {
+    let keys: Vec<String> = (0..1000).map(|i| format!("{i:01100}")).collect();
+    let engine = engine_with(
+        HERE,
+        &live(&keys.iter().map(String::as_str).collect::<Vec<_>>()),
+    );
+    let mut query = ListQuery::new(HERE, Bytes::new());
+    let mut found = 0;
+    loop {
+        let page = list(&engine, &query);
+        assert!((1..700).contains(&page.entries.len()));
+        found += page.entries.len();
+        let Some(next) = page.next else { break };
+        query.start = next;
+    }
+    assert_eq!(found, 1000);
+}
+
+/// Of a common prefix a replica tells its first live row, and the deletions before.
+#[test]
+fn for_merging_a_group_is_shown_by_its_first_live_row() {
+    let mut rows = live(&["a/2", "a/3", "b"]);
+    rows.insert(Bytes::from_static(b"a/1"), Kind::Tombstone);
+    rows.insert(Bytes::from_static(b"a/4"), Kind::Tombstone);
+    let query = ListQuery {
+        delimiter: Some(Bytes::from_static(b"/")),
+        tombstones: true,
+        ..ListQuery::new(HERE, Bytes::new())
+    };
+    let page = list(&engine_with(HERE, &rows), &query);
+    let told = page.entries.iter().map(|entry| match entry {
+        ListEntry::Row { key, head } => (&key[..], head.head.as_deref()),
+        ListEntry::Prefix(_) => panic!("a group instead of its first row"),
+    });
+    let heads: Vec<_> = told.collect();
+    assert_eq!(
+        heads,
+        [
+            (&b"a/1"[..], None),
+            (b"a/2", Some(&b""[..])),
+            (b"b", Some(b"h"))
+        ]
+    );
 }
 
 #[test]
