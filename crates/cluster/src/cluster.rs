@@ -24,6 +24,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::{Mutex, Semaphore, watch};
 
 use crate::blocks::BlockStream;
+use crate::change::Moving;
 use crate::drive::Run;
 use crate::epochs::Epochs;
 use crate::error::Error;
@@ -106,6 +107,7 @@ pub(crate) struct Inner {
     queues: Vec<Mutex<()>>,
     fetches: Semaphore,
     on_notice: OnceLock<Hear>,
+    pub moving: Moving,
 }
 
 /// Hears what another node's model tells.
@@ -201,6 +203,7 @@ impl Cluster {
             queues: (0..QUEUES).map(|_| Mutex::new(())).collect(),
             fetches: Semaphore::new(FETCHES),
             on_notice: OnceLock::new(),
+            moving: Moving::default(),
         })))
     }
 
@@ -246,14 +249,24 @@ impl Cluster {
 
     /// Tells all other nodes something that concerns the model. Whoever is away misses it.
     pub async fn notify(&self, notice: Bytes) {
+        self.tell_all(method::NOTICE, notice).await;
+    }
+
+    /// Tells all other nodes which epoch is known here, so that they ask for it.
+    pub(crate) async fn tell_epoch(&self) {
+        let number = self.0.epochs.number().to_be_bytes();
+        self.tell_all(method::EPOCH, number.to_vec().into()).await;
+    }
+
+    async fn tell_all(&self, method: &'static str, message: Bytes) {
         let Some(peers) = &self.0.peers else {
             return;
         };
         let told = peers.directory.others().into_iter().map(|node| {
-            let (peers, notice) = (peers.clone(), notice.clone());
+            let (peers, message) = (peers.clone(), message.clone());
             async move {
                 let class = Class::Control;
-                let _ = peers.call_bytes(&node, method::NOTICE, class, notice).await;
+                let _ = peers.call_bytes(&node, method, class, message).await;
             }
         });
         let told: Vec<_> = told.map(tokio::spawn).collect();

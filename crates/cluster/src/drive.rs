@@ -96,7 +96,12 @@ impl Run<'_> {
                 todo.extend(more);
             }
             let wait = patience.min(end.saturating_duration_since(Instant::now()));
-            let more = match tokio::time::timeout(wait, sent.replies.next()).await {
+            // There is nothing to do about a local disk but to wait for it.
+            let reply = match self.group.is_local_alone() {
+                true => Ok(sent.replies.next().await),
+                false => tokio::time::timeout(wait, sent.replies.next()).await,
+            };
+            let more = match reply {
                 Ok(Some(Ok((to, round, answer)))) => {
                     sent.open.remove(&(to, round));
                     match answer {

@@ -81,6 +81,11 @@ impl Group {
         self.members.get(place).is_some_and(|m| m.node == self.me)
     }
 
+    /// Whether no other node has a part in it.
+    pub fn is_local_alone(&self) -> bool {
+        self.members.len() == 1 && self.is_local(0)
+    }
+
     /// The place of this node's own replica, if it has one in force.
     pub fn local(&self) -> Option<usize> {
         self.quorums

@@ -6,18 +6,20 @@
 //! | [`register`] | the protocol: pure state machines |
 //! | [`layout`] | who holds what: layout versions, epochs |
 //! | [`merge`] | listings of several replicas as one: pure |
+//! | [`change`] | changing the layout, and moving what must move |
 //! | `cluster`, `drive`, `group` | operations on rows, driven over their replicas |
 //! | `upload`, `blocks` | blocks on their way in and out |
 //! | `list` | listings and scans |
 //! | `replica`, `service`, `wire` | this node's own replica, and what it answers to others |
 //! | `epochs`, `empty` | the layout that this node knows; coming back under a new incarnation |
-//! | `peers` | the other nodes |
+//! | `peers`, `planning` | the other nodes; from what is asked for to a layout |
 //!
 //! # Invariants
 //! - An answer of a replica leaves after what it says is durable, and in the epoch of the request.
 //! - What a row refers to is here before the row is.
 
 mod blocks;
+pub mod change;
 mod cluster;
 mod drive;
 mod empty;
@@ -29,6 +31,7 @@ mod list;
 mod memory;
 pub mod merge;
 mod peers;
+mod planning;
 pub mod register;
 mod replica;
 mod scan;

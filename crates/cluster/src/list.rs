@@ -22,7 +22,7 @@ const SCAN_BATCH: usize = 1000;
 const RETRIES: usize = 5;
 
 /// What came of asking one replica.
-enum Asked {
+pub(crate) enum Asked {
     Page(Listing),
     /// It knows a newer layout.
     Superseded,
@@ -34,7 +34,7 @@ impl Cluster {
     pub async fn list(&self, query: ListQuery) -> Result<Listing, Error> {
         for _ in 0..RETRIES {
             let group = self.0.group(query.partition)?;
-            if group.members.len() == 1 && group.local().is_some() {
+            if group.is_local_alone() {
                 return Ok(self.store().read(move |rows| rows.list(&query)).await?);
             }
             if let Some(listing) = merged(&self.0, &group, query.clone()).await? {
@@ -143,7 +143,13 @@ fn too_few() -> Error {
     Error::Unavailable("too few replicas answer a listing".into())
 }
 
-async fn ask(inner: &Arc<Inner>, group: &Group, place: usize, query: ListQuery) -> Asked {
+/// Asks one replica for a page.
+pub(crate) async fn ask(
+    inner: &Arc<Inner>,
+    group: &Group,
+    place: usize,
+    query: ListQuery,
+) -> Asked {
     match ask_page(inner, group, place, query).await {
         Ok(Some(page)) => Asked::Page(page),
         Ok(None) => Asked::Superseded,

@@ -62,6 +62,7 @@ impl Service for NodeService {
                 Ok(codec::encode(&CounterReply(objects, bytes)).into())
             }
             method::EPOCH => {
+                inner.hear_epoch(from, &request);
                 let epoch = inner.epochs.current().ok_or("no layout is known here")?;
                 Ok(epoch.encode().into())
             }
@@ -93,6 +94,19 @@ impl Inner {
             Err(error) => Err(storage::Error::Busy(error.to_string())),
         };
         RowReply(answer.map_err(Refusal::from))
+    }
+
+    /// A node tells which epoch it knows; a newer one is asked for.
+    fn hear_epoch(self: &Arc<Inner>, from: NodeId, message: &[u8]) {
+        let number = message.try_into().map_or(0, u64::from_be_bytes);
+        if number > self.epochs.number() {
+            let inner = self.clone();
+            tokio::spawn(async move {
+                if let Err(error) = inner.learn_from(&from).await {
+                    tracing::warn!(%error, from = %from.short(), "a newer layout cannot be learnt");
+                }
+            });
+        }
     }
 
     /// Learns the layout of whoever knows a newer one.

@@ -22,7 +22,7 @@ pub(crate) mod method {
     pub const LIST: &str = "list";
     /// [`CounterCall`](super::CounterCall), [`CounterReply`](super::CounterReply).
     pub const COUNTER: &str = "counter";
-    /// Nothing; an encoded epoch.
+    /// The number of the epoch that the caller knows, or nothing; an encoded epoch.
     pub const EPOCH: &str = "epoch";
     /// What the membership says.
     pub const GOSSIP: &str = "gossip";

@@ -3,6 +3,8 @@
 mod support;
 
 use archipel_base::PartitionId;
+use archipel_cluster::change::Change;
+use archipel_cluster::layout::{Redundancy, Role};
 use archipel_cluster::{Decision, How, ListQuery};
 use archipel_storage::engine::Durability;
 use archipel_storage::{Body, ListEntry, Value};
@@ -151,4 +153,68 @@ async fn a_listing_has_all_that_was_acknowledged() {
         });
         assert_eq!(names.collect::<Vec<_>>(), ["k0", "k2", "k3", "k4", "k5"]);
     }
+}
+
+fn assign(node: &archipel_cluster::Cluster, zone: &str) -> Change {
+    Change::Assign(Role {
+        store: node.me(),
+        zone: zone.into(),
+        capacity_bytes: 1 << 40,
+    })
+}
+
+/// One node founds a cluster and takes in two more; all rows move to them, and the old version retires.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_grows_from_one_node_to_three() {
+    let world = World::unfounded(3, 7).await;
+    let [a, b, c] = world.three();
+    a.found("zone0", 1 << 40).await.unwrap();
+    let upload = a.upload(PartitionId(0)).unwrap();
+    let block = upload.append(Bytes::from(vec![5; 50_000])).await.unwrap();
+    for n in 0..40 {
+        let row = Value {
+            body: Body::Blocks(vec![block]),
+            ..value(&format!("v{n}"))
+        };
+        let how = How {
+            upload: Some(&upload),
+            ..durable()
+        };
+        a.write(&key(&format!("k{n}")), Some(row), how)
+            .await
+            .unwrap();
+    }
+    drop(upload);
+    a.write(&key("k7"), None, durable()).await.unwrap();
+    for node in [a, b, c] {
+        let node = node.clone();
+        tokio::spawn(async move { node.move_forever().await });
+    }
+    let redundancy = Change::Redundancy(Redundancy {
+        replicas: 3,
+        zones: None,
+    });
+    let staged = a
+        .stage(vec![assign(b, "zone1"), assign(c, "zone2"), redundancy])
+        .await
+        .unwrap();
+    a.apply(staged.version).await.unwrap();
+    assert!(a.apply(staged.version).await.is_err(), "applied twice");
+    while a.progress().is_some() {
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    }
+    world.settle().await;
+    // Any two now know everything, without the first.
+    world.isolate(0);
+    for node in [b, c] {
+        assert_eq!(node.epoch().unwrap().number(), 3);
+        for n in 0..40 {
+            let wanted = (n != 7).then(|| Bytes::from(format!("v{n}")));
+            assert_eq!(node.head(&key(&format!("k{n}"))).await.unwrap(), wanted);
+        }
+        let missing = node.store().missing_blocks(vec![block]).await.unwrap();
+        assert!(missing.is_empty(), "the content has not moved");
+    }
+    b.write(&key("k3"), None, durable()).await.unwrap();
+    assert_eq!(c.head(&key("k3")).await.unwrap(), None);
 }

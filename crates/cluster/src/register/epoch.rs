@@ -166,6 +166,11 @@ impl<K: Clone + Ord> Retirement<K> {
             .extend(keys.into_iter().filter(|k| !done.contains(k)));
     }
 
+    /// Keys that are to be read under the epoch's quorums, at most `limit`.
+    pub fn open_keys(&self, limit: usize) -> Vec<K> {
+        self.open.iter().take(limit).cloned().collect()
+    }
+
     /// A key that is to be read under the epoch's quorums.
     pub fn next_key(&self) -> Option<K> {
         self.open.first().cloned()

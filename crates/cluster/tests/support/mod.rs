@@ -56,8 +56,8 @@ pub const HOOKS: Hooks = Hooks {
 };
 
 impl World {
-    /// So many nodes, each with all partitions, 50 ms apart.
-    pub async fn new(nodes: u8, seed: u64) -> World {
+    /// So many nodes, 50 ms apart, of which none is in a cluster.
+    pub async fn unfounded(nodes: u8, seed: u64) -> World {
         let network = SimulatedNetwork::new(Arc::new(SeededRandom::new(seed)));
         network.set_default_link(Link {
             latency: Duration::from_millis(50),
@@ -73,6 +73,12 @@ impl World {
             let node = world.start(id, seed).await;
             world.nodes.push(node);
         }
+        world
+    }
+
+    /// So many nodes, each with all partitions.
+    pub async fn new(nodes: u8, seed: u64) -> World {
+        let world = World::unfounded(nodes, seed).await;
         let roles = world.nodes.iter().enumerate().map(|(n, node)| Role {
             store: node.me(),
             zone: format!("zone{n}"),

@@ -1,0 +1,537 @@
+//! Changing the layout: changes are staged, looked at, and applied; then data moves, and the older
+//! version retires.
+//!
+//! What is staged stands in a row of the control group, so that it is the same from every node. Applying
+//! writes the successor of the current epoch, once: of two who apply at the same time one is told that the
+//! other was first. Then one node (the first by id that seems to be there) moves what must move:
+//! it lists the keys of the oldest version's replicas and reads each, which writes it to the new ones;
+//! at the end it writes the successor epoch without the oldest version. All of it may be broken
+//! off and begun anew by any node; see [`register::epoch`](crate::register::epoch).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use archipel_base::codec::{self, Versioned};
+use archipel_base::{NodeId, PartitionId};
+use archipel_storage::engine::Durability;
+use archipel_storage::{Body, ListEntry, ListQuery, RowKey, Value};
+use bytes::{BufMut, Bytes, BytesMut};
+use futures_util::StreamExt;
+use futures_util::stream;
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::{Cluster, Decision, How};
+use crate::error::Error;
+use crate::group::Group;
+use crate::layout::{Epoch, Layout, MAX_NODES, MAX_REPLICAS, PARTITIONS, Redundancy, Role};
+use crate::list::{Asked, ask};
+use crate::planning;
+use crate::register::Rules;
+use crate::register::epoch::Retirement;
+
+/// What the rows here begin with, in the control partition.
+const STAGED: &[u8] = b"ls";
+const SUCCESSOR: u8 = b'e';
+/// How many rows are moved at once.
+const MOVES: usize = 32;
+/// How many partitions.
+const PARTITIONS_AT_ONCE: usize = 4;
+/// How many keys are listed at once.
+const PAGE: usize = 1000;
+/// How often a node looks whether there is something to move.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// Changes that are not applied yet.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Staged {
+    /// The layout version that they are to become: the next.
+    #[serde(rename = "v")]
+    pub version: u64,
+    /// New and changed roles; `None` takes a node out.
+    #[serde(rename = "r")]
+    pub roles: BTreeMap<NodeId, Option<Role>>,
+    /// How many copies, if that changes.
+    #[serde(rename = "c")]
+    pub redundancy: Option<Redundancy>,
+}
+
+impl Versioned for Staged {
+    const VERSION: u8 = 1;
+}
+
+impl Staged {
+    /// Whether nothing is to change.
+    pub fn is_empty(&self) -> bool {
+        self.roles.is_empty() && self.redundancy.is_none()
+    }
+}
+
+/// One change to stage.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// A node takes part, or differently from before.
+    Assign(Role),
+    /// A node takes part no more.
+    Remove(NodeId),
+    /// How many copies there are.
+    Redundancy(Redundancy),
+    /// Forget what was staged so far.
+    Revert,
+}
+
+/// What applying the staged changes would lead to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// The layout.
+    pub layout: Layout,
+    /// What moves and why, in plain words.
+    pub explanation: Vec<String>,
+}
+
+/// How far a change of the layout is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// The oldest version that is live.
+    pub from_version: u64,
+    /// The newest.
+    pub to_version: u64,
+    /// Partitions whose replicas change.
+    pub partitions: u32,
+    /// Of those, how many are done, as far as this node knows.
+    pub done: u32,
+    /// Rows that were looked at so far.
+    pub rows: u64,
+    /// Why it does not go on, if so.
+    pub trouble: Option<String>,
+    /// The node that moves.
+    pub driver: NodeId,
+}
+
+/// An epoch of the past.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HistoryEntry {
+    /// Its number.
+    pub epoch: u64,
+    /// The layout versions that were live.
+    pub versions: Vec<u64>,
+    /// When it was chosen, in milliseconds since 1970.
+    pub at_ms: u64,
+}
+
+/// What the mover knows of its work.
+#[derive(Default)]
+pub(crate) struct Moving(Mutex<Work>);
+
+#[derive(Clone, Default)]
+struct Work {
+    epoch: u64,
+    done: u32,
+    rows: u64,
+    trouble: Option<String>,
+}
+
+impl Moving {
+    fn note(&self, change: impl FnOnce(&mut Work)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn look(&self) -> Work {
+        let work = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        work.clone()
+    }
+}
+
+fn control_row(key: Bytes) -> RowKey {
+    RowKey {
+        partition: PartitionId::CONTROL,
+        key,
+    }
+}
+
+fn successor_row(epoch: u64) -> RowKey {
+    let mut key = BytesMut::with_capacity(9);
+    key.put_u8(SUCCESSOR);
+    key.put_u64(epoch);
+    control_row(key.freeze())
+}
+
+fn no_layout() -> Error {
+    Error::Unavailable("this node is in no layout yet".into())
+}
+
+fn refused(why: impl Into<String>) -> Error {
+    Error::Storage(archipel_storage::Error::Refused(why.into()))
+}
+
+impl Cluster {
+    /// The changes that are staged.
+    pub async fn staged(&self) -> Result<Staged, Error> {
+        let epoch = self.epoch().ok_or_else(no_layout)?;
+        let next = epoch.newest().version + 1;
+        let row = self.head(&control_row(Bytes::from_static(STAGED))).await?;
+        let staged: Option<Staged> = row.and_then(|head| codec::decode(&head).ok());
+        // What was staged for a version that exists by now is over.
+        Ok(staged.filter(|s| s.version == next).unwrap_or(Staged {
+            version: next,
+            ..Staged::default()
+        }))
+    }
+
+    /// Stages changes, on top of those that are.
+    ///
+    /// # Errors
+    /// [`archipel_storage::Error::Refused`] for a change that makes no sense.
+    pub async fn stage(&self, changes: Vec<Change>) -> Result<Staged, Error> {
+        let epoch = self.epoch().ok_or_else(no_layout)?;
+        let next = epoch.newest().version + 1;
+        changes.iter().try_for_each(check)?;
+        let row = control_row(Bytes::from_static(STAGED));
+        let how = How::durable(Durability::Fsync);
+        self.update(&row, how, |current| {
+            let staged = current.and_then(|value| codec::decode::<Staged>(&value.head).ok());
+            let mut staged = staged.filter(|s| s.version == next).unwrap_or(Staged {
+                version: next,
+                ..Staged::default()
+            });
+            for change in &changes {
+                match change {
+                    Change::Assign(role) => {
+                        staged.roles.insert(role.store.node, Some(role.clone()));
+                    }
+                    Change::Remove(node) => {
+                        staged.roles.insert(*node, None);
+                    }
+                    Change::Redundancy(redundancy) => staged.redundancy = Some(*redundancy),
+                    Change::Revert => {
+                        staged.roles.clear();
+                        staged.redundancy = None;
+                    }
+                }
+            }
+            Decision::<std::convert::Infallible>::Write(Some(Value {
+                head: codec::encode(&staged).into(),
+                ..Value::default()
+            }))
+        })
+        .await?
+        .unwrap_or_else(|never| match never {});
+        self.staged().await
+    }
+
+    /// What applying the staged changes would lead to.
+    ///
+    /// # Errors
+    /// [`archipel_storage::Error::Refused`] if no layout can be made of them.
+    pub async fn plan(&self) -> Result<Plan, Error> {
+        let epoch = self.epoch().ok_or_else(no_layout)?;
+        let staged = self.staged().await?;
+        let current = epoch.newest().clone();
+        let planning = move || {
+            plan(&current, &staged).map_err(|why| archipel_storage::Error::Refused(why.to_string()))
+        };
+        Ok(self.store().blocks().pool().run(planning).await?)
+    }
+
+    /// Makes the staged changes the next layout version; `version` is theirs.
+    ///
+    /// # Errors
+    /// [`archipel_storage::Error::Refused`] if somebody else changed what was staged or applied before, if a
+    /// change is still under way, or if no layout can be made.
+    pub async fn apply(&self, version: u64) -> Result<Arc<Epoch>, Error> {
+        let epoch = self.epoch().ok_or_else(no_layout)?;
+        let staged = self.staged().await?;
+        if staged.version != version {
+            let (asked, next) = (version, staged.version);
+            return Err(refused(format!(
+                "version {asked}: the next version is {next}; fix: look at it (archipel layout show) and apply that"
+            )));
+        }
+        if staged.is_empty() {
+            return Err(refused("nothing is staged; fix: archipel layout assign"));
+        }
+        if epoch.is_changing() {
+            return Err(refused(
+                "a change of the layout is under way; fix: wait until its data has moved (archipel layout show)",
+            ));
+        }
+        let plan = self.plan().await?;
+        let chosen = self.succeed(&epoch, epoch.with_next(plan.layout)).await?;
+        match chosen {
+            true => self.epoch().ok_or_else(no_layout),
+            false => Err(refused(
+                "somebody else applied another change first; fix: archipel layout show, and stage again",
+            )),
+        }
+    }
+
+    /// Writes the successor of an epoch, unless there is one; learns what stands there. Tells whether it is ours.
+    async fn succeed(&self, epoch: &Epoch, proposal: Epoch) -> Result<bool, Error> {
+        let value = Value {
+            head: self.now_ms().to_be_bytes().to_vec().into(),
+            body: Body::Inline(proposal.encode().into()),
+            tally: None,
+        };
+        let row = successor_row(epoch.number());
+        let found = Mutex::new(None);
+        let lock = || found.lock().unwrap_or_else(PoisonError::into_inner);
+        let decided = self
+            .update(
+                &row,
+                How::durable(Durability::Fsync),
+                |current| match current {
+                    None => Decision::Write(Some(value.clone())),
+                    Some(other) => {
+                        *lock() = Some(other.clone());
+                        Decision::Abort(())
+                    }
+                },
+            )
+            .await?;
+        let ours = decided.is_ok();
+        let other = lock().take();
+        let next = match other.filter(|_| !ours) {
+            None => proposal,
+            Some(value) => epoch_of(&value)?,
+        };
+        let ours = ours || next == epoch_of(&value)?;
+        self.learn(next).await?;
+        self.tell_epoch().await;
+        Ok(ours)
+    }
+
+    /// How far a change of the layout is; `None` if none is under way.
+    pub fn progress(&self) -> Option<Progress> {
+        let epoch = self.epoch().filter(|epoch| epoch.is_changing())?;
+        let work = self.0.moving.look();
+        let work = if work.epoch == epoch.number() {
+            work
+        } else {
+            Work::default()
+        };
+        Some(Progress {
+            from_version: epoch.layouts.first()?.version,
+            to_version: epoch.newest().version,
+            partitions: moved(&epoch).len() as u32,
+            done: work.done,
+            rows: work.rows,
+            trouble: work.trouble,
+            driver: self.driver(&epoch)?,
+        })
+    }
+
+    /// The epochs so far, as far as the control group remembers them.
+    pub async fn history(&self) -> Result<Vec<HistoryEntry>, Error> {
+        let prefix = Bytes::from_static(&[SUCCESSOR]);
+        let mut entries = Vec::new();
+        for row in self.scan_all(PartitionId::CONTROL, &prefix).await? {
+            let Some(value) = self.read(&row.key).await? else {
+                continue;
+            };
+            let epoch = epoch_of(&value)?;
+            let at = value.head.as_ref().try_into().map_or(0, u64::from_be_bytes);
+            entries.push(HistoryEntry {
+                epoch: epoch.number(),
+                versions: epoch.layouts.iter().map(|layout| layout.version).collect(),
+                at_ms: at,
+            });
+        }
+        Ok(entries)
+    }
+
+    /// Moves data whenever the layout changes and this node is the one to do it. Run it in a task of its own.
+    pub async fn move_forever(&self) {
+        let mut epochs = self.epoch_changes();
+        loop {
+            let _ = tokio::time::timeout(INTERVAL, epochs.changed()).await;
+            let Some(epoch) = self.epoch().filter(|epoch| epoch.is_changing()) else {
+                continue;
+            };
+            if self.driver(&epoch) != Some(self.me().node) {
+                continue;
+            }
+            if let Err(error) = self.retire_oldest(&epoch).await {
+                tracing::warn!(%error, "the layout's change does not go on; it will be tried again");
+                self.0
+                    .moving
+                    .note(|work| work.trouble = Some(error.to_string()));
+            }
+        }
+    }
+
+    /// The first storage node by id that seems to be there.
+    fn driver(&self, epoch: &Epoch) -> Option<NodeId> {
+        let me = self.me().node;
+        let here = |node: &NodeId| {
+            *node == me
+                || self
+                    .0
+                    .peers
+                    .as_ref()
+                    .is_some_and(|p| !p.directory.is_suspected(node))
+        };
+        let nodes = epoch.newest().roles.iter().map(|role| role.store.node);
+        nodes.filter(here).min()
+    }
+
+    /// Moves what must move before the oldest version may go, and drops it.
+    async fn retire_oldest(&self, epoch: &Arc<Epoch>) -> Result<(), Error> {
+        let partitions = moved(epoch);
+        self.0.moving.note(|work| {
+            *work = Work {
+                epoch: epoch.number(),
+                ..Work::default()
+            }
+        });
+        let mut moves = stream::iter(partitions)
+            .map(|partition| self.move_partition(epoch, partition))
+            .buffer_unordered(PARTITIONS_AT_ONCE);
+        while let Some(moved) = moves.next().await {
+            moved?;
+            self.0.moving.note(|work| work.done += 1);
+        }
+        drop(moves);
+        let Some(proposal) = epoch.without_oldest() else {
+            return Ok(());
+        };
+        self.succeed(epoch, proposal).await.map(|_| ())
+    }
+
+    /// Brings the rows of a partition to a quorum of all versions.
+    async fn move_partition(&self, epoch: &Epoch, partition: PartitionId) -> Result<(), Error> {
+        let group = self.0.group(partition)?;
+        if group.epoch != epoch.number() {
+            return Err(Error::Unavailable("the layout changed meanwhile".into()));
+        }
+        let Some(oldest) = group.quorums.versions().first().copied() else {
+            return Ok(());
+        };
+        let mut retirement: Retirement<Bytes> = Retirement::new(oldest);
+        let mut why = None;
+        for place in oldest.iter() {
+            match self.keys_at(&group, place).await {
+                Ok(keys) => retirement.on_listed(place, keys),
+                Err(error) => why = Some(error),
+            }
+        }
+        loop {
+            let batch = retirement.open_keys(MOVES);
+            if batch.is_empty() {
+                break;
+            }
+            let reads = batch.into_iter().map(|key| async move {
+                let row = RowKey {
+                    partition,
+                    key: key.clone(),
+                };
+                self.read(&row).await.map(|_| key)
+            });
+            for key in futures_util::future::try_join_all(reads).await? {
+                retirement.on_read(key);
+                self.0.moving.note(|work| work.rows += 1);
+            }
+        }
+        match retirement.is_complete(Rules::CORRECT) {
+            true => Ok(()),
+            false => Err(why.unwrap_or_else(|| {
+                Error::Unavailable("too few replicas of the older layout answer".into())
+            })),
+        }
+    }
+
+    /// All keys that a replica holds, tombstones too.
+    async fn keys_at(&self, group: &Group, place: usize) -> Result<Vec<Bytes>, Error> {
+        let mut query = ListQuery::new(group.partition, Bytes::new());
+        (query.tombstones, query.limit) = (true, PAGE);
+        let mut keys = Vec::new();
+        loop {
+            let page = match ask(&self.0, group, place, query.clone()).await {
+                Asked::Page(page) => page,
+                Asked::Superseded => {
+                    return Err(Error::Unavailable("the layout changed meanwhile".into()));
+                }
+                Asked::Failed(error) => return Err(error),
+            };
+            keys.extend(page.entries.into_iter().filter_map(|entry| match entry {
+                ListEntry::Row { key, .. } => Some(key),
+                _ => None,
+            }));
+            match page.next {
+                Some(next) => query.start = next,
+                None => return Ok(keys),
+            }
+        }
+    }
+}
+
+fn epoch_of(value: &Value) -> Result<Epoch, Error> {
+    let Body::Inline(bytes) = &value.body else {
+        return Err(refused("the layout's row holds no layout"));
+    };
+    Epoch::decode(bytes).map_err(|error| refused(format!("the layout's row: {error}")))
+}
+
+/// The partitions whose replicas differ between the oldest and a newer live version.
+fn moved(epoch: &Epoch) -> Vec<PartitionId> {
+    let all = (0..PARTITIONS).map(PartitionId);
+    all.chain([PartitionId::CONTROL])
+        .filter(|partition| {
+            let mut versions = epoch.replicas(*partition);
+            versions
+                .iter_mut()
+                .for_each(|replicas| replicas.sort_unstable());
+            versions.iter().any(|replicas| *replicas != versions[0])
+        })
+        .collect()
+}
+
+fn check(change: &Change) -> Result<(), Error> {
+    match change {
+        Change::Assign(role) if role.zone.is_empty() || role.zone.len() > 64 => Err(refused(
+            format!("zone {:?}: 1 to 64 characters are allowed", role.zone),
+        )),
+        Change::Redundancy(r) if !(1..=MAX_REPLICAS).contains(&usize::from(r.replicas)) => {
+            let asked = r.replicas;
+            Err(refused(format!(
+                "replicas {asked}: 1 to {MAX_REPLICAS} are allowed"
+            )))
+        }
+        Change::Redundancy(r)
+            if r.zones
+                .is_some_and(|zones| zones == 0 || zones > r.replicas) =>
+        {
+            let most = r.replicas;
+            Err(refused(format!(
+                "zones: 1 to {most}, the number of replicas, are allowed"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The layout that `staged` makes of `current`.
+fn plan(current: &Layout, staged: &Staged) -> Result<Plan, String> {
+    let mut roles: BTreeMap<NodeId, Role> = current
+        .roles
+        .iter()
+        .map(|role| (role.store.node, role.clone()))
+        .collect();
+    for (node, role) in &staged.roles {
+        match role {
+            Some(role) => roles.insert(*node, role.clone()),
+            None => roles.remove(node),
+        };
+    }
+    if roles.len() > MAX_NODES {
+        return Err(format!(
+            "{} nodes: at most {MAX_NODES} are allowed",
+            roles.len()
+        ));
+    }
+    let roles: Vec<Role> = roles.into_values().collect();
+    let redundancy = staged.redundancy.unwrap_or(current.redundancy);
+    planning::layout(current, staged.version, redundancy, roles).map(|(layout, explanation)| Plan {
+        layout,
+        explanation,
+    })
+}

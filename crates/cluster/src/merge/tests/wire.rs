@@ -1,0 +1,101 @@
+//! Queries and pages on their way.
+
+use archipel_base::{Id, Stamp, Writer};
+use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, RowHead, Tally};
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::{HERE, stamp};
+use crate::merge::wire::{decode_page, decode_query, encode_page, encode_query};
+
+#[test]
+fn a_page_arrives_as_it_was_sent_but_for_promises() {
+    let head = RowHead {
+        promised: stamp(9),
+        stamp: stamp(8),
+        write: Id([7; 16]),
+        head: Some(Bytes::from_static(b"head")),
+        tally: Some(Tally {
+            group: Id([1; 16]),
+            objects: 1,
+            bytes: 5,
+        }),
+    };
+    let tombstone = RowHead {
+        stamp: Stamp::new(1, 2, Writer(3)),
+        ..RowHead::default()
+    };
+    let page = |promised| Listing {
+        entries: vec![
+            ListEntry::Row {
+                key: Bytes::from_static(b"a\0\xff"),
+                head: RowHead {
+                    promised,
+                    ..head.clone()
+                },
+            },
+            ListEntry::Row {
+                key: Bytes::from_static(b"b"),
+                head: tombstone.clone(),
+            },
+            ListEntry::Prefix(Bytes::from_static(b"c/")),
+        ],
+        next: Some(ListStart::BehindPrefix(Bytes::from_static(b"c/"))),
+    };
+    let sent = encode_page(&page(stamp(9)));
+    assert_eq!(decode_page(&sent), Ok(page(Stamp::ZERO)));
+}
+
+#[test]
+fn what_is_too_long_or_too_much_is_refused() {
+    let query = ListQuery {
+        start: ListStart::Behind(Bytes::from(vec![b'k'; 5000])),
+        limit: usize::MAX,
+        budget: usize::MAX,
+        ..ListQuery::new(HERE, Bytes::from(vec![b'p'; 5000]))
+    };
+    // An encoder cuts it to what comes to the same.
+    let cut = decode_query(&encode_query(&query)).unwrap();
+    assert_eq!(cut.prefix.len(), 1153);
+    assert!(cut.limit < 1 << 20 && cut.budget < 1 << 20);
+    let entries = vec![ListEntry::Prefix(Bytes::from(vec![b'p'; 5000]))];
+    let page = Listing {
+        entries,
+        next: None,
+    };
+    assert!(decode_page(&encode_page(&page)).is_err());
+}
+
+proptest! {
+    #[test]
+    fn noise_is_an_error_not_a_panic(bytes: Vec<u8>) {
+        let _ = decode_page(&bytes);
+        let _ = decode_query(&bytes);
+    }
+
+    #[test]
+    fn a_query_arrives_as_it_was_sent(
+        prefix: Vec<u8>,
+        start: Vec<u8>,
+        kind in 0..3,
+        delimiter in prop::option::of("[/a]{0,3}"),
+        limit in 0usize..10_000,
+        tombstones: bool,
+        budget in 0usize..100_000,
+    ) {
+        let start = Bytes::from(start);
+        let query = ListQuery {
+            start: match kind {
+                0 => ListStart::At(start),
+                1 => ListStart::Behind(start),
+                _ => ListStart::BehindPrefix(start),
+            },
+            delimiter: delimiter.map(Bytes::from),
+            limit,
+            tombstones,
+            budget,
+            ..ListQuery::new(HERE, Bytes::from(prefix))
+        };
+        prop_assert_eq!(decode_query(&encode_query(&query)), Ok(query));
+    }
+}
