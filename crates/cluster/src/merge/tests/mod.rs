@@ -2,6 +2,7 @@
 
 mod cases;
 mod histories;
+mod pages;
 mod wire;
 
 use std::collections::BTreeMap;

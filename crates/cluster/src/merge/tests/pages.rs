@@ -1,0 +1,87 @@
+//! Pages of three replicas, all of which answered: what is silent of a prefix, and what is not.
+
+use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, RowHead};
+use bytes::Bytes;
+
+use super::{HERE, stamp};
+use crate::merge::page::{Item, merge};
+use crate::register::Quorums;
+
+fn name(name: &'static str) -> Bytes {
+    Bytes::from_static(name.as_bytes())
+}
+
+/// A page: keys, when they were written, whether they live.
+fn page(rows: &[(&'static str, u64, bool)], next: Option<ListStart>) -> Listing {
+    let entry = |(key, time, live): &(&'static str, u64, bool)| ListEntry::Row {
+        key: name(key),
+        head: RowHead {
+            stamp: stamp(*time),
+            head: live.then(Bytes::new),
+            ..RowHead::default()
+        },
+    };
+    Listing {
+        entries: rows.iter().map(entry).collect(),
+        next,
+    }
+}
+
+fn merged(pages: [Listing; 3]) -> (Vec<Item>, Option<ListStart>) {
+    let query = ListQuery {
+        delimiter: Some(name("/")),
+        tombstones: true,
+        ..ListQuery::new(HERE, Bytes::new())
+    };
+    let pages: Vec<_> = pages.into_iter().enumerate().collect();
+    let merged = merge(&Quorums::majority_of(3), &query, &pages);
+    (merged.items, merged.next)
+}
+
+fn unproven(prefix: &'static str, behind: &'static str) -> Item {
+    Item::Unproven {
+        prefix: name(prefix),
+        from: ListStart::Behind(name(behind)),
+    }
+}
+
+#[test]
+fn one_silent_replica_of_three_leaves_a_quorum() {
+    let items = merged([
+        page(&[("a/1", 1, true)], None),
+        page(&[("a/1", 5, false)], None),
+        page(&[("a/1", 5, false)], None),
+    ]);
+    assert_eq!(items, (vec![], None));
+}
+
+#[test]
+fn who_fell_silent_at_one_row_stays_so_to_the_end_of_the_prefix() {
+    let items = merged([
+        page(&[("a/1", 1, true)], None),
+        page(&[("a/1", 5, false), ("a/2", 2, true)], None),
+        page(&[("a/1", 5, false), ("a/2", 6, false)], None),
+    ]);
+    assert_eq!(items, (vec![unproven("a/", "a/2")], None));
+}
+
+#[test]
+fn who_was_silent_of_one_prefix_tells_of_the_next() {
+    let items = merged([
+        page(&[("a/1", 1, true), ("b/1", 5, false)], None),
+        page(&[("a/1", 5, false), ("b/1", 1, true)], None),
+        page(&[("a/1", 5, false), ("b/1", 5, false)], None),
+    ]);
+    assert_eq!(items, (vec![], None));
+}
+
+#[test]
+fn a_page_that_ends_within_a_prefix_does_not_tell_of_its_end() {
+    let next = Some(ListStart::Behind(name("a/3")));
+    let items = merged([
+        page(&[("a/1", 1, true)], None),
+        page(&[("a/1", 5, false)], None),
+        page(&[("a/1", 5, false), ("a/3", 6, false)], next),
+    ]);
+    assert_eq!(items, (vec![unproven("a/", "a/1")], None));
+}
