@@ -4,10 +4,14 @@
 //! |---|---|
 //! | [`transport`] | the trait: streams with a class, connections on demand |
 //! | [`rpc`] | calls: a method by name, a deadline, one frame or a stream each way |
+//! | [`identity`] | keys, and the cluster's secret |
+//! | [`quic`] | streams over QUIC |
 //! | [`simulated`] | nodes in one process, for simulation and tests |
 //! | [`error`] | what can go wrong |
 
 pub mod error;
+pub mod identity;
+pub mod quic;
 pub mod rpc;
 pub mod simulated;
 pub mod transport;

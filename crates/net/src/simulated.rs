@@ -416,6 +416,16 @@ impl Transport for SimulatedTransport {
         }
     }
 
+    /// An address here is the node's id.
+    async fn identify(&self, address: &str) -> Result<NodeId, Error> {
+        let unknown = |why: &str| Error::Unreachable(NodeId::default(), why.into());
+        let id: NodeId = address.parse().map_err(|_| unknown("not an address"))?;
+        match self.network.run_of(&id) {
+            Some(_) => Ok(id),
+            None => Err(unknown("nobody listens there")),
+        }
+    }
+
     fn statistics(&self) -> Vec<PeerStatistics> {
         let state = self.network.state();
         let to = state

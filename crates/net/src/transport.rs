@@ -57,6 +57,12 @@ pub trait Transport: Send + Sync + 'static {
     /// The next stream that a peer opened; `None` once the transport is closed.
     async fn accept(&self) -> Option<Incoming>;
 
+    /// Connects to an address, and tells which node answers there and knows the cluster's secret.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`], with a text for the operator.
+    async fn identify(&self, address: &str) -> Result<NodeId, Error>;
+
     /// What is known of each peer that was connected lately.
     fn statistics(&self) -> Vec<PeerStatistics>;
 

@@ -1,0 +1,280 @@
+//! Who a node is to others: an ed25519 key as a raw public key in TLS 1.3 (RFC 7250), and the
+//! cluster's secret, proven over the TLS session.
+//!
+//! Both ends sign the handshake with their keys. The dialling end knows whose key it expects. Then each proves the
+//! secret by an HMAC over keying material of this very session (RFC 8446, section 7.5), so that a proof
+//! cannot be used elsewhere. Until then nothing else is read or answered.
+
+use std::fmt;
+use std::sync::Arc;
+
+use archipel_base::NodeId;
+use ring::hmac;
+use ring::signature::{Ed25519KeyPair, KeyPair};
+use rustls::client::AlwaysResolvesClientRawPublicKeys;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring as provider, verify_tls13_signature_with_raw_key};
+use rustls::pki_types::{
+    CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
+};
+use rustls::server::AlwaysResolvesServerRawPublicKeys;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, ServerConfig,
+    SignatureScheme,
+};
+
+/// What goes before an ed25519 key in its SubjectPublicKeyInfo (RFC 8410).
+const SPKI_PREFIX: [u8; 12] = [
+    0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
+];
+/// Names the protocol: others are refused in the TLS handshake.
+pub(crate) const ALPN: &[u8] = b"archipel/1";
+/// The exporter's label.
+pub(crate) const LABEL: &[u8] = b"EXPORTER archipel cluster secret";
+/// Bytes of a proof, and of the keying material that it is over.
+pub(crate) const PROOF_BYTES: usize = 32;
+
+/// A node's key and the cluster's secret.
+#[derive(Clone)]
+pub struct Identity {
+    node: NodeId,
+    key: Arc<CertifiedKey>,
+    secret: hmac::Key,
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Identity({})", self.node.short())
+    }
+}
+
+/// Which end of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Side {
+    Dialling,
+    Listening,
+}
+
+impl Identity {
+    /// From a PKCS#8 document of an ed25519 key and the secret that all nodes of the cluster share.
+    ///
+    /// # Errors
+    /// A text if the document is no ed25519 key.
+    pub fn new(pkcs8: &[u8], secret: &[u8]) -> Result<Identity, String> {
+        let text = |error: &dyn fmt::Display| format!("the node's key: {error}");
+        let pair = Ed25519KeyPair::from_pkcs8(pkcs8).map_err(|error| text(&error))?;
+        let mut node = NodeId::default();
+        node.0.copy_from_slice(pair.public_key().as_ref());
+        let der = PrivatePkcs8KeyDer::from(pkcs8.to_vec());
+        let signing = provider::sign::any_eddsa_type(&der).map_err(|error| text(&error))?;
+        let spki = CertificateDer::from(spki_of(&node));
+        Ok(Identity {
+            node,
+            key: Arc::new(CertifiedKey::new(vec![spki], signing)),
+            secret: hmac::Key::new(hmac::HMAC_SHA256, secret),
+        })
+    }
+
+    /// Who this is.
+    pub fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// The proof of the secret by one side of the session with this keying material.
+    pub(crate) fn prove(&self, side: Side, keying: &[u8; PROOF_BYTES]) -> [u8; PROOF_BYTES] {
+        let mut proof = [0; PROOF_BYTES];
+        let tag = hmac::sign(&self.secret, &told(side, keying));
+        proof.copy_from_slice(tag.as_ref());
+        proof
+    }
+
+    /// Whether the other side's proof is right. Takes the same time whatever is wrong.
+    pub(crate) fn verify(&self, side: Side, keying: &[u8; PROOF_BYTES], proof: &[u8]) -> bool {
+        hmac::verify(&self.secret, &told(side, keying), proof).is_ok()
+    }
+
+    /// TLS for dialling `expected`, or whoever answers.
+    pub(crate) fn client(&self, expected: Option<NodeId>) -> Result<ClientConfig, rustls::Error> {
+        let provider = Arc::new(suites());
+        let verifier = Arc::new(Verifier {
+            expected,
+            provider: provider.clone(),
+        });
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_client_cert_resolver(Arc::new(AlwaysResolvesClientRawPublicKeys::new(
+                self.key.clone(),
+            )));
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        Ok(config)
+    }
+
+    /// TLS for listening.
+    pub(crate) fn server(&self) -> Result<ServerConfig, rustls::Error> {
+        let provider = Arc::new(suites());
+        let verifier = Arc::new(Verifier {
+            expected: None,
+            provider: provider.clone(),
+        });
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_client_cert_verifier(verifier)
+            .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(
+                self.key.clone(),
+            )));
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        Ok(config)
+    }
+}
+
+fn told(side: Side, keying: &[u8; PROOF_BYTES]) -> Vec<u8> {
+    let role: &[u8] = match side {
+        Side::Dialling => b"dialling",
+        Side::Listening => b"listening",
+    };
+    [role, keying].concat()
+}
+
+/// AES-128 first: it is the fastest where the processor helps with it.
+fn suites() -> CryptoProvider {
+    let mut provider = provider::default_provider();
+    provider.cipher_suites = vec![
+        provider::cipher_suite::TLS13_AES_128_GCM_SHA256,
+        provider::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
+    ];
+    provider
+}
+
+fn spki_of(node: &NodeId) -> Vec<u8> {
+    [&SPKI_PREFIX[..], node.as_bytes()].concat()
+}
+
+/// The node that a raw public key names.
+pub(crate) fn node_of(spki: &[u8]) -> Option<NodeId> {
+    let key = spki.strip_prefix(&SPKI_PREFIX)?;
+    Some(NodeId(key.try_into().ok()?))
+}
+
+/// The node that a peer's TLS session names.
+pub(crate) fn peer_of(keys: &[CertificateDer<'_>]) -> Option<NodeId> {
+    node_of(keys.first()?)
+}
+
+#[derive(Debug)]
+struct Verifier {
+    expected: Option<NodeId>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl Verifier {
+    fn key(&self, spki: &[u8]) -> Result<(), rustls::Error> {
+        let refused = rustls::Error::InvalidCertificate(CertificateError::BadEncoding);
+        let node = node_of(spki).ok_or(refused)?;
+        match self.expected.is_none_or(|expected| expected == node) {
+            true => Ok(()),
+            false => Err(rustls::Error::InvalidCertificate(
+                CertificateError::ApplicationVerificationFailure,
+            )),
+        }
+    }
+
+    fn signature(
+        &self,
+        message: &[u8],
+        key: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let spki = SubjectPublicKeyInfoDer::from(key.as_ref());
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature_with_raw_key(message, &spki, signed, algorithms)
+    }
+}
+
+/// TLS 1.2 is not offered.
+fn only_tls_1_3() -> Result<HandshakeSignatureValid, rustls::Error> {
+    Err(rustls::Error::General("only TLS 1.3 is spoken".into()))
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        key: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        self.key(key).map(|()| ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        only_tls_1_3()
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        key: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.signature(message, key, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+impl ClientCertVerifier for Verifier {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        key: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        self.key(key).map(|()| ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        only_tls_1_3()
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        key: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.signature(message, key, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
