@@ -62,6 +62,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Demo(args) => demo::run(&args),
         Command::Bucket { target, command } => ask(cli::bucket::run(&target, command)),
         Command::Key { target, command } => ask(cli::key::run(&target, command)),
+        Command::Node { target, command } => ask(cli::node::run(&target, command)),
+        Command::Layout { target, command } => ask(cli::layout::run(&target, command)),
         Command::Status { target } => ask(cli::status::run(&target)),
         Command::Config { command } => match command {
             ConfigCommand::Check(args) => server::check(&args),

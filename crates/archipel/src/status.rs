@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use archipel_api::admin::Node;
-use archipel_api::admin::types::{DiskStatus, NodeStatus};
+use archipel_api::admin::types::{DiskStatus, NodeInfo, NodeState, NodeStatus};
 use archipel_base::clock::WallClock;
 use archipel_storage::Store;
 use archipel_storage::blocks::{self, DiskState};
@@ -118,5 +118,26 @@ fn trouble(disk: &DiskStatus) -> Option<String> {
 impl Node for NodeView {
     fn status(&self) -> BoxFuture<'_, NodeStatus> {
         Box::pin(self.look())
+    }
+
+    fn nodes(&self) -> Vec<NodeInfo> {
+        vec![NodeInfo {
+            id: self.node_id.clone(),
+            short: self.node_id.chars().take(8).collect(),
+            store: self.store.identity().to_string(),
+            state: NodeState::Itself,
+            since_ms: self.started_ms,
+            version: version::VERSION.into(),
+            ..NodeInfo::default()
+        }]
+    }
+
+    fn join(&self, addresses: Vec<String>) -> BoxFuture<'_, Result<(), String>> {
+        let addresses = addresses.join(", ");
+        let refused = format!(
+            "addresses = {addresses}: this server has no [cluster] section, so it stays alone; \
+             fix: add one to its configuration and start it again"
+        );
+        Box::pin(async { Err(refused) })
     }
 }

@@ -13,13 +13,18 @@
 //! | `PATCH /v1/buckets/{name}/grants/{key}` | change what an access key may do |
 //! | `GET`, `POST /v1/keys` | list, create or import |
 //! | `GET`, `PATCH`, `DELETE /v1/keys/{id}` | show (`?secret=true` shows the secret), change, delete |
+//! | `GET /v1/nodes`, `POST /v1/nodes/join` | the nodes that are known; join a cluster |
+//! | `GET /v1/layout`, `GET /v1/layout/history` | who holds what, what is staged; earlier epochs |
+//! | `POST /v1/layout/stage`, `DELETE /v1/layout/staged` | stage changes; forget them |
+//! | `POST /v1/layout/apply` | make what is staged the next version |
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`types`] | requests and answers; the command line reads the same types |
 //! | `route` | from method and path to a handler |
 //! | `auth` | tokens |
-//! | `buckets`, `keys`, `node` | the handlers |
+//! | `buckets`, `keys`, `node`, `nodes`, `layout` | the handlers |
+//! | `condition` | the state of the cluster: what is away, what is at risk, what to do |
 //! | `answer` | responses, errors, bounded bodies |
 //! | [`listen`] | serving connections, with bounds, until shutdown |
 
@@ -33,9 +38,12 @@ use tokio::sync::Mutex;
 mod answer;
 mod auth;
 mod buckets;
+mod condition;
 mod keys;
+mod layout;
 pub mod listen;
 mod node;
+mod nodes;
 mod route;
 pub mod types;
 
@@ -48,6 +56,16 @@ pub use listen::serve;
 pub trait Node: Send + Sync {
     /// What the node is and how it does. May ask the disks.
     fn status(&self) -> BoxFuture<'_, types::NodeStatus>;
+
+    /// This node and those that it knows of, as they tell of themselves. What the layout says is
+    /// added to it (zone, capacity, `in_layout`).
+    fn nodes(&self) -> Vec<types::NodeInfo>;
+
+    /// Joins the cluster of the nodes at these addresses, `host:port` each.
+    ///
+    /// # Errors
+    /// A text for the operator, with what to do.
+    fn join(&self, addresses: Vec<String>) -> BoxFuture<'_, Result<(), String>>;
 }
 
 /// What all requests share.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use http::StatusCode;
 use prometheus_client::encoding::text::encode;
 
-use super::Admin;
 use super::answer::{Answer, Refusal, json, with_type};
 use super::types::{Health, NodeStatus};
+use super::{Admin, condition, nodes};
 
 /// The content type of the OpenMetrics text format, which Prometheus asks for.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -34,7 +34,9 @@ pub(super) async fn status(admin: &Admin) -> NodeStatus {
         ..NodeStatus::default()
     };
     let status = tokio::time::timeout(STATUS_TIMEOUT, admin.node.status()).await;
+    let epoch = admin.model.cluster().epoch();
     NodeStatus {
+        cluster: epoch.map(|epoch| condition::assess(&epoch, &nodes::list(admin))),
         buckets: admin.model.buckets().len() as u64,
         access_keys: admin.model.access_keys().len() as u64,
         ..status.unwrap_or_else(|_| hangs())

@@ -5,7 +5,7 @@ use http_body::Body;
 use percent_encoding::percent_decode_str;
 
 use super::answer::{Answer, Refusal, json, no_content, read_json};
-use super::{Admin, Trust, buckets, keys, node};
+use super::{Admin, Trust, buckets, keys, layout, node, nodes};
 
 /// Answers a request.
 pub(super) async fn handle<B>(admin: &Admin, trust: Trust, request: Request<B>) -> Answer
@@ -82,6 +82,44 @@ where
             admin.model.delete_access_key(id).await?;
             Ok(no_content())
         }
+        (_, ["v1", "nodes" | "layout", ..]) => cluster(admin, &method, &segments, request).await,
+        (_, path) => Err(nothing_here(path)),
+    }
+}
+
+/// Nodes and layouts.
+async fn cluster<B>(
+    admin: &Admin,
+    method: &Method,
+    segments: &[&str],
+    request: Request<B>,
+) -> Result<Answer, Refusal>
+where
+    B: Body + Send,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let ok = StatusCode::OK;
+    match (method, segments) {
+        (&Method::GET, ["v1", "nodes"]) => Ok(json(ok, &nodes::list(admin))),
+        (&Method::POST, ["v1", "nodes", "join"]) => {
+            let ask = read_json(request).await?;
+            Ok(json(ok, &nodes::join(admin, ask).await?))
+        }
+        (&Method::GET, ["v1", "layout"]) => Ok(json(ok, &layout::show(admin).await?)),
+        (&Method::GET, ["v1", "layout", "history"]) => Ok(json(ok, &layout::history(admin).await?)),
+        (&Method::POST, ["v1", "layout", "stage"]) => {
+            let ask = read_json(request).await?;
+            Ok(json(ok, &layout::stage(admin, ask).await?))
+        }
+        (&Method::POST, ["v1", "layout", "apply"]) => {
+            let ask = read_json(request).await?;
+            Ok(json(ok, &layout::apply(admin, ask).await?))
+        }
+        (&Method::DELETE, ["v1", "layout", "staged"]) => {
+            layout::revert(admin).await?;
+            Ok(no_content())
+        }
         (_, path) => Err(nothing_here(path)),
     }
 }
@@ -108,7 +146,9 @@ fn nothing_here(path: &[&str]) -> Refusal {
     let known = matches!(
         path,
         ["health" | "metrics"]
-            | ["v1", "status" | "buckets" | "keys"]
+            | ["v1", "status" | "buckets" | "keys" | "nodes" | "layout"]
+            | ["v1", "nodes", "join"]
+            | ["v1", "layout", "history" | "stage" | "staged" | "apply"]
             | ["v1", "buckets" | "keys", _]
             | ["v1", "buckets", _, "grants", _]
     );

@@ -15,8 +15,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use super::types::NodeStatus;
+use super::types::{NodeInfo, NodeStatus};
 use super::{Admin, Node, Trust, route};
+
+mod cluster;
 
 const TOKEN: &str = "the-token-of-the-operator";
 const METRICS_TOKEN: &str = "the-token-of-the-scraper";
@@ -32,6 +34,14 @@ impl Node for FakeNode {
         };
         Box::pin(async { status })
     }
+
+    fn nodes(&self) -> Vec<NodeInfo> {
+        Vec::new()
+    }
+
+    fn join(&self, _: Vec<String>) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async { Err("no".into()) })
+    }
 }
 
 struct HangingNode;
@@ -39,6 +49,14 @@ struct HangingNode;
 impl Node for HangingNode {
     fn status(&self) -> BoxFuture<'_, NodeStatus> {
         Box::pin(std::future::pending())
+    }
+
+    fn nodes(&self) -> Vec<NodeInfo> {
+        Vec::new()
+    }
+
+    fn join(&self, _: Vec<String>) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async { Err("no".into()) })
     }
 }
 

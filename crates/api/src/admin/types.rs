@@ -2,6 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+mod cluster;
+
+pub use cluster::{
+    Apply, Assign, ClusterState, ClusterStatus, HistoryInfo, Join, LayoutInfo, LayoutNode,
+    NodeInfo, NodeState, ProgressInfo, Redundancy, Stage, StagedInfo, StagedNode, StagedRole,
+};
+
 /// What is wrong, in every answer that is not a success.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ErrorAnswer {
@@ -49,6 +56,8 @@ pub struct NodeStatus {
     pub buckets: u64,
     /// Access keys.
     pub access_keys: u64,
+    /// The cluster as this node sees it; absent if it is in none yet.
+    pub cluster: Option<ClusterStatus>,
     /// Why the node cannot do its work; empty if it can.
     pub troubles: Vec<String>,
 }

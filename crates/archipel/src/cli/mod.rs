@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`target`] | which server a command talks to |
 //! | [`bucket`], [`key`], [`status`] | commands for a running server |
+//! | [`node`], [`layout`] | the same, for the cluster that it is in |
 //! | [`table`] | tables for people |
 
 use std::path::PathBuf;
@@ -12,6 +13,8 @@ use clap::{Args, Parser, Subcommand};
 
 pub mod bucket;
 pub mod key;
+pub mod layout;
+pub mod node;
 pub mod status;
 pub mod table;
 pub mod target;
@@ -32,7 +35,10 @@ Examples:
   archipel server --config archipel.toml            the server
   archipel bucket create photos                     on the server of this machine
   archipel key create laptop
-  archipel key allow AK... --bucket photos --read --write";
+  archipel key allow AK... --bucket photos --read --write
+  archipel node join b.example.net:3901             make two nodes known to one another
+  archipel layout assign 0badcafe --zone paris --capacity 500GB
+  archipel layout show                              what that would move, and how to apply it";
 
 /// What can be asked.
 #[derive(Subcommand)]
@@ -59,7 +65,25 @@ pub enum Command {
         #[command(subcommand)]
         command: key::Command,
     },
-    /// Show a running node: version, disks, troubles
+    /// Show the node's id, join other nodes, list them
+    Node {
+        /// The server.
+        #[command(flatten)]
+        target: target::Target,
+        /// What to do.
+        #[command(subcommand)]
+        command: node::Command,
+    },
+    /// Show and change who holds what, in steps: assign, show, apply
+    Layout {
+        /// The server.
+        #[command(flatten)]
+        target: target::Target,
+        /// What to do.
+        #[command(subcommand)]
+        command: layout::Command,
+    },
+    /// Show a running node: version, cluster, disks, troubles
     Status {
         /// The server.
         #[command(flatten)]

@@ -1,6 +1,6 @@
 //! `archipel status`
 
-use archipel_api::admin::types::NodeStatus;
+use archipel_api::admin::types::{ClusterStatus, NodeStatus};
 
 use super::table;
 use super::target::Target;
@@ -51,7 +51,12 @@ fn show(status: &NodeStatus) -> Result<(), Failure> {
         ),
         ("buckets", status.buckets.to_string()),
         ("access keys", status.access_keys.to_string()),
+        ("cluster", cluster(status.cluster.as_ref())),
     ])?;
+    let advice = status.cluster.iter().flat_map(|cluster| &cluster.advice);
+    advice
+        .into_iter()
+        .try_for_each(|line| table::text(&format!("  {line}")))?;
     table::text("")?;
     let rows: Vec<[String; 5]> = status
         .disks
@@ -63,4 +68,21 @@ fn show(status: &NodeStatus) -> Result<(), Failure> {
         })
         .collect();
     table::print(["DISK", "STATE", "USED", "FREE", "CAPACITY"], &rows)
+}
+
+fn cluster(status: Option<&ClusterStatus>) -> String {
+    let Some(cluster) = status else {
+        return "in no layout yet".into();
+    };
+    let count = |count: u32, name: &str| match count {
+        1 => format!("1 {name}"),
+        count => format!("{count} {name}s"),
+    };
+    format!(
+        "{}: {} in {}, layout version {}",
+        cluster.state.name(),
+        count(cluster.nodes, "node"),
+        count(cluster.zones, "zone"),
+        cluster.layout_version
+    )
 }

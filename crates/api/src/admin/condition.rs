@@ -1,0 +1,255 @@
+//! The state of the cluster as one node sees it: who is away, what is at risk, what to do.
+//!
+//! Pure: from the live layouts and what is known of the nodes. A partition can be read and written while
+//! in every live layout a majority of its replicas answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use archipel_base::PartitionId;
+use archipel_cluster::layout::{Epoch, Layout, PARTITIONS, Role};
+
+use super::types::{ClusterState, ClusterStatus, NodeInfo, NodeState};
+
+/// How many nodes a line names; more are counted.
+const NAMED: usize = 5;
+
+/// What the absences do to the partitions.
+#[derive(Default)]
+struct Risk {
+    /// Partitions that lack a copy, and the most copies that one lacks.
+    short: u32,
+    most_missing: usize,
+    /// Of those, how many stop if one more node is lost.
+    on_the_edge: u32,
+    /// How many cannot be read and written.
+    stopped: u32,
+    /// Whether buckets, keys and the layout are among them.
+    control_stopped: bool,
+}
+
+/// Why a node of a layout cannot be counted on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Away {
+    /// It does not answer.
+    Silent(NodeState),
+    /// It answers, but its store is another one than the layout knows: its disks were lost.
+    OtherStore,
+}
+
+/// The state of the cluster of `epoch`.
+pub(super) fn assess(epoch: &Epoch, nodes: &[NodeInfo]) -> ClusterStatus {
+    let known: BTreeMap<&str, &NodeInfo> = nodes.iter().map(|n| (n.id.as_str(), n)).collect();
+    let live = || epoch.layouts.iter().flat_map(|layout| &layout.roles);
+    let away: BTreeMap<String, (&Role, Away)> = live()
+        .filter_map(|role| Some((role.store.node.to_string(), (role, away(role, &known)?))))
+        .collect();
+    let risk = risk(epoch, &|role| {
+        away.contains_key(&role.store.node.to_string())
+    });
+    let mut advice = absences(epoch, nodes, &away);
+    advice.extend(risk.lines(away.len()));
+    advice.extend(remedy(&away));
+    advice.extend(epoch.is_changing().then(|| {
+        "data moves to a newer layout version: archipel layout show tells how far it is".to_owned()
+    }));
+    advice.extend(unassigned(nodes));
+    let newest = epoch.newest();
+    let zones: BTreeSet<&str> = newest.roles.iter().map(|role| role.zone.as_str()).collect();
+    ClusterStatus {
+        nodes: newest.roles.len() as u32,
+        zones: zones.len() as u32,
+        layout_version: newest.version,
+        epoch: epoch.number(),
+        changing: epoch.is_changing(),
+        state: match () {
+            () if risk.stopped > 0 || risk.control_stopped => ClusterState::Unavailable,
+            () if !away.is_empty() => ClusterState::Degraded,
+            () => ClusterState::Healthy,
+        },
+        advice,
+    }
+}
+
+fn away(role: &Role, known: &BTreeMap<&str, &NodeInfo>) -> Option<Away> {
+    let Some(node) = known.get(role.store.node.to_string().as_str()) else {
+        return Some(Away::Silent(NodeState::Gone));
+    };
+    let same_store = node.store.is_empty() || node.store == role.store.store.to_string();
+    match node.state.answers() {
+        false => Some(Away::Silent(node.state)),
+        true if !same_store => Some(Away::OtherStore),
+        true => None,
+    }
+}
+
+fn risk(epoch: &Epoch, is_away: &dyn Fn(&Role) -> bool) -> Risk {
+    let layouts = epoch.layouts.iter();
+    let layouts: Vec<(&Layout, Vec<bool>)> = layouts
+        .map(|layout| (&**layout, layout.roles.iter().map(is_away).collect()))
+        .collect();
+    let mut risk = Risk::default();
+    for partition in (0..PARTITIONS).map(PartitionId) {
+        let (missing, spare) = counts(&layouts, partition);
+        risk.short += u32::from(missing > 0);
+        risk.most_missing = risk.most_missing.max(missing);
+        risk.on_the_edge += u32::from(missing > 0 && spare == 0);
+        risk.stopped += u32::from(spare < 0);
+    }
+    risk.control_stopped = counts(&layouts, PartitionId::CONTROL).1 < 0;
+    risk
+}
+
+/// How many replicas of a partition are away, and how many more may go before there is no majority (below
+/// 0: there is none); of all live layouts the worst.
+fn counts(layouts: &[(&Layout, Vec<bool>)], partition: PartitionId) -> (usize, i64) {
+    let each = layouts.iter().map(|(layout, is_away)| {
+        let replicas = layout.replicas_of(partition);
+        let away = |place: &&u16| is_away.get(usize::from(**place)).copied().unwrap_or(true);
+        let missing = replicas.iter().filter(away).count();
+        let may_miss = replicas.len().saturating_sub(1) / 2;
+        (missing, may_miss as i64 - missing as i64)
+    });
+    each.fold((0, i64::MAX), |(missing, spare), (m, s)| {
+        (missing.max(m), spare.min(s))
+    })
+}
+
+/// A line for each zone that is away as a whole, and for each other node that is.
+fn absences(
+    epoch: &Epoch,
+    nodes: &[NodeInfo],
+    away: &BTreeMap<String, (&Role, Away)>,
+) -> Vec<String> {
+    let others = nodes
+        .iter()
+        .filter(|n| n.in_layout && n.state != NodeState::Itself);
+    let mut lines = Vec::new();
+    if others.clone().count() > 1 && others.clone().all(|n| !n.state.answers()) {
+        lines.push(
+            "no other node answers: this one is cut off, or alone; check its network first".into(),
+        );
+    }
+    let zones = epoch.newest().roles.iter().map(|role| role.zone.as_str());
+    for zone in zones.collect::<BTreeSet<_>>() {
+        let roles = epoch.newest().roles.iter().filter(|role| role.zone == zone);
+        let lost: Vec<&(&Role, Away)> = roles
+            .clone()
+            .filter_map(|role| away.get(&role.store.node.to_string()))
+            .collect();
+        let silent = lost.iter().all(|(_, why)| matches!(why, Away::Silent(_)));
+        match silent && lost.len() == roles.count() {
+            true => lines.push(format!(
+                "zone {zone} does not answer: {}",
+                names(lost.iter().map(|(role, _)| *role))
+            )),
+            false => lines.extend(lost.iter().map(|(role, why)| absence(role, *why))),
+        }
+    }
+    let leaving = away
+        .values()
+        .filter(|(role, _)| epoch.newest().role_of(&role.store.node).is_none());
+    lines.extend(leaving.map(|(role, why)| absence(role, *why)));
+    lines
+}
+
+fn absence(role: &Role, why: Away) -> String {
+    let (short, zone) = (role.store.node.short(), &role.zone);
+    match why {
+        Away::Silent(state) => format!(
+            "node {short} in zone {zone} does not answer ({})",
+            state.name()
+        ),
+        Away::OtherStore => format!(
+            "node {short} in zone {zone} has a new, empty store: it holds nothing until it is assigned again"
+        ),
+    }
+}
+
+impl Risk {
+    fn lines(&self, away: usize) -> Vec<String> {
+        let mut lines = Vec::new();
+        let (short, most) = (self.short, self.most_missing);
+        if short > self.stopped {
+            let copies = if most == 1 { "copy" } else { "copies" };
+            let on = match self.stopped {
+                0 => "reads and writes go on",
+                _ => "reads and writes of the others go on",
+            };
+            let edge = match self.on_the_edge {
+                0 => String::new(),
+                edge => {
+                    format!("; if one more node that holds them is lost, up to {edge} of them stop")
+                }
+            };
+            lines.push(format!(
+                "{short} of {PARTITIONS} partitions lack up to {most} {copies}; {on}{edge}"
+            ));
+        } else if short == 0 && away > 0 {
+            lines.push("no data lacks a copy".into());
+        }
+        if self.stopped > 0 {
+            let stopped = self.stopped;
+            lines.push(format!(
+                "{stopped} of {PARTITIONS} partitions have no majority of their copies: what they hold cannot be read or written until nodes are back"
+            ));
+        }
+        if self.control_stopped {
+            lines.push("buckets, keys and the layout have no majority of their copies: they cannot be changed until nodes are back".into());
+        }
+        lines
+    }
+}
+
+/// What to do about the nodes that are away.
+fn remedy(away: &BTreeMap<String, (&Role, Away)>) -> Vec<String> {
+    let of = |other: bool| {
+        let some = away
+            .values()
+            .filter(move |(_, why)| (*why == Away::OtherStore) == other);
+        some.map(|(role, _)| role.store.node.short())
+            .collect::<Vec<_>>()
+    };
+    let mut lines = Vec::new();
+    if !of(false).is_empty() {
+        let nodes = of(false).join(" ");
+        lines.push(format!(
+            "to do: bring them back; if they are lost for good: archipel layout remove {nodes}, then archipel layout show"
+        ));
+    }
+    if !of(true).is_empty() {
+        let nodes = of(true).join(" ");
+        lines.push(format!(
+            "to do: archipel layout assign {nodes}, then archipel layout show"
+        ));
+    }
+    lines
+}
+
+/// Nodes that answer and have nothing to do.
+fn unassigned(nodes: &[NodeInfo]) -> Option<String> {
+    let idle = nodes
+        .iter()
+        .filter(|node| !node.in_layout && node.state.answers());
+    let shorts: Vec<&str> = idle.map(|node| node.short.as_str()).collect();
+    (!shorts.is_empty()).then(|| {
+        let nodes = shorts.join(" ");
+        format!("in no layout, so without data: archipel layout assign {nodes} --zone ZONE --capacity SIZE")
+    })
+}
+
+fn names<'a>(roles: impl Iterator<Item = &'a Role>) -> String {
+    let mut shorts: Vec<String> = roles.map(|role| role.store.node.short()).collect();
+    if shorts.len() > NAMED {
+        let more = shorts.len() - NAMED;
+        shorts.truncate(NAMED);
+        shorts.push(format!("and {more} more"));
+    }
+    format!(
+        "node{} {}",
+        if shorts.len() == 1 { "" } else { "s" },
+        shorts.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests;

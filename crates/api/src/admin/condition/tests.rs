@@ -1,0 +1,209 @@
+//! The state of clusters that miss nodes.
+
+use archipel_base::{Id, NodeId};
+use archipel_cluster::layout::{Epoch, Layout, PARTITIONS, Redundancy, Role, StoreName};
+
+use super::super::types::{ClusterState, ClusterStatus, NodeInfo, NodeState};
+use super::assess;
+
+fn store(number: u8) -> StoreName {
+    StoreName {
+        node: NodeId([number; 32]),
+        store: Id([number; 16]),
+    }
+}
+
+/// A layout of nodes 1, 2... in these zones (capacity 0 in zone "gateway"), each partition on the first three
+/// storage nodes but one: the number of the partition says which one of four.
+fn layout(version: u64, zones: &[&str]) -> Layout {
+    let roles: Vec<Role> = (1..)
+        .zip(zones)
+        .map(|(number, zone)| Role {
+            store: store(number),
+            zone: (*zone).into(),
+            capacity_bytes: if *zone == "gateway" { 0 } else { 1 << 30 },
+        })
+        .collect();
+    let storage = zones.iter().filter(|zone| **zone != "gateway").count() as u16;
+    let replicas = storage.min(3);
+    let each = |partition: u16| (0..replicas).map(move |nth| (partition + nth) % storage);
+    Layout {
+        version,
+        redundancy: Redundancy {
+            replicas: replicas as u8,
+            zones: None,
+        },
+        roles,
+        assignment: (0..PARTITIONS).flat_map(each).collect(),
+        control: (0..replicas).collect(),
+    }
+}
+
+/// All nodes of a layout, the first of which is asked, with these states.
+fn seen(layout: &Layout, states: &[NodeState]) -> Vec<NodeInfo> {
+    let states = [NodeState::Itself]
+        .into_iter()
+        .chain(states.iter().copied());
+    layout
+        .roles
+        .iter()
+        .zip(states)
+        .map(|(role, state)| NodeInfo {
+            id: role.store.node.to_string(),
+            short: role.store.node.short(),
+            store: role.store.store.to_string(),
+            state,
+            in_layout: true,
+            ..NodeInfo::default()
+        })
+        .collect()
+}
+
+fn status(zones: &[&str], states: &[NodeState]) -> ClusterStatus {
+    let layout = layout(1, zones);
+    let nodes = seen(&layout, states);
+    assess(&Epoch::first(Id::default(), layout), &nodes)
+}
+
+use NodeState::{Alive, Gone, Suspected};
+
+#[test]
+fn a_cluster_whose_nodes_all_answer_is_healthy_and_nothing_is_to_do() {
+    let status = status(&["a", "b", "c"], &[Alive, Alive]);
+    assert_eq!(status.state, ClusterState::Healthy);
+    assert_eq!((status.nodes, status.zones), (3, 3));
+    assert_eq!(status.advice, Vec::<String>::new());
+}
+
+#[test]
+fn a_zone_that_is_away_is_named_with_what_is_at_risk_and_what_to_do() {
+    let status = status(&["a", "b", "c"], &[Alive, Gone]);
+    assert_eq!(status.state, ClusterState::Degraded);
+    assert_eq!(
+        status.advice,
+        [
+            "zone c does not answer: node 03030303",
+            "1024 of 1024 partitions lack up to 1 copy; reads and writes go on; if one more node that holds them is lost, up to 1024 of them stop",
+            "to do: bring them back; if they are lost for good: archipel layout remove 03030303, then archipel layout show",
+        ]
+    );
+}
+
+#[test]
+fn a_node_of_a_zone_that_answers_is_named_alone() {
+    let status = status(&["a", "b", "c", "c"], &[Alive, Alive, Suspected]);
+    assert_eq!(status.state, ClusterState::Degraded);
+    assert_eq!(
+        status.advice[0],
+        "node 04040404 in zone c does not answer (suspected)"
+    );
+    // Of four nodes three hold each partition.
+    assert!(
+        status.advice[1].starts_with("768 of 1024 partitions lack up to 1 copy"),
+        "{:?}",
+        status.advice
+    );
+}
+
+#[test]
+fn without_a_majority_the_cluster_is_unavailable_and_says_what_stops() {
+    let status = status(&["a", "b", "c", "c", "c"], &[Gone, Gone, Alive, Alive]);
+    assert_eq!(status.state, ClusterState::Unavailable);
+    // Five nodes, nodes 2 and 3 are away: partitions 0, 1 and 4 of each five have both.
+    let stopped = (0..PARTITIONS)
+        .filter(|p| {
+            let holds = |node: u16| (0..3).any(|nth| (p + nth) % 5 == node);
+            holds(1) && holds(2)
+        })
+        .count();
+    let line = format!("{stopped} of 1024 partitions have no majority");
+    assert!(
+        status.advice.iter().any(|l| l.starts_with(&line)),
+        "{:?}",
+        status.advice
+    );
+    assert!(
+        status
+            .advice
+            .iter()
+            .any(|l| l.starts_with("buckets, keys and the layout have no majority"))
+    );
+}
+
+#[test]
+fn a_node_that_is_cut_off_says_so_first() {
+    let status = status(&["a", "b", "c"], &[Suspected, Gone]);
+    assert_eq!(status.state, ClusterState::Unavailable);
+    assert!(
+        status.advice[0].starts_with("no other node answers"),
+        "{:?}",
+        status.advice
+    );
+}
+
+#[test]
+fn a_gateway_that_is_away_puts_no_data_at_risk() {
+    let status = status(&["a", "b", "c", "gateway"], &[Alive, Alive, Gone]);
+    assert_eq!(status.state, ClusterState::Degraded);
+    assert_eq!(status.advice[1], "no data lacks a copy");
+}
+
+#[test]
+fn a_node_that_lost_its_disks_is_to_be_assigned_again() {
+    let layout = layout(1, &["a", "b", "c"]);
+    let mut nodes = seen(&layout, &[Alive, Alive]);
+    nodes[2].store = Id([9; 16]).to_string();
+    let status = assess(&Epoch::first(Id::default(), layout), &nodes);
+    assert_eq!(status.state, ClusterState::Degraded);
+    assert!(
+        status.advice[0].contains("new, empty store"),
+        "{:?}",
+        status.advice
+    );
+    assert!(
+        status.advice[2].starts_with("to do: archipel layout assign 03030303"),
+        "{:?}",
+        status.advice
+    );
+}
+
+#[test]
+fn while_data_moves_a_majority_of_both_layouts_is_needed() {
+    let older = layout(1, &["a", "b", "c"]);
+    let mut newer = layout(2, &["a", "b", "c", "d"]);
+    // In the newer version no partition is on nodes 2 and 3 together but on 1, 4 and one of them.
+    newer.assignment = (0..PARTITIONS).flat_map(|p| [0, 3, 1 + p % 2]).collect();
+    newer.control = vec![0, 3, 1];
+    let nodes = seen(&newer, &[Gone, Gone, Alive]);
+    let alone = assess(&Epoch::first(Id::default(), newer.clone()), &nodes);
+    assert_eq!(alone.state, ClusterState::Degraded);
+    let both = assess(&Epoch::first(Id::default(), older).with_next(newer), &nodes);
+    assert_eq!(
+        (both.state, both.changing),
+        (ClusterState::Unavailable, true)
+    );
+    assert!(
+        both.advice
+            .iter()
+            .any(|line| line.starts_with("data moves"))
+    );
+}
+
+#[test]
+fn nodes_without_a_part_are_no_trouble_but_told() {
+    let layout = layout(1, &["a"]);
+    let mut nodes = seen(&layout, &[]);
+    nodes.push(NodeInfo {
+        id: store(7).node.to_string(),
+        short: store(7).node.short(),
+        state: Alive,
+        ..NodeInfo::default()
+    });
+    let status = assess(&Epoch::first(Id::default(), layout), &nodes);
+    assert_eq!(status.state, ClusterState::Healthy);
+    assert!(
+        status.advice[0].contains("archipel layout assign 07070707"),
+        "{:?}",
+        status.advice
+    );
+}

@@ -1,0 +1,263 @@
+//! The layout: who holds what, what is staged, and making it so.
+
+use archipel_cluster as cluster;
+use archipel_cluster::change::{Change, Progress, Staged};
+use archipel_cluster::layout::{self, Epoch, Layout, PARTITIONS, Role, StoreName};
+use archipel_model::Error as ModelError;
+use archipel_storage as storage;
+use http::StatusCode;
+
+use super::answer::Refusal;
+use super::types::{
+    Apply, Assign, HistoryInfo, LayoutInfo, LayoutNode, NodeInfo, ProgressInfo, Redundancy, Stage,
+    StagedInfo, StagedNode, StagedRole,
+};
+use super::{Admin, nodes};
+
+/// The layout, what is staged and how far a change is.
+pub(super) async fn show(admin: &Admin) -> Result<LayoutInfo, Refusal> {
+    let cluster = admin.model.cluster();
+    let epoch = cluster.epoch().ok_or_else(no_layout)?;
+    let newest = epoch.newest();
+    let staged = cluster.staged().await.map_err(refusal)?;
+    let staged = match is_empty(&staged, newest) {
+        true => None,
+        false => Some(describe_staged(admin, newest, &staged).await?),
+    };
+    Ok(LayoutInfo {
+        version: newest.version,
+        epoch: epoch.number(),
+        redundancy: shown_redundancy(newest.redundancy),
+        partitions: PARTITIONS.into(),
+        nodes: describe_nodes(newest),
+        staged,
+        progress: cluster.progress().map(describe_progress),
+    })
+}
+
+/// Stages changes on top of those that are; tells the layout as it is then.
+pub(super) async fn stage(admin: &Admin, ask: Stage) -> Result<LayoutInfo, Refusal> {
+    let cluster = admin.model.cluster();
+    let epoch = cluster.epoch().ok_or_else(no_layout)?;
+    let staged = cluster.staged().await.map_err(refusal)?;
+    let (known, me) = (nodes::list(admin), cluster.me().node);
+    let mut changes = Vec::new();
+    for assign in &ask.assign {
+        let node = nodes::find(&known, &me, &assign.node)?;
+        changes.push(Change::Assign(role(node, assign, &epoch, &staged)?));
+    }
+    for name in &ask.remove {
+        changes.push(removal(nodes::find(&known, &me, name)?, &epoch, &staged)?);
+    }
+    changes.extend(ask.redundancy.map(|asked| {
+        Change::Redundancy(layout::Redundancy {
+            replicas: asked.replicas,
+            zones: asked.zones,
+        })
+    }));
+    if changes.is_empty() {
+        return Err(Refusal::invalid(
+            "nothing to stage; fix: name at least one of assign, remove and redundancy",
+        ));
+    }
+    cluster.stage(changes).await.map_err(refusal)?;
+    show(admin).await
+}
+
+/// Makes what is staged the next layout version.
+pub(super) async fn apply(admin: &Admin, ask: Apply) -> Result<LayoutInfo, Refusal> {
+    let cluster = admin.model.cluster();
+    cluster.epoch().ok_or_else(no_layout)?;
+    cluster.apply(ask.version).await.map_err(refusal)?;
+    show(admin).await
+}
+
+/// Forgets what is staged.
+pub(super) async fn revert(admin: &Admin) -> Result<(), Refusal> {
+    let cluster = admin.model.cluster();
+    cluster.epoch().ok_or_else(no_layout)?;
+    cluster.stage(vec![Change::Revert]).await.map_err(refusal)?;
+    Ok(())
+}
+
+/// The epochs so far, oldest first.
+pub(super) async fn history(admin: &Admin) -> Result<Vec<HistoryInfo>, Refusal> {
+    let cluster = admin.model.cluster();
+    cluster.epoch().ok_or_else(no_layout)?;
+    let entries = cluster.history().await.map_err(refusal)?;
+    let shown = entries.into_iter().map(|entry| HistoryInfo {
+        epoch: entry.epoch,
+        versions: entry.versions,
+        at_ms: entry.at_ms,
+    });
+    Ok(shown.collect())
+}
+
+/// What a node is to be: what is not asked for is as it is staged, as it was, or as the node tells.
+fn role(node: &NodeInfo, ask: &Assign, epoch: &Epoch, staged: &Staged) -> Result<Role, Refusal> {
+    let store = store_name(node)?;
+    let before = match staged.roles.get(&store.node) {
+        Some(staged) => staged.as_ref(),
+        None => epoch.newest().role_of(&store.node),
+    };
+    let unknown = |key: &str, fix: &str| {
+        let short = &node.short;
+        Refusal::invalid(format!(
+            "{key} of node {short}: not given, and the node tells none; fix: {fix}"
+        ))
+    };
+    let zone = ask
+        .zone
+        .clone()
+        .or_else(|| before.map(|role| role.zone.clone()));
+    let zone = zone.or_else(|| node.zone.clone());
+    let capacity = ask
+        .capacity_bytes
+        .or_else(|| before.map(|role| role.capacity_bytes));
+    let capacity = capacity.or(node.capacity_bytes);
+    Ok(Role {
+        store,
+        zone: zone.ok_or_else(|| unknown("zone", "add --zone NAME, the site where it stands"))?,
+        capacity_bytes: capacity.ok_or_else(|| {
+            unknown(
+                "capacity",
+                "add --capacity SIZE such as 500GB, or --gateway",
+            )
+        })?,
+    })
+}
+
+fn removal(node: &NodeInfo, epoch: &Epoch, staged: &Staged) -> Result<Change, Refusal> {
+    let store = store_name(node)?;
+    let is_in = epoch.newest().role_of(&store.node).is_some();
+    if !is_in && !matches!(staged.roles.get(&store.node), Some(Some(_))) {
+        let (short, version) = (&node.short, epoch.newest().version);
+        return Err(Refusal::invalid(format!(
+            "node {short}: layout version {version} does not have it, so there is nothing to remove"
+        )));
+    }
+    Ok(Change::Remove(store.node))
+}
+
+/// The node and its store; both came as text from the node's membership.
+fn store_name(node: &NodeInfo) -> Result<StoreName, Refusal> {
+    let parsed = node.id.parse().ok().zip(node.store.parse().ok());
+    let (id, store) = parsed.ok_or_else(|| {
+        let (short, store) = (&node.short, &node.store);
+        Refusal::invalid(format!(
+            "node {short}: its store is not known yet ({store:?}); fix: start it, and try again when archipel node list shows it alive"
+        ))
+    })?;
+    Ok(StoreName { node: id, store })
+}
+
+/// Whether applying would change nothing that is asked for.
+fn is_empty(staged: &Staged, current: &Layout) -> bool {
+    shown_change(staged, current).is_none() && shown_roles(staged, current).next().is_none()
+}
+
+/// What is staged of redundancy, if it differs.
+fn shown_change(staged: &Staged, current: &Layout) -> Option<Redundancy> {
+    let differs = staged.redundancy.filter(|r| *r != current.redundancy);
+    differs.map(shown_redundancy)
+}
+
+/// What is staged of nodes, without what was taken back.
+fn shown_roles(staged: &Staged, current: &Layout) -> impl Iterator<Item = StagedNode> {
+    let roles = staged.roles.iter();
+    let real = roles.filter(|(node, role)| role.as_ref() != current.role_of(node));
+    real.map(|(node, role)| StagedNode {
+        id: node.to_string(),
+        short: node.short(),
+        role: role.as_ref().map(|role| StagedRole {
+            zone: role.zone.clone(),
+            capacity_bytes: role.capacity_bytes,
+        }),
+    })
+}
+
+async fn describe_staged(
+    admin: &Admin,
+    current: &Layout,
+    staged: &Staged,
+) -> Result<StagedInfo, Refusal> {
+    let mut info = StagedInfo {
+        version: staged.version,
+        nodes: shown_roles(staged, current).collect(),
+        redundancy: shown_change(staged, current),
+        plan: Vec::new(),
+        refused: None,
+        result: Vec::new(),
+    };
+    match admin.model.cluster().plan().await {
+        Ok(plan) => {
+            info.plan = plan.explanation;
+            info.result = describe_nodes(&plan.layout);
+        }
+        Err(cluster::Error::Storage(storage::Error::Refused(why))) => info.refused = Some(why),
+        Err(error) => return Err(refusal(error)),
+    }
+    Ok(info)
+}
+
+fn describe_nodes(layout: &Layout) -> Vec<LayoutNode> {
+    let mut counts = vec![0_u32; layout.roles.len()];
+    for place in &layout.assignment {
+        // A layout is checked when it is read: every place exists.
+        if let Some(count) = counts.get_mut(usize::from(*place)) {
+            *count += 1;
+        }
+    }
+    let all = layout.assignment.len().max(1) as f64;
+    let places = layout.roles.iter().zip(counts).enumerate();
+    let mut nodes: Vec<LayoutNode> = places
+        .map(|(place, (role, partitions))| LayoutNode {
+            id: role.store.node.to_string(),
+            short: role.store.node.short(),
+            zone: role.zone.clone(),
+            capacity_bytes: role.capacity_bytes,
+            partitions,
+            share: f64::from(partitions) / all,
+            control: layout.control.iter().any(|c| usize::from(*c) == place),
+        })
+        .collect();
+    nodes.sort_by(|a, b| (&a.zone, &a.id).cmp(&(&b.zone, &b.id)));
+    nodes
+}
+
+fn describe_progress(progress: Progress) -> ProgressInfo {
+    ProgressInfo {
+        from_version: progress.from_version,
+        to_version: progress.to_version,
+        partitions: progress.partitions,
+        done: progress.done,
+        rows: progress.rows,
+        trouble: progress.trouble,
+        driver: progress.driver.to_string(),
+    }
+}
+
+fn shown_redundancy(redundancy: layout::Redundancy) -> Redundancy {
+    Redundancy {
+        replicas: redundancy.replicas,
+        zones: redundancy.zones,
+    }
+}
+
+fn no_layout() -> Refusal {
+    Refusal::new(
+        StatusCode::CONFLICT,
+        "NoLayout",
+        "this node is in no layout yet; fix: on a node that is in one, archipel layout assign with this node's id (archipel node id)",
+    )
+}
+
+/// What the cluster refuses is the asker's to put right; all else is as for the model.
+fn refusal(error: cluster::Error) -> Refusal {
+    match error {
+        cluster::Error::Storage(storage::Error::Refused(why)) => {
+            Refusal::new(StatusCode::CONFLICT, "Refused", why)
+        }
+        other => ModelError::from(other).into(),
+    }
+}

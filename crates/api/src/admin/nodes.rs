@@ -1,0 +1,120 @@
+//! Nodes: who is known, and which one is meant.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use archipel_base::NodeId;
+use archipel_cluster::layout::Role;
+use http::StatusCode;
+
+use super::Admin;
+use super::answer::Refusal;
+use super::types::{Join, NodeInfo, NodeState};
+
+/// How few digits may stand for a node.
+const MIN_PREFIX: usize = 4;
+/// How many addresses a request to join may name.
+const MAX_ADDRESSES: usize = 100;
+/// How long joining may take: longer than one address that does not answer.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(45);
+
+/// All nodes that are known, this one first, then by zone.
+pub(super) fn list(admin: &Admin) -> Vec<NodeInfo> {
+    let known = admin.node.nodes().into_iter();
+    let mut nodes: BTreeMap<String, NodeInfo> = known.map(|node| (node.id.clone(), node)).collect();
+    let epoch = admin.model.cluster().epoch();
+    let layouts = epoch.iter().flat_map(|epoch| &epoch.layouts);
+    // The newest is last: what it says of a node stays.
+    for role in layouts.flat_map(|layout| &layout.roles) {
+        let node = nodes
+            .entry(role.store.node.to_string())
+            .or_insert_with(|| unheard_of(role));
+        node.in_layout = true;
+        node.zone = Some(role.zone.clone());
+        node.capacity_bytes = Some(role.capacity_bytes);
+    }
+    let mut nodes: Vec<NodeInfo> = nodes.into_values().collect();
+    nodes.sort_by_cached_key(|n| (n.state != NodeState::Itself, n.zone.clone(), n.id.clone()));
+    nodes
+}
+
+/// A node of the layout that this one never met.
+fn unheard_of(role: &Role) -> NodeInfo {
+    NodeInfo {
+        id: role.store.node.to_string(),
+        short: role.store.node.short(),
+        store: role.store.store.to_string(),
+        ..NodeInfo::default()
+    }
+}
+
+/// The node that `name` means: an id, the beginning of one, or `self`.
+pub(super) fn find<'a>(
+    nodes: &'a [NodeInfo],
+    me: &NodeId,
+    name: &str,
+) -> Result<&'a NodeInfo, Refusal> {
+    let prefix = match name {
+        "self" => me.to_string(),
+        name => name.to_ascii_lowercase(),
+    };
+    if prefix.len() < MIN_PREFIX || !prefix.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Err(Refusal::invalid(format!(
+            "node {name:?}: a node is named by `self` or by its id, of which the first {MIN_PREFIX} to 64 hexadecimal digits are enough; \
+             fix: archipel node list shows the ids"
+        )));
+    }
+    let mut meant = nodes.iter().filter(|node| node.id.starts_with(&prefix));
+    match (meant.next(), meant.next()) {
+        (Some(node), None) => Ok(node),
+        (Some(one), Some(other)) => Err(Refusal::invalid(format!(
+            "node {name:?}: {} and {} both begin so; fix: give more digits",
+            one.id, other.id
+        ))),
+        (None, _) => Err(Refusal::new(
+            StatusCode::NOT_FOUND,
+            "NoSuchNode",
+            format!(
+                "node {name:?}: no known node's id begins so; fix: archipel node list shows those that are known, \
+                 archipel node join ADDRESS makes others known"
+            ),
+        )),
+    }
+}
+
+/// Joins the cluster of other nodes; tells which nodes are known then.
+pub(super) async fn join(admin: &Admin, ask: Join) -> Result<Vec<NodeInfo>, Refusal> {
+    if ask.addresses.is_empty() || ask.addresses.len() > MAX_ADDRESSES {
+        let count = ask.addresses.len();
+        return Err(Refusal::invalid(format!(
+            "addresses: {count} are given; fix: give 1 to {MAX_ADDRESSES}, host:port each"
+        )));
+    }
+    ask.addresses
+        .iter()
+        .try_for_each(|address| check_address(address))?;
+    let cannot = |why: String| Refusal::new(StatusCode::CONFLICT, "CannotJoin", why);
+    match tokio::time::timeout(JOIN_TIMEOUT, admin.node.join(ask.addresses.clone())).await {
+        Ok(joined) => joined.map_err(cannot)?,
+        Err(_) => {
+            let (addresses, seconds) = (ask.addresses.join(", "), JOIN_TIMEOUT.as_secs());
+            return Err(cannot(format!(
+                "addresses = {addresses}: no answer within {seconds} s; fix: check that a node listens there and that no firewall is between"
+            )));
+        }
+    }
+    Ok(list(admin))
+}
+
+fn check_address(address: &str) -> Result<(), Refusal> {
+    let port = address.rsplit_once(':').filter(|(host, port)| {
+        let bare_v6 = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
+        !host.is_empty() && !bare_v6 && port.parse::<u16>().is_ok_and(|port| port > 0)
+    });
+    match port {
+        Some(_) if address.len() <= 300 => Ok(()),
+        _ => Err(Refusal::invalid(format!(
+            "addresses: {address:?} is not host:port; fix: write for example b.example.net:3901, 192.0.2.7:3901 or [2001:db8::7]:3901"
+        ))),
+    }
+}

@@ -1,0 +1,276 @@
+//! `archipel layout`
+
+use archipel_api::admin::types::{
+    Apply, Assign, HistoryInfo, LayoutInfo, LayoutNode, ProgressInfo, Redundancy, Stage,
+    StagedInfo, StagedNode,
+};
+use clap::{Args, Subcommand};
+
+use super::bucket::done;
+use super::node::capacity;
+use super::table;
+use super::target::Target;
+use crate::client::Failure;
+use crate::config::size;
+
+/// What can be done with the layout.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Show who holds what, what is staged, what would move, and how far a change is
+    Show,
+    /// Stage that nodes take part, or change their part
+    Assign(AssignArgs),
+    /// Stage that nodes take part no more; what they hold goes to others
+    Remove {
+        /// Nodes: an id, the first digits of one, or "self"
+        #[arg(required = true, value_name = "NODE")]
+        nodes: Vec<String>,
+    },
+    /// Stage how many copies there are, and over how many zones
+    Redundancy {
+        /// Copies of everything, on as many nodes
+        #[arg(long, value_name = "COUNT")]
+        replicas: u8,
+        /// In at least so many zones; without it: in as many as there are
+        #[arg(long, value_name = "COUNT")]
+        zones: Option<u8>,
+    },
+    /// Forget what is staged
+    Revert,
+    /// Make what is staged the layout; data moves from then on
+    Apply {
+        /// The version that `archipel layout show` named: what somebody else staged for another one is not applied
+        #[arg(long, value_name = "VERSION")]
+        version: u64,
+    },
+    /// List the layouts so far
+    History,
+}
+
+/// `archipel layout assign`
+#[derive(Args)]
+pub struct AssignArgs {
+    /// Nodes: an id, the first digits of one, or "self"
+    #[arg(required = true, value_name = "NODE")]
+    nodes: Vec<String>,
+    /// The site where they stand; copies go to different zones. Default: as before, or as the node tells
+    #[arg(long)]
+    zone: Option<String>,
+    /// How much each may hold, such as 500GB or 2TiB. Default: as before, or as the node tells
+    #[arg(long, value_name = "SIZE", value_parser = storage_size, conflicts_with = "gateway")]
+    capacity: Option<u64>,
+    /// They hold no data, and pass requests on
+    #[arg(long)]
+    gateway: bool,
+}
+
+fn storage_size(text: &str) -> Result<u64, String> {
+    match size::parse(text) {
+        None => Err("not a size; fix: write for example 500GB or 2TiB".into()),
+        Some(0) => Err("nothing can be held; fix: for a node without data write --gateway".into()),
+        Some(bytes) => Ok(bytes),
+    }
+}
+
+/// Does it.
+pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
+    let client = target.client()?;
+    let stage = match command {
+        Command::Show => return show(target, &client.get("/v1/layout").await?),
+        Command::Revert => {
+            client.delete("/v1/layout/staged").await?;
+            return done(target, "nothing is staged any more");
+        }
+        Command::Apply { version } => {
+            let layout: LayoutInfo = client.post("/v1/layout/apply", &Apply { version }).await?;
+            return show(target, &layout);
+        }
+        Command::History => {
+            return history(target, &client.get::<Vec<_>>("/v1/layout/history").await?);
+        }
+        Command::Assign(args) => Stage {
+            assign: assignments(args),
+            ..Stage::default()
+        },
+        Command::Remove { nodes } => Stage {
+            remove: nodes,
+            ..Stage::default()
+        },
+        Command::Redundancy { replicas, zones } => Stage {
+            redundancy: Some(Redundancy { replicas, zones }),
+            ..Stage::default()
+        },
+    };
+    let layout: LayoutInfo = client.post("/v1/layout/stage", &stage).await?;
+    match (target.json, &layout.staged) {
+        (true, _) => table::print_json(&layout),
+        (false, Some(staged)) => lines(&staged_lines(staged, &layout)),
+        (false, None) => table::text("nothing is staged: the layout is so already"),
+    }
+}
+
+fn assignments(args: AssignArgs) -> Vec<Assign> {
+    let nodes = args.nodes.into_iter();
+    nodes
+        .map(|node| Assign {
+            node,
+            zone: args.zone.clone(),
+            capacity_bytes: args.capacity.or(args.gateway.then_some(0)),
+        })
+        .collect()
+}
+
+fn show(target: &Target, layout: &LayoutInfo) -> Result<(), Failure> {
+    if target.json {
+        return table::print_json(layout);
+    }
+    table::print_pairs(&[
+        (
+            "layout",
+            format!("version {}, epoch {}", layout.version, layout.epoch),
+        ),
+        ("redundancy", redundancy(layout.redundancy)),
+        ("partitions", layout.partitions.to_string()),
+    ])?;
+    table::text("")?;
+    nodes(&layout.nodes)?;
+    if let Some(progress) = &layout.progress {
+        table::text("")?;
+        lines(&progress_lines(progress))?;
+    }
+    if let Some(staged) = &layout.staged {
+        table::text("")?;
+        lines(&staged_lines(staged, layout))?;
+    }
+    Ok(())
+}
+
+fn nodes(nodes: &[LayoutNode]) -> Result<(), Failure> {
+    let rows: Vec<[String; 6]> = nodes
+        .iter()
+        .map(|node| {
+            let control = if node.control { "yes" } else { "-" };
+            [
+                node.short.clone(),
+                node.zone.clone(),
+                capacity(node.capacity_bytes),
+                node.partitions.to_string(),
+                format!("{:.1} %", node.share * 100.0),
+                control.into(),
+            ]
+        })
+        .collect();
+    table::print(
+        ["NODE", "ZONE", "CAPACITY", "PARTITIONS", "SHARE", "CONTROL"],
+        &rows,
+    )
+}
+
+fn lines(lines: &[String]) -> Result<(), Failure> {
+    lines.iter().try_for_each(|line| table::text(line))
+}
+
+fn redundancy(redundancy: Redundancy) -> String {
+    let copies = match redundancy.replicas {
+        1 => "1 copy".to_owned(),
+        replicas => format!("{replicas} copies"),
+    };
+    match redundancy.zones {
+        None => format!("{copies}, over as many zones as there are"),
+        Some(1) => format!("{copies}, in any zones"),
+        Some(zones) => format!("{copies}, over at least {zones} zones"),
+    }
+}
+
+fn progress_lines(progress: &ProgressInfo) -> Vec<String> {
+    let ProgressInfo {
+        from_version,
+        to_version,
+        partitions,
+        done,
+        rows,
+        ..
+    } = progress;
+    let driver: String = progress.driver.chars().take(8).collect();
+    let moving = format!(
+        "Data moves from version {from_version} to {to_version}: {done} of {partitions} partitions are done, {rows} rows (node {driver} drives it)."
+    );
+    let trouble = progress
+        .trouble
+        .as_ref()
+        .map(|why| format!("It does not go on: {why}"));
+    [moving].into_iter().chain(trouble).collect()
+}
+
+/// What is staged, what it leads to, and what to do then.
+fn staged_lines(staged: &StagedInfo, layout: &LayoutInfo) -> Vec<String> {
+    let mut lines = vec![format!("Staged for version {}:", staged.version)];
+    lines.extend(
+        staged
+            .nodes
+            .iter()
+            .map(|node| format!("  {}", change(node, layout))),
+    );
+    lines.extend(staged.redundancy.map(|asked| {
+        let (before, after) = (redundancy(layout.redundancy), redundancy(asked));
+        format!("  redundancy: {after} (now {before})")
+    }));
+    match &staged.refused {
+        Some(why) => lines.push(format!("It cannot be applied: {why}")),
+        None => {
+            let heading = (!staged.plan.is_empty()).then(|| "What it does:".to_owned());
+            lines.extend(heading);
+            lines.extend(staged.plan.iter().map(|line| format!("  {line}")));
+            lines.push(format!(
+                "To apply it:   archipel layout apply --version {}",
+                staged.version
+            ));
+        }
+    }
+    lines.push("To forget it:  archipel layout revert".into());
+    lines
+}
+
+fn change(node: &StagedNode, layout: &LayoutInfo) -> String {
+    let before = layout.nodes.iter().find(|before| before.id == node.id);
+    let of = |zone: &str, bytes: u64| format!("zone {zone}, {}", capacity(bytes));
+    let before = before.map(|before| of(&before.zone, before.capacity_bytes));
+    let after = node
+        .role
+        .as_ref()
+        .map(|role| of(&role.zone, role.capacity_bytes));
+    let short = &node.short;
+    match (before, after) {
+        (Some(before), Some(after)) if before == after => {
+            format!("= node {short}: {after}, with the store that it has now")
+        }
+        (Some(before), Some(after)) => format!("~ node {short}: {after} (now {before})"),
+        (None, Some(after)) => format!("+ node {short}: {after}"),
+        (Some(before), None) => format!("- node {short} ({before})"),
+        (None, None) => format!("- node {short}"),
+    }
+}
+
+fn history(target: &Target, entries: &[HistoryInfo]) -> Result<(), Failure> {
+    if target.json {
+        return table::print_json(&entries);
+    }
+    if entries.is_empty() {
+        return table::text("the layout was never changed");
+    }
+    let rows: Vec<[String; 3]> = entries
+        .iter()
+        .map(|entry| {
+            let versions: Vec<String> = entry.versions.iter().map(u64::to_string).collect();
+            [
+                entry.epoch.to_string(),
+                versions.join(", "),
+                table::age(entry.at_ms),
+            ]
+        })
+        .collect();
+    table::print(["EPOCH", "LIVE VERSIONS", "AGE"], &rows)
+}
+
+#[cfg(test)]
+mod tests;
