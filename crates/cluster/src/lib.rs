@@ -12,6 +12,7 @@
 //! | `list` | listings and scans |
 //! | `replica`, `service`, `wire` | this node's own replica, and what it answers to others |
 //! | `epochs`, `empty` | the layout that this node knows; coming back under a new incarnation |
+//! | [`members`] | who is there: gossip |
 //! | `peers`, `planning` | the other nodes; from what is asked for to a layout |
 //!
 //! # Invariants
@@ -28,6 +29,7 @@ mod error;
 mod group;
 pub mod layout;
 mod list;
+pub mod members;
 mod memory;
 pub mod merge;
 mod peers;
