@@ -12,7 +12,8 @@ use archipel_base::NodeId;
 use archipel_base::random::Random;
 use async_trait::async_trait;
 use bytes::Bytes;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::futures::Notified;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use crate::error::Error;
@@ -47,8 +48,9 @@ pub struct Link {
 pub struct SimulatedNetwork {
     random: Arc<dyn Random>,
     state: Mutex<State>,
-    /// Bumped whenever something broke or healed.
-    changes: watch::Sender<u64>,
+    /// Tells, in the order in which they wait, that something broke or healed. (A `watch` would
+    /// wake them in random order.)
+    changes: Notify,
 }
 
 #[derive(Default)]
@@ -74,7 +76,7 @@ impl SimulatedNetwork {
         Arc::new(SimulatedNetwork {
             random,
             state: Mutex::default(),
-            changes: watch::channel(0).0,
+            changes: Notify::new(),
         })
     }
 
@@ -84,7 +86,7 @@ impl SimulatedNetwork {
 
     fn change(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.state());
-        self.changes.send_modify(|number| *number += 1);
+        self.changes.notify_waiters();
     }
 
     /// A node's transport. For a node that is up already this is a restart: its streams break.
@@ -147,6 +149,11 @@ impl SimulatedNetwork {
     /// Frames sent so far, by direction.
     pub fn frames(&self) -> BTreeMap<(NodeId, NodeId), u64> {
         self.state().frames.clone()
+    }
+
+    /// Ends with the next change from now on.
+    fn changed(&self) -> Notified<'_> {
+        self.changes.notified()
     }
 
     fn run_of(&self, id: &NodeId) -> Option<u64> {
@@ -249,15 +256,16 @@ impl Sender {
             Item::End => self.last,
         };
         self.last = self.last.max(arrival);
-        let mut changes = network.changes.subscribe();
         let mut sending = std::pin::pin!(self.items.send((self.last, item)));
         loop {
+            let changed = network.changed();
+            if !self.path.stands() {
+                return Err(self.path.broken(peer));
+            }
             tokio::select! {
                 biased;
                 sent = &mut sending => return sent.map_err(|_| self.path.broken(peer)),
-                _ = changes.changed() => if !self.path.stands() {
-                    return Err(self.path.broken(peer));
-                },
+                () = changed => {}
             }
         }
     }
@@ -284,9 +292,10 @@ impl Receiver {
     /// Waits until the frame at hand is there.
     async fn arrive(&mut self) -> Result<Item, Error> {
         let peer = self.path.from;
-        let mut changes = self.path.network.changes.subscribe();
+        let network = self.path.network.clone();
         let mut patience: Option<Instant> = None;
         loop {
+            let changed = network.changed();
             if !self.path.stands() {
                 return Err(self.path.broken(peer));
             }
@@ -301,7 +310,7 @@ impl Receiver {
             }
             tokio::select! {
                 biased;
-                _ = changes.changed() => {}
+                () = changed => {}
                 item = self.items.recv(), if self.next.is_none() => match item {
                     Some(item) => self.next = Some(item),
                     None => return Err(self.path.broken(peer)),
@@ -402,8 +411,8 @@ impl Transport for SimulatedTransport {
     }
 
     async fn accept(&self) -> Option<Incoming> {
-        let mut changes = self.network.changes.subscribe();
         loop {
+            let changed = self.network.changed();
             if self.network.run_of(&self.id) != Some(self.run) {
                 return None;
             }
@@ -411,7 +420,7 @@ impl Transport for SimulatedTransport {
             tokio::select! {
                 biased;
                 next = incoming.recv() => return next,
-                _ = changes.changed() => {}
+                () = changed => {}
             }
         }
     }

@@ -10,4 +10,5 @@
 pub mod cluster;
 pub mod linear;
 pub mod model;
+pub mod nodes;
 pub mod rng;

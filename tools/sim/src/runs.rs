@@ -5,10 +5,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use archipel_base::clock::{SystemClock, WallClock};
-use archipel_cluster::register::Rules;
-use archipel_cluster::register::rules::Mutant;
-use sim::cluster::judge::Counts;
-use sim::cluster::{Options, simulate};
+
+mod kinds;
+
+use kinds::{Kind, Nodes, Register};
 
 /// Options.
 #[derive(clap::Args)]
@@ -22,6 +22,9 @@ pub struct Args {
     /// Replay this seed alone and tell what happens
     #[arg(long)]
     seed: Option<u64>,
+    /// Only the register's state machines, or only whole nodes; without it, both
+    #[arg(long)]
+    only: Option<Only>,
     /// Break this rule, to see that it is noticed (`answer-before-sync` or a mutant of the register)
     #[arg(long)]
     mutant: Option<String>,
@@ -30,86 +33,80 @@ pub struct Args {
     threads: u64,
 }
 
+/// One kind of runs.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Only {
+    Register,
+    Nodes,
+}
+
 /// Runs the seeds; tells whether all were right.
 pub fn run(args: &Args) -> bool {
-    let Some(options) = options(args) else {
-        println!(
-            "no such mutant; there are answer-before-sync and {:?}",
-            Mutant::ALL
-        );
+    let wanted = |kind| args.only.is_none_or(|only| only == kind);
+    let register = !wanted(Only::Register) || run_kind::<Register>(args);
+    let nodes = !wanted(Only::Nodes) || run_kind::<Nodes>(args);
+    register && nodes
+}
+
+fn run_kind<K: Kind>(args: &Args) -> bool {
+    let Some(kind) = K::new(args.mutant.as_deref()) else {
+        let all = kinds::mutants();
+        println!("{}: no such mutant; there are {all}", K::NAME);
         return false;
     };
     match args.seed {
-        Some(seed) => replay(seed, options),
-        None => run_many(args, options),
+        Some(seed) => replay(seed, kind),
+        None => run_many(args, kind),
     }
 }
 
-fn options(args: &Args) -> Option<Options> {
-    let mut options = Options {
-        trace: args.seed.is_some(),
-        ..Options::default()
-    };
-    match args.mutant.as_deref() {
-        None => {}
-        Some("answer-before-sync") => options.answer_before_sync = true,
-        Some(name) => {
-            let named = Mutant::ALL.into_iter().find(|m| format!("{m:?}") == name)?;
-            options.rules = Rules::broken(named);
-        }
+fn replay<K: Kind>(seed: u64, kind: K) -> bool {
+    let ran = kind.tracing().simulate(seed);
+    let again = kind.simulate(seed);
+    println!("{}: {}", K::NAME, K::tell(&ran.counts));
+    println!("run {:016x}, run again {:016x}", ran.hash, again.hash);
+    match &ran.violation {
+        None => println!("{} seed {seed}: all is well", K::NAME),
+        Some(violation) => println!("{} seed {seed}: VIOLATION: {violation}", K::NAME),
     }
-    Some(options)
-}
-
-fn replay(seed: u64, options: Options) -> bool {
-    let verdict = simulate(seed, options);
-    let quiet = Options {
-        trace: false,
-        ..options
-    };
-    let again = simulate(seed, quiet);
-    println!("{:?}", verdict.counts);
-    println!("run {:016x}, run again {:016x}", verdict.hash, again.hash);
-    match &verdict.violation {
-        None => println!("seed {seed}: all is well"),
-        Some(violation) => println!("seed {seed}: VIOLATION: {violation}"),
-    }
-    verdict.violation.is_none() && verdict.hash == again.hash
+    ran.violation.is_none() && ran.hash == again.hash
 }
 
 /// What a number of runs came to.
-#[derive(Default)]
-struct Total {
-    counts: Counts,
+struct Total<C> {
+    counts: C,
     bad: Vec<(u64, String)>,
 }
 
-fn run_many(args: &Args, options: Options) -> bool {
+fn run_many<K: Kind>(args: &Args, kind: K) -> bool {
     let began = SystemClock.now_millis();
     let next = AtomicU64::new(args.first);
-    let total = Mutex::new(Total::default());
+    let total = Mutex::new(Total {
+        counts: K::Counts::default(),
+        bad: Vec::new(),
+    });
     std::thread::scope(|scope| {
         for _ in 0..args.threads {
-            scope.spawn(|| work(args, options, &next, &total));
+            scope.spawn(|| work(args, kind, &next, &total));
         }
     });
     let total = total.into_inner().unwrap_or_else(PoisonError::into_inner);
     let took = Duration::from_millis(SystemClock.now_millis() - began);
-    report(args, &total, took)
+    report::<K>(args, &total, took)
 }
 
-fn work(args: &Args, options: Options, next: &AtomicU64, total: &Mutex<Total>) {
+fn work<K: Kind>(args: &Args, kind: K, next: &AtomicU64, total: &Mutex<Total<K::Counts>>) {
     loop {
         let seed = next.fetch_add(1, Ordering::Relaxed);
         if seed >= args.first + args.seeds {
             return;
         }
-        let verdict = simulate(seed, options);
+        let ran = kind.simulate(seed);
         // One in a hundred is run twice: the same seed must give the same run.
-        let differs = seed.is_multiple_of(100) && simulate(seed, options).hash != verdict.hash;
+        let differs = seed.is_multiple_of(100) && kind.simulate(seed).hash != ran.hash;
         let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
-        total.counts.add(&verdict.counts);
-        if let Some(violation) = verdict.violation {
+        K::add(&mut total.counts, &ran.counts);
+        if let Some(violation) = ran.violation {
             total.bad.push((seed, violation));
         } else if differs {
             total
@@ -119,19 +116,13 @@ fn work(args: &Args, options: Options, next: &AtomicU64, total: &Mutex<Total>) {
     }
 }
 
-fn report(args: &Args, total: &Total, took: Duration) -> bool {
-    let c = &total.counts;
+fn report<K: Kind>(args: &Args, total: &Total<K::Counts>, took: Duration) -> bool {
     println!(
-        "{} seeds in {:.1} s: {} operations answered, {} unknown, {} refused; {} power cuts, {} disks lost, {} floors, {} epochs",
+        "{}: {} seeds in {:.1} s: {}",
+        K::NAME,
         args.seeds,
         took.as_secs_f64(),
-        c.told,
-        c.unknown,
-        c.refused,
-        c.crashes,
-        c.disks_lost,
-        c.floors,
-        c.epochs,
+        K::tell(&total.counts),
     );
     let mut bad: Vec<_> = total.bad.iter().collect();
     bad.sort();
@@ -139,13 +130,10 @@ fn report(args: &Args, total: &Total, took: Duration) -> bool {
         println!("seed {seed}: {violation}");
     }
     let good = bad.is_empty();
-    println!(
-        "verdict: {}",
-        if good {
-            "no violation".into()
-        } else {
-            format!("{} VIOLATIONS", bad.len())
-        }
-    );
+    let verdict = match good {
+        true => "no violation".into(),
+        false => format!("{} VIOLATIONS", bad.len()),
+    };
+    println!("{} verdict: {verdict}", K::NAME);
     good
 }

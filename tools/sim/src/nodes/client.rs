@@ -1,0 +1,412 @@
+//! What clients do: one operation after another, each on a machine of their choice.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use archipel_model::{
+    Bucket, Condition, Error, ListEntry, ListQuery, Model, ObjectHead, ObjectMeta, PartMeta,
+    Predicate, UploadMeta,
+};
+use bytes::Bytes;
+
+use super::content::{content, etag, value_of};
+use super::history::{End, Page};
+use super::machine::Called;
+use super::world::{BUCKET, World};
+use crate::linear::{Call, MAX_EVENTS, Reply};
+use crate::rng::Rng;
+
+/// The keys that objects have.
+pub const KEYS: [&str; 8] = ["a", "a/1", "a/2", "a/b/3", "b/1", "b/2", "c", "c/"];
+/// How many operations a key has at most: the final reads must find room in what is checked.
+const MOST: usize = MAX_EVENTS - 16;
+
+/// What a client wants of a key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Wish {
+    Head,
+    Get,
+    Put,
+    Upload,
+    Delete,
+}
+
+/// One client's life.
+pub async fn run(world: Arc<World>, number: usize, mut rng: Rng) {
+    while !world.is_calm() {
+        tokio::time::sleep(Duration::from_millis(rng.between(1, 1000))).await;
+        let machine = rng.below(world.machines.len() as u64) as usize;
+        if rng.chance(20) {
+            list(&world, number, machine, &mut rng).await;
+            continue;
+        }
+        let key = KEYS[rng.below(KEYS.len() as u64) as usize];
+        if world.record().history.of(key) < MOST {
+            let order = order(&world, key, &mut rng);
+            operate(&world, number, machine, order).await;
+        }
+    }
+}
+
+fn wish(rng: &mut Rng) -> Wish {
+    match rng.below(100) {
+        0..15 => Wish::Head,
+        15..40 => Wish::Get,
+        40..70 => Wish::Put,
+        70..80 => Wish::Upload,
+        _ => Wish::Delete,
+    }
+}
+
+/// How long a client waits.
+fn patience(rng: &mut Rng) -> Duration {
+    Duration::from_millis(match rng.chance(10) {
+        true => rng.between(1, 500),
+        false => rng.between(20_000, 90_000),
+    })
+}
+
+/// What is asked of a model, and how it is told from the answer.
+struct Order {
+    key: &'static str,
+    wish: Wish,
+    call: Call,
+    /// How the content comes: in pieces of so many bytes.
+    piece: usize,
+    /// How long the client waits.
+    patience: Duration,
+}
+
+/// An order at random.
+fn order(world: &World, key: &'static str, rng: &mut Rng) -> Order {
+    let wish = wish(rng);
+    Order {
+        key,
+        wish,
+        call: call(world, key, wish, rng),
+        piece: rng.between(1000, 400_000) as usize,
+        patience: patience(rng),
+    }
+}
+
+/// Reads a key when nothing is in the way; tells whether there was an answer.
+pub async fn read(world: &World, client: usize, machine: usize, key: &'static str) -> bool {
+    let order = Order {
+        key,
+        wish: Wish::Get,
+        call: Call::Read,
+        piece: 0,
+        patience: Duration::from_secs(60),
+    };
+    matches!(operate(world, client, machine, order).await, End::Told(_))
+}
+
+async fn operate(world: &World, client: usize, machine: usize, order: Order) -> End {
+    let Order {
+        key,
+        wish,
+        call,
+        patience,
+        ..
+    } = order;
+    let place = world.record().history.begin(client, key, call);
+    world.note(format!(
+        "client {client} → {machine}: {key} {wish:?} {call:?} #{place}"
+    ));
+    let called = world.machines[machine].call(patience, |model| perform(model, order));
+    let (end, why) = match called.await {
+        Called::Answered(Ok(end)) => (end, String::new()),
+        Called::Answered(Err(Fault::Error(error))) => {
+            (world.judge(wish, &error), error.to_string())
+        }
+        Called::Answered(Err(Fault::Wrong(why))) => {
+            world.violation(format!("{key}: {why}"));
+            (End::Unknown, why)
+        }
+        Called::Down => (End::Void, "down".into()),
+        Called::Lost => (End::Unknown, "lost".into()),
+    };
+    world.note(format!(
+        "client {client} ← {machine}: {key} #{place} {end:?} {why}"
+    ));
+    let mut record = world.record();
+    record.counts.tally(end);
+    record.history.end(key, place, end);
+    end
+}
+
+/// The call as the checker of linearizability knows it.
+fn call(world: &World, key: &str, wish: Wish, rng: &mut Rng) -> Call {
+    let new = match wish {
+        Wish::Head | Wish::Get => return Call::Read,
+        Wish::Put | Wish::Upload => Some(world.next_value()),
+        Wish::Delete => None,
+    };
+    match rng.below(100) {
+        0..50 => Call::Write(new),
+        50..70 => Call::Swap(None, new),
+        _ => Call::Swap(likely(world, key, rng), new),
+    }
+}
+
+/// A value that the key may have.
+fn likely(world: &World, key: &str, rng: &mut Rng) -> Option<u32> {
+    let record = world.record();
+    let all = record.history.keys.get(key)?;
+    let recent = all.iter().rev().take(4);
+    let values: Vec<_> = recent
+        .filter_map(|happened| match (happened.call, happened.reply) {
+            (_, Some(Reply::Saw(saw))) => Some(saw),
+            (Call::Write(value) | Call::Swap(_, value), _) => Some(value),
+            (Call::Read, _) => None,
+        })
+        .collect();
+    if values.is_empty() {
+        return None;
+    }
+    values[rng.below(values.len() as u64) as usize]
+}
+
+impl World {
+    /// What an error says of the operation.
+    fn judge(&self, wish: Wish, error: &Error) -> End {
+        match error {
+            Error::Unavailable(_) | Error::Busy(_) | Error::Conflict => End::Unknown,
+            Error::NoSuchUpload if wish == Wish::Upload => End::Unknown,
+            other => {
+                self.violation(format!("{wish:?} gave an error that cannot be: {other:?}"));
+                End::Unknown
+            }
+        }
+    }
+}
+
+/// Why an operation did not end well.
+enum Fault {
+    Error(Error),
+    /// What came is not what there is.
+    Wrong(String),
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Fault {
+        Fault::Error(error)
+    }
+}
+
+async fn bucket(model: &Model) -> Result<Arc<Bucket>, Fault> {
+    let found = model.find_bucket(BUCKET).await?;
+    found.ok_or_else(|| Fault::Wrong("the bucket is gone".into()))
+}
+
+async fn perform(model: Model, order: Order) -> Result<End, Fault> {
+    let bucket = bucket(&model).await?;
+    let saw: Saw = Arc::default();
+    let done = match order.wish {
+        Wish::Head => return head(&model, &bucket, order.key).await,
+        Wish::Get => return get(&model, &bucket, order.key).await,
+        Wish::Put => put(&model, &bucket, &order, condition(order.call, &saw)).await,
+        Wish::Upload => upload(&model, &bucket, &order, condition(order.call, &saw)).await,
+        Wish::Delete => {
+            let condition = condition(order.call, &saw);
+            model.delete_object(&bucket, order.key, condition).await
+        }
+    };
+    match done {
+        Ok(()) => Ok(End::Told(Reply::Done)),
+        Err(Error::PreconditionFailed) => {
+            let saw = *saw.lock().unwrap_or_else(PoisonError::into_inner);
+            Ok(End::Told(Reply::Saw(saw)))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What a condition saw last.
+type Saw = Arc<Mutex<Option<u32>>>;
+
+/// The condition of a swap: that what is there is what is expected.
+fn condition(call: Call, saw: &Saw) -> Condition {
+    let Call::Swap(expected, _) = call else {
+        return Condition::Always;
+    };
+    let saw = saw.clone();
+    let test: Predicate = Arc::new(move |head: Option<&ObjectHead>| {
+        let current = head.and_then(|head| value_of(&head.etag));
+        *saw.lock().unwrap_or_else(PoisonError::into_inner) = current;
+        match current == expected {
+            true => Ok(()),
+            false => Err(Error::PreconditionFailed),
+        }
+    });
+    Condition::Check(test)
+}
+
+async fn head(model: &Model, bucket: &Bucket, key: &str) -> Result<End, Fault> {
+    let value = match model.head_object(bucket, key).await {
+        Ok(head) => Some(named(&head)?),
+        Err(Error::NoSuchKey) => None,
+        Err(error) => return Err(error.into()),
+    };
+    Ok(End::Told(Reply::Saw(value)))
+}
+
+async fn get(model: &Model, bucket: &Bucket, key: &str) -> Result<End, Fault> {
+    let reader = match model.open_object(bucket, key).await {
+        Ok(reader) => reader,
+        Err(Error::NoSuchKey) => return Ok(End::Told(Reply::Saw(None))),
+        Err(error) => return Err(error.into()),
+    };
+    let value = named(reader.head())?;
+    let mut all = Vec::new();
+    let mut stream = reader.stream(0..u64::MAX);
+    while let Some(piece) = stream.next().await {
+        all.extend_from_slice(&piece?);
+    }
+    if all != content(value) {
+        return Err(Fault::Wrong(format!("the content of {value} is not right")));
+    }
+    Ok(End::Told(Reply::Saw(Some(value))))
+}
+
+fn named(head: &ObjectHead) -> Result<u32, Fault> {
+    let wrong = || Fault::Wrong(format!("an entity tag that nobody gave: {}", head.etag));
+    value_of(&head.etag).ok_or_else(wrong)
+}
+
+fn new_value(call: Call) -> u32 {
+    match call {
+        Call::Write(value) | Call::Swap(_, value) => value.unwrap_or_default(),
+        Call::Read => 0,
+    }
+}
+
+fn meta(value: u32) -> ObjectMeta {
+    ObjectMeta {
+        etag: etag(value),
+        ..ObjectMeta::default()
+    }
+}
+
+fn pieces(content: Bytes, size: usize) -> impl Iterator<Item = Bytes> {
+    (0..content.len())
+        .step_by(size)
+        .map(move |at| content.slice(at..content.len().min(at + size)))
+}
+
+async fn put(
+    model: &Model,
+    bucket: &Arc<Bucket>,
+    order: &Order,
+    condition: Condition,
+) -> Result<(), Error> {
+    let value = new_value(order.call);
+    let mut writer = model.begin_object(bucket, order.key)?;
+    for piece in pieces(content(value), order.piece) {
+        writer.write(piece).await?;
+    }
+    writer.finish(meta(value), condition).await.map(drop)
+}
+
+/// The same in two parts, one of which is sent twice.
+async fn upload(
+    model: &Model,
+    bucket: &Arc<Bucket>,
+    order: &Order,
+    condition: Condition,
+) -> Result<(), Error> {
+    let value = new_value(order.call);
+    let content = content(value);
+    let upload = model
+        .create_upload(bucket, order.key, None, UploadMeta::default())
+        .await?;
+    let middle = content.len() / 2;
+    for (number, part) in [
+        (2, content.slice(middle..)),
+        (1, content.slice(..middle / 2)),
+        (1, content.slice(..middle)),
+    ] {
+        let mut writer = model.begin_part(bucket, &upload, number)?;
+        for piece in pieces(part, order.piece) {
+            writer.write(piece).await?;
+        }
+        writer
+            .finish(PartMeta {
+                etag: etag(value),
+                checksum: None,
+            })
+            .await?;
+    }
+    let (parts, _) = model.list_parts(&upload, 0, 10).await?;
+    let completed = model.complete_upload(bucket, &upload, &parts, meta(value), condition);
+    completed.await.map(drop)
+}
+
+/// Lists the bucket, or some of it, page by page.
+async fn list(world: &World, client: usize, machine: usize, rng: &mut Rng) {
+    let prefix = ["", "", "a", "a/", "b/", "c"][rng.below(6) as usize];
+    let delimiter = rng.chance(50).then(|| "/".to_owned());
+    let limit = if rng.chance(50) {
+        1000
+    } else {
+        rng.between(1, 4) as usize
+    };
+    let mut query = ListQuery {
+        prefix: prefix.into(),
+        delimiter,
+        after: None,
+        limit,
+    };
+    while list_page(world, client, machine, &mut query, rng).await {}
+}
+
+/// One page; tells whether there is another, and moves the query there.
+pub async fn list_page(
+    world: &World,
+    client: usize,
+    machine: usize,
+    query: &mut ListQuery,
+    rng: &mut Rng,
+) -> bool {
+    let from = world.record().history.tick();
+    let asked = query.clone();
+    let called = world.machines[machine].call(patience(rng), |model| async move {
+        let bucket = bucket(&model).await?;
+        Ok(model.list_objects(&bucket, &asked).await?)
+    });
+    let listing = match called.await {
+        Called::Answered(Ok(listing)) => listing,
+        Called::Answered(Err(Fault::Wrong(why))) => {
+            world.violation(why);
+            return false;
+        }
+        Called::Answered(Err(Fault::Error(Error::Unavailable(why) | Error::Busy(why)))) => {
+            world.note(format!("client {client} ← {machine}: no listing: {why}"));
+            return false;
+        }
+        Called::Answered(Err(Fault::Error(error))) => {
+            world.violation(format!("a listing gave an error that cannot be: {error:?}"));
+            return false;
+        }
+        Called::Down | Called::Lost => return false,
+    };
+    let entry = |entry: ListEntry| match entry {
+        ListEntry::Object { key, head } => (key, value_of(&head.etag)),
+        ListEntry::Prefix(prefix) => (prefix, None),
+    };
+    let mut record = world.record();
+    let page = Page {
+        between: (from, record.history.tick()),
+        prefix: query.prefix.clone(),
+        delimiter: query.delimiter.clone(),
+        after: query.after.clone(),
+        truncated: listing.truncated,
+        entries: listing.entries.into_iter().map(entry).collect(),
+    };
+    query.after = page.entries.last().map(|(name, _)| name.clone());
+    record.history.pages.push(page.clone());
+    record.counts.pages += 1;
+    drop(record);
+    world.note(format!("client {client} ← {machine}: {page:?}"));
+    page.truncated
+}

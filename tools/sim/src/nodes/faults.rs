@@ -1,0 +1,146 @@
+//! What goes wrong: links, power, clocks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use archipel_base::random::SeededRandom;
+use archipel_net::simulated::Link;
+
+use super::world::World;
+use crate::rng::Rng;
+
+fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A link, near or far, good or bad.
+pub fn link(rng: &mut Rng) -> Link {
+    Link {
+        latency: millis(rng.between(1, 80)),
+        jitter: millis(rng.between(0, 60)),
+        loss_per_mille: if rng.chance(40) {
+            rng.between(1, 50) as u32
+        } else {
+            0
+        },
+        bytes_per_second: rng.chance(20).then_some(2 << 20),
+    }
+}
+
+/// Lets things go wrong until it is time to stop.
+pub async fn go_wrong(world: Arc<World>, mut rng: Rng) {
+    while !world.is_calm() {
+        tokio::time::sleep(millis(rng.between(50, 4000))).await;
+        match rng.below(100) {
+            0..25 => cut_some(&world, &mut rng),
+            25..45 => {
+                world.note("links heal");
+                world.network.heal_all();
+            }
+            45..60 => crash_some(&world, &mut rng).await,
+            60..75 => start_all(&world).await,
+            75..78 => blackout(&world, &mut rng).await,
+            78..90 => change_link(&world, &mut rng),
+            _ => move_clock(&world, &mut rng),
+        }
+    }
+}
+
+/// All works again.
+pub async fn mend(world: &World) {
+    world.note("everything is mended");
+    world.network.heal_all();
+    for from in &world.machines {
+        for to in &world.machines {
+            world.network.set_link(from.id, to.id, super::world::near());
+        }
+        from.clock.set_skew(0);
+    }
+    start_all(world).await;
+}
+
+fn pick(world: &World, rng: &mut Rng) -> usize {
+    rng.below(world.machines.len() as u64) as usize
+}
+
+/// Cuts one direction, both, or a machine off from all others.
+fn cut_some(world: &World, rng: &mut Rng) {
+    let (one, other) = (pick(world, rng), pick(world, rng));
+    let (id, other_id) = (world.machines[one].id, world.machines[other].id);
+    let alone = rng.chance(40);
+    let (there, back) = (rng.chance(80), rng.chance(80));
+    world.note(format!("cut {one} {other} alone={alone} {there} {back}"));
+    for peer in world.machines.iter().map(|machine| machine.id) {
+        if peer == id || !(alone || peer == other_id) {
+            continue;
+        }
+        if there {
+            world.network.cut(id, peer);
+        }
+        if back {
+            world.network.cut(peer, id);
+        }
+    }
+}
+
+fn crash(world: &World, place: usize, rng: &mut Rng) {
+    if world.machines[place].is_up() {
+        world.note(format!("machine {place} loses power"));
+        world.record().counts.crashes += 1;
+        world.machines[place].crash(&SeededRandom::new(rng.number()));
+    }
+}
+
+/// One machine, most often for a short while.
+async fn crash_some(world: &World, rng: &mut Rng) {
+    let place = pick(world, rng);
+    crash(world, place, rng);
+    if rng.chance(70) {
+        tokio::time::sleep(millis(rng.between(1, 3000))).await;
+        start(world, place).await;
+    }
+}
+
+async fn blackout(world: &World, rng: &mut Rng) {
+    world.note("a blackout");
+    for place in 0..world.machines.len() {
+        crash(world, place, rng);
+    }
+    tokio::time::sleep(millis(rng.between(1, 3000))).await;
+    start_all(world).await;
+}
+
+async fn start(world: &World, place: usize) {
+    let machine = &world.machines[place];
+    if machine.is_up() {
+        return;
+    }
+    world.note(format!("machine {place} starts"));
+    if let Err(why) = machine.start().await {
+        world.violation(format!("machine {place} does not start: {why}"));
+    }
+}
+
+async fn start_all(world: &World) {
+    for place in 0..world.machines.len() {
+        start(world, place).await;
+    }
+}
+
+fn change_link(world: &World, rng: &mut Rng) {
+    let (from, to) = (pick(world, rng), pick(world, rng));
+    let link = link(rng);
+    world.note(format!("link {from} {to} {link:?}"));
+    world
+        .network
+        .set_link(world.machines[from].id, world.machines[to].id, link);
+}
+
+/// Clocks are off by some milliseconds, now and then by seconds.
+fn move_clock(world: &World, rng: &mut Rng) {
+    let place = pick(world, rng);
+    let far = if rng.chance(30) { 5000 } else { 200 };
+    let skew = rng.between(0, 2 * far) as i64 - far as i64;
+    world.note(format!("the clock of {place} is off by {skew} ms"));
+    world.machines[place].clock.set_skew(skew);
+}

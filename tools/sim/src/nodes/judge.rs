@@ -1,0 +1,129 @@
+//! What must hold at the end of a run.
+
+use archipel_model::ListQuery;
+
+use super::client::{self, KEYS};
+use super::history::{End, History};
+use super::listings;
+use super::world::World;
+use crate::linear;
+use crate::rng::Rng;
+
+/// Clients with numbers from here on read when all is at rest.
+const LAST: usize = 100;
+
+/// What happened in a run, in numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Operations that clients were told the result of.
+    pub told: u64,
+    /// Those of which they were told nothing certain.
+    pub unknown: u64,
+    /// Pages of listings.
+    pub pages: u64,
+    /// Power cuts.
+    pub crashes: u64,
+}
+
+impl Counts {
+    /// Adds those of another run.
+    pub fn add(&mut self, other: &Counts) {
+        self.told += other.told;
+        self.unknown += other.unknown;
+        self.pages += other.pages;
+        self.crashes += other.crashes;
+    }
+
+    pub(super) fn tally(&mut self, end: End) {
+        match end {
+            End::Told(_) => self.told += 1,
+            End::Unknown => self.unknown += 1,
+            End::Void => {}
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Verdict {
+    /// What was wrong; `None` if nothing was.
+    pub violation: Option<String>,
+    /// A fingerprint of all that happened, in order.
+    pub hash: u64,
+    /// Numbers.
+    pub counts: Counts,
+}
+
+impl Verdict {
+    pub(super) fn failed(why: String) -> Verdict {
+        Verdict {
+            violation: Some(why),
+            hash: 0,
+            counts: Counts::default(),
+        }
+    }
+}
+
+/// Reads everything from everywhere, and judges all that was seen.
+pub(super) async fn judge(world: &World) -> Verdict {
+    for machine in 0..world.machines.len() {
+        look_through(world, machine).await;
+        verify(world, machine).await;
+    }
+    let record = world.record();
+    let violation = record
+        .violation
+        .clone()
+        .or_else(|| keys_fault(&record.history))
+        .or_else(|| listings::fault(&record.history));
+    let counts = record.counts;
+    drop(record);
+    Verdict {
+        violation,
+        hash: world.hash(),
+        counts,
+    }
+}
+
+/// All keys, and all of the bucket: at rest every machine answers.
+async fn look_through(world: &World, machine: usize) {
+    for key in KEYS {
+        if !client::read(world, LAST + machine, machine, key).await {
+            world.violation(format!(
+                "{key} cannot be read through machine {machine} at rest"
+            ));
+        }
+    }
+    let mut query = ListQuery {
+        limit: 1000,
+        ..ListQuery::default()
+    };
+    let pages = world.record().counts.pages;
+    client::list_page(world, LAST, machine, &mut query, &mut Rng::new(0)).await;
+    if world.record().counts.pages == pages {
+        world.violation(format!("machine {machine} does not list at rest"));
+    }
+}
+
+/// What a store derives from rows (references, counters, windows) is what they say.
+async fn verify(world: &World, machine: usize) {
+    let Some(model) = world.machines[machine].model() else {
+        return world.violation(format!("machine {machine} is off at rest"));
+    };
+    match model.cluster().store().verify().await {
+        Ok(report) if report.is_clean() => {}
+        other => world.violation(format!("the store of machine {machine}: {other:?}")),
+    }
+}
+
+fn keys_fault(history: &History) -> Option<String> {
+    history.keys.iter().find_map(|(key, happened)| {
+        let events = History::events(happened);
+        if linear::is_linearizable(&events) {
+            return None;
+        }
+        let lines = happened.iter().map(|event| format!("\n    {event:?}"));
+        let lines: String = lines.collect();
+        Some(format!("the history of {key} is not linearizable:{lines}"))
+    })
+}

@@ -1,0 +1,295 @@
+//! A machine: what outlives a crash, and what runs on it.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use archipel_base::clock::WallClock;
+use archipel_base::random::{Random, SeededRandom};
+use archipel_base::stamp::StampClock;
+use archipel_base::{Id, NodeId};
+use archipel_cluster::{Cluster, ClusterOptions, Directory, Listener, Network};
+use archipel_model::Model;
+use archipel_net::Peer;
+use archipel_net::rpc::Rpc;
+use archipel_net::simulated::SimulatedNetwork;
+use archipel_storage::blocks::{BlockOptions, DiskConfig};
+use archipel_storage::disk::MemoryDisk;
+use archipel_storage::engine::Durability;
+use archipel_storage::engine::memory::MemoryEngine;
+use archipel_storage::pool::Pool;
+use archipel_storage::{Limits, Store, StoreOptions, Threads};
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::power::{Power, PoweredDisk, PoweredEngine};
+
+/// When simulated time begins: milliseconds since 1970.
+const EPOCH_MILLIS: u64 = 1_700_000_000_000;
+
+/// A machine's clock: virtual time, and how far it is off.
+#[derive(Clone, Debug)]
+pub struct MachineClock {
+    start: Instant,
+    skew_millis: Arc<AtomicI64>,
+}
+
+impl MachineClock {
+    /// Puts it so far ahead, or behind.
+    pub fn set_skew(&self, millis: i64) {
+        self.skew_millis.store(millis, Ordering::SeqCst);
+    }
+}
+
+impl WallClock for MachineClock {
+    fn now_millis(&self) -> u64 {
+        let now = EPOCH_MILLIS + self.start.elapsed().as_millis() as u64;
+        now.saturating_add_signed(self.skew_millis.load(Ordering::SeqCst))
+    }
+}
+
+/// A machine.
+pub struct Machine {
+    /// Its name on the network.
+    pub id: NodeId,
+    /// Its clock.
+    pub clock: MachineClock,
+    /// All machines' names.
+    pub all: Arc<[NodeId]>,
+    engine: Arc<MemoryEngine>,
+    disk: Arc<MemoryDisk>,
+    network: Arc<SimulatedNetwork>,
+    seed: u64,
+    lies: bool,
+    boots: AtomicU64,
+    running: Mutex<Option<Running>>,
+}
+
+/// What runs on a machine.
+struct Running {
+    model: Model,
+    power: Power,
+    /// Tells who waits for it that it crashed.
+    down: Arc<Notify>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+/// How a client's call of a machine ended.
+pub enum Called<T> {
+    /// The machine answered.
+    Answered(T),
+    /// It was down: nothing happened.
+    Down,
+    /// It crashed meanwhile, or the client lost patience.
+    Lost,
+}
+
+impl Machine {
+    /// A machine that is off.
+    pub fn new(
+        place: u8,
+        all: Arc<[NodeId]>,
+        network: Arc<SimulatedNetwork>,
+        seed: u64,
+        lies: bool,
+    ) -> Machine {
+        let random = SeededRandom::new(seed ^ u64::from(place) << 32);
+        Machine {
+            id: all[usize::from(place)],
+            clock: MachineClock {
+                start: Instant::now(),
+                skew_millis: Arc::default(),
+            },
+            all,
+            engine: Arc::new(MemoryEngine::new()),
+            disk: Arc::new(MemoryDisk::new()),
+            network,
+            seed: random.next_u64(),
+            lies,
+            boots: AtomicU64::new(0),
+            running: Mutex::default(),
+        }
+    }
+
+    fn running(&self) -> MutexGuard<'_, Option<Running>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it is up.
+    pub fn is_up(&self) -> bool {
+        self.running().is_some()
+    }
+
+    /// What runs there; `None` while it is off.
+    pub fn model(&self) -> Option<Model> {
+        self.running().as_ref().map(|running| running.model.clone())
+    }
+
+    /// What a client calls, and what tells that it crashed.
+    fn to_call(&self) -> Option<(Model, Arc<Notify>)> {
+        let running = self.running();
+        let running = running.as_ref()?;
+        Some((running.model.clone(), running.down.clone()))
+    }
+
+    /// Switches it on.
+    pub async fn start(&self) -> Result<(), String> {
+        let boot = self.boots.fetch_add(1, Ordering::SeqCst);
+        let random: Arc<dyn Random> = Arc::new(SeededRandom::new(self.seed.wrapping_add(boot)));
+        let power = Power::default();
+        let store = self.store(&power, random.clone());
+        let store = store.map_err(|error| format!("the store does not open: {error}"))?;
+        let rpc = Rpc::new(self.network.node(self.id));
+        let others = Arc::new(Others {
+            me: self.id,
+            all: self.all.clone(),
+        });
+        let options = ClusterOptions {
+            stamps: StampClock::new(store.writer()),
+            store,
+            node: self.id,
+            wall: Arc::new(self.clock.clone()),
+            random,
+            durability: Durability::Fsync,
+            hooks: archipel_model::HOOKS,
+            network: Some(Network {
+                rpc: rpc.clone(),
+                directory: others.clone(),
+                listener: others,
+            }),
+        };
+        let cluster = Cluster::open(options).await;
+        let cluster = cluster.map_err(|error| format!("the node does not start: {error}"))?;
+        let service = cluster.service();
+        let serving = tokio::spawn(async move { rpc.serve(service).await });
+        let model = Model::open(cluster).await;
+        let model = model.map_err(|error| format!("the model does not open: {error}"))?;
+        let mut tasks = background(&model);
+        tasks.push(serving);
+        *self.running() = Some(Running {
+            model,
+            power,
+            down: Arc::default(),
+            tasks,
+        });
+        Ok(())
+    }
+
+    fn store(
+        &self,
+        power: &Power,
+        random: Arc<dyn Random>,
+    ) -> Result<Store, archipel_storage::Error> {
+        let engine = PoweredEngine {
+            engine: self.engine.clone(),
+            power: power.clone(),
+            lies: self.lies,
+        };
+        let disk = PoweredDisk {
+            disk: self.disk.clone(),
+            power: power.clone(),
+        };
+        Store::open(StoreOptions {
+            engine: Arc::new(engine),
+            disks: vec![DiskConfig {
+                id: 0,
+                disk: Arc::new(disk),
+                draining: false,
+                capacity_bytes: None,
+            }],
+            blocks: BlockOptions {
+                owner: Id::default(),
+                segment_bytes: 8 << 20,
+                preallocate_bytes: 1 << 20,
+                reserve_bytes: Some(0),
+                compression_level: None,
+            },
+            pool: Pool::inline(),
+            threads: Threads::Inline,
+            clock: Arc::new(self.clock.clone()),
+            random,
+            identity: None,
+            metadata_space: None,
+            limits: Limits::default(),
+        })
+    }
+
+    /// Cuts its power: what was not synced is gone, or some of it, as chance has it.
+    pub fn crash(&self, random: &dyn Random) {
+        let Some(running) = self.running().take() else {
+            return;
+        };
+        running.power.cut();
+        self.network.crash(self.id);
+        self.engine.crash_keeping(random);
+        self.disk.crash(Some(random));
+        running.down.notify_waiters();
+        running.tasks.iter().for_each(JoinHandle::abort);
+    }
+
+    /// A client's call, which ends with the machine or the client's patience.
+    pub async fn call<T, F>(&self, patience: Duration, call: impl FnOnce(Model) -> F) -> Called<T>
+    where
+        F: Future<Output = T>,
+    {
+        let Some((model, down)) = self.to_call() else {
+            return Called::Down;
+        };
+        let crashed = down.notified();
+        tokio::select! {
+            biased;
+            () = crashed => Called::Lost,
+            answer = call(model) => Called::Answered(answer),
+            () = tokio::time::sleep(patience) => Called::Lost,
+        }
+    }
+}
+
+/// What the daemon runs beside requests.
+fn background(model: &Model) -> Vec<JoinHandle<()>> {
+    let (refreshing, sweeping, moving) = (model.clone(), model.clone(), model.clone());
+    vec![
+        tokio::spawn(async move { refreshing.refresh_forever().await }),
+        tokio::spawn(async move { sweeping.sweep_forever().await }),
+        tokio::spawn(async move { moving.cluster().move_forever().await }),
+    ]
+}
+
+/// The other machines: all are known, and none is suspected.
+struct Others {
+    me: NodeId,
+    all: Arc<[NodeId]>,
+}
+
+impl Directory for Others {
+    fn peer(&self, node: &NodeId) -> Option<Peer> {
+        Some(Peer {
+            id: *node,
+            addresses: Arc::new([]),
+        })
+    }
+
+    fn is_suspected(&self, _: &NodeId) -> bool {
+        false
+    }
+
+    fn report(&self, _: &NodeId, _: bool) {}
+
+    fn others(&self) -> Vec<NodeId> {
+        self.all
+            .iter()
+            .copied()
+            .filter(|id| *id != self.me)
+            .collect()
+    }
+}
+
+#[async_trait]
+impl Listener for Others {
+    async fn gossip(&self, _: NodeId, _: Bytes) -> Result<Bytes, String> {
+        Err("there is no membership here".into())
+    }
+}

@@ -1,0 +1,215 @@
+//! Machines, network, and what is noted of a run.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use archipel_base::random::SeededRandom;
+use archipel_base::{Id, NodeId};
+use archipel_cluster::layout::{Epoch, Layout, PARTITIONS, Redundancy, Role};
+use archipel_net::simulated::{Link, SimulatedNetwork};
+use tokio::time::Instant;
+
+use super::history::History;
+use super::judge::{self, Counts, Verdict};
+use super::machine::Machine;
+use super::{client, faults};
+use crate::rng::Rng;
+
+/// How long things go wrong.
+pub const FAULTS_END: Duration = Duration::from_secs(60);
+/// How long all rests before it is judged: longer than any call waits.
+const REST: Duration = Duration::from_secs(120);
+/// The bucket that clients use.
+pub const BUCKET: &str = "bucket";
+/// How many replicas a row has.
+const REPLICAS: u8 = 3;
+/// Clients at once.
+const CLIENTS: usize = 5;
+
+/// How a run is to be.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Tell what happens.
+    pub trace: bool,
+    /// Machines say that a commit is on stable storage before it is: a defect, to see that it is noticed.
+    pub answer_before_sync: bool,
+}
+
+/// A cluster and all around it.
+pub struct World {
+    options: Options,
+    seed: u64,
+    start: Instant,
+    /// The machines.
+    pub machines: Vec<Machine>,
+    /// What joins them.
+    pub network: Arc<SimulatedNetwork>,
+    record: Mutex<Record>,
+}
+
+/// What is noted of a run.
+#[derive(Default)]
+pub struct Record {
+    /// What clients saw.
+    pub history: History,
+    /// What was wrong at once.
+    pub violation: Option<String>,
+    /// Numbers.
+    pub counts: Counts,
+    /// The last number given to an object.
+    pub last_value: u32,
+    hash: DefaultHasher,
+}
+
+/// Runs the cluster of a seed to its end.
+pub fn simulate(seed: u64, options: Options) -> Verdict {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(run(seed, options)),
+        Err(error) => Verdict::failed(format!("no runtime: {error}")),
+    }
+}
+
+async fn run(seed: u64, options: Options) -> Verdict {
+    let world = Arc::new(World::new(seed, options));
+    if let Err(why) = world.set_up().await {
+        return Verdict::failed(why);
+    }
+    let mut tasks = vec![tokio::spawn(faults::go_wrong(world.clone(), world.rng(1)))];
+    for number in 0..CLIENTS {
+        let rng = world.rng(100 + number as u64);
+        tasks.push(tokio::spawn(client::run(world.clone(), number, rng)));
+    }
+    for task in tasks {
+        if let Err(panicked) = task.await {
+            world.violation(format!("a client or the faults broke off: {panicked}"));
+        }
+    }
+    faults::mend(&world).await;
+    tokio::time::sleep(REST).await;
+    judge::judge(&world).await
+}
+
+impl World {
+    fn new(seed: u64, options: Options) -> World {
+        let mut rng = Rng::new(seed);
+        let network = SimulatedNetwork::new(Arc::new(SeededRandom::new(seed)));
+        let machines = if rng.chance(50) { 3 } else { 5 };
+        let ids: Arc<[NodeId]> = (1..=machines).map(|n| NodeId([n; 32])).collect();
+        let machine = |place| {
+            let (ids, network) = (ids.clone(), network.clone());
+            Machine::new(place, ids, network, seed, options.answer_before_sync)
+        };
+        let machines: Vec<_> = (0..machines).map(machine).collect();
+        World {
+            options,
+            seed,
+            start: Instant::now(),
+            machines,
+            network,
+            record: Mutex::default(),
+        }
+    }
+
+    /// Chance for one purpose.
+    fn rng(&self, purpose: u64) -> Rng {
+        Rng::new(self.seed.wrapping_mul(1_000_003).wrapping_add(purpose))
+    }
+
+    /// What is noted.
+    pub fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether things no longer go wrong.
+    pub fn is_calm(&self) -> bool {
+        self.start.elapsed() >= FAULTS_END
+    }
+
+    /// Tells what happens: always into the run's fingerprint, and to the reader of a trace.
+    pub fn note(&self, what: impl AsRef<str>) {
+        let now = self.start.elapsed().as_micros() as u64;
+        (now, what.as_ref()).hash(&mut self.record().hash);
+        if self.options.trace {
+            println!("{:>12.3} ms  {}", now as f64 / 1000.0, what.as_ref());
+        }
+    }
+
+    /// Something is wrong; the first such counts.
+    pub fn violation(&self, what: String) {
+        self.note(format!("VIOLATION: {what}"));
+        self.record().violation.get_or_insert(what);
+    }
+
+    /// The fingerprint of all that happened, the network's part too.
+    pub fn hash(&self) -> u64 {
+        let mut hasher = self.record().hash.clone();
+        let frames = self.network.frames();
+        frames
+            .iter()
+            .for_each(|((from, to), n)| (from, to, n).hash(&mut hasher));
+        hasher.finish()
+    }
+
+    /// A fresh number for an object.
+    pub fn next_value(&self) -> u32 {
+        let mut record = self.record();
+        record.last_value += 1;
+        record.last_value
+    }
+
+    async fn set_up(&self) -> Result<(), String> {
+        let mut rng = self.rng(0);
+        self.network.set_default_link(faults::link(&mut rng));
+        for machine in &self.machines {
+            machine.start().await?;
+        }
+        let epoch = Epoch::first(Id([1; 16]), self.layout());
+        for machine in &self.machines {
+            let model = machine.model().ok_or("a machine is off")?;
+            let learnt = model.cluster().learn(epoch.clone()).await;
+            learnt.map_err(|error| format!("the layout is refused: {error}"))?;
+        }
+        let model = self.machines[0].model().ok_or("a machine is off")?;
+        let made = model.create_bucket(BUCKET, None).await;
+        made.map_err(|error| format!("the bucket cannot be made: {error}"))?;
+        Ok(())
+    }
+
+    /// Every machine is a zone; partitions go round.
+    fn layout(&self) -> Layout {
+        let machines = self.machines.len() as u16;
+        let role = |machine: &Machine| {
+            let model = machine.model()?;
+            Some(Role {
+                store: model.cluster().me(),
+                zone: machine.id.short(),
+                capacity_bytes: 1 << 40,
+            })
+        };
+        let holders =
+            |partition: u16| (0..u16::from(REPLICAS)).map(move |n| (partition + n) % machines);
+        Layout {
+            version: 1,
+            redundancy: Redundancy {
+                replicas: REPLICAS,
+                zones: None,
+            },
+            roles: self.machines.iter().filter_map(role).collect(),
+            control: (0..machines).collect(),
+            assignment: (0..PARTITIONS).flat_map(holders).collect(),
+        }
+    }
+}
+
+/// How a link is between machines that are near.
+pub fn near() -> Link {
+    Link {
+        latency: Duration::from_millis(1),
+        ..Link::default()
+    }
+}
