@@ -1,14 +1,14 @@
 //! Who this node is: an ed25519 key pair, made at the first start and kept.
 //!
-//! The node's id is its public key. Its store is named by the first half of it, so that a store
-//! and a key that do not belong together are noticed.
+//! The node's id is its public key. Its store has a random name of its own, made when it was
+//! empty: a node that lost its disk is the same node with another store.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use archipel_base::Id;
+use archipel_base::NodeId;
 use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair};
 
@@ -31,17 +31,24 @@ impl Identity {
         Ok(Identity { public_key })
     }
 
+    /// Who the node is.
+    pub fn node(&self) -> NodeId {
+        NodeId(self.public_key)
+    }
+
     /// The id as it is shown: 64 hexadecimal digits.
     pub fn node_id(&self) -> String {
         hex::encode(self.public_key)
     }
+}
 
-    /// The name of this node's store.
-    pub fn store_id(&self) -> Id {
-        let mut id = Id::default();
-        id.0.copy_from_slice(&self.public_key[..16]);
-        id
-    }
+/// The key pair kept in `folder`, as a PKCS#8 document.
+///
+/// # Errors
+/// A text for the operator.
+pub fn document(folder: &Path) -> Result<Vec<u8>, String> {
+    let path = folder.join(KEY_FILE);
+    fs::read(&path).map_err(|error| format!("the node's key {}: {error}", path.display()))
 }
 
 fn public_key(path: &Path) -> Result<[u8; 32], String> {

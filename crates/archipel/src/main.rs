@@ -7,6 +7,7 @@
 //! | [`config`] | settings: read, checked, typed |
 //! | [`client`], [`socket`] | the admin API's client, local sockets |
 //! | [`node`], [`storage`], [`doors`] | a running node: storage, model and doors wired together |
+//! | [`network`] | the way to other nodes |
 //! | [`server`], [`demo`] | the commands that run one |
 //! | [`identity`], [`lock`], [`disks`] | what is unique to a node: its key, its folder, its disks |
 //! | [`drain`] | empties disks that leave |
@@ -29,6 +30,7 @@ mod identity;
 mod lock;
 mod logs;
 mod metrics;
+mod network;
 mod node;
 mod process;
 mod server;

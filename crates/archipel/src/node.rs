@@ -9,7 +9,7 @@ use archipel_base::NodeId;
 use archipel_base::clock::{SystemClock, WallClock};
 use archipel_base::random::SystemRandom;
 use archipel_base::stamp::StampClock;
-use archipel_cluster::{Cluster, ClusterOptions};
+use archipel_cluster::{Cluster, ClusterOptions, Network};
 use archipel_model::Model;
 use archipel_storage::Store;
 use prometheus_client::registry::Registry;
@@ -22,10 +22,11 @@ use crate::client::Failure;
 use crate::config::Settings;
 use crate::identity::Identity;
 use crate::lock::FolderLock;
+use crate::network::Links;
 use crate::process::StopSignals;
 use crate::status::NodeView;
 use crate::storage::Storage;
-use crate::{doors, drain, metrics, socket, storage};
+use crate::{doors, drain, metrics, process, socket, storage};
 
 /// Threads for what blocks outside storage's own: name lookups, small files.
 const BLOCKING_THREADS: usize = 4;
@@ -55,6 +56,7 @@ pub struct Node {
     signals: StopSignals,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
+    links: Option<Links>,
     /// What runs beside the doors, and may be dropped at any moment.
     background: JoinSet<()>,
     _lock: FolderLock,
@@ -77,9 +79,22 @@ impl Node {
         let settings = Arc::new(settings);
         let storage = storage::open(settings.clone(), &identity).await?;
         let store = storage.store.clone();
-        let model = open_model(&settings, &store, NodeId(identity.public_key)).await?;
+        let links = match &settings.cluster.network {
+            None => None,
+            Some(network) => {
+                let s3 = format!("http://{s3_address}");
+                Some(Links::open(network, &settings.data_dir, &store, &s3).await?)
+            }
+        };
+        let network = links.as_ref().map(Links::network);
+        let model = open_model(&settings, &store, identity.node(), network).await?;
+        let mut background = background(&model, &store);
+        if let Some(links) = &links {
+            links.start(model.cluster(), &mut background);
+        }
         let mut node = Node {
-            background: background(&model, &store),
+            background,
+            links,
             settings,
             model,
             store,
@@ -116,6 +131,7 @@ impl Node {
             identity,
             self.s3_address,
             clock,
+            self.links.clone(),
         );
         let token =
             |secret: &Option<crate::config::Secret>| secret.as_ref().map(|s| s.expose().to_owned());
@@ -187,15 +203,20 @@ impl Node {
             stop,
             tasks,
             mut background,
+            links,
             store,
             settings,
             ..
         } = self;
         stop.send_replace(true);
-        background.shutdown().await;
         let end = async {
             let deadline = Duration::from_secs(deadline_seconds.into()) + CUT_OFF_TIME;
+            // Requests under way still need the other nodes.
             finish(tasks, deadline).await;
+            if let Some(links) = links {
+                links.rpc.transport().close().await;
+            }
+            background.shutdown().await;
             let _ = std::fs::remove_file(&settings.admin.socket);
             close(&store).await
         };
@@ -217,7 +238,12 @@ async fn listen(key: &str, address: SocketAddr) -> Result<TcpListener, String> {
 ///
 /// # Errors
 /// A text for the operator.
-pub async fn open_model(settings: &Settings, store: &Store, node: NodeId) -> Result<Model, String> {
+pub async fn open_model(
+    settings: &Settings,
+    store: &Store,
+    node: NodeId,
+    network: Option<Network>,
+) -> Result<Model, String> {
     let cluster = Cluster::open(ClusterOptions {
         store: store.clone(),
         node,
@@ -226,26 +252,49 @@ pub async fn open_model(settings: &Settings, store: &Store, node: NodeId) -> Res
         random: Arc::new(SystemRandom),
         durability: settings.durability,
         hooks: archipel_model::HOOKS,
-        network: None,
+        network,
     })
     .await
     .map_err(|error| format!("the layout cannot be read: {error}"))?;
-    cluster
-        .found("here", 1 << 50)
-        .await
-        .map_err(|error| format!("the layout cannot be written: {error}"))?;
+    let joins = settings.cluster.network.as_ref();
+    if joins.is_none_or(|network| network.join.is_empty()) {
+        let capacity = capacity_bytes(settings, store).await;
+        cluster
+            .found(&settings.cluster.zone, capacity)
+            .await
+            .map_err(|error| format!("the layout cannot be written: {error}"))?;
+    }
     Model::open(cluster)
         .await
         .map_err(|error| format!("the buckets and keys cannot be read: {error}"))
 }
 
+/// What this node can hold: as much as it was given, or as its disks have.
+async fn capacity_bytes(settings: &Settings, store: &Store) -> u64 {
+    let configured = settings.disks.iter().map(|disk| disk.capacity_bytes);
+    if let Some(bytes) = configured.sum::<Option<u64>>() {
+        return bytes.max(1);
+    }
+    let blocks = store.blocks().clone();
+    let disks = store.blocks().pool().run(move || Ok(blocks.disks())).await;
+    let total: u64 = disks
+        .unwrap_or_default()
+        .iter()
+        .map(|disk| disk.total_bytes)
+        .sum();
+    total.max(1)
+}
+
 fn background(model: &Model, store: &Store) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     let model = model.clone();
+    let cluster = model.cluster().clone();
+    tasks.spawn(async move { cluster.move_forever().await });
     let other = model.clone();
     tasks.spawn(async move { other.refresh_forever().await });
     tasks.spawn(async move { model.sweep_forever().await });
     tasks.spawn(drain::forever(store.blocks().clone()));
+    tasks.spawn(process::trim_memory_forever());
     tasks
 }
 

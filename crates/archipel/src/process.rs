@@ -6,6 +6,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -14,12 +15,47 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 #[cfg(target_env = "gnu")]
 const MALLOC_HEAPS: libc::c_int = 2;
 
-/// Keeps the allocator's idle memory small. To be called before threads are started.
+/// Blocks of content come and go all the time: they are taken from heaps, as mapping and unmapping
+/// each costs more than storing it.
+#[cfg(target_env = "gnu")]
+const MALLOC_MAP_BYTES: libc::c_int = 32 << 20;
+
+/// Free memory that glibc keeps at the end of a heap until the next [`trim_memory`].
+#[cfg(target_env = "gnu")]
+const MALLOC_KEEP_BYTES: libc::c_int = 64 << 20;
+
+/// How often free memory is given back.
+const TRIM_INTERVAL: Duration = Duration::from_secs(10);
+
+/// What stays of it, for what comes next.
+#[cfg(target_env = "gnu")]
+const TRIM_KEEP_BYTES: usize = 4 << 20;
+
+/// Sets what the allocator keeps. To be called before threads are started.
 pub fn tune_allocator() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: `mallopt` only sets a number, and no other thread runs yet.
+    // SAFETY: `mallopt` only sets numbers, and no other thread runs yet.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, MALLOC_HEAPS);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, MALLOC_MAP_BYTES);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, MALLOC_KEEP_BYTES);
+    }
+}
+
+/// Gives free memory back to the system now and then, until it is dropped.
+pub async fn trim_memory_forever() {
+    loop {
+        tokio::time::sleep(TRIM_INTERVAL).await;
+        // An error means that the runtime ends.
+        let _ = tokio::task::spawn_blocking(trim_memory).await;
+    }
+}
+
+fn trim_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: `malloc_trim` gives back only what is free, and locks the heaps meanwhile.
+    unsafe {
+        libc::malloc_trim(TRIM_KEEP_BYTES);
     }
 }
 

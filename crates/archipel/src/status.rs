@@ -6,12 +6,14 @@ use std::sync::Arc;
 use archipel_api::admin::Node;
 use archipel_api::admin::types::{DiskStatus, NodeInfo, NodeState, NodeStatus};
 use archipel_base::clock::WallClock;
+use archipel_cluster::members::Member;
 use archipel_storage::Store;
 use archipel_storage::blocks::{self, DiskState};
 use futures_util::future::BoxFuture;
 
 use crate::config::{Settings, durability_name};
 use crate::identity::Identity;
+use crate::network::Links;
 use crate::storage::Storage;
 use crate::version;
 
@@ -24,6 +26,7 @@ pub struct NodeView {
     node_id: String,
     s3_address: SocketAddr,
     clock: Arc<dyn WallClock>,
+    links: Option<Links>,
     started_ms: u64,
 }
 
@@ -35,6 +38,7 @@ impl NodeView {
         identity: &Identity,
         s3_address: SocketAddr,
         clock: Arc<dyn WallClock>,
+        links: Option<Links>,
     ) -> NodeView {
         NodeView {
             settings,
@@ -44,6 +48,7 @@ impl NodeView {
             s3_address,
             started_ms: clock.now_millis(),
             clock,
+            links,
         }
     }
 
@@ -121,23 +126,59 @@ impl Node for NodeView {
     }
 
     fn nodes(&self) -> Vec<NodeInfo> {
-        vec![NodeInfo {
-            id: self.node_id.clone(),
-            short: self.node_id.chars().take(8).collect(),
-            store: self.store.identity().to_string(),
-            state: NodeState::Itself,
-            since_ms: self.started_ms,
-            version: version::VERSION.into(),
-            ..NodeInfo::default()
-        }]
+        let Some(links) = &self.links else {
+            return vec![NodeInfo {
+                id: self.node_id.clone(),
+                short: self.node_id.chars().take(8).collect(),
+                store: self.store.identity().to_string(),
+                state: NodeState::Itself,
+                since_ms: self.started_ms,
+                version: version::VERSION.into(),
+                ..NodeInfo::default()
+            }];
+        };
+        let members = links.members.list();
+        members.into_iter().map(|m| self.member(links, m)).collect()
     }
 
     fn join(&self, addresses: Vec<String>) -> BoxFuture<'_, Result<(), String>> {
+        if let Some(links) = self.links.clone() {
+            return Box::pin(async move { links.members.join(&addresses).await });
+        }
         let addresses = addresses.join(", ");
         let refused = format!(
             "addresses = {addresses}: this server has no [cluster] section, so it stays alone; \
              fix: add one to its configuration and start it again"
         );
         Box::pin(async { Err(refused) })
+    }
+}
+
+impl NodeView {
+    fn member(&self, links: &Links, member: Member) -> NodeInfo {
+        let id = member.id.to_string();
+        let state = match (id == self.node_id, member.suspected) {
+            (true, _) => NodeState::Itself,
+            (false, false) => NodeState::Alive,
+            (false, true) => NodeState::Suspected,
+        };
+        let heard_ms = self.clock.now_millis().saturating_sub(member.heard_ms_ago);
+        let round_trip = links.rpc.round_trip(&member.id);
+        NodeInfo {
+            short: member.id.short(),
+            store: member.facts.store.to_string(),
+            addresses: member.facts.addresses,
+            since_ms: if id == self.node_id {
+                self.started_ms
+            } else {
+                heard_ms
+            },
+            version: member.facts.version,
+            epoch: member.facts.epoch,
+            round_trip_ms: round_trip.map(|time| time.as_secs_f64() * 1000.0),
+            id,
+            state,
+            ..NodeInfo::default()
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use archipel_base::clock::SystemClock;
 use archipel_base::random::SystemRandom;
 use archipel_storage::blocks::{BlockOptions, DiskConfig};
-use archipel_storage::disk::FileDisk;
+use archipel_storage::disk::{FileDisk, Scratch};
 use archipel_storage::engine::{self, Engine, EngineOptions};
 use archipel_storage::pool::{Pool, PoolOptions};
 use archipel_storage::store::FreeSpace;
@@ -19,6 +19,9 @@ use crate::unsafe_no_fsync::{self, NoSyncDisk, NoSyncEngine};
 
 /// Threads for reads and disks: more than cores, as most of their time is waiting.
 const THREADS_PER_CORE: usize = 4;
+
+/// Where content is parked that waits for a client and finds no memory; empty but for that.
+const SCRATCH_FOLDER: &str = "scratch";
 
 /// The node's storage, and which disk of the settings has which number.
 #[derive(Clone)]
@@ -34,10 +37,10 @@ pub struct Storage {
 /// # Errors
 /// A text for the operator.
 pub async fn open(settings: Arc<Settings>, identity: &Identity) -> Result<Storage, String> {
-    let (node, store_id) = (identity.node_id(), identity.store_id());
+    let node = identity.node_id();
     let open = move || {
         let no_fsync = unsafe_no_fsync::wanted();
-        let pool = Pool::start(pool_options()).map_err(|error| error.to_string())?;
+        let pool = open_pool(&settings)?;
         let disks = open_disks(&settings, &node, no_fsync)?;
         let disk_numbers = disks.iter().map(|disk| disk.id).collect();
         let options = StoreOptions {
@@ -48,7 +51,7 @@ pub async fn open(settings: Arc<Settings>, identity: &Identity) -> Result<Storag
             threads: Threads::Own,
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
-            identity: Some(store_id),
+            identity: None,
             metadata_space: Some(free_space(settings.metadata_dir.clone())),
             limits: Limits::default(),
         };
@@ -62,6 +65,14 @@ pub async fn open(settings: Arc<Settings>, identity: &Identity) -> Result<Storag
     tokio::task::spawn_blocking(open)
         .await
         .map_err(|error| format!("storage cannot be opened: {error}"))?
+}
+
+fn open_pool(settings: &Settings) -> Result<Pool, String> {
+    let folder = settings.data_dir.join(SCRATCH_FOLDER);
+    let scratch = Scratch::open(&folder)
+        .map_err(|error| format!("the folder {} cannot be used: {error}", folder.display()))?;
+    let pool = Pool::start(pool_options()).map_err(|error| error.to_string())?;
+    Ok(pool.with_scratch(scratch))
 }
 
 fn pool_options() -> PoolOptions {

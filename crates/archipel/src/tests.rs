@@ -27,7 +27,7 @@ fn an_identity_stays() {
     let first = Identity::load(folder.path()).unwrap();
     let second = Identity::load(folder.path()).unwrap();
     assert_eq!(first.public_key, second.public_key);
-    assert!(first.node_id().starts_with(&first.store_id().to_string()));
+    assert_eq!(first.node_id(), first.node().to_string());
     assert_eq!(mode(&folder.path().join("node.key")), 0o600);
     let other = tempfile::tempdir().unwrap();
     let other = Identity::load(other.path()).unwrap();
@@ -172,7 +172,7 @@ async fn on_two_disks(folder: &Path, first_drains: bool) -> (storage::Storage, M
     let settings = Arc::new(settings);
     let identity = Identity::load(folder).unwrap();
     let storage = storage::open(settings.clone(), &identity).await.unwrap();
-    let model = node::open_model(&settings, &storage.store, NodeId::default())
+    let model = node::open_model(&settings, &storage.store, NodeId::default(), None)
         .await
         .unwrap();
     (storage, model)

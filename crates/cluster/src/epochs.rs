@@ -17,6 +17,8 @@ use crate::wire::Address;
 /// `meta` names of a store: the newest epoch that it knows, and the incarnation that its rows are of.
 const EPOCH: &str = "epoch";
 const INCARNATION: &str = "incarnation";
+/// The node that the store belongs to.
+const NODE: &str = "node";
 
 /// What this node knows of epochs.
 pub(crate) struct Epochs {
@@ -44,6 +46,7 @@ pub(crate) enum Check {
 impl Epochs {
     /// Reads what was learnt before.
     pub async fn load(store: &Store, me: StoreName) -> Result<Epochs, Error> {
+        own(store, &me).await?;
         let stored = store.read(|rows| rows.meta(EPOCH)).await?;
         let current = match stored {
             None => None,
@@ -157,6 +160,22 @@ impl Epochs {
     /// To be asked inside of a transaction: whether the epoch is still the one.
     pub fn fence(&self) -> Arc<AtomicU64> {
         self.fence.clone()
+    }
+}
+
+/// A store and a key that do not belong together are noticed.
+async fn own(store: &Store, me: &StoreName) -> Result<(), Error> {
+    let node = me.node;
+    let owner = store.read(|rows| rows.meta(NODE)).await?;
+    match owner {
+        Some(owner) if owner[..] == node.as_bytes()[..] => Ok(()),
+        Some(_) => Err(Error::Storage(archipel_storage::Error::Refused(
+            "this store belongs to another node; fix: bring back that node's key, or name another folder".into(),
+        ))),
+        None => {
+            let set = move |txn: &mut RowTxn<'_>| txn.set_meta(NODE, Some(node.as_bytes()));
+            Ok(store.transact(Durability::Fsync, set).await?)
+        }
     }
 }
 

@@ -11,8 +11,9 @@ use archipel_base::Id;
 use archipel_base::codec::{self, Versioned};
 use archipel_cluster::{Cluster, How, Upload};
 use archipel_storage::engine::Durability;
+use archipel_storage::pool::{Pool, Staged};
 use archipel_storage::{BlockRef, Body, Value};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
 
@@ -106,7 +107,8 @@ pub(crate) struct ContentWriter {
     active: Arc<Active>,
     owner: Owner,
     durability: Durability,
-    buffer: BytesMut,
+    /// The next block, as far as it has come.
+    staged: Staged,
     size: u64,
     /// The first extent.
     upload: Option<Upload>,
@@ -134,11 +136,11 @@ impl ContentWriter {
         durability: Durability,
     ) -> ContentWriter {
         ContentWriter {
+            staged: cluster.store().blocks().pool().stage(),
             cluster,
             active,
             owner,
             durability,
-            buffer: BytesMut::new(),
             size: 0,
             upload: None,
             blocks: Vec::new(),
@@ -146,20 +148,25 @@ impl ContentWriter {
         }
     }
 
+    /// Where memory for content is taken.
+    pub fn pool(&self) -> &Pool {
+        self.cluster.store().blocks().pool()
+    }
+
     /// Appends; waits while storage is behind.
     pub async fn write(&mut self, mut bytes: Bytes) -> Result<(), Error> {
         self.size += bytes.len() as u64;
         while !bytes.is_empty() {
-            if self.buffer.is_empty() && bytes.len() >= BLOCK_BYTES {
+            if self.staged.is_empty() && bytes.len() >= BLOCK_BYTES {
                 let block = bytes.split_to(BLOCK_BYTES);
                 self.append(block).await?;
                 continue;
             }
-            let room = BLOCK_BYTES - self.buffer.len();
+            let room = BLOCK_BYTES - self.staged.len();
             let piece = bytes.split_to(room.min(bytes.len()));
-            self.buffer.extend_from_slice(&piece);
-            if self.buffer.len() == BLOCK_BYTES {
-                let block = self.buffer.split().freeze();
+            self.staged.extend(piece).await?;
+            if self.staged.len() == BLOCK_BYTES {
+                let block = self.staged.take().await?;
                 self.append(block).await?;
             }
         }
@@ -168,11 +175,11 @@ impl ContentWriter {
 
     /// Ends the content; what is behind the first extent is on stable storage then (unless it is buffered).
     pub async fn finish(mut self) -> Result<Written, Error> {
-        if self.upload.is_none() && self.buffer.len() <= INLINE_BYTES {
-            return Ok(self.inline());
+        if self.upload.is_none() && self.staged.len() <= INLINE_BYTES {
+            return self.inline().await;
         }
-        if !self.buffer.is_empty() {
-            let block = self.buffer.split().freeze();
+        if !self.staged.is_empty() {
+            let block = self.staged.take().await?;
             self.append(block).await?;
         }
         let tail = match self.tail.take() {
@@ -199,9 +206,9 @@ impl ContentWriter {
         })
     }
 
-    fn inline(&mut self) -> Written {
-        let content = self.buffer.split().freeze();
-        Written {
+    async fn inline(&mut self) -> Result<Written, Error> {
+        let content = self.staged.take().await?;
+        Ok(Written {
             layout: Layout::Inline,
             size: content.len() as u64,
             body: match content.is_empty() {
@@ -210,7 +217,7 @@ impl ContentWriter {
             },
             upload: None,
             _active: None,
-        }
+        })
     }
 
     async fn append(&mut self, block: Bytes) -> Result<(), Error> {

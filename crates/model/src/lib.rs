@@ -43,6 +43,7 @@ mod uploads;
 #[cfg(test)]
 mod tests;
 
+pub use archipel_storage::pool::{Pool, Reservation};
 pub use bucket::{AccessKey, Bucket, CorsRule, Permissions, Secret, Usage, check_bucket_name};
 pub use content::{BLOCK_BYTES, EXTENT_BYTES, INLINE_BYTES};
 pub use error::Error;

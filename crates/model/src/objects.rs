@@ -5,6 +5,7 @@ use std::sync::Arc;
 use archipel_base::codec;
 use archipel_cluster::{Decision, How, Upload};
 use archipel_storage::engine::Durability;
+use archipel_storage::pool::Pool;
 use archipel_storage::{RowKey, Tally, Value};
 use bytes::Bytes;
 
@@ -29,6 +30,11 @@ pub struct ObjectWriter {
 }
 
 impl ObjectWriter {
+    /// Where memory for content is taken.
+    pub fn pool(&self) -> &Pool {
+        self.content.pool()
+    }
+
     /// Appends content; waits while storage is behind.
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), Error> {
         self.content.write(bytes).await

@@ -193,9 +193,7 @@ impl Feeder {
             };
             let bytes = self.or_fail(content).await?;
             let within = range.start.saturating_sub(start)..range.end - start;
-            if let Some(piece) = slice(&bytes, &within) {
-                self.send(piece).await?;
-            }
+            self.pass(bytes, &within).await?;
         }
         Ok(())
     }
@@ -253,9 +251,8 @@ impl Feeder {
         Ok((content, Some(pin)))
     }
 
-    /// Waits until a block may be read. A block holds a share of the node's buffers until the
-    /// client has it, so while buffers are short nothing is read ahead: clients that stall would
-    /// hold up all others.
+    /// Waits until a block may be read. A block holds a share of the node's memory until the
+    /// client has it, so while memory is short nothing is read ahead.
     async fn room(&self) -> Result<(), Stop> {
         let wanted = match self.cluster.is_short_of_buffers() {
             true => AHEAD,
@@ -263,6 +260,18 @@ impl Feeder {
         };
         let room = self.sender.reserve_many(wanted).await;
         room.map(|_| ()).map_err(|_| Stop)
+    }
+
+    /// Sends a range of a block, at the client's pace.
+    async fn pass(&self, block: Bytes, range: &Range<u64>) -> Result<(), Stop> {
+        let length = block.len() as u64;
+        let within = range.start.min(length) as usize..range.end.min(length) as usize;
+        let pool = self.cluster.store().blocks().pool();
+        let mut content = self.or_fail(pool.outgoing(block, within).await).await?;
+        while let Some(piece) = self.or_fail(content.next().await).await? {
+            self.send(piece).await?;
+        }
+        Ok(())
     }
 
     async fn send(&self, piece: Bytes) -> Result<(), Stop> {

@@ -13,6 +13,7 @@ use archipel_base::Id;
 use archipel_base::codec;
 use archipel_cluster::How;
 use archipel_storage::engine::Durability;
+use archipel_storage::pool::Pool;
 use archipel_storage::{Body, RowKey, Value};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
@@ -42,6 +43,11 @@ pub struct PartWriter {
 }
 
 impl PartWriter {
+    /// Where memory for content is taken.
+    pub fn pool(&self) -> &Pool {
+        self.content.pool()
+    }
+
     /// Appends content; waits while storage is behind.
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), Error> {
         self.content.write(bytes).await

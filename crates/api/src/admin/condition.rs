@@ -61,12 +61,25 @@ pub(super) fn assess(epoch: &Epoch, nodes: &[NodeInfo]) -> ClusterStatus {
         layout_version: newest.version,
         epoch: epoch.number(),
         changing: epoch.is_changing(),
+        partitions_short: risk.short,
+        partitions_stopped: risk.stopped,
         state: match () {
             () if risk.stopped > 0 || risk.control_stopped => ClusterState::Unavailable,
             () if !away.is_empty() => ClusterState::Degraded,
             () => ClusterState::Healthy,
         },
         advice,
+    }
+}
+
+/// Why the node cannot serve requests as far as the cluster goes; nothing while part of the data is in reach.
+pub(super) fn serves_nothing(status: Option<&ClusterStatus>) -> Option<String> {
+    match status {
+        None => Some("this node is in no layout yet".into()),
+        Some(cluster) if cluster.partitions_stopped == u32::from(PARTITIONS) => {
+            Some("of no partition a majority of the copies is in reach".into())
+        }
+        Some(_) => None,
     }
 }
 

@@ -1,5 +1,7 @@
 //! The layout: who holds what, what is staged, and making it so.
 
+use std::time::Duration;
+
 use archipel_cluster as cluster;
 use archipel_cluster::change::{Change, Progress, Staged};
 use archipel_cluster::layout::{self, Epoch, Layout, PARTITIONS, Role, StoreName};
@@ -14,16 +16,22 @@ use super::types::{
 };
 use super::{Admin, nodes};
 
-/// The layout, what is staged and how far a change is.
+/// How long may be asked what is staged before the layout is shown without it.
+const STAGED_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The layout, what is staged and how far a change is. The layout is known here, and shown even if no
+/// majority tells what is staged.
 pub(super) async fn show(admin: &Admin) -> Result<LayoutInfo, Refusal> {
     let cluster = admin.model.cluster();
     let epoch = cluster.epoch().ok_or_else(no_layout)?;
     let newest = epoch.newest();
-    let staged = cluster.staged().await.map_err(refusal)?;
-    let staged = match is_empty(&staged, newest) {
-        true => None,
-        false => Some(describe_staged(admin, newest, &staged).await?),
-    };
+    let (staged, staged_unknown) =
+        match tokio::time::timeout(STAGED_TIMEOUT, cluster.staged()).await {
+            Ok(Ok(staged)) if is_empty(&staged, newest) => (None, None),
+            Ok(Ok(staged)) => (Some(describe_staged(admin, newest, &staged).await), None),
+            Ok(Err(error)) => (None, Some(error.to_string())),
+            Err(_) => (None, Some("too few nodes answer".to_owned())),
+        };
     Ok(LayoutInfo {
         version: newest.version,
         epoch: epoch.number(),
@@ -31,6 +39,7 @@ pub(super) async fn show(admin: &Admin) -> Result<LayoutInfo, Refusal> {
         partitions: PARTITIONS.into(),
         nodes: describe_nodes(newest),
         staged,
+        staged_unknown,
         progress: cluster.progress().map(describe_progress),
     })
 }
@@ -176,11 +185,7 @@ fn shown_roles(staged: &Staged, current: &Layout) -> impl Iterator<Item = Staged
     })
 }
 
-async fn describe_staged(
-    admin: &Admin,
-    current: &Layout,
-    staged: &Staged,
-) -> Result<StagedInfo, Refusal> {
+async fn describe_staged(admin: &Admin, current: &Layout, staged: &Staged) -> StagedInfo {
     let mut info = StagedInfo {
         version: staged.version,
         nodes: shown_roles(staged, current).collect(),
@@ -194,10 +199,9 @@ async fn describe_staged(
             info.plan = plan.explanation;
             info.result = describe_nodes(&plan.layout);
         }
-        Err(cluster::Error::Storage(storage::Error::Refused(why))) => info.refused = Some(why),
-        Err(error) => return Err(refusal(error)),
+        Err(error) => info.refused = Some(refusal(error).message),
     }
-    Ok(info)
+    info
 }
 
 fn describe_nodes(layout: &Layout) -> Vec<LayoutNode> {

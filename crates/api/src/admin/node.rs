@@ -16,7 +16,9 @@ const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=
 const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) async fn health(admin: &Admin) -> Answer {
-    let reasons = status(admin).await.troubles;
+    let node = status(admin).await;
+    let mut reasons = node.troubles;
+    reasons.extend(condition::serves_nothing(node.cluster.as_ref()));
     let status = match reasons.is_empty() {
         true => StatusCode::OK,
         false => StatusCode::SERVICE_UNAVAILABLE,

@@ -22,7 +22,8 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(45);
 pub(super) fn list(admin: &Admin) -> Vec<NodeInfo> {
     let known = admin.node.nodes().into_iter();
     let mut nodes: BTreeMap<String, NodeInfo> = known.map(|node| (node.id.clone(), node)).collect();
-    let epoch = admin.model.cluster().epoch();
+    let cluster = admin.model.cluster();
+    let epoch = cluster.epoch();
     let layouts = epoch.iter().flat_map(|epoch| &epoch.layouts);
     // The newest is last: what it says of a node stays.
     for role in layouts.flat_map(|layout| &layout.roles) {
@@ -32,6 +33,9 @@ pub(super) fn list(admin: &Admin) -> Vec<NodeInfo> {
         node.in_layout = true;
         node.zone = Some(role.zone.clone());
         node.capacity_bytes = Some(role.capacity_bytes);
+    }
+    if let Some(me) = nodes.get_mut(&cluster.me().node.to_string()) {
+        me.state = NodeState::Itself;
     }
     let mut nodes: Vec<NodeInfo> = nodes.into_values().collect();
     nodes.sort_by_cached_key(|n| (n.state != NodeState::Itself, n.zone.clone(), n.id.clone()));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, Response, Version};
 use http_body::Frame;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -13,7 +13,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use super::body::Body;
 use super::service::S3;
@@ -24,11 +24,12 @@ use super::stall::StallLimited;
 /// 1 MiB, so a client that is merely slow is left alone.
 const QUIET_PERIODS: u32 = 10;
 
-/// Serves a connection. It is kept while requests come or answers move; `stopping` closes when
-/// the server shall stop.
+/// Serves a connection. It is kept while requests come or answers move; `streams` bounds the
+/// requests over HTTP/2 on all connections; `stopping` closes when the server shall stop.
 pub async fn serve<T>(
     s3: S3,
     builder: Builder<TokioExecutor>,
+    streams: Arc<Semaphore>,
     stream: T,
     mut stopping: watch::Receiver<()>,
 ) where
@@ -40,7 +41,9 @@ pub async fn serve<T>(
     let stream = TokioIo::new(StallLimited::new(stream, period));
     let service = service_fn({
         let activity = activity.clone();
-        move |request: Request<Incoming>| handle(s3.clone(), activity.clone(), request)
+        move |request: Request<Incoming>| {
+            handle(s3.clone(), activity.clone(), streams.clone(), request)
+        }
     });
     let connection = builder.serve_connection(stream, service);
     let mut connection = std::pin::pin!(connection);
@@ -109,8 +112,14 @@ impl Drop for Handling {
 async fn handle(
     s3: S3,
     activity: Arc<Activity>,
+    streams: Arc<Semaphore>,
     request: Request<Incoming>,
 ) -> Result<Response<Body>, std::convert::Infallible> {
+    let _place = match request.version() {
+        // The semaphore is never closed.
+        Version::HTTP_2 => streams.acquire().await.ok(),
+        _ => None,
+    };
     let handling = Handling::begin(&activity);
     let answer = s3.handle(request).await;
     drop(handling);

@@ -20,14 +20,37 @@ use super::service::S3;
 /// How many headers a request may have.
 const MAX_HEADERS: usize = 200;
 
-/// How large all headers together may be, and how much is read ahead.
-const BUFFER_BYTES: usize = 128 << 10;
-
-/// HTTP/2: streams of one connection, headers of one request, windows.
-const MAX_STREAMS: u32 = 64;
+/// HTTP/2: headers of one request.
 const MAX_HEADER_LIST_BYTES: u32 = 64 << 10;
-const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-const CONNECTION_WINDOW_BYTES: u32 = 4 << 20;
+
+/// What one connection may take of memory beside the content that is counted.
+#[derive(Clone, Copy)]
+pub(super) struct Buffers {
+    /// HTTP/1.1: how large all headers together may be, and how much is read ahead.
+    read_bytes: usize,
+    /// HTTP/2: streams at once, and their windows.
+    streams: u32,
+    stream_window_bytes: u32,
+    connection_window_bytes: u32,
+}
+
+/// So many connections get [`ROOMY`] buffers, further ones [`NARROW`] ones: few clients are served
+/// fast, and many take a bounded amount of memory.
+const ROOMY_CONNECTIONS: usize = 128;
+
+pub(super) const ROOMY: Buffers = Buffers {
+    read_bytes: 128 << 10,
+    streams: 64,
+    stream_window_bytes: 256 << 10,
+    connection_window_bytes: 512 << 10,
+};
+
+const NARROW: Buffers = Buffers {
+    read_bytes: 16 << 10,
+    streams: 8,
+    stream_window_bytes: 64 << 10,
+    connection_window_bytes: 64 << 10,
+};
 
 /// How long to wait after an accept failed: most likely too many files are open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -41,8 +64,10 @@ pub async fn serve(listeners: Vec<TcpListener>, s3: S3, shutdown: impl Future<Ou
     for listener in listeners {
         let acceptor = Acceptor {
             s3: s3.clone(),
-            builder: builder(limits),
+            roomy: builder(limits, ROOMY),
+            narrow: builder(limits, NARROW),
             places: places.clone(),
+            streams: Arc::new(Semaphore::new(limits.connections)),
             stopping: stopping.clone(),
         };
         accepting.spawn(acceptor.run(listener));
@@ -56,25 +81,25 @@ pub async fn serve(listeners: Vec<TcpListener>, s3: S3, shutdown: impl Future<Ou
 }
 
 /// The protocol's settings.
-pub(super) fn builder(limits: Limits) -> Builder<TokioExecutor> {
+pub(super) fn builder(limits: Limits, buffers: Buffers) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.header_time)
         .max_headers(MAX_HEADERS)
-        .max_buf_size(BUFFER_BYTES)
+        .max_buf_size(buffers.read_bytes)
         // Who has sent everything and closed that direction still gets an answer.
         .half_close(true)
         .writev(true);
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(MAX_STREAMS)
+        .max_concurrent_streams(buffers.streams)
         .max_header_list_size(MAX_HEADER_LIST_BYTES)
-        .initial_stream_window_size(STREAM_WINDOW_BYTES)
-        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        .max_send_buf_size(BUFFER_BYTES)
+        .initial_stream_window_size(buffers.stream_window_bytes)
+        .initial_connection_window_size(buffers.connection_window_bytes)
+        .max_send_buf_size(buffers.read_bytes)
         .keep_alive_interval(limits.header_time)
         .keep_alive_timeout(limits.header_time);
     builder
@@ -83,8 +108,11 @@ pub(super) fn builder(limits: Limits) -> Builder<TokioExecutor> {
 /// Accepts on one listener.
 struct Acceptor {
     s3: S3,
-    builder: Builder<TokioExecutor>,
+    roomy: Builder<TokioExecutor>,
+    narrow: Builder<TokioExecutor>,
     places: Arc<Semaphore>,
+    /// Requests over HTTP/2 that may be handled at once: a connection can have many.
+    streams: Arc<Semaphore>,
     /// Closed when the server shall stop.
     stopping: watch::Receiver<()>,
 }
@@ -102,10 +130,10 @@ impl Acceptor {
                     Ok((stream, _)) => {
                         // Answers are written in large pieces: waiting for more gains nothing.
                         let _ = stream.set_nodelay(true);
-                        let (s3, builder) = (self.s3.clone(), self.builder.clone());
-                        let stopping = self.stopping.clone();
+                        let (s3, builder) = (self.s3.clone(), self.builder());
+                        let (streams, stopping) = (self.streams.clone(), self.stopping.clone());
                         connections.spawn(async move {
-                            connection::serve(s3, builder, stream, stopping).await;
+                            connection::serve(s3, builder, streams, stream, stopping).await;
                             drop(place);
                         });
                     }
@@ -120,5 +148,15 @@ impl Acceptor {
         }
         drop(listener);
         while connections.join_next().await.is_some() {}
+    }
+
+    /// The settings of the next connection, which has its place already.
+    fn builder(&self) -> Builder<TokioExecutor> {
+        let connections = self.s3.config().limits.connections;
+        let open = connections - self.places.available_permits();
+        match open <= ROOMY_CONNECTIONS {
+            true => self.roomy.clone(),
+            false => self.narrow.clone(),
+        }
     }
 }

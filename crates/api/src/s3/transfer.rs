@@ -3,8 +3,8 @@
 
 use std::future::Future;
 
-use archipel_model::{Error, ObjectStream, ObjectWriter, PartWriter};
-use bytes::{Bytes, BytesMut};
+use archipel_model::{Error, ObjectStream, ObjectWriter, PartWriter, Pool, Reservation};
+use bytes::Bytes;
 
 use super::body::RequestBody;
 use super::checksum::{Digests, HashPipe, Wanted};
@@ -12,6 +12,9 @@ use super::error::{Code, S3Result};
 
 /// Small pieces are put together up to this size, so that handing them on costs little.
 const BATCH_BYTES: usize = 256 << 10;
+
+/// How much is put together where there is no memory to hold.
+const SMALL_BATCH_BYTES: usize = 16 << 10;
 
 /// Pieces from this size on are handed on as they are.
 const LARGE_BYTES: usize = 64 << 10;
@@ -24,6 +27,9 @@ pub trait Source: Send {
 
 /// Where content is stored.
 pub trait Sink: Send {
+    /// Where memory for content is taken.
+    fn pool(&self) -> &Pool;
+
     /// Appends.
     fn write(&mut self, bytes: Bytes) -> impl Future<Output = Result<(), Error>> + Send;
 }
@@ -41,12 +47,20 @@ impl Source for ObjectStream {
 }
 
 impl Sink for ObjectWriter {
+    fn pool(&self) -> &Pool {
+        ObjectWriter::pool(self)
+    }
+
     async fn write(&mut self, bytes: Bytes) -> Result<(), Error> {
         ObjectWriter::write(self, bytes).await
     }
 }
 
 impl Sink for PartWriter {
+    fn pool(&self) -> &Pool {
+        PartWriter::pool(self)
+    }
+
     async fn write(&mut self, bytes: Bytes) -> Result<(), Error> {
         PartWriter::write(self, bytes).await
     }
@@ -72,7 +86,7 @@ pub async fn transfer(
 ) -> S3Result<Moved> {
     let mut hashes = HashPipe::new(wanted);
     let mut size = 0;
-    let mut batches = Batches::new(source);
+    let mut batches = Batches::new(source, sink.pool().clone());
     while let Some(batch) = batches.next().await? {
         size += batch.len() as u64;
         if size > limit {
@@ -91,16 +105,21 @@ pub async fn transfer(
 /// Puts small pieces together.
 struct Batches<'s, S> {
     source: &'s mut S,
-    held: BytesMut,
-    /// A large piece that came behind small ones.
+    pool: Pool,
+    held: Vec<u8>,
+    /// The memory that `held` takes, if it is more than a little.
+    share: Option<Reservation>,
+    /// A piece that came behind those that are held.
     next: Option<Bytes>,
 }
 
 impl<'s, S: Source> Batches<'s, S> {
-    fn new(source: &'s mut S) -> Batches<'s, S> {
+    fn new(source: &'s mut S, pool: Pool) -> Batches<'s, S> {
         Batches {
             source,
-            held: BytesMut::new(),
+            pool,
+            held: Vec::new(),
+            share: None,
             next: None,
         }
     }
@@ -110,7 +129,7 @@ impl<'s, S: Source> Batches<'s, S> {
             return Ok(Some(piece));
         }
         while let Some(piece) = self.source.next().await? {
-            if piece.len() >= LARGE_BYTES {
+            if piece.len() >= LARGE_BYTES || !self.has_room(piece.len()) {
                 if self.held.is_empty() {
                     return Ok(Some(piece));
                 }
@@ -122,6 +141,23 @@ impl<'s, S: Source> Batches<'s, S> {
                 break;
             }
         }
-        Ok(Some(self.held.split().freeze()).filter(|batch| !batch.is_empty()))
+        let batch = std::mem::take(&mut self.held);
+        Ok(match self.share.take() {
+            _ if batch.is_empty() => None,
+            Some(share) => Some(share.guard(batch)),
+            None => Some(batch.into()),
+        })
+    }
+
+    fn has_room(&mut self, more: usize) -> bool {
+        let length = self.held.len() + more;
+        if self.share.is_none() && length > SMALL_BATCH_BYTES {
+            self.share = self.pool.try_hold(BATCH_BYTES + LARGE_BYTES);
+            if self.share.is_some() {
+                let room = BATCH_BYTES + LARGE_BYTES - self.held.len();
+                self.held.reserve_exact(room);
+            }
+        }
+        self.share.is_some() || length <= SMALL_BATCH_BYTES
     }
 }

@@ -142,7 +142,10 @@ fn show(target: &Target, layout: &LayoutInfo) -> Result<(), Failure> {
         table::text("")?;
         lines(&staged_lines(staged, layout))?;
     }
-    Ok(())
+    match &layout.staged_unknown {
+        Some(why) => table::text(&format!("\nWhat is staged cannot be known now: {why}")),
+        None => Ok(()),
+    }
 }
 
 fn nodes(nodes: &[LayoutNode]) -> Result<(), Failure> {

@@ -45,7 +45,7 @@ Examples:
 pub enum Command {
     /// Run a node until SIGINT or SIGTERM
     Server(ServerArgs),
-    /// Run a node with a bucket and a key, and print how to use it
+    /// Run three nodes with a bucket and a key, and print how to use them
     Demo(DemoArgs),
     /// Create, list, show and delete buckets
     Bucket {
@@ -111,11 +111,11 @@ pub struct DemoArgs {
     /// Where to keep the data; what is there from an earlier demo is used again
     #[arg(long, default_value = "demo-data", value_name = "FOLDER")]
     pub dir: PathBuf,
-    /// The port for S3, on 127.0.0.1; 0 takes a free one
+    /// The port for S3, on 127.0.0.1; further nodes take the next ones; 0 takes free ones
     #[arg(long, default_value_t = 3900)]
     pub port: u16,
-    /// How many nodes to run; this release knows only 1
-    #[arg(long, default_value_t = 1)]
+    /// How many nodes to run, each in a zone of its own; 1 runs in this very process
+    #[arg(long, default_value_t = 3)]
     pub nodes: u32,
     /// Print one line of JSON once the node is ready, for scripts
     #[arg(long)]

@@ -1,25 +1,30 @@
 //! `archipel status`
 
-use archipel_api::admin::types::{ClusterStatus, NodeStatus};
+use archipel_api::admin::types::{ClusterState, ClusterStatus, NodeStatus};
 
 use super::table;
 use super::target::Target;
 use crate::client::Failure;
 use crate::config::size;
 
-/// Shows a running node. Fails if it has troubles, so that scripts notice.
+/// Shows a running node. Fails if it has troubles or something in the cluster is unavailable, so that
+/// scripts notice.
 pub async fn run(target: &Target) -> Result<(), Failure> {
     let status: NodeStatus = target.client()?.get("/v1/status").await?;
     match target.json {
         true => table::print_json(&status)?,
         false => show(&status)?,
     }
-    match status.troubles.is_empty() {
-        true => Ok(()),
-        false => Err(Failure(format!(
-            "the node has troubles: {}",
-            status.troubles.join("; ")
-        ))),
+    if !status.troubles.is_empty() {
+        let troubles = status.troubles.join("; ");
+        return Err(Failure(format!("the node has troubles: {troubles}")));
+    }
+    let state = status.cluster.map(|cluster| cluster.state);
+    match state {
+        Some(ClusterState::Unavailable) => Err(Failure(
+            "too many nodes are away: part of the data cannot be read or written".into(),
+        )),
+        _ => Ok(()),
     }
 }
 

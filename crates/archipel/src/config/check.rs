@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use tracing_subscriber::EnvFilter;
 
 use super::file::{self, File};
-use super::{Admin, DURABILITIES, Disk, ENGINES, Limits, Log, LogFormat, Problem, S3, Settings};
+use super::{
+    Admin, Carrier, Cluster, DURABILITIES, Disk, ENGINES, Limits, Log, LogFormat, Network, Problem,
+    S3, Settings,
+};
 use super::{secret, size};
 
 /// The settings that `file` means, or everything that is wrong with it.
@@ -23,6 +26,7 @@ pub fn settings(file: &File) -> Result<Settings, Vec<Problem>> {
         disks: check.disks(&file.disks, &data_dir),
         s3: check.s3(&file.s3),
         admin: check.admin(&file.admin, &data_dir),
+        cluster: check.cluster(&file.cluster),
         log: check.log(&file.log),
         limits: check.limits(&file.limits),
         data_dir,
@@ -175,6 +179,86 @@ impl Check {
                 );
                 None
             }
+        }
+    }
+
+    fn cluster(&mut self, cluster: &file::Cluster) -> Cluster {
+        let zone = cluster.zone.clone().unwrap_or_else(|| "local".into());
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+        if zone.is_empty() || zone.len() > 64 || !zone.bytes().all(plain) {
+            let fix =
+                "use 1 to 64 letters, digits, hyphens, underscores and dots, such as \"home\"";
+            self.problem(
+                "cluster.zone",
+                Some(zone.clone()),
+                "it is not a zone's name",
+                fix,
+            );
+        }
+        let network = match &cluster.listen {
+            Some(listen) => self.network(cluster, listen),
+            None => {
+                if !cluster.join.is_empty() {
+                    let fix = "set cluster.listen, such as \"[::]:3901\"";
+                    let why = "cluster.join is set, and the node would listen for nobody";
+                    self.problem("cluster.listen", None, why, fix);
+                }
+                None
+            }
+        };
+        Cluster { network, zone }
+    }
+
+    fn network(&mut self, cluster: &file::Cluster, listen: &str) -> Option<Network> {
+        let listen = self.address("cluster.listen", listen);
+        for (key, addresses) in [("join", &cluster.join), ("advertise", &cluster.advertise)] {
+            for address in addresses {
+                self.host_and_port(&format!("cluster.{key}"), address);
+            }
+        }
+        if cluster.secret_file.is_none() {
+            let fix = "name a file that all nodes have the same copy of; make it with: head -c 32 /dev/urandom | base64";
+            let why = "cluster.listen is set, and nothing would protect it";
+            self.problem("cluster.secret_file", None, why, fix);
+        }
+        let secret = self.token("cluster.secret_file", cluster.secret_file.as_deref())?;
+        let advertise = match cluster.advertise.is_empty() {
+            false => cluster.advertise.clone(),
+            true if !listen.ip().is_unspecified() => vec![listen.to_string()],
+            true => {
+                let fix = "name how others reach this node, such as [\"198.51.100.7:3901\"] or [\"nas.example.org:3901\"]";
+                let why = "cluster.listen is for all interfaces, so nobody can tell which address others reach";
+                self.problem("cluster.advertise", None, why, fix);
+                Vec::new()
+            }
+        };
+        Some(Network {
+            listen,
+            advertise,
+            secret,
+            join: cluster.join.clone(),
+            transport: self.choice(
+                "cluster.transport",
+                cluster.transport.as_deref(),
+                &Carrier::NAMES,
+            ),
+        })
+    }
+
+    fn host_and_port(&mut self, key: &str, address: &str) {
+        let parts = address.rsplit_once(':');
+        let fine = parts.is_some_and(|(host, port)| {
+            !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
+        });
+        if !fine || address.len() > 256 {
+            let fix =
+                "write host and port, such as \"nas.example.org:3901\" or \"[2001:db8::7]:3901\"";
+            self.problem(
+                key,
+                Some(address.into()),
+                "it is not a host with a port",
+                fix,
+            );
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 /// The sections, whose names begin the environment variables of their keys.
-pub const SECTIONS: [&str; 4] = ["s3", "admin", "log", "limits"];
+pub const SECTIONS: [&str; 5] = ["s3", "admin", "cluster", "log", "limits"];
 
 /// The whole file. Texts that must be understood (addresses, sizes, names of engines) are texts
 /// here, so that the check of their meaning can name key, value and fix.
@@ -18,6 +18,7 @@ pub struct File {
     pub durability: Option<String>,
     pub s3: S3,
     pub admin: Admin,
+    pub cluster: Cluster,
     pub log: Log,
     pub limits: Limits,
     pub disks: Vec<Disk>,
@@ -40,6 +41,18 @@ pub struct Admin {
     pub token_file: Option<PathBuf>,
     pub metrics_token_file: Option<PathBuf>,
     pub socket: Option<PathBuf>,
+}
+
+/// `[cluster]`
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Cluster {
+    pub listen: Option<String>,
+    pub secret_file: Option<PathBuf>,
+    pub join: Vec<String>,
+    pub advertise: Vec<String>,
+    pub zone: Option<String>,
+    pub transport: Option<String>,
 }
 
 /// `[log]`

@@ -53,6 +53,8 @@ pub struct Settings {
     pub s3: S3,
     /// The admin door.
     pub admin: Admin,
+    /// Other nodes.
+    pub cluster: Cluster,
     /// The log.
     pub log: Log,
     /// Bounds.
@@ -113,6 +115,43 @@ pub struct Admin {
     pub metrics_token: Option<Secret>,
     /// The local socket.
     pub socket: PathBuf,
+}
+
+/// What concerns other nodes.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    /// The way to other nodes; `None` for a node that stays alone.
+    pub network: Option<Network>,
+    /// The zone of a node that founds a cluster.
+    pub zone: String,
+}
+
+/// The way to other nodes.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// Where this node listens for others.
+    pub listen: SocketAddr,
+    /// What others are told to connect to, as `host:port`.
+    pub advertise: Vec<String>,
+    /// What all nodes of the cluster know.
+    pub secret: Secret,
+    /// Nodes to join through, as `host:port`; none for the one that founds the cluster.
+    pub join: Vec<String>,
+    /// What carries it.
+    pub transport: Carrier,
+}
+
+/// What carries streams between nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Carrier {
+    /// QUIC: one UDP port.
+    Quic,
+    /// TCP with TLS: for networks that drop UDP.
+    Tcp,
+}
+
+impl Carrier {
+    const NAMES: [(&str, Carrier); 2] = [("quic", Carrier::Quic), ("tcp", Carrier::Tcp)];
 }
 
 /// The log.

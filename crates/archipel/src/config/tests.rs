@@ -71,6 +71,7 @@ fn the_example_shows_every_setting() {
         ("", struct_fields::<super::file::File>()),
         ("s3.", struct_fields::<super::file::S3>()),
         ("admin.", struct_fields::<super::file::Admin>()),
+        ("cluster.", struct_fields::<super::file::Cluster>()),
         ("log.", struct_fields::<super::file::Log>()),
         ("limits.", struct_fields::<super::file::Limits>()),
         ("disks.", struct_fields::<super::file::Disk>()),
@@ -108,6 +109,8 @@ fn the_defaults_in_the_example_are_the_defaults() {
         "token_file",
         "metrics_token_file",
         "listen = \"127.0.0.1:3903\"",
+        "listen = \"192.0.2.1:3901\"",
+        "secret_file",
     ];
     let shown: String = text[..cut]
         .lines()

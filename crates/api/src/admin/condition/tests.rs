@@ -4,7 +4,7 @@ use archipel_base::{Id, NodeId};
 use archipel_cluster::layout::{Epoch, Layout, PARTITIONS, Redundancy, Role, StoreName};
 
 use super::super::types::{ClusterState, ClusterStatus, NodeInfo, NodeState};
-use super::assess;
+use super::{assess, serves_nothing};
 
 fn store(number: u8) -> StoreName {
     StoreName {
@@ -116,6 +116,12 @@ fn without_a_majority_the_cluster_is_unavailable_and_says_what_stops() {
             holds(1) && holds(2)
         })
         .count();
+    assert_eq!(status.partitions_stopped as usize, stopped);
+    assert_eq!(
+        serves_nothing(Some(&status)),
+        None,
+        "the other partitions are served"
+    );
     let line = format!("{stopped} of 1024 partitions have no majority");
     assert!(
         status.advice.iter().any(|l| l.starts_with(&line)),
@@ -139,6 +145,15 @@ fn a_node_that_is_cut_off_says_so_first() {
         "{:?}",
         status.advice
     );
+}
+
+#[test]
+fn a_node_that_reaches_nothing_is_not_healthy_and_neither_is_one_in_no_layout() {
+    let cut_off = status(&["a", "b", "c"], &[Suspected, Suspected]);
+    assert!(serves_nothing(Some(&cut_off)).is_some());
+    assert!(serves_nothing(None).is_some());
+    let degraded = status(&["a", "b", "c"], &[Suspected, Alive]);
+    assert_eq!(serves_nothing(Some(&degraded)), None);
 }
 
 #[test]

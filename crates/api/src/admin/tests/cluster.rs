@@ -92,15 +92,31 @@ async fn nodes_are_listed_with_what_the_layout_says_of_them() {
 
 #[tokio::test]
 async fn a_node_of_the_layout_that_was_never_met_is_listed_as_gone() {
+    let admin = among_three().await;
+    let gateway = json!({"node": "abcdab01", "zone": "rome", "capacity_bytes": 0});
+    stage(&admin, json!({"assign": [gateway]})).await;
+    let apply = json!({"version": 2});
+    let (status, _) = ask(&admin, Method::POST, "/v1/layout/apply", apply).await;
+    assert_eq!(status, StatusCode::OK);
     let admin = Admin {
         node: Arc::new(Members(Vec::new())),
-        ..admin().await
+        ..admin
     };
     let (_, nodes) = get(&admin, "/v1/nodes").await;
+    let states: Vec<&Value> = nodes
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|n| &n["state"])
+        .collect();
     assert_eq!(
-        (&nodes[0]["state"], &nodes[0]["in_layout"]),
-        (&json!("gone"), &json!(true))
+        states,
+        ["self", "gone"],
+        "the node that is asked is there by itself"
     );
+    assert_eq!(nodes[1]["in_layout"], json!(true));
+    let (_, status) = get(&admin, "/v1/status").await;
+    assert_eq!(status["cluster"]["state"], "degraded");
 }
 
 #[tokio::test]

@@ -98,6 +98,9 @@ pub struct LayoutInfo {
     pub nodes: Vec<LayoutNode>,
     /// What is staged, if anything is.
     pub staged: Option<StagedInfo>,
+    /// Why it cannot be known what is staged, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub staged_unknown: Option<String>,
     /// How far a change is that is under way.
     pub progress: Option<ProgressInfo>,
 }
@@ -243,6 +246,10 @@ pub struct ClusterStatus {
     pub changing: bool,
     /// In one word.
     pub state: ClusterState,
+    /// How many partitions lack a copy.
+    pub partitions_short: u32,
+    /// How many have no majority of their copies in reach: what they hold cannot be read or written.
+    pub partitions_stopped: u32,
     /// What is wrong, what is at risk and what to do, in plain words.
     pub advice: Vec<String>,
 }

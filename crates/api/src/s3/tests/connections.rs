@@ -1,6 +1,8 @@
 //! The server on real (loopback) connections.
 
+use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -8,11 +10,11 @@ use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::client::{Door, signed};
-use crate::s3::server::builder;
+use crate::s3::server::{ROOMY, builder};
 use crate::s3::{connection, serve};
 
 struct Running {
@@ -151,8 +153,7 @@ async fn idle_connections_end() {
     let door = Door::open().await;
     let (client, stream) = tokio::io::duplex(1 << 16);
     let (_stop, stopping) = watch::channel(());
-    let builder = builder(door.s3.config().limits);
-    let serving = connection::serve(door.s3.clone(), builder, stream, stopping);
+    let serving = serving(&door, stream, stopping);
     let (sender, connection) =
         http2::handshake::<_, _, Full<Bytes>>(TokioExecutor::new(), TokioIo::new(client))
             .await
@@ -163,6 +164,16 @@ async fn idle_connections_end() {
     client.await.unwrap().unwrap();
 }
 
+fn serving(
+    door: &Door,
+    stream: tokio::io::DuplexStream,
+    stopping: watch::Receiver<()>,
+) -> impl Future<Output = ()> + use<> {
+    let builder = builder(door.s3.config().limits, ROOMY);
+    let streams = Arc::new(Semaphore::new(1));
+    connection::serve(door.s3.clone(), builder, streams, stream, stopping)
+}
+
 /// A client that takes nothing of an answer is not waited for without end, over HTTP/2 neither.
 #[tokio::test(start_paused = true)]
 async fn answers_that_nobody_takes_end() {
@@ -170,13 +181,7 @@ async fn answers_that_nobody_takes_end() {
     door.put("/bucket/k", vec![7; 8 << 20]).await.ok();
     let (client, stream) = tokio::io::duplex(1 << 16);
     let (_stop, stopping) = watch::channel(());
-    let builder = builder(door.s3.config().limits);
-    let serving = tokio::spawn(connection::serve(
-        door.s3.clone(),
-        builder,
-        stream,
-        stopping,
-    ));
+    let serving = tokio::spawn(serving(&door, stream, stopping));
     let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(client))
         .await
         .unwrap();

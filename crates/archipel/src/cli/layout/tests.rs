@@ -30,6 +30,7 @@ fn layout() -> LayoutInfo {
         partitions: 1024,
         nodes: vec![node("aaaaaaaa", "paris"), node("bbbbbbbb", "oslo")],
         staged: None,
+        staged_unknown: None,
         progress: None,
     }
 }

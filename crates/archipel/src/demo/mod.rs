@@ -1,0 +1,188 @@
+//! `archipel demo`: nodes with a bucket and a key, and what to paste to use them.
+//!
+//! One node runs in this process; several run each in a process of its own ([`several`]), as in life.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use archipel_model::{AccessKey, Error, Model, Permissions};
+use serde::Serialize;
+
+use crate::cli::{DemoArgs, table};
+use crate::client::Failure;
+use crate::node::{self, Node};
+use crate::{config, logs, process};
+
+mod children;
+mod several;
+
+/// The most nodes that a demo runs.
+const MAX_NODES: u32 = 100;
+/// The bucket's name, and the key's.
+const NAME: &str = "demo";
+
+/// What is shown once all is ready; for scripts on one line.
+#[derive(Serialize)]
+struct Ready {
+    endpoint: String,
+    region: String,
+    access_key: String,
+    secret_key: String,
+    bucket: &'static str,
+    nodes: Vec<ReadyNode>,
+    #[serde(skip)]
+    dir: PathBuf,
+}
+
+#[derive(Clone, Serialize)]
+struct ReadyNode {
+    pid: u32,
+    zone: String,
+    dir: String,
+    s3: String,
+    admin: String,
+    /// Where it listens for other nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<String>,
+    /// What starts it again: `archipel server --config` this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    config: Option<String>,
+}
+
+/// Runs it until a signal.
+pub fn run(args: &DemoArgs) -> Result<(), Failure> {
+    if !(1..=MAX_NODES).contains(&args.nodes) {
+        return Err(Failure(format!(
+            "--nodes {}: fix: give a number from 1 to {MAX_NODES}",
+            args.nodes
+        )));
+    }
+    process::keep_files_private();
+    let dir = absolute(&args.dir)?;
+    match args.nodes {
+        1 => alone(args, dir),
+        _ => several::run(args, &dir),
+    }
+}
+
+fn alone(args: &DemoArgs, dir: PathBuf) -> Result<(), Failure> {
+    several::refuse_in(&dir)?;
+    let listen = SocketAddr::from(([127, 0, 0, 1], args.port));
+    let settings = config::for_demo(dir.clone(), listen);
+    logs::start(&settings.log).map_err(Failure)?;
+    if let Err(error) = process::raise_open_files() {
+        tracing::warn!(%error, "the limit of open files cannot be raised");
+    }
+    node::runtime()?.block_on(async {
+        let node = Node::start(settings).await.map_err(Failure)?;
+        let key = prepare(node.model())
+            .await
+            .map_err(|error| Failure(format!("the demo's bucket and key: {error}")))?;
+        ready(&node, &key, dir).announce(args.json)?;
+        node.run_until_signal().await.map_err(Failure)
+    })
+}
+
+fn ready(node: &Node, key: &AccessKey, dir: PathBuf) -> Ready {
+    let settings = node.settings();
+    Ready {
+        endpoint: format!("http://{}", node.s3_address()),
+        region: settings.s3.region.clone(),
+        access_key: key.id.clone(),
+        secret_key: key.secret.expose().to_owned(),
+        bucket: NAME,
+        nodes: vec![ReadyNode {
+            pid: std::process::id(),
+            zone: settings.cluster.zone.clone(),
+            dir: settings.data_dir.display().to_string(),
+            s3: node.s3_address().to_string(),
+            admin: settings.admin.socket.display().to_string(),
+            cluster: None,
+            config: None,
+        }],
+        dir,
+    }
+}
+
+fn absolute(dir: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(dir).map_err(|error| Failure(format!("--dir {}: {error}", dir.display())))
+}
+
+/// The key of an earlier run, or a new one; and the bucket, which it may use for everything.
+async fn prepare(model: &Model) -> Result<Arc<AccessKey>, Error> {
+    let earlier = model.access_keys().into_iter().find(|key| key.name == NAME);
+    let key = match earlier {
+        Some(key) => key,
+        None => model.create_access_key(NAME, true).await?,
+    };
+    match model.create_bucket(NAME, Some(&key.id)).await {
+        Ok(_) => {}
+        Err(Error::BucketExists) => {
+            model.set_grant(NAME, &key.id, Permissions::ALL).await?;
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(key)
+}
+
+impl Ready {
+    fn announce(&self, json: bool) -> Result<(), Failure> {
+        if !json {
+            return table::text(&self.instructions());
+        }
+        let line = serde_json::to_string(self).map_err(|error| Failure(error.to_string()))?;
+        table::text(&line)
+    }
+
+    fn instructions(&self) -> String {
+        let Ready {
+            endpoint,
+            region,
+            access_key: id,
+            secret_key: secret,
+            ..
+        } = self;
+        let dir = self.dir.display();
+        let one = self
+            .nodes
+            .first()
+            .map_or(String::new(), |node| node.dir.clone());
+        let nodes = match self.nodes.len() {
+            1 => String::new(),
+            _ => self.table(),
+        };
+        format!(
+            "\
+Archipel is ready. Its data is in {dir}; Ctrl-C stops it, and the same command starts it again.
+
+  endpoint    {endpoint}
+  region      {region}
+  access key  {id}
+  secret key  {secret}
+  bucket      {NAME}
+{nodes}
+AWS CLI
+  AWS_ACCESS_KEY_ID={id} AWS_SECRET_ACCESS_KEY={secret} AWS_DEFAULT_REGION={region} aws --endpoint-url {endpoint} s3 cp README.md s3://{NAME}/
+
+boto3
+  python3 -c \"import boto3; print(boto3.client('s3', endpoint_url='{endpoint}', region_name='{region}', aws_access_key_id='{id}', aws_secret_access_key='{secret}').list_objects_v2(Bucket='{NAME}').get('Contents'))\"
+
+rclone
+  rclone copy README.md \":s3,provider=Other,env_auth=false,region={region},endpoint='{endpoint}',access_key_id={id},secret_access_key={secret}:{NAME}\"
+
+Buckets and keys: archipel --help; for this node, for example: archipel status --data-dir {one}"
+        )
+    }
+
+    /// The nodes, each of which answers all requests.
+    fn table(&self) -> String {
+        let mut text =
+            String::from("\nEach node answers all requests; stop one and go on with another:\n");
+        for node in &self.nodes {
+            let ReadyNode { pid, zone, s3, .. } = node;
+            text.push_str(&format!("  {zone:<8}  http://{s3}  process {pid}\n"));
+        }
+        text
+    }
+}

@@ -1,0 +1,350 @@
+//! A demo of several nodes, each a process of its own in a zone of its own.
+
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use archipel_api::admin::types::{
+    Apply, Assign, BucketInfo, ChangeGrant, CreateBucket, CreateKey, KeyInfo, KeyWithSecret,
+    LayoutInfo, NodeInfo, NodeStatus, Redundancy, Stage,
+};
+use archipel_base::random::{Random, SystemRandom};
+use serde::{Deserialize, Serialize};
+use tokio::process::Child;
+
+use super::{NAME, Ready, ReadyNode, children};
+use crate::cli::DemoArgs;
+use crate::client::{Client, Failure, path};
+use crate::config::ADMIN_SOCKET;
+use crate::identity::replace;
+use crate::process::StopSignals;
+use crate::{logs, node};
+
+/// In the demo's folder: its nodes.
+const PLAN: &str = "demo.json";
+/// How long the nodes may take until they serve together.
+const READY_TIMEOUT: Duration = Duration::from_secs(120);
+/// How often is looked.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// What each node says that it can hold.
+const CAPACITY_BYTES: u64 = 100_000_000_000;
+/// The most copies that a demo makes.
+const MAX_REPLICAS: usize = 3;
+
+/// What stays the same from one start to the next.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Plan {
+    nodes: Vec<Member>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Member {
+    dir: PathBuf,
+    zone: String,
+    /// Where it listens for other nodes.
+    cluster: SocketAddr,
+}
+
+/// Refuses to run one node where several are kept.
+pub fn refuse_in(dir: &Path) -> Result<(), Failure> {
+    match dir.join(PLAN).exists() {
+        false => Ok(()),
+        true => Err(Failure(format!(
+            "--dir {}: a demo of several nodes is kept there; fix: give --nodes as before, or another folder",
+            dir.display()
+        ))),
+    }
+}
+
+/// Runs them until a signal.
+pub fn run(args: &DemoArgs, dir: &Path) -> Result<(), Failure> {
+    let settings = crate::config::for_demo(dir.to_owned(), SocketAddr::from(([127, 0, 0, 1], 0)));
+    logs::start(&settings.log).map_err(Failure)?;
+    let plan = plan(dir, args.nodes as usize)?;
+    node::runtime()?.block_on(async {
+        let mut signals =
+            StopSignals::new().map_err(|error| Failure(format!("signals: {error}")))?;
+        let mut running = Vec::new();
+        for (place, member) in plan.nodes.iter().enumerate() {
+            let port = match args.port {
+                0 => 0,
+                port => port + place as u16,
+            };
+            running.push(start(dir, &plan, member, port)?);
+        }
+        let served = tokio::select! {
+            ready = tokio::time::timeout(READY_TIMEOUT, form(&plan, &mut running)) => {
+                match ready.unwrap_or_else(|_| Err(late(&plan))) {
+                    Ok(ready) => {
+                        let ready = Ready { dir: dir.to_owned(), ..ready };
+                        match ready.announce(args.json) {
+                            Ok(()) => {
+                                signals.next().await;
+                                Ok(())
+                            }
+                            failed => failed,
+                        }
+                    }
+                    Err(failure) => Err(failure),
+                }
+            }
+            _ = signals.next() => Ok(()),
+        };
+        children::stop(&mut running).await;
+        served
+    })
+}
+
+fn late(plan: &Plan) -> Failure {
+    let logs: Vec<String> = plan
+        .nodes
+        .iter()
+        .map(|m| log_of(m).display().to_string())
+        .collect();
+    Failure(format!(
+        "the nodes do not serve together; their logs: {}",
+        logs.join(", ")
+    ))
+}
+
+fn log_of(member: &Member) -> PathBuf {
+    member.dir.join("log")
+}
+
+/// The plan of an earlier start, or a new one.
+fn plan(dir: &Path, nodes: usize) -> Result<Plan, Failure> {
+    let cannot = |error: std::io::Error| Failure(format!("--dir {}: {error}", dir.display()));
+    std::fs::create_dir_all(dir).map_err(cannot)?;
+    let file = dir.join(PLAN);
+    if let Ok(text) = std::fs::read(&file) {
+        let plan: Plan = serde_json::from_slice(&text)
+            .map_err(|error| Failure(format!("{}: {error}", file.display())))?;
+        if plan.nodes.len() != nodes {
+            let (there, asked) = (plan.nodes.len(), nodes);
+            return Err(Failure(format!(
+                "--nodes {asked}: a demo of {there} nodes is kept in {}; fix: --nodes {there}, or another folder",
+                dir.display()
+            )));
+        }
+        return Ok(plan);
+    }
+    if dir.join("node.key").exists() {
+        return Err(Failure(format!(
+            "--dir {}: a demo of one node is kept there; fix: --nodes 1, or another folder",
+            dir.display()
+        )));
+    }
+    let mut secret = [0; 32];
+    SystemRandom.fill(&mut secret);
+    replace(&dir.join("secret"), hex::encode(secret).as_bytes()).map_err(cannot)?;
+    let mut members = Vec::new();
+    for number in 1..=nodes {
+        members.push(Member {
+            dir: dir.join(format!("node{number}")),
+            zone: format!("zone{number}"),
+            cluster: free_address(&members).map_err(cannot)?,
+        });
+    }
+    let plan = Plan { nodes: members };
+    let text = serde_json::to_vec_pretty(&plan).map_err(|error| Failure(error.to_string()))?;
+    replace(&file, &text).map_err(cannot)?;
+    Ok(plan)
+}
+
+/// A loopback address whose port is free for UDP and TCP.
+fn free_address(taken: &[Member]) -> std::io::Result<SocketAddr> {
+    loop {
+        let udp = UdpSocket::bind(("127.0.0.1", 0))?;
+        let address = udp.local_addr()?;
+        let free = TcpListener::bind(address).is_ok();
+        if free && taken.iter().all(|member| member.cluster != address) {
+            return Ok(address);
+        }
+    }
+}
+
+fn start(dir: &Path, plan: &Plan, member: &Member, port: u16) -> Result<Child, Failure> {
+    let cannot = |error: std::io::Error| Failure(format!("{}: {error}", member.dir.display()));
+    std::fs::create_dir_all(&member.dir).map_err(cannot)?;
+    let first = plan.nodes.first().map(|node| node.cluster);
+    let join: Vec<String> = first
+        .filter(|first| *first != member.cluster)
+        .map(|first| first.to_string())
+        .into_iter()
+        .collect();
+    let config = format!(
+        "data_dir = {:?}\n\n[s3]\nlisten = \"127.0.0.1:{port}\"\nbase_domains = [\"localhost\"]\n\n\
+         [cluster]\nlisten = \"{}\"\nsecret_file = {:?}\njoin = {join:?}\nzone = {:?}\n\n\
+         [limits]\nshutdown_seconds = 10\n",
+        member.dir,
+        member.cluster,
+        dir.join("secret"),
+        member.zone,
+    );
+    let file = config_of(member);
+    replace(&file, config.as_bytes()).map_err(cannot)?;
+    children::start(&file, &log_of(member))
+}
+
+fn config_of(member: &Member) -> PathBuf {
+    member.dir.join("archipel.toml")
+}
+
+fn admin_of(member: &Member) -> Client {
+    Client::socket(member.dir.join(ADMIN_SOCKET))
+}
+
+/// Waits until the nodes are there, makes them one cluster, and prepares bucket and key.
+async fn form(plan: &Plan, running: &mut [Child]) -> Result<Ready, Failure> {
+    let mut nodes = Vec::new();
+    for (member, child) in plan.nodes.iter().zip(running) {
+        nodes.push(node_ready(member, child).await?);
+    }
+    let first = plan.nodes.first().ok_or_else(|| late(plan))?;
+    let admin = admin_of(first);
+    let known = all_known(plan, &admin).await?;
+    assign(plan, &admin, &known).await?;
+    let (status, key) = prepare(&admin).await?;
+    everywhere(plan, &key).await?;
+    Ok(Ready {
+        endpoint: status.s3_endpoint,
+        region: status.region,
+        access_key: key.key.id,
+        secret_key: key.secret,
+        bucket: NAME,
+        nodes,
+        dir: PathBuf::new(),
+    })
+}
+
+async fn node_ready(member: &Member, child: &mut Child) -> Result<ReadyNode, Failure> {
+    loop {
+        if let Ok(Some(status)) = child.try_wait() {
+            let log = log_of(member);
+            let text = std::fs::read_to_string(&log).unwrap_or_default();
+            let last = text.lines().last().unwrap_or_default().to_owned();
+            return Err(Failure(format!(
+                "a node ended ({status}): {last} (log: {})",
+                log.display()
+            )));
+        }
+        if let Ok(status) = admin_of(member).get::<NodeStatus>("/v1/status").await {
+            return Ok(ReadyNode {
+                pid: child.id().unwrap_or_default(),
+                zone: member.zone.clone(),
+                dir: member.dir.display().to_string(),
+                s3: status.s3_endpoint.trim_start_matches("http://").to_owned(),
+                admin: member.dir.join(ADMIN_SOCKET).display().to_string(),
+                cluster: Some(member.cluster.to_string()),
+                config: Some(config_of(member).display().to_string()),
+            });
+        }
+        tokio::time::sleep(INTERVAL).await;
+    }
+}
+
+/// The nodes as the first knows them, in the plan's order, once it knows all.
+async fn all_known(plan: &Plan, admin: &Client) -> Result<Vec<NodeInfo>, Failure> {
+    loop {
+        let nodes: Vec<NodeInfo> = admin.get("/v1/nodes").await?;
+        let find = |member: &Member| {
+            let address = member.cluster.to_string();
+            let mut there = nodes.iter().filter(|node| node.state.answers());
+            there
+                .find(|node| node.addresses.contains(&address))
+                .cloned()
+        };
+        let known: Option<Vec<NodeInfo>> = plan.nodes.iter().map(find).collect();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        tokio::time::sleep(INTERVAL).await;
+    }
+}
+
+/// Makes a layout of all nodes, unless there is one, and waits until it is in force alone.
+async fn assign(plan: &Plan, admin: &Client, nodes: &[NodeInfo]) -> Result<(), Failure> {
+    let layout: LayoutInfo = admin.get("/v1/layout").await?;
+    let replicas = nodes.len().min(MAX_REPLICAS) as u8;
+    if layout.nodes.len() != nodes.len() || layout.redundancy.replicas != replicas {
+        let roles = plan.nodes.iter().zip(nodes).map(|(member, node)| Assign {
+            node: node.id.clone(),
+            zone: Some(member.zone.clone()),
+            capacity_bytes: Some(CAPACITY_BYTES),
+        });
+        let stage = Stage {
+            assign: roles.collect(),
+            redundancy: Some(Redundancy {
+                replicas,
+                zones: None,
+            }),
+            ..Stage::default()
+        };
+        let staged: LayoutInfo = admin.post("/v1/layout/stage", &stage).await?;
+        let version = staged
+            .staged
+            .map(|staged| staged.version)
+            .unwrap_or_default();
+        let _: LayoutInfo = admin.post("/v1/layout/apply", &Apply { version }).await?;
+    }
+    loop {
+        let layout: LayoutInfo = admin.get("/v1/layout").await?;
+        if layout.progress.is_none() && layout.nodes.len() == nodes.len() {
+            return Ok(());
+        }
+        tokio::time::sleep(INTERVAL).await;
+    }
+}
+
+/// The key of an earlier run, or a new one; and the bucket, which it may use for everything.
+async fn prepare(admin: &Client) -> Result<(NodeStatus, KeyWithSecret), Failure> {
+    let keys: Vec<KeyInfo> = admin.get("/v1/keys").await?;
+    let key: KeyWithSecret = match keys.into_iter().find(|key| key.name == NAME) {
+        Some(key) => {
+            let shown = format!("{}?secret=true", path(&["v1", "keys", &key.id]));
+            admin.get(&shown).await?
+        }
+        None => {
+            let ask = CreateKey {
+                name: NAME.into(),
+                create_bucket: true,
+                ..CreateKey::default()
+            };
+            admin.post("/v1/keys", &ask).await?
+        }
+    };
+    let bucket = path(&["v1", "buckets", NAME]);
+    if admin.get::<BucketInfo>(&bucket).await.is_err() {
+        let ask = CreateBucket {
+            name: NAME.into(),
+            owner: Some(key.key.id.clone()),
+        };
+        let _: BucketInfo = admin.post("/v1/buckets", &ask).await?;
+    } else {
+        let all = ChangeGrant {
+            read: Some(true),
+            write: Some(true),
+            owner: Some(true),
+        };
+        let grant = path(&["v1", "buckets", NAME, "grants", &key.key.id]);
+        let _: serde_json::Value = admin.patch(&grant, &all).await?;
+    }
+    Ok((admin.get("/v1/status").await?, key))
+}
+
+/// Waits until every node knows the key and the layout: then each serves.
+async fn everywhere(plan: &Plan, key: &KeyWithSecret) -> Result<(), Failure> {
+    for member in &plan.nodes {
+        let admin = admin_of(member);
+        while admin
+            .get::<KeyInfo>(&path(&["v1", "keys", &key.key.id]))
+            .await
+            .is_err()
+        {
+            tokio::time::sleep(INTERVAL).await;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! The way to other nodes: transport, calls, membership.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use archipel_base::random::{Random, SystemRandom};
+use archipel_cluster::members::{Facts, Members};
+use archipel_cluster::{Cluster, Network};
+use archipel_net::Transport;
+use archipel_net::identity::Identity;
+use archipel_net::quic::QuicTransport;
+use archipel_net::rpc::Rpc;
+use archipel_storage::Store;
+use tokio::task::JoinSet;
+
+use crate::config::{self, Carrier};
+use crate::{identity, version};
+
+/// How this node reaches others, and they it.
+#[derive(Clone)]
+pub struct Links {
+    /// Calls.
+    pub rpc: Rpc,
+    /// Who is there.
+    pub members: Members,
+}
+
+impl Links {
+    /// Listens for other nodes.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    pub async fn open(
+        settings: &config::Network,
+        data_dir: &Path,
+        store: &Store,
+        s3: &str,
+    ) -> Result<Links, String> {
+        let document = identity::document(data_dir)?;
+        let identity = Identity::new(&document, settings.secret.expose().as_bytes())?;
+        let taken = |why: String| {
+            format!(
+                "cluster.listen: {why}; fix: choose another address or port, or stop what listens there"
+            )
+        };
+        let transport: Arc<dyn Transport> = match settings.transport {
+            Carrier::Quic => QuicTransport::bind(settings.listen, identity).map_err(taken)?,
+            Carrier::Tcp => {
+                return Err(
+                    "cluster.transport = \"tcp\": not in this release; fix: \"quic\"".into(),
+                );
+            }
+        };
+        let rpc = Rpc::new(transport);
+        let facts = Facts {
+            addresses: settings.advertise.clone(),
+            store: store.identity(),
+            version: version::VERSION.into(),
+            epoch: 0,
+            s3: s3.to_owned(),
+        };
+        let random: Arc<dyn Random> = Arc::new(SystemRandom);
+        let seeds = settings.join.clone();
+        let members = Members::new(rpc.clone(), random, store.boot(), facts, seeds);
+        Ok(Links { rpc, members })
+    }
+
+    /// What the cluster needs of it.
+    pub fn network(&self) -> Network {
+        Network {
+            rpc: self.rpc.clone(),
+            directory: Arc::new(self.members.clone()),
+            listener: Arc::new(self.members.clone()),
+        }
+    }
+
+    /// Begins to serve other nodes, to gossip, and to follow the layout.
+    pub fn start(&self, cluster: &Cluster, tasks: &mut JoinSet<()>) {
+        let (rpc, service) = (self.rpc.clone(), cluster.service());
+        tasks.spawn(async move { rpc.serve(service).await });
+        follow(&self.members, cluster);
+        let (members, cluster) = (self.members.clone(), cluster.clone());
+        let gossip = members.clone();
+        tasks.spawn(async move { gossip.run().await });
+        tasks.spawn(async move { keep_up(&members, &cluster).await });
+    }
+}
+
+/// Tells others which layout is known here.
+fn follow(members: &Members, cluster: &Cluster) {
+    let Some(epoch) = cluster.epoch() else { return };
+    let roles = epoch.layouts.iter().flat_map(|layout| &layout.roles);
+    let nodes: BTreeSet<_> = roles.map(|role| role.store.node).collect();
+    members.set_cluster(epoch.cluster, nodes);
+    members.change(|facts| facts.epoch = epoch.number());
+}
+
+/// Learns newer layouts from those who tell of them.
+async fn keep_up(members: &Members, cluster: &Cluster) {
+    let (mut news, mut epochs) = (members.changed(), cluster.epoch_changes());
+    loop {
+        tokio::select! {
+            heard = news.changed() => if heard.is_err() { return },
+            learnt = epochs.changed() => if learnt.is_err() { return },
+        }
+        follow(members, cluster);
+        let known = cluster.epoch().map_or(0, |epoch| epoch.number());
+        let ahead = members.list().into_iter().filter(|m| m.facts.epoch > known);
+        let Some(newest) = ahead.max_by_key(|member| member.facts.epoch) else {
+            continue;
+        };
+        if let Err(error) = cluster.learn_from(&newest.id).await {
+            tracing::warn!(%error, from = %newest.id.short(), "a newer layout cannot be learnt");
+        }
+    }
+}

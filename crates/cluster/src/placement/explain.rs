@@ -1,0 +1,298 @@
+//! A placement in plain words: what it can hold and what limits it, what moves and why, what is at risk.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use archipel_base::{NodeId, PartitionId};
+
+use super::{Candidate, Goal, NodeShare, Placement, Previous};
+
+/// How many nodes are spoken of one by one.
+const NODES: usize = 30;
+/// How many nodes are named in a sentence.
+const NAMES: usize = 4;
+
+/// For each node that gains partitions: from whom, and how many.
+type Flows = BTreeMap<NodeId, BTreeMap<NodeId, usize>>;
+
+/// What is spoken of.
+struct Speaker<'a> {
+    candidates: &'a [Candidate],
+    goal: &'a Goal,
+    placement: &'a Placement,
+    previous: Option<&'a Previous<'a>>,
+    stored_bytes: Option<u64>,
+}
+
+/// Says, in lines of plain words, what a placement of these arguments can hold, what limits it, what will move and
+/// why, and what is at risk. `stored_bytes` is what all data takes, counted once; without it only partitions are
+/// spoken of.
+pub fn explain(
+    candidates: &[Candidate],
+    goal: &Goal,
+    placement: &Placement,
+    previous: Option<&Previous<'_>>,
+    stored_bytes: Option<u64>,
+) -> Vec<String> {
+    let speaker = Speaker {
+        candidates,
+        goal,
+        placement,
+        previous,
+        stored_bytes,
+    };
+    let mut lines = vec![speaker.capacity()];
+    lines.extend(speaker.limits());
+    lines.extend(speaker.moves());
+    lines.extend(speaker.nodes());
+    lines.extend(speaker.leaving());
+    lines.extend(speaker.warnings());
+    lines
+}
+
+impl Speaker<'_> {
+    fn capacity(&self) -> String {
+        let placement = self.placement;
+        let before = self.previous.and_then(usable_before);
+        let before = before.map_or(String::new(), |bytes| format!(" ({} before)", size(bytes)));
+        format!(
+            "usable capacity: {}{before}, {} of what these nodes could hold at best; {} of each of {} partitions",
+            size(placement.usable_bytes),
+            percent(placement.usable_bytes as f64, placement.upper_bound_bytes as f64),
+            count(self.goal.replicas, "replica"),
+            self.goal.partitions,
+        )
+    }
+
+    /// What must grow so that more can be stored.
+    fn limits(&self) -> Vec<String> {
+        let shares = self.candidates.iter().zip(&self.placement.nodes);
+        let limiting: Vec<&Candidate> = shares.filter(|(_, share)| share.limits).map(|(node, _)| node).collect();
+        if limiting.is_empty() {
+            return Vec::new();
+        }
+        let zones: BTreeSet<&str> = limiting.iter().map(|node| node.zone.as_str()).collect();
+        let in_zones = self.candidates.iter().filter(|node| zones.contains(node.zone.as_str()));
+        let what = if in_zones.count() == limiting.len() {
+            let zones: Vec<String> = zones.into_iter().map(String::from).collect();
+            format!("zone {}", list(&zones))
+        } else {
+            let names: Vec<String> = limiting.iter().map(|node| name(node)).collect();
+            format!("node {}", list(&names))
+        };
+        vec![format!(
+            "limited by {what}: the others have capacity left that no further replica may use; to store more, add capacity there"
+        )]
+    }
+
+    fn moves(&self) -> Vec<String> {
+        if self.previous.is_none() {
+            return Vec::new();
+        }
+        let placement = self.placement;
+        let all = placement.assignment.places().len();
+        if placement.moved == 0 {
+            return vec!["nothing moves".into()];
+        }
+        vec![format!(
+            "{} of {all} replicas ({}) move{}: the least that this capacity needs",
+            placement.moved,
+            percent(placement.moved as f64, all as f64),
+            self.bytes_of(placement.moved),
+        )]
+    }
+
+    /// What each node gains and loses, those with the largest changes.
+    fn nodes(&self) -> Vec<String> {
+        if self.previous.is_none() {
+            return Vec::new();
+        }
+        let flows = self.flows();
+        let shares = self.candidates.iter().zip(&self.placement.nodes);
+        let mut changed: Vec<(&Candidate, &NodeShare)> =
+            shares.filter(|(_, share)| share.gained + share.lost > 0).collect();
+        changed.sort_by_key(|(node, share)| (std::cmp::Reverse(share.gained + share.lost), node.id));
+        let shown = changed.iter().take(NODES);
+        let mut lines: Vec<String> = shown.map(|(node, share)| self.node(node, share, &flows)).collect();
+        if changed.len() > NODES {
+            lines.push(format!("and {} more nodes change less", changed.len() - NODES));
+        }
+        lines
+    }
+
+    fn node(&self, node: &Candidate, share: &NodeShare, flows: &Flows) -> String {
+        let mut line = format!("node {}:", name(node));
+        if share.gained > 0 {
+            let gained = count(share.gained, "partition");
+            let _ = write!(line, " gains {gained}{}", self.bytes_of(share.gained));
+            if let Some(from) = flows.get(&node.id) {
+                let _ = write!(line, ", from {}", self.sources(from));
+            }
+            line.push(';');
+        }
+        if share.lost > 0 {
+            let lost = count(share.lost, "partition");
+            let _ = write!(line, " gives up {lost}{};", self.bytes_of(share.lost));
+        }
+        let full = self.placement.partition_bytes as f64 * share.partitions as f64;
+        let of_capacity = percent(full, node.capacity_bytes as f64);
+        let _ = write!(line, " then holds {}, {of_capacity} of its capacity can be used", share.partitions);
+        line
+    }
+
+    /// Nodes that are in the new layout no more.
+    fn leaving(&self) -> Vec<String> {
+        let Some(previous) = self.previous else {
+            return Vec::new();
+        };
+        let stay: BTreeSet<NodeId> = self.candidates.iter().map(|node| node.id).collect();
+        let mut held = vec![0; previous.nodes.len()];
+        for place in previous.assignment.places() {
+            if let Some(held) = held.get_mut(usize::from(*place)) {
+                *held += 1;
+            }
+        }
+        let left = previous.nodes.iter().zip(held);
+        let left = left.filter(|(node, held)| *held > 0 && !stay.contains(&node.id));
+        left.map(|(node, held)| {
+            let all = count(held, "partition");
+            format!("node {} leaves: its {all}{} are held by others", name(node), self.bytes_of(held))
+        })
+        .collect()
+    }
+
+    /// What the loss of a zone or node does, and capacity that lies idle.
+    fn warnings(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let replicas = self.goal.replicas;
+        let survives = (replicas - 1) / 2;
+        if survives == 0 {
+            let what = count(replicas, "replica");
+            lines.push(format!(
+                "warning: with {what} a single node that fails stops its partitions; 3 replicas survive any one node"
+            ));
+        } else {
+            let at_risk = self.partitions_at_risk(survives);
+            if at_risk > 0 {
+                lines.push(format!(
+                    "warning: if one zone fails, up to {} stop, as most of their replicas are there; use at least 3 zones with enough capacity each",
+                    count(at_risk, "partition")
+                ));
+            }
+        }
+        let full = self.placement.partition_bytes as f64;
+        let shares = self.candidates.iter().zip(&self.placement.nodes);
+        let idle = shares.filter(|(node, share)| full * share.partitions as f64 * 2.0 < node.capacity_bytes as f64);
+        let idle: Vec<String> = idle.map(|(node, _)| name(node)).collect();
+        if !idle.is_empty() {
+            lines.push(format!(
+                "warning: less than half of the capacity of node {} can be used; balance the capacity of zones and nodes",
+                list(&idle)
+            ));
+        }
+        lines
+    }
+
+    /// The most partitions that have more than `survives` replicas in one zone.
+    fn partitions_at_risk(&self, survives: usize) -> usize {
+        let mut by_zone: BTreeMap<&str, usize> = BTreeMap::new();
+        for partition in 0..self.goal.partitions {
+            let mut here: BTreeMap<&str, usize> = BTreeMap::new();
+            for place in self.placement.assignment.of(PartitionId(partition)) {
+                *here.entry(&self.candidates[usize::from(*place)].zone).or_default() += 1;
+            }
+            for (zone, _) in here.into_iter().filter(|(_, replicas)| *replicas > survives) {
+                *by_zone.entry(zone).or_default() += 1;
+            }
+        }
+        by_zone.into_values().max().unwrap_or(0)
+    }
+
+    /// Who takes over from whom: in each partition those that are new, from those that it leaves, else from those that stay.
+    fn flows(&self) -> Flows {
+        let mut flows = Flows::new();
+        let Some(previous) = self.previous else {
+            return flows;
+        };
+        for partition in (0..self.goal.partitions).map(PartitionId) {
+            let before = ids(previous.nodes, previous.assignment.of(partition));
+            let after = ids(self.candidates, self.placement.assignment.of(partition));
+            let left = before.difference(&after).chain(before.intersection(&after));
+            for (to, from) in after.difference(&before).zip(left.cycle()) {
+                *flows.entry(*to).or_default().entry(*from).or_default() += 1;
+            }
+        }
+        flows
+    }
+
+    fn sources(&self, from: &BTreeMap<NodeId, usize>) -> String {
+        let mut from: Vec<_> = from.iter().collect();
+        from.sort_by_key(|(id, partitions)| (std::cmp::Reverse(**partitions), **id));
+        let names: Vec<String> = from.iter().map(|(id, partitions)| format!("{} ({partitions})", id.short())).collect();
+        list(&names)
+    }
+
+    /// About how much some partitions hold, if that is known.
+    fn bytes_of(&self, partitions: usize) -> String {
+        let Some(stored) = self.stored_bytes else {
+            return String::new();
+        };
+        let bytes = u128::from(stored) * partitions as u128 / u128::from(self.goal.partitions.max(1));
+        format!(" (about {})", size(u64::try_from(bytes).unwrap_or(u64::MAX)))
+    }
+}
+
+/// What a layout could hold: as much as the node that is full first; `None` if its capacities are not known.
+fn usable_before(previous: &Previous<'_>) -> Option<u64> {
+    let mut held = vec![0_u64; previous.nodes.len()];
+    for place in previous.assignment.places() {
+        *held.get_mut(usize::from(*place))? += 1;
+    }
+    let nodes = previous.nodes.iter().zip(held).filter(|(_, held)| *held > 0);
+    let partition_bytes = nodes.map(|(node, held)| node.capacity_bytes / held).min()?;
+    let usable = partition_bytes.saturating_mul(previous.assignment.partitions() as u64);
+    (usable > 0).then_some(usable)
+}
+
+fn ids(nodes: &[Candidate], places: &[u16]) -> BTreeSet<NodeId> {
+    let node = |place: &u16| nodes.get(usize::from(*place)).map(|node| node.id);
+    places.iter().filter_map(node).collect()
+}
+
+fn name(node: &Candidate) -> String {
+    format!("{} (zone {})", node.id.short(), node.zone)
+}
+
+/// Some names as a part of a sentence.
+fn list(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] if names.len() <= NAMES => format!("{} and {last}", most.join(", ")),
+        _ => format!("{} and {} more", names[..NAMES - 1].join(", "), names.len() - NAMES + 1),
+    }
+}
+
+fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+fn percent(part: f64, whole: f64) -> String {
+    format!("{:.1} %", if whole > 0.0 { part / whole * 100.0 } else { 0.0 })
+}
+
+/// Bytes in decimal units.
+fn size(bytes: u64) -> String {
+    let units = ["bytes", "kB", "MB", "GB", "TB", "PB", "EB"];
+    let mut amount = bytes as f64;
+    let mut unit = 0;
+    while amount >= 999.5 && unit + 1 < units.len() {
+        amount /= 1000.0;
+        unit += 1;
+    }
+    if unit == 0 {
+        return format!("{bytes} bytes");
+    }
+    let digits = if amount < 9.995 { 2 } else if amount < 99.95 { 1 } else { 0 };
+    format!("{amount:.digits$} {}", units[unit])
+}
