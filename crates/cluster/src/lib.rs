@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`register`] | the protocol: pure state machines |
 //! | [`layout`] | who holds what: layout versions, epochs |
+//! | [`placement`] | which nodes hold which partition: pure |
 //! | [`merge`] | listings of several replicas as one: pure |
 //! | [`change`] | changing the layout, and moving what must move |
 //! | `cluster`, `drive`, `group` | operations on rows, driven over their replicas |
@@ -33,6 +34,7 @@ pub mod members;
 mod memory;
 pub mod merge;
 mod peers;
+pub mod placement;
 mod planning;
 pub mod register;
 mod replica;

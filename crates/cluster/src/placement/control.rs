@@ -35,7 +35,10 @@ pub fn control_group(candidates: &[Candidate], previous: &[NodeId]) -> Vec<u16> 
     let Some(taken) = groups.iter().find(survives).or(groups.first()) else {
         return Vec::new();
     };
-    let members = sites.iter().zip(taken).flat_map(|(site, taken)| &site.nodes[..*taken]);
+    let members = sites
+        .iter()
+        .zip(taken)
+        .flat_map(|(site, taken)| &site.nodes[..*taken]);
     let mut members: Vec<u16> = members.copied().collect();
     members.sort_unstable();
     members
@@ -66,7 +69,8 @@ fn spread(sites: &[Site], size: usize) -> Vec<usize> {
     let mut taken = vec![0; sites.len()];
     for _ in 0..size {
         let with_nodes = (0..sites.len()).filter(|zone| taken[*zone] < sites[*zone].nodes.len());
-        let next = with_nodes.min_by_key(|zone| (taken[*zone], sites[*zone].before <= taken[*zone]));
+        let next =
+            with_nodes.min_by_key(|zone| (taken[*zone], sites[*zone].before <= taken[*zone]));
         if let Some(zone) = next {
             taken[zone] += 1;
         }

@@ -89,7 +89,11 @@ impl Pairs {
 
     /// Counts a node's pairs in a partition, in the row of each of the two.
     fn change(&mut self, network: &Network<'_>, partition: u16, node: u16, more: bool) {
-        for other in network.held(partition).iter().filter(|other| **other != node) {
+        for other in network
+            .held(partition)
+            .iter()
+            .filter(|other| **other != node)
+        {
             let (a, b) = (usize::from(node), usize::from(*other));
             for at in [a * self.nodes + b, b * self.nodes + a] {
                 let shared = &mut self.shared[at];

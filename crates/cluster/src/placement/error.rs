@@ -72,7 +72,9 @@ pub enum PlacementError {
         replicas: usize,
     },
     /// The number of partitions is not that of the previous layout.
-    #[error("the layout before has {before} partitions, and {now} are asked for; fix: the number never changes")]
+    #[error(
+        "the layout before has {before} partitions, and {now} are asked for; fix: the number never changes"
+    )]
     Partitions {
         /// Of the previous layout.
         before: usize,
@@ -80,7 +82,9 @@ pub enum PlacementError {
         now: u16,
     },
     /// Exists by the capacity, and was not found: a defect.
-    #[error("no assignment was found for {missing} replicas, though one exists; fix: please report this with `layout show`")]
+    #[error(
+        "no assignment was found for {missing} replicas, though one exists; fix: please report this with `layout show`"
+    )]
     NotFound {
         /// How many are missing.
         missing: usize,

@@ -58,7 +58,10 @@ impl Speaker<'_> {
         format!(
             "usable capacity: {}{before}, {} of what these nodes could hold at best; {} of each of {} partitions",
             size(placement.usable_bytes),
-            percent(placement.usable_bytes as f64, placement.upper_bound_bytes as f64),
+            percent(
+                placement.usable_bytes as f64,
+                placement.upper_bound_bytes as f64
+            ),
             count(self.goal.replicas, "replica"),
             self.goal.partitions,
         )
@@ -67,12 +70,18 @@ impl Speaker<'_> {
     /// What must grow so that more can be stored.
     fn limits(&self) -> Vec<String> {
         let shares = self.candidates.iter().zip(&self.placement.nodes);
-        let limiting: Vec<&Candidate> = shares.filter(|(_, share)| share.limits).map(|(node, _)| node).collect();
+        let limiting: Vec<&Candidate> = shares
+            .filter(|(_, share)| share.limits)
+            .map(|(node, _)| node)
+            .collect();
         if limiting.is_empty() {
             return Vec::new();
         }
         let zones: BTreeSet<&str> = limiting.iter().map(|node| node.zone.as_str()).collect();
-        let in_zones = self.candidates.iter().filter(|node| zones.contains(node.zone.as_str()));
+        let in_zones = self
+            .candidates
+            .iter()
+            .filter(|node| zones.contains(node.zone.as_str()));
         let what = if in_zones.count() == limiting.len() {
             let zones: Vec<String> = zones.into_iter().map(String::from).collect();
             format!("zone {}", list(&zones))
@@ -109,13 +118,20 @@ impl Speaker<'_> {
         }
         let flows = self.flows();
         let shares = self.candidates.iter().zip(&self.placement.nodes);
-        let mut changed: Vec<(&Candidate, &NodeShare)> =
-            shares.filter(|(_, share)| share.gained + share.lost > 0).collect();
-        changed.sort_by_key(|(node, share)| (std::cmp::Reverse(share.gained + share.lost), node.id));
+        let mut changed: Vec<(&Candidate, &NodeShare)> = shares
+            .filter(|(_, share)| share.gained + share.lost > 0)
+            .collect();
+        changed
+            .sort_by_key(|(node, share)| (std::cmp::Reverse(share.gained + share.lost), node.id));
         let shown = changed.iter().take(NODES);
-        let mut lines: Vec<String> = shown.map(|(node, share)| self.node(node, share, &flows)).collect();
+        let mut lines: Vec<String> = shown
+            .map(|(node, share)| self.node(node, share, &flows))
+            .collect();
         if changed.len() > NODES {
-            lines.push(format!("and {} more nodes change less", changed.len() - NODES));
+            lines.push(format!(
+                "and {} more nodes change less",
+                changed.len() - NODES
+            ));
         }
         lines
     }
@@ -136,7 +152,11 @@ impl Speaker<'_> {
         }
         let full = self.placement.partition_bytes as f64 * share.partitions as f64;
         let of_capacity = percent(full, node.capacity_bytes as f64);
-        let _ = write!(line, " then holds {}, {of_capacity} of its capacity can be used", share.partitions);
+        let _ = write!(
+            line,
+            " then holds {}, {of_capacity} of its capacity can be used",
+            share.partitions
+        );
         line
     }
 
@@ -156,7 +176,11 @@ impl Speaker<'_> {
         let left = left.filter(|(node, held)| *held > 0 && !stay.contains(&node.id));
         left.map(|(node, held)| {
             let all = count(held, "partition");
-            format!("node {} leaves: its {all}{} are held by others", name(node), self.bytes_of(held))
+            format!(
+                "node {} leaves: its {all}{} are held by others",
+                name(node),
+                self.bytes_of(held)
+            )
         })
         .collect()
     }
@@ -182,7 +206,9 @@ impl Speaker<'_> {
         }
         let full = self.placement.partition_bytes as f64;
         let shares = self.candidates.iter().zip(&self.placement.nodes);
-        let idle = shares.filter(|(node, share)| full * share.partitions as f64 * 2.0 < node.capacity_bytes as f64);
+        let idle = shares.filter(|(node, share)| {
+            full * share.partitions as f64 * 2.0 < node.capacity_bytes as f64
+        });
         let idle: Vec<String> = idle.map(|(node, _)| name(node)).collect();
         if !idle.is_empty() {
             lines.push(format!(
@@ -199,9 +225,14 @@ impl Speaker<'_> {
         for partition in 0..self.goal.partitions {
             let mut here: BTreeMap<&str, usize> = BTreeMap::new();
             for place in self.placement.assignment.of(PartitionId(partition)) {
-                *here.entry(&self.candidates[usize::from(*place)].zone).or_default() += 1;
+                *here
+                    .entry(&self.candidates[usize::from(*place)].zone)
+                    .or_default() += 1;
             }
-            for (zone, _) in here.into_iter().filter(|(_, replicas)| *replicas > survives) {
+            for (zone, _) in here
+                .into_iter()
+                .filter(|(_, replicas)| *replicas > survives)
+            {
                 *by_zone.entry(zone).or_default() += 1;
             }
         }
@@ -228,7 +259,10 @@ impl Speaker<'_> {
     fn sources(&self, from: &BTreeMap<NodeId, usize>) -> String {
         let mut from: Vec<_> = from.iter().collect();
         from.sort_by_key(|(id, partitions)| (std::cmp::Reverse(**partitions), **id));
-        let names: Vec<String> = from.iter().map(|(id, partitions)| format!("{} ({partitions})", id.short())).collect();
+        let names: Vec<String> = from
+            .iter()
+            .map(|(id, partitions)| format!("{} ({partitions})", id.short()))
+            .collect();
         list(&names)
     }
 
@@ -237,8 +271,12 @@ impl Speaker<'_> {
         let Some(stored) = self.stored_bytes else {
             return String::new();
         };
-        let bytes = u128::from(stored) * partitions as u128 / u128::from(self.goal.partitions.max(1));
-        format!(" (about {})", size(u64::try_from(bytes).unwrap_or(u64::MAX)))
+        let bytes =
+            u128::from(stored) * partitions as u128 / u128::from(self.goal.partitions.max(1));
+        format!(
+            " (about {})",
+            size(u64::try_from(bytes).unwrap_or(u64::MAX))
+        )
     }
 }
 
@@ -248,7 +286,11 @@ fn usable_before(previous: &Previous<'_>) -> Option<u64> {
     for place in previous.assignment.places() {
         *held.get_mut(usize::from(*place))? += 1;
     }
-    let nodes = previous.nodes.iter().zip(held).filter(|(_, held)| *held > 0);
+    let nodes = previous
+        .nodes
+        .iter()
+        .zip(held)
+        .filter(|(_, held)| *held > 0);
     let partition_bytes = nodes.map(|(node, held)| node.capacity_bytes / held).min()?;
     let usable = partition_bytes.saturating_mul(previous.assignment.partitions() as u64);
     (usable > 0).then_some(usable)
@@ -269,7 +311,11 @@ fn list(names: &[String]) -> String {
         [] => String::new(),
         [one] => one.clone(),
         [most @ .., last] if names.len() <= NAMES => format!("{} and {last}", most.join(", ")),
-        _ => format!("{} and {} more", names[..NAMES - 1].join(", "), names.len() - NAMES + 1),
+        _ => format!(
+            "{} and {} more",
+            names[..NAMES - 1].join(", "),
+            names.len() - NAMES + 1
+        ),
     }
 }
 
@@ -278,7 +324,14 @@ fn count(number: usize, what: &str) -> String {
 }
 
 fn percent(part: f64, whole: f64) -> String {
-    format!("{:.1} %", if whole > 0.0 { part / whole * 100.0 } else { 0.0 })
+    format!(
+        "{:.1} %",
+        if whole > 0.0 {
+            part / whole * 100.0
+        } else {
+            0.0
+        }
+    )
 }
 
 /// Bytes in decimal units.
@@ -293,6 +346,12 @@ fn size(bytes: u64) -> String {
     if unit == 0 {
         return format!("{bytes} bytes");
     }
-    let digits = if amount < 9.995 { 2 } else if amount < 99.95 { 1 } else { 0 };
+    let digits = if amount < 9.995 {
+        2
+    } else if amount < 99.95 {
+        1
+    } else {
+        0
+    };
     format!("{amount:.digits$} {}", units[unit])
 }

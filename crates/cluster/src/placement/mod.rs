@@ -98,13 +98,16 @@ pub struct Assignment {
 impl Assignment {
     /// From the places of all partitions, one after another, `replicas` each; `None` if that does not divide them.
     pub fn new(replicas: usize, places: Vec<u16>) -> Option<Assignment> {
-        (replicas > 0 && places.len().is_multiple_of(replicas)).then_some(Assignment { replicas, places })
+        (replicas > 0 && places.len().is_multiple_of(replicas))
+            .then_some(Assignment { replicas, places })
     }
 
     /// The places of a partition's nodes; none if there is no such partition.
     pub fn of(&self, partition: PartitionId) -> &[u16] {
         let from = usize::from(partition.0) * self.replicas;
-        self.places.get(from..from + self.replicas).unwrap_or_default()
+        self.places
+            .get(from..from + self.replicas)
+            .unwrap_or_default()
     }
 
     /// How many copies of each partition.
@@ -182,7 +185,12 @@ pub fn place(
     let mut network = Network::new(&problem, partition_bytes, old);
     solve::solve(&mut network)?;
     disperse::disperse(&mut network);
-    Ok(summary(&problem, partition_bytes, &network, previous.is_some()))
+    Ok(summary(
+        &problem,
+        partition_bytes,
+        &network,
+        previous.is_some(),
+    ))
 }
 
 /// For each partition the candidates that hold it in the previous layout.
@@ -214,7 +222,12 @@ fn held_before(
     Ok((0..goal.partitions).map(held).collect())
 }
 
-fn summary(problem: &Problem<'_>, partition_bytes: u64, network: &Network<'_>, is_change: bool) -> Placement {
+fn summary(
+    problem: &Problem<'_>,
+    partition_bytes: u64,
+    network: &Network<'_>,
+    is_change: bool,
+) -> Placement {
     let limits = problem.limits(partition_bytes);
     let share = |place: usize| {
         let (partitions, gained, lost) = network.change_of(place as u16);
@@ -232,7 +245,11 @@ fn summary(problem: &Problem<'_>, partition_bytes: u64, network: &Network<'_>, i
         usable_bytes: partition_bytes.saturating_mul(problem.partitions),
         upper_bound_bytes: problem.upper_bound_bytes(),
         moved: nodes.iter().map(|node| node.gained).sum(),
-        moved_lower_bound: if is_change { network.moved_lower_bound() } else { 0 },
+        moved_lower_bound: if is_change {
+            network.moved_lower_bound()
+        } else {
+            0
+        },
         nodes,
     }
 }

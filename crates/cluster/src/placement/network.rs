@@ -34,7 +34,11 @@ pub(super) struct Exit<'a> {
 
 impl<'a> Network<'a> {
     /// Nobody holds anything.
-    pub(super) fn new(problem: &'a Problem<'a>, partition_bytes: u64, old: Vec<Vec<u16>>) -> Network<'a> {
+    pub(super) fn new(
+        problem: &'a Problem<'a>,
+        partition_bytes: u64,
+        old: Vec<Vec<u16>>,
+    ) -> Network<'a> {
         let room = |node| problem.room(node, partition_bytes) as usize;
         Network {
             problem,
@@ -91,7 +95,12 @@ impl<'a> Network<'a> {
     pub(super) fn exit(&self, partition: u16, leaving: Option<u16>) -> Exit<'_> {
         let held = self.held(partition);
         let zone = leaving.map(|node| self.zone_of(node));
-        let is_double = |zone| held.iter().filter(|node| self.zone_of(**node) == zone).count() > 1;
+        let is_double = |zone| {
+            held.iter()
+                .filter(|node| self.zone_of(**node) == zone)
+                .count()
+                > 1
+        };
         let anywhere = self.doubles(held) < self.problem.doubles || zone.is_some_and(is_double);
         Exit {
             network: self,
@@ -104,7 +113,11 @@ impl<'a> Network<'a> {
     /// How many of some nodes share a zone with an earlier one.
     fn doubles(&self, nodes: &[u16]) -> usize {
         let zone = |node: &u16| self.zone_of(*node);
-        let is_double = |(place, node): &(usize, &u16)| nodes[..*place].iter().any(|other| zone(other) == zone(node));
+        let is_double = |(place, node): &(usize, &u16)| {
+            nodes[..*place]
+                .iter()
+                .any(|other| zone(other) == zone(node))
+        };
         nodes.iter().enumerate().filter(is_double).count()
     }
 
@@ -135,7 +148,10 @@ impl<'a> Network<'a> {
 
     /// A replica goes from one node to another.
     pub(super) fn exchange(&mut self, partition: u16, from: u16, to: u16) {
-        if let Some(replica) = self.held[usize::from(partition)].iter_mut().find(|node| **node == from) {
+        if let Some(replica) = self.held[usize::from(partition)]
+            .iter_mut()
+            .find(|node| **node == from)
+        {
             *replica = to;
         }
         let holds = &mut self.holds[usize::from(from)];
@@ -147,12 +163,18 @@ impl<'a> Network<'a> {
 
     /// What one more partition on `a` adds to the sum of load²/capacity, compared to one more on `b`.
     pub(super) fn compare_adding(&self, a: u16, b: u16) -> Ordering {
-        self.compare((self.holds(a).len() * 2 + 1, a), (self.holds(b).len() * 2 + 1, b))
+        self.compare(
+            (self.holds(a).len() * 2 + 1, a),
+            (self.holds(b).len() * 2 + 1, b),
+        )
     }
 
     /// What one partition less on `a` takes from that sum, compared to one less on `b`; both hold one.
     pub(super) fn compare_removing(&self, a: u16, b: u16) -> Ordering {
-        self.compare((self.holds(a).len() * 2 - 1, a), (self.holds(b).len() * 2 - 1, b))
+        self.compare(
+            (self.holds(a).len() * 2 - 1, a),
+            (self.holds(b).len() * 2 - 1, b),
+        )
     }
 
     /// Whether the sum falls if `from` holds one less and `to` one more.
@@ -163,15 +185,23 @@ impl<'a> Network<'a> {
 
     /// Compares a number of each node divided by its capacity, exactly.
     fn compare(&self, (a, node_a): (usize, u16), (b, node_b): (usize, u16)) -> Ordering {
-        let capacity = |node: u16| u128::from(self.problem.candidates[usize::from(node)].capacity_bytes);
+        let capacity =
+            |node: u16| u128::from(self.problem.candidates[usize::from(node)].capacity_bytes);
         (a as u128 * capacity(node_b)).cmp(&(b as u128 * capacity(node_a)))
     }
 
     /// A node's partitions, those that it did not hold before, and those it held and does no more.
     pub(super) fn change_of(&self, node: u16) -> (usize, usize, usize) {
         let holds = self.holds(node);
-        let gained = holds.iter().filter(|partition| self.weight(**partition, node) > 0).count();
-        let before = self.old.iter().filter(|nodes| nodes.contains(&node)).count();
+        let gained = holds
+            .iter()
+            .filter(|partition| self.weight(**partition, node) > 0)
+            .count();
+        let before = self
+            .old
+            .iter()
+            .filter(|nodes| nodes.contains(&node))
+            .count();
         (holds.len(), gained, before + gained - holds.len())
     }
 
@@ -182,7 +212,11 @@ impl<'a> Network<'a> {
         for node in self.old.iter().flatten() {
             before[usize::from(*node)] += 1;
         }
-        let by_node: usize = before.iter().zip(&self.room).map(|(held, room)| held.min(room)).sum();
+        let by_node: usize = before
+            .iter()
+            .zip(&self.room)
+            .map(|(held, room)| held.min(room))
+            .sum();
         let by_partition: usize = (0..self.partitions()).map(|p| self.keepable(p).len()).sum();
         self.held.len() * self.problem.replicas - by_node.min(by_partition)
     }
@@ -207,6 +241,7 @@ impl Exit<'_> {
     pub(super) fn admits(&self, node: u16) -> bool {
         let zone = self.network.zone_of(node);
         let is_used = |other: &u16| self.network.zone_of(*other) == zone;
-        !self.held.contains(&node) && (self.anywhere || self.zone == Some(zone) || !self.held.iter().any(is_used))
+        !self.held.contains(&node)
+            && (self.anywhere || self.zone == Some(zone) || !self.held.iter().any(is_used))
     }
 }

@@ -19,7 +19,10 @@ pub(super) struct Problem<'a> {
 
 impl<'a> Problem<'a> {
     /// Checks what is asked for.
-    pub(super) fn new(candidates: &'a [Candidate], goal: &Goal) -> Result<Problem<'a>, PlacementError> {
+    pub(super) fn new(
+        candidates: &'a [Candidate],
+        goal: &Goal,
+    ) -> Result<Problem<'a>, PlacementError> {
         check(candidates, goal)?;
         let zones: BTreeSet<&str> = candidates.iter().map(|node| node.zone.as_str()).collect();
         let replicas = goal.replicas;
@@ -35,7 +38,8 @@ impl<'a> Problem<'a> {
             Zones::Maximum => replicas.min(zones.len()),
         };
         let names: Vec<&str> = zones.into_iter().collect();
-        let number = |node: &Candidate| names.partition_point(|name| *name < node.zone.as_str()) as u16;
+        let number =
+            |node: &Candidate| names.partition_point(|name| *name < node.zone.as_str()) as u16;
         Ok(Problem {
             candidates,
             zone_of: candidates.iter().map(number).collect(),
@@ -63,9 +67,13 @@ impl<'a> Problem<'a> {
 
     /// What could be stored if partitions were arbitrarily many and small.
     pub(super) fn upper_bound_bytes(&self) -> u64 {
-        let all = self.candidates.iter().map(|node| u128::from(node.capacity_bytes));
+        let all = self
+            .candidates
+            .iter()
+            .map(|node| u128::from(node.capacity_bytes));
         let bound = largest_that(all.sum::<u128>() / self.replicas as u128, |usable| {
-            self.bound(usable, |node| usable.min(node.capacity_bytes.into())).is_none()
+            self.bound(usable, |node| usable.min(node.capacity_bytes.into()))
+                .is_none()
         });
         u64::try_from(bound).unwrap_or(u64::MAX)
     }
@@ -80,7 +88,12 @@ impl<'a> Problem<'a> {
         let is_short = |(node, zone): (&Candidate, &u16)| {
             held[usize::from(*zone)] < most && self.room(node, larger) < self.partitions
         };
-        let short: Vec<bool> = self.candidates.iter().zip(&self.zone_of).map(is_short).collect();
+        let short: Vec<bool> = self
+            .candidates
+            .iter()
+            .zip(&self.zone_of)
+            .map(is_short)
+            .collect();
         if short.iter().all(|short| *short) {
             return vec![false; short.len()];
         }
@@ -90,7 +103,9 @@ impl<'a> Problem<'a> {
     /// `None` if there is an assignment with partitions of this size; else the most replicas that the
     /// violated cut lets a zone take.
     fn shortage(&self, partition_bytes: u64) -> Option<u128> {
-        self.bound(self.partitions.into(), |node| self.room(node, partition_bytes).into())
+        self.bound(self.partitions.into(), |node| {
+            self.room(node, partition_bytes).into()
+        })
     }
 
     /// The two cuts: `unit` is what one copy of everything takes, `held` what a node takes.
@@ -102,7 +117,9 @@ impl<'a> Problem<'a> {
             (unit * (doubles + 1), unit * replicas),
             (unit, unit * (replicas - doubles)),
         ];
-        cuts.into_iter().find(|(most, needed)| taken(*most) < *needed).map(|(most, _)| most)
+        cuts.into_iter()
+            .find(|(most, needed)| taken(*most) < *needed)
+            .map(|(most, _)| most)
     }
 
     fn by_zone(&self, held: impl Fn(&Candidate) -> u128) -> Vec<u128> {

@@ -39,7 +39,10 @@ impl<'a> Search<'a> {
                 left[(potential - lowest) as usize].push(node);
             }
         }
-        let from = closed.iter().map(|closed| closed.then_some(From::Start)).collect();
+        let from = closed
+            .iter()
+            .map(|closed| closed.then_some(From::Start))
+            .collect();
         Search {
             potentials,
             left,
@@ -75,15 +78,26 @@ impl<'a> Search<'a> {
     }
 
     /// All tight ways of one replica.
-    fn leave(&mut self, network: &Network<'_>, partition: u16, leaving: Option<u16>, seen: &mut Vec<u16>) {
+    fn leave(
+        &mut self,
+        network: &Network<'_>,
+        partition: u16,
+        leaving: Option<u16>,
+        seen: &mut Vec<u16>,
+    ) {
         let exit = network.exit(partition, leaving);
         let potential = leaving.map_or(0, |node| {
             self.potentials[usize::from(node)] - network.weight(partition, node)
         });
-        let from = Some(leaving.map_or(From::Added(partition), |node| From::Exchanged(partition, node)));
+        let from = Some(leaving.map_or(From::Added(partition), |node| {
+            From::Exchanged(partition, node)
+        }));
         for node in network.old(partition) {
             let place = usize::from(*node);
-            if self.potentials[place] == potential && self.from[place].is_none() && exit.admits(*node) {
+            if self.potentials[place] == potential
+                && self.from[place].is_none()
+                && exit.admits(*node)
+            {
                 self.from[place] = from;
                 seen.push(*node);
             }
@@ -136,7 +150,9 @@ impl<'a> Search<'a> {
 /// What the cheapest path from any partition that lacks a replica to each node weighs; `None`: there is no path.
 pub(super) fn distances(network: &Network<'_>) -> Vec<Option<i32>> {
     let mut distances = vec![None; network.nodes()];
-    let mut waiting: Vec<u16> = (0..network.partitions()).filter(|p| network.lacks(*p) > 0).collect();
+    let mut waiting: Vec<u16> = (0..network.partitions())
+        .filter(|p| network.lacks(*p) > 0)
+        .collect();
     let mut is_waiting = vec![false; network.partitions().into()];
     while !waiting.is_empty() {
         // In rounds: a node's distance often falls by several partitions before its own are looked at again.
@@ -162,13 +178,19 @@ fn relax(network: &Network<'_>, partition: u16, distances: &mut [Option<i32>]) -
     }
     for node in network.held(partition) {
         if let Some(distance) = distances[usize::from(*node)] {
-            ways.push((distance - network.weight(partition, *node), network.exit(partition, Some(*node))));
+            ways.push((
+                distance - network.weight(partition, *node),
+                network.exit(partition, Some(*node)),
+            ));
         }
     }
     let mut nearer = Vec::new();
     let places = (0..).zip(distances.iter_mut());
     for (node, distance) in places {
-        let usable = ways.iter().filter(|(_, exit)| exit.admits(node)).map(|(way, _)| way);
+        let usable = ways
+            .iter()
+            .filter(|(_, exit)| exit.admits(node))
+            .map(|(way, _)| way);
         let Some(shortest) = usable.min() else {
             continue;
         };

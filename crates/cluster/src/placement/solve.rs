@@ -29,7 +29,8 @@ fn keep(network: &mut Network<'_>) {
     }
     let mut lost = vec![0_u32; network.partitions().into()];
     for (node, mut partitions) in (0..).zip(kept) {
-        partitions.sort_by_key(|partition| (lost[usize::from(*partition)], scatter(*partition, node)));
+        partitions
+            .sort_by_key(|partition| (lost[usize::from(*partition)], scatter(*partition, node)));
         let too_many = partitions.len().saturating_sub(network.room(node));
         for (place, partition) in partitions.into_iter().enumerate() {
             if place < too_many {
@@ -74,11 +75,19 @@ fn fill_tightly(network: &mut Network<'_>, potentials: &Potentials) -> usize {
 }
 
 /// One more replica of a partition, by a shortest tight path to the node that is emptiest for its capacity.
-fn add(network: &mut Network<'_>, potentials: &Potentials, partition: u16, closed: &mut [bool]) -> bool {
+fn add(
+    network: &mut Network<'_>,
+    potentials: &Potentials,
+    partition: u16,
+    closed: &mut [bool],
+) -> bool {
     let mut search = Search::new(&potentials.nodes, closed);
     let mut seen = search.add(network, partition);
     while !seen.is_empty() {
-        let found = seen.iter().copied().filter(|node| can_take(network, potentials, *node));
+        let found = seen
+            .iter()
+            .copied()
+            .filter(|node| can_take(network, potentials, *node));
         let best = found.min_by(|a, b| {
             let tie = || scatter(partition, *a).cmp(&scatter(partition, *b));
             network.compare_adding(*a, *b).then_with(tie)
@@ -103,7 +112,9 @@ fn can_take(network: &Network<'_>, potentials: &Potentials, node: u16) -> bool {
 /// more than room is: so exchanges that were at least what the potentials say stay so.
 fn raise(network: &Network<'_>, potentials: &mut Potentials) -> Option<()> {
     let distances = distances(network);
-    let with_room = (0..).zip(&distances).filter(|(node, _)| network.has_room(*node));
+    let with_room = (0..)
+        .zip(&distances)
+        .filter(|(node, _)| network.has_room(*node));
     let room = with_room.filter_map(|(_, distance)| *distance).min()?;
     let most = room - potentials.room;
     for (potential, distance) in potentials.nodes.iter_mut().zip(distances) {
@@ -133,8 +144,14 @@ fn level(network: &mut Network<'_>, potentials: &Potentials) -> bool {
         let mut seen = vec![giver];
         while !seen.is_empty() {
             seen = search.step(network, &seen);
-            let takers = seen.iter().copied().filter(|node| can_take(network, potentials, *node));
-            best = best.into_iter().chain(takers).min_by(|a, b| network.compare_adding(*a, *b));
+            let takers = seen
+                .iter()
+                .copied()
+                .filter(|node| can_take(network, potentials, *node));
+            best = best
+                .into_iter()
+                .chain(takers)
+                .min_by(|a, b| network.compare_adding(*a, *b));
         }
         if let Some(taker) = best.filter(|taker| network.is_better(giver, *taker)) {
             search.follow(network, taker);

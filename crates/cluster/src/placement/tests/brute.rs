@@ -1,0 +1,193 @@
+//! Against trying everything: capacity, moves and load are optimal, in this order.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::{assert_sound, node};
+use crate::placement::{Assignment, Candidate, Goal, Previous, Zones, place};
+use archipel_base::PartitionId;
+
+/// A small case: nodes, what is asked for, and who held what before.
+#[derive(Debug, Clone)]
+struct Case {
+    nodes: Vec<Candidate>,
+    goal: Goal,
+    before: Vec<Vec<u16>>,
+}
+
+/// What counts, in order: bytes of a partition, then replicas that stay (both more is better), then the load (less is).
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Clone, Copy)]
+struct Worth {
+    partition_bytes: u64,
+    kept: usize,
+    load: std::cmp::Reverse<u64>,
+}
+
+impl Case {
+    fn distinct(&self) -> usize {
+        let zones: BTreeSet<&str> = self.nodes.iter().map(|node| node.zone.as_str()).collect();
+        match self.goal.zones {
+            Zones::AtLeast(least) => least,
+            Zones::Maximum => self.goal.replicas.min(zones.len()),
+        }
+    }
+
+    /// All sets of nodes that may hold a partition, as bits.
+    fn allowed(&self) -> Vec<u32> {
+        let fits = |set: &u32| {
+            let nodes = (0..self.nodes.len()).filter(|n| set >> n & 1 == 1);
+            let zones: BTreeSet<&str> = nodes.map(|n| self.nodes[n].zone.as_str()).collect();
+            set.count_ones() as usize == self.goal.replicas && zones.len() >= self.distinct()
+        };
+        (0..1 << self.nodes.len()).filter(fits).collect()
+    }
+
+    /// The worth of the best assignment of all, but with a load that is right only among those of that many kept.
+    fn best(&self) -> Option<Worth> {
+        let allowed = self.allowed();
+        let mut sets = vec![0; self.goal.partitions.into()];
+        // First the largest partition, as what fits must be known before loads are compared.
+        let mut size = 0;
+        each(&allowed, &mut sets, 0, &mut |sets| {
+            size = size.max(self.fits(sets))
+        });
+        let mut best = None;
+        each(&allowed, &mut sets, 0, &mut |sets| {
+            if self.fits(sets) >= size {
+                best = best.max(Some(self.worth(sets, size)));
+            }
+        });
+        best.filter(|best| best.partition_bytes > 0)
+    }
+
+    fn loads(&self, sets: &[u32]) -> Vec<u64> {
+        let load = |n| sets.iter().filter(|set| *set >> n & 1 == 1).count() as u64;
+        (0..self.nodes.len()).map(load).collect()
+    }
+
+    /// The largest partition with which an assignment fits.
+    fn fits(&self, sets: &[u32]) -> u64 {
+        let loads = self
+            .nodes
+            .iter()
+            .zip(self.loads(sets))
+            .filter(|(_, load)| *load > 0);
+        loads
+            .map(|(node, load)| node.capacity_bytes / load)
+            .min()
+            .unwrap_or(0)
+    }
+
+    fn worth(&self, sets: &[u32], partition_bytes: u64) -> Worth {
+        let before = self
+            .before
+            .iter()
+            .map(|nodes| nodes.iter().fold(0, |set, n| set | 1 << n));
+        let kept = sets
+            .iter()
+            .zip(before)
+            .map(|(set, before): (&u32, u32)| (set & before).count_ones() as usize);
+        // Scaled by what all capacities divide.
+        let scale: u64 = 27_720;
+        let load = self
+            .nodes
+            .iter()
+            .zip(self.loads(sets))
+            .map(|(node, load)| load * load * scale / node.capacity_bytes);
+        Worth {
+            partition_bytes,
+            kept: kept.sum(),
+            load: std::cmp::Reverse(load.sum()),
+        }
+    }
+}
+
+/// Calls for every choice of a set for each partition.
+fn each(allowed: &[u32], sets: &mut Vec<u32>, from: usize, call: &mut impl FnMut(&[u32])) {
+    if from == sets.len() {
+        return call(sets);
+    }
+    for set in allowed {
+        sets[from] = *set;
+        each(allowed, sets, from + 1, call);
+    }
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let nodes = prop::collection::vec((0..4_u8, 1..=12_u64), 1..=5);
+    let shape = (1..=4_u16, 1..=4_usize, 0..=4_usize, 0..=4_usize);
+    let before = prop::collection::vec(prop::collection::vec(0..5_u16, 4), 4);
+    (nodes, shape, before).prop_map(|(nodes, (partitions, replicas, zones, held), before)| {
+        let nodes: Vec<Candidate> = (0..)
+            .zip(nodes)
+            .map(|(number, (zone, capacity))| node(number, &zone.to_string(), capacity))
+            .collect();
+        let replicas = replicas.min(nodes.len());
+        let there: BTreeSet<&str> = nodes.iter().map(|node| node.zone.as_str()).collect();
+        let zones = match zones.min(replicas).min(there.len()) {
+            0 => Zones::Maximum,
+            least => Zones::AtLeast(least),
+        };
+        let known = nodes.len() as u16;
+        let held = |places: Vec<u16>| -> Vec<u16> {
+            let set: BTreeSet<u16> = places
+                .into_iter()
+                .take(held)
+                .filter(|n| *n < known)
+                .collect();
+            set.into_iter().collect()
+        };
+        Case {
+            nodes,
+            goal: Goal {
+                partitions,
+                replicas,
+                zones,
+            },
+            before: before
+                .into_iter()
+                .take(partitions.into())
+                .map(held)
+                .collect(),
+        }
+    })
+}
+
+/// The previous assignment with nodes that are gone in the places that a case leaves open.
+fn previous(case: &Case) -> (Vec<Candidate>, Assignment) {
+    let mut nodes = case.nodes.clone();
+    let gone = nodes.len() as u16;
+    nodes.push(node(100, "gone", 5));
+    let fill = |held: &Vec<u16>| {
+        let mut held = held.clone();
+        held.resize(4, gone);
+        held
+    };
+    let places = case.before.iter().flat_map(fill).collect();
+    (nodes, Assignment::new(4, places).unwrap())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn nothing_is_better(case in cases()) {
+        let (nodes, assignment) = previous(&case);
+        let previous = Previous { nodes: &nodes, assignment: &assignment };
+        let found = place(&case.nodes, &case.goal, Some(&previous));
+        let Some(best) = case.best() else {
+            prop_assert!(found.is_err());
+            return Ok(());
+        };
+        let found = found.unwrap();
+        assert_sound(&case.nodes, &case.goal, &found);
+        let set = |partition| {
+            let places = found.assignment.of(PartitionId(partition)).iter();
+            places.fold(0, |set, place| set | 1 << place)
+        };
+        let sets: Vec<u32> = (0..case.goal.partitions).map(set).collect();
+        prop_assert_eq!(case.worth(&sets, found.partition_bytes), best);
+        prop_assert_eq!(found.moved, sets.len() * case.goal.replicas - best.kept);
+    }
+}

@@ -1,0 +1,104 @@
+//! Plain words.
+
+use super::{change, equal_nodes, goal, node};
+use crate::placement::{Candidate, Goal, Placement, Previous, Zones, explain, place};
+
+const TB: u64 = 1_000_000_000_000;
+
+fn said(
+    before: &[Candidate],
+    old: &Placement,
+    after: &[Candidate],
+    goal: &Goal,
+    stored: Option<u64>,
+) -> String {
+    let placement = change(before, old, after, goal);
+    let previous = Previous {
+        nodes: before,
+        assignment: &old.assignment,
+    };
+    explain(after, goal, &placement, Some(&previous), stored).join("\n")
+}
+
+#[test]
+fn a_fourth_node_is_explained() {
+    let three = equal_nodes(3, 3, TB);
+    let four = equal_nodes(4, 4, TB);
+    let first = place(&three, &goal(1024, 3), None).unwrap();
+    let expected = "\
+usable capacity: 1.33 TB (1.00 TB before), 100.0 % of what these nodes could hold at best; 3 replicas of each of 1024 partitions
+768 of 3072 replicas (25.0 %) move (about 30.0 GB): the least that this capacity needs
+node 00030000 (zone z003): gains 768 partitions (about 30.0 GB), from 00000000 (256), 00010000 (256) and 00020000 (256); then holds 768, 100.0 % of its capacity can be used
+node 00000000 (zone z000): gives up 256 partitions (about 10.0 GB); then holds 768, 100.0 % of its capacity can be used
+node 00010000 (zone z001): gives up 256 partitions (about 10.0 GB); then holds 768, 100.0 % of its capacity can be used
+node 00020000 (zone z002): gives up 256 partitions (about 10.0 GB); then holds 768, 100.0 % of its capacity can be used";
+    assert_eq!(
+        said(&three, &first, &four, &goal(1024, 3), Some(40_000_000_000)),
+        expected
+    );
+    let without_sizes = said(&three, &first, &four, &goal(1024, 3), None);
+    assert!(!without_sizes.contains("about"), "{without_sizes}");
+}
+
+#[test]
+fn what_limits_and_what_lies_idle_is_named() {
+    let nodes = [node(1, "a", 4 * TB), node(2, "b", 4 * TB), node(3, "c", TB)];
+    let placement = place(&nodes, &goal(1024, 3), None).unwrap();
+    let lines = explain(&nodes, &goal(1024, 3), &placement, None, None);
+    assert_eq!(
+        lines[1],
+        "limited by zone c: the others have capacity left that no further replica may use; to store more, add capacity there"
+    );
+    assert_eq!(
+        lines[2],
+        "warning: less than half of the capacity of node 00010000 (zone a) and 00020000 (zone b) can be used; balance the capacity of zones and nodes"
+    );
+    assert_eq!(lines.len(), 3);
+}
+
+#[test]
+fn a_node_that_leaves_and_nothing_that_moves() {
+    let four = equal_nodes(4, 4, TB);
+    let first = place(&four, &goal(1024, 3), None).unwrap();
+    let text = said(&four, &first, &four[..3], &goal(1024, 3), None);
+    assert!(
+        text.contains("node 00030000 (zone z003) leaves: its 768 partitions are held by others"),
+        "{text}"
+    );
+    assert!(text.contains("1.00 TB (1.33 TB before)"), "{text}");
+    let text = said(&four, &first, &four, &goal(1024, 3), None);
+    assert!(text.ends_with("nothing moves"), "{text}");
+}
+
+#[test]
+fn risks_are_named() {
+    let nodes = equal_nodes(4, 2, TB);
+    let risk = |replicas, zones| {
+        let goal = Goal {
+            zones,
+            ..goal(1024, replicas)
+        };
+        let placement = place(&nodes, &goal, None).unwrap();
+        explain(&nodes, &goal, &placement, None, None).join("\n")
+    };
+    assert!(
+        risk(1, Zones::Maximum)
+            .contains("with 1 replica a single node that fails stops its partitions")
+    );
+    assert!(risk(2, Zones::Maximum).contains("with 2 replicas a single node that fails"));
+    let three = risk(3, Zones::Maximum);
+    assert!(
+        three.contains("if one zone fails, up to 512 partitions stop"),
+        "{three}"
+    );
+}
+
+#[test]
+fn many_nodes_are_not_all_spoken_of() {
+    let before = equal_nodes(60, 3, TB);
+    let first = place(&before, &goal(1024, 3), None).unwrap();
+    let after = equal_nodes(120, 3, TB);
+    let text = said(&before, &first, &after, &goal(1024, 3), None);
+    assert!(text.contains("more nodes change less"), "{text}");
+    assert!(text.lines().count() < 40);
+}
