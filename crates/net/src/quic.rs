@@ -430,6 +430,14 @@ impl Inner {
         if let Some(link) = self.open_link(peer.id, lane) {
             return Ok(link);
         }
+        // In a task of its own: who asks may give up, and the next one wants it all the same.
+        let (inner, peer) = (self.clone(), peer.clone());
+        let dialled = tokio::spawn(async move { inner.dial_peer(&peer, lane).await });
+        dialled.await.unwrap_or(Err(Error::Closed))
+    }
+
+    /// Dials a peer; one does at a time.
+    async fn dial_peer(self: &Arc<Inner>, peer: &Peer, lane: Lane) -> Result<Link, Error> {
         let turn = {
             let mut dialling = lock(&self.dialling);
             dialling.entry((peer.id, lane)).or_default().clone()
