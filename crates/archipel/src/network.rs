@@ -1,6 +1,5 @@
 //! The way to other nodes: transport, calls, membership.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -79,39 +78,9 @@ impl Links {
     pub fn start(&self, cluster: &Cluster, tasks: &mut JoinSet<()>) {
         let (rpc, service) = (self.rpc.clone(), cluster.service());
         tasks.spawn(async move { rpc.serve(service).await });
-        follow(&self.members, cluster);
         let (members, cluster) = (self.members.clone(), cluster.clone());
         let gossip = members.clone();
         tasks.spawn(async move { gossip.run().await });
-        tasks.spawn(async move { keep_up(&members, &cluster).await });
-    }
-}
-
-/// Tells others which layout is known here.
-fn follow(members: &Members, cluster: &Cluster) {
-    let Some(epoch) = cluster.epoch() else { return };
-    let roles = epoch.layouts.iter().flat_map(|layout| &layout.roles);
-    let nodes: BTreeSet<_> = roles.map(|role| role.store.node).collect();
-    members.set_cluster(epoch.cluster, nodes);
-    members.change(|facts| facts.epoch = epoch.number());
-}
-
-/// Learns newer layouts from those who tell of them.
-async fn keep_up(members: &Members, cluster: &Cluster) {
-    let (mut news, mut epochs) = (members.changed(), cluster.epoch_changes());
-    loop {
-        tokio::select! {
-            heard = news.changed() => if heard.is_err() { return },
-            learnt = epochs.changed() => if learnt.is_err() { return },
-        }
-        follow(members, cluster);
-        let known = cluster.epoch().map_or(0, |epoch| epoch.number());
-        let ahead = members.list().into_iter().filter(|m| m.facts.epoch > known);
-        let Some(newest) = ahead.max_by_key(|member| member.facts.epoch) else {
-            continue;
-        };
-        if let Err(error) = cluster.learn_from(&newest.id).await {
-            tracing::warn!(%error, from = %newest.id.short(), "a newer layout cannot be learnt");
-        }
+        tasks.spawn(async move { members.follow(&cluster).await });
     }
 }

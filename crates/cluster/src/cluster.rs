@@ -21,12 +21,12 @@ use archipel_storage::{BlockRef, Body, Pin, RowKey, Store, Value};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::sync::{Mutex, Semaphore};
 
-use crate::blocks::BlockStream;
+use crate::blocks::{BlockStream, Prefetch};
 use crate::change::Moving;
 use crate::drive::Run;
-use crate::epochs::Epochs;
+use crate::epochs::{Epochs, Listening};
 use crate::error::Error;
 use crate::group::Group;
 use crate::layout::{Epoch, Layout, PARTITIONS, StoreName};
@@ -141,6 +141,16 @@ pub enum State {
     Live,
 }
 
+/// A row that was opened.
+pub struct Opened {
+    /// Its value.
+    pub value: Value,
+    /// Keeps those of its blocks readable that are here.
+    pub pin: Pin,
+    /// Its blocks, from the first on, if they are on their way already.
+    pub following: Option<BlockStream>,
+}
+
 /// How a row is written.
 #[derive(Clone)]
 pub struct How<'a> {
@@ -233,7 +243,7 @@ impl Cluster {
     }
 
     /// Tells when a newer epoch is known, by its number.
-    pub fn epoch_changes(&self) -> watch::Receiver<u64> {
+    pub fn epoch_changes(&self) -> Listening {
         self.0.epochs.changed()
     }
 
@@ -339,25 +349,47 @@ impl Cluster {
         })
     }
 
-    /// A row's value, and a pin that keeps those of its blocks readable that are here.
-    pub async fn read_pinned(&self, key: &RowKey) -> Result<Option<(Value, Pin)>, Error> {
+    /// Opens a row: its value, and what keeps the blocks of its body readable. Where no replica is here, the
+    /// blocks follow the row at once.
+    pub async fn open_row(&self, key: &RowKey) -> Result<Option<Opened>, Error> {
         loop {
-            let before = self.read_version(key, true).await?;
+            let prefetch = Arc::new(Prefetch::default());
+            let before = self.read_with(key, true, Some(&prefetch)).await?;
             let Some(value) = before.value else {
                 return Ok(None);
             };
-            let pin = self.store().pin(value.body.blocks());
+            let blocks = value.body.blocks();
+            let pin = self.store().pin(blocks);
+            let receive = prefetch.take(before.stamp).filter(|_| !blocks.is_empty());
+            let following = receive.map(|receive| {
+                let (inner, blocks) = (self.0.clone(), blocks.to_vec());
+                BlockStream::begun(inner, key.partition, blocks, receive)
+            });
             // What was pinned before the row still referred to it stays; otherwise look again.
-            if value.body.blocks().is_empty() || self.0.still_holds(key, before.stamp).await? {
-                return Ok(Some((value, pin)));
+            if blocks.is_empty() || self.0.still_holds(key, before.stamp).await? {
+                return Ok(Some(Opened {
+                    value,
+                    pin,
+                    following,
+                }));
             }
         }
     }
 
     async fn read_version(&self, key: &RowKey, with_body: bool) -> Result<Version<Value>, Error> {
+        self.read_with(key, with_body, None).await
+    }
+
+    async fn read_with(
+        &self,
+        key: &RowKey,
+        with_body: bool,
+        prefetch: Option<&Arc<Prefetch>>,
+    ) -> Result<Version<Value>, Error> {
         let how = How::durable(Durability::Fsync);
         let mut run = self.run(key, &how)?;
         run.with_body = with_body;
+        run.prefetch = prefetch;
         let mut never = |_: &Version<Value>| register::Decision::Keep;
         loop {
             let (operation, outputs) = Operation::read(start(&run.group));
@@ -380,6 +412,7 @@ impl Cluster {
             with_body: true,
             needs_body: false,
             upload: how.upload,
+            prefetch: None,
             group: self.0.group(key.partition)?,
         })
     }

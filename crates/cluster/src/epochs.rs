@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowTxn, Store};
-use tokio::sync::{Mutex, watch};
+use tokio::sync::Mutex;
 
 use crate::empty;
 use crate::error::Error;
@@ -13,6 +13,11 @@ use crate::layout::{Epoch, StoreName};
 use crate::register::Rules;
 use crate::register::epoch::{Fence, fence};
 use crate::wire::Address;
+
+mod news;
+
+pub use news::Listening;
+use news::News;
 
 /// `meta` names of a store: the newest epoch that it knows, and the incarnation that its rows are of.
 const EPOCH: &str = "epoch";
@@ -27,7 +32,7 @@ pub(crate) struct Epochs {
     /// Requests of epochs below are refused. Raised in the transaction that learns a newer one.
     fence: Arc<AtomicU64>,
     learning: Mutex<()>,
-    changed: watch::Sender<u64>,
+    news: News,
 }
 
 /// What to do with a request.
@@ -58,7 +63,7 @@ impl Epochs {
             current: RwLock::new(current),
             fence: Arc::new(AtomicU64::new(number)),
             learning: Mutex::default(),
-            changed: watch::channel(number).0,
+            news: News::at(number),
         };
         if let Some(epoch) = epochs.current() {
             // A crash may have come between learning and emptying.
@@ -79,8 +84,8 @@ impl Epochs {
     }
 
     /// Tells when a newer one is known.
-    pub fn changed(&self) -> watch::Receiver<u64> {
-        self.changed.subscribe()
+    pub fn changed(&self) -> Listening {
+        self.news.listen()
     }
 
     /// Learns an epoch, durably, if it is newer than what is known.
@@ -113,7 +118,7 @@ impl Epochs {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         *current = Some(Arc::new(epoch));
         drop(current);
-        self.changed.send_replace(number);
+        self.news.tell(number);
         tracing::info!(epoch = number, "a layout was learnt");
         Ok(())
     }

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::cluster::Listener;
+use crate::cluster::{Cluster, Listener};
 use crate::peers::Directory;
 use crate::wire::method;
 
@@ -496,6 +496,40 @@ impl Members {
             self.round().await;
             tokio::time::sleep(INTERVAL).await;
         }
+    }
+
+    /// Tells others which layout this node knows, and learns newer ones from them, until it is
+    /// dropped. Run it in a task of its own.
+    pub async fn follow(&self, cluster: &Cluster) {
+        let (mut news, mut epochs) = (self.changed(), cluster.epoch_changes());
+        loop {
+            self.tell_layout_of(cluster);
+            let known = cluster.epoch().map_or(0, |epoch| epoch.number());
+            let ahead = self.list().into_iter().filter(|m| m.facts.epoch > known);
+            let newest = ahead.max_by_key(|member| member.facts.epoch);
+            let mut behind = false;
+            if let Some(newest) = newest
+                && let Err(error) = cluster.learn_from(&newest.id).await
+            {
+                let from = newest.id.short();
+                tracing::warn!(%error, from, "a newer layout cannot be learnt");
+                behind = true;
+            }
+            tokio::select! {
+                biased;
+                _ = epochs.changed() => {}
+                heard = news.changed() => if heard.is_err() { return },
+                () = tokio::time::sleep(INTERVAL), if behind => {}
+            }
+        }
+    }
+
+    fn tell_layout_of(&self, cluster: &Cluster) {
+        let Some(epoch) = cluster.epoch() else { return };
+        let roles = epoch.layouts.iter().flat_map(|layout| &layout.roles);
+        let nodes: BTreeSet<_> = roles.map(|role| role.store.node).collect();
+        self.set_cluster(epoch.cluster, nodes);
+        self.change(|facts| facts.epoch = epoch.number());
     }
 
     async fn round(&self) {
