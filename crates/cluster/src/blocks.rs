@@ -1,20 +1,22 @@
 //! Reading blocks: from the local store where it has them, else from another replica, verified.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use archipel_base::codec;
-use archipel_base::{BlockHash, PartitionId};
+use archipel_base::{BlockHash, PartitionId, Stamp};
 use archipel_net::{Class, ReceiveFrames};
 use archipel_storage as storage;
-use archipel_storage::BlockRef;
+use archipel_storage::{BlockRef, Value};
 use bytes::Bytes;
 
 use crate::cluster::Inner;
 use crate::error::Error;
 use crate::group::Group;
-use crate::wire::{FetchCall, method};
+use crate::peers::CALL_TIMEOUT;
+use crate::register::Answer;
+use crate::wire::{FetchCall, RowCall, RowReply, method};
 
 /// How long a replica may be silent in the middle of a stream before another is asked.
 const SILENCE: Duration = Duration::from_secs(3);
@@ -47,6 +49,19 @@ impl BlockStream {
             untried: None,
             group: None,
             remote: None,
+        }
+    }
+
+    /// The blocks of a row that was read, on the stream that brought it.
+    pub(crate) fn begun(
+        inner: Arc<Inner>,
+        partition: PartitionId,
+        blocks: Vec<BlockRef>,
+        remote: Box<dyn ReceiveFrames>,
+    ) -> BlockStream {
+        BlockStream {
+            remote: Some(remote),
+            ..BlockStream::new(inner, partition, blocks, false)
         }
     }
 
@@ -116,6 +131,7 @@ impl BlockStream {
             let call = FetchCall {
                 partition: self.partition,
                 blocks: self.left.iter().copied().collect(),
+                row: None,
             };
             let remaining = call.blocks.iter().map(|b| u64::from(b.len)).sum();
             let class = Class::Data { remaining };
@@ -151,5 +167,64 @@ impl BlockStream {
             false => Err(storage::Error::Damaged(hash.to_string())),
         };
         Ok(pool.run(verify).await?)
+    }
+}
+
+/// The stream on which a replica of another node sends a row and then its blocks: content is on its way
+/// while the other replicas confirm that the row is the newest.
+#[derive(Default)]
+pub(crate) struct Prefetch(Mutex<Option<(Stamp, Box<dyn ReceiveFrames>)>>);
+
+impl Prefetch {
+    /// Asks for a row; keeps the stream.
+    pub async fn ask(
+        &self,
+        inner: &Arc<Inner>,
+        group: &Group,
+        place: usize,
+        call: RowCall,
+    ) -> Result<Answer<Value>, Error> {
+        let unknown = || Error::Unavailable("the replica is not known".into());
+        let member = group.members.get(place).ok_or_else(unknown)?;
+        let peers = inner.peers.as_ref().ok_or_else(unknown)?;
+        let broken = |why: &dyn std::fmt::Display| Error::Unavailable(why.to_string());
+        let class = Class::Data { remaining: 0 };
+        let asking = async {
+            let node = &member.node.node;
+            let mut stream = peers.stream(node, method::FETCH, class).await?;
+            let call = FetchCall {
+                partition: group.partition,
+                blocks: Vec::new(),
+                row: Some(call),
+            };
+            let sent = stream.send.send(codec::encode(&call).into()).await;
+            sent.map_err(|error| broken(&error))?;
+            stream.send.finish().await.map_err(|error| broken(&error))?;
+            let reply = stream.receive.receive().await;
+            let reply = reply.map_err(|error| broken(&error))?;
+            let reply = reply.ok_or_else(|| broken(&"a row does not come"))?;
+            let reply: RowReply = codec::decode(&reply).map_err(|error| broken(&error))?;
+            Ok::<_, Error>((reply, stream.receive))
+        };
+        let (reply, receive) = tokio::time::timeout(CALL_TIMEOUT, asking)
+            .await
+            .map_err(|_| broken(&"a row does not come"))??;
+        let answer = reply.0.map_err(storage::Error::from)?;
+        if let Answer::Found { version, .. } = &answer {
+            *self.lock() = Some((version.stamp, receive));
+        }
+        Ok(answer)
+    }
+
+    /// The stream, if it brings the blocks of the version with this stamp.
+    pub fn take(&self, stamp: Stamp) -> Option<Box<dyn ReceiveFrames>> {
+        let taken = self.lock().take();
+        taken
+            .filter(|(of, _)| *of == stamp)
+            .map(|(_, receive)| receive)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<(Stamp, Box<dyn ReceiveFrames>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

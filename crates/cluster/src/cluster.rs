@@ -33,7 +33,7 @@ use crate::layout::{Epoch, Layout, PARTITIONS, StoreName};
 use crate::peers::{Directory, Peers};
 use crate::register::coordinator::Start;
 use crate::register::{self, Answer, Operation, Outcome, Request, Rules, Version};
-use crate::replica::Replica;
+use crate::replica::{AHEAD_MILLIS, Replica};
 use crate::service::NodeService;
 use crate::upload::Upload;
 use crate::wire::{CounterCall, CounterReply, RowCall, RowReply, method};
@@ -177,6 +177,7 @@ impl Cluster {
     /// The cluster as this node sees it, from what its store remembers. A node that remembers
     /// no layout serves nothing until it [founds](Cluster::found) a cluster or hears of one.
     pub async fn open(options: ClusterOptions) -> Result<Cluster, Error> {
+        catch_up(&options).await?;
         let me = StoreName {
             node: options.node,
             store: options.store.identity(),
@@ -587,6 +588,27 @@ fn unexpected(outcome: &Outcome<Value>) -> Error {
     })
 }
 
+/// Moves the stamp clock past what the store holds: the time may have been set back. Not if it
+/// was set back so far that replicas would refuse all stamps as coming from the future.
+async fn catch_up(options: &ClusterOptions) -> Result<(), Error> {
+    let Some(highest) = options.store.highest_stamp().await? else {
+        return Ok(());
+    };
+    let now = options.wall.now_millis();
+    if highest.millis() > now {
+        let behind_ms = highest.millis() - now;
+        tracing::warn!(
+            behind_ms,
+            "the clock is behind what was written here: check it"
+        );
+        if behind_ms > AHEAD_MILLIS {
+            return Ok(());
+        }
+    }
+    options.stamps.observe(highest);
+    Ok(())
+}
+
 impl Inner {
     pub fn store(&self) -> &Store {
         &self.options.store
@@ -733,3 +755,6 @@ impl Inner {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::blocks::Prefetch;
 use crate::cluster::Inner;
 use crate::error::Error;
 use crate::group::Group;
@@ -41,6 +42,8 @@ pub(crate) struct Run<'a> {
     pub needs_body: bool,
     /// Brings the blocks of what is written.
     pub upload: Option<&'a Upload>,
+    /// Takes the blocks of what is read, on the stream that brings the row.
+    pub prefetch: Option<&'a Arc<Prefetch>>,
     pub group: Group,
 }
 
@@ -153,10 +156,14 @@ impl Run<'_> {
         };
         let (inner, group) = (self.inner.clone(), self.group.clone());
         let route = self.upload.and_then(|upload| upload.route(&group, to));
+        let wanted = matches!(call.request, Request::Read { with_value: true });
+        let prefetch = self.prefetch.filter(|_| wanted && !group.is_local(to));
+        let prefetch = prefetch.cloned();
         let task = async move {
-            let answer = match route {
-                Some(route) => route.ask(call).await,
-                None => inner.ask(&group, to, call).await,
+            let answer = match (route, prefetch) {
+                (Some(route), _) => route.ask(call).await,
+                (None, Some(prefetch)) => prefetch.ask(&inner, &group, to, call).await,
+                (None, None) => inner.ask(&group, to, call).await,
             };
             (to, round, answer)
         };

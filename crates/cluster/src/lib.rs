@@ -45,9 +45,11 @@ mod wire;
 
 pub use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, Pin};
 pub use blocks::BlockStream;
-pub use cluster::{Cluster, ClusterOptions, Decision, Hooks, How, Listener, Network, State};
+pub use cluster::{
+    Cluster, ClusterOptions, Decision, Hooks, How, Listener, Network, Opened, State,
+};
 pub use error::Error;
-pub use memory::memory_store;
+pub use memory::{World, memory_store};
 pub use peers::Directory;
 pub use scan::Scanned;
 pub use upload::Upload;

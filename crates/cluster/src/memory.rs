@@ -17,6 +17,10 @@ use archipel_storage::store::{Limits, StoreOptions, Threads};
 use crate::cluster::{Cluster, ClusterOptions, Hooks, Network};
 use crate::error::Error;
 
+mod world;
+
+pub use world::World;
+
 impl Cluster {
     /// A cluster of one node whose engine and disk are in memory, and gone when it is dropped.
     pub async fn in_memory(seed: u64, hooks: Hooks) -> Result<Cluster, Error> {

@@ -16,7 +16,7 @@ use crate::register::{Answer, Bounds, Cell, Recent, Request, Rules, replica};
 use crate::wire::RowCall;
 
 /// How far a stamp may be ahead of the local clock.
-const AHEAD_MILLIS: u64 = 60_000;
+pub(crate) const AHEAD_MILLIS: u64 = 60_000;
 /// For how many rows the accepted writes are remembered at most.
 const REMEMBERED_ROWS: usize = 4096;
 

@@ -2,18 +2,20 @@
 
 use std::sync::{Arc, Weak};
 
-use archipel_base::NodeId;
 use archipel_base::codec::{self, Versioned};
+use archipel_base::{NodeId, Stamp};
 use archipel_net::Stream;
 use archipel_net::rpc::Service;
 use archipel_storage as storage;
 use archipel_storage::engine::Durability;
+use archipel_storage::{BlockRef, Pin};
 use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::cluster::Inner;
 use crate::epochs::Check;
 use crate::merge::wire as pages;
+use crate::register::Answer;
 use crate::wire::{
     CounterCall, CounterReply, FetchCall, ListCall, ListReply, Refusal, RowCall, RowReply,
     UploadOpen, frame, method,
@@ -79,7 +81,7 @@ impl Service for NodeService {
         let inner = self.inner()?;
         match name {
             method::UPLOAD => serve_upload(&inner, from, stream).await,
-            method::FETCH => serve_fetch(&inner, stream).await,
+            method::FETCH => serve_fetch(&inner, from, stream).await,
             other => Err(format!("no such stream: {other}")),
         }
     }
@@ -170,19 +172,55 @@ async fn serve_upload(inner: &Arc<Inner>, from: NodeId, mut stream: Stream) -> R
     stream.send.finish().await.map_err(text)
 }
 
-/// Sends blocks that are here, in the order asked for.
-async fn serve_fetch(inner: &Arc<Inner>, mut stream: Stream) -> Result<(), String> {
+/// Sends blocks that are here, in the order asked for; or a row and the blocks that it refers to.
+async fn serve_fetch(inner: &Arc<Inner>, from: NodeId, mut stream: Stream) -> Result<(), String> {
     let text = |error: archipel_net::Error| error.to_string();
     let first = stream.receive.receive().await.map_err(text)?;
     let call: FetchCall = decode(&first.ok_or("a fetch without a question")?)?;
     if call.blocks.len() > MAX_FETCH {
         return Err(format!("more than {MAX_FETCH} blocks at once"));
     }
-    let _pin = inner.store().pin(&call.blocks);
-    for block in &call.blocks {
+    let (blocks, _pin) = match call.row {
+        None => (call.blocks.clone(), inner.store().pin(&call.blocks)),
+        Some(row) => {
+            let (reply, blocks, pin) = read_and_pin(inner, from, row).await;
+            let reply = codec::encode(&reply);
+            stream.send.send(reply.into()).await.map_err(text)?;
+            (blocks, pin)
+        }
+    };
+    for block in &blocks {
         let content = inner.store().read_block(block).await;
         let content = content.map_err(|error| error.to_string())?;
         stream.send.send(content).await.map_err(text)?;
     }
     stream.send.finish().await.map_err(text)
+}
+
+/// Reads a row, and pins the blocks of its body while it still refers to them.
+async fn read_and_pin(
+    inner: &Arc<Inner>,
+    from: NodeId,
+    call: RowCall,
+) -> (RowReply, Vec<BlockRef>, Pin) {
+    loop {
+        let reply = inner.serve_row(from, call.clone()).await;
+        let (blocks, stamp) = match &reply.0 {
+            Ok(Answer::Found { version, .. }) => {
+                let body = version.value.as_ref().map(|value| value.body.blocks());
+                (body.unwrap_or_default().to_vec(), version.stamp)
+            }
+            _ => (Vec::new(), Stamp::ZERO),
+        };
+        let pin = inner.store().pin(&blocks);
+        let key = call.row_key();
+        let same = blocks.is_empty() || {
+            let head = inner.store().read(move |rows| rows.head(&key)).await;
+            // If it cannot be read again, the blocks cannot be either.
+            head.map_or(true, |head| head.is_some_and(|head| head.stamp == stamp))
+        };
+        if same {
+            return (reply, blocks, pin);
+        }
+    }
 }

@@ -156,8 +156,11 @@ pub(crate) struct FetchCall {
     #[serde(rename = "p")]
     pub partition: PartitionId,
     /// The blocks, in the order in which they are wanted.
-    #[serde(rename = "b")]
+    #[serde(rename = "b", default)]
     pub blocks: Vec<BlockRef>,
+    /// Instead: a row to read. The first frame is its [`RowReply`], and the blocks of its body follow.
+    #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
+    pub row: Option<RowCall>,
 }
 
 impl Versioned for FetchCall {

@@ -72,7 +72,7 @@ async fn content_reaches_all_replicas_and_is_read_from_any() {
     a.write(&key("big"), Some(row), how).await.unwrap();
     drop(upload);
     for node in [a, b, c] {
-        let (value, _pin) = node.read_pinned(&key("big")).await.unwrap().unwrap();
+        let value = node.open_row(&key("big")).await.unwrap().unwrap().value;
         let mut stream = node.read_blocks(PartitionId(0), value.body.blocks().to_vec());
         assert_eq!(stream.next().await.unwrap().unwrap(), content);
         assert!(stream.next().await.is_none());

@@ -206,8 +206,9 @@ impl Model {
         check_key(key)?;
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
         loop {
-            let found = self.cluster().read_pinned(&row).await?;
-            let (value, pin) = found.ok_or(Error::NoSuchKey)?;
+            let found = self.cluster().open_row(&row).await?;
+            let opened = found.ok_or(Error::NoSuchKey)?;
+            let (value, pin) = (opened.value, opened.pin);
             let head: ObjectHead = codec::decode(&value.head).map_err(damaged_row)?;
             let content = Content::of(row.partition, head.layout, value.body)?;
             let named = content.name().is_some();
@@ -227,6 +228,7 @@ impl Model {
                 content,
                 parts,
                 keep,
+                following: opened.following.into(),
             });
         }
     }

@@ -1,11 +1,11 @@
 //! Reading an object's content: bounded memory, a few blocks ahead, every block verified.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use archipel_base::codec;
 use archipel_base::{Id, PartitionId};
-use archipel_cluster::{Cluster, Pin};
+use archipel_cluster::{BlockStream, Cluster, Opened, Pin};
 use archipel_storage::{BlockRef, Body};
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -29,6 +29,8 @@ pub struct ObjectReader {
     pub(crate) content: Content,
     pub(crate) parts: Vec<PartInfo>,
     pub(crate) keep: Arc<Keep>,
+    /// The first blocks, if they are on their way already.
+    pub(crate) following: Mutex<Option<BlockStream>>,
 }
 
 /// What keeps the content readable.
@@ -94,9 +96,15 @@ impl ObjectReader {
             return ObjectStream(Source::Ready(piece));
         }
         let (sender, receiver) = mpsc::channel(AHEAD);
-        let feeder = Feeder {
+        let following = self
+            .following
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let mut feeder = Feeder {
             cluster: self.cluster.clone(),
             sender,
+            following: following.filter(|_| range.start == 0),
             _keep: self.keep.clone(),
         };
         let (content, size) = (self.content.clone(), self.head.size);
@@ -136,15 +144,21 @@ struct Stop;
 struct Feeder {
     cluster: Cluster,
     sender: mpsc::Sender<Result<Bytes, Error>>,
+    following: Option<BlockStream>,
     _keep: Arc<Keep>,
 }
 
 impl Feeder {
-    async fn run(self, content: Content, size: u64, range: Range<u64>) {
+    async fn run(&mut self, content: Content, size: u64, range: Range<u64>) {
         let _ = self.content(content, size, range).await;
     }
 
-    async fn content(&self, content: Content, size: u64, range: Range<u64>) -> Result<(), Stop> {
+    async fn content(
+        &mut self,
+        content: Content,
+        size: u64,
+        range: Range<u64>,
+    ) -> Result<(), Stop> {
         match content {
             Content::Parts(upload, parts) => self.parts(upload, parts, range).await,
             simple => self.simple(simple, size, range).await,
@@ -152,7 +166,7 @@ impl Feeder {
     }
 
     /// Content that is not a list of parts.
-    async fn simple(&self, content: Content, size: u64, range: Range<u64>) -> Result<(), Stop> {
+    async fn simple(&mut self, content: Content, size: u64, range: Range<u64>) -> Result<(), Stop> {
         match content {
             Content::Inline(bytes) => match slice(&bytes, &range) {
                 Some(piece) => self.send(piece).await,
@@ -169,7 +183,7 @@ impl Feeder {
 
     /// The blocks that begin at `offset` of the content, as far as they touch `range`.
     async fn blocks(
-        &self,
+        &mut self,
         partition: PartitionId,
         blocks: &[BlockRef],
         offset: u64,
@@ -185,7 +199,10 @@ impl Feeder {
             start + u64::from(block.len) > range.start && *start < range.end
         };
         let (starts, wanted): (Vec<u64>, Vec<BlockRef>) = placed.filter(touched).unzip();
-        let mut stream = self.cluster.read_blocks(partition, wanted);
+        let mut stream = match self.following.take() {
+            Some(stream) => stream,
+            None => self.cluster.read_blocks(partition, wanted),
+        };
         for start in starts {
             self.room().await?;
             let Some(content) = stream.next().await else {
@@ -198,7 +215,7 @@ impl Feeder {
         Ok(())
     }
 
-    async fn tail(&self, tail: Tail, size: u64, range: &Range<u64>) -> Result<(), Stop> {
+    async fn tail(&mut self, tail: Tail, size: u64, range: &Range<u64>) -> Result<(), Stop> {
         let first = range.start.saturating_sub(EXTENT_BYTES) / EXTENT_BYTES;
         for index in first as u32..tail.extents {
             let offset = EXTENT_BYTES * (u64::from(index) + 1);
@@ -206,24 +223,37 @@ impl Feeder {
                 break;
             }
             let key = rowkeys::extent(&self.cluster, &tail.group, index);
-            let found = self.or_fail(self.cluster.read_pinned(&key).await).await?;
-            let Some((value, _pin)) = found else {
+            let found = self.or_fail(self.cluster.open_row(&key).await).await?;
+            let Some(Opened {
+                value,
+                pin: _pin,
+                following,
+            }) = found
+            else {
                 let why = format!("extent {index} of {} is missing", tail.group);
                 return self.fail(Error::Damaged(why)).await;
             };
+            self.following = following.filter(|_| offset >= range.start);
             self.blocks(key.partition, value.body.blocks(), offset, range)
                 .await?;
         }
         Ok(())
     }
 
-    async fn parts(&self, upload: Id, parts: Vec<PartInfo>, range: Range<u64>) -> Result<(), Stop> {
+    async fn parts(
+        &mut self,
+        upload: Id,
+        parts: Vec<PartInfo>,
+        range: Range<u64>,
+    ) -> Result<(), Stop> {
         let mut start = 0;
         for part in parts {
             let end = start + part.size;
             if end > range.start && start < range.end {
                 let within = range.start.saturating_sub(start)..(range.end - start).min(part.size);
-                let (content, _pin) = self.or_fail(self.open_part(&upload, &part).await).await?;
+                let opened = self.open_part(&upload, &part).await;
+                let (content, _pin, following) = self.or_fail(opened).await?;
+                self.following = following.filter(|_| within.start == 0);
                 self.simple(content, part.size, within).await?;
             }
             start = end;
@@ -235,12 +265,13 @@ impl Feeder {
         &self,
         upload: &Id,
         info: &PartInfo,
-    ) -> Result<(Content, Option<Pin>), Error> {
+    ) -> Result<(Content, Pin, Option<BlockStream>), Error> {
         let key = rowkeys::part(&self.cluster, upload, info.number, &info.attempt);
-        let Some((value, pin)) = self.cluster.read_pinned(&key).await? else {
+        let Some(opened) = self.cluster.open_row(&key).await? else {
             let why = format!("part {} of upload {upload} is missing", info.number);
             return Err(Error::Damaged(why));
         };
+        let value = opened.value;
         let part: Part = codec::decode(&value.head).map_err(damaged_row)?;
         if part.size != info.size {
             return Err(Error::Damaged(
@@ -248,7 +279,7 @@ impl Feeder {
             ));
         }
         let content = Content::of(key.partition, part.layout, value.body)?;
-        Ok((content, Some(pin)))
+        Ok((content, opened.pin, opened.following))
     }
 
     /// Waits until a block may be read. A block holds a share of the node's memory until the

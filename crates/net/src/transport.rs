@@ -110,7 +110,7 @@ pub trait SendFrames: Send {
 
 /// The receiving half of a stream. Dropping it tells the peer to stop sending.
 #[async_trait]
-pub trait ReceiveFrames: Send {
+pub trait ReceiveFrames: Send + Sync {
     /// The next frame; `None` at the end that the peer made in good order. May be cancelled and called again.
     async fn receive(&mut self) -> Result<Option<Bytes>, Error>;
 }

@@ -137,10 +137,10 @@ fn what_a_node_holds_is_shared_with_many() {
 #[test]
 fn a_small_zone_limits_and_fewer_zones_lift_the_limit() {
     let nodes = vec![
-        node(0, "a", 1000_000),
-        node(1, "b", 1000_000),
+        node(0, "a", 1_000_000),
+        node(1, "b", 1_000_000),
         node(2, "c", 100_000),
-        node(3, "a", 1000_000),
+        node(3, "a", 1_000_000),
     ];
     let tight = place(&nodes, &goal(1024, 3), None).unwrap();
     assert_eq!(tight.usable_bytes, 97 * 1024);

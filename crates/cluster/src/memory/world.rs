@@ -1,0 +1,144 @@
+//! Several nodes in this process, each with its store in memory, on a simulated network.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use archipel_base::random::SeededRandom;
+use archipel_base::{Id, NodeId};
+use archipel_net::Peer;
+use archipel_net::rpc::Rpc;
+use archipel_net::simulated::{Link, SimulatedNetwork};
+use archipel_storage::Threads;
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::memory_store;
+use crate::cluster::{Cluster, Hooks, Listener, Network};
+use crate::error::Error;
+use crate::layout::{Epoch, Layout, PARTITIONS, Redundancy, Role};
+use crate::peers::Directory;
+
+/// Nodes on a simulated network, for tests. On a runtime of one thread with paused time, time tells
+/// round trips exactly: nothing else takes any.
+pub struct World {
+    /// The network.
+    pub network: Arc<SimulatedNetwork>,
+    /// The nodes' ids.
+    pub ids: Vec<NodeId>,
+    /// The nodes.
+    pub nodes: Vec<Cluster>,
+}
+
+/// Everybody is known and nobody is suspected.
+struct Everybody(NodeId, Vec<NodeId>);
+
+impl Directory for Everybody {
+    fn peer(&self, node: &NodeId) -> Option<Peer> {
+        Some(Peer {
+            id: *node,
+            addresses: Arc::new([]),
+        })
+    }
+
+    fn is_suspected(&self, _: &NodeId) -> bool {
+        false
+    }
+
+    fn report(&self, _: &NodeId, _: bool) {}
+
+    fn others(&self) -> Vec<NodeId> {
+        self.1.iter().copied().filter(|id| *id != self.0).collect()
+    }
+}
+
+#[async_trait]
+impl Listener for Everybody {
+    async fn gossip(&self, _: NodeId, _: Bytes) -> Result<Bytes, String> {
+        Err("no membership".into())
+    }
+}
+
+impl World {
+    /// So many nodes, `latency` one way apart, of which none is in a cluster.
+    pub async fn unfounded(
+        nodes: u8,
+        latency: Duration,
+        seed: u64,
+        hooks: Hooks,
+    ) -> Result<World, Error> {
+        let network = SimulatedNetwork::new(Arc::new(SeededRandom::new(seed)));
+        network.set_default_link(Link {
+            latency,
+            ..Link::default()
+        });
+        let ids: Vec<_> = (1..=nodes).map(|n| NodeId([n; 32])).collect();
+        let mut world = World {
+            network,
+            ids,
+            nodes: Vec::new(),
+        };
+        for id in world.ids.clone() {
+            let node = world.start(id, seed, hooks).await?;
+            world.nodes.push(node);
+        }
+        Ok(world)
+    }
+
+    /// So many nodes in a layout with so many copies, partition by partition on the next ones.
+    pub async fn new(
+        nodes: u8,
+        replicas: u8,
+        latency: Duration,
+        seed: u64,
+        hooks: Hooks,
+    ) -> Result<World, Error> {
+        let world = World::unfounded(nodes, latency, seed, hooks).await?;
+        let roles = world.nodes.iter().enumerate().map(|(n, node)| Role {
+            store: node.me(),
+            zone: format!("zone{n}"),
+            capacity_bytes: 1 << 40,
+        });
+        let roles: Vec<_> = roles.collect();
+        let place = |partition: u16, n: u8| (partition + u16::from(n)) % u16::from(nodes);
+        let assignment = (0..PARTITIONS).flat_map(|p| (0..replicas).map(move |n| place(p, n)));
+        let layout = Layout {
+            version: 1,
+            redundancy: Redundancy {
+                replicas,
+                zones: None,
+            },
+            assignment: assignment.collect(),
+            control: (0..u16::from(nodes.min(3))).collect(),
+            roles,
+        };
+        let epoch = Epoch::first(Id([1; 16]), layout);
+        for node in &world.nodes {
+            node.learn(epoch.clone()).await?;
+        }
+        Ok(world)
+    }
+
+    async fn start(&self, id: NodeId, seed: u64, hooks: Hooks) -> Result<Cluster, Error> {
+        let random = Arc::new(SeededRandom::new(seed ^ (u64::from(id.0[0]) << 32)));
+        let rpc = Rpc::new(self.network.node(id));
+        let everybody = Arc::new(Everybody(id, self.ids.clone()));
+        let network = Network {
+            rpc: rpc.clone(),
+            directory: everybody.clone(),
+            listener: everybody,
+        };
+        let store = memory_store(random.clone(), Threads::Inline)?;
+        let node = Cluster::with_store(store, id, random, hooks, Some(network)).await?;
+        let service = node.service();
+        tokio::spawn(async move { rpc.serve(service).await });
+        Ok(node)
+    }
+
+    /// Cuts a node off from all others.
+    pub fn isolate(&self, place: usize) {
+        for other in self.ids.iter().filter(|id| **id != self.ids[place]) {
+            self.network.cut(self.ids[place], *other);
+            self.network.cut(*other, self.ids[place]);
+        }
+    }
+}
