@@ -202,7 +202,32 @@ impl<'t> RowReader<'t> {
         Ok(found)
     }
 
-    /// The same, of one window: behind `after`, at most `limit`.
+    /// The highest stamp of a row in any partition, read at the end of each one's log.
+    pub fn highest_stamp(&self) -> Result<Option<Stamp>> {
+        let mut highest = None;
+        let mut end: Option<Vec<u8>> = None;
+        loop {
+            let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            let mut last = None;
+            self.txn.scan(
+                Tree::Log,
+                (Bound::Unbounded, to),
+                Direction::Descending,
+                &mut |key, _| {
+                    let (partition, stamp, _) = codec::split_log_key(key)?;
+                    last = Some((partition, stamp));
+                    Ok(Flow::Stop)
+                },
+            )?;
+            let Some((partition, stamp)) = last else {
+                return Ok(highest);
+            };
+            highest = highest.max(Some(stamp));
+            end = Some(codec::in_partition(partition, &[]));
+        }
+    }
+
+    /// What [`log`](Self::log) gives, of one window: behind `after`, at most `limit`.
     pub fn log_of_window(
         &self,
         partition: PartitionId,

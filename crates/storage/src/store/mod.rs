@@ -19,7 +19,7 @@ mod wait;
 
 use std::sync::Arc;
 
-use archipel_base::{Id, Writer};
+use archipel_base::{Id, Stamp, Writer};
 use bytes::Bytes;
 
 pub use batch::Counters;
@@ -217,6 +217,12 @@ impl Store {
         let mut node = [0; 6];
         node.copy_from_slice(&self.identity().as_bytes()[..6]);
         Writer::new(node, self.boot())
+    }
+
+    /// The highest stamp of a row: a clock that has seen it issues higher ones, even if the time
+    /// was set back.
+    pub async fn highest_stamp(&self) -> Result<Option<Stamp>> {
+        self.read(|rows| rows.highest_stamp()).await
     }
 
     /// How the store is.
