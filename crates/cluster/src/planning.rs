@@ -1,41 +1,73 @@
 //! From what is asked for to a layout: roles in, placement and plain words out.
 
-use crate::layout::{Layout, PARTITIONS, Redundancy, Role};
+use archipel_base::NodeId;
 
-/// The layout of these roles, as near to `current` as may be.
+use crate::layout::{Layout, PARTITIONS, Redundancy, Role};
+use crate::placement::{
+    Assignment, Candidate, Goal, Previous, Zones, control_group, explain, place,
+};
+
+/// The layout of these roles, with as little to move from `current` as may be, and what is to be said of it.
 ///
 /// # Errors
 /// A text for the operator, with value and fix.
 pub(crate) fn layout(
-    _current: &Layout,
+    current: &Layout,
     version: u64,
     redundancy: Redundancy,
     roles: Vec<Role>,
 ) -> Result<(Layout, Vec<String>), String> {
-    let storage: Vec<u16> = (0..roles.len())
+    let storage: Vec<usize> = (0..roles.len())
         .filter(|place| roles[*place].capacity_bytes > 0)
-        .map(|place| place as u16)
         .collect();
-    let replicas = usize::from(redundancy.replicas);
-    if storage.len() < replicas {
-        return Err(format!(
-            "{replicas} replicas need as many storage nodes, and there are {}; fix: assign more nodes, or ask for fewer replicas",
-            storage.len()
-        ));
-    }
-    let mut assignment = Vec::new();
-    for partition in 0..usize::from(PARTITIONS) {
-        for n in 0..replicas {
-            assignment.push(storage[(partition + n) % storage.len()]);
-        }
-    }
-    let odd = storage.len().min(7).saturating_sub(1) / 2 * 2 + 1;
+    let candidates: Vec<Candidate> = storage.iter().map(|p| candidate(&roles[*p])).collect();
+    let goal = Goal {
+        partitions: PARTITIONS,
+        replicas: redundancy.replicas.into(),
+        zones: match redundancy.zones {
+            Some(zones) => Zones::AtLeast(zones.into()),
+            None => Zones::Maximum,
+        },
+    };
+    let before: Vec<Candidate> = current.roles.iter().map(candidate).collect();
+    let assigned = Assignment::new(
+        current.redundancy.replicas.into(),
+        current.assignment.clone(),
+    );
+    let previous = assigned.as_ref().map(|assignment| Previous {
+        nodes: &before,
+        assignment,
+    });
+    let placed = place(&candidates, &goal, previous.as_ref()).map_err(|error| error.to_string())?;
+    let explanation = explain(&candidates, &goal, &placed, previous.as_ref(), None);
+    let controls = current.control.iter();
+    let controls: Vec<NodeId> = controls
+        .filter_map(|place| before.get(usize::from(*place)))
+        .map(|candidate| candidate.id)
+        .collect();
+    // Candidates are the storage nodes alone; in the layout, places are those of all roles.
+    let role = |place: u16| storage[usize::from(place)] as u16;
+    let control = control_group(&candidates, &controls);
     let layout = Layout {
         version,
         redundancy,
-        control: storage[..odd].to_vec(),
-        assignment,
+        assignment: placed
+            .assignment
+            .places()
+            .iter()
+            .copied()
+            .map(role)
+            .collect(),
+        control: control.into_iter().map(role).collect(),
         roles,
     };
-    Ok((layout, Vec::new()))
+    Ok((layout, explanation))
+}
+
+fn candidate(role: &Role) -> Candidate {
+    Candidate {
+        id: role.store.node,
+        zone: role.zone.clone(),
+        capacity_bytes: role.capacity_bytes,
+    }
 }
