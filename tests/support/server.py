@@ -44,10 +44,13 @@ def binary() -> Path:
 
 
 class Demo:
-    """`archipel demo` in the foreground, under a wrapper (such as strace) if given."""
+    """`archipel demo` in the foreground, under a wrapper (such as strace) if given.
 
-    def __init__(self, folder: Path, port: int = 0, wrapper: list[str] | None = None, env=None):
-        self.folder, self.port = folder, port
+    One node by default, which is then one process: what kills or watches it knows where it is.
+    """
+
+    def __init__(self, folder: Path, port: int = 0, wrapper: list[str] | None = None, env=None, nodes: int = 1):
+        self.folder, self.port, self.nodes = folder, port, nodes
         self.wrapper = wrapper or []
         self.env = {**os.environ, **(env or {})}
         self.process: subprocess.Popen | None = None
@@ -58,6 +61,7 @@ class Demo:
         """Starts it and waits for its one line; raises `ServerFailed` with the log's end."""
         self.folder.mkdir(parents=True, exist_ok=True)
         command = [str(binary()), "demo", "--dir", str(self.folder), "--port", str(self.port)]
+        command += ["--nodes", str(self.nodes)]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 [*self.wrapper, *command, "--json"],
