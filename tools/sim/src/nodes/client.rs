@@ -10,6 +10,7 @@ use archipel_model::{
 use bytes::Bytes;
 
 use super::content::{content, etag, value_of};
+use super::faults;
 use super::history::{End, Page};
 use super::machine::Called;
 use super::world::{BUCKET, World};
@@ -17,7 +18,7 @@ use crate::linear::{Call, MAX_EVENTS, Reply};
 use crate::rng::Rng;
 
 /// The keys that objects have.
-pub const KEYS: [&str; 8] = ["a", "a/1", "a/2", "a/b/3", "b/1", "b/2", "c", "c/"];
+pub const KEYS: [&str; 8] = ["a/1", "a/2", "a", "b/1", "a/b/3", "b/2", "c", "c/"];
 /// How many operations a key has at most: the final reads must find room in what is checked.
 const MOST: usize = MAX_EVENTS - 16;
 
@@ -34,16 +35,22 @@ enum Wish {
 /// One client's life.
 pub async fn run(world: Arc<World>, number: usize, mut rng: Rng) {
     while !world.is_calm() {
-        tokio::time::sleep(Duration::from_millis(rng.between(1, 1000))).await;
+        tokio::time::sleep(Duration::from_millis(
+            rng.between(1, world.style.think_millis),
+        ))
+        .await;
         let machine = rng.below(world.machines.len() as u64) as usize;
         if rng.chance(20) {
             list(&world, number, machine, &mut rng).await;
             continue;
         }
-        let key = KEYS[rng.below(KEYS.len() as u64) as usize];
+        let key = KEYS[rng.below(world.style.keys as u64) as usize];
         if world.record().history.of(key) < MOST {
             let order = order(&world, key, &mut rng);
-            operate(&world, number, machine, order).await;
+            let end = operate(&world, number, machine, order).await;
+            if end == End::Told(Reply::Done) && rng.chance(world.style.blackout_percent) {
+                faults::blackout(&world, &mut rng).await;
+            }
         }
     }
 }

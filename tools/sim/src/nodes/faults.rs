@@ -101,7 +101,8 @@ async fn crash_some(world: &World, rng: &mut Rng) {
     }
 }
 
-async fn blackout(world: &World, rng: &mut Rng) {
+/// All machines lose power, and come back.
+pub async fn blackout(world: &World, rng: &mut Rng) {
     world.note("a blackout");
     for place in 0..world.machines.len() {
         crash(world, place, rng);

@@ -23,6 +23,10 @@ pub struct Counts {
     pub pages: u64,
     /// Power cuts.
     pub crashes: u64,
+    /// Disks lost.
+    pub disks_lost: u64,
+    /// Changes of the layout.
+    pub layouts: u64,
 }
 
 impl Counts {
@@ -32,6 +36,8 @@ impl Counts {
         self.unknown += other.unknown;
         self.pages += other.pages;
         self.crashes += other.crashes;
+        self.disks_lost += other.disks_lost;
+        self.layouts += other.layouts;
     }
 
     pub(super) fn tally(&mut self, end: End) {
@@ -67,6 +73,7 @@ impl Verdict {
 /// Reads everything from everywhere, and judges all that was seen.
 pub(super) async fn judge(world: &World) -> Verdict {
     for machine in 0..world.machines.len() {
+        rest(world, machine);
         look_through(world, machine).await;
         verify(world, machine).await;
     }
@@ -82,6 +89,18 @@ pub(super) async fn judge(world: &World) -> Verdict {
         violation,
         hash: world.hash(),
         counts,
+    }
+}
+
+/// A change of the layout that began is over.
+fn rest(world: &World, machine: usize) {
+    let model = world.machines[machine].model();
+    let epoch = model.and_then(|model| model.cluster().epoch());
+    if let Some(epoch) = epoch.filter(|epoch| epoch.is_changing()) {
+        let number = epoch.number();
+        world.violation(format!(
+            "machine {machine} is still in epoch {number}, which is a change"
+        ));
     }
 }
 

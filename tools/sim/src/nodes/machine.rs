@@ -8,9 +8,9 @@ use archipel_base::clock::WallClock;
 use archipel_base::random::{Random, SeededRandom};
 use archipel_base::stamp::StampClock;
 use archipel_base::{Id, NodeId};
-use archipel_cluster::{Cluster, ClusterOptions, Directory, Listener, Network};
+use archipel_cluster::members::{Facts, Members};
+use archipel_cluster::{Cluster, ClusterOptions, Network};
 use archipel_model::Model;
-use archipel_net::Peer;
 use archipel_net::rpc::Rpc;
 use archipel_net::simulated::SimulatedNetwork;
 use archipel_storage::blocks::{BlockOptions, DiskConfig};
@@ -19,8 +19,6 @@ use archipel_storage::engine::Durability;
 use archipel_storage::engine::memory::MemoryEngine;
 use archipel_storage::pool::Pool;
 use archipel_storage::{Limits, Store, StoreOptions, Threads};
-use async_trait::async_trait;
-use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -143,10 +141,7 @@ impl Machine {
         let store = self.store(&power, random.clone());
         let store = store.map_err(|error| format!("the store does not open: {error}"))?;
         let rpc = Rpc::new(self.network.node(self.id));
-        let others = Arc::new(Others {
-            me: self.id,
-            all: self.all.clone(),
-        });
+        let members = self.members(&rpc, &store, random.clone());
         let options = ClusterOptions {
             stamps: StampClock::new(store.writer()),
             store,
@@ -157,18 +152,16 @@ impl Machine {
             hooks: archipel_model::HOOKS,
             network: Some(Network {
                 rpc: rpc.clone(),
-                directory: others.clone(),
-                listener: others,
+                directory: Arc::new(members.clone()),
+                listener: Arc::new(members.clone()),
             }),
         };
         let cluster = Cluster::open(options).await;
         let cluster = cluster.map_err(|error| format!("the node does not start: {error}"))?;
-        let service = cluster.service();
-        let serving = tokio::spawn(async move { rpc.serve(service).await });
+        let mut tasks = on_the_network(&cluster, rpc, members);
         let model = Model::open(cluster).await;
         let model = model.map_err(|error| format!("the model does not open: {error}"))?;
-        let mut tasks = background(&model);
-        tasks.push(serving);
+        tasks.extend(background(&model));
         *self.running() = Some(Running {
             model,
             power,
@@ -176,6 +169,18 @@ impl Machine {
             tasks,
         });
         Ok(())
+    }
+
+    /// Knows all others by their addresses.
+    fn members(&self, rpc: &Rpc, store: &Store, random: Arc<dyn Random>) -> Members {
+        let facts = Facts {
+            addresses: vec![self.id.to_string()],
+            store: store.identity(),
+            ..Facts::default()
+        };
+        let others = self.all.iter().filter(|id| **id != self.id);
+        let seeds = others.map(|id| id.to_string()).collect();
+        Members::new(rpc.clone(), random, store.boot(), facts, seeds)
     }
 
     fn store(
@@ -248,6 +253,16 @@ impl Machine {
     }
 }
 
+/// What the daemon runs for other nodes.
+fn on_the_network(cluster: &Cluster, rpc: Rpc, members: Members) -> Vec<JoinHandle<()>> {
+    let (service, gossip, cluster) = (cluster.service(), members.clone(), cluster.clone());
+    vec![
+        tokio::spawn(async move { rpc.serve(service).await }),
+        tokio::spawn(async move { gossip.run().await }),
+        tokio::spawn(async move { members.follow(&cluster).await }),
+    ]
+}
+
 /// What the daemon runs beside requests.
 fn background(model: &Model) -> Vec<JoinHandle<()>> {
     let (refreshing, sweeping, moving) = (model.clone(), model.clone(), model.clone());
@@ -256,40 +271,4 @@ fn background(model: &Model) -> Vec<JoinHandle<()>> {
         tokio::spawn(async move { sweeping.sweep_forever().await }),
         tokio::spawn(async move { moving.cluster().move_forever().await }),
     ]
-}
-
-/// The other machines: all are known, and none is suspected.
-struct Others {
-    me: NodeId,
-    all: Arc<[NodeId]>,
-}
-
-impl Directory for Others {
-    fn peer(&self, node: &NodeId) -> Option<Peer> {
-        Some(Peer {
-            id: *node,
-            addresses: Arc::new([]),
-        })
-    }
-
-    fn is_suspected(&self, _: &NodeId) -> bool {
-        false
-    }
-
-    fn report(&self, _: &NodeId, _: bool) {}
-
-    fn others(&self) -> Vec<NodeId> {
-        self.all
-            .iter()
-            .copied()
-            .filter(|id| *id != self.me)
-            .collect()
-    }
-}
-
-#[async_trait]
-impl Listener for Others {
-    async fn gossip(&self, _: NodeId, _: Bytes) -> Result<Bytes, String> {
-        Err("there is no membership here".into())
-    }
 }

@@ -14,6 +14,7 @@
 //! | [`content`] | what objects hold |
 //! | [`history`] | what clients asked and were told |
 //! | [`listings`] | whether listings were right |
+//! | [`operator`] | who changes the layout |
 //! | [`judge`] | what must hold at the end |
 
 pub mod client;
@@ -23,6 +24,7 @@ pub mod history;
 pub mod judge;
 pub mod listings;
 pub mod machine;
+pub mod operator;
 pub mod power;
 pub mod world;
 

@@ -6,24 +6,26 @@ use std::time::Duration;
 
 use archipel_base::random::SeededRandom;
 use archipel_base::{Id, NodeId};
-use archipel_cluster::layout::{Epoch, Layout, PARTITIONS, Redundancy, Role};
+use archipel_cluster::layout::{Epoch, Layout, PARTITIONS, Redundancy};
 use archipel_net::simulated::{Link, SimulatedNetwork};
 use tokio::time::Instant;
 
 use super::history::History;
 use super::judge::{self, Counts, Verdict};
 use super::machine::Machine;
-use super::{client, faults};
+use super::{client, faults, operator};
 use crate::rng::Rng;
 
 /// How long things go wrong.
-pub const FAULTS_END: Duration = Duration::from_secs(60);
+pub const FAULTS_END: Duration = Duration::from_secs(70);
+/// How long machines may take to hear of one another.
+const ACQUAINTANCE: Duration = Duration::from_secs(10);
 /// How long all rests before it is judged: longer than any call waits.
 const REST: Duration = Duration::from_secs(120);
 /// The bucket that clients use.
 pub const BUCKET: &str = "bucket";
 /// How many replicas a row has.
-const REPLICAS: u8 = 3;
+pub const REPLICAS: u8 = 3;
 /// Clients at once.
 const CLIENTS: usize = 5;
 
@@ -36,8 +38,34 @@ pub struct Options {
     pub answer_before_sync: bool,
 }
 
+/// What a run is like, besides chance.
+#[derive(Clone, Copy, Debug)]
+pub struct Style {
+    /// How many keys are in use.
+    pub keys: usize,
+    /// How long clients think at most, in milliseconds.
+    pub think_millis: u64,
+    /// How often in a hundred answers all power goes right after one.
+    pub blackout_percent: u64,
+    /// Whether operators change the layout.
+    operated: bool,
+}
+
+impl Style {
+    fn new(rng: &mut Rng) -> Style {
+        Style {
+            keys: [client::KEYS.len(), 4, 2][rng.below(3) as usize],
+            think_millis: [1500, 600, 100][rng.below(3) as usize],
+            blackout_percent: if rng.chance(30) { 3 } else { 0 },
+            operated: rng.chance(40),
+        }
+    }
+}
+
 /// A cluster and all around it.
 pub struct World {
+    /// What this run is like.
+    pub style: Style,
     options: Options,
     seed: u64,
     start: Instant,
@@ -84,6 +112,10 @@ async fn run(seed: u64, options: Options) -> Verdict {
         let rng = world.rng(100 + number as u64);
         tasks.push(tokio::spawn(client::run(world.clone(), number, rng)));
     }
+    for number in 0..if world.style.operated { 2 } else { 0 } {
+        let rng = world.rng(200 + number as u64);
+        tasks.push(tokio::spawn(operator::run(world.clone(), number, rng)));
+    }
     for task in tasks {
         if let Err(panicked) = task.await {
             world.violation(format!("a client or the faults broke off: {panicked}"));
@@ -106,6 +138,7 @@ impl World {
         };
         let machines: Vec<_> = (0..machines).map(machine).collect();
         World {
+            style: Style::new(&mut rng),
             options,
             seed,
             start: Instant::now(),
@@ -174,6 +207,7 @@ impl World {
             let learnt = model.cluster().learn(epoch.clone()).await;
             learnt.map_err(|error| format!("the layout is refused: {error}"))?;
         }
+        tokio::time::sleep(ACQUAINTANCE).await;
         let model = self.machines[0].model().ok_or("a machine is off")?;
         let made = model.create_bucket(BUCKET, None).await;
         made.map_err(|error| format!("the bucket cannot be made: {error}"))?;
@@ -183,14 +217,6 @@ impl World {
     /// Every machine is a zone; partitions go round.
     fn layout(&self) -> Layout {
         let machines = self.machines.len() as u16;
-        let role = |machine: &Machine| {
-            let model = machine.model()?;
-            Some(Role {
-                store: model.cluster().me(),
-                zone: machine.id.short(),
-                capacity_bytes: 1 << 40,
-            })
-        };
         let holders =
             |partition: u16| (0..u16::from(REPLICAS)).map(move |n| (partition + n) % machines);
         Layout {
@@ -199,7 +225,7 @@ impl World {
                 replicas: REPLICAS,
                 zones: None,
             },
-            roles: self.machines.iter().filter_map(role).collect(),
+            roles: self.machines.iter().filter_map(operator::role).collect(),
             control: (0..machines).collect(),
             assignment: (0..PARTITIONS).flat_map(holders).collect(),
         }

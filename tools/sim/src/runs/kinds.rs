@@ -142,8 +142,8 @@ impl Kind for Nodes {
 
     fn tell(c: &Self::Counts) -> String {
         format!(
-            "{} operations answered, {} unknown, {} pages listed; {} power cuts",
-            c.told, c.unknown, c.pages, c.crashes
+            "{} operations answered, {} unknown, {} pages listed; {} power cuts, {} disks lost, {} changes of the layout",
+            c.told, c.unknown, c.pages, c.crashes, c.disks_lost, c.layouts
         )
     }
 }

@@ -1,0 +1,68 @@
+//! The operators: they change the layout, at times two of them at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use archipel_cluster::change::Change;
+use archipel_cluster::layout::Role;
+use archipel_model::Model;
+
+use super::machine::{Called, Machine};
+use super::world::{REPLICAS, World};
+use crate::rng::Rng;
+
+/// How long an operator waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One operator's shift.
+pub async fn run(world: Arc<World>, number: usize, mut rng: Rng) {
+    while !world.is_calm() {
+        tokio::time::sleep(Duration::from_millis(rng.between(1000, 15_000))).await;
+        let machine = rng.below(world.machines.len() as u64) as usize;
+        let chosen = rng.number();
+        let called = world.machines[machine].call(PATIENCE, |model| {
+            let world = world.clone();
+            async move { operate(&world, &model, chosen).await }
+        });
+        match called.await {
+            Called::Answered(Ok(done)) => world.note(format!("operator {number}: {done}")),
+            Called::Answered(Err(why)) => world.note(format!("operator {number}: not done: {why}")),
+            Called::Down | Called::Lost => world.note(format!("operator {number}: no answer")),
+        }
+    }
+}
+
+/// Lets a machine hold rows that does not, or the other way round.
+async fn operate(world: &World, model: &Model, chosen: u64) -> Result<String, String> {
+    let text = |error: archipel_cluster::Error| error.to_string();
+    let cluster = model.cluster();
+    let epoch = cluster.epoch().ok_or("no layout")?;
+    if epoch.is_changing() {
+        return Err("a change is under way".into());
+    }
+    let roles = &epoch.newest().roles;
+    let machine = &world.machines[chosen as usize % world.machines.len()];
+    let named = roles.iter().find(|role| role.store.node == machine.id);
+    let there = role(machine);
+    let change = match (named, there) {
+        (Some(named), Some(there)) if named.store != there.store => Change::Assign(there),
+        (Some(_), _) if roles.len() > usize::from(REPLICAS) => Change::Remove(machine.id),
+        (None, Some(there)) => Change::Assign(there),
+        (_, _) => return Err("nothing to change".into()),
+    };
+    let done = format!("{change:?}");
+    let staged = cluster.stage(vec![change]).await.map_err(text)?;
+    cluster.apply(staged.version).await.map_err(text)?;
+    world.record().counts.layouts += 1;
+    Ok(done)
+}
+
+/// What a machine that is up may take part as.
+pub fn role(machine: &Machine) -> Option<Role> {
+    let model = machine.model()?;
+    Some(Role {
+        store: model.cluster().me(),
+        zone: machine.id.short(),
+        capacity_bytes: 1 << 40,
+    })
+}
