@@ -635,7 +635,12 @@ impl Receiver {
             return Ok(None);
         }
         self.buffer.advance(4);
-        Ok(Some(self.buffer.split_to(length).freeze()))
+        let frame = self.buffer.split_to(length).freeze();
+        if self.buffer.is_empty() {
+            // It would keep the frame's memory for as long as nothing more comes.
+            self.buffer = BytesMut::new();
+        }
+        Ok(Some(frame))
     }
 }
 
