@@ -17,7 +17,7 @@
 //! | `body`, `chunked`, `transfer`, `checksum` | bodies, their encoding, their way to storage |
 //! | `handlers` | the operations |
 //! | `cors`, `post`, `precondition`, `range`, `metadata` | rules of their own |
-//! | `xml`, `uri`, `respond`, [`error`] | formats |
+//! | `xml`, `uri`, `respond`, `slow`, [`error`] | formats, answers |
 //! | [`metrics`] | counters |
 
 mod auth;
@@ -40,6 +40,7 @@ mod route;
 pub mod server;
 pub mod service;
 mod sigv4;
+mod slow;
 mod stall;
 mod target;
 mod transfer;

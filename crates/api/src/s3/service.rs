@@ -28,6 +28,7 @@ use super::metrics::{Guard, Metrics};
 use super::respond::{self, Answer};
 use super::route::{Operation, refuse_headers, route};
 use super::sigv4::{SignedParts, Verifier};
+use super::slow;
 use super::target::Target;
 
 /// How much of a refused request's body is read and thrown away, and for how long.
@@ -107,7 +108,7 @@ impl S3 {
         };
         let (operation, target) = (exchange.operation, exchange.target);
         let (status_code, mut answer) = match result {
-            Ok(answer) => ("", answer),
+            Ok(answer) => ("", self.await_end(answer, &parts, operation, &request_id)),
             Err(error) => {
                 log_cause(&error, operation, &request_id);
                 let answer = self.error(&error, &parts, &request_id);
@@ -143,6 +144,22 @@ impl S3 {
         // A counter from a random start, mixed so that ids do not look alike.
         let n = self.0.request_ids.fetch_add(1, Ordering::Relaxed);
         format!("{:016X}", n.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+
+    /// Ends an answer that has begun; others stay as they are.
+    fn await_end(
+        &self,
+        answer: Answer,
+        parts: &Parts,
+        operation: &'static str,
+        request_id: &str,
+    ) -> Answer {
+        let resource = parts.uri.path().to_owned();
+        let (request_id, host_id) = (request_id.to_owned(), self.0.host_id.clone());
+        slow::finish(answer, move |error| {
+            log_cause(&error, operation, &request_id);
+            error.to_xml(&resource, &request_id, &host_id)
+        })
     }
 
     fn error(&self, error: &S3Error, parts: &Parts, request_id: &str) -> Answer {

@@ -1,9 +1,12 @@
 //! CompleteMultipartUpload.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use archipel_base::Id;
 use archipel_model::{
-    Checksum, ChecksumKind, Error, MAX_PART_NUMBER, ObjectHead, ObjectMeta, Part, Upload,
+    Bucket, Checksum, ChecksumKind, Error, MAX_PART_NUMBER, Model, ObjectHead, ObjectMeta, Part,
+    Upload,
 };
 use md5::{Digest, Md5};
 
@@ -16,6 +19,7 @@ use crate::s3::checksum::{self, Algorithm, Value};
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::precondition;
 use crate::s3::respond::{self, Answer};
+use crate::s3::slow;
 use crate::s3::uri;
 use crate::s3::xml::{self, Element, Writer};
 
@@ -36,7 +40,10 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
     let named = parse(&document)?;
     let upload = match call.model.upload(on.bucket(), on.key(), &id).await {
         Ok(upload) => upload,
-        Err(Error::NoSuchUpload) => return completed_before(call, on, &named).await,
+        Err(Error::NoSuchUpload) => {
+            let completion = Completion::of(call, on, id, &named)?;
+            return Ok(respond::xml(completion.done_before().await?));
+        }
         Err(error) => return Err(error.into()),
     };
     let parts = choose(call, &upload, &named).await?;
@@ -49,16 +56,18 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
         headers: upload.meta.headers.clone(),
         checksum,
     };
-    let done = call
-        .model
-        .complete_upload(on.bucket(), &upload, &parts, meta, condition)
-        .await;
-    match done {
-        Ok(head) => answer(call, on, &head),
-        // Another request completed or aborted it at the same time.
-        Err(Error::NoSuchUpload) => completed_before(call, on, &named).await,
-        Err(error) => Err(with_key(error, on.key())),
-    }
+    let completion = Completion::of(call, on, id, &named)?;
+    slow::answer(async move {
+        let (model, bucket) = (&completion.model, &completion.bucket);
+        let done = model.complete_upload(bucket, &upload, &parts, meta, condition);
+        match done.await {
+            Ok(head) => Ok(completion.result(&head)),
+            // Another request completed or aborted it at the same time.
+            Err(Error::NoSuchUpload) => completion.done_before().await,
+            Err(error) => Err(with_key(error, &completion.key)),
+        }
+    })
+    .await
 }
 
 /// A part as the client names it.
@@ -228,31 +237,56 @@ fn check_declared(call: &Call<'_>, upload: &Upload, checksum: Option<&Checksum>)
     Ok(())
 }
 
-/// A repeated completion succeeds, if it names what the object was made of.
-async fn completed_before(
-    call: &Call<'_>,
-    on: &Authorised<OnObject>,
-    named: &[Named],
-) -> S3Result<Answer> {
-    let id = upload_id(call)?;
-    let head = call.model.completed_by(on.bucket(), on.key(), &id).await?;
-    let etag = object_etag(named.iter().map(|name| name.etag.as_str()))?;
-    match head {
-        Some(head) if head.etag == etag => answer(call, on, &head),
-        _ => Err(Code::NoSuchUpload.into()),
-    }
+/// What the answer is made of.
+struct Completion {
+    model: Model,
+    bucket: Arc<Bucket>,
+    key: String,
+    host: String,
+    upload: Id,
+    /// The tag of what the client names.
+    etag: String,
 }
 
-fn answer(call: &Call<'_>, on: &Authorised<OnObject>, head: &ObjectHead) -> S3Result<Answer> {
-    let (host, bucket) = (&call.target.host, &on.bucket().name);
-    let key = uri::encode_path(on.key());
-    let mut xml = Writer::new("CompleteMultipartUploadResult");
-    xml.text("Location", &format!("http://{host}/{bucket}/{key}"));
-    xml.text("Bucket", bucket);
-    xml.text("Key", on.key());
-    xml.text("ETag", &respond::quoted(&head.etag));
-    if let Some(checksum) = &head.checksum {
-        write_checksum(&mut xml, checksum);
+impl Completion {
+    fn of(
+        call: &Call<'_>,
+        on: &Authorised<OnObject>,
+        upload: Id,
+        named: &[Named],
+    ) -> S3Result<Completion> {
+        Ok(Completion {
+            model: call.model.clone(),
+            bucket: on.bucket().clone(),
+            key: on.key().to_owned(),
+            host: call.target.host.clone(),
+            upload,
+            etag: object_etag(named.iter().map(|name| name.etag.as_str()))?,
+        })
     }
-    Ok(respond::xml(xml))
+
+    /// A repeated completion succeeds, if it names what the object was made of.
+    async fn done_before(&self) -> S3Result<Writer> {
+        let made = self
+            .model
+            .completed_by(&self.bucket, &self.key, &self.upload);
+        match made.await? {
+            Some(head) if head.etag == self.etag => Ok(self.result(&head)),
+            _ => Err(Code::NoSuchUpload.into()),
+        }
+    }
+
+    fn result(&self, head: &ObjectHead) -> Writer {
+        let (host, bucket) = (&self.host, &self.bucket.name);
+        let key = uri::encode_path(&self.key);
+        let mut xml = Writer::new("CompleteMultipartUploadResult");
+        xml.text("Location", &format!("http://{host}/{bucket}/{key}"));
+        xml.text("Bucket", bucket);
+        xml.text("Key", &self.key);
+        xml.text("ETag", &respond::quoted(&head.etag));
+        if let Some(checksum) = &head.checksum {
+            write_checksum(&mut xml, checksum);
+        }
+        xml
+    }
 }

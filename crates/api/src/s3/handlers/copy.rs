@@ -12,6 +12,7 @@ use crate::s3::metadata::{self, STORAGE_CLASS};
 use crate::s3::precondition::{self, Verdict};
 use crate::s3::respond::{self, Answer};
 use crate::s3::route::ObjectOp;
+use crate::s3::slow;
 use crate::s3::target::check_key;
 use crate::s3::transfer::transfer;
 use crate::s3::uri;
@@ -92,26 +93,34 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
         declared: None,
         sha256: false,
     };
-    let mut content = source.reader.stream(0..head.size);
+    let size = head.size;
+    let mut content = source.reader.stream(0..size);
     let mut writer = call.model.begin_object(on.bucket(), on.key())?;
-    let moved = transfer(&mut content, &mut writer, wanted, head.size).await?;
-    if moved.size != head.size {
-        return Err(Code::InternalError.into());
-    }
-    let meta = ObjectMeta {
-        etag: moved.digests.etag(),
-        headers,
-        checksum: Some(moved.digests.checksum.stored()),
+    let key = on.key().to_owned();
+    let copying = async move {
+        let moved = transfer(&mut content, &mut writer, wanted, size).await?;
+        if moved.size != size {
+            return Err(Code::InternalError.into());
+        }
+        let meta = ObjectMeta {
+            etag: moved.digests.etag(),
+            headers,
+            checksum: Some(moved.digests.checksum.stored()),
+        };
+        let copied = writer.finish(meta, condition).await;
+        Ok(copy_result(&copied.map_err(|error| with_key(error, &key))?))
     };
-    let copied = writer.finish(meta, condition).await;
-    let copied = copied.map_err(|error| with_key(error, on.key()))?;
+    slow::answer(copying).await
+}
+
+fn copy_result(copied: &ObjectHead) -> Writer {
     let mut xml = Writer::new("CopyObjectResult");
     xml.text("LastModified", &respond::iso_time(copied.modified_ms));
     xml.text("ETag", &respond::quoted(&copied.etag));
     if let Some(checksum) = &copied.checksum {
         write_checksum(&mut xml, checksum);
     }
-    Ok(respond::xml(xml))
+    xml
 }
 
 fn replaces_metadata(call: &Call<'_>) -> S3Result<bool> {

@@ -14,6 +14,7 @@ use crate::s3::checksum::{Algorithm, Expected, Value, Wanted};
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::range;
 use crate::s3::respond::{self, Answer};
+use crate::s3::slow;
 use crate::s3::transfer::transfer;
 use crate::s3::xml::Writer;
 
@@ -104,16 +105,18 @@ pub async fn upload_part_copy(call: &mut Call<'_>, on: &Authorised<OnObject>) ->
         declared: None,
         sha256: false,
     };
-    let moved = transfer(&mut content, &mut writer, wanted, length).await?;
-    if moved.size != length {
-        return Err(Code::InternalError.into());
-    }
-    let meta = PartMeta {
-        etag: moved.digests.etag(),
-        checksum: Some(moved.digests.checksum.stored()),
+    let copying = async move {
+        let moved = transfer(&mut content, &mut writer, wanted, length).await?;
+        if moved.size != length {
+            return Err(Code::InternalError.into());
+        }
+        let meta = PartMeta {
+            etag: moved.digests.etag(),
+            checksum: Some(moved.digests.checksum.stored()),
+        };
+        Ok(copy_result(&writer.finish(meta).await?))
     };
-    let part = writer.finish(meta).await?;
-    Ok(respond::xml(copy_result(&part)))
+    slow::answer(copying).await
 }
 
 fn copy_result(part: &Part) -> Writer {

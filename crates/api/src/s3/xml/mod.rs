@@ -4,7 +4,7 @@ mod reader;
 mod writer;
 
 pub use reader::{Element, parse};
-pub use writer::Writer;
+pub use writer::{DECLARATION, Writer};
 
 /// Whether XML 1.0 has the character.
 fn is_legal(c: char) -> bool {

@@ -5,6 +5,9 @@ use super::is_legal;
 /// The namespace of S3's documents.
 const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
+/// What every document begins with.
+pub const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
+
 /// Writes one document, element by element. Names are ours, text is escaped.
 pub struct Writer {
     out: String,
@@ -31,7 +34,7 @@ impl Writer {
 
     fn empty() -> Writer {
         Writer {
-            out: String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"),
+            out: String::from(DECLARATION),
             open: Vec::new(),
         }
     }

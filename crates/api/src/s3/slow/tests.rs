@@ -1,0 +1,44 @@
+use super::*;
+use crate::s3::error::Code;
+
+/// What comes when the work takes so long, and whether the status was still open.
+async fn sent(seconds: u64, outcome: S3Result<&'static str>) -> S3Result<String> {
+    let begun = answer(async move {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        let mut document = Writer::bare("Result");
+        document.characters(outcome?);
+        Ok(document)
+    });
+    let answer = finish(begun.await?, |error| {
+        error.to_xml("/bucket/key", "request", "host")
+    });
+    assert_eq!(answer.status(), StatusCode::OK);
+    assert_eq!(answer.headers()["content-type"], "application/xml");
+    let body = answer.into_body().collect().await;
+    let body = body.map_err(|_| Code::InternalError)?.to_bytes();
+    Ok(String::from_utf8_lossy(&body).into_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_soon_done_is_answered_as_ever() {
+    let document = format!("{DECLARATION}<Result>done</Result>");
+    assert_eq!(sent(1, Ok("done")).await.unwrap(), document);
+    let failed = sent(1, Err(Code::PreconditionFailed.into())).await;
+    assert_eq!(failed.unwrap_err().code(), Code::PreconditionFailed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_takes_long_sends_white_space_first() {
+    let document = format!("{DECLARATION}   <Result>done</Result>");
+    assert_eq!(sent(45, Ok("done")).await.unwrap(), document);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_fails_late_fails_in_the_document() {
+    let body = sent(15, Err(Code::PreconditionFailed.into()))
+        .await
+        .unwrap();
+    let head = format!("{DECLARATION}<Error><Code>PreconditionFailed</Code>");
+    assert!(body.starts_with(&head), "{body}");
+    assert_eq!(body.matches("<?xml").count(), 1);
+}
