@@ -11,6 +11,7 @@ use futures_util::stream;
 use http_body::{Body as _, Frame};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full, StreamBody};
+use tokio::time::Instant;
 
 use super::chunked::Decoder;
 use super::error::{Code, S3Result};
@@ -55,9 +56,37 @@ pub struct RequestBody {
     trailers: Vec<(String, String)>,
     /// How long to wait for the next piece.
     idle: Duration,
+    pace: Pace,
     touched: bool,
     ended: bool,
     received: u64,
+}
+
+/// A client that was waited for so long must have sent [`LEAST_BYTES`] in that time.
+const PACE_TIME: Duration = Duration::from_secs(60);
+const LEAST_BYTES: usize = 16 << 10;
+
+/// Whether a client sends at all, or just enough to seem to. Only time in which it was waited for counts.
+#[derive(Default)]
+struct Pace {
+    waited: Duration,
+    bytes: usize,
+}
+
+impl Pace {
+    fn waited(&mut self, time: Duration, bytes: usize) -> S3Result<()> {
+        self.waited += time;
+        self.bytes += bytes;
+        if self.waited < PACE_TIME {
+            return Ok(());
+        }
+        let enough = self.bytes >= LEAST_BYTES;
+        *self = Pace::default();
+        match enough {
+            true => Ok(()),
+            false => Err(Code::RequestTimeout.into()),
+        }
+    }
 }
 
 impl RequestBody {
@@ -69,6 +98,7 @@ impl RequestBody {
             ready: VecDeque::new(),
             trailers: Vec::new(),
             idle,
+            pace: Pace::default(),
             touched: false,
             ended: false,
             received: 0,
@@ -103,8 +133,14 @@ impl RequestBody {
         self.touched = true;
         loop {
             let inner = self.inner.get_mut().unwrap_or_else(|e| e.into_inner());
+            let began = Instant::now();
             let frame = tokio::time::timeout(self.idle, inner.frame());
             let frame = frame.await.map_err(|_| Code::RequestTimeout)?;
+            let bytes = frame
+                .as_ref()
+                .and_then(|frame| frame.as_ref().ok()?.data_ref());
+            self.pace
+                .waited(began.elapsed(), bytes.map_or(0, Bytes::len))?;
             match frame {
                 None => return Ok(None),
                 Some(Err(_)) => return Err(Code::IncompleteBody.into()),
@@ -184,3 +220,6 @@ impl RequestBody {
         let _ = tokio::time::timeout(time, reading).await;
     }
 }
+
+#[cfg(test)]
+mod tests;
