@@ -84,7 +84,7 @@ fn main() {
             "of all",
         );
         for count in [3, 5, 10, 30, 100, 300, 1000] {
-            if usize::from(count) > shape.replicas {
+            if usize::from(count) >= shape.replicas {
                 measure(&shape, count);
             }
         }
@@ -108,20 +108,20 @@ fn measure(shape: &Shape, count: u16) {
         };
         timed(|| place(&after, &goal, Some(&previous)))
     };
-    let more = nodes.iter().cloned().chain([node(shape, count)]).collect();
-    let (added, added_time) = change(more);
-    let (removed, removed_time) = change(nodes[1..].to_vec());
     print!(
         "{count:>6} {:>8.3} {:>10.1} {:>8.1}% |",
         time.as_secs_f64(),
         first.usable_bytes as f64 / TB as f64,
         first.usable_bytes as f64 / first.upper_bound_bytes as f64 * 100.0,
     );
-    println!(
-        "{} |{}",
-        moves(&added, added_time),
-        moves(&removed, removed_time)
-    );
+    let more = nodes.iter().cloned().chain([node(shape, count)]).collect();
+    let (added, time) = change(more);
+    print!("{} |", moves(&added, time));
+    if nodes.len() > shape.replicas {
+        let (removed, time) = change(nodes[1..].to_vec());
+        print!("{}", moves(&removed, time));
+    }
+    println!();
 }
 
 fn moves(placement: &Placement, time: Duration) -> String {

@@ -11,9 +11,9 @@ use archipel_storage as storage;
 use archipel_storage::{BlockRef, Value};
 use bytes::Bytes;
 
-use crate::cluster::Inner;
 use crate::error::Error;
 use crate::group::Group;
+use crate::inner::Inner;
 use crate::peers::CALL_TIMEOUT;
 use crate::register::Answer;
 use crate::wire::{FetchCall, RowCall, RowReply, method};

@@ -10,37 +10,24 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use archipel_base::codec::{self, Versioned};
 use archipel_base::{NodeId, PartitionId};
 use archipel_storage::engine::Durability;
-use archipel_storage::{Body, ListEntry, ListQuery, RowKey, Value};
+use archipel_storage::{Body, RowKey, Value};
 use bytes::{BufMut, Bytes, BytesMut};
-use futures_util::StreamExt;
-use futures_util::stream;
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::{Cluster, Decision, How};
+use crate::cluster::Cluster;
 use crate::error::Error;
-use crate::group::Group;
-use crate::layout::{Epoch, Layout, MAX_NODES, MAX_REPLICAS, PARTITIONS, Redundancy, Role};
-use crate::list::{Asked, ask};
+use crate::layout::{Epoch, Layout, MAX_NODES, MAX_REPLICAS, Redundancy, Role};
+use crate::moving::{Work, moved};
 use crate::planning;
-use crate::register::Rules;
-use crate::register::epoch::Retirement;
+use crate::rows::{Decision, How};
 
 /// What the rows here begin with, in the control partition.
 const STAGED: &[u8] = b"ls";
 const SUCCESSOR: u8 = b'e';
-/// How many rows are moved at once.
-const MOVES: usize = 32;
-/// How many partitions.
-const PARTITIONS_AT_ONCE: usize = 4;
-/// How many keys are listed at once.
-const PAGE: usize = 1000;
-/// How often a node looks whether there is something to move.
-const INTERVAL: Duration = Duration::from_secs(2);
 
 /// Changes that are not applied yet.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -117,29 +104,6 @@ pub struct HistoryEntry {
     pub versions: Vec<u64>,
     /// When it was chosen, in milliseconds since 1970.
     pub at_ms: u64,
-}
-
-/// What the mover knows of its work.
-#[derive(Default)]
-pub(crate) struct Moving(Mutex<Work>);
-
-#[derive(Clone, Default)]
-struct Work {
-    epoch: u64,
-    done: u32,
-    rows: u64,
-    trouble: Option<String>,
-}
-
-impl Moving {
-    fn note(&self, change: impl FnOnce(&mut Work)) {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    fn look(&self) -> Work {
-        let work = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        work.clone()
-    }
 }
 
 fn control_row(key: Bytes) -> RowKey {
@@ -266,7 +230,7 @@ impl Cluster {
     }
 
     /// Writes the successor of an epoch, unless there is one; learns what stands there. Tells whether it is ours.
-    async fn succeed(&self, epoch: &Epoch, proposal: Epoch) -> Result<bool, Error> {
+    pub(crate) async fn succeed(&self, epoch: &Epoch, proposal: Epoch) -> Result<bool, Error> {
         let value = Value {
             head: self.now_ms().to_be_bytes().to_vec().into(),
             body: Body::Inline(proposal.encode().into()),
@@ -338,130 +302,6 @@ impl Cluster {
         }
         Ok(entries)
     }
-
-    /// Moves data whenever the layout changes and this node is the one to do it. Run it in a task of its own.
-    pub async fn move_forever(&self) {
-        let mut epochs = self.epoch_changes();
-        loop {
-            let _ = tokio::time::timeout(INTERVAL, epochs.changed()).await;
-            let Some(epoch) = self.epoch().filter(|epoch| epoch.is_changing()) else {
-                continue;
-            };
-            if self.driver(&epoch) != Some(self.me().node) {
-                continue;
-            }
-            if let Err(error) = self.retire_oldest(&epoch).await {
-                tracing::warn!(%error, "the layout's change does not go on; it will be tried again");
-                self.0
-                    .moving
-                    .note(|work| work.trouble = Some(error.to_string()));
-            }
-        }
-    }
-
-    /// The first storage node by id that seems to be there.
-    fn driver(&self, epoch: &Epoch) -> Option<NodeId> {
-        let me = self.me().node;
-        let here = |node: &NodeId| {
-            *node == me
-                || self
-                    .0
-                    .peers
-                    .as_ref()
-                    .is_some_and(|p| !p.directory.is_suspected(node))
-        };
-        let nodes = epoch.newest().roles.iter().map(|role| role.store.node);
-        nodes.filter(here).min()
-    }
-
-    /// Moves what must move before the oldest version may go, and drops it.
-    async fn retire_oldest(&self, epoch: &Arc<Epoch>) -> Result<(), Error> {
-        let partitions = moved(epoch);
-        self.0.moving.note(|work| {
-            *work = Work {
-                epoch: epoch.number(),
-                ..Work::default()
-            }
-        });
-        let mut moves = stream::iter(partitions)
-            .map(|partition| self.move_partition(epoch, partition))
-            .buffer_unordered(PARTITIONS_AT_ONCE);
-        while let Some(moved) = moves.next().await {
-            moved?;
-            self.0.moving.note(|work| work.done += 1);
-        }
-        drop(moves);
-        let Some(proposal) = epoch.without_oldest() else {
-            return Ok(());
-        };
-        self.succeed(epoch, proposal).await.map(|_| ())
-    }
-
-    /// Brings the rows of a partition to a quorum of all versions.
-    async fn move_partition(&self, epoch: &Epoch, partition: PartitionId) -> Result<(), Error> {
-        let group = self.0.group(partition)?;
-        if group.epoch != epoch.number() {
-            return Err(Error::Unavailable("the layout changed meanwhile".into()));
-        }
-        let Some(oldest) = group.quorums.versions().first().copied() else {
-            return Ok(());
-        };
-        let mut retirement: Retirement<Bytes> = Retirement::new(oldest);
-        let mut why = None;
-        for place in oldest.iter() {
-            match self.keys_at(&group, place).await {
-                Ok(keys) => retirement.on_listed(place, keys),
-                Err(error) => why = Some(error),
-            }
-        }
-        loop {
-            let batch = retirement.open_keys(MOVES);
-            if batch.is_empty() {
-                break;
-            }
-            let reads = batch.into_iter().map(|key| async move {
-                let row = RowKey {
-                    partition,
-                    key: key.clone(),
-                };
-                self.read(&row).await.map(|_| key)
-            });
-            for key in futures_util::future::try_join_all(reads).await? {
-                retirement.on_read(key);
-                self.0.moving.note(|work| work.rows += 1);
-            }
-        }
-        match retirement.is_complete(Rules::CORRECT) {
-            true => Ok(()),
-            false => Err(why.unwrap_or_else(|| {
-                Error::Unavailable("too few replicas of the older layout answer".into())
-            })),
-        }
-    }
-
-    /// All keys that a replica holds, tombstones too.
-    async fn keys_at(&self, group: &Group, place: usize) -> Result<Vec<Bytes>, Error> {
-        let mut query = ListQuery::new(group.partition, Bytes::new());
-        (query.tombstones, query.limit) = (true, PAGE);
-        let mut keys = Vec::new();
-        loop {
-            let page = match ask(&self.0, group, place, query.clone()).await {
-                Asked::Page(page) => page,
-                Asked::Superseded => {
-                    return Err(Error::Unavailable("the layout changed meanwhile".into()));
-                }
-                Asked::Failed(error) => return Err(error),
-            };
-            keys.extend(page.entries.into_iter().filter_map(|entry| match entry {
-                ListEntry::Row { key, .. } => Some(key),
-                _ => None,
-            }));
-            match page.next {
-                Some(next) => query.start = next,
-                None => return Ok(keys),
-            }
-        }
-    }
 }
 
 fn epoch_of(value: &Value) -> Result<Epoch, Error> {
@@ -469,20 +309,6 @@ fn epoch_of(value: &Value) -> Result<Epoch, Error> {
         return Err(refused("the layout's row holds no layout"));
     };
     Epoch::decode(bytes).map_err(|error| refused(format!("the layout's row: {error}")))
-}
-
-/// The partitions whose replicas differ between the oldest and a newer live version.
-fn moved(epoch: &Epoch) -> Vec<PartitionId> {
-    let all = (0..PARTITIONS).map(PartitionId);
-    all.chain([PartitionId::CONTROL])
-        .filter(|partition| {
-            let mut versions = epoch.replicas(*partition);
-            versions
-                .iter_mut()
-                .for_each(|replicas| replicas.sort_unstable());
-            versions.iter().any(|replicas| *replicas != versions[0])
-        })
-        .collect()
 }
 
 fn check(change: &Change) -> Result<(), Error> {

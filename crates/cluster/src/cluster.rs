@@ -8,38 +8,31 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use archipel_base::clock::WallClock;
-use archipel_base::codec;
 use archipel_base::hash::{partition_of, placement_hash};
 use archipel_base::random::Random;
 use archipel_base::stamp::StampClock;
-use archipel_base::{Id, NodeId, PartitionId, Stamp};
+use archipel_base::{Id, NodeId, PartitionId};
 use archipel_net::Class;
 use archipel_net::rpc::{Rpc, Service};
-use archipel_storage as storage;
 use archipel_storage::engine::Durability;
-use archipel_storage::{BlockRef, Body, Pin, RowKey, Store, Value};
+use archipel_storage::{BlockRef, RowKey, Store, Value};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tokio::sync::{Mutex, Semaphore};
 
-use crate::blocks::{BlockStream, Prefetch};
-use crate::change::Moving;
-use crate::drive::Run;
+use crate::blocks::BlockStream;
 use crate::epochs::{Epochs, Listening};
 use crate::error::Error;
-use crate::group::Group;
+use crate::inner::{Inner, QUEUES, Settings};
 use crate::layout::{Epoch, Layout, PARTITIONS, StoreName};
+use crate::moving::Moving;
 use crate::peers::{Directory, Peers};
-use crate::register::coordinator::Start;
-use crate::register::{self, Answer, Operation, Outcome, Request, Rules, Version};
 use crate::replica::{AHEAD_MILLIS, Replica};
 use crate::service::NodeService;
 use crate::upload::Upload;
-use crate::wire::{CounterCall, CounterReply, RowCall, RowReply, method};
+use crate::wire::method;
 
-/// How many queues there are for updates.
-const QUEUES: usize = 1024;
 /// How many rows at once fetch blocks that they lack from other nodes.
 const FETCHES: usize = 8;
 
@@ -96,82 +89,6 @@ pub struct Network {
 /// Rows, blocks and listings as the model sees them. Cheap to clone.
 #[derive(Clone)]
 pub struct Cluster(pub(crate) Arc<Inner>);
-
-pub(crate) struct Inner {
-    pub options: Settings,
-    pub replica: Replica,
-    pub epochs: Arc<Epochs>,
-    pub peers: Option<Peers>,
-    listener: Option<Arc<dyn Listener>>,
-    /// Updates of one row queue here: they would only disturb one another. Nothing rests on it.
-    queues: Vec<Mutex<()>>,
-    fetches: Semaphore,
-    on_notice: OnceLock<Hear>,
-    pub moving: Moving,
-}
-
-/// Hears what another node's model tells.
-type Hear = Box<dyn Fn(Bytes) -> BoxFuture<'static, ()> + Send + Sync>;
-
-/// The part of the options that stays as it is.
-pub(crate) struct Settings {
-    pub store: Store,
-    pub stamps: StampClock,
-    pub wall: Arc<dyn WallClock>,
-    pub random: Arc<dyn Random>,
-    pub durability: Durability,
-}
-
-/// What an update decides when it sees the current value.
-pub enum Decision<E> {
-    /// Write this; `None` deletes.
-    Write(Option<Value>),
-    /// Leave the row as it is, and say why.
-    Abort(E),
-}
-
-/// What a row is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum State {
-    /// It was never written.
-    Absent,
-    /// It was deleted.
-    Tombstone,
-    /// It has a value.
-    Live,
-}
-
-/// A row that was opened.
-pub struct Opened {
-    /// Its value.
-    pub value: Value,
-    /// Keeps those of its blocks readable that are here.
-    pub pin: Pin,
-    /// Its blocks, from the first on, if they are on their way already.
-    pub following: Option<BlockStream>,
-}
-
-/// How a row is written.
-#[derive(Clone)]
-pub struct How<'a> {
-    /// How durable it is before it is acknowledged.
-    pub durability: Durability,
-    /// Only while these rows of the same partition [hold](Hooks::holds).
-    pub guards: Vec<RowKey>,
-    /// Brings the blocks that the value refers to.
-    pub upload: Option<&'a Upload>,
-}
-
-impl How<'_> {
-    /// So durable, on no condition, without blocks.
-    pub fn durable(durability: Durability) -> How<'static> {
-        How {
-            durability,
-            guards: Vec::new(),
-            upload: None,
-        }
-    }
-}
 
 impl Cluster {
     /// The cluster as this node sees it, from what its store remembers. A node that remembers
@@ -329,185 +246,6 @@ impl Cluster {
         self.0.options.wall.now_millis()
     }
 
-    /// The head of a row's value.
-    pub async fn head(&self, key: &RowKey) -> Result<Option<Bytes>, Error> {
-        let version = self.read_version(key, false).await?;
-        Ok(version.value.map(|value| value.head))
-    }
-
-    /// A row's value.
-    pub async fn read(&self, key: &RowKey) -> Result<Option<Value>, Error> {
-        Ok(self.read_version(key, true).await?.value)
-    }
-
-    /// What a row is.
-    pub async fn state(&self, key: &RowKey) -> Result<State, Error> {
-        let version = self.read_version(key, false).await?;
-        Ok(match (version.value, version.stamp) {
-            (Some(_), _) => State::Live,
-            (None, Stamp::ZERO) => State::Absent,
-            (None, _) => State::Tombstone,
-        })
-    }
-
-    /// Opens a row: its value, and what keeps the blocks of its body readable. Where no replica is here, the
-    /// blocks follow the row at once.
-    pub async fn open_row(&self, key: &RowKey) -> Result<Option<Opened>, Error> {
-        loop {
-            let prefetch = Arc::new(Prefetch::default());
-            let before = self.read_with(key, true, Some(&prefetch)).await?;
-            let Some(value) = before.value else {
-                return Ok(None);
-            };
-            let blocks = value.body.blocks();
-            let pin = self.store().pin(blocks);
-            let receive = prefetch.take(before.stamp).filter(|_| !blocks.is_empty());
-            let following = receive.map(|receive| {
-                let (inner, blocks) = (self.0.clone(), blocks.to_vec());
-                BlockStream::begun(inner, key.partition, blocks, receive)
-            });
-            // What was pinned before the row still referred to it stays; otherwise look again.
-            if blocks.is_empty() || self.0.still_holds(key, before.stamp).await? {
-                return Ok(Some(Opened {
-                    value,
-                    pin,
-                    following,
-                }));
-            }
-        }
-    }
-
-    async fn read_version(&self, key: &RowKey, with_body: bool) -> Result<Version<Value>, Error> {
-        self.read_with(key, with_body, None).await
-    }
-
-    async fn read_with(
-        &self,
-        key: &RowKey,
-        with_body: bool,
-        prefetch: Option<&Arc<Prefetch>>,
-    ) -> Result<Version<Value>, Error> {
-        let how = How::durable(Durability::Fsync);
-        let mut run = self.run(key, &how)?;
-        run.with_body = with_body;
-        run.prefetch = prefetch;
-        let mut never = |_: &Version<Value>| register::Decision::Keep;
-        loop {
-            let (operation, outputs) = Operation::read(start(&run.group));
-            match run.drive(operation, outputs, &mut never).await? {
-                Outcome::Value(version) => return Ok(version),
-                Outcome::Unavailable if run.needs_body => {
-                    (run.with_body, run.needs_body) = (true, false);
-                }
-                other => return Err(unexpected(&other)),
-            }
-        }
-    }
-
-    fn run<'a>(&'a self, key: &'a RowKey, how: &'a How<'a>) -> Result<Run<'a>, Error> {
-        Ok(Run {
-            inner: &self.0,
-            key,
-            guards: &how.guards,
-            durability: how.durability,
-            with_body: true,
-            needs_body: false,
-            upload: how.upload,
-            prefetch: None,
-            group: self.0.group(key.partition)?,
-        })
-    }
-
-    /// Writes a row (`None` deletes it) whatever it holds; gives the stamp.
-    ///
-    /// # Errors
-    /// [`Error::Guarded`], [`Error::Unavailable`].
-    pub async fn write(
-        &self,
-        key: &RowKey,
-        value: Option<Value>,
-        how: How<'_>,
-    ) -> Result<Stamp, Error> {
-        let id = self.random_id();
-        let mut run = self.run(key, &how)?;
-        let (operation, outputs) = Operation::write(
-            start(&run.group),
-            id,
-            value,
-            !how.guards.is_empty(),
-            &mut |seen| self.0.next_stamp(seen),
-        );
-        let mut never = |_: &Version<Value>| register::Decision::Keep;
-        match run.drive(operation, outputs, &mut never).await? {
-            Outcome::Written { stamp } => Ok(stamp),
-            Outcome::Guarded => Err(Error::Guarded),
-            other => Err(unexpected(&other)),
-        }
-    }
-
-    /// Reads, decides and writes in one atomic act.
-    ///
-    /// `decide` may be asked more than once; the last answer counts.
-    ///
-    /// # Errors
-    /// Outside: [`Error::Guarded`], [`Error::Unavailable`]. Inside: what `decide` aborted with.
-    pub async fn update<E>(
-        &self,
-        key: &RowKey,
-        how: How<'_>,
-        decide: impl Fn(Option<&Value>) -> Decision<E> + Send + Sync,
-    ) -> Result<Result<(), E>, Error>
-    where
-        E: Send,
-    {
-        let id = self.random_id();
-        let _turn = self.0.queue_of(key).lock().await;
-        let mut run = self.run(key, &how)?;
-        let guarded = !how.guards.is_empty();
-        let (operation, outputs) = Operation::update(start(&run.group), id, guarded, &mut |seen| {
-            self.0.next_stamp(seen)
-        });
-        let mut aborted = None;
-        let mut adapter = |version: &Version<Value>| match decide(version.value.as_ref()) {
-            Decision::Write(value) => {
-                aborted = None;
-                register::Decision::Write(value)
-            }
-            Decision::Abort(error) => {
-                aborted = Some(error);
-                register::Decision::Keep
-            }
-        };
-        let outcome = run.drive(operation, outputs, &mut adapter).await?;
-        match (outcome, aborted) {
-            (Outcome::Written { .. }, _) => Ok(Ok(())),
-            (Outcome::Kept(_), Some(error)) => Ok(Err(error)),
-            (Outcome::Guarded, _) => Err(Error::Guarded),
-            (other, _) => Err(unexpected(&other)),
-        }
-    }
-
-    /// A row's value, after making sure that no write of before can surface any more: what a
-    /// minority may still hold of an operation that nobody finished is overwritten.
-    ///
-    /// To be asked before content is dropped because its owner does not refer to it.
-    pub async fn settle(&self, key: &RowKey) -> Result<Option<Value>, Error> {
-        let seen = std::sync::Mutex::new(None);
-        let lock = || {
-            seen.lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner)
-        };
-        let how = How::durable(Durability::Fsync);
-        let written = self.update::<std::convert::Infallible>(key, how, |current| {
-            *lock() = current.cloned();
-            Decision::Write(current.cloned())
-        });
-        match written.await? {
-            Ok(()) => Ok(lock().take()),
-            Err(never) => match never {},
-        }
-    }
-
     /// Begins to write blocks for rows of a partition.
     pub fn upload(&self, partition: PartitionId) -> Result<Upload, Error> {
         Ok(Upload::new(self.0.clone(), self.0.group(partition)?))
@@ -574,20 +312,6 @@ impl Cluster {
     }
 }
 
-fn start(group: &Group) -> Start {
-    Start {
-        rules: Rules::CORRECT,
-        quorums: group.quorums.clone(),
-    }
-}
-
-fn unexpected(outcome: &Outcome<Value>) -> Error {
-    Error::Unavailable(match outcome {
-        Outcome::Unknown => "it is not known whether the write took effect".into(),
-        _ => "too few replicas answer, or too much contention".into(),
-    })
-}
-
 /// Moves the stamp clock past what the store holds: the time may have been set back. Not if it
 /// was set back so far that replicas would refuse all stamps as coming from the future.
 async fn catch_up(options: &ClusterOptions) -> Result<(), Error> {
@@ -607,153 +331,6 @@ async fn catch_up(options: &ClusterOptions) -> Result<(), Error> {
     }
     options.stamps.observe(highest);
     Ok(())
-}
-
-impl Inner {
-    pub fn store(&self) -> &Store {
-        &self.options.store
-    }
-
-    fn queue_of(&self, key: &RowKey) -> &Mutex<()> {
-        let hash = placement_hash(&[&key.partition.0.to_be_bytes(), &key.key]);
-        &self.queues[hash as usize % QUEUES]
-    }
-
-    /// A stamp of this node that was never issued before, above the one shown.
-    pub fn next_stamp(&self, seen: Stamp) -> Stamp {
-        self.options.stamps.observe(seen);
-        self.options.stamps.next(&*self.options.wall)
-    }
-
-    /// The replicas of a partition, nearest first.
-    pub fn group(&self, partition: PartitionId) -> Result<Group, Error> {
-        Group::now(&self.epochs, self.peers.as_ref(), partition)
-    }
-
-    /// About how long a quorum's answer takes.
-    pub fn round_trip(&self, group: &Group) -> Duration {
-        let Some(peers) = &self.peers else {
-            return Duration::ZERO;
-        };
-        let nearest = group.members.iter().filter(|m| m.node != self.epochs.me);
-        let near = nearest.map(|m| peers.distance(&m.node.node).1).min();
-        near.unwrap_or_default()
-    }
-
-    /// Asks the replica at a place of the group.
-    pub async fn ask(
-        self: &Arc<Inner>,
-        group: &Group,
-        place: usize,
-        call: RowCall,
-    ) -> Result<Answer<Value>, Error> {
-        if group.is_local(place) {
-            return Ok(self.answer(call).await?);
-        }
-        let unknown = || Error::Unavailable("the replica is not known".into());
-        let member = group.members.get(place).ok_or_else(unknown)?;
-        let peers = self.peers.as_ref().ok_or_else(unknown)?;
-        let node = &member.node.node;
-        let reply: RowReply = peers.call(node, method::ROW, Class::Small, &call).await?;
-        Ok(reply.0.map_err(storage::Error::from)?)
-    }
-
-    /// Answers for the local replica. Blocks that the row refers to and that are not here are
-    /// fetched from the others first: what is acknowledged is whole.
-    pub async fn answer(self: &Arc<Inner>, call: RowCall) -> Result<Answer<Value>, storage::Error> {
-        let blocks = match &call.request {
-            Request::Write { version, .. } => version.value.as_ref().map(|v| v.body.clone()),
-            Request::Read { .. } | Request::Prepare { .. } => None,
-        };
-        match (self.replica.answer(call.clone()).await, blocks) {
-            (Err(storage::Error::NoBlock(_)), Some(body)) if self.peers.is_some() => {
-                let _held = self.fetch_missing(call.address.partition, &body).await?;
-                self.replica.answer(call).await
-            }
-            (answer, _) => answer,
-        }
-    }
-
-    async fn fetch_missing(
-        self: &Arc<Inner>,
-        partition: PartitionId,
-        body: &Body,
-    ) -> Result<(Pin, storage::Upload), storage::Error> {
-        let busy = |why: String| storage::Error::Busy(why);
-        let _turn = self
-            .fetches
-            .acquire()
-            .await
-            .map_err(|e| busy(e.to_string()))?;
-        let pin = self.store().pin(body.blocks());
-        let missing = self.store().missing_blocks(body.blocks().to_vec()).await?;
-        let upload = self.store().upload();
-        let mut blocks = BlockStream::new(self.clone(), partition, missing, false);
-        while let Some(content) = blocks.next().await {
-            let content = content.map_err(|error| busy(error.to_string()))?;
-            upload.append(content).await?;
-        }
-        upload.sync().await?;
-        Ok((pin, upload))
-    }
-
-    /// Whether the row is still what was read: asked of the local replica if there is one, whose
-    /// references are what a pin rests on.
-    async fn still_holds(self: &Arc<Inner>, key: &RowKey, stamp: Stamp) -> Result<bool, Error> {
-        if self.group(key.partition)?.local().is_none() {
-            return Ok(true);
-        }
-        let key = key.clone();
-        let head = self.store().read(move |rows| rows.head(&key)).await?;
-        Ok(head.is_none_or(|head| head.stamp <= stamp))
-    }
-
-    /// Learns the epoch that another node knows, if it is newer.
-    pub async fn learn_from(&self, node: &NodeId) -> Result<(), Error> {
-        let alone = || Error::Unavailable("this node is alone".into());
-        let peers = self.peers.as_ref().ok_or_else(alone)?;
-        let class = Class::Control;
-        let bytes = peers
-            .call_bytes(node, method::EPOCH, class, Bytes::new())
-            .await?;
-        let epoch = Epoch::decode(&bytes).map_err(|error: codec::DecodeError| {
-            Error::Unavailable(format!("the layout that {} tells: {error}", node.short()))
-        })?;
-        self.epochs.learn(self.store(), epoch).await
-    }
-
-    async fn remote_counter(
-        &self,
-        group: &Group,
-        place: usize,
-        counter: Id,
-    ) -> Result<(u64, u64), Error> {
-        let unknown = || Error::Unavailable("the replica is not known".into());
-        let member = group.members.get(place).ok_or_else(unknown)?;
-        let peers = self.peers.as_ref().ok_or_else(unknown)?;
-        let call = CounterCall {
-            partition: group.partition,
-            group: counter,
-        };
-        let node = &member.node.node;
-        let CounterReply(objects, bytes) = peers
-            .call(node, method::COUNTER, Class::Small, &call)
-            .await?;
-        Ok((objects, bytes))
-    }
-
-    pub async fn gossip(&self, from: NodeId, message: Bytes) -> Result<Bytes, String> {
-        match &self.listener {
-            Some(listener) => listener.gossip(from, message).await,
-            None => Err("no membership here".into()),
-        }
-    }
-
-    pub async fn on_notice(&self, notice: Bytes) {
-        if let Some(hear) = self.on_notice.get() {
-            hear(notice).await;
-        }
-    }
 }
 
 #[cfg(test)]

@@ -13,9 +13,9 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::blocks::Prefetch;
-use crate::cluster::Inner;
 use crate::error::Error;
 use crate::group::Group;
+use crate::inner::Inner;
 use crate::register::{self, Answer, Operation, Outcome, Output, Request, Version};
 use crate::upload::Upload;
 use crate::wire::RowCall;

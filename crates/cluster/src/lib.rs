@@ -7,8 +7,9 @@
 //! | [`layout`] | who holds what: layout versions, epochs |
 //! | [`placement`] | which nodes hold which partition: pure |
 //! | [`merge`] | listings of several replicas as one: pure |
-//! | [`change`] | changing the layout, and moving what must move |
-//! | `cluster`, `drive`, `group` | operations on rows, driven over their replicas |
+//! | [`change`], `moving` | changing the layout; moving what must move |
+//! | `cluster`, `rows`, `inner` | the handle; operations on rows; what handles share |
+//! | `drive`, `group` | one operation, driven over the row's replicas |
 //! | `upload`, `blocks` | blocks on their way in and out |
 //! | `list` | listings and scans |
 //! | `replica`, `service`, `wire` | this node's own replica, and what it answers to others |
@@ -28,16 +29,19 @@ mod empty;
 mod epochs;
 mod error;
 mod group;
+mod inner;
 pub mod layout;
 mod list;
 pub mod members;
 mod memory;
 pub mod merge;
+mod moving;
 mod peers;
 pub mod placement;
 mod planning;
 pub mod register;
 mod replica;
+mod rows;
 mod scan;
 mod service;
 mod upload;
@@ -45,11 +49,10 @@ mod wire;
 
 pub use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, Pin};
 pub use blocks::BlockStream;
-pub use cluster::{
-    Cluster, ClusterOptions, Decision, Hooks, How, Listener, Network, Opened, State,
-};
+pub use cluster::{Cluster, ClusterOptions, Hooks, Listener, Network};
 pub use error::Error;
 pub use memory::{World, memory_store};
 pub use peers::Directory;
+pub use rows::{Decision, How, Opened, State};
 pub use scan::Scanned;
 pub use upload::Upload;

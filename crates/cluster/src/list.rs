@@ -9,9 +9,10 @@ use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
-use crate::cluster::{Cluster, Inner};
+use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::group::Group;
+use crate::inner::Inner;
 use crate::merge::{ListMerge, ListOutput, wire};
 use crate::scan::Scanned;
 use crate::wire::{ListCall, ListReply, method};

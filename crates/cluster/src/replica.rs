@@ -12,8 +12,8 @@ use archipel_storage::{BlockRef, Body, Row, RowKey, RowReader, RowTxn, Store, Va
 
 use crate::cluster::Hooks;
 use crate::epochs::{Check, Epochs};
-use crate::register::{Answer, Bounds, Cell, Recent, Request, Rules, replica};
-use crate::wire::RowCall;
+use crate::register::{Answer, Bounds, Cell, Recent, Request, Rules, Version, replica};
+use crate::wire::{Address, RowCall};
 
 /// How far a stamp may be ahead of the local clock.
 pub(crate) const AHEAD_MILLIS: u64 = 60_000;
@@ -153,6 +153,45 @@ impl Replica {
             }
             lock(&memory).put(key, recent);
             Ok(step.answer)
+        };
+        self.store.transact(how, change).await
+    }
+}
+
+impl Replica {
+    /// Takes a version that a quorum is known to hold, if it is newer than what is here. Tells whether it was.
+    ///
+    /// # Errors
+    /// [`storage::Error::NoBlock`] if the row refers to blocks that are not here yet.
+    pub async fn take(
+        &self,
+        address: Address,
+        key: RowKey,
+        version: Version<Value>,
+    ) -> Result<bool, storage::Error> {
+        if self.epochs.check(&address) != Check::Pass {
+            return Ok(false);
+        }
+        let (bounds, hooks) = (self.bounds(), self.hooks);
+        let (memory, fence) = (self.recent.clone(), self.epochs.fence());
+        let weight = version.value.as_ref().map_or(0, weight);
+        let how = Transact::new(Durability::Fsync).weighing(weight);
+        let change = move |txn: &mut RowTxn<'_>| {
+            if fence.load(Ordering::SeqCst) > address.epoch {
+                return Ok(false);
+            }
+            let cell = cell_of(txn.row(&key)?.unwrap_or_default());
+            let remembered = lock(&memory).take(&key, txn.undone());
+            let mut recent =
+                remembered.unwrap_or_else(|| Recent::forgotten(Rules::CORRECT, &cell, &bounds));
+            let taken = replica::spread(Rules::CORRECT, &bounds, &cell, &mut recent, version, true);
+            let is_newer = taken.is_some();
+            if let Some(new) = taken {
+                end_guard(txn, &key, &cell, &new, hooks)?;
+                store_cell(txn, &key, &cell, new, hooks)?;
+            }
+            lock(&memory).put(key, recent);
+            Ok(is_newer)
         };
         self.store.transact(how, change).await
     }

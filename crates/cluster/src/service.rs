@@ -12,8 +12,8 @@ use archipel_storage::{BlockRef, Pin};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::cluster::Inner;
 use crate::epochs::Check;
+use crate::inner::Inner;
 use crate::merge::wire as pages;
 use crate::register::Answer;
 use crate::wire::{
@@ -70,7 +70,7 @@ impl Service for NodeService {
             }
             method::GOSSIP => inner.gossip(from, request).await,
             method::NOTICE => {
-                inner.on_notice(request).await;
+                inner.hear_notice(request).await;
                 Ok(Bytes::new())
             }
             other => Err(format!("no such method: {other}")),

@@ -20,9 +20,9 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::cluster::Inner;
 use crate::error::Error;
 use crate::group::Group;
+use crate::inner::Inner;
 use crate::register::{Answer, ReplicaSet};
 use crate::wire::{RowCall, RowReply, UploadOpen, frame, method};
 

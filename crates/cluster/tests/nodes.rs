@@ -5,7 +5,7 @@ mod support;
 use archipel_base::PartitionId;
 use archipel_cluster::change::Change;
 use archipel_cluster::layout::{Redundancy, Role};
-use archipel_cluster::{Decision, How, ListQuery};
+use archipel_cluster::{Decision, Error, How, ListQuery};
 use archipel_storage::engine::Durability;
 use archipel_storage::{Body, ListEntry, Value};
 use bytes::Bytes;
@@ -217,4 +217,32 @@ async fn a_cluster_grows_from_one_node_to_three() {
     }
     b.write(&key("k3"), None, durable()).await.unwrap();
     assert_eq!(c.head(&key("k3")).await.unwrap(), None);
+}
+
+/// A guard is a row like any other: a replica that was away when it was written must not
+/// take it for gone.
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_missed_a_guard_asks_before_it_refuses() {
+    let world = World::new(3, 8).await;
+    let [a, b, c] = world.three();
+    world.isolate(2);
+    a.write(&key("guard"), Some(value("held")), durable())
+        .await
+        .unwrap();
+    world.network.heal_all();
+    world.isolate(0);
+    let guarded = || How {
+        guards: vec![key("guard")],
+        ..durable()
+    };
+    for node in [b, c] {
+        node.write(&key("k"), Some(value("x")), guarded())
+            .await
+            .unwrap();
+    }
+    b.write(&key("guard"), None, durable()).await.unwrap();
+    for node in [b, c] {
+        let refused = node.write(&key("k"), None, guarded()).await;
+        assert!(matches!(refused, Err(Error::Guarded)), "{refused:?}");
+    }
 }

@@ -165,3 +165,37 @@ async fn what_is_cached_takes_none() {
     };
     assert_eq!(rounds(asked).await, ((1, Permissions::ALL), 0.0));
 }
+
+/// A replica that is silent costs nothing where the others are enough; where it was asked for the
+/// content, another is asked after a moment.
+#[tokio::test(start_paused = true)]
+async fn a_silent_replica_costs_little() {
+    let (world, model, bucket) = world().await;
+    for key in KEYS {
+        put(&model, &bucket, key, 16).await;
+    }
+    world.isolate(2);
+    for key in KEYS {
+        let n = put(&model, &bucket, key, 16).await;
+        assert_eq!(n, 1.0, "PUT {key}");
+        let (head, n) = rounds(model.head_object(&bucket, key)).await;
+        assert!(head.is_ok() && n <= 2.0, "HEAD {key}: {n}");
+        let (content, n) = rounds(get(&model, &bucket, key)).await;
+        assert!(content.len() == 16 && n <= 2.0, "GET {key}: {n}");
+        let query = ListQuery {
+            limit: 10,
+            ..ListQuery::default()
+        };
+        let listed = model.list_objects(&bucket, &query);
+        let (listing, n) = rounds(listed).await;
+        assert_eq!((listing.unwrap().entries.len(), n), (6, 1.0), "LIST {key}");
+    }
+    for size in [100_000, 3 << 20] {
+        for key in KEYS {
+            let n = put(&model, &bucket, key, size).await;
+            assert_eq!(n, 1.0, "PUT {key} of {size}");
+            let (content, n) = rounds(get(&model, &bucket, key)).await;
+            assert!(content.len() == size.min(1 << 20) && n <= 3.0, "GET {key}: {n}");
+        }
+    }
+}

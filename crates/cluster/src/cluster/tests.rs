@@ -3,8 +3,11 @@ use archipel_base::clock::ManualClock;
 use archipel_base::random::SeededRandom;
 use archipel_storage::Threads;
 
+use archipel_base::Stamp;
+
 use super::*;
 use crate::memory_store;
+use crate::rows::How;
 
 const HOOKS: Hooks = Hooks {
     on_replace: |_, _, _| None,

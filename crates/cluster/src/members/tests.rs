@@ -1,5 +1,6 @@
 use archipel_base::random::SeededRandom;
 
+use super::table::Age;
 use super::*;
 
 fn id(n: usize) -> NodeId {

@@ -119,6 +119,11 @@ impl<V: Clone + Eq> Operation<V> {
         let held = self.quorums().is_quorum(holders);
         if !self.attempts.is_empty() {
             match self.fate(&newest, promises) {
+                // The guard was gone before a quorum held the write. Whoever ended it may have looked
+                // for what it guarded: the write must not be acknowledged, though a reader may complete it.
+                Fate::Newest | Fate::Happened(_) | Fate::Unknown if self.guard_refused => {
+                    return self.end(Outcome::Unknown);
+                }
                 Fate::Newest if held => {
                     let stamp = newest.stamp;
                     return self.end(Outcome::Written { stamp });

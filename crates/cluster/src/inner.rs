@@ -1,0 +1,250 @@
+//! What the handles of a cluster share, and what this node's own replica answers.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use archipel_base::clock::WallClock;
+use archipel_base::codec;
+use archipel_base::hash::placement_hash;
+use archipel_base::random::Random;
+use archipel_base::stamp::StampClock;
+use archipel_base::{Id, NodeId, PartitionId, Stamp};
+use archipel_net::Class;
+use archipel_storage as storage;
+use archipel_storage::engine::Durability;
+use archipel_storage::{Body, Pin, RowKey, Store, Value};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use tokio::sync::{Mutex, Semaphore};
+
+use crate::blocks::BlockStream;
+use crate::cluster::{Cluster, Listener};
+use crate::epochs::Epochs;
+use crate::error::Error;
+use crate::group::Group;
+use crate::layout::Epoch;
+use crate::moving::Moving;
+use crate::peers::Peers;
+use crate::register::{Answer, Request};
+use crate::replica::Replica;
+use crate::wire::{Address, CounterCall, CounterReply, RowCall, RowReply, method};
+
+/// How many queues there are for updates.
+pub(crate) const QUEUES: usize = 1024;
+
+pub(crate) struct Inner {
+    pub options: Settings,
+    pub replica: Replica,
+    pub epochs: Arc<Epochs>,
+    pub peers: Option<Peers>,
+    pub listener: Option<Arc<dyn Listener>>,
+    /// Updates of one row queue here: they would only disturb one another. Nothing rests on it.
+    pub queues: Vec<Mutex<()>>,
+    pub fetches: Semaphore,
+    pub on_notice: OnceLock<Hear>,
+    pub moving: Moving,
+}
+
+/// Hears what another node's model tells.
+pub(crate) type Hear = Box<dyn Fn(Bytes) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// The part of the options that stays as it is.
+pub(crate) struct Settings {
+    pub store: Store,
+    pub stamps: StampClock,
+    pub wall: Arc<dyn WallClock>,
+    pub random: Arc<dyn Random>,
+    pub durability: Durability,
+}
+
+impl Inner {
+    pub fn store(&self) -> &Store {
+        &self.options.store
+    }
+
+    pub fn queue_of(&self, key: &RowKey) -> &Mutex<()> {
+        let hash = placement_hash(&[&key.partition.0.to_be_bytes(), &key.key]);
+        &self.queues[hash as usize % QUEUES]
+    }
+
+    /// A stamp of this node that was never issued before, above the one shown.
+    pub fn next_stamp(&self, seen: Stamp) -> Stamp {
+        self.options.stamps.observe(seen);
+        self.options.stamps.next(&*self.options.wall)
+    }
+
+    /// The replicas of a partition, nearest first.
+    pub fn group(&self, partition: PartitionId) -> Result<Group, Error> {
+        Group::now(&self.epochs, self.peers.as_ref(), partition)
+    }
+
+    /// About how long a quorum's answer takes.
+    pub fn round_trip(&self, group: &Group) -> Duration {
+        let Some(peers) = &self.peers else {
+            return Duration::ZERO;
+        };
+        let nearest = group.members.iter().filter(|m| m.node != self.epochs.me);
+        let near = nearest.map(|m| peers.distance(&m.node.node).1).min();
+        near.unwrap_or_default()
+    }
+
+    /// Asks the replica at a place of the group.
+    pub async fn ask(
+        self: &Arc<Inner>,
+        group: &Group,
+        place: usize,
+        call: RowCall,
+    ) -> Result<Answer<Value>, Error> {
+        if group.is_local(place) {
+            return Ok(self.answer(call).await?);
+        }
+        let unknown = || Error::Unavailable("the replica is not known".into());
+        let member = group.members.get(place).ok_or_else(unknown)?;
+        let peers = self.peers.as_ref().ok_or_else(unknown)?;
+        let node = &member.node.node;
+        let reply: RowReply = peers.call(node, method::ROW, Class::Small, &call).await?;
+        Ok(reply.0.map_err(storage::Error::from)?)
+    }
+
+    /// Answers for the local replica. It says that a guard is gone only after asking the others: it
+    /// may have been away when the guard was written.
+    pub async fn answer(self: &Arc<Inner>, call: RowCall) -> Result<Answer<Value>, storage::Error> {
+        match self.answer_whole(call.clone()).await? {
+            Answer::Guarded if self.peers.is_some() => match self.catch_up(&call).await {
+                true => self.answer_whole(call).await,
+                false => Ok(Answer::Guarded),
+            },
+            answer => Ok(answer),
+        }
+    }
+
+    /// Brings the guards of a request up to date; tells whether one was behind.
+    async fn catch_up(self: &Arc<Inner>, call: &RowCall) -> bool {
+        let mut behind = false;
+        for guard in call.guard_keys() {
+            match self.bring(call.address, &guard).await {
+                Ok(brought) => behind |= brought,
+                Err(error) => tracing::debug!(%error, "a guard cannot be read"),
+            }
+        }
+        behind
+    }
+
+    /// Brings a row of the local replica up to date; tells whether it was behind.
+    async fn bring(self: &Arc<Inner>, address: Address, key: &RowKey) -> Result<bool, Error> {
+        let wanted = key.clone();
+        let before = self.store().read(move |rows| rows.head(&wanted)).await?;
+        let version = Cluster(self.clone()).read_version(key, true).await?;
+        if before.is_some_and(|head| head.stamp >= version.stamp) {
+            return Ok(false);
+        }
+        // The read may have brought it already.
+        let body = version.value.as_ref().map(|value| value.body.clone());
+        let take = |version| self.replica.take(address, key.clone(), version);
+        if let (Err(storage::Error::NoBlock(_)), Some(body)) = (take(version.clone()).await, body) {
+            let _held = self.fetch_missing(key.partition, &body).await?;
+            take(version).await?;
+        }
+        Ok(true)
+    }
+
+    /// Answers for the local replica. Blocks that the row refers to and that are not here are
+    /// fetched from the others first: what is acknowledged is whole.
+    async fn answer_whole(
+        self: &Arc<Inner>,
+        call: RowCall,
+    ) -> Result<Answer<Value>, storage::Error> {
+        let blocks = match &call.request {
+            Request::Write { version, .. } => version.value.as_ref().map(|v| v.body.clone()),
+            Request::Read { .. } | Request::Prepare { .. } => None,
+        };
+        match (self.replica.answer(call.clone()).await, blocks) {
+            (Err(storage::Error::NoBlock(_)), Some(body)) if self.peers.is_some() => {
+                let _held = self.fetch_missing(call.address.partition, &body).await?;
+                self.replica.answer(call).await
+            }
+            (answer, _) => answer,
+        }
+    }
+
+    async fn fetch_missing(
+        self: &Arc<Inner>,
+        partition: PartitionId,
+        body: &Body,
+    ) -> Result<(Pin, storage::Upload), storage::Error> {
+        let busy = |why: String| storage::Error::Busy(why);
+        let _turn = self
+            .fetches
+            .acquire()
+            .await
+            .map_err(|e| busy(e.to_string()))?;
+        let pin = self.store().pin(body.blocks());
+        let missing = self.store().missing_blocks(body.blocks().to_vec()).await?;
+        let upload = self.store().upload();
+        let mut blocks = BlockStream::new(self.clone(), partition, missing, false);
+        while let Some(content) = blocks.next().await {
+            let content = content.map_err(|error| busy(error.to_string()))?;
+            upload.append(content).await?;
+        }
+        upload.sync().await?;
+        Ok((pin, upload))
+    }
+
+    /// Whether the row is still what was read: asked of the local replica if there is one, whose
+    /// references are what a pin rests on.
+    pub async fn still_holds(self: &Arc<Inner>, key: &RowKey, stamp: Stamp) -> Result<bool, Error> {
+        if self.group(key.partition)?.local().is_none() {
+            return Ok(true);
+        }
+        let key = key.clone();
+        let head = self.store().read(move |rows| rows.head(&key)).await?;
+        Ok(head.is_none_or(|head| head.stamp <= stamp))
+    }
+
+    /// Learns the epoch that another node knows, if it is newer.
+    pub async fn learn_from(&self, node: &NodeId) -> Result<(), Error> {
+        let alone = || Error::Unavailable("this node is alone".into());
+        let peers = self.peers.as_ref().ok_or_else(alone)?;
+        let class = Class::Control;
+        let bytes = peers
+            .call_bytes(node, method::EPOCH, class, Bytes::new())
+            .await?;
+        let epoch = Epoch::decode(&bytes).map_err(|error: codec::DecodeError| {
+            Error::Unavailable(format!("the layout that {} tells: {error}", node.short()))
+        })?;
+        self.epochs.learn(self.store(), epoch).await
+    }
+
+    pub async fn remote_counter(
+        &self,
+        group: &Group,
+        place: usize,
+        counter: Id,
+    ) -> Result<(u64, u64), Error> {
+        let unknown = || Error::Unavailable("the replica is not known".into());
+        let member = group.members.get(place).ok_or_else(unknown)?;
+        let peers = self.peers.as_ref().ok_or_else(unknown)?;
+        let call = CounterCall {
+            partition: group.partition,
+            group: counter,
+        };
+        let node = &member.node.node;
+        let CounterReply(objects, bytes) = peers
+            .call(node, method::COUNTER, Class::Small, &call)
+            .await?;
+        Ok((objects, bytes))
+    }
+
+    pub async fn gossip(&self, from: NodeId, message: Bytes) -> Result<Bytes, String> {
+        match &self.listener {
+            Some(listener) => listener.gossip(from, message).await,
+            None => Err("no membership here".into()),
+        }
+    }
+
+    pub async fn hear_notice(&self, notice: Bytes) {
+        if let Some(hear) = self.on_notice.get() {
+            hear(notice).await;
+        }
+    }
+}

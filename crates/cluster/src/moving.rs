@@ -1,0 +1,190 @@
+//! Moving what must move when the layout changes, and dropping the version that is no longer needed.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use archipel_base::{NodeId, PartitionId};
+use archipel_storage::{ListEntry, ListQuery, RowKey};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream;
+
+use crate::cluster::Cluster;
+use crate::error::Error;
+use crate::group::Group;
+use crate::layout::{Epoch, PARTITIONS};
+use crate::list::{Asked, ask};
+use crate::register::Rules;
+use crate::register::epoch::Retirement;
+
+/// How many rows are moved at once.
+const MOVES: usize = 32;
+/// How many partitions.
+const PARTITIONS_AT_ONCE: usize = 4;
+/// How many keys are listed at once.
+const PAGE: usize = 1000;
+/// How often a node looks whether there is something to move.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// What the mover knows of its work.
+#[derive(Default)]
+pub(crate) struct Moving(Mutex<Work>);
+
+#[derive(Clone, Default)]
+pub(crate) struct Work {
+    pub epoch: u64,
+    pub done: u32,
+    pub rows: u64,
+    pub trouble: Option<String>,
+}
+
+impl Moving {
+    fn note(&self, change: impl FnOnce(&mut Work)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub fn look(&self) -> Work {
+        let work = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        work.clone()
+    }
+}
+
+impl Cluster {
+    /// Moves data whenever the layout changes and this node is the one to do it. Run it in a task of its own.
+    pub async fn move_forever(&self) {
+        let mut epochs = self.epoch_changes();
+        loop {
+            let _ = tokio::time::timeout(INTERVAL, epochs.changed()).await;
+            let Some(epoch) = self.epoch().filter(|epoch| epoch.is_changing()) else {
+                continue;
+            };
+            if self.driver(&epoch) != Some(self.me().node) {
+                continue;
+            }
+            if let Err(error) = self.retire_oldest(&epoch).await {
+                tracing::warn!(%error, "the layout's change does not go on; it will be tried again");
+                self.0
+                    .moving
+                    .note(|work| work.trouble = Some(error.to_string()));
+            }
+        }
+    }
+
+    /// The first storage node by id that seems to be there.
+    pub(crate) fn driver(&self, epoch: &Epoch) -> Option<NodeId> {
+        let me = self.me().node;
+        let here = |node: &NodeId| {
+            *node == me
+                || self
+                    .0
+                    .peers
+                    .as_ref()
+                    .is_some_and(|p| !p.directory.is_suspected(node))
+        };
+        let nodes = epoch.newest().roles.iter().map(|role| role.store.node);
+        nodes.filter(here).min()
+    }
+
+    /// Moves what must move before the oldest version may go, and drops it.
+    async fn retire_oldest(&self, epoch: &Arc<Epoch>) -> Result<(), Error> {
+        let partitions = moved(epoch);
+        self.0.moving.note(|work| {
+            *work = Work {
+                epoch: epoch.number(),
+                ..Work::default()
+            }
+        });
+        let mut moves = stream::iter(partitions)
+            .map(|partition| self.move_partition(epoch, partition))
+            .buffer_unordered(PARTITIONS_AT_ONCE);
+        while let Some(moved) = moves.next().await {
+            moved?;
+            self.0.moving.note(|work| work.done += 1);
+        }
+        drop(moves);
+        let Some(proposal) = epoch.without_oldest() else {
+            return Ok(());
+        };
+        self.succeed(epoch, proposal).await.map(|_| ())
+    }
+
+    /// Brings the rows of a partition to a quorum of all versions.
+    async fn move_partition(&self, epoch: &Epoch, partition: PartitionId) -> Result<(), Error> {
+        let group = self.0.group(partition)?;
+        if group.epoch != epoch.number() {
+            return Err(Error::Unavailable("the layout changed meanwhile".into()));
+        }
+        let Some(oldest) = group.quorums.versions().first().copied() else {
+            return Ok(());
+        };
+        let mut retirement: Retirement<Bytes> = Retirement::new(oldest);
+        let mut why = None;
+        for place in oldest.iter() {
+            match self.keys_at(&group, place).await {
+                Ok(keys) => retirement.on_listed(place, keys),
+                Err(error) => why = Some(error),
+            }
+        }
+        loop {
+            let batch = retirement.open_keys(MOVES);
+            if batch.is_empty() {
+                break;
+            }
+            let reads = batch.into_iter().map(|key| async move {
+                let row = RowKey {
+                    partition,
+                    key: key.clone(),
+                };
+                self.replicate(&row).await.map(|()| key)
+            });
+            for key in futures_util::future::try_join_all(reads).await? {
+                retirement.on_read(key);
+                self.0.moving.note(|work| work.rows += 1);
+            }
+        }
+        match retirement.is_complete(Rules::CORRECT) {
+            true => Ok(()),
+            false => Err(why.unwrap_or_else(|| {
+                Error::Unavailable("too few replicas of the older layout answer".into())
+            })),
+        }
+    }
+
+    /// All keys that a replica holds, tombstones too.
+    async fn keys_at(&self, group: &Group, place: usize) -> Result<Vec<Bytes>, Error> {
+        let mut query = ListQuery::new(group.partition, Bytes::new());
+        (query.tombstones, query.limit) = (true, PAGE);
+        let mut keys = Vec::new();
+        loop {
+            let page = match ask(&self.0, group, place, query.clone()).await {
+                Asked::Page(page) => page,
+                Asked::Superseded => {
+                    return Err(Error::Unavailable("the layout changed meanwhile".into()));
+                }
+                Asked::Failed(error) => return Err(error),
+            };
+            keys.extend(page.entries.into_iter().filter_map(|entry| match entry {
+                ListEntry::Row { key, .. } => Some(key),
+                _ => None,
+            }));
+            match page.next {
+                Some(next) => query.start = next,
+                None => return Ok(keys),
+            }
+        }
+    }
+}
+
+/// The partitions whose replicas differ between the oldest and a newer live version.
+pub(crate) fn moved(epoch: &Epoch) -> Vec<PartitionId> {
+    let all = (0..PARTITIONS).map(PartitionId);
+    all.chain([PartitionId::CONTROL])
+        .filter(|partition| {
+            let mut versions = epoch.replicas(*partition);
+            versions
+                .iter_mut()
+                .for_each(|replicas| replicas.sort_unstable());
+            versions.iter().any(|replicas| *replicas != versions[0])
+        })
+        .collect()
+}
