@@ -50,7 +50,7 @@ struct Remote {
 
 enum Item {
     Block(Bytes),
-    Call(RowCall, oneshot::Sender<Result<Answer<Value>, Error>>),
+    Call(Box<RowCall>, oneshot::Sender<Result<Answer<Value>, Error>>),
 }
 
 /// How a request about the row reaches a replica that has the blocks.
@@ -201,7 +201,7 @@ impl Route {
             }
             Way::Remote(items) => {
                 let (sender, answer) = oneshot::channel();
-                let item = Item::Call(call.clone(), sender);
+                let item = Item::Call(Box::new(call.clone()), sender);
                 if items.send(item).await.is_ok()
                     && let Ok(answer) = answer.await
                 {
@@ -267,7 +267,7 @@ async fn feed(
                 stream.send.send(block).await.map_err(text)?;
             }
             Item::Call(call, answer) => {
-                let call = framed(frame::CALL, &codec::encode(&call));
+                let call = framed(frame::CALL, &codec::encode(&*call));
                 stream.send.send(call).await.map_err(text)?;
                 let reply = stream.receive.receive().await.map_err(text)?;
                 let reply = reply.ok_or("the replica ended the upload")?;

@@ -1,6 +1,8 @@
 //! How many round trips between nodes an operation takes, exactly: on the simulated network nothing
 //! but the way takes time.
 
+#![allow(clippy::unwrap_used, reason = "a test says what went wrong by panicking")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -195,7 +197,10 @@ async fn a_silent_replica_costs_little() {
             let n = put(&model, &bucket, key, size).await;
             assert_eq!(n, 1.0, "PUT {key} of {size}");
             let (content, n) = rounds(get(&model, &bucket, key)).await;
-            assert!(content.len() == size.min(1 << 20) && n <= 3.0, "GET {key}: {n}");
+            assert!(
+                content.len() == size.min(1 << 20) && n <= 3.0,
+                "GET {key}: {n}"
+            );
         }
     }
 }

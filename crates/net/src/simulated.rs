@@ -4,6 +4,8 @@
 //! Streams are reliable, as those of QUIC and TCP are: a frame that is lost is late, and one that meets a cut
 //! waits until the cut heals or the stream breaks.
 
+mod stream;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,23 +13,16 @@ use std::time::Duration;
 use archipel_base::NodeId;
 use archipel_base::random::Random;
 use async_trait::async_trait;
-use bytes::Bytes;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::transport::{
-    Class, Incoming, MAX_FRAME_BYTES, Peer, PeerStatistics, ReceiveFrames, SendFrames, Stream,
-    Transport,
-};
+use crate::transport::{Class, Incoming, Peer, PeerStatistics, Stream, Transport};
+use stream::{Path, direction};
 
-/// Frames of one stream that are on their way at most.
-const IN_FLIGHT: usize = 8;
 /// Streams that wait to be accepted at most.
 const WAITING: usize = 1024;
-/// After so long in front of a cut a stream breaks.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// After so long in front of a cut a new stream is given up.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -189,181 +184,6 @@ pub struct SimulatedTransport {
     run: u64,
     network: Arc<SimulatedNetwork>,
     incoming: tokio::sync::Mutex<mpsc::Receiver<Incoming>>,
-}
-
-/// One direction of a stream.
-#[derive(Clone)]
-struct Path {
-    network: Arc<SimulatedNetwork>,
-    from: NodeId,
-    to: NodeId,
-    /// The runs of both ends that the stream belongs to.
-    runs: (u64, u64),
-}
-
-impl Path {
-    /// Whether both ends are still the same.
-    fn stands(&self) -> bool {
-        let runs = (
-            self.network.run_of(&self.from),
-            self.network.run_of(&self.to),
-        );
-        runs == (Some(self.runs.0), Some(self.runs.1))
-    }
-
-    fn is_cut(&self) -> bool {
-        self.network.state().cuts.contains(&(self.from, self.to))
-    }
-
-    fn broken(&self, peer: NodeId) -> Error {
-        Error::Broken(peer, "the stream broke".into())
-    }
-}
-
-enum Item {
-    Frame(Bytes),
-    End,
-}
-
-struct Sender {
-    path: Path,
-    items: mpsc::Sender<(Instant, Item)>,
-    last: Instant,
-}
-
-struct Receiver {
-    path: Path,
-    items: mpsc::Receiver<(Instant, Item)>,
-    /// Came out of the queue, and is not there yet.
-    next: Option<(Instant, Item)>,
-    ended: bool,
-}
-
-impl Sender {
-    async fn put(&mut self, item: Item) -> Result<(), Error> {
-        let peer = self.path.to;
-        if !self.path.stands() {
-            return Err(self.path.broken(peer));
-        }
-        let bytes = match &item {
-            Item::Frame(frame) => frame.len(),
-            Item::End => 0,
-        };
-        let network = &self.path.network;
-        // The end rides on the last frame.
-        let arrival = match item {
-            Item::Frame(_) => network.arrival(self.path.from, peer, bytes),
-            Item::End => self.last,
-        };
-        self.last = self.last.max(arrival);
-        let mut sending = std::pin::pin!(self.items.send((self.last, item)));
-        loop {
-            let changed = network.changed();
-            if !self.path.stands() {
-                return Err(self.path.broken(peer));
-            }
-            tokio::select! {
-                biased;
-                sent = &mut sending => return sent.map_err(|_| self.path.broken(peer)),
-                () = changed => {}
-            }
-        }
-    }
-}
-
-#[async_trait]
-impl SendFrames for Sender {
-    async fn send(&mut self, frame: Bytes) -> Result<(), Error> {
-        if frame.len() > MAX_FRAME_BYTES {
-            let why = format!("a frame of {} bytes", frame.len());
-            return Err(Error::Protocol(self.path.to, why));
-        }
-        self.put(Item::Frame(frame)).await
-    }
-
-    async fn finish(&mut self) -> Result<(), Error> {
-        self.put(Item::End).await
-    }
-
-    fn set_class(&mut self, _: Class) {}
-}
-
-impl Receiver {
-    /// Waits until the frame at hand is there.
-    async fn arrive(&mut self) -> Result<Item, Error> {
-        let peer = self.path.from;
-        let network = self.path.network.clone();
-        let mut patience: Option<Instant> = None;
-        loop {
-            let changed = network.changed();
-            if !self.path.stands() {
-                return Err(self.path.broken(peer));
-            }
-            let cut = self.path.is_cut();
-            let wake = match (&self.next, cut) {
-                (_, true) => Some(*patience.get_or_insert(Instant::now() + IDLE_TIMEOUT)),
-                (Some((arrival, _)), false) => Some(*arrival),
-                (None, false) => None,
-            };
-            if !cut {
-                patience = None;
-            }
-            tokio::select! {
-                biased;
-                () = changed => {}
-                item = self.items.recv(), if self.next.is_none() => match item {
-                    Some(item) => self.next = Some(item),
-                    None => return Err(self.path.broken(peer)),
-                },
-                () = sleep_until(wake), if wake.is_some() => {
-                    if cut {
-                        return Err(self.path.broken(peer));
-                    }
-                    if let Some((_, item)) = self.next.take() {
-                        return Ok(item);
-                    }
-                }
-            }
-        }
-    }
-}
-
-async fn sleep_until(wake: Option<Instant>) {
-    if let Some(wake) = wake {
-        tokio::time::sleep_until(wake).await;
-    }
-}
-
-#[async_trait]
-impl ReceiveFrames for Receiver {
-    async fn receive(&mut self) -> Result<Option<Bytes>, Error> {
-        if self.ended {
-            return Ok(None);
-        }
-        Ok(match self.arrive().await? {
-            Item::Frame(frame) => Some(frame),
-            Item::End => {
-                self.ended = true;
-                None
-            }
-        })
-    }
-}
-
-fn direction(path: Path) -> (Box<dyn SendFrames>, Box<dyn ReceiveFrames>) {
-    let (sender, receiver) = mpsc::channel(IN_FLIGHT);
-    let send = Sender {
-        path: path.clone(),
-        items: sender,
-        last: Instant::now(),
-    };
-    let receive = Receiver {
-        path,
-        items: receiver,
-        next: None,
-        ended: false,
-    };
-    (Box::new(send), Box::new(receive))
 }
 
 #[async_trait]
