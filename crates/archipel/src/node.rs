@@ -213,10 +213,11 @@ impl Node {
             let deadline = Duration::from_secs(deadline_seconds.into()) + CUT_OFF_TIME;
             // Requests under way still need the other nodes.
             finish(tasks, deadline).await;
+            // Before the transport: whoever waits for other nodes' calls would keep it from closing.
+            background.shutdown().await;
             if let Some(links) = links {
                 links.rpc.transport().close().await;
             }
-            background.shutdown().await;
             let _ = std::fs::remove_file(&settings.admin.socket);
             close(&store).await
         };

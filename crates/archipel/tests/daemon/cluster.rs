@@ -1,0 +1,129 @@
+//! Nodes and layouts by the command line: of one server, and of several that are one cluster.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{BOUND, Server, archipel, demo, run, stderr, stdout};
+
+/// What a command says of the server in `folder`, or why it failed.
+fn ask(folder: &Path, line: &str) -> Result<String, String> {
+    let target = ["--data-dir", folder.to_str().unwrap()];
+    let words: Vec<&str> = line.split(' ').chain(target).collect();
+    let output = run(&words);
+    match output.status.success() {
+        true => Ok(stdout(&output)),
+        false => Err(stderr(&output)),
+    }
+}
+
+fn json(folder: &Path, line: &str) -> Value {
+    let text = ask(folder, &format!("{line} --json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn the_command_line_shows_nodes_and_changes_the_layout() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_server, _) = demo(folder.path());
+    let ask = |line: &str| ask(folder.path(), line);
+    let json = |line: &str| json(folder.path(), line);
+    let id = ask("node id").unwrap().trim().to_owned();
+    assert_eq!(
+        (id.len(), &json("node list")[0]["id"]),
+        (64, &id.as_str().into())
+    );
+    let table = ask("node list").unwrap();
+    assert!(
+        table.contains(&id[..8]) && table.contains("self"),
+        "{table}"
+    );
+    let refused = ask("node join b.example.net:3901").unwrap_err();
+    assert!(
+        refused.contains("[cluster]") && refused.contains("fix: "),
+        "{refused}"
+    );
+
+    let prefix = &id[..6];
+    let staged = ask(&format!(
+        "layout assign {prefix} --zone paris --capacity 5GB"
+    ))
+    .unwrap();
+    assert!(
+        staged.contains("archipel layout apply --version 2"),
+        "{staged}"
+    );
+    assert!(ask("layout show").unwrap().contains("zone paris"));
+    assert!(
+        ask("layout apply --version 3")
+            .unwrap_err()
+            .contains("the next version is 2")
+    );
+    ask("layout revert").unwrap();
+    assert_eq!(json("layout show")["staged"], Value::Null);
+    let refused = ask("layout redundancy --replicas 3").unwrap();
+    assert!(refused.contains("It cannot be applied"), "{refused}");
+    ask("layout redundancy --replicas 1").unwrap();
+    ask("layout assign self --zone oslo").unwrap();
+    let applied = json("layout apply --version 2");
+    assert_eq!(applied["nodes"][0]["zone"], "oslo");
+    assert_eq!(
+        json("layout history")[0]["versions"],
+        serde_json::json!([1, 2])
+    );
+    assert_eq!(json("status")["cluster"]["state"], "healthy");
+    assert!(ask("status").unwrap().contains("healthy: 1 node in 1 zone"));
+}
+
+#[test]
+fn several_nodes_are_one_cluster_that_says_who_is_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().to_str().unwrap();
+    let words = [
+        "demo", "--json", "--nodes", "3", "--port", "0", "--dir", dir,
+    ];
+    let mut server = Server::start(archipel(&words));
+    let ready: Value = serde_json::from_str(&server.first_line()).unwrap();
+    let second = folder.path().join("node2");
+    assert_eq!(json(&second, "node list").as_array().unwrap().len(), 3);
+    let layout = json(&second, "layout show");
+    assert_eq!(layout["redundancy"]["replicas"], 3);
+    assert_eq!(json(&second, "status")["cluster"]["state"], "healthy");
+    assert_eq!(json(&second, "bucket list")[0]["name"], "demo");
+
+    let victim = ready["nodes"][2]["pid"].to_string();
+    let killed = Command::new("kill").args(["-s", "KILL", &victim]).status();
+    assert!(killed.unwrap().success());
+    let cluster = until(|| {
+        let cluster = json(&second, "status")["cluster"].take();
+        (cluster["state"] == "degraded").then_some(cluster)
+    });
+    let zone = ready["nodes"][2]["zone"].as_str().unwrap();
+    let away = format!("zone {zone} does not answer");
+    assert!(
+        cluster["advice"][0].as_str().unwrap().starts_with(&away),
+        "{cluster}"
+    );
+    ask(&second, "bucket create meanwhile").unwrap();
+    server.signal("TERM");
+    assert_eq!(server.ended(), Some(0));
+    for node in ["node1", "node2"] {
+        let log = std::fs::read_to_string(folder.path().join(node).join("log")).unwrap();
+        let last = log.lines().last().unwrap_or_default();
+        assert!(last.contains("stopped"), "{node} was killed: {last}");
+    }
+}
+
+/// What `look` finds, sooner or later.
+fn until<T>(look: impl Fn() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begun.elapsed() < BOUND, "it does not come about");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
