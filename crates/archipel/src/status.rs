@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use archipel_api::admin::Node;
 use archipel_api::admin::types::{DiskStatus, NodeInfo, NodeState, NodeStatus};
+use archipel_base::Id;
 use archipel_base::clock::WallClock;
 use archipel_cluster::members::Member;
 use archipel_storage::Store;
@@ -16,6 +17,9 @@ use crate::identity::Identity;
 use crate::network::Links;
 use crate::storage::Storage;
 use crate::version;
+
+/// A suspected node that was not heard of for so long is shown as gone.
+const GONE_MS: u64 = 60_000;
 
 /// The node as the admin API shows it.
 pub struct NodeView {
@@ -143,7 +147,13 @@ impl Node for NodeView {
 
     fn join(&self, addresses: Vec<String>) -> BoxFuture<'_, Result<(), String>> {
         if let Some(links) = self.links.clone() {
-            return Box::pin(async move { links.members.join(&addresses).await });
+            return Box::pin(async move {
+                let joined = links.members.join(&addresses).await;
+                joined.map_err(|why| {
+                    let fix = "check that a node of the cluster listens there, with the same secret, and that no firewall is between";
+                    format!("{why}; fix: {fix}")
+                })
+            });
         }
         let addresses = addresses.join(", ");
         let refused = format!(
@@ -160,13 +170,18 @@ impl NodeView {
         let state = match (id == self.node_id, member.suspected) {
             (true, _) => NodeState::Itself,
             (false, false) => NodeState::Alive,
+            (false, true) if member.heard_ms_ago >= GONE_MS => NodeState::Gone,
             (false, true) => NodeState::Suspected,
         };
         let heard_ms = self.clock.now_millis().saturating_sub(member.heard_ms_ago);
         let round_trip = links.rpc.round_trip(&member.id);
         NodeInfo {
             short: member.id.short(),
-            store: member.facts.store.to_string(),
+            // What nothing was told of yet has a default name.
+            store: match member.facts.store {
+                store if store == Id::default() => String::new(),
+                store => store.to_string(),
+            },
             addresses: member.facts.addresses,
             since_ms: if id == self.node_id {
                 self.started_ms

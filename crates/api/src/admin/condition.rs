@@ -48,7 +48,7 @@ pub(super) fn assess(epoch: &Epoch, nodes: &[NodeInfo]) -> ClusterStatus {
     });
     let mut advice = absences(epoch, nodes, &away);
     advice.extend(risk.lines(away.len()));
-    advice.extend(remedy(&away));
+    advice.extend(remedy(&away, &risk));
     advice.extend(epoch.is_changing().then(|| {
         "data moves to a newer layout version: archipel layout show tells how far it is".to_owned()
     }));
@@ -183,7 +183,10 @@ impl Risk {
         let mut lines = Vec::new();
         let (short, most) = (self.short, self.most_missing);
         if short > self.stopped {
-            let copies = if most == 1 { "copy" } else { "copies" };
+            let copies = match most {
+                1 => "a copy".to_owned(),
+                most => format!("up to {most} copies"),
+            };
             let on = match self.stopped {
                 0 => "reads and writes go on",
                 _ => "reads and writes of the others go on",
@@ -195,7 +198,7 @@ impl Risk {
                 }
             };
             lines.push(format!(
-                "{short} of {PARTITIONS} partitions lack up to {most} {copies}; {on}{edge}"
+                "{short} of {PARTITIONS} partitions lack {copies}; {on}{edge}"
             ));
         } else if short == 0 && away > 0 {
             lines.push("no data lacks a copy".into());
@@ -214,28 +217,22 @@ impl Risk {
 }
 
 /// What to do about the nodes that are away.
-fn remedy(away: &BTreeMap<String, (&Role, Away)>) -> Vec<String> {
-    let of = |other: bool| {
-        let some = away
-            .values()
-            .filter(move |(_, why)| (*why == Away::OtherStore) == other);
-        some.map(|(role, _)| role.store.node.short())
-            .collect::<Vec<_>>()
+fn remedy(away: &BTreeMap<String, (&Role, Away)>, risk: &Risk) -> Vec<String> {
+    let of = |other_store: bool| {
+        let is_so = move |why: &Away| (*why == Away::OtherStore) == other_store;
+        let some = away.values().filter(move |(_, why)| is_so(why));
+        let shorts: Vec<String> = some.map(|(role, _)| role.store.node.short()).collect();
+        (!shorts.is_empty()).then(|| shorts.join(" "))
     };
-    let mut lines = Vec::new();
-    if !of(false).is_empty() {
-        let nodes = of(false).join(" ");
-        lines.push(format!(
-            "to do: bring them back; if they are lost for good: archipel layout remove {nodes}, then archipel layout show"
-        ));
-    }
-    if !of(true).is_empty() {
-        let nodes = of(true).join(" ");
-        lines.push(format!(
-            "to do: archipel layout assign {nodes}, then archipel layout show"
-        ));
-    }
-    lines
+    let silent = of(false).map(|nodes| match risk.control_stopped {
+        true => format!("to do: bring {nodes} back; before, the layout cannot be changed either"),
+        false => format!(
+            "to do: bring {nodes} back; what is lost for good: archipel layout remove {nodes}, then archipel layout show"
+        ),
+    });
+    let emptied = of(true)
+        .map(|nodes| format!("to do: archipel layout assign {nodes}, then archipel layout show"));
+    silent.into_iter().chain(emptied).collect()
 }
 
 /// Nodes that answer and have nothing to do.

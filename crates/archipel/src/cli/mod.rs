@@ -36,7 +36,7 @@ Examples:
   archipel bucket create photos                     on the server of this machine
   archipel key create laptop
   archipel key allow AK... --bucket photos --read --write
-  archipel node join b.example.net:3901             make two nodes known to one another
+  archipel node list                                who is there, and who is to be assigned
   archipel layout assign 0badcafe --zone paris --capacity 500GB
   archipel layout show                              what that would move, and how to apply it";
 

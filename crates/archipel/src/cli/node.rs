@@ -6,14 +6,13 @@ use clap::Subcommand;
 use super::table;
 use super::target::Target;
 use crate::client::Failure;
-use crate::config::size;
 
 /// What can be done with nodes.
 #[derive(Subcommand)]
 pub enum Command {
     /// Print the id of the server's node
     Id,
-    /// Make the server known to a cluster: archipel node join b.example.net:3901
+    /// Ask further nodes of the cluster: archipel node join b.example.net:3901
     Join {
         /// Nodes of the cluster; one that answers is enough
         #[arg(required = true, value_name = "HOST:PORT")]
@@ -55,7 +54,7 @@ fn list(target: &Target, nodes: &[NodeInfo]) -> Result<(), Failure> {
             "ZONE",
             "CAPACITY",
             "STATE",
-            "SINCE",
+            "LAST HEARD",
             "ROUND TRIP",
             "VERSION",
             "ADDRESSES",
@@ -70,9 +69,9 @@ fn list(target: &Target, nodes: &[NodeInfo]) -> Result<(), Failure> {
 
 fn row(node: &NodeInfo) -> [String; 8] {
     let or_dash = |text: String| if text.is_empty() { "-".into() } else { text };
-    let since = match node.since_ms {
-        0 => "-".into(),
-        since => table::age(since),
+    let heard = match (node.state, node.since_ms) {
+        (NodeState::Itself, _) | (_, 0) => "-".into(),
+        (_, heard) => format!("{} ago", table::age(heard)),
     };
     let state = match node.in_layout {
         true => node.state.name().to_owned(),
@@ -83,7 +82,7 @@ fn row(node: &NodeInfo) -> [String; 8] {
         node.zone.clone().unwrap_or_else(|| "-".into()),
         node.capacity_bytes.map_or_else(|| "-".into(), capacity),
         state,
-        since,
+        heard,
         node.round_trip_ms
             .map_or_else(|| "-".into(), |ms| format!("{ms:.1} ms")),
         or_dash(node.version.clone()),
@@ -91,11 +90,20 @@ fn row(node: &NodeInfo) -> [String; 8] {
     ]
 }
 
-/// A node's capacity, for people.
+/// A node's capacity as it was given: in decimal units, as capacities are.
 pub fn capacity(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1000.0 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    let name = UNITS[unit];
     match bytes {
         0 => "gateway".into(),
-        bytes => size::show(bytes),
+        _ if value.fract() == 0.0 => format!("{value} {name}"),
+        _ => format!("{value:.1} {name}"),
     }
 }
 
@@ -155,6 +163,12 @@ mod tests {
         };
         let hint = hint(&[told]).unwrap();
         assert!(hint.contains("assign 0badcafe\n"), "{hint}");
+    }
+
+    #[test]
+    fn a_capacity_is_shown_as_it_was_given() {
+        let shown = [0, 999, 500_000_000_000, 1_500_000_000_000, 2 << 40].map(capacity);
+        assert_eq!(shown, ["gateway", "999 B", "500 GB", "1.5 TB", "2.2 TB"]);
     }
 
     #[test]

@@ -83,8 +83,8 @@ fn a_zone_that_is_away_is_named_with_what_is_at_risk_and_what_to_do() {
         status.advice,
         [
             "zone c does not answer: node 03030303",
-            "1024 of 1024 partitions lack up to 1 copy; reads and writes go on; if one more node that holds them is lost, up to 1024 of them stop",
-            "to do: bring them back; if they are lost for good: archipel layout remove 03030303, then archipel layout show",
+            "1024 of 1024 partitions lack a copy; reads and writes go on; if one more node that holds them is lost, up to 1024 of them stop",
+            "to do: bring 03030303 back; what is lost for good: archipel layout remove 03030303, then archipel layout show",
         ]
     );
 }
@@ -99,7 +99,7 @@ fn a_node_of_a_zone_that_answers_is_named_alone() {
     );
     // Of four nodes three hold each partition.
     assert!(
-        status.advice[1].starts_with("768 of 1024 partitions lack up to 1 copy"),
+        status.advice[1].starts_with("768 of 1024 partitions lack a copy"),
         "{:?}",
         status.advice
     );

@@ -19,7 +19,7 @@ pub struct NodeInfo {
     pub addresses: Vec<String>,
     /// Whether it is there, as this node sees it.
     pub state: NodeState,
-    /// Since when, in milliseconds since 1970; 0 if unknown.
+    /// When it was last heard of (of itself: when it started), in milliseconds since 1970; 0 if never.
     pub since_ms: u64,
     /// Its release; empty if unknown.
     pub version: String,

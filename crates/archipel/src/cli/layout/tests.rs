@@ -8,14 +8,14 @@ use clap::Parser;
 use super::{Command, assignments, progress_lines, staged_lines, storage_size};
 use crate::cli::{Cli, Command as Any};
 
-const GIB: u64 = 1 << 30;
+const GB: u64 = 1_000_000_000;
 
 fn layout() -> LayoutInfo {
     let node = |id: &str, zone: &str| LayoutNode {
         id: id.repeat(8),
         short: id.into(),
         zone: zone.into(),
-        capacity_bytes: GIB,
+        capacity_bytes: GB,
         partitions: 1024,
         share: 0.5,
         control: true,
@@ -50,7 +50,7 @@ fn staged(refused: Option<&str>) -> StagedInfo {
     StagedInfo {
         version: 5,
         nodes: vec![
-            staged_node("aaaaaaaa", Some(("paris", 2 * GIB))),
+            staged_node("aaaaaaaa", Some(("paris", 2 * GB))),
             staged_node("bbbbbbbb", None),
             staged_node("cccccccc", Some(("rome", 0))),
         ],
@@ -71,8 +71,8 @@ fn what_is_staged_is_said_with_what_it_does_and_how_to_apply_it() {
         lines,
         [
             "Staged for version 5:",
-            "  ~ node aaaaaaaa: zone paris, 2.0 GiB (now zone paris, 1.0 GiB)",
-            "  - node bbbbbbbb (zone oslo, 1.0 GiB)",
+            "  ~ node aaaaaaaa: zone paris, 2 GB (now zone paris, 1 GB)",
+            "  - node bbbbbbbb (zone oslo, 1 GB)",
             "  + node cccccccc: zone rome, gateway",
             "  redundancy: 3 copies, over at least 2 zones (now 2 copies, over as many zones as there are)",
             "What it does:",
