@@ -9,6 +9,7 @@ mod ci;
 mod clients;
 mod deny;
 mod model;
+mod placement;
 mod power_cuts;
 mod tidy;
 
@@ -31,6 +32,8 @@ enum Command {
     PowerCuts(power_cuts::Args),
     /// Model-checks the register protocol, and its mutants
     CheckModel(model::CheckArgs),
+    /// Measures placement from 3 to 1000 nodes: time, capacity and data moved, against their bounds
+    Placement,
     /// Simulates clusters with faults, one seed after another
     Sim(model::SimArgs),
 }
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Command::Clients(args) => clients::run(&args),
         Command::PowerCuts(args) => power_cuts::run(&args),
         Command::CheckModel(args) => model::check(&args),
+        Command::Placement => placement::run(),
         Command::Sim(args) => model::sim(&args),
     };
     match outcome {
