@@ -84,10 +84,8 @@ fn add(
     let mut search = Search::new(&potentials.nodes, closed);
     let mut seen = search.add(network, partition);
     while !seen.is_empty() {
-        let found = seen
-            .iter()
-            .copied()
-            .filter(|node| can_take(network, potentials, *node));
+        // No node's potential is above that of room, and none with room is below: the path is a cheapest one.
+        let found = seen.iter().copied().filter(|node| network.has_room(*node));
         let best = found.min_by(|a, b| {
             let tie = || scatter(partition, *a).cmp(&scatter(partition, *b));
             network.compare_adding(*a, *b).then_with(tie)
@@ -102,10 +100,6 @@ fn add(
     false
 }
 
-fn can_take(network: &Network<'_>, potentials: &Potentials, node: u16) -> bool {
-    network.has_room(node) && potentials.nodes[usize::from(node)] == potentials.room
-}
-
 /// Raises potentials until there is a tight path again; `None` if there is no path at all.
 ///
 /// Each is raised by its distance from where replicas are missing, in excess of what is known, but by no
@@ -117,6 +111,10 @@ fn raise(network: &Network<'_>, potentials: &mut Potentials) -> Option<()> {
         .filter(|(node, _)| network.has_room(*node));
     let room = with_room.filter_map(|(_, distance)| *distance).min()?;
     let most = room - potentials.room;
+    // Else there was a tight path: going on would never end.
+    if most <= 0 {
+        return None;
+    }
     for (potential, distance) in potentials.nodes.iter_mut().zip(distances) {
         *potential += distance.map_or(most, |distance| most.min(distance - *potential));
     }
@@ -144,10 +142,7 @@ fn level(network: &mut Network<'_>, potentials: &Potentials) -> bool {
         let mut seen = vec![giver];
         while !seen.is_empty() {
             seen = search.step(network, &seen);
-            let takers = seen
-                .iter()
-                .copied()
-                .filter(|node| can_take(network, potentials, *node));
+            let takers = seen.iter().copied().filter(|node| network.has_room(*node));
             best = best
                 .into_iter()
                 .chain(takers)

@@ -3,6 +3,7 @@
 mod brute;
 mod control;
 mod explain;
+mod flow;
 mod large;
 mod words;
 
