@@ -1,0 +1,346 @@
+"""Runs a cluster of real processes under load, breaks it, and judges what the clients saw. See `cargo xtask faults`.
+
+Everything happens in namespaces of its own, which end with it. Exit status: 0 if nothing is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from faults import checker, network  # noqa: E402
+from faults.cluster import BUCKET, Cluster, NotServing  # noqa: E402
+from faults.history import ABSENT, UNKNOWN, History  # noqa: E402
+from faults.injector import Injector, give_clock  # noqa: E402
+from faults.workload import Worker, Workload  # noqa: E402
+
+WORKERS = 8
+PASSES = 10
+SHOWN = 5  # of each kind of trouble
+
+
+class Run:
+    """One cluster, its clients, and what went wrong."""
+
+    def __init__(self, args, seed: int):
+        self.args, self.seed = args, seed
+        self.folder = Path(tempfile.mkdtemp(prefix="faults-", dir=args.dir))
+        self.cluster = Cluster(self.folder, network.shared(args.nodes), args.transport, args.log_level)
+        for node in self.cluster.nodes:
+            give_clock(node)
+        self.began = time.monotonic()
+        self.events = open(self.folder / "events", "w")
+        self.lock = threading.Lock()
+        self.wrong: list[str] = []
+        self.load: Workload | None = None
+        self.workers: list[Worker] = []
+        self.injectors: list[Injector] = []
+
+    def note(self, what: str) -> None:
+        """Into the run's diary, with the clock of the history."""
+        with self.lock:
+            self.events.write(f"{time.monotonic():.3f} {what}\n")
+            self.events.flush()
+        if self.args.verbose:
+            print(f"{time.monotonic() - self.began:8.1f} s  {what}", flush=True)
+
+    def form(self, fresh_connections: bool = False) -> None:
+        self.cluster.form()
+        self.load = Workload(
+            [node.endpoint for node in self.cluster.nodes],
+            self.cluster.credentials,
+            BUCKET,
+            fresh_connections=fresh_connections,
+        )
+        self.note("formed")
+
+    def start_workers(self, count: int = WORKERS, nodes: list[int] | None = None) -> list[Worker]:
+        first = len(self.workers)
+        new = [Worker(self.load, f"c{first + n}", self.seed * 1000 + first + n, nodes) for n in range(count)]
+        for worker in new:
+            worker.start()
+        self.workers += new
+        return new
+
+    def stop_workers(self) -> None:
+        stop(self.workers, 60)
+        self.wrong += [f"{w.name}: {w.failure!r}" for w in self.workers if w.failure]
+        self.wrong += [f"{w.name} did not end" for w in self.workers if w.is_alive()]
+
+    def start_injectors(self) -> None:
+        """Two, so that faults overlap; the second has longer rests."""
+        for number, rest in enumerate([(0.5, 4), (4, 20)]):
+            injector = Injector(self.cluster, self.seed * 10 + number, self.note, rest_s=rest)
+            injector.start()
+            self.injectors.append(injector)
+
+    def stop_injectors(self) -> None:
+        stop(self.injectors, 60)
+        self.wrong += [f"the injector: {i.failure!r}" for i in self.injectors if i.failure]
+        self.cluster.network.heal_all()
+        self.note("healed")
+
+    def restart_all(self) -> None:
+        for node in self.cluster.nodes:
+            self.cluster.kill(node)
+        for node in self.cluster.nodes:
+            self.cluster.start(node)
+        self.cluster.wait_serving()
+        self.note("all restarted")
+
+    def read_everything(self) -> None:
+        """Reads every key through every node, into the history, until all see and list the same.
+
+        They may differ at first: an operation of unknown outcome takes effect when somebody sees it.
+        """
+        keys, differing = sorted({op.key for op in self.load.history.operations}), {}
+        for _ in range(PASSES):
+            differing = self._read_pass(differing or keys)
+            if not differing:
+                break
+            self.note(f"{len(differing)} keys differ")
+            time.sleep(1)
+        self.wrong += [f"{key} differs at the end: {what}" for key, what in differing.items()]
+        self.note(f"read {len(keys)} keys through every node")
+
+    def _read_pass(self, keys) -> dict[str, str]:
+        """Keys that the nodes see or list differently, and how."""
+        seen: list[dict[str, str | None]] = [{} for _ in self.cluster.nodes]
+        jobs = [(node.number, list(keys), seen[node.number]) for node in self.cluster.nodes]
+        readers = [threading.Thread(target=self._read_through, args=job) for job in jobs]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join()
+        differing = {}
+        for key in keys:
+            found = [s[key] for s in seen]
+            if len(set(found)) > 1 or " but " in str(found[0]):
+                differing[key] = ", ".join(map(str, found))
+        return differing
+
+    def _read_through(self, node: int, keys: list[str], seen: dict) -> None:
+        """What one node gives for each key, and whether it lists it."""
+        reader = Worker(self.load, f"final{node}", 0, [node])
+        etags = {key: next(filter(answered, (reader.read(node, key) for _ in range(3))), UNKNOWN) for key in keys}
+        listed = next(filter(answered, (reader.list(node, "g") for _ in range(3))), UNKNOWN)
+        for key, etag in etags.items():
+            there = "no listing" if listed is UNKNOWN else "listed" if key in listed else "not listed"
+            right = "not listed" if etag is ABSENT else "listed"
+            seen[key] = etag if there == right else f"{etag} but {there} (node {node})"
+        for client in reader.clients.values():
+            client.close()
+
+    def judge(self) -> bool:
+        """Prints the verdict; True if nothing is wrong."""
+        verdict = checker.check(self.load.history)
+        self.load.history.save(self.folder / "history.jsonl")
+        wrong = self.wrong + [f"unexpected answer: {u}" for u in self.load.unexpected] + verdict.violations
+        wrong += [f"not decided: {key}" for key in verdict.undecided]
+        (self.folder / "wrong").write_text("\n".join(wrong))
+        for what in wrong[:SHOWN]:
+            print(what[:6000])
+        if len(wrong) > SHOWN:
+            print(f"… and {len(wrong) - SHOWN} more, in {self.folder}/wrong")
+        self.print_counts(verdict)
+        return not wrong
+
+    def print_counts(self, verdict: checker.Verdict) -> None:
+        unknown = sum(op.outcome == "unknown" for op in self.load.history.operations)
+        print(
+            f"{verdict.operations} operations on {verdict.keys} keys ({unknown} of unknown outcome), "
+            f"{verdict.listings} listings; {len(verdict.violations)} violations, {len(verdict.undecided)} undecided"
+        )
+        for (kind, answer), count in sorted(self.load.answers.items()):
+            print(f"  {kind:24} {answer:32} {count}")
+        faults = sum((Counter(i.counts) for i in self.injectors), Counter())
+        if faults:
+            print("faults: " + ", ".join(f"{name} {count}" for name, count in sorted(faults.items())))
+
+    def close(self, good: bool) -> None:
+        self.cluster.stop_all()
+        self.events.close()
+        if good and not self.args.keep:
+            shutil.rmtree(self.folder)
+        else:
+            print(f"logs, events, history: {self.folder}")
+
+
+def answered(found) -> bool:
+    return found != UNKNOWN
+
+
+def stop(threads: list, wait_s: float) -> None:
+    for thread in threads:
+        thread.done.set()
+    end = time.monotonic() + wait_s
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+
+
+def under_faults(run: Run) -> None:
+    """Faults at random for the time asked for."""
+    run.form()
+    run.start_workers()
+    run.start_injectors()
+    time.sleep(run.args.seconds)
+    run.stop_injectors()
+    run.stop_workers()
+    run.restart_all()
+    run.read_everything()
+
+
+def rolling(run: Run) -> None:
+    """Each node is restarted in turn, again and again; no request that a node took may fail."""
+    run.form(fresh_connections=True)
+    run.start_workers()
+    end, rounds = time.monotonic() + run.args.seconds, 0
+    while time.monotonic() < end or rounds == 0:
+        for node in run.cluster.nodes:
+            run.note(f"restart {node.name}")
+            run.cluster.stop(node)
+            run.cluster.start(node)
+            run.cluster.wait_writes(node)
+            time.sleep(1)
+        rounds += 1
+    run.stop_workers()
+    run.read_everything()
+    print(f"{rounds} rolling restarts, {len(run.load.failures)} failed requests")
+    run.wrong += [f"failed during a rolling restart: {failure}" for failure in run.load.failures]
+
+
+def zone_cut(run: Run) -> None:
+    """The last zone is cut off: the others go on, and it neither takes writes nor serves anything stale."""
+    run.form()
+    away = run.cluster.nodes[-1]
+    run.start_workers(WORKERS - 2, [n.number for n in run.cluster.nodes[:-1]])
+    run.start_workers(2, [away.number])
+    time.sleep(3)
+    run.cluster.network.isolate(away.number)
+    cut = time.monotonic()
+    run.note("cut off")
+    time.sleep(run.args.seconds)
+    healed = time.monotonic()
+    run.cluster.network.join(away.number)
+    run.note("healed")
+    run.cluster.wait_writes(away)
+    print(f"the zone serves again {time.monotonic() - healed:.1f} s after it came back")
+    time.sleep(3)
+    run.stop_workers()
+    run.read_everything()
+    judge_cut(run, away.number, cut, healed)
+
+
+def judge_cut(run: Run, away: int, cut: float, healed: float) -> None:
+    during = [row for row in run.load.latencies if row[0] > cut and row[0] + row[1] < healed]
+    elsewhere = [row for row in during if row[3] != away]
+    failed = [row for row in elsewhere if not served(row)]
+    at_away = [row for row in during if row[3] == away]
+    got = [row for row in at_away if served(row)]
+    print(f"while cut off: {len(elsewhere)} answers from the others, {len(failed)} of them failures; slowest {slowest(elsewhere)}")
+    print(f"the one cut off: {len(at_away)} answers, {len(got)} of them not refusals")
+    run.wrong += [f"failed at a node that was not cut off: {row}" for row in failed]
+    run.wrong += [f"served by the node that was cut off: {row}" for row in got]
+    if not elsewhere or not at_away:
+        run.wrong.append("nothing was asked while the zone was cut off")
+
+
+def served(row: tuple) -> bool:
+    """It was answered, and not by a refusal of the server."""
+    answer = row[2].rsplit(" ", 1)[-1]
+    return "200" in row[2] or "204" in row[2] or "404" in row[2] or "412" in row[2] or answer == "ConditionalRequestConflict"
+
+
+def slowest(rows: list[tuple]) -> str:
+    return f"{max((row[1] for row in rows), default=0):.3f} s"
+
+
+def dead_peer(run: Run) -> None:
+    """One node is killed: what that costs requests at the others, before, at once, and after five seconds."""
+    run.form()
+    dead = run.cluster.nodes[-1]
+    run.start_workers(4, [n.number for n in run.cluster.nodes[:-1]])
+    time.sleep(run.args.seconds / 2)
+    killed = time.monotonic()
+    run.cluster.kill(dead)
+    run.note(f"killed {dead.name}")
+    time.sleep(5 + run.args.seconds / 2)
+    run.stop_workers()
+    rows = run.load.latencies
+    for what, least, most in [("before", 0, killed), ("first 5 s", killed, killed + 5), ("later", killed + 5, 1e18)]:
+        print_latencies(what, [row for row in rows if least <= row[0] < most])
+    run.wrong += [f"failed: {failure}" for failure in run.load.failures]
+    run.cluster.start(dead)
+    run.cluster.wait_serving()
+    run.read_everything()
+
+
+def print_latencies(what: str, rows: list[tuple]) -> None:
+    for kind in ("GET", "PUT write", "PUT swap"):
+        times = sorted(row[1] * 1000 for row in rows if row[2].startswith(kind if kind != "GET" else "read"))
+        if times:
+            middle, high = times[len(times) // 2], times[int(len(times) * 0.99)]
+            print(f"{what:10} {kind:10} {len(times):6}  median {middle:.1f} ms, 99 % {high:.1f} ms, most {times[-1]:.1f} ms")
+
+
+SCENARIOS = {"faults": under_faults, "rolling": rolling, "cut": zone_cut, "dead": dead_peer}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scenario", choices=SCENARIOS, default="faults")
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--nodes", type=int, default=3)
+    parser.add_argument("--transport", choices=["quic", "tcp"], default="quic")
+    parser.add_argument("--log-level", default="info")
+    parser.add_argument("--dir", default=None, help="where the nodes' folders are made")
+    parser.add_argument("--keep", action="store_true", help="keep logs and history of good runs too")
+    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--check", type=Path, help="only judge this history again")
+    args = parser.parse_args()
+    if args.check:
+        verdict = checker.check(History.load(args.check))
+        print("\n".join(verdict.violations + verdict.undecided), json.dumps({"operations": verdict.operations}))
+        return 0 if verdict.good() else 1
+    why_not = None if network.entered() else network.why_not()
+    if why_not:
+        print(why_not)
+        return 3
+    network.enter()
+    first = random.SystemRandom().randrange(1_000_000) if args.seed is None else args.seed
+    bad = [seed for seed in range(first, first + args.runs) if not one(args, seed)]
+    print(f"{args.scenario}: {args.runs - len(bad)} of {args.runs} runs without a violation" + (f"; repeat: --seed {bad}" if bad else ""))
+    return 1 if bad else 0
+
+
+def one(args, seed: int) -> bool:
+    """One run; True if nothing is wrong."""
+    print(f"seed {seed}: {args.scenario}, {args.nodes} nodes, {args.seconds:.0f} s", flush=True)
+    run, good = Run(args, seed), False
+    try:
+        try:
+            SCENARIOS[args.scenario](run)
+        except NotServing as error:
+            run.wrong.append(str(error))
+            stop(run.workers + run.injectors, 30)
+        good = run.judge() if run.load else print("\n".join(run.wrong)) is not None
+    finally:
+        run.close(good)
+    print(f"seed {seed}: {'good' if good else 'WRONG'}", flush=True)
+    return good
+
+
+if __name__ == "__main__":
+    sys.exit(main())
