@@ -6,14 +6,13 @@ use std::sync::Arc;
 use archipel_base::random::{Random, SystemRandom};
 use archipel_cluster::members::{Facts, Members};
 use archipel_cluster::{Cluster, Network};
-use archipel_net::Transport;
 use archipel_net::identity::Identity;
 use archipel_net::quic::QuicTransport;
 use archipel_net::rpc::Rpc;
 use archipel_storage::Store;
 use tokio::task::JoinSet;
 
-use crate::config::{self, Carrier};
+use crate::config;
 use crate::{identity, version};
 
 /// How this node reaches others, and they it.
@@ -43,14 +42,7 @@ impl Links {
                 "cluster.listen: {why}; fix: choose another address or port, or stop what listens there"
             )
         };
-        let transport: Arc<dyn Transport> = match settings.transport {
-            Carrier::Quic => QuicTransport::bind(settings.listen, identity).map_err(taken)?,
-            Carrier::Tcp => {
-                return Err(
-                    "cluster.transport = \"tcp\": not in this release; fix: \"quic\"".into(),
-                );
-            }
-        };
+        let transport = QuicTransport::bind(settings.listen, identity).map_err(taken)?;
         let rpc = Rpc::new(transport);
         let facts = Facts {
             addresses: settings.advertise.clone(),

@@ -7,8 +7,8 @@ use tracing_subscriber::EnvFilter;
 
 use super::file::{self, File};
 use super::{
-    Admin, Carrier, Cluster, DURABILITIES, Disk, ENGINES, Limits, Log, LogFormat, Network, Problem,
-    S3, Settings,
+    Admin, Cluster, DURABILITIES, Disk, ENGINES, Limits, Log, LogFormat, Network, Problem, S3,
+    Settings,
 };
 use super::{secret, size};
 
@@ -237,11 +237,6 @@ impl Check {
             advertise,
             secret,
             join: cluster.join.clone(),
-            transport: self.choice(
-                "cluster.transport",
-                cluster.transport.as_deref(),
-                &Carrier::NAMES,
-            ),
         })
     }
 

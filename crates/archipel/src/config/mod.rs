@@ -137,21 +137,6 @@ pub struct Network {
     pub secret: Secret,
     /// Nodes to join through, as `host:port`; none for the one that founds the cluster.
     pub join: Vec<String>,
-    /// What carries it.
-    pub transport: Carrier,
-}
-
-/// What carries streams between nodes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Carrier {
-    /// QUIC: one UDP port.
-    Quic,
-    /// TCP with TLS: for networks that drop UDP.
-    Tcp,
-}
-
-impl Carrier {
-    const NAMES: [(&str, Carrier); 2] = [("quic", Carrier::Quic), ("tcp", Carrier::Tcp)];
 }
 
 /// The log.
