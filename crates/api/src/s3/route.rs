@@ -107,71 +107,46 @@ impl Operation {
     }
 }
 
+/// Method, parameter, operation.
+type Row = (&'static str, &'static str, Operation);
+
+const fn bucket(method: &'static str, parameter: &'static str, op: BucketOp) -> Row {
+    (method, parameter, Operation::Bucket(op))
+}
+
+const fn object(method: &'static str, parameter: &'static str, op: ObjectOp) -> Row {
+    (method, parameter, Operation::Object(op))
+}
+
 /// Sub-resources and kin that we have on buckets, by method and parameter; the first that fits counts.
-const BUCKET: [(&str, &str, Operation); 13] = [
-    ("GET", "cors", Operation::Bucket(BucketOp::GetBucketCors)),
-    ("PUT", "cors", Operation::Bucket(BucketOp::PutBucketCors)),
-    (
-        "DELETE",
-        "cors",
-        Operation::Bucket(BucketOp::DeleteBucketCors),
-    ),
-    (
-        "GET",
-        "location",
-        Operation::Bucket(BucketOp::GetBucketLocation),
-    ),
-    (
-        "GET",
-        "versioning",
-        Operation::Bucket(BucketOp::GetBucketVersioning),
-    ),
-    (
-        "GET",
-        "uploads",
-        Operation::Bucket(BucketOp::ListMultipartUploads),
-    ),
-    ("POST", "delete", Operation::Bucket(BucketOp::DeleteObjects)),
-    ("GET", "", Operation::Bucket(BucketOp::ListObjects)),
-    ("HEAD", "", Operation::Bucket(BucketOp::HeadBucket)),
+const BUCKET: [Row; 13] = [
+    bucket("GET", "cors", BucketOp::GetBucketCors),
+    bucket("PUT", "cors", BucketOp::PutBucketCors),
+    bucket("DELETE", "cors", BucketOp::DeleteBucketCors),
+    bucket("GET", "location", BucketOp::GetBucketLocation),
+    bucket("GET", "versioning", BucketOp::GetBucketVersioning),
+    bucket("GET", "uploads", BucketOp::ListMultipartUploads),
+    bucket("POST", "delete", BucketOp::DeleteObjects),
+    bucket("GET", "", BucketOp::ListObjects),
+    bucket("HEAD", "", BucketOp::HeadBucket),
     ("PUT", "", Operation::CreateBucket),
-    ("DELETE", "", Operation::Bucket(BucketOp::DeleteBucket)),
+    bucket("DELETE", "", BucketOp::DeleteBucket),
     ("POST", "", Operation::PostObject),
-    (
-        "GET",
-        "list-type",
-        Operation::Bucket(BucketOp::ListObjectsV2),
-    ),
+    bucket("GET", "list-type", BucketOp::ListObjectsV2),
 ];
 
 /// The same on objects.
-const OBJECT: [(&str, &str, Operation); 11] = [
-    (
-        "GET",
-        "attributes",
-        Operation::Object(ObjectOp::GetObjectAttributes),
-    ),
-    ("GET", "uploadId", Operation::Object(ObjectOp::ListParts)),
-    ("PUT", "uploadId", Operation::Object(ObjectOp::UploadPart)),
-    (
-        "DELETE",
-        "uploadId",
-        Operation::Object(ObjectOp::AbortMultipartUpload),
-    ),
-    (
-        "POST",
-        "uploadId",
-        Operation::Object(ObjectOp::CompleteMultipartUpload),
-    ),
-    (
-        "POST",
-        "uploads",
-        Operation::Object(ObjectOp::CreateMultipartUpload),
-    ),
-    ("GET", "", Operation::Object(ObjectOp::GetObject)),
-    ("HEAD", "", Operation::Object(ObjectOp::HeadObject)),
-    ("PUT", "", Operation::Object(ObjectOp::PutObject)),
-    ("DELETE", "", Operation::Object(ObjectOp::DeleteObject)),
+const OBJECT: [Row; 11] = [
+    object("GET", "attributes", ObjectOp::GetObjectAttributes),
+    object("GET", "uploadId", ObjectOp::ListParts),
+    object("PUT", "uploadId", ObjectOp::UploadPart),
+    object("DELETE", "uploadId", ObjectOp::AbortMultipartUpload),
+    object("POST", "uploadId", ObjectOp::CompleteMultipartUpload),
+    object("POST", "uploads", ObjectOp::CreateMultipartUpload),
+    object("GET", "", ObjectOp::GetObject),
+    object("HEAD", "", ObjectOp::HeadObject),
+    object("PUT", "", ObjectOp::PutObject),
+    object("DELETE", "", ObjectOp::DeleteObject),
     ("POST", "", Operation::PostObject),
 ];
 

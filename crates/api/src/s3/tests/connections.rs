@@ -66,14 +66,20 @@ async fn read_some(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&buffer[..count]).into_owned()
 }
 
+/// Sends the head of a request that waits for `100 Continue`, until that comes.
+async fn asked_for_the_body(running: &Running, head: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    stream.write_all(head).await.unwrap();
+    assert!(read_some(&mut stream).await.starts_with("HTTP/1.1 100 "));
+    stream
+}
+
 #[tokio::test]
 async fn a_body_is_asked_for_only_once_the_signature_is_right() {
     let door = Door::open().await;
     let running = start(&door).await;
     let (head, body) = head_and_body(&door, "PUT", "/bucket/k", "content", true).await;
-    let mut stream = TcpStream::connect(running.address).await.unwrap();
-    stream.write_all(&head).await.unwrap();
-    assert!(read_some(&mut stream).await.starts_with("HTTP/1.1 100 "));
+    let mut stream = asked_for_the_body(&running, &head).await;
     stream.write_all(&body).await.unwrap();
     assert!(read_some(&mut stream).await.starts_with("HTTP/1.1 200 "));
 
@@ -91,9 +97,7 @@ async fn stopping_lets_requests_end() {
     let door = Door::open().await;
     let running = start(&door).await;
     let (head, body) = head_and_body(&door, "PUT", "/bucket/k", "content", true).await;
-    let mut stream = TcpStream::connect(running.address).await.unwrap();
-    stream.write_all(&head).await.unwrap();
-    assert!(read_some(&mut stream).await.starts_with("HTTP/1.1 100 "));
+    let mut stream = asked_for_the_body(&running, &head).await;
     running.stop.send(()).unwrap();
     stream.write_all(&body).await.unwrap();
     assert!(read_some(&mut stream).await.starts_with("HTTP/1.1 200 "));

@@ -106,14 +106,20 @@ async fn a_transaction_that_is_rolled_back_changes_nothing() {
     assert_eq!(world.blocks.pinned(), 0);
 }
 
+/// A reference is given up, but that is not durable yet.
+fn released(world: &World, block: &BlockRef) -> Change {
+    let mut txn = world.engine.write().unwrap();
+    let mut change = world.blocks.change();
+    change.release(&mut *txn, block).unwrap();
+    txn.commit(Durability::Buffered).unwrap();
+    change
+}
+
 #[tokio::test]
 async fn nothing_is_freed_before_the_release_is_durable() {
     let mut world = World::new(1);
     let refs = world.put(&[noise(1, 40_000)]).await.unwrap();
-    let mut txn = world.engine.write().unwrap();
-    let mut change = world.blocks.change();
-    change.release(&mut *txn, &refs[0]).unwrap();
-    txn.commit(Durability::Buffered).unwrap();
+    let change = released(&world, &refs[0]);
     assert!(world.index().is_empty());
     std::mem::forget(change);
     world.crash(None);
@@ -124,10 +130,7 @@ async fn nothing_is_freed_before_the_release_is_durable() {
 async fn an_abandoned_change_frees_nothing_until_the_next_start() {
     let mut world = World::new(1);
     let refs = world.put(&[noise(1, 40_000)]).await.unwrap();
-    let mut txn = world.engine.write().unwrap();
-    let mut change = world.blocks.change();
-    change.release(&mut *txn, &refs[0]).unwrap();
-    txn.commit(Durability::Buffered).unwrap();
+    let change = released(&world, &refs[0]);
     change.abandon();
     world.blocks.sweep();
     assert_eq!(world.blocks.counters().freed.get(), 0);
