@@ -8,6 +8,7 @@ mod black_box;
 mod ci;
 mod clients;
 mod deny;
+mod faults;
 mod model;
 mod placement;
 mod power_cuts;
@@ -30,6 +31,8 @@ enum Command {
     Clients(clients::Args),
     /// Cuts the power under load, again and again, and looks for what was acknowledged
     PowerCuts(power_cuts::Args),
+    /// Breaks a cluster of real processes under load and checks what its clients saw
+    Faults(faults::Args),
     /// Model-checks the register protocol, and its mutants
     CheckModel(model::CheckArgs),
     /// Measures placement from 3 to 1000 nodes: time, capacity and data moved, against their bounds
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Command::Check(args) => ci::check(&args),
         Command::Clients(args) => clients::run(&args),
         Command::PowerCuts(args) => power_cuts::run(&args),
+        Command::Faults(args) => faults::run(&args),
         Command::CheckModel(args) => model::check(&args),
         Command::Placement => placement::run(),
         Command::Sim(args) => model::sim(&args),

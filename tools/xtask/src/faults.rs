@@ -1,0 +1,68 @@
+//! `cargo xtask faults`: see `tests/faults/run.py`.
+
+use std::process::Command;
+
+use crate::{Outcome, black_box};
+
+/// Options.
+#[derive(clap::Args)]
+pub struct Args {
+    /// What happens: faults at random; each node restarted in turn (no request may fail); one zone cut off; one node killed
+    #[arg(long, default_value = "faults", value_parser = ["faults", "rolling", "cut", "dead"])]
+    scenario: String,
+    /// The same as --scenario rolling
+    #[arg(long)]
+    rolling: bool,
+    /// Repeat the random choices of an earlier run; further runs take the following seeds
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How long each run lasts, in seconds
+    #[arg(long, default_value_t = 300)]
+    seconds: u32,
+    /// How many runs
+    #[arg(long, default_value_t = 1)]
+    runs: u32,
+    /// How many nodes, each in a zone of its own
+    #[arg(long, default_value_t = 3)]
+    nodes: u32,
+    /// What carries the traffic between nodes
+    #[arg(long, default_value = "quic", value_parser = ["quic", "tcp"])]
+    transport: String,
+    /// Keep logs and history of good runs too
+    #[arg(long)]
+    keep: bool,
+    /// More arguments for the script (`--verbose`, `--log-level debug`, `--dir FOLDER`), after `--`
+    #[arg(last = true)]
+    more: Vec<String>,
+}
+
+/// Programs that make the network and break it, with the Debian packages that hold them.
+pub const PROGRAMS: &[(&str, &str)] = &[
+    ("ip", "iproute2"),
+    ("nft", "nftables"),
+    ("nsenter", "util-linux"),
+    ("faketime", "faketime"),
+];
+
+/// Runs it.
+pub fn run(args: &Args) -> Outcome {
+    black_box::require(PROGRAMS)?;
+    let mut command = Command::new(black_box::python()?);
+    command.arg(black_box::root().join("tests/faults/run.py"));
+    command.env("ARCHIPEL_BIN", black_box::server_binary()?);
+    let scenario = match args.rolling {
+        true => "rolling",
+        false => &args.scenario,
+    };
+    command.args(["--scenario", scenario, "--transport", &args.transport]);
+    command.arg("--seconds").arg(args.seconds.to_string());
+    command.arg("--runs").arg(args.runs.to_string());
+    command.arg("--nodes").arg(args.nodes.to_string());
+    if let Some(seed) = args.seed {
+        command.arg("--seed").arg(seed.to_string());
+    }
+    if args.keep {
+        command.arg("--keep");
+    }
+    black_box::run(command.args(&args.more))
+}
