@@ -20,7 +20,7 @@ use std::io;
 
 pub use file::FileDisk;
 pub use memory::{DiskFault, DiskOp, MemoryDisk};
-pub use scratch::Scratch;
+pub use scratch::{Scratch, ScratchFile};
 
 /// The unit in which space is freed, in bytes: ranges to punch are rounded inwards to it.
 pub const PUNCH_BYTES: u64 = 4096;

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,7 +27,7 @@ impl Scratch {
     }
 
     /// An empty file, to be read and written. It has no name: its space is free again as soon as it is closed.
-    pub fn file(&self) -> io::Result<File> {
+    pub fn file(&self) -> io::Result<ScratchFile> {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let path = self.folder.join(number.to_string());
         let file = OpenOptions::new()
@@ -35,6 +36,22 @@ impl Scratch {
             .create_new(true)
             .open(&path)?;
         fs::remove_file(&path)?;
-        Ok(file)
+        Ok(ScratchFile(file))
+    }
+}
+
+/// A scratch file.
+#[derive(Debug)]
+pub struct ScratchFile(File);
+
+impl ScratchFile {
+    /// Writes all of `bytes` at `offset`.
+    pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    /// Fills `bytes` from `offset`.
+    pub fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.read_exact_at(bytes, offset)
     }
 }

@@ -1,14 +1,13 @@
 //! Content that waits for a client: in memory if there is some to hold, else parked in a scratch
 //! file. So clients that stall slow others down at worst, and never hold them up.
 
-use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::{Pool, Reservation};
+use crate::disk::ScratchFile;
 use crate::engine::Result;
 use crate::error::Error;
 
@@ -59,7 +58,7 @@ struct Parked {
 }
 
 enum Place {
-    File(Arc<File>),
+    File(Arc<ScratchFile>),
     Memory(Vec<u8>),
 }
 
