@@ -54,13 +54,15 @@ class Run:
         if self.args.verbose:
             print(f"{time.monotonic() - self.began:8.1f} s  {what}", flush=True)
 
-    def form(self, fresh_connections: bool = False) -> None:
+    def form(self, calm: bool = False) -> None:
+        """`calm`: clients do nothing that may fail while nothing is broken."""
         self.cluster.form()
         self.load = Workload(
             [node.endpoint for node in self.cluster.nodes],
             self.cluster.credentials,
             BUCKET,
-            fresh_connections=fresh_connections,
+            fresh_connections=calm,
+            own_keys=calm,
         )
         self.note("formed")
 
@@ -145,6 +147,8 @@ class Run:
         """Prints the verdict; True if nothing is wrong."""
         verdict = checker.check(self.load.history)
         self.load.history.save(self.folder / "history.jsonl")
+        with open(self.folder / "latencies", "w") as out:
+            out.writelines(f"{began:.3f} {took:.3f} {node} {what}\n" for began, took, what, node in self.load.latencies)
         wrong = self.wrong + [f"unexpected answer: {u}" for u in self.load.unexpected] + verdict.violations
         wrong += [f"not decided: {key}" for key in verdict.undecided]
         (self.folder / "wrong").write_text("\n".join(wrong))
@@ -202,7 +206,7 @@ def under_faults(run: Run) -> None:
 
 def rolling(run: Run) -> None:
     """Each node is restarted in turn, again and again; no request that a node took may fail."""
-    run.form(fresh_connections=True)
+    run.form(calm=True)
     run.start_workers()
     end, rounds = time.monotonic() + run.args.seconds, 0
     while time.monotonic() < end or rounds == 0:
@@ -221,7 +225,7 @@ def rolling(run: Run) -> None:
 
 def zone_cut(run: Run) -> None:
     """The last zone is cut off: the others go on, and it neither takes writes nor serves anything stale."""
-    run.form()
+    run.form(calm=True)
     away = run.cluster.nodes[-1]
     run.start_workers(WORKERS - 2, [n.number for n in run.cluster.nodes[:-1]])
     run.start_workers(2, [away.number])
@@ -267,7 +271,7 @@ def slowest(rows: list[tuple]) -> str:
 
 def dead_peer(run: Run) -> None:
     """One node is killed: what that costs requests at the others, before, at once, and after five seconds."""
-    run.form()
+    run.form(calm=True)
     dead = run.cluster.nodes[-1]
     run.start_workers(4, [n.number for n in run.cluster.nodes[:-1]])
     time.sleep(run.args.seconds / 2)

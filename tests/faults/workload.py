@@ -37,6 +37,7 @@ class Workload:
     bucket: str
     history: History = field(default_factory=History)
     fresh_connections: bool = False  # one per request, so that none is lost with an idle one
+    own_keys: bool = False  # each client its own: no race makes an outcome unknown
     answers: Counter = field(default_factory=Counter)
     unexpected: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
@@ -105,16 +106,17 @@ class Worker(threading.Thread):
         """One operation."""
         self.number += 1
         prefix = f"g{self.load.generation():05}/"
+        begin = f"{prefix}{self.name} " if self.load.own_keys else prefix
         node, draw = self.rng.choice(self.nodes), self.rng.random()
         try:
             if draw < 0.05:
                 self.list(node, prefix)
             elif draw < 0.20:
-                self.create_or_look(node, f"{prefix}once{self.rng.randrange(ONCE)}")
+                self.create_or_look(node, f"{begin}once{self.rng.randrange(ONCE)}")
             elif draw < 0.45:
-                self.count_up(node, f"{prefix}counter{self.rng.randrange(COUNTERS)}")
+                self.count_up(node, f"{begin}counter{self.rng.randrange(COUNTERS)}")
             else:
-                self.plain(node, f"{prefix}plain {self.rng.randrange(PLAIN)}")
+                self.plain(node, f"{begin}plain {self.rng.randrange(PLAIN)}")
         except Refused:
             self.load.count("any", node, time.monotonic(), "connection refused")
             time.sleep(0.02)
