@@ -124,6 +124,9 @@ impl Node {
         let mut registry = Registry::default();
         let clock: Arc<dyn WallClock> = Arc::new(SystemClock);
         metrics::register(&mut registry, clock.clone(), self.store.clone());
+        if let Some(links) = &self.links {
+            metrics::register_links(&mut registry, links.clone());
+        }
         let s3_door = doors::s3(&self.settings, &self.model, &mut registry);
         let view = NodeView::new(
             self.settings.clone(),

@@ -1,7 +1,10 @@
 //! How many round trips between nodes an operation takes, exactly: on the simulated network nothing
 //! but the way takes time.
 
-#![allow(clippy::unwrap_used, reason = "a test says what went wrong by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test says what went wrong by panicking"
+)]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,9 @@
 //! What every transport must do, asked of all of them.
 
-#![allow(clippy::unwrap_used, reason = "a test says what went wrong by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test says what went wrong by panicking"
+)]
 
 use std::sync::Arc;
 use std::time::Duration;

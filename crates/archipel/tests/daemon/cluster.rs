@@ -2,11 +2,10 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{BOUND, Server, archipel, demo, run, stderr, stdout};
+use super::{Server, archipel, demo, run, stderr, stdout, within_bounds};
 
 /// What a command says of the server in `folder`, or why it failed.
 fn ask(folder: &Path, line: &str) -> Result<String, String> {
@@ -90,16 +89,14 @@ fn several_nodes_are_one_cluster_that_says_who_is_away() {
     assert_eq!(json(&second, "node list").as_array().unwrap().len(), 3);
     let layout = json(&second, "layout show");
     assert_eq!(layout["redundancy"]["replicas"], 3);
-    assert_eq!(json(&second, "status")["cluster"]["state"], "healthy");
+    // It may not have heard of all others yet.
+    in_state(&second, "healthy");
     assert_eq!(json(&second, "bucket list")[0]["name"], "demo");
 
     let victim = ready["nodes"][2]["pid"].to_string();
     let killed = Command::new("kill").args(["-s", "KILL", &victim]).status();
     assert!(killed.unwrap().success());
-    let cluster = until(|| {
-        let cluster = json(&second, "status")["cluster"].take();
-        (cluster["state"] == "degraded").then_some(cluster)
-    });
+    let cluster = in_state(&second, "degraded");
     let zone = ready["nodes"][2]["zone"].as_str().unwrap();
     let away = format!("zone {zone} does not answer");
     assert!(
@@ -116,14 +113,14 @@ fn several_nodes_are_one_cluster_that_says_who_is_away() {
     }
 }
 
-/// What `look` finds, sooner or later.
-fn until<T>(look: impl Fn() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begun.elapsed() < BOUND, "it does not come about");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+/// The cluster as the server in `folder` sees it, once it is in this state.
+fn in_state(folder: &Path, state: &'static str) -> Value {
+    let folder = folder.to_owned();
+    let found = within_bounds(move || {
+        let mut seen = std::iter::repeat_with(|| json(&folder, "status")["cluster"].take());
+        seen.find(|cluster| cluster["state"] == state)
+    });
+    found
+        .flatten()
+        .unwrap_or_else(|| panic!("it never is {state}"))
 }
