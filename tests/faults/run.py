@@ -62,7 +62,7 @@ class Run:
             self.cluster.credentials,
             BUCKET,
             fresh_connections=calm,
-            own_keys=calm,
+            writers=WORKERS if calm else 0,
         )
         self.note("formed")
 
@@ -227,8 +227,8 @@ def zone_cut(run: Run) -> None:
     """The last zone is cut off: the others go on, and it neither takes writes nor serves anything stale."""
     run.form(calm=True)
     away = run.cluster.nodes[-1]
-    run.start_workers(WORKERS - 2, [n.number for n in run.cluster.nodes[:-1]])
-    run.start_workers(2, [away.number])
+    run.start_workers(WORKERS - 4, [n.number for n in run.cluster.nodes[:-1]])
+    run.start_workers(4, [away.number])
     time.sleep(3)
     run.cluster.network.isolate(away.number)
     cut = time.monotonic()

@@ -33,7 +33,7 @@ def test_faults_at_random(tmp_path):
 
 
 def test_a_zone_cut_off(tmp_path):
-    passes(tmp_path, "cut", 15)
+    passes(tmp_path, "cut", 25)
 
 
 def test_a_dead_peer(tmp_path):

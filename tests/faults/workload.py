@@ -37,7 +37,7 @@ class Workload:
     bucket: str
     history: History = field(default_factory=History)
     fresh_connections: bool = False  # one per request, so that none is lost with an idle one
-    own_keys: bool = False  # each client its own: no race makes an outcome unknown
+    writers: int = 0  # if not 0, each client writes keys of its own, and reads those of so many: no race makes an outcome unknown
     answers: Counter = field(default_factory=Counter)
     unexpected: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
@@ -106,27 +106,34 @@ class Worker(threading.Thread):
         """One operation."""
         self.number += 1
         prefix = f"g{self.load.generation():05}/"
-        begin = f"{prefix}{self.name} " if self.load.own_keys else prefix
         node, draw = self.rng.choice(self.nodes), self.rng.random()
         try:
             if draw < 0.05:
                 self.list(node, prefix)
             elif draw < 0.20:
-                self.create_or_look(node, f"{begin}once{self.rng.randrange(ONCE)}")
+                self.create_or_look(node, prefix, f"once{self.rng.randrange(ONCE)}")
             elif draw < 0.45:
-                self.count_up(node, f"{begin}counter{self.rng.randrange(COUNTERS)}")
+                self.count_up(node, self.own(prefix, f"counter{self.rng.randrange(COUNTERS)}"))
             else:
-                self.plain(node, f"{begin}plain {self.rng.randrange(PLAIN)}")
+                self.plain(node, prefix, f"plain {self.rng.randrange(PLAIN)}")
         except Refused:
             self.load.count("any", node, time.monotonic(), "connection refused")
             time.sleep(0.02)
 
-    def plain(self, node: int, key: str) -> None:
-        draw = self.rng.random()
+    def own(self, prefix: str, name: str) -> str:
+        """The key to write."""
+        return f"{prefix}{self.name} {name}" if self.load.writers else f"{prefix}{name}"
+
+    def any(self, prefix: str, name: str) -> str:
+        """The key to read."""
+        return f"{prefix}c{self.rng.randrange(self.load.writers)} {name}" if self.load.writers else f"{prefix}{name}"
+
+    def plain(self, node: int, prefix: str, name: str) -> None:
+        draw, key = self.rng.random(), self.own(prefix, name)
         if draw < 0.40:
-            self.read(node, key)
+            self.read(node, self.any(prefix, name))
         elif draw < 0.55:
-            self.read(node, key, "HEAD")
+            self.read(node, self.any(prefix, name), "HEAD")
         elif draw < 0.80:
             self.put(node, key, WRITE)
         elif draw < 0.92:
@@ -136,14 +143,14 @@ class Worker(threading.Thread):
         else:
             self.put(node, key, CREATE)
 
-    def create_or_look(self, node: int, key: str) -> None:
+    def create_or_look(self, node: int, prefix: str, name: str) -> None:
         draw = self.rng.random()
         if draw < 0.5:
-            self.put(node, key, CREATE)
+            self.put(node, self.own(prefix, name), CREATE)
         elif draw < 0.85:
-            self.read(node, key)
+            self.read(node, self.any(prefix, name))
         else:
-            self.delete(node, key)
+            self.delete(node, self.own(prefix, name))
 
     def count_up(self, node: int, key: str) -> None:
         """Reads and swaps; begins with a creation."""
