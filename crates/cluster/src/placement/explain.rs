@@ -5,13 +5,11 @@ use std::fmt::Write as _;
 
 use archipel_base::{NodeId, PartitionId};
 
+use super::words::{count, list, name, percent, size};
 use super::{Candidate, Goal, NodeShare, Placement, Previous};
 
 /// How many nodes are spoken of one by one.
 const NODES: usize = 30;
-/// How many nodes are named in a sentence.
-const NAMES: usize = 4;
-
 /// For each node that gains partitions: from whom, and how many.
 type Flows = BTreeMap<NodeId, BTreeMap<NodeId, usize>>;
 
@@ -299,59 +297,4 @@ fn usable_before(previous: &Previous<'_>) -> Option<u64> {
 fn ids(nodes: &[Candidate], places: &[u16]) -> BTreeSet<NodeId> {
     let node = |place: &u16| nodes.get(usize::from(*place)).map(|node| node.id);
     places.iter().filter_map(node).collect()
-}
-
-fn name(node: &Candidate) -> String {
-    format!("{} (zone {})", node.id.short(), node.zone)
-}
-
-/// Some names as a part of a sentence.
-fn list(names: &[String]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => one.clone(),
-        [most @ .., last] if names.len() <= NAMES => format!("{} and {last}", most.join(", ")),
-        _ => format!(
-            "{} and {} more",
-            names[..NAMES - 1].join(", "),
-            names.len() - NAMES + 1
-        ),
-    }
-}
-
-fn count(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
-}
-
-fn percent(part: f64, whole: f64) -> String {
-    format!(
-        "{:.1} %",
-        if whole > 0.0 {
-            part / whole * 100.0
-        } else {
-            0.0
-        }
-    )
-}
-
-/// Bytes in decimal units.
-fn size(bytes: u64) -> String {
-    let units = ["bytes", "kB", "MB", "GB", "TB", "PB", "EB"];
-    let mut amount = bytes as f64;
-    let mut unit = 0;
-    while amount >= 999.5 && unit + 1 < units.len() {
-        amount /= 1000.0;
-        unit += 1;
-    }
-    if unit == 0 {
-        return format!("{bytes} bytes");
-    }
-    let digits = if amount < 9.995 {
-        2
-    } else if amount < 99.95 {
-        1
-    } else {
-        0
-    };
-    format!("{amount:.digits$} {}", units[unit])
 }

@@ -13,7 +13,7 @@
 //! | `solve` | keep, fill, level: the optimum |
 //! | `disperse` | mixes pairs of nodes |
 //! | `control` | the nodes of the control group |
-//! | `explain` | in plain words: what moves, what limits, what is at risk |
+//! | `explain`, `words` | in plain words: what moves, what limits, what is at risk |
 //!
 //! # Why the result is optimal
 //! **Capacity.** With partitions of `s` bytes node `n` holds at most `min(P, ⌊capacity/s⌋)` of the `P` partitions. Of the `r`
@@ -46,6 +46,7 @@ mod network;
 mod problem;
 mod search;
 mod solve;
+mod words;
 
 use std::collections::BTreeMap;
 

@@ -3,8 +3,9 @@
 //! Nodes have potentials: no exchange of `partition` from `a` to `b` weighs less than `potential(b) − potential(a)`, and
 //! those that weigh just that are **tight**. A path of tight exchanges is a cheapest one. A search goes
 //! along them, breadth first, and sees each node once. All targets of a partition that can be reached at one
-//! potential are seen at once, so a path exchanges a partition at most once by each rule (into
-//! the same zone, into a fresh one, into any): together such exchanges leave it well spread, see `tests`.
+//! potential are seen at once, so a path exchanges a partition at most once by each rule: into any zone, into a
+//! fresh one, within one. Together such exchanges leave it well spread: the first is allowed only if there may be one
+//! more double (or one leaves), and the others add none, whatever else leaves.
 
 use super::network::Network;
 
