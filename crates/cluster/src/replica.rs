@@ -84,10 +84,9 @@ impl Replica {
             Check::Pass => {}
             Check::Superseded(epoch) => return Ok(Answer::Superseded { epoch }),
             Check::Learn => return Err(storage::Error::Busy("the layout is being learnt".into())),
+            // As if nobody answered: the store that is meant is not here, though its node is.
             Check::NotHere => {
-                return Err(storage::Error::Refused(
-                    "the partition is not kept here".into(),
-                ));
+                return Err(storage::Error::Io("the partition is not kept here".into()));
             }
         }
         match call.request {
