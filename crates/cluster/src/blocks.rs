@@ -9,7 +9,7 @@ use archipel_base::{BlockHash, PartitionId, Stamp};
 use archipel_net::{Class, ReceiveFrames};
 use archipel_storage as storage;
 use archipel_storage::{BlockRef, Value};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use crate::error::Error;
 use crate::group::Group;
@@ -151,23 +151,38 @@ impl BlockStream {
     }
 
     async fn receive(&mut self, block: &BlockRef) -> Result<Bytes, Error> {
-        let broken = |why: &str| Error::Unavailable(format!("a replica's content: {why}"));
         let Some(remote) = &mut self.remote else {
             return Err(broken("it was not asked"));
         };
-        let frame = tokio::time::timeout(SILENCE, remote.receive()).await;
-        let frame = frame.map_err(|_| broken("it does not come"))?;
-        let content = frame
-            .map_err(|error| broken(&error.to_string()))?
-            .ok_or_else(|| broken("it ended early"))?;
-        let pool = self.inner.store().blocks().pool();
         let (hash, len) = (block.hash, block.len as usize);
+        let mut content = piece_of(&mut **remote).await?;
+        while content.len() < len {
+            // In pieces, from a node whose memory is short.
+            let mut longer = BytesMut::from(content);
+            longer.extend_from_slice(&piece_of(&mut **remote).await?);
+            content = longer.freeze();
+        }
+        let pool = self.inner.store().blocks().pool();
         let verify = move || match content.len() == len && BlockHash::of(&content) == hash {
             true => Ok(content),
             false => Err(storage::Error::Damaged(hash.to_string())),
         };
         Ok(pool.run(verify).await?)
     }
+}
+
+/// The next piece of a block, which is not empty.
+async fn piece_of(remote: &mut dyn ReceiveFrames) -> Result<Bytes, Error> {
+    let piece = tokio::time::timeout(SILENCE, remote.receive()).await;
+    let piece = piece.map_err(|_| broken("it does not come"))?;
+    piece
+        .map_err(|error| broken(&error.to_string()))?
+        .filter(|piece| !piece.is_empty())
+        .ok_or_else(|| broken("it ended early"))
+}
+
+fn broken(why: &str) -> Error {
+    Error::Unavailable(format!("a replica's content: {why}"))
 }
 
 /// The stream on which a replica of another node sends a row and then its blocks: content is on its way

@@ -27,7 +27,7 @@ use crate::error::Error;
 use crate::inner::{Inner, QUEUES, Settings};
 use crate::layout::{Epoch, Layout, PARTITIONS, StoreName};
 use crate::moving::Moving;
-use crate::peers::{Directory, Peers};
+use crate::peers::{Directory, Outbound, Peers};
 use crate::replica::{AHEAD_MILLIS, Replica};
 use crate::service::NodeService;
 use crate::upload::Upload;
@@ -112,6 +112,7 @@ impl Cluster {
                 let peers = Peers {
                     rpc: network.rpc,
                     directory: network.directory,
+                    outbound: Outbound::default(),
                 };
                 (Some(peers), Some(network.listener))
             }
@@ -260,9 +261,7 @@ impl Cluster {
 
     /// Whether more than half of the memory for block buffers is in use.
     pub fn is_short_of_buffers(&self) -> bool {
-        let pool = self.store().blocks().pool();
-        let free = pool.free_buffer_bytes().unwrap_or(usize::MAX);
-        free < pool.buffer_bytes() / 2
+        self.store().blocks().pool().is_short()
     }
 
     /// A counter: objects, bytes. As the nearest replica counts.

@@ -1,6 +1,7 @@
 //! The other nodes: where they are, how far, and what is asked of them.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use archipel_base::NodeId;
@@ -8,6 +9,7 @@ use archipel_base::codec::{self, Versioned};
 use archipel_net::rpc::Rpc;
 use archipel_net::{Class, Peer, Stream};
 use bytes::Bytes;
+use tokio::sync::Semaphore;
 
 use crate::error::Error;
 
@@ -33,6 +35,25 @@ pub trait Directory: Send + Sync + 'static {
 pub(crate) struct Peers {
     pub rpc: Rpc,
     pub directory: Arc<dyn Directory>,
+    pub outbound: Outbound,
+}
+
+/// How many blocks may wait for one node: what is far or away must not fill the memory of all.
+const BLOCKS_WAITING: usize = 16;
+
+/// The room for blocks that wait for each node.
+#[derive(Clone, Default)]
+pub(crate) struct Outbound(Arc<Mutex<BTreeMap<NodeId, Arc<Semaphore>>>>);
+
+impl Outbound {
+    /// The room for what goes to `node`, in blocks.
+    pub fn to(&self, node: &NodeId) -> Arc<Semaphore> {
+        let mut rooms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = rooms
+            .entry(*node)
+            .or_insert_with(|| Arc::new(Semaphore::new(BLOCKS_WAITING)));
+        room.clone()
+    }
 }
 
 impl Peers {

@@ -192,7 +192,14 @@ async fn serve_fetch(inner: &Arc<Inner>, from: NodeId, mut stream: Stream) -> Re
     for block in &blocks {
         let content = inner.store().read_block(block).await;
         let content = content.map_err(|error| error.to_string())?;
-        stream.send.send(content).await.map_err(text)?;
+        // The other node takes it at its client's pace: in pieces, if memory is short here.
+        let pool = inner.store().blocks().pool();
+        let whole = 0..content.len();
+        let outgoing = pool.outgoing(content, whole).await;
+        let mut outgoing = outgoing.map_err(|error| error.to_string())?;
+        while let Some(piece) = outgoing.next().await.map_err(|error| error.to_string())? {
+            stream.send.send(piece).await.map_err(text)?;
+        }
     }
     stream.send.finish().await.map_err(text)
 }

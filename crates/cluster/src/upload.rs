@@ -18,7 +18,7 @@ use archipel_storage::{BlockRef, Value};
 use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::error::Error;
 use crate::group::Group;
@@ -44,12 +44,14 @@ pub struct Upload {
 struct Remote {
     place: usize,
     items: mpsc::Sender<Item>,
+    /// Room for blocks that wait for this node, of all uploads.
+    room: Arc<Semaphore>,
     /// Left behind, or its stream broke.
     lost: Arc<AtomicBool>,
 }
 
 enum Item {
-    Block(Bytes),
+    Block(Bytes, OwnedSemaphorePermit),
     Call(Box<RowCall>, oneshot::Sender<Result<Answer<Value>, Error>>),
 }
 
@@ -129,10 +131,7 @@ impl Upload {
             .remotes
             .iter()
             .filter(|remote| !remote.lost.load(Ordering::SeqCst))
-            .map(|remote| async move {
-                let item = Item::Block(content.clone());
-                (remote, remote.items.send(item).await.is_ok())
-            })
+            .map(|remote| async move { (remote, remote.take(content).await) })
             .collect();
         let mut taken = ReplicaSet::EMPTY;
         loop {
@@ -225,6 +224,7 @@ impl Remote {
             return None;
         }
         let (items, queue) = mpsc::channel(QUEUE);
+        let room = peers.outbound.to(&member.node.node);
         let lost = Arc::new(AtomicBool::new(false));
         let (node, flag) = (member.node.node, lost.clone());
         tokio::spawn(async move {
@@ -238,7 +238,22 @@ impl Remote {
                 tracing::debug!(node = %node.short(), why, "an upload to a replica broke off");
             }
         });
-        Some(Remote { place, items, lost })
+        Some(Remote {
+            place,
+            items,
+            room,
+            lost,
+        })
+    }
+
+    /// Queues a block; `false` if the stream is gone. It is a copy: what waits for a node that is
+    /// far or away must not keep memory that others wait for.
+    async fn take(&self, content: &Bytes) -> bool {
+        let Ok(room) = self.room.clone().acquire_owned().await else {
+            return false;
+        };
+        let block = framed(frame::BLOCK, content);
+        self.items.send(Item::Block(block, room)).await.is_ok()
     }
 
     fn lose(&self, why: &str) {
@@ -262,8 +277,7 @@ async fn feed(
         .map_err(text)?;
     while let Some(item) = queue.recv().await {
         match item {
-            Item::Block(content) => {
-                let block = framed(frame::BLOCK, &content);
+            Item::Block(block, _room) => {
                 stream.send.send(block).await.map_err(text)?;
             }
             Item::Call(call, answer) => {

@@ -197,11 +197,6 @@ impl Pool {
         self.memory.is_short()
     }
 
-    /// Bytes of memory for content that there are; 0 if it is not bounded.
-    pub fn buffer_bytes(&self) -> usize {
-        self.memory.bytes()
-    }
-
     /// Bytes of the memory for content that nobody has; `None` if it is not bounded.
     pub fn free_buffer_bytes(&self) -> Option<usize> {
         self.memory.free_bytes()

@@ -96,12 +96,6 @@ impl Memory {
         budget.holdable.available_permits() < budget.holdable_units as usize / 2
     }
 
-    pub fn bytes(&self) -> usize {
-        self.0
-            .as_ref()
-            .map_or(0, |budget| budget.units as usize * UNIT_BYTES)
-    }
-
     pub fn free_bytes(&self) -> Option<usize> {
         let budget = self.0.as_ref()?;
         Some(budget.all.available_permits() * UNIT_BYTES)
