@@ -43,21 +43,22 @@ enum Only {
 /// Runs the seeds; tells whether all were right.
 pub fn run(args: &Args) -> bool {
     let wanted = |kind| args.only.is_none_or(|only| only == kind);
-    let register = !wanted(Only::Register) || run_kind::<Register>(args);
-    let nodes = !wanted(Only::Nodes) || run_kind::<Nodes>(args);
-    register && nodes
+    let register = wanted(Only::Register).then(|| run_kind::<Register>(args));
+    let nodes = wanted(Only::Nodes).then(|| run_kind::<Nodes>(args));
+    let run: Vec<bool> = [register, nodes].into_iter().flatten().flatten().collect();
+    if run.is_empty() {
+        println!("no such mutant; there are {}", kinds::mutants());
+    }
+    !run.is_empty() && run.into_iter().all(|good| good)
 }
 
-fn run_kind<K: Kind>(args: &Args) -> bool {
-    let Some(kind) = K::new(args.mutant.as_deref()) else {
-        let all = kinds::mutants();
-        println!("{}: no such mutant; there are {all}", K::NAME);
-        return false;
-    };
-    match args.seed {
+/// `None` if this kind of runs has no such mutant.
+fn run_kind<K: Kind>(args: &Args) -> Option<bool> {
+    let kind = K::new(args.mutant.as_deref())?;
+    Some(match args.seed {
         Some(seed) => replay(seed, kind),
         None => run_many(args, kind),
-    }
+    })
 }
 
 fn replay<K: Kind>(seed: u64, kind: K) -> bool {

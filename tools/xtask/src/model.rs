@@ -24,6 +24,9 @@ pub struct SimArgs {
     /// Replay this seed alone, with a trace
     #[arg(long)]
     seed: Option<u64>,
+    /// Only the register's state machines (`register`), or only whole nodes (`nodes`)
+    #[arg(long)]
+    only: Option<String>,
     /// Break a rule, to see that it is noticed
     #[arg(long)]
     mutant: Option<String>,
@@ -46,6 +49,9 @@ pub fn sim(args: &SimArgs) -> Outcome {
     let mut options = vec!["run".to_owned(), format!("--seeds={}", args.seeds)];
     if let Some(seed) = args.seed {
         options.push(format!("--seed={seed}"));
+    }
+    if let Some(only) = &args.only {
+        options.push(format!("--only={only}"));
     }
     if let Some(mutant) = &args.mutant {
         options.push(format!("--mutant={mutant}"));

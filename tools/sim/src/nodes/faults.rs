@@ -37,7 +37,8 @@ pub async fn go_wrong(world: Arc<World>, mut rng: Rng) {
                 world.note("links heal");
                 world.network.heal_all();
             }
-            45..60 => crash_some(&world, &mut rng).await,
+            45..58 => crash_some(&world, &mut rng).await,
+            58..60 => lose_disk(&world, &mut rng).await,
             60..75 => start_all(&world).await,
             75..78 => blackout(&world, &mut rng).await,
             78..90 => change_link(&world, &mut rng),
@@ -99,6 +100,24 @@ async fn crash_some(world: &World, rng: &mut Rng) {
         tokio::time::sleep(millis(rng.between(1, 3000))).await;
         start(world, place).await;
     }
+}
+
+/// A machine comes back empty: another store, until an operator lets it in. Once at most: a second one could be
+/// too many.
+async fn lose_disk(world: &World, rng: &mut Rng) {
+    let place = pick(world, rng);
+    if !world.style.loses_disk || world.record().counts.disks_lost > 0 {
+        return;
+    }
+    crash(world, place, rng);
+    if world.machines[place].is_up() {
+        return;
+    }
+    world.note(format!("the disks of {place} are lost"));
+    world.record().counts.disks_lost += 1;
+    world.machines[place].lose_disks();
+    tokio::time::sleep(millis(rng.between(1, 3000))).await;
+    start(world, place).await;
 }
 
 /// All machines lose power, and come back.

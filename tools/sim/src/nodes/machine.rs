@@ -57,13 +57,19 @@ pub struct Machine {
     pub clock: MachineClock,
     /// All machines' names.
     pub all: Arc<[NodeId]>,
-    engine: Arc<MemoryEngine>,
-    disk: Arc<MemoryDisk>,
+    media: Mutex<Media>,
     network: Arc<SimulatedNetwork>,
     seed: u64,
     lies: bool,
     boots: AtomicU64,
     running: Mutex<Option<Running>>,
+}
+
+/// What outlives a power cut.
+#[derive(Clone, Default)]
+struct Media {
+    engine: Arc<MemoryEngine>,
+    disk: Arc<MemoryDisk>,
 }
 
 /// What runs on a machine.
@@ -102,8 +108,7 @@ impl Machine {
                 skew_millis: Arc::default(),
             },
             all,
-            engine: Arc::new(MemoryEngine::new()),
-            disk: Arc::new(MemoryDisk::new()),
+            media: Mutex::default(),
             network,
             seed: random.next_u64(),
             lies,
@@ -114,6 +119,15 @@ impl Machine {
 
     fn running(&self) -> MutexGuard<'_, Option<Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn media(&self) -> MutexGuard<'_, Media> {
+        self.media.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What it kept is gone, and it is empty. To be called while it is off.
+    pub fn lose_disks(&self) {
+        *self.media() = Media::default();
     }
 
     /// Whether it is up.
@@ -188,13 +202,14 @@ impl Machine {
         power: &Power,
         random: Arc<dyn Random>,
     ) -> Result<Store, archipel_storage::Error> {
+        let media = self.media();
         let engine = PoweredEngine {
-            engine: self.engine.clone(),
+            engine: media.engine.clone(),
             power: power.clone(),
             lies: self.lies,
         };
         let disk = PoweredDisk {
-            disk: self.disk.clone(),
+            disk: media.disk.clone(),
             power: power.clone(),
         };
         Store::open(StoreOptions {
@@ -229,8 +244,9 @@ impl Machine {
         };
         running.power.cut();
         self.network.crash(self.id);
-        self.engine.crash_keeping(random);
-        self.disk.crash(Some(random));
+        let media = self.media();
+        media.engine.crash_keeping(random);
+        media.disk.crash(Some(random));
         running.down.notify_waiters();
         running.tasks.iter().for_each(JoinHandle::abort);
     }

@@ -16,8 +16,6 @@ use super::machine::Machine;
 use super::{client, faults, operator};
 use crate::rng::Rng;
 
-/// How long things go wrong.
-pub const FAULTS_END: Duration = Duration::from_secs(70);
 /// How long machines may take to hear of one another.
 const ACQUAINTANCE: Duration = Duration::from_secs(10);
 /// How long all rests before it is judged: longer than any call waits.
@@ -30,12 +28,24 @@ pub const REPLICAS: u8 = 3;
 const CLIENTS: usize = 5;
 
 /// How a run is to be.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Options {
+    /// How long things go wrong, in virtual seconds.
+    pub seconds: u64,
     /// Tell what happens.
     pub trace: bool,
     /// Machines say that a commit is on stable storage before it is: a defect, to see that it is noticed.
     pub answer_before_sync: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            seconds: 70,
+            trace: false,
+            answer_before_sync: false,
+        }
+    }
 }
 
 /// What a run is like, besides chance.
@@ -49,6 +59,8 @@ pub struct Style {
     pub blackout_percent: u64,
     /// Whether operators change the layout.
     operated: bool,
+    /// Whether a machine may lose its disks.
+    pub loses_disk: bool,
 }
 
 impl Style {
@@ -58,6 +70,7 @@ impl Style {
             think_millis: [1500, 600, 100][rng.below(3) as usize],
             blackout_percent: if rng.chance(30) { 3 } else { 0 },
             operated: rng.chance(40),
+            loses_disk: rng.chance(30),
         }
     }
 }
@@ -160,7 +173,7 @@ impl World {
 
     /// Whether things no longer go wrong.
     pub fn is_calm(&self) -> bool {
-        self.start.elapsed() >= FAULTS_END
+        self.start.elapsed().as_secs() >= self.options.seconds
     }
 
     /// Tells what happens: always into the run's fingerprint, and to the reader of a trace.

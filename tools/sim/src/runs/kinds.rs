@@ -115,8 +115,8 @@ impl Kind for Nodes {
             Some(_) => return None,
         };
         Some(Nodes(nodes::Options {
-            trace: false,
             answer_before_sync,
+            ..nodes::Options::default()
         }))
     }
 

@@ -1,0 +1,30 @@
+//! Whole nodes under faults: a few seconds of what `cargo xtask sim --only nodes` does at length.
+
+use sim::nodes::{Options, simulate};
+
+const SHORT: Options = Options {
+    seconds: 25,
+    trace: false,
+    answer_before_sync: false,
+};
+
+#[test]
+fn nodes_keep_what_they_promise_and_a_seed_is_a_run() {
+    for seed in 0..3 {
+        let verdict = simulate(seed, SHORT);
+        assert_eq!(verdict.violation, None, "seed {seed}");
+        assert!(verdict.counts.told > 20, "{:?}", verdict.counts);
+    }
+    assert_eq!(simulate(1, SHORT), simulate(1, SHORT));
+}
+
+/// A simulation that finds nothing proves something only if it finds what is there.
+#[test]
+fn answers_that_do_not_wait_for_the_disk_are_noticed() {
+    let broken = Options {
+        answer_before_sync: true,
+        ..SHORT
+    };
+    let noticed = (0..10).any(|seed| simulate(seed, broken).violation.is_some());
+    assert!(noticed);
+}
