@@ -16,8 +16,7 @@ use crate::wire::Address;
 
 mod news;
 
-pub use news::Listening;
-use news::News;
+pub use news::{Listening, News};
 
 /// `meta` names of a store: the newest epoch that it knows, and the incarnation that its rows are of.
 const EPOCH: &str = "epoch";

@@ -1,0 +1,177 @@
+//! Who is asked when: three a second at most, each of those who are there in its turn.
+
+use std::collections::BTreeMap;
+
+use archipel_base::NodeId;
+use archipel_base::random::Random;
+
+use super::evidence::Standing;
+use super::state::Known;
+
+/// Of so many ticks one is for those who seem to be away.
+const SLOTS: u64 = 3;
+/// A node is not asked again before.
+const AGAIN_MS: i64 = 900;
+const AGAIN_AWAY_MS: i64 = 2_000;
+/// Nor is a seed, while nobody else is there...
+const SEED_ALONE_MS: i64 = 1_000;
+/// ... and otherwise.
+const SEED_MS: i64 = 10_000;
+/// How long asking a seed takes at most.
+const SEED_BUSY_MS: i64 = 30_000;
+/// How many seeds are asked at most; the others are left out.
+const MAX_SEEDS: usize = 32;
+
+/// Whom to ask.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// A node that is known.
+    Node(NodeId),
+    /// Whoever answers there; tell [`greeted`](super::Membership::greeted) afterwards.
+    Address(String),
+}
+
+/// Where others may be, of whom nothing is known.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Seed {
+    address: String,
+    /// Who answered there.
+    node: Option<NodeId>,
+    next_ms: i64,
+}
+
+/// Who is asked when.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Plan {
+    turn: u64,
+    /// Who is still to be asked before anybody is asked again.
+    round: Vec<NodeId>,
+    seeds: Vec<Seed>,
+}
+
+impl Plan {
+    pub fn new(seeds: Vec<String>) -> Plan {
+        let seed = |address| Seed {
+            address,
+            node: None,
+            next_ms: i64::MIN,
+        };
+        Plan {
+            turn: 0,
+            round: Vec::new(),
+            seeds: seeds.into_iter().take(MAX_SEEDS).map(seed).collect(),
+        }
+    }
+
+    /// Where a node was found, as a seed.
+    pub fn addresses_of(&self, node: &NodeId) -> impl Iterator<Item = String> {
+        let seeds = self.seeds.iter();
+        let found = seeds.filter(move |seed| seed.node == Some(*node));
+        found.map(|seed| seed.address.clone())
+    }
+
+    pub fn greeted(&mut self, address: &str, who: Option<NodeId>, now: i64) {
+        let seeds = self.seeds.iter_mut();
+        for seed in seeds.filter(|seed| seed.address == address) {
+            seed.node = who.or(seed.node);
+            seed.next_ms = now + SEED_ALONE_MS;
+        }
+    }
+
+    /// Whom to ask now.
+    pub fn choose(
+        &mut self,
+        me: NodeId,
+        others: &mut BTreeMap<NodeId, Known>,
+        now: i64,
+        random: &dyn Random,
+    ) -> Vec<Target> {
+        let slot = self.turn % SLOTS;
+        self.turn += 1;
+        let alone = !others.values().any(is_here);
+        let for_away = alone || slot == SLOTS - 1;
+        let away = for_away.then(|| longest_unasked(others, now)).flatten();
+        let node = away.or_else(|| self.next_of_round(others, now, random));
+        if let Some(known) = node.and_then(|node| others.get_mut(&node)) {
+            known.next_ms = now
+                + if is_here(known) {
+                    AGAIN_MS
+                } else {
+                    AGAIN_AWAY_MS
+                };
+        }
+        let seeds = self.due(me, others, alone, now);
+        node.map(Target::Node).into_iter().chain(seeds).collect()
+    }
+
+    fn next_of_round(
+        &mut self,
+        others: &BTreeMap<NodeId, Known>,
+        now: i64,
+        random: &dyn Random,
+    ) -> Option<NodeId> {
+        let may = |node: &NodeId| {
+            let known = others.get(node);
+            known.is_some_and(|known| is_here(known) && known.next_ms <= now)
+        };
+        self.round.retain(|node| others.contains_key(node));
+        let mut next = take_last(&mut self.round, may);
+        if next.is_none() {
+            let here = others.iter().filter(|(_, known)| is_here(known));
+            self.round = here.map(|(node, _)| *node).collect();
+            shuffle(&mut self.round, random);
+            next = take_last(&mut self.round, may);
+        }
+        next
+    }
+
+    fn due(
+        &mut self,
+        me: NodeId,
+        others: &BTreeMap<NodeId, Known>,
+        alone: bool,
+        now: i64,
+    ) -> Vec<Target> {
+        let here = |node: &NodeId| *node == me || others.get(node).is_some_and(is_here);
+        let told = |address: &String| {
+            let mut here = others.values().filter(|known| is_here(known));
+            here.any(|known| known.facts.addresses.contains(address))
+        };
+        let pause = if alone { 0 } else { SEED_MS - SEED_ALONE_MS };
+        let mut due = Vec::new();
+        for seed in &mut self.seeds {
+            let rests = now < seed.next_ms.saturating_add(pause);
+            if rests || seed.node.as_ref().is_some_and(here) || told(&seed.address) {
+                continue;
+            }
+            seed.next_ms = now + SEED_BUSY_MS;
+            due.push(Target::Address(seed.address.clone()));
+        }
+        due
+    }
+}
+
+fn is_here(known: &Known) -> bool {
+    known.evidence.standing() == Standing::Alive
+}
+
+/// Who is away, may be asked again, and waits for it the longest.
+fn longest_unasked(others: &BTreeMap<NodeId, Known>, now: i64) -> Option<NodeId> {
+    let away = others.iter().filter(|(_, known)| !is_here(known));
+    let due = away.filter(|(_, known)| known.next_ms <= now);
+    due.min_by_key(|(_, known)| known.next_ms)
+        .map(|(node, _)| *node)
+}
+
+fn take_last(round: &mut Vec<NodeId>, may: impl Fn(&NodeId) -> bool) -> Option<NodeId> {
+    let place = round.iter().rposition(may)?;
+    Some(round.remove(place))
+}
+
+/// Fisher and Yates.
+pub(super) fn shuffle<T>(items: &mut [T], random: &dyn Random) {
+    for last in (1..items.len()).rev() {
+        let other = random.next_u64() % (last as u64 + 1);
+        items.swap(last, other as usize);
+    }
+}

@@ -1,0 +1,173 @@
+//! Bounds, other clusters, runs that were forgotten.
+
+use super::super::message::{MAX_FACTS_BYTES, MAX_LINES, MAX_MESSAGE_BYTES};
+use super::*;
+
+fn random() -> SeededRandom {
+    SeededRandom::new(3)
+}
+
+fn told(n: usize, generation: u64, age: u64) -> Told {
+    Told {
+        node: id(n),
+        line: Line {
+            node: Short::of(&id(n)),
+            generation,
+            revision: 1,
+            heartbeat: 1,
+            age,
+        },
+        facts: facts(n),
+        leaving: false,
+    }
+}
+
+fn gossip(facts: Vec<Told>) -> Gossip {
+    Gossip {
+        facts,
+        ..Gossip::default()
+    }
+}
+
+#[test]
+fn another_cluster_is_not_listened_to() {
+    let (mut ours, mut theirs) = (alone(0), alone(1));
+    ours.set_cluster(Id([1; 16]));
+    theirs.set_cluster(Id([2; 16]));
+    let greeting = theirs.greeting(1, &random());
+    let refused = ours.hear(id(1), &greeting, 1).unwrap_err();
+    assert!(refused.contains("another cluster"), "{refused}");
+    assert_eq!(ours.members(1).len(), 1);
+}
+
+/// Else it would carry the nodes of one to the other.
+#[test]
+fn who_is_in_no_cluster_joins_the_first_that_it_hears_of() {
+    let (mut ours, mut theirs, mut joining) = (alone(0), alone(1), alone(2));
+    ours.set_cluster(Id([1; 16]));
+    theirs.set_cluster(Id([2; 16]));
+    acquaint(&mut joining, &mut ours, 1);
+    assert_eq!(joining.cluster(), Some(Id([1; 16])));
+    let greeting = joining.greeting(2, &random());
+    assert!(theirs.hear(id(2), &greeting, 2).is_err());
+    let greeting = theirs.greeting(2, &random());
+    assert!(joining.hear(id(1), &greeting, 2).is_err());
+    assert_eq!(theirs.members(2).len(), 1);
+}
+
+#[test]
+fn who_is_forgotten_is_not_taken_again_from_those_who_forget_later() {
+    let (mut here, mut other) = (alone(0), alone(1));
+    let day = 24 * 3600 * 1000;
+    other.hear(id(5), &gossip(vec![told(2, 1, 0)]), 0).unwrap();
+    here.hear(id(5), &gossip(vec![told(2, 1, 0)]), 0).unwrap();
+    acquaint(&mut here, &mut other, day - 10);
+    assert_eq!(here.members(day - 10).len(), 3);
+    here.tick(day + 100, &random());
+    assert_eq!(here.members(day + 100).len(), 2);
+    acquaint(&mut other, &mut here, day + 100);
+    acquaint(&mut here, &mut other, day + 100);
+    assert_eq!(here.members(day + 100).len(), 2);
+}
+
+#[test]
+fn who_is_pinned_is_not_forgotten() {
+    let mut here = alone(0);
+    here.hear(id(5), &gossip(vec![told(2, 1, 0)]), 0).unwrap();
+    here.pin(BTreeSet::from([id(2)]));
+    here.tick(100 * 24 * 3600 * 1000, &random());
+    assert_eq!(here.members(1).len(), 2);
+    assert!(here.is_suspected(&id(2)));
+}
+
+#[test]
+fn the_dead_are_dead_to_those_who_first_hear_of_them() {
+    let mut here = alone(0);
+    let told = gossip(vec![told(2, 1, 3600 * 10)]);
+    here.hear(id(5), &told, 1_000).unwrap();
+    let all = here.members(2_000);
+    let dead = all.iter().find(|member| member.id == id(2)).unwrap();
+    assert!(dead.suspected);
+    assert_eq!(dead.heard_ms_ago, 3_601_000);
+}
+
+#[test]
+fn a_run_that_others_are_ahead_of_catches_up() {
+    let (mut before, mut other) = (alone(0), alone(1));
+    before.edition.generation = 7;
+    acquaint(&mut before, &mut other, 50_000);
+    let mut restored = Membership::new(id(0), 3, facts(0), Vec::new(), 50_000);
+    acquaint(&mut restored, &mut other, 50_100);
+    assert_eq!(restored.edition.generation, 8);
+    restored.change(|facts| facts.epoch = 4);
+    acquaint(&mut restored, &mut other, 50_200);
+    let all = other.members(50_200);
+    let seen = all.iter().find(|member| member.id == id(0)).unwrap();
+    assert_eq!((seen.generation, seen.facts.epoch), (8, 4));
+}
+
+#[test]
+fn what_is_out_of_bounds_is_not_taken() {
+    let mut here = alone(0);
+    let mut long = told(1, 1, 0);
+    long.facts.addresses = vec!["x".repeat(MAX_TEXT_BYTES + 1)];
+    let mut many = told(2, 1, 0);
+    many.facts.addresses = vec![address(2); MAX_ADDRESSES + 1];
+    let nothing = told(3, 0, 0);
+    let heard = gossip(vec![long, many, nothing]);
+    here.hear(id(5), &heard, 1).unwrap();
+    assert_eq!(here.members(1).len(), 1);
+}
+
+#[test]
+fn extreme_numbers_are_no_trouble() {
+    let mut here = alone(0);
+    let mut odd = told(1, u64::MAX, u64::MAX);
+    odd.line.heartbeat = u64::MAX;
+    odd.line.revision = u64::MAX;
+    here.pin(BTreeSet::from([id(1)]));
+    here.hear(id(1), &gossip(vec![odd.clone()]), 1).unwrap();
+    odd.line.node = Short::of(&id(0));
+    let mut heard = gossip(Vec::new());
+    heard.lines = vec![odd.line; 3];
+    here.hear(id(1), &heard, 1).unwrap();
+    here.tick(1 << 50, &random());
+    assert!(here.is_suspected(&id(1)));
+    assert_eq!(here.edition.generation, u64::MAX);
+}
+
+#[test]
+fn messages_are_bounded_whatever_is_known() {
+    let (mut here, mut other) = (alone(0), alone(1));
+    for n in 2..2_500 {
+        let mut told = told(n, u64::MAX / 3, 0);
+        told.facts.version = "v".repeat(MAX_TEXT_BYTES);
+        told.line.heartbeat = u64::MAX / 3;
+        here.hear(id(n), &gossip(vec![told]), 1).unwrap();
+    }
+    assert!(here.members(1).len() <= 2_001);
+    let greeting = other.greeting(1, &random());
+    let mut known = 0;
+    for _ in 0..20 {
+        here.hear(id(1), &greeting, 1).unwrap();
+        let answer = here.answer(&greeting, 1, &random());
+        assert!(answer.lines.len() <= MAX_LINES);
+        let length = answer.encode().len();
+        assert!(length <= MAX_FACTS_BYTES + (32 << 10) && length <= MAX_MESSAGE_BYTES);
+        assert!(Gossip::decode(&answer.encode()).is_ok());
+        other.hear(id(0), &answer, 1).unwrap();
+        // Each time others than before: who was told longest ago comes first.
+        assert!(other.members(1).len() > known || known > 2_000);
+        known = other.members(1).len();
+    }
+    assert!(known > 1_500, "{known}");
+    assert!(here.question(1, &random()).encode().len() <= 32 << 10);
+}
+
+#[test]
+fn noise_is_an_error() {
+    assert!(Gossip::decode(&[]).is_err());
+    assert!(Gossip::decode(&[1, 2, 3]).is_err());
+    let long = vec![1; MAX_MESSAGE_BYTES + 1];
+    assert!(Gossip::decode(&long).unwrap_err().contains("bytes"));
+}
