@@ -18,6 +18,7 @@
 //! | `rowkeys` | which row holds what |
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use archipel_base::Id;
@@ -63,6 +64,9 @@ use sweep::Active;
 /// How long the sweep waits before it looks again at content that was in use.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
+/// How long to rest between attempts to read the control data for the first time.
+const READ_INTERVAL: Duration = Duration::from_millis(50);
+
 /// How often the control data is read anew, in case that a change was not heard of.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -75,6 +79,8 @@ struct Inner {
     control: Control,
     active: Arc<Active>,
     sweep: Notify,
+    /// Whether the control data has been read since the start.
+    is_read: AtomicBool,
 }
 
 impl Model {
@@ -86,6 +92,7 @@ impl Model {
             control: Control::default(),
             active: Arc::default(),
             sweep: Notify::new(),
+            is_read: AtomicBool::new(false),
         }));
         model.listen();
         if model.cluster().epoch().is_some() {
@@ -95,6 +102,21 @@ impl Model {
             }
         }
         Ok(model)
+    }
+
+    /// Waits until the control data has been read, which needs a majority of the nodes that hold
+    /// it, for `limit` at most. A node in no layout has nothing to wait for.
+    pub async fn wait_until_read(&self, limit: Duration) {
+        let read = async {
+            while self.cluster().epoch().is_some() && !self.0.is_read.load(Ordering::SeqCst) {
+                if self.refresh_all().await.is_err() {
+                    tokio::time::sleep(READ_INTERVAL).await;
+                }
+            }
+        };
+        if tokio::time::timeout(limit, read).await.is_err() {
+            tracing::warn!("too few other nodes are there; requests are refused until they are");
+        }
     }
 
     /// Keeps the cached control data fresh, until it is dropped. Changes are pushed; this is for

@@ -118,6 +118,19 @@ async fn replaced_content_stays_readable_and_is_swept_afterwards() {
     assert_eq!(model.sweep_once().await.unwrap(), Default::default());
 }
 
+/// Sweeps until nothing is in use any more; tells how many rows were dropped.
+async fn swept(model: &Model) -> u64 {
+    let mut dropped = 0;
+    loop {
+        let report = model.sweep_once().await.unwrap();
+        dropped += report.dropped;
+        if report.in_use == 0 {
+            return dropped;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
 #[tokio::test]
 async fn an_abandoned_writer_leaves_nothing() {
     let (model, bucket) = model().await;
@@ -126,13 +139,7 @@ async fn an_abandoned_writer_leaves_nothing() {
     writer.write(content).await.unwrap();
     drop(writer);
     assert_eq!(get(&model, &bucket, "key").await, Err(Error::NoSuchKey));
-    // Its extent may still be on its way: then the sweep looks again.
-    let mut swept = model.sweep_once().await.unwrap();
-    while swept.in_use > 0 {
-        tokio::task::yield_now().await;
-        swept = model.sweep_once().await.unwrap();
-    }
-    assert_eq!(swept.dropped, 1);
+    assert_eq!(swept(&model).await, 1);
     assert_consistent(&model).await;
 }
 
@@ -169,7 +176,7 @@ async fn a_multipart_upload_from_end_to_end() {
     assert_eq!((head.size, head.parts), ((5 << 20) + 777, 2));
 
     // Part 3 and the first part 1 are swept; the others are the object's.
-    assert_eq!(model.sweep_once().await.unwrap().dropped, 2);
+    assert_eq!(swept(&model).await, 2);
     let expected = [one, two].concat();
     assert_eq!(get(&model, &bucket, "key").await, Ok(expected.into()));
 
@@ -187,7 +194,7 @@ async fn a_multipart_upload_from_end_to_end() {
         .delete_object(&bucket, "key", Condition::Always)
         .await
         .unwrap();
-    assert_eq!(model.sweep_once().await.unwrap().dropped, 2);
+    assert_eq!(swept(&model).await, 2);
     assert_consistent(&model).await;
 }
 
@@ -211,7 +218,7 @@ async fn an_aborted_upload_cannot_be_completed() {
     let writer = model.begin_part(&bucket, &upload, 2).unwrap();
     let late = writer.finish(PartMeta::default()).await;
     assert_eq!(late, Err(Error::NoSuchUpload));
-    assert_eq!(model.sweep_once().await.unwrap().dropped, 2);
+    assert_eq!(swept(&model).await, 2);
 }
 
 fn absent() -> Condition {

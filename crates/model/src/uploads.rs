@@ -82,21 +82,39 @@ impl PartWriter {
             guards: Vec::new(),
             upload: written.upload.as_ref(),
         };
-        part.stamp = cluster.write(&row, Some(value), how).await?;
         let (bucket, upload) = (&self.bucket, &self.upload);
-        let ended = self.model.upload(bucket, &upload.key, &upload.id).await;
-        if matches!(ended, Err(Error::NoSuchUpload)) {
-            // Its sweep may be over: then nobody else would look for this part.
-            let check = Check::Upload {
-                bucket: bucket.id,
-                key: upload.key.clone(),
-                upload: upload.id,
-            };
-            let work = codec::encode(&check).into();
-            cluster.queue_push(work, Durability::Fsync).await?;
-        }
+        let (written, ended) = futures_util::join!(
+            cluster.write(&row, Some(value), how),
+            self.model.upload(bucket, &upload.key, &upload.id),
+        );
+        part.stamp = written?;
+        tokio::spawn(look_after(
+            self.model.clone(),
+            self.bucket,
+            self.upload,
+            self._active,
+        ));
         ended.map(|_| part)
     }
+}
+
+/// If the upload ended while the part was written, its sweep may be over: then nobody else would
+/// look for this part.
+async fn look_after(model: Model, bucket: Arc<Bucket>, upload: Upload, _active: ActiveGuard) {
+    let ended = model.upload(&bucket, &upload.key, &upload.id).await;
+    if !matches!(ended, Err(Error::NoSuchUpload)) {
+        return;
+    }
+    let check = Check::Upload {
+        bucket: bucket.id,
+        key: upload.key,
+        upload: upload.id,
+    };
+    let work = codec::encode(&check).into();
+    if let Err(error) = model.cluster().queue_push(work, Durability::Fsync).await {
+        tracing::warn!(%error, "a part of an upload that ended may stay behind");
+    }
+    model.wake_sweep();
 }
 
 impl Model {

@@ -1,6 +1,7 @@
 //! The cache, and how it follows the rows.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use archipel_base::PartitionId;
@@ -110,6 +111,7 @@ impl Model {
             fresh.put(&row.key.key, Some(&row.head))?;
         }
         self.control().change(|cached| *cached = fresh);
+        self.0.is_read.store(true, Ordering::SeqCst);
         Ok(())
     }
 
