@@ -127,6 +127,8 @@ impl Identity {
                 self.key.clone(),
             )));
         config.alpn_protocols = vec![ALPN.to_vec()];
+        // Sessions are not resumed: each is proven anew.
+        config.send_tls13_tickets = 0;
         Ok(config)
     }
 }

@@ -6,14 +6,21 @@
 //! | [`rpc`] | calls: a method by name, a deadline, one frame or a stream each way |
 //! | [`identity`] | keys, and the cluster's secret |
 //! | [`quic`] | streams over QUIC |
+//! | [`tcp`] | streams over TCP with TLS, where UDP does not pass |
+//! | `pool` | connections on demand, for both |
+//! | `handshake`, `frames` | the secret's proof, frames in bytes |
 //! | [`simulated`] | nodes in one process, for simulation and tests |
 //! | [`error`] | what can go wrong |
 
 pub mod error;
+mod frames;
+mod handshake;
 pub mod identity;
+mod pool;
 pub mod quic;
 pub mod rpc;
 pub mod simulated;
+pub mod tcp;
 pub mod transport;
 
 pub use error::Error;

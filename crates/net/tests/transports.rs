@@ -14,6 +14,7 @@ use archipel_net::identity::Identity;
 use archipel_net::quic::QuicTransport;
 use archipel_net::rpc::{Rpc, Service};
 use archipel_net::simulated::{Link, SimulatedNetwork};
+use archipel_net::tcp::TcpTransport;
 use archipel_net::{Class, Error, MAX_FRAME_BYTES, Peer, Stream, Transport};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -39,6 +40,10 @@ fn quic(secret: &[u8]) -> Arc<QuicTransport> {
     QuicTransport::bind("127.0.0.1:0".parse().unwrap(), identity(secret)).unwrap()
 }
 
+fn tcp(secret: &[u8]) -> Arc<TcpTransport> {
+    TcpTransport::bind("127.0.0.1:0".parse().unwrap(), identity(secret)).unwrap()
+}
+
 fn reach(transport: &QuicTransport) -> Peer {
     Peer {
         id: transport.local(),
@@ -51,6 +56,16 @@ fn pairs() -> Vec<Pair> {
     let over_quic = Pair {
         name: "quic",
         to_b: reach(&b),
+        a,
+        b,
+    };
+    let (a, b) = (tcp(b"secret"), tcp(b"secret"));
+    let over_tcp = Pair {
+        name: "tcp",
+        to_b: Peer {
+            id: b.local(),
+            addresses: Arc::new([b.address().unwrap().to_string()]),
+        },
         a,
         b,
     };
@@ -69,7 +84,7 @@ fn pairs() -> Vec<Pair> {
         b: network.node(NodeId([2; 32])),
         to_b,
     };
-    vec![over_quic, simulated]
+    vec![over_quic, over_tcp, simulated]
 }
 
 /// Answers with what it is asked, and says no to "no". Its streams echo.

@@ -1,14 +1,13 @@
 //! Frames on a QUIC stream.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-
 use archipel_base::NodeId;
 use async_trait::async_trait;
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::Bytes;
 use quinn::{RecvStream, SendStream, VarInt};
 
 use crate::error::Error;
+use crate::frames::{self, Assembler};
+use crate::pool::Held;
 use crate::transport::{Class, MAX_FRAME_BYTES, ReceiveFrames, SendFrames, Stream};
 
 /// What is more urgent goes first; of content, what is nearest to its end.
@@ -21,25 +20,20 @@ pub(super) fn priority(class: Class) -> i32 {
     }
 }
 
-pub(super) fn stream_of(
-    peer: NodeId,
-    send: SendStream,
-    receive: RecvStream,
-    used: Arc<AtomicU64>,
-) -> Stream {
+pub(super) fn stream_of(peer: NodeId, send: SendStream, receive: RecvStream, held: Held) -> Stream {
     Stream {
         send: Box::new(Sender {
             peer,
             stream: send,
             finished: false,
-            _used: used.clone(),
+            _held: held.clone(),
         }),
         receive: Box::new(Receiver {
             peer,
             stream: receive,
-            buffer: BytesMut::new(),
+            buffer: Assembler::default(),
             ended: false,
-            _used: used,
+            _held: held,
         }),
     }
 }
@@ -49,17 +43,13 @@ struct Sender {
     stream: SendStream,
     finished: bool,
     /// Keeps the connection from being tidied away.
-    _used: Arc<AtomicU64>,
+    _held: Held,
 }
 
 #[async_trait]
 impl SendFrames for Sender {
     async fn send(&mut self, frame: Bytes) -> Result<(), Error> {
-        if frame.len() > MAX_FRAME_BYTES {
-            let why = format!("a frame of {} bytes", frame.len());
-            return Err(Error::Protocol(self.peer, why));
-        }
-        let length = Bytes::copy_from_slice(&(frame.len() as u32).to_be_bytes());
+        let length = Bytes::copy_from_slice(&frames::prefix(self.peer, &frame)?);
         let written = self.stream.write_all_chunks(&mut [length, frame]).await;
         written.map_err(|error| Error::Broken(self.peer, error.to_string()))
     }
@@ -88,41 +78,16 @@ impl Drop for Sender {
 struct Receiver {
     peer: NodeId,
     stream: RecvStream,
-    buffer: BytesMut,
+    buffer: Assembler,
     ended: bool,
-    _used: Arc<AtomicU64>,
-}
-
-impl Receiver {
-    /// A whole frame, if it is there.
-    fn take(&mut self) -> Result<Option<Bytes>, Error> {
-        let Some(length) = self.buffer.first_chunk::<4>() else {
-            return Ok(None);
-        };
-        let length = u32::from_be_bytes(*length) as usize;
-        if length > MAX_FRAME_BYTES {
-            let why = format!("a frame of {length} bytes");
-            return Err(Error::Protocol(self.peer, why));
-        }
-        if self.buffer.len() < 4 + length {
-            self.buffer.reserve(4 + length - self.buffer.len());
-            return Ok(None);
-        }
-        self.buffer.advance(4);
-        let frame = self.buffer.split_to(length).freeze();
-        if self.buffer.is_empty() {
-            // It would keep the frame's memory for as long as nothing more comes.
-            self.buffer = BytesMut::new();
-        }
-        Ok(Some(frame))
-    }
+    _held: Held,
 }
 
 #[async_trait]
 impl ReceiveFrames for Receiver {
     async fn receive(&mut self) -> Result<Option<Bytes>, Error> {
         loop {
-            if let Some(frame) = self.take()? {
+            if let Some(frame) = self.buffer.next(self.peer)? {
                 return Ok(Some(frame));
             }
             if self.ended {
@@ -131,7 +96,7 @@ impl ReceiveFrames for Receiver {
             let chunk = self.stream.read_chunk(MAX_FRAME_BYTES, true).await;
             let chunk = chunk.map_err(|error| Error::Broken(self.peer, error.to_string()))?;
             match chunk {
-                Some(chunk) => self.buffer.extend_from_slice(&chunk.bytes),
+                Some(chunk) => self.buffer.extend(&chunk.bytes),
                 None if self.buffer.is_empty() => self.ended = true,
                 None => {
                     let why = "it ended within a frame";

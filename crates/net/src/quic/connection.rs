@@ -1,0 +1,165 @@
+//! QUIC connections: dialled, let in, and what the pool asks of them.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use archipel_base::NodeId;
+use async_trait::async_trait;
+use quinn::crypto::rustls::QuicClientConfig;
+use quinn::{Connection, VarInt};
+use rustls::pki_types::CertificateDer;
+
+use super::stream::{priority, stream_of};
+use super::{CONNECTION_WINDOW, Quic, STREAMS};
+use crate::error::Error;
+use crate::handshake::{self, Keying};
+use crate::identity::{Identity, LABEL, PROOF_BYTES, peer_of};
+use crate::pool::{self, Carrier, Figures, Held, Lane, Usage};
+use crate::transport::{Class, Stream};
+
+/// Reasons of a close. The words beside them are for people.
+const CLOSING: u32 = 0;
+const UNPROVEN: u32 = 1;
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+fn keying(connection: &Connection) -> Result<Keying, String> {
+    let mut keying = [0; PROOF_BYTES];
+    let exported = connection.export_keying_material(&mut keying, LABEL, b"");
+    exported.map_err(|_| "no keying material")?;
+    Ok(keying)
+}
+
+fn named(connection: &Connection) -> Result<NodeId, String> {
+    let identity = connection.peer_identity().ok_or("no key")?;
+    let keys = identity
+        .downcast::<Vec<CertificateDer<'static>>>()
+        .map_err(|_| "no key")?;
+    peer_of(&keys).ok_or_else(|| "not an ed25519 key".into())
+}
+
+/// The peer has proven itself: it may have streams, and content may come.
+fn trust(connection: &Connection) {
+    connection.set_max_concurrent_bi_streams(VarInt::from_u32(STREAMS));
+    connection.set_receive_window(VarInt::from_u32(CONNECTION_WINDOW));
+}
+
+/// Closes a connection on which proving went wrong.
+fn closing<T>(connection: &Connection, outcome: Result<T, String>) -> Result<T, String> {
+    if outcome.is_err() {
+        connection.close(VarInt::from_u32(UNPROVEN), b"refused");
+    }
+    outcome
+}
+
+async fn introduce(
+    identity: &Identity,
+    connection: &Connection,
+    lane: Lane,
+) -> Result<NodeId, String> {
+    let (peer, keying) = (named(connection)?, keying(connection)?);
+    let (mut send, mut receive) = connection.open_bi().await.map_err(text)?;
+    handshake::introduce(identity, &keying, lane, &mut send, &mut receive).await?;
+    trust(connection);
+    Ok(peer)
+}
+
+async fn check(identity: &Identity, connection: &Connection) -> Result<(NodeId, Lane), String> {
+    let (peer, keying) = (named(connection)?, keying(connection)?);
+    let (mut send, mut receive) = connection.accept_bi().await.map_err(text)?;
+    let lane = handshake::check(identity, &keying, &mut receive).await?;
+    trust(connection);
+    handshake::answer(identity, &keying, &mut send).await?;
+    Ok((peer, lane))
+}
+
+#[async_trait]
+impl Carrier for Quic {
+    type Connection = Connection;
+    type Knock = quinn::Incoming;
+    // Streams of one connection do not wait for each other's lost packets.
+    const CONTENT_LANES: u8 = 1;
+
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    async fn dial(
+        &self,
+        address: SocketAddr,
+        expected: Option<NodeId>,
+        lane: Lane,
+    ) -> Result<(NodeId, Connection), String> {
+        let tls = self.identity.client(expected).map_err(text)?;
+        let tls = QuicClientConfig::try_from(tls).map_err(text)?;
+        let mut config = quinn::ClientConfig::new(Arc::new(tls));
+        config.transport_config(self.transport.clone());
+        let connecting = self.endpoint.connect_with(config, address, "archipel");
+        let connection = connecting.map_err(text)?.await.map_err(text)?;
+        let introduced = introduce(&self.identity, &connection, lane).await;
+        Ok((closing(&connection, introduced)?, connection))
+    }
+
+    async fn knock(&self) -> Option<(SocketAddr, quinn::Incoming)> {
+        let incoming = self.endpoint.accept().await?;
+        Some((incoming.remote_address(), incoming))
+    }
+
+    async fn admit(&self, knock: quinn::Incoming) -> Result<(NodeId, Lane, Connection), String> {
+        let connection = knock.await.map_err(text)?;
+        let checked = check(&self.identity, &connection).await;
+        let (peer, lane) = closing(&connection, checked)?;
+        Ok((peer, lane, connection))
+    }
+
+    fn refuse(&self, knock: quinn::Incoming) {
+        knock.refuse();
+    }
+
+    async fn close(&self) {
+        self.endpoint.close(VarInt::from_u32(CLOSING), b"closing");
+        // A moment for the peers to hear of it.
+        let _ = tokio::time::timeout(Duration::from_secs(1), self.endpoint.wait_idle()).await;
+    }
+}
+
+#[async_trait]
+impl pool::Connection for Connection {
+    fn id(&self) -> usize {
+        self.stable_id()
+    }
+
+    fn is_open(&self) -> bool {
+        self.close_reason().is_none()
+    }
+
+    fn close(&self, why: &'static str) {
+        Connection::close(self, VarInt::from_u32(CLOSING), why.as_bytes());
+    }
+
+    fn figures(&self) -> Figures {
+        let stats = self.stats();
+        Figures {
+            sent_bytes: stats.udp_tx.bytes,
+            received_bytes: stats.udp_rx.bytes,
+            lost_packets: stats.path.lost_packets,
+            round_trip: Some(self.rtt()),
+        }
+    }
+
+    async fn open(&self, peer: NodeId, class: Class, held: Held) -> Result<Stream, Error> {
+        let opened = self.open_bi().await;
+        let (send, receive) = opened.map_err(|error| Error::Broken(peer, text(error)))?;
+        // It is only just open.
+        let _ = send.set_priority(priority(class));
+        Ok(stream_of(peer, send, receive, held))
+    }
+
+    async fn accept(&self, peer: NodeId, usage: &Usage) -> Option<Stream> {
+        let (send, receive) = self.accept_bi().await.ok()?;
+        Some(stream_of(peer, send, receive, usage.hold()))
+    }
+}

@@ -1,0 +1,111 @@
+//! What the pieces of the TCP transport do, without a network.
+
+use bytes::{Bytes, BytesMut};
+use std::task::Waker;
+
+use super::outbox::{FIRST_CREDIT, Outbox};
+use super::wire::{self, Kind, PIECE_BYTES};
+use crate::transport::Class;
+
+fn pieces(outbox: &mut Outbox, enough: usize) -> Vec<(Kind, u64, usize)> {
+    let mut bytes = BytesMut::new();
+    outbox.gather(&mut bytes, enough);
+    let mut all = Vec::new();
+    while let Some(piece) = wire::take(&mut bytes).unwrap() {
+        all.push((piece.kind, piece.stream, piece.payload.len()));
+    }
+    assert!(bytes.is_empty());
+    all
+}
+
+fn frame(size: usize) -> Bytes {
+    Bytes::from(vec![7; size])
+}
+
+#[test]
+fn the_most_urgent_goes_first_and_equals_take_turns() {
+    let mut outbox = Outbox::default();
+    let classes = [
+        (1, Class::Background),
+        (3, Class::Data { remaining: 1 << 30 }),
+        (5, Class::Data { remaining: 1 << 20 }),
+        (7, Class::Small),
+        (9, Class::Control),
+        (11, Class::Data { remaining: 1 << 20 }),
+    ];
+    for (id, class) in classes {
+        outbox.add(id, class);
+        outbox.push(id, frame(2 * PIECE_BYTES));
+    }
+    let order: Vec<u64> = pieces(&mut outbox, usize::MAX)
+        .iter()
+        .map(|p| p.1)
+        .collect();
+    assert_eq!(order, [9, 9, 7, 7, 5, 11, 5, 11, 3, 3, 1, 1]);
+}
+
+#[test]
+fn a_stream_without_credit_waits_and_holds_up_nobody() {
+    let mut outbox = Outbox::default();
+    outbox.add(1, Class::Control);
+    outbox.add(3, Class::Background);
+    outbox.push(1, frame(FIRST_CREDIT + 10));
+    outbox.push(3, frame(5));
+    outbox.finish(1);
+    let sent = pieces(&mut outbox, usize::MAX);
+    let of_first: usize = sent.iter().filter(|p| p.1 == 1).map(|p| p.2).sum();
+    assert_eq!(of_first, FIRST_CREDIT);
+    assert_eq!(sent.last(), Some(&(Kind::Data, 3, 5)));
+    outbox.credit(1, 100).unwrap();
+    let rest = pieces(&mut outbox, usize::MAX);
+    assert_eq!(rest, [(Kind::Data, 1, 10), (Kind::End, 1, 0)]);
+    assert!(!outbox.has(1));
+    assert!(outbox.credit(3, u32::MAX).is_err());
+}
+
+#[test]
+fn a_stream_takes_the_next_frame_when_most_of_the_last_has_left() {
+    let mut outbox = Outbox::default();
+    outbox.add(1, Class::Small);
+    assert_eq!(outbox.room(1, Waker::noop()), Some(true));
+    outbox.push(1, frame(200 << 10));
+    assert_eq!(outbox.room(1, Waker::noop()), Some(false));
+    pieces(&mut outbox, 140 << 10);
+    assert_eq!(outbox.room(1, Waker::noop()), Some(true));
+    assert!(outbox.remove(1));
+    assert_eq!(outbox.room(1, Waker::noop()), None);
+    assert_eq!(pieces(&mut outbox, usize::MAX), []);
+}
+
+#[test]
+fn what_opens_a_stream_goes_before_what_is_on_it() {
+    let mut outbox = Outbox::default();
+    outbox.tell(Kind::Open, 1);
+    outbox.add(1, Class::Background);
+    outbox.push(1, frame(1));
+    outbox.tell(Kind::Open, 3);
+    outbox.add(3, Class::Control);
+    outbox.push(3, frame(1));
+    // A byte at a time: each call writes one piece.
+    let order: Vec<_> = (0..4).flat_map(|_| pieces(&mut outbox, 1)).collect();
+    let kinds: Vec<_> = order.iter().map(|p| (p.0, p.1)).collect();
+    let expected = [
+        (Kind::Open, 1),
+        (Kind::Open, 3),
+        (Kind::Data, 3),
+        (Kind::Data, 1),
+    ];
+    assert_eq!(kinds, expected);
+}
+
+#[test]
+fn unknown_pieces_are_skipped_and_long_ones_refused() {
+    let mut bytes = BytesMut::new();
+    wire::put(&mut bytes, Kind::Data, 5, b"abc");
+    bytes[0] = 200;
+    wire::put(&mut bytes, Kind::End, 5, b"");
+    let piece = wire::take(&mut bytes).unwrap().unwrap();
+    assert_eq!((piece.kind, piece.stream), (Kind::End, 5));
+    wire::put_head(&mut bytes, Kind::Data, PIECE_BYTES + 1, 5);
+    assert!(wire::take(&mut bytes).is_err());
+}
