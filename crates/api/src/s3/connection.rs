@@ -1,11 +1,13 @@
 //! One connection: serves its requests until the client goes, nothing happens any more, or the
 //! server shall stop.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, Version};
+use http::{HeaderValue, Request, Response, Version, header};
 use http_body::Frame;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -24,6 +26,10 @@ use super::stall::StallLimited;
 /// 1 MiB, so a client that is merely slow is left alone.
 const QUIET_PERIODS: u32 = 10;
 
+/// When the server shall stop, a connection without a request is kept open for so long: one may be
+/// on its way. It is answered, and the answer says that it was the last.
+const LAST_REQUEST: Duration = Duration::from_millis(500);
+
 /// Serves a connection. It is kept while requests come or answers move; `streams` bounds the
 /// requests over HTTP/2 on all connections; `stopping` closes when the server shall stop.
 pub async fn serve<T>(
@@ -40,18 +46,26 @@ pub async fn serve<T>(
     let activity = Arc::new(Activity::default());
     let stream = TokioIo::new(StallLimited::new(stream, period));
     let service = service_fn({
-        let activity = activity.clone();
+        let (activity, stopping) = (activity.clone(), stopping.clone());
         move |request: Request<Incoming>| {
-            handle(s3.clone(), activity.clone(), streams.clone(), request)
+            let (streams, stopping) = (streams.clone(), stopping.clone());
+            handle(s3.clone(), activity.clone(), streams, stopping, request)
         }
     });
     let connection = builder.serve_connection(stream, service);
     let mut connection = std::pin::pin!(connection);
     let (mut quiet, mut seen, mut stops) = (0, 0, false);
+    let stop = async {
+        let _ = stopping.changed().await;
+        if activity.handling.load(Ordering::Relaxed) == 0 {
+            tokio::time::sleep(LAST_REQUEST).await;
+        }
+    };
+    let mut stop = std::pin::pin!(stop);
     let result = loop {
         tokio::select! {
             result = connection.as_mut() => break result,
-            _ = stopping.changed(), if !stops => {
+            () = stop.as_mut(), if !stops => {
                 stops = true;
                 connection.as_mut().graceful_shutdown();
             }
@@ -113,16 +127,23 @@ async fn handle(
     s3: S3,
     activity: Arc<Activity>,
     streams: Arc<Semaphore>,
+    stopping: watch::Receiver<()>,
     request: Request<Incoming>,
-) -> Result<Response<Body>, std::convert::Infallible> {
-    let _place = match request.version() {
+) -> Result<Response<Body>, Infallible> {
+    let is_http2 = request.version() == Version::HTTP_2;
+    let _place = match is_http2 {
         // The semaphore is never closed.
-        Version::HTTP_2 => streams.acquire().await.ok(),
-        _ => None,
+        true => streams.acquire().await.ok(),
+        false => None,
     };
     let handling = Handling::begin(&activity);
-    let answer = s3.handle(request).await;
+    let mut answer = s3.handle(request).await;
     drop(handling);
+    // The sender is dropped when the server shall stop.
+    if !is_http2 && stopping.has_changed().is_err() {
+        let close = HeaderValue::from_static("close");
+        answer.headers_mut().insert(header::CONNECTION, close);
+    }
     Ok(answer.map(|body| {
         body.map_frame(move |frame: Frame<Bytes>| {
             activity.step();

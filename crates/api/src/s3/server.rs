@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::config::Limits;
@@ -54,6 +54,9 @@ const NARROW: Buffers = Buffers {
 
 /// How long to wait after an accept failed: most likely too many files are open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long connections are still taken when the server shall stop: they were in the listener's queue.
+const LAST_CONNECTIONS: Duration = Duration::from_millis(50);
 
 /// Serves until `shutdown` is done, then lets requests under way end (for a limited time).
 pub async fn serve(listeners: Vec<TcpListener>, s3: S3, shutdown: impl Future<Output = ()>) {
@@ -128,14 +131,7 @@ impl Acceptor {
                 _ = self.stopping.changed() => break,
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => {
-                        // Answers are written in large pieces: waiting for more gains nothing.
-                        let _ = stream.set_nodelay(true);
-                        let (s3, builder) = (self.s3.clone(), self.builder());
-                        let (streams, stopping) = (self.streams.clone(), self.stopping.clone());
-                        connections.spawn(async move {
-                            connection::serve(s3, builder, streams, stream, stopping).await;
-                            drop(place);
-                        });
+                        connections.spawn(self.connection(stream, place));
                     }
                     Err(error) => {
                         tracing::warn!(%error, "a connection could not be accepted");
@@ -146,8 +142,30 @@ impl Acceptor {
             // Forget those that have ended.
             while connections.try_join_next().is_some() {}
         }
+        let end = tokio::time::Instant::now() + LAST_CONNECTIONS;
+        while let Ok(place) = self.places.clone().try_acquire_owned()
+            && let Ok(Ok((stream, _))) = tokio::time::timeout_at(end, listener.accept()).await
+        {
+            connections.spawn(self.connection(stream, place));
+        }
         drop(listener);
         while connections.join_next().await.is_some() {}
+    }
+
+    /// One connection from its beginning to its end.
+    fn connection(
+        &self,
+        stream: TcpStream,
+        place: OwnedSemaphorePermit,
+    ) -> impl Future<Output = ()> + use<> {
+        // Answers are written in large pieces: waiting for more gains nothing.
+        let _ = stream.set_nodelay(true);
+        let (s3, builder) = (self.s3.clone(), self.builder());
+        let (streams, stopping) = (self.streams.clone(), self.stopping.clone());
+        async move {
+            connection::serve(s3, builder, streams, stream, stopping).await;
+            drop(place);
+        }
     }
 
     /// The settings of the next connection, which has its place already.

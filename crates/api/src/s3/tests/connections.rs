@@ -106,6 +106,35 @@ async fn stopping_lets_requests_end() {
     assert!(TcpStream::connect(running.address).await.is_err());
 }
 
+/// A request that was sent before the client could know of the stop is answered: on a connection that was idle, and
+/// on one that nobody had accepted yet.
+#[tokio::test]
+async fn stopping_answers_what_is_on_its_way() {
+    let door = Door::open().await;
+    let running = start(&door).await;
+    let (put, body) = head_and_body(&door, "PUT", "/bucket/k", "content", false).await;
+    let mut idle = TcpStream::connect(running.address).await.unwrap();
+    idle.write_all(&[put, body.to_vec()].concat())
+        .await
+        .unwrap();
+    assert!(read_some(&mut idle).await.starts_with("HTTP/1.1 200 "));
+    let (get, _) = head_and_body(&door, "GET", "/bucket/k", "", false).await;
+    // Without a pause in which the server would accept.
+    let mut queued = std::net::TcpStream::connect(running.address).unwrap();
+    std::io::Write::write_all(&mut queued, &get).unwrap();
+    queued.set_nonblocking(true).unwrap();
+    running.stop.send(()).unwrap();
+    assert_eq!(idle.try_write(&get).unwrap(), get.len());
+    for mut stream in [idle, TcpStream::from_std(queued).unwrap()] {
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).await.unwrap();
+        let text = String::from_utf8_lossy(&all).to_lowercase();
+        assert!(text.starts_with("http/1.1 200 "), "{text}");
+        assert!(text.contains("connection: close"), "{text}");
+    }
+    running.serving.await.unwrap();
+}
+
 #[tokio::test]
 async fn connections_are_kept_and_half_closed_ones_answered() {
     let door = Door::open().await;
