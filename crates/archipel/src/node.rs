@@ -31,6 +31,9 @@ use crate::{doors, drain, metrics, process, socket, storage};
 /// Threads for what blocks outside storage's own: name lookups, small files.
 const BLOCKING_THREADS: usize = 4;
 
+/// How long requests wait for the node to find the others when it starts; then they are refused.
+const FIND_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// How long the doors may take to cut off what still runs at the deadline.
 const CUT_OFF_TIME: Duration = Duration::from_secs(1);
 
@@ -164,8 +167,15 @@ impl Node {
                 self.stop.subscribe(),
             ));
         }
-        self.tasks
-            .spawn(doors::serve_s3(s3_door, s3, self.stop.subscribe()));
+        let (model, mut stop) = (self.model.clone(), self.stop.subscribe());
+        self.tasks.spawn(async move {
+            // Until then, connections wait in the listener's queue.
+            tokio::select! {
+                () = model.wait_until_read(FIND_TIMEOUT) => {}
+                _ = stop.wait_for(|stop| *stop) => {}
+            }
+            doors::serve_s3(s3_door, s3, stop).await;
+        });
         Ok(())
     }
 
