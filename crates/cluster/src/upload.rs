@@ -30,6 +30,11 @@ use crate::wire::{RowCall, RowReply, UploadOpen, frame, method};
 const QUEUE: usize = 4;
 /// How long a replica that is behind is waited for once a quorum has a block.
 const GRACE: Duration = Duration::from_secs(5);
+/// After how long it is asked whether it is there at all, and how often then.
+const FIRST_DOUBT: Duration = Duration::from_millis(50);
+const NEXT_DOUBT: Duration = Duration::from_secs(1);
+/// How long it may take to say so: so long, or twice its distance.
+const SIGN_OF_LIFE: Duration = Duration::from_millis(200);
 
 /// Blocks on their way in. Dropping it gives up what no row that was written refers to.
 pub struct Upload {
@@ -137,21 +142,52 @@ impl Upload {
         loop {
             let local = self.local.iter().map(|(place, _)| *place);
             let with_local = taken.union(local.collect());
-            let next = match self.group.quorums.is_quorum(with_local) {
-                false => Ok(taking.next().await),
-                true => tokio::time::timeout(GRACE, taking.next()).await,
+            let is_quorum = self.group.quorums.is_quorum(with_local);
+            let next = tokio::select! {
+                biased;
+                next = taking.next() => next,
+                () = self.patience(taken), if is_quorum => break,
             };
             match next {
-                Ok(Some((remote, true))) => taken.insert(remote.place),
-                Ok(Some((remote, false))) => remote.lose("its stream broke"),
-                Ok(None) => return taken,
-                Err(_) => break,
+                Some((remote, true)) => taken.insert(remote.place),
+                Some((remote, false)) => remote.lose("its stream broke"),
+                None => return taken,
             }
         }
         drop(taking);
         let slow = self.remotes.iter().filter(|r| !taken.contains(r.place));
-        slow.for_each(|remote| remote.lose("it is far behind the others"));
+        slow.for_each(|remote| remote.lose("it is far behind the others, or does not answer"));
         taken
+    }
+
+    /// Ends when those who have not taken a block need not be waited for any longer: each is slow
+    /// for long, or silent.
+    async fn patience(&self, taken: ReplicaSet) {
+        let late = self
+            .remotes
+            .iter()
+            .filter(|r| !taken.contains(r.place) && !r.lost.load(Ordering::SeqCst));
+        let silent = futures_util::future::join_all(late.map(|r| self.silence(r.place)));
+        let _ = tokio::time::timeout(GRACE, silent).await;
+    }
+
+    /// Ends when the replica does not say that it is there.
+    async fn silence(&self, place: usize) {
+        let (Some(peers), Some(member)) = (&self.inner.peers, self.group.members.get(place)) else {
+            return;
+        };
+        let node = member.node.node;
+        let mut rest = FIRST_DOUBT;
+        loop {
+            tokio::time::sleep(rest).await;
+            let call = peers.call_bytes(&node, method::EPOCH, Class::Control, Bytes::new());
+            let distance = peers.rpc.round_trip(&node).unwrap_or_default();
+            let answer = tokio::time::timeout(SIGN_OF_LIFE.max(2 * distance), call).await;
+            if !matches!(answer, Ok(Ok(_))) {
+                return;
+            }
+            rest = NEXT_DOUBT;
+        }
     }
 
     /// How many of the blocks that came so far were here already.

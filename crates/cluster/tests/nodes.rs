@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::time::Duration;
+
 use archipel_base::PartitionId;
 use archipel_cluster::change::Change;
 use archipel_cluster::layout::{Redundancy, Role};
@@ -108,6 +110,23 @@ async fn a_replica_that_was_away_gets_the_content_with_the_row() {
     assert!(missing.is_empty(), "the row is here without its content");
 }
 
+/// In virtual time: who falls silent in the middle of an upload holds it up for less than a second, not for as long as who is slow.
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_falls_silent_is_soon_left_behind() {
+    let world = World::new(3, 6).await;
+    let [a, _, _] = world.three();
+    let upload = a.upload(PartitionId(0)).unwrap();
+    upload.append(Bytes::from(vec![0; 1000])).await.unwrap();
+    world.isolate(2);
+    let begun = tokio::time::Instant::now();
+    for number in 1..=30 {
+        let content = Bytes::from(vec![number; 1 << 20]);
+        upload.append(content).await.unwrap();
+    }
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(4), "{took:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_node_away_hinders_nobody_and_serves_nothing_stale() {
     let world = World::new(3, 5).await;
@@ -201,7 +220,7 @@ async fn a_cluster_grows_from_one_node_to_three() {
     a.apply(staged.version).await.unwrap();
     assert!(a.apply(staged.version).await.is_err(), "applied twice");
     while a.progress().is_some() {
-        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
     }
     world.settle().await;
     // Any two now know everything, without the first.
