@@ -1,6 +1,6 @@
 //! The way to other nodes: transport, calls, membership.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use archipel_base::random::{Random, SystemRandom};
@@ -15,6 +15,8 @@ use tokio::task::JoinSet;
 use crate::config;
 use crate::{identity, version};
 
+mod peers;
+
 /// How this node reaches others, and they it.
 #[derive(Clone)]
 pub struct Links {
@@ -22,6 +24,7 @@ pub struct Links {
     pub rpc: Rpc,
     /// Who is there.
     pub members: Members,
+    data_dir: PathBuf,
 }
 
 impl Links {
@@ -52,9 +55,15 @@ impl Links {
             s3: s3.to_owned(),
         };
         let random: Arc<dyn Random> = Arc::new(SystemRandom);
-        let seeds = settings.join.clone();
+        let mut seeds = settings.join.clone();
+        seeds.extend(peers::read(data_dir));
         let members = Members::new(rpc.clone(), random, store.boot(), facts, seeds);
-        Ok(Links { rpc, members })
+        let data_dir = data_dir.to_owned();
+        Ok(Links {
+            rpc,
+            members,
+            data_dir,
+        })
     }
 
     /// What the cluster needs of it.
@@ -73,6 +82,9 @@ impl Links {
         let (members, cluster) = (self.members.clone(), cluster.clone());
         let gossip = members.clone();
         tasks.spawn(async move { gossip.run().await });
+        let (keeping, me) = (members.clone(), self.rpc.transport().local());
+        let folder = self.data_dir.clone();
+        tasks.spawn(async move { peers::keep(keeping, me, folder).await });
         tasks.spawn(async move { members.follow(&cluster).await });
     }
 }

@@ -13,9 +13,11 @@ const SLOTS: u64 = 3;
 /// A node is not asked again before.
 const AGAIN_MS: i64 = 900;
 const AGAIN_AWAY_MS: i64 = 2_000;
-/// Nor is a seed, while nobody else is there...
-const SEED_ALONE_MS: i64 = 1_000;
-/// ... and otherwise.
+/// Nor is a seed...
+const SEED_AGAIN_MS: i64 = 1_000;
+/// ... of which so many are asked at a time while nobody else is there...
+const SEEDS_ALONE: usize = 3;
+/// ... and one each so many milliseconds otherwise.
 const SEED_MS: i64 = 10_000;
 /// How long asking a seed takes at most.
 const SEED_BUSY_MS: i64 = 30_000;
@@ -47,6 +49,8 @@ pub(super) struct Plan {
     /// Who is still to be asked before anybody is asked again.
     round: Vec<NodeId>,
     seeds: Vec<Seed>,
+    /// When a seed is asked next, if somebody is there.
+    next_seed_ms: i64,
 }
 
 impl Plan {
@@ -60,6 +64,7 @@ impl Plan {
             turn: 0,
             round: Vec::new(),
             seeds: seeds.into_iter().take(MAX_SEEDS).map(seed).collect(),
+            next_seed_ms: i64::MIN,
         }
     }
 
@@ -74,7 +79,7 @@ impl Plan {
         let seeds = self.seeds.iter_mut();
         for seed in seeds.filter(|seed| seed.address == address) {
             seed.node = who.or(seed.node);
-            seed.next_ms = now + SEED_ALONE_MS;
+            seed.next_ms = now + SEED_AGAIN_MS;
         }
     }
 
@@ -137,17 +142,24 @@ impl Plan {
             let mut here = others.values().filter(|known| is_here(known));
             here.any(|known| known.facts.addresses.contains(address))
         };
-        let pause = if alone { 0 } else { SEED_MS - SEED_ALONE_MS };
-        let mut due = Vec::new();
-        for seed in &mut self.seeds {
-            let rests = now < seed.next_ms.saturating_add(pause);
-            if rests || seed.node.as_ref().is_some_and(here) || told(&seed.address) {
-                continue;
-            }
+        let most = match alone {
+            true => SEEDS_ALONE,
+            false if now >= self.next_seed_ms => 1,
+            false => return Vec::new(),
+        };
+        let seeds = self.seeds.iter_mut();
+        let mut due: Vec<_> = seeds
+            .filter(|seed| seed.next_ms <= now)
+            .filter(|seed| !seed.node.as_ref().is_some_and(here) && !told(&seed.address))
+            .collect();
+        due.sort_by_key(|seed| seed.next_ms);
+        due.truncate(most);
+        for seed in &mut due {
             seed.next_ms = now + SEED_BUSY_MS;
-            due.push(Target::Address(seed.address.clone()));
+            self.next_seed_ms = now + SEED_MS;
         }
-        due
+        let address = |seed: &mut Seed| Target::Address(seed.address.clone());
+        due.into_iter().map(address).collect()
     }
 }
 

@@ -153,7 +153,7 @@ fn messages_are_bounded_whatever_is_known() {
         let answer = here.answer(&greeting, 1, &random());
         assert!(answer.lines.len() <= MAX_LINES);
         let length = answer.encode().len();
-        assert!(length <= MAX_FACTS_BYTES + (32 << 10) && length <= MAX_MESSAGE_BYTES);
+        assert!(length <= MAX_FACTS_BYTES + (32 << 10), "{length}");
         assert!(Gossip::decode(&answer.encode()).is_ok());
         other.hear(id(0), &answer, 1).unwrap();
         // Each time others than before: who was told longest ago comes first.
@@ -170,4 +170,34 @@ fn noise_is_an_error() {
     assert!(Gossip::decode(&[1, 2, 3]).is_err());
     let long = vec![1; MAX_MESSAGE_BYTES + 1];
     assert!(Gossip::decode(&long).unwrap_err().contains("bytes"));
+}
+
+/// Seeds that nobody answers at are many after years: they do not cost more than a few.
+#[test]
+fn seeds_are_asked_a_few_at_a_time() {
+    let seeds = (0..100).map(|n| format!("gone{n}:1")).collect();
+    let mut here = Membership::new(id(0), 1, facts(0), seeds, 0);
+    let mut other = alone(1);
+    let seeds_of_a_minute = |here: &mut Membership, from: u64| {
+        let mut asked = Vec::new();
+        for tick in 0..180 {
+            let now = from + tick * TICK_MS;
+            for target in here.tick(now, &random()) {
+                if let Target::Address(address) = target {
+                    here.greeted(&address, None, now);
+                    asked.push(address);
+                }
+            }
+            // Whoever is there stays so.
+            here.report(&id(1), true, now);
+        }
+        asked
+    };
+    let asked = seeds_of_a_minute(&mut here, 0);
+    assert_eq!(asked.len(), 3 * 180);
+    let different: BTreeSet<_> = asked.iter().collect();
+    assert_eq!(different.len(), 32, "each has its turn");
+    acquaint(&mut here, &mut other, 60_000);
+    let asked = seeds_of_a_minute(&mut here, 60_000);
+    assert!((5..=7).contains(&asked.len()), "{}", asked.len());
 }
