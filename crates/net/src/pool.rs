@@ -6,6 +6,8 @@
 mod carrier;
 mod link;
 mod refusals;
+#[cfg(test)]
+mod tests;
 mod usage;
 
 use std::collections::BTreeMap;

@@ -54,6 +54,45 @@ struct Header {
     timeout_ms: u64,
     #[serde(rename = "p", default)]
     plain: bool,
+    /// How urgent the caller finds it, so that the answer is as urgent: see [`Class`]. Unknown ones are small.
+    #[serde(rename = "c", default)]
+    class: u8,
+    /// Bytes still to go, of content.
+    #[serde(rename = "r", default)]
+    remaining: u64,
+}
+
+const CONTROL: u8 = 1;
+const DATA: u8 = 2;
+const BACKGROUND: u8 = 3;
+
+impl Header {
+    fn new(method: &str, class: Class, plain: Option<Duration>) -> Header {
+        let (class, remaining) = match class {
+            Class::Small => (0, 0),
+            Class::Control => (CONTROL, 0),
+            Class::Data { remaining } => (DATA, remaining),
+            Class::Background => (BACKGROUND, 0),
+        };
+        Header {
+            method: method.to_owned(),
+            timeout_ms: plain.map_or(0, |timeout| timeout.as_millis() as u64),
+            plain: plain.is_some(),
+            class,
+            remaining,
+        }
+    }
+
+    fn class(&self) -> Class {
+        match self.class {
+            CONTROL => Class::Control,
+            DATA => Class::Data {
+                remaining: self.remaining,
+            },
+            BACKGROUND => Class::Background,
+            _ => Class::Small,
+        }
+    }
 }
 
 impl Versioned for Header {
@@ -120,13 +159,13 @@ impl Rpc {
         request: Bytes,
     ) -> Result<Bytes, Error> {
         let begun = Instant::now();
-        self.0.in_flight.fetch_add(1, Ordering::Relaxed);
+        let under_way = self.0.under_way();
         let asked = self.ask(peer, method, class, timeout, request);
         let answer = match tokio::time::timeout(timeout, asked).await {
             Ok(answer) => answer,
             Err(_) => Err(Error::TimedOut(peer.id)),
         };
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+        drop(under_way);
         if answer.is_ok() && matches!(class, Class::Control | Class::Small) {
             self.0.took(peer.id, begun.elapsed());
         }
@@ -183,11 +222,7 @@ impl Rpc {
         class: Class,
         plain: Option<Duration>,
     ) -> Result<Stream, Error> {
-        let header = Header {
-            method: method.to_owned(),
-            timeout_ms: plain.map_or(0, |timeout| timeout.as_millis() as u64),
-            plain: plain.is_some(),
-        };
+        let header = Header::new(method, class, plain);
         let mut stream = self.0.transport.open(peer, class).await?;
         stream.send.send(codec::encode(&header).into()).await?;
         Ok(stream)
@@ -234,6 +269,7 @@ impl Rpc {
         let header = first.ok_or("a stream without a header")?;
         let header: Header = codec::decode(&header).map_err(|error| error.to_string())?;
         self.0.served(&header.method);
+        stream.send.set_class(header.class());
         if !header.plain {
             return service.stream(from, &header.method, stream).await;
         }
@@ -270,7 +306,21 @@ fn framed(kind: u8, content: &[u8]) -> Bytes {
     bytes.freeze()
 }
 
+/// A call under way, also to its early end.
+struct UnderWay<'a>(&'a AtomicU64);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Inner {
+    fn under_way(&self) -> UnderWay<'_> {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        UnderWay(&self.in_flight)
+    }
+
     /// The right to serve a call of that peer; `None` if there are too many.
     fn turns(&self, from: NodeId) -> Option<impl Send + 'static> {
         let of_one = {

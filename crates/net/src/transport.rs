@@ -38,6 +38,18 @@ pub enum Class {
     Background,
 }
 
+impl Class {
+    /// What it is once so many bytes more have gone: content gets more urgent as it shrinks.
+    pub(crate) fn after(self, bytes: usize) -> Class {
+        match self {
+            Class::Data { remaining } => Class::Data {
+                remaining: remaining.saturating_sub(bytes as u64),
+            },
+            other => other,
+        }
+    }
+}
+
 /// Carries streams of frames between this node and its peers.
 ///
 /// Both ends of a connection have proven their key and the cluster's secret before the first stream. Connections
@@ -104,7 +116,7 @@ pub trait SendFrames: Send {
     /// Ends the stream in good order; does not wait for the peer.
     async fn finish(&mut self) -> Result<(), Error>;
 
-    /// Changes how urgent the stream is: a data stream gets more so as it shrinks.
+    /// Changes how urgent the stream is. Content gets more so by itself, as it is sent.
     fn set_class(&mut self, class: Class);
 }
 

@@ -10,7 +10,7 @@ use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{Connection, VarInt};
 use rustls::pki_types::CertificateDer;
 
-use super::stream::{priority, stream_of};
+use super::stream::stream_of;
 use super::{CONNECTION_WINDOW, Quic, STREAMS};
 use crate::error::Error;
 use crate::handshake::{self, Keying};
@@ -153,13 +153,13 @@ impl pool::Connection for Connection {
     async fn open(&self, peer: NodeId, class: Class, held: Held) -> Result<Stream, Error> {
         let opened = self.open_bi().await;
         let (send, receive) = opened.map_err(|error| Error::Broken(peer, text(error)))?;
-        // It is only just open.
-        let _ = send.set_priority(priority(class));
-        Ok(stream_of(peer, send, receive, held))
+        Ok(stream_of(peer, send, receive, class, held))
     }
 
     async fn accept(&self, peer: NodeId, usage: &Usage) -> Option<Stream> {
         let (send, receive) = self.accept_bi().await.ok()?;
-        Some(stream_of(peer, send, receive, usage.hold()))
+        // Small until the service says otherwise.
+        let held = usage.hold();
+        Some(stream_of(peer, send, receive, Class::Small, held))
     }
 }

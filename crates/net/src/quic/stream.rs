@@ -11,7 +11,7 @@ use crate::pool::Held;
 use crate::transport::{Class, MAX_FRAME_BYTES, ReceiveFrames, SendFrames, Stream};
 
 /// What is more urgent goes first; of content, what is nearest to its end.
-pub(super) fn priority(class: Class) -> i32 {
+fn priority(class: Class) -> i32 {
     match class {
         Class::Control => i32::MAX,
         Class::Small => i32::MAX - 1,
@@ -20,14 +20,23 @@ pub(super) fn priority(class: Class) -> i32 {
     }
 }
 
-pub(super) fn stream_of(peer: NodeId, send: SendStream, receive: RecvStream, held: Held) -> Stream {
+pub(super) fn stream_of(
+    peer: NodeId,
+    send: SendStream,
+    receive: RecvStream,
+    class: Class,
+    held: Held,
+) -> Stream {
+    let mut send = Sender {
+        peer,
+        stream: send,
+        class,
+        finished: false,
+        _held: held.clone(),
+    };
+    send.set_class(class);
     Stream {
-        send: Box::new(Sender {
-            peer,
-            stream: send,
-            finished: false,
-            _held: held.clone(),
-        }),
+        send: Box::new(send),
         receive: Box::new(Receiver {
             peer,
             stream: receive,
@@ -41,6 +50,7 @@ pub(super) fn stream_of(peer: NodeId, send: SendStream, receive: RecvStream, hel
 struct Sender {
     peer: NodeId,
     stream: SendStream,
+    class: Class,
     finished: bool,
     /// Keeps the connection from being tidied away.
     _held: Held,
@@ -50,8 +60,13 @@ struct Sender {
 impl SendFrames for Sender {
     async fn send(&mut self, frame: Bytes) -> Result<(), Error> {
         let length = Bytes::copy_from_slice(&frames::prefix(self.peer, &frame)?);
+        let class = self.class.after(frame.len());
         let written = self.stream.write_all_chunks(&mut [length, frame]).await;
-        written.map_err(|error| Error::Broken(self.peer, error.to_string()))
+        written.map_err(|error| Error::Broken(self.peer, error.to_string()))?;
+        if class != self.class {
+            self.set_class(class);
+        }
+        Ok(())
     }
 
     async fn finish(&mut self) -> Result<(), Error> {
@@ -61,6 +76,7 @@ impl SendFrames for Sender {
     }
 
     fn set_class(&mut self, class: Class) {
+        self.class = class;
         // A stream that is over needs no priority.
         let _ = self.stream.set_priority(priority(class));
     }

@@ -153,9 +153,10 @@ impl TcpConnection {
         TcpConnection(shared)
     }
 
-    fn stream(&self, peer: NodeId, id: u64, held: Held) -> Stream {
+    fn stream(&self, peer: NodeId, id: u64, class: Class, held: Held) -> Stream {
+        let send = Sender::new(self.0.clone(), peer, id, class, held.clone());
         Stream {
-            send: Box::new(Sender::new(self.0.clone(), peer, id, held.clone())),
+            send: Box::new(send),
             receive: Box::new(Receiver::new(self.0.clone(), peer, id, held)),
         }
     }
@@ -192,12 +193,13 @@ impl pool::Connection for TcpConnection {
         let opened = self.0.state().open(class, permit, Instant::now());
         let id = opened.map_err(broken)?;
         // The writer is not woken yet: the opening leaves with the first frame.
-        Ok(self.stream(peer, id, held))
+        Ok(self.stream(peer, id, class, held))
     }
 
     async fn accept(&self, peer: NodeId, usage: &Usage) -> Option<Stream> {
         let id = self.0.accepted.lock().await.recv().await?;
-        Some(self.stream(peer, id, usage.hold()))
+        // As `State` has it, until the service says otherwise.
+        Some(self.stream(peer, id, Class::Small, usage.hold()))
     }
 }
 

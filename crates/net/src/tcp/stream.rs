@@ -18,17 +18,19 @@ pub(super) struct Sender {
     shared: Arc<Shared>,
     peer: NodeId,
     id: u64,
+    class: Class,
     finished: bool,
     /// Keeps the connection from being tidied away.
     _held: Held,
 }
 
 impl Sender {
-    pub fn new(shared: Arc<Shared>, peer: NodeId, id: u64, held: Held) -> Sender {
+    pub fn new(shared: Arc<Shared>, peer: NodeId, id: u64, class: Class, held: Held) -> Sender {
         Sender {
             shared,
             peer,
             id,
+            class,
             finished: false,
             _held: held,
         }
@@ -52,7 +54,12 @@ impl SendFrames for Sender {
             }
         });
         room.await?;
+        let class = self.class.after(frame.len());
         let mut state = self.shared.state();
+        if class != self.class {
+            self.class = class;
+            state.outbox.set_class(id, class);
+        }
         state.outbox.push(id, Bytes::copy_from_slice(&prefix));
         state.outbox.push(id, frame);
         drop(state);
@@ -73,6 +80,7 @@ impl SendFrames for Sender {
     }
 
     fn set_class(&mut self, class: Class) {
+        self.class = class;
         self.shared.state().outbox.set_class(self.id, class);
         self.shared.work.notify_one();
     }

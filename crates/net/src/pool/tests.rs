@@ -1,0 +1,269 @@
+//! The pool on connections in memory, with time that jumps.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use archipel_base::NodeId;
+use async_trait::async_trait;
+use tokio::sync::{Notify, mpsc};
+
+use super::*;
+use crate::identity::Identity;
+use crate::transport::{ReceiveFrames, SendFrames};
+
+const PEER: NodeId = NodeId([2; 32]);
+
+/// Connections to one peer that are only counted.
+struct Fake {
+    identity: Identity,
+    made: Arc<Mutex<Vec<FakeConnection>>>,
+    knocks: tokio::sync::Mutex<mpsc::Receiver<bool>>,
+}
+
+#[derive(Clone)]
+struct FakeConnection(Arc<FakeState>);
+
+struct FakeState {
+    id: usize,
+    closed: AtomicBool,
+    /// The peer opens a stream.
+    opens: Notify,
+}
+
+struct Half {
+    _held: Held,
+}
+
+#[async_trait]
+impl SendFrames for Half {
+    async fn send(&mut self, _: bytes::Bytes) -> Result<(), Error> {
+        Ok(())
+    }
+    async fn finish(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+    fn set_class(&mut self, _: Class) {}
+}
+
+#[async_trait]
+impl ReceiveFrames for Half {
+    async fn receive(&mut self) -> Result<Option<bytes::Bytes>, Error> {
+        Ok(None)
+    }
+}
+
+fn stream(held: Held) -> Stream {
+    Stream {
+        send: Box::new(Half {
+            _held: held.clone(),
+        }),
+        receive: Box::new(Half { _held: held }),
+    }
+}
+
+#[async_trait]
+impl Connection for FakeConnection {
+    fn id(&self) -> usize {
+        self.0.id
+    }
+    fn is_open(&self) -> bool {
+        !self.0.closed.load(Ordering::SeqCst)
+    }
+    fn close(&self, _: &'static str) {
+        self.0.closed.store(true, Ordering::SeqCst);
+        self.0.opens.notify_one();
+    }
+    fn figures(&self) -> Figures {
+        Figures {
+            sent_bytes: 10,
+            ..Figures::default()
+        }
+    }
+    async fn open(&self, _: NodeId, _: Class, held: Held) -> Result<Stream, Error> {
+        Ok(stream(held))
+    }
+    async fn accept(&self, _: NodeId, usage: &Usage) -> Option<Stream> {
+        self.0.opens.notified().await;
+        self.is_open().then(|| stream(usage.hold()))
+    }
+}
+
+impl Fake {
+    fn connection(&self) -> FakeConnection {
+        static IDS: AtomicUsize = AtomicUsize::new(0);
+        let connection = FakeConnection(Arc::new(FakeState {
+            id: IDS.fetch_add(1, Ordering::SeqCst),
+            closed: AtomicBool::new(false),
+            opens: Notify::new(),
+        }));
+        lock(&self.made).push(connection.clone());
+        connection
+    }
+}
+
+#[async_trait]
+impl Carrier for Fake {
+    type Connection = FakeConnection;
+    type Knock = bool;
+    const CONTENT_LANES: u8 = 2;
+
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+    async fn dial(
+        &self,
+        _: SocketAddr,
+        _: Option<NodeId>,
+        _: Lane,
+    ) -> Result<(NodeId, FakeConnection), String> {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        Ok((PEER, self.connection()))
+    }
+    async fn knock(&self) -> Option<(SocketAddr, bool)> {
+        let knock = self.knocks.lock().await.recv().await?;
+        Some(([127, 0, 0, 1], 1).into()).map(|from| (from, knock))
+    }
+    async fn admit(&self, proven: bool) -> Result<(NodeId, Lane, FakeConnection), String> {
+        match proven {
+            true => Ok((PEER, Lane(1), self.connection())),
+            false => std::future::pending().await,
+        }
+    }
+    fn refuse(&self, _: bool) {}
+    async fn close(&self) {}
+}
+
+struct Bench {
+    pool: Arc<Pool<Fake>>,
+    made: Arc<Mutex<Vec<FakeConnection>>>,
+    knocks: mpsc::Sender<bool>,
+    peer: Peer,
+}
+
+fn bench() -> Bench {
+    let random = ring::rand::SystemRandom::new();
+    let key = ring::signature::Ed25519KeyPair::generate_pkcs8(&random).unwrap();
+    let made: Arc<Mutex<Vec<FakeConnection>>> = Arc::default();
+    let (sender, knocks) = mpsc::channel(100);
+    let pool = Pool::start(Fake {
+        identity: Identity::new(key.as_ref(), b"secret").unwrap(),
+        made: made.clone(),
+        knocks: tokio::sync::Mutex::new(knocks),
+    });
+    let peer = Peer {
+        id: PEER,
+        addresses: Arc::new(["127.0.0.1:1".into()]),
+    };
+    Bench {
+        pool,
+        made,
+        knocks: sender,
+        peer,
+    }
+}
+
+impl Bench {
+    fn made(&self) -> Vec<FakeConnection> {
+        lock(&self.made).clone()
+    }
+    async fn open(&self, class: Class) -> Stream {
+        self.pool.open(&self.peer, class).await.unwrap()
+    }
+}
+
+async fn minutes(n: u64) {
+    tokio::time::sleep(Duration::from_secs(60 * n)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_open_at_once_share_a_dial_and_content_has_its_own_lanes() {
+    let bench = bench();
+    let all = futures_util::future::join_all((0..10).map(|_| bench.open(Class::Small))).await;
+    assert_eq!(bench.made().len(), 1);
+    let content = Class::Data { remaining: 1 };
+    let more = futures_util::future::join_all((0..10).map(|_| bench.open(content))).await;
+    assert_eq!(bench.made().len(), 3);
+    drop((all, more));
+    // One that broke is not taken again.
+    bench.made()[0].close("broken");
+    bench.open(Class::Control).await;
+    assert_eq!(bench.made().len(), 4);
+    let known = &bench.pool.statistics()[0];
+    assert_eq!((known.connections, known.streams), (3, 21));
+    assert_eq!(known.sent_bytes, 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_connections_go_and_those_in_use_stay() {
+    let bench = bench();
+    let stream = bench.open(Class::Small).await;
+    minutes(10).await;
+    assert!(bench.made()[0].is_open());
+    let Stream { send, receive } = stream;
+    drop(send);
+    minutes(10).await;
+    assert!(bench.made()[0].is_open());
+    drop(receive);
+    minutes(2).await;
+    assert!(!bench.made()[0].is_open());
+    assert_eq!(bench.pool.statistics()[0].connections, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_only_the_peer_uses_is_in_use() {
+    let bench = bench();
+    bench.knocks.send(true).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    bench.made()[0].0.opens.notify_one();
+    let stream = bench.pool.accept().await.unwrap();
+    minutes(10).await;
+    assert!(bench.made()[0].is_open());
+    drop(stream);
+    minutes(2).await;
+    assert!(!bench.made()[0].is_open());
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_connections_the_one_that_nobody_uses_goes() {
+    let bench = bench();
+    bench.knocks.send(true).await.unwrap();
+    bench.knocks.send(true).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(bench.made().len(), 2);
+    assert_eq!(bench.pool.statistics()[0].connections, 2);
+    minutes(2).await;
+    assert!(bench.made().iter().all(|connection| !connection.is_open()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn strangers_are_bounded_and_sent_away_in_time() {
+    let bench = bench();
+    for _ in 0..UNPROVEN + 5 {
+        bench.knocks.send(false).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(bench.pool.refused(), 5);
+    tokio::time::sleep(2 * DIAL_TIMEOUT).await;
+    assert_eq!(bench.pool.refused(), UNPROVEN as u64 + 5);
+    assert!(bench.pool.statistics().is_empty());
+    // There is room again.
+    bench.knocks.send(true).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(bench.made().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn closing_ends_connections_and_those_who_accept() {
+    let bench = bench();
+    let _stream = bench.open(Class::Small).await;
+    let pool = bench.pool.clone();
+    let accepting = tokio::spawn(async move { pool.accept().await.is_none() });
+    tokio::task::yield_now().await;
+    bench.pool.close().await;
+    assert!(accepting.await.unwrap());
+    assert!(!bench.made()[0].is_open());
+    let opened = bench.pool.open(&bench.peer, Class::Small).await;
+    assert!(matches!(opened, Err(Error::Closed)));
+}
