@@ -10,12 +10,14 @@ const SHORT: Options = Options {
 
 #[test]
 fn nodes_keep_what_they_promise_and_a_seed_is_a_run() {
-    for seed in 0..3 {
+    for seed in 0..2 {
         let verdict = simulate(seed, SHORT);
         assert_eq!(verdict.violation, None, "seed {seed}");
         assert!(verdict.counts.told > 20, "{:?}", verdict.counts);
+        if seed == 1 {
+            assert_eq!(simulate(seed, SHORT), verdict);
+        }
     }
-    assert_eq!(simulate(1, SHORT), simulate(1, SHORT));
 }
 
 /// A simulation that finds nothing proves something only if it finds what is there.

@@ -1,5 +1,7 @@
 //! What clients do: one operation after another, each on a machine of their choice.
 
+mod listing;
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +18,8 @@ use super::machine::Called;
 use super::world::{BUCKET, World};
 use crate::linear::{Call, MAX_EVENTS, Reply};
 use crate::rng::Rng;
+
+pub use listing::list_page;
 
 /// The keys that objects have.
 pub const KEYS: [&str; 8] = ["a/1", "a/2", "a", "b/1", "a/b/3", "b/2", "c", "c/"];
@@ -365,55 +369,4 @@ async fn list(world: &World, client: usize, machine: usize, rng: &mut Rng) {
         limit,
     };
     while list_page(world, client, machine, &mut query, rng).await {}
-}
-
-/// One page; tells whether there is another, and moves the query there.
-pub async fn list_page(
-    world: &World,
-    client: usize,
-    machine: usize,
-    query: &mut ListQuery,
-    rng: &mut Rng,
-) -> bool {
-    let from = world.record().history.tick();
-    let asked = query.clone();
-    let called = world.machines[machine].call(patience(rng), |model| async move {
-        let bucket = bucket(&model).await?;
-        Ok(model.list_objects(&bucket, &asked).await?)
-    });
-    let listing = match called.await {
-        Called::Answered(Ok(listing)) => listing,
-        Called::Answered(Err(Fault::Wrong(why))) => {
-            world.violation(why);
-            return false;
-        }
-        Called::Answered(Err(Fault::Error(Error::Unavailable(why) | Error::Busy(why)))) => {
-            world.note(format!("client {client} ← {machine}: no listing: {why}"));
-            return false;
-        }
-        Called::Answered(Err(Fault::Error(error))) => {
-            world.violation(format!("a listing gave an error that cannot be: {error:?}"));
-            return false;
-        }
-        Called::Down | Called::Lost => return false,
-    };
-    let entry = |entry: ListEntry| match entry {
-        ListEntry::Object { key, head } => (key, value_of(&head.etag)),
-        ListEntry::Prefix(prefix) => (prefix, None),
-    };
-    let mut record = world.record();
-    let page = Page {
-        between: (from, record.history.tick()),
-        prefix: query.prefix.clone(),
-        delimiter: query.delimiter.clone(),
-        after: query.after.clone(),
-        truncated: listing.truncated,
-        entries: listing.entries.into_iter().map(entry).collect(),
-    };
-    query.after = page.entries.last().map(|(name, _)| name.clone());
-    record.history.pages.push(page.clone());
-    record.counts.pages += 1;
-    drop(record);
-    world.note(format!("client {client} ← {machine}: {page:?}"));
-    page.truncated
 }
