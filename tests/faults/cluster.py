@@ -93,7 +93,7 @@ class Node:
 class Cluster:
     """Nodes in zones of their own, all replicas of everything if there are three."""
 
-    def __init__(self, folder: Path, network: Network, transport: str = "quic", level: str = "info"):
+    def __init__(self, folder: Path, network: Network, level: str = "info"):
         self.folder, self.network = folder, network
         self.nodes = [
             Node(number, folder / f"node{number}", network.address(number)) for number in range(network.nodes)
@@ -105,14 +105,14 @@ class Cluster:
         secret.chmod(0o600)
         for node in self.nodes:
             node.folder.mkdir(exist_ok=True)
-            (node.folder / "archipel.toml").write_text(self._config(node, transport, level))
+            (node.folder / "archipel.toml").write_text(self._config(node, level))
 
-    def _config(self, node: Node, transport: str, level: str) -> str:
+    def _config(self, node: Node, level: str) -> str:
         join = [f"{self.network.address(0)}:{CLUSTER_PORT}"] if node.number else []
         return (
             f'data_dir = "{node.folder}"\n[s3]\nlisten = "{node.address}:{S3_PORT}"\n'
             f'[cluster]\nlisten = "{node.address}:{CLUSTER_PORT}"\nsecret_file = "{self.folder}/secret"\n'
-            f'join = {json.dumps(join)}\nzone = "zone{node.number}"\ntransport = "{transport}"\n'
+            f'join = {json.dumps(join)}\nzone = "zone{node.number}"\n'
             f'[log]\nlevel = "{level}"\n[limits]\nshutdown_seconds = 10\n'
         )
 

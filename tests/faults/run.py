@@ -35,7 +35,7 @@ class Run:
     def __init__(self, args, seed: int):
         self.args, self.seed = args, seed
         self.folder = Path(tempfile.mkdtemp(prefix="faults-", dir=args.dir))
-        self.cluster = Cluster(self.folder, network.shared(args.nodes), args.transport, args.log_level)
+        self.cluster = Cluster(self.folder, network.shared(args.nodes), args.log_level)
         for node in self.cluster.nodes:
             give_clock(node)
         self.began = time.monotonic()
@@ -307,7 +307,6 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--nodes", type=int, default=3)
-    parser.add_argument("--transport", choices=["quic", "tcp"], default="quic")
     parser.add_argument("--log-level", default="info")
     parser.add_argument("--dir", default=None, help="where the nodes' folders are made")
     parser.add_argument("--keep", action="store_true", help="keep logs and history of good runs too")

@@ -25,9 +25,6 @@ pub struct Args {
     /// How many nodes, each in a zone of its own
     #[arg(long, default_value_t = 3)]
     nodes: u32,
-    /// What carries the traffic between nodes
-    #[arg(long, default_value = "quic", value_parser = ["quic", "tcp"])]
-    transport: String,
     /// Keep logs and history of good runs too
     #[arg(long)]
     keep: bool,
@@ -54,7 +51,7 @@ pub fn run(args: &Args) -> Outcome {
         true => "rolling",
         false => &args.scenario,
     };
-    command.args(["--scenario", scenario, "--transport", &args.transport]);
+    command.args(["--scenario", scenario]);
     command.arg("--seconds").arg(args.seconds.to_string());
     command.arg("--runs").arg(args.runs.to_string());
     command.arg("--nodes").arg(args.nodes.to_string());
