@@ -136,6 +136,11 @@ pub fn pairs() -> Vec<Pair> {
 impl Pair {
     /// A stream from the first to the second: both ends.
     pub async fn stream(&self, class: Class) -> (Stream, Stream) {
+        let opened = tokio::time::timeout(TIMEOUT, self.open(class)).await;
+        opened.unwrap_or_else(|_| panic!("{:?}: no stream comes through", self.kind))
+    }
+
+    async fn open(&self, class: Class) -> (Stream, Stream) {
         let mut here = self.a.open(&self.to_b, class).await.unwrap();
         here.send.send(Bytes::from_static(b"begun")).await.unwrap();
         let incoming = self.b.accept().await.unwrap();
