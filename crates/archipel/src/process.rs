@@ -22,7 +22,7 @@ const MALLOC_MAP_BYTES: libc::c_int = 32 << 20;
 
 /// Free memory that glibc keeps at the end of a heap until the next [`trim_memory`].
 #[cfg(target_env = "gnu")]
-const MALLOC_KEEP_BYTES: libc::c_int = 64 << 20;
+const MALLOC_KEEP_BYTES: libc::c_int = 16 << 20;
 
 /// How often free memory is given back.
 const TRIM_INTERVAL: Duration = Duration::from_secs(10);

@@ -39,7 +39,7 @@ pub(crate) struct Peers {
 }
 
 /// How many blocks may wait for one node: what is far or away must not fill the memory of all.
-const BLOCKS_WAITING: usize = 16;
+const BLOCKS_WAITING: usize = 8;
 
 /// The room for blocks that wait for each node.
 #[derive(Clone, Default)]

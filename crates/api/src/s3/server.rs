@@ -36,7 +36,7 @@ pub(super) struct Buffers {
 
 /// So many connections get [`ROOMY`] buffers, further ones [`NARROW`] ones: few clients are served
 /// fast, and many take a bounded amount of memory.
-const ROOMY_CONNECTIONS: usize = 128;
+const ROOMY_CONNECTIONS: usize = 64;
 
 pub(super) const ROOMY: Buffers = Buffers {
     read_bytes: 128 << 10,
