@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use archipel_model::{
-    Bucket, Condition, Error, ListEntry, ListQuery, Model, ObjectHead, ObjectMeta, PartMeta,
-    Predicate, UploadMeta,
+    Bucket, Condition, Error, ListQuery, Model, ObjectHead, ObjectMeta, PartMeta, Predicate,
+    UploadMeta,
 };
 use bytes::Bytes;
 
 use super::content::{content, etag, value_of};
 use super::faults;
-use super::history::{End, Page};
+use super::history::End;
 use super::machine::Called;
 use super::world::{BUCKET, World};
 use crate::linear::{Call, MAX_EVENTS, Reply};
