@@ -232,6 +232,27 @@ impl Cluster {
         partition_of(placement_hash(fields), PARTITIONS)
     }
 
+    /// How many replicas of a partition come before this node's, in an order that all nodes agree on and that
+    /// differs from partition to partition; 0 if it has none.
+    pub fn rank(&self, partition: PartitionId) -> usize {
+        let Some(epoch) = self.epoch() else { return 0 };
+        let mut stores: Vec<StoreName> = epoch
+            .replicas(partition)
+            .into_iter()
+            .flatten()
+            .map(|member| member.node)
+            .collect();
+        stores.sort_unstable();
+        stores.dedup();
+        let first = usize::from(partition.0) % stores.len().max(1);
+        stores.rotate_left(first);
+        let me = self.me();
+        stores
+            .iter()
+            .position(|store| *store == me)
+            .unwrap_or_default()
+    }
+
     /// A fresh name.
     pub fn random_id(&self) -> Id {
         Id::random(&*self.0.options.random)

@@ -3,6 +3,8 @@
 
 mod cache;
 mod keys;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -76,16 +78,26 @@ impl Model {
             turn: Turn::default(),
         };
         let value = row(codec::encode(&bucket));
+        let row = rowkeys::bucket(name);
         {
             let _changing = self.control().changing.lock().await;
-            self.put_if_absent(rowkeys::bucket(name), value, Error::BucketExists)
-                .await?;
+            let put = self.put_if_absent(row.clone(), value, Error::BucketExists);
+            match put.await {
+                // Who hears that it exists may use it here at once.
+                Err(Error::BucketExists) => {
+                    self.reread(&row.key).await?;
+                    return Err(Error::BucketExists);
+                }
+                other => other?,
+            }
+            self.changed(&row).await?;
         }
-        // Closed as long as they are not there: the first commit opens them if this node dies now.
-        self.move_gates(&bucket.id, 0, true).await?;
-        let _changing = self.control().changing.lock().await;
-        self.changed(&rowkeys::bucket(name)).await?;
-        Ok(Arc::new(bucket))
+        // Closed as long as they are not there: the first commit opens them if this node dies now, and
+        // whoever has a later turn since then has opened them.
+        match self.move_gates(&bucket.id, 0, true).await {
+            Ok(()) | Err(Error::Conflict) => Ok(Arc::new(bucket)),
+            Err(error) => Err(error),
+        }
     }
 
     async fn put_if_absent(&self, key: RowKey, value: Value, exists: Error) -> Result<(), Error> {

@@ -59,7 +59,7 @@ pub use upload::{
 pub use uploads::PartWriter;
 
 use control::Control;
-use sweep::Active;
+use sweep::{Active, Turns};
 
 /// How long the sweep waits before it looks again at content that was in use.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
@@ -78,6 +78,7 @@ struct Inner {
     cluster: Cluster,
     control: Control,
     active: Arc<Active>,
+    turns: Turns,
     sweep: Notify,
     /// Whether the control data has been read since the start.
     is_read: AtomicBool,
@@ -91,6 +92,7 @@ impl Model {
             cluster,
             control: Control::default(),
             active: Arc::default(),
+            turns: Turns::default(),
             sweep: Notify::new(),
             is_read: AtomicBool::new(false),
         }));
@@ -146,7 +148,7 @@ impl Model {
 
     /// Goes once through the questions that are open.
     pub async fn sweep_once(&self) -> Result<SweepReport, Error> {
-        sweep::pass(self.cluster(), &self.0.active).await
+        sweep::pass(self.cluster(), &self.0.active, &self.0.turns).await
     }
 
     /// The cluster below, for status and metrics.

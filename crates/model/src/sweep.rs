@@ -6,16 +6,19 @@
 //! row does not refer to it and never will again (it is *settled*, so that no write that a minority
 //! holds surfaces later), nothing in this process writes it, and nobody here reads it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use archipel_base::Id;
 use archipel_base::codec::{self, Versioned};
+use archipel_base::{Id, PartitionId};
 use archipel_cluster::{Cluster, How};
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value};
 use bytes::Bytes;
+use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
 use crate::bucket::Bucket;
 use crate::content::{Layout, damaged_row, decode_parts, decode_tail};
@@ -26,6 +29,8 @@ use crate::upload::Part;
 
 /// How many queue entries are looked at in one go.
 const BATCH: usize = 64;
+/// How long a replica waits for each that comes before it.
+const TURN: Duration = Duration::from_secs(3);
 
 /// A question to an owner: is this still yours?
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -164,6 +169,27 @@ fn on_part_replaced(row: &RowKey, old: &Value, new: Option<&Value>) -> Option<Ch
     })
 }
 
+/// When this node first saw questions that other replicas have in their queues, too.
+///
+/// To settle an owner's row is to rewrite it, which gets in the way of who writes it just then. So the
+/// replicas ask in turn: who comes later mostly finds nothing to do.
+#[derive(Debug, Default)]
+pub(crate) struct Turns(Mutex<BTreeMap<u64, Instant>>);
+
+impl Turns {
+    /// Whether a question of the queue is to be answered now.
+    fn is_due(&self, cluster: &Cluster, sequence: u64, check: &Check) -> bool {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = seen.entry(sequence).or_insert_with(Instant::now);
+        since.elapsed() >= TURN * check.rank(cluster) as u32
+    }
+
+    fn forget(&self, sequence: u64) {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.remove(&sequence);
+    }
+}
+
 /// What a pass over the queue did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SweepReport {
@@ -171,12 +197,18 @@ pub struct SweepReport {
     pub settled: u64,
     /// Questions put off because the content is in use.
     pub in_use: u64,
+    /// Questions left to another replica for now.
+    pub left: u64,
     /// Rows (extents, parts) dropped.
     pub dropped: u64,
 }
 
 /// Goes once through the queue.
-pub(crate) async fn pass(cluster: &Cluster, active: &Active) -> Result<SweepReport, Error> {
+pub(crate) async fn pass(
+    cluster: &Cluster,
+    active: &Active,
+    turns: &Turns,
+) -> Result<SweepReport, Error> {
     let mut report = SweepReport::default();
     let mut after = 0;
     loop {
@@ -191,8 +223,13 @@ pub(crate) async fn pass(cluster: &Cluster, active: &Active) -> Result<SweepRepo
                 report.in_use += 1;
                 continue;
             }
+            if !turns.is_due(cluster, sequence, &check) {
+                report.left += 1;
+                continue;
+            }
             report.dropped += settle(cluster, &check).await?;
             cluster.queue_remove(sequence).await?;
+            turns.forget(sequence);
             report.settled += 1;
         }
     }
@@ -206,13 +243,22 @@ impl Check {
             Check::Bucket { bucket } => *bucket,
         }
     }
+
+    /// How many replicas that have the same question come before this one.
+    fn rank(&self, cluster: &Cluster) -> usize {
+        cluster.rank(match self {
+            Check::Tail { owner, .. } => owner.row(cluster).partition,
+            Check::Upload { bucket, key, .. } => rowkeys::object(cluster, bucket, key).partition,
+            Check::Bucket { .. } => PartitionId::CONTROL,
+        })
+    }
 }
 
 /// Asks the owner and drops what is not its any more; tells how many rows were dropped.
 async fn settle(cluster: &Cluster, check: &Check) -> Result<u64, Error> {
     match check {
         Check::Tail { owner, group } => {
-            if tail_of(cluster, owner).await? == Some(*group) {
+            if is_in_use(cluster, owner, group).await? {
                 return Ok(0);
             }
             drop_tail(cluster, group).await
@@ -247,9 +293,17 @@ async fn drop_uploads(cluster: &Cluster, bucket: &Id) -> Result<u64, Error> {
     Ok(dropped)
 }
 
+/// Whether the owner's row refers to a tail. That it does a plain read tells; that it does not, and never
+/// will again, only a row that is settled.
+async fn is_in_use(cluster: &Cluster, owner: &Owner, group: &Id) -> Result<bool, Error> {
+    let row = owner.row(cluster);
+    Ok(tail_in(owner, cluster.read(&row).await?)? == Some(*group)
+        || tail_in(owner, cluster.settle(&row).await?)? == Some(*group))
+}
+
 /// The tail that the owner's row refers to.
-async fn tail_of(cluster: &Cluster, owner: &Owner) -> Result<Option<Id>, Error> {
-    let Some(value) = cluster.settle(&owner.row(cluster)).await? else {
+fn tail_in(owner: &Owner, value: Option<Value>) -> Result<Option<Id>, Error> {
+    let Some(value) = value else {
         return Ok(None);
     };
     let layout = match owner {
@@ -290,40 +344,50 @@ async fn drop_unused_parts(
     key: &str,
     upload: &Id,
 ) -> Result<u64, Error> {
-    let used = parts_in_use(cluster, bucket, key, upload).await?;
-    let (prefix, partitions) = rowkeys::parts(cluster, upload);
-    let mut dropped = 0;
-    for partition in partitions {
-        for row in cluster.scan_all(partition, &prefix).await? {
-            let part: Part = codec::decode(&row.head).map_err(damaged_row)?;
-            if !used.contains(&part.attempt) {
-                cluster
-                    .write(&row.key, None, How::durable(Durability::Fsync))
-                    .await?;
-                dropped += 1;
-            }
-        }
+    let owner = rowkeys::object(cluster, bucket, key);
+    let mut unused = parts_of(cluster, upload).await?;
+    // A plain read tells what is in use; that the rest is not, and never will be again, only a row that is settled.
+    let listed = parts_in(cluster.read(&owner).await?, upload)?;
+    unused.retain(|(_, attempt)| !listed.contains(attempt));
+    if unused.is_empty() {
+        return Ok(0);
     }
-    Ok(dropped)
+    let listed = parts_in(cluster.settle(&owner).await?, upload)?;
+    unused.retain(|(_, attempt)| !listed.contains(attempt));
+    for (row, _) in &unused {
+        cluster
+            .write(row, None, How::durable(Durability::Fsync))
+            .await?;
+    }
+    Ok(unused.len() as u64)
 }
 
-async fn parts_in_use(
-    cluster: &Cluster,
-    bucket: &Id,
-    key: &str,
-    upload: &Id,
-) -> Result<HashSet<Id>, Error> {
-    let owner = rowkeys::object(cluster, bucket, key);
-    let Some(value) = cluster.settle(&owner).await? else {
-        return Ok(Default::default());
+/// The rows of an upload's parts, each with its attempt.
+async fn parts_of(cluster: &Cluster, upload: &Id) -> Result<Vec<(RowKey, Id)>, Error> {
+    let (prefix, partitions) = rowkeys::parts(cluster, upload);
+    let scans = partitions
+        .into_iter()
+        .map(|partition| cluster.scan_all(partition, &prefix));
+    let rows = try_join_all(scans).await?.into_iter().flatten();
+    rows.map(|row| {
+        let part: Part = codec::decode(&row.head).map_err(damaged_row)?;
+        Ok((row.key, part.attempt))
+    })
+    .collect()
+}
+
+/// The attempts that the object lists if it is made of that upload.
+fn parts_in(value: Option<Value>, upload: &Id) -> Result<HashSet<Id>, Error> {
+    let Some(value) = value else {
+        return Ok(HashSet::new());
     };
     let head: ObjectHead = codec::decode(&value.head).map_err(damaged_row)?;
     if head.layout != Layout::Parts {
-        return Ok(Default::default());
+        return Ok(HashSet::new());
     }
     let list = decode_parts(&value.body)?;
     if list.upload != *upload {
-        return Ok(Default::default());
+        return Ok(HashSet::new());
     }
     Ok(list.parts.iter().map(|part| part.attempt).collect())
 }
