@@ -178,7 +178,7 @@ class Cluster:
         ids = []
         for node in self.nodes:
             address = f"{node.address}:{CLUSTER_PORT}"
-            there = [n["id"] for n in listed if address in n["addresses"] and n["state"] in ("alive", "self")]
+            there = [n["id"] for n in listed if address in reached(n) and n["state"] in ("alive", "self")]
             ids += there[:1]
         return ids if len(ids) == len(self.nodes) else None
 
@@ -245,6 +245,11 @@ class Cluster:
         for node in self.nodes:
             if node.running():
                 self.kill(node)
+
+
+def reached(listed: dict) -> list[str]:
+    """Where a listed node is reached, over whatever transport."""
+    return [address.removeprefix("tcp://") for address in listed["addresses"]]
 
 
 def log_end(node: Node, size: int = 2000) -> str:

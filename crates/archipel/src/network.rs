@@ -6,8 +6,8 @@ use std::sync::Arc;
 use archipel_base::random::{Random, SystemRandom};
 use archipel_cluster::members::{Facts, Members};
 use archipel_cluster::{Cluster, Network};
+use archipel_net::dual::{DualTransport, TCP_SCHEME};
 use archipel_net::identity::Identity;
-use archipel_net::quic::QuicTransport;
 use archipel_net::rpc::Rpc;
 use archipel_storage::Store;
 use tokio::task::JoinSet;
@@ -20,6 +20,8 @@ mod peers;
 /// How this node reaches others, and they it.
 #[derive(Clone)]
 pub struct Links {
+    /// What carries them.
+    pub transport: config::Transport,
     /// Calls.
     pub rpc: Rpc,
     /// Who is there.
@@ -37,6 +39,7 @@ impl Links {
         data_dir: &Path,
         store: &Store,
         s3: &str,
+        capacity_bytes: u64,
     ) -> Result<Links, String> {
         let document = identity::document(data_dir)?;
         let identity = Identity::new(&document, settings.secret.expose().as_bytes())?;
@@ -45,14 +48,19 @@ impl Links {
                 "cluster.listen: {why}; fix: choose another address or port, or stop what listens there"
             )
         };
-        let transport = QuicTransport::bind(settings.listen, identity).map_err(taken)?;
+        let tcp_only = settings.transport == config::Transport::Tcp;
+        let transport = DualTransport::bind(settings.listen, identity, tcp_only).map_err(taken)?;
         let rpc = Rpc::new(transport);
+        let scheme = if tcp_only { TCP_SCHEME } else { "" };
+        let addresses = settings.advertise.iter();
         let facts = Facts {
-            addresses: settings.advertise.clone(),
+            addresses: addresses.map(|a| format!("{scheme}{a}")).collect(),
             store: store.identity(),
             version: version::VERSION.into(),
             epoch: 0,
             s3: s3.to_owned(),
+            zone: settings.zone.clone().unwrap_or_default(),
+            capacity_bytes,
         };
         let random: Arc<dyn Random> = Arc::new(SystemRandom);
         let mut seeds = settings.join.clone();
@@ -60,6 +68,7 @@ impl Links {
         let members = Members::new(rpc.clone(), random, store.boot(), facts, seeds);
         let data_dir = data_dir.to_owned();
         Ok(Links {
+            transport: settings.transport,
             rpc,
             members,
             data_dir,

@@ -86,7 +86,8 @@ impl Node {
             None => None,
             Some(network) => {
                 let s3 = format!("http://{s3_address}");
-                Some(Links::open(network, &settings.data_dir, &store, &s3).await?)
+                let capacity = capacity_bytes(&settings, &store).await;
+                Some(Links::open(network, &settings.data_dir, &store, &s3, capacity).await?)
             }
         };
         let network = links.as_ref().map(Links::network);
@@ -304,6 +305,8 @@ fn background(model: &Model, store: &Store) -> JoinSet<()> {
     let model = model.clone();
     let cluster = model.cluster().clone();
     tasks.spawn(async move { cluster.move_forever().await });
+    let mending = model.cluster().clone();
+    tasks.spawn(async move { mending.mend_forever().await });
     let other = model.clone();
     tasks.spawn(async move { other.refresh_forever().await });
     tasks.spawn(async move { model.sweep_forever().await });

@@ -8,11 +8,12 @@ use archipel_api::admin::types::{DiskStatus, NodeInfo, NodeState, NodeStatus};
 use archipel_base::Id;
 use archipel_base::clock::WallClock;
 use archipel_cluster::members::Member;
+use archipel_net::dual::is_tcp;
 use archipel_storage::Store;
 use archipel_storage::blocks::{self, DiskState};
 use futures_util::future::BoxFuture;
 
-use crate::config::{Settings, durability_name};
+use crate::config::{Settings, Transport, durability_name};
 use crate::identity::Identity;
 use crate::network::Links;
 use crate::storage::Storage;
@@ -68,6 +69,7 @@ impl NodeView {
             region: self.settings.s3.region.clone(),
             engine: self.settings.engine.name().into(),
             durability: durability_name(self.settings.durability).into(),
+            transport: self.links.as_ref().map(|l| l.transport.name().into()),
             ..NodeStatus::default()
         };
         match self.store.status().await {
@@ -174,6 +176,11 @@ impl NodeView {
             (false, true) => NodeState::Suspected,
         };
         let heard_ms = self.clock.now_millis().saturating_sub(member.heard_ms_ago);
+        let tcp = member.facts.addresses.iter().any(|a| is_tcp(a));
+        let transport = match tcp {
+            true => Transport::Tcp,
+            false => links.transport,
+        };
         let round_trip = links.rpc.round_trip(&member.id);
         NodeInfo {
             short: member.id.short(),
@@ -191,6 +198,9 @@ impl NodeView {
             version: member.facts.version,
             epoch: member.facts.epoch,
             round_trip_ms: round_trip.map(|time| time.as_secs_f64() * 1000.0),
+            zone: Some(member.facts.zone).filter(|zone| !zone.is_empty()),
+            capacity_bytes: Some(member.facts.capacity_bytes).filter(|bytes| *bytes > 0),
+            transport: transport.name().into(),
             id,
             state,
             ..NodeInfo::default()

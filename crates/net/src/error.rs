@@ -6,6 +6,9 @@ pub enum Error {
     /// No connection could be made: try another replica.
     #[error("{0} cannot be reached: {1}")]
     Unreachable(archipel_base::NodeId, String),
+    /// Nobody answers at an address, or nobody who knows the cluster's secret.
+    #[error("no node of the cluster answers at {0}")]
+    NotFound(String),
     /// The connection or the stream broke: what was asked may or may not have happened.
     #[error("the connection to {0} broke: {1}")]
     Broken(archipel_base::NodeId, String),

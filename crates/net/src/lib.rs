@@ -7,11 +7,13 @@
 //! | [`identity`] | keys, and the cluster's secret |
 //! | [`quic`] | streams over QUIC |
 //! | [`tcp`] | streams over TCP with TLS, where UDP does not pass |
+//! | [`dual`] | both on one port; an address says how a node is reached |
 //! | `pool` | connections on demand, for both |
 //! | `handshake`, `frames` | the secret's proof, frames in bytes |
 //! | [`simulated`] | nodes in one process, for simulation and tests |
 //! | [`error`] | what can go wrong |
 
+pub mod dual;
 pub mod error;
 mod frames;
 mod handshake;

@@ -149,9 +149,8 @@ impl<C: Carrier> Transport for Pool<C> {
     }
 
     async fn identify(&self, address: &str) -> Result<NodeId, Error> {
-        let unknown = |why| Error::Unreachable(NodeId::default(), why);
         let dialled = self.inner.dial(address, None, Lane::SMALL).await;
-        let (peer, connection) = dialled.map_err(unknown)?;
+        let (peer, connection) = dialled.map_err(Error::NotFound)?;
         self.inner.keep(peer, Lane::SMALL, connection);
         Ok(peer)
     }

@@ -247,7 +247,7 @@ impl Transport for SimulatedTransport {
 
     /// An address here is the node's id.
     async fn identify(&self, address: &str) -> Result<NodeId, Error> {
-        let unknown = |why: &str| Error::Unreachable(NodeId::default(), why.into());
+        let unknown = |why: &str| Error::NotFound(format!("{address}: {why}"));
         let id: NodeId = address.parse().map_err(|_| unknown("not an address"))?;
         match self.network.run_of(&id) {
             Some(_) => Ok(id),

@@ -72,7 +72,7 @@ pub trait Transport: Send + Sync + 'static {
     /// Connects to an address, and tells which node answers there and knows the cluster's secret.
     ///
     /// # Errors
-    /// [`Error::Unreachable`], with a text for the operator.
+    /// [`Error::NotFound`], with a text for the operator.
     async fn identify(&self, address: &str) -> Result<NodeId, Error>;
 
     /// What is known of each peer that was connected lately.
@@ -146,4 +146,18 @@ pub struct PeerStatistics {
     pub lost_packets: u64,
     /// Connections that failed or could not be made, ever.
     pub failures: u64,
+}
+
+impl PeerStatistics {
+    /// The same peer over another kind of connections.
+    pub(crate) fn add(&mut self, other: &PeerStatistics) {
+        self.connections += other.connections;
+        self.streams += other.streams;
+        self.sent_bytes += other.sent_bytes;
+        self.received_bytes += other.received_bytes;
+        self.lost_packets += other.lost_packets;
+        self.failures += other.failures;
+        let both = self.round_trip.into_iter().chain(other.round_trip);
+        self.round_trip = both.min();
+    }
 }

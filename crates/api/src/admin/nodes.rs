@@ -111,7 +111,8 @@ pub(super) async fn join(admin: &Admin, ask: Join) -> Result<Vec<NodeInfo>, Refu
 }
 
 fn check_address(address: &str) -> Result<(), Refusal> {
-    let port = address.rsplit_once(':').filter(|(host, port)| {
+    let plain = address.strip_prefix("tcp://").unwrap_or(address);
+    let port = plain.rsplit_once(':').filter(|(host, port)| {
         let bare_v6 = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
         !host.is_empty() && !bare_v6 && port.parse::<u16>().is_ok_and(|port| port > 0)
     });

@@ -48,6 +48,9 @@ pub struct NodeStatus {
     pub engine: String,
     /// `fsync` or `buffered`.
     pub durability: String,
+    /// What carries what goes between nodes: `quic` or `tcp`; absent if the node stays alone.
+    #[serde(default)]
+    pub transport: Option<String>,
     /// Bytes of metadata on disk.
     pub metadata_bytes: u64,
     /// Where blocks are kept.

@@ -47,7 +47,7 @@ fn list(target: &Target, nodes: &[NodeInfo]) -> Result<(), Failure> {
     if target.json {
         return table::print_json(&nodes);
     }
-    let rows: Vec<[String; 8]> = nodes.iter().map(row).collect();
+    let rows: Vec<[String; 9]> = nodes.iter().map(row).collect();
     table::print(
         [
             "NODE",
@@ -57,6 +57,7 @@ fn list(target: &Target, nodes: &[NodeInfo]) -> Result<(), Failure> {
             "LAST HEARD",
             "ROUND TRIP",
             "VERSION",
+            "BY",
             "ADDRESSES",
         ],
         &rows,
@@ -67,7 +68,7 @@ fn list(target: &Target, nodes: &[NodeInfo]) -> Result<(), Failure> {
     }
 }
 
-fn row(node: &NodeInfo) -> [String; 8] {
+fn row(node: &NodeInfo) -> [String; 9] {
     let or_dash = |text: String| if text.is_empty() { "-".into() } else { text };
     let heard = match (node.state, node.since_ms) {
         (NodeState::Itself, _) | (_, 0) => "-".into(),
@@ -86,6 +87,7 @@ fn row(node: &NodeInfo) -> [String; 8] {
         node.round_trip_ms
             .map_or_else(|| "-".into(), |ms| format!("{ms:.1} ms")),
         or_dash(node.version.clone()),
+        or_dash(node.transport.clone()),
         or_dash(node.addresses.join(", ")),
     ]
 }

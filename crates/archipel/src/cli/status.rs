@@ -57,6 +57,13 @@ fn show(status: &NodeStatus) -> Result<(), Failure> {
         ("buckets", status.buckets.to_string()),
         ("access keys", status.access_keys.to_string()),
         ("cluster", cluster(status.cluster.as_ref())),
+        (
+            "other nodes",
+            match &status.transport {
+                Some(transport) => format!("over {transport}"),
+                None => "none: there is no [cluster] in the settings".into(),
+            },
+        ),
     ])?;
     let advice = status.cluster.iter().flat_map(|cluster| &cluster.advice);
     advice

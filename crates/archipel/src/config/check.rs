@@ -3,12 +3,13 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use archipel_net::dual::{host_and_port, is_tcp};
 use tracing_subscriber::EnvFilter;
 
 use super::file::{self, File};
 use super::{
     Admin, Cluster, DURABILITIES, Disk, ENGINES, Limits, Log, LogFormat, Network, Problem, S3,
-    Settings,
+    Settings, Transport,
 };
 use super::{secret, size};
 
@@ -195,8 +196,10 @@ impl Check {
                 fix,
             );
         }
+        let transport = cluster.transport.as_deref();
+        let transport = self.choice("cluster.transport", transport, &Transport::NAMES);
         let network = match &cluster.listen {
-            Some(listen) => self.network(cluster, listen),
+            Some(listen) => self.network(cluster, listen, transport),
             None => {
                 if !cluster.join.is_empty() {
                     let fix = "set cluster.listen, such as \"[::]:3901\"";
@@ -209,12 +212,22 @@ impl Check {
         Cluster { network, zone }
     }
 
-    fn network(&mut self, cluster: &file::Cluster, listen: &str) -> Option<Network> {
+    fn network(
+        &mut self,
+        cluster: &file::Cluster,
+        listen: &str,
+        transport: Transport,
+    ) -> Option<Network> {
         let listen = self.address("cluster.listen", listen);
         for (key, addresses) in [("join", &cluster.join), ("advertise", &cluster.advertise)] {
             for address in addresses {
                 self.host_and_port(&format!("cluster.{key}"), address);
             }
+        }
+        for address in cluster.advertise.iter().filter(|address| is_tcp(address)) {
+            let why = "this node has one transport, and tells it by itself";
+            let fix = "write host and port alone, and choose with cluster.transport";
+            self.problem("cluster.advertise", Some(address.clone()), why, fix);
         }
         if cluster.secret_file.is_none() {
             let fix = "name a file that all nodes have the same copy of; make it with: head -c 32 /dev/urandom | base64";
@@ -237,15 +250,17 @@ impl Check {
             advertise,
             secret,
             join: cluster.join.clone(),
+            transport,
+            zone: cluster.zone.clone(),
         })
     }
 
     fn host_and_port(&mut self, key: &str, address: &str) {
-        let parts = address.rsplit_once(':');
+        let parts = host_and_port(address).rsplit_once(':');
         let fine = parts.is_some_and(|(host, port)| {
             !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
         });
-        if !fine || address.len() > 256 {
+        if !fine || address.len() > 250 {
             let fix =
                 "write host and port, such as \"nas.example.org:3901\" or \"[2001:db8::7]:3901\"";
             self.problem(

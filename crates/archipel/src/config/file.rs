@@ -52,6 +52,7 @@ pub struct Cluster {
     pub join: Vec<String>,
     pub advertise: Vec<String>,
     pub zone: Option<String>,
+    pub transport: Option<String>,
 }
 
 /// `[log]`

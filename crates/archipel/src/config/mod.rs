@@ -137,6 +137,31 @@ pub struct Network {
     pub secret: Secret,
     /// Nodes to join through, as `host:port`; none for the one that founds the cluster.
     pub join: Vec<String>,
+    /// What carries what goes between nodes.
+    pub transport: Transport,
+    /// The zone that this node tells others to be in, if it was told.
+    pub zone: Option<String>,
+}
+
+/// What carries what goes between nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transport {
+    /// QUIC, over UDP; nodes that have TCP alone are reached and let in over TCP.
+    Quic,
+    /// TCP alone.
+    Tcp,
+}
+
+impl Transport {
+    const NAMES: [(&str, Transport); 2] = [("quic", Transport::Quic), ("tcp", Transport::Tcp)];
+
+    /// Its name in settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Transport::Quic => "quic",
+            Transport::Tcp => "tcp",
+        }
+    }
 }
 
 /// The log.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use archipel_storage::engine::{Durability, EngineKind};
 
-use super::{EXAMPLE, Error, Loaded, LogFormat, MINIMAL, parse, size};
+use super::{EXAMPLE, Error, Loaded, LogFormat, MINIMAL, Transport, parse, size};
 
 fn read(text: &str) -> Result<Loaded, Error> {
     with_env(text, &[])
@@ -329,4 +329,41 @@ fn sizes_are_read_as_people_write_them() {
     }
     assert_eq!(size::show(1023), "1023 B");
     assert_eq!(size::show(1536), "1.5 KiB");
+}
+
+#[test]
+fn the_transport_is_chosen_and_told_in_addresses_by_the_node_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let secret = folder.path().join("secret");
+    fs::write(&secret, "0123456789abcdef0123\n").unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    let text = |more: &str| {
+        format!(
+            "data_dir = \"/d\"\n[cluster]\nlisten = \"127.0.0.1:3901\"\nsecret_file = {secret:?}\n{more}\n"
+        )
+    };
+    let network = |more: &str| read(&text(more)).unwrap().settings.cluster.network.unwrap();
+    assert_eq!(network("").transport, Transport::Quic);
+    let tcp = network("transport = \"tcp\"\njoin = [\"tcp://a.example.net:3901\"]");
+    assert_eq!(tcp.transport, Transport::Tcp);
+    assert_eq!(tcp.join, ["tcp://a.example.net:3901"]);
+    assert_eq!(tcp.advertise, ["127.0.0.1:3901"]);
+    let refused = [
+        (
+            "transport = \"sctp\"",
+            "cluster.transport = \"sctp\": there is no such choice; fix: one of \"quic\", \"tcp\"",
+        ),
+        (
+            "advertise = [\"tcp://a.example.net:3901\"]",
+            "cluster.advertise = \"tcp://a.example.net:3901\": this node has one transport",
+        ),
+        (
+            "join = [\"udp://a.example.net\"]",
+            "cluster.join = \"udp://a.example.net\": it is not a host",
+        ),
+    ];
+    for (more, why) in refused {
+        let refusal = refusal(&text(more));
+        assert!(refusal.contains(why), "{why:?} is not in:\n{refusal}");
+    }
 }

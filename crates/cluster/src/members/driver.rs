@@ -122,7 +122,7 @@ impl Members {
             match self.greet(address).await {
                 Ok(id) if id == self.0.me => why = format!("{address}: that is this node itself"),
                 Ok(_) => joined = true,
-                Err(error) => why = format!("{address}: {error}"),
+                Err(error) => why = error,
             }
         }
         if joined { Ok(()) } else { Err(why) }
@@ -138,7 +138,8 @@ impl Members {
                 addresses: Arc::new([address.to_owned()]),
             };
             let greeting = self.with(|state, now| state.greeting(now, &*self.0.random));
-            self.exchange(&peer, greeting).await?;
+            let exchanged = self.exchange(&peer, greeting).await;
+            exchanged.map_err(|why| format!("{address}: {why}"))?;
         }
         Ok(id)
     }

@@ -26,11 +26,19 @@ pub struct Facts {
     /// Where S3 clients reach it.
     #[serde(rename = "3", default)]
     pub s3: String,
+    /// The zone that its settings name; empty if they name none. The layout decides.
+    #[serde(rename = "z", default)]
+    pub zone: String,
+    /// How many bytes its disks can hold; 0 if it does not tell. The layout decides.
+    #[serde(rename = "b", default)]
+    pub capacity_bytes: u64,
 }
 
 impl Facts {
     fn texts(&self) -> impl Iterator<Item = &String> {
-        self.addresses.iter().chain([&self.version, &self.s3])
+        self.addresses
+            .iter()
+            .chain([&self.version, &self.s3, &self.zone])
     }
 
     /// Whether a node may tell as much.

@@ -6,6 +6,7 @@
 )]
 
 mod calls;
+mod dual;
 mod pairs;
 mod peers;
 mod streams;

@@ -117,7 +117,9 @@ async fn who_has_another_secret_or_key_gets_nothing() {
         let text = refused.err().unwrap().to_string();
         assert!(text.contains("secret"), "{kind:?}: {text}");
         let refused = stranger.transport.identify(&a.peer.addresses[0]).await;
-        assert!(refused.unwrap_err().to_string().contains("secret"));
+        let refused = refused.unwrap_err();
+        assert!(matches!(refused, Error::NotFound(_)), "{refused:?}");
+        assert!(refused.to_string().contains("secret"));
         // The right secret, but not the node that was expected.
         let (b, c) = (fresh(kind, b"secret"), fresh(kind, b"secret"));
         let wrong = Peer {

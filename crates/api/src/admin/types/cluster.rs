@@ -27,6 +27,9 @@ pub struct NodeInfo {
     pub epoch: u64,
     /// How long a message takes there and back, in milliseconds.
     pub round_trip_ms: Option<f64>,
+    /// What carries what goes between it and this node: `quic` or `tcp`; empty if unknown.
+    #[serde(default)]
+    pub transport: String,
     /// Whether a live layout has it.
     pub in_layout: bool,
 }
