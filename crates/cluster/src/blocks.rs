@@ -81,10 +81,18 @@ impl BlockStream {
 
     async fn block(&mut self, block: &BlockRef) -> Result<Bytes, Error> {
         let mut why = None;
+        let mut wanted = self.left.len();
         if self.try_local && self.remote.is_none() {
             match self.inner.store().read_block(block).await {
                 Ok(content) => return Ok(content),
                 Err(error @ (storage::Error::NoBlock(_) | storage::Error::Damaged(_))) => {
+                    if matches!(error, storage::Error::Damaged(_)) {
+                        // The others are most likely whole: they need not come from afar.
+                        wanted = 1;
+                    }
+                    self.inner
+                        .mend
+                        .note_read(block.hash, self.partition, &error);
                     why = Some(Error::Storage(error));
                 }
                 Err(error) if self.inner.peers.is_none() => return Err(error.into()),
@@ -93,13 +101,18 @@ impl BlockStream {
         }
         self.untried = None;
         loop {
-            if self.remote.is_none() && !self.connect().await? {
+            if self.remote.is_none() && !self.connect(wanted).await? {
                 return Err(why.unwrap_or_else(|| {
                     Error::Unavailable("no replica has the content in reach".into())
                 }));
             }
             match self.receive(block).await {
-                Ok(content) => return Ok(content),
+                Ok(content) => {
+                    if wanted == 1 {
+                        self.remote = None;
+                    }
+                    return Ok(content);
+                }
                 Err(error) => {
                     tracing::debug!(%error, "another replica is asked for a block");
                     self.remote = None;
@@ -109,8 +122,9 @@ impl BlockStream {
         }
     }
 
-    /// Opens a stream from the nearest replica that was not tried for this block; `false` if there is none.
-    async fn connect(&mut self) -> Result<bool, Error> {
+    /// Opens a stream of the next `wanted` blocks from the nearest replica that was not tried for this one;
+    /// `false` if there is none.
+    async fn connect(&mut self, wanted: usize) -> Result<bool, Error> {
         let Some(peers) = self.inner.peers.clone() else {
             return Ok(false);
         };
@@ -130,7 +144,7 @@ impl BlockStream {
             };
             let call = FetchCall {
                 partition: self.partition,
-                blocks: self.left.iter().copied().collect(),
+                blocks: self.left.iter().take(wanted).copied().collect(),
                 row: None,
             };
             let remaining = call.blocks.iter().map(|b| u64::from(b.len)).sum();

@@ -26,6 +26,7 @@ use crate::epochs::{Epochs, Listening};
 use crate::error::Error;
 use crate::inner::{Inner, QUEUES, Settings};
 use crate::layout::{Epoch, Layout, PARTITIONS, StoreName};
+use crate::mend::Mend;
 use crate::moving::Moving;
 use crate::peers::{Directory, Outbound, Peers};
 use crate::replica::{AHEAD_MILLIS, Replica};
@@ -133,6 +134,7 @@ impl Cluster {
             fetches: Semaphore::new(FETCHES),
             on_notice: OnceLock::new(),
             moving: Moving::default(),
+            mend: Mend::default(),
         })))
     }
 

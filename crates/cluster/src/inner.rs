@@ -23,6 +23,7 @@ use crate::epochs::Epochs;
 use crate::error::Error;
 use crate::group::Group;
 use crate::layout::Epoch;
+use crate::mend::Mend;
 use crate::moving::Moving;
 use crate::peers::Peers;
 use crate::register::{Answer, Request};
@@ -43,6 +44,7 @@ pub(crate) struct Inner {
     pub fetches: Semaphore,
     pub on_notice: OnceLock<Hear>,
     pub moving: Moving,
+    pub mend: Mend,
 }
 
 /// Hears what another node's model tells.

@@ -12,6 +12,7 @@
 //! | `drive`, `group` | one operation, driven over the row's replicas |
 //! | `upload`, `blocks` | blocks on their way in and out |
 //! | `list` | listings and scans |
+//! | `mend` | damaged blocks are replaced by good copies |
 //! | `replica`, `service`, `wire` | this node's own replica, and what it answers to others |
 //! | `epochs`, `empty` | the layout that this node knows; coming back under a new incarnation |
 //! | [`members`] | who is there: gossip |
@@ -34,6 +35,7 @@ pub mod layout;
 mod list;
 pub mod members;
 mod memory;
+mod mend;
 pub mod merge;
 mod moving;
 mod peers;
@@ -51,6 +53,7 @@ pub use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, Pin};
 pub use blocks::BlockStream;
 pub use cluster::{Cluster, ClusterOptions, Hooks, Listener, Network};
 pub use error::Error;
+pub use mend::{Mended, Mending, Trouble};
 pub use memory::{World, memory_store};
 pub use peers::Directory;
 pub use rows::{Decision, How, Opened, State};

@@ -55,11 +55,19 @@ impl Cluster {
 
 /// A store whose engine and disk are in memory.
 pub fn memory_store(random: Arc<dyn Random>, threads: Threads) -> Result<Store, Error> {
+    memory_store_on(Arc::new(MemoryDisk::new()), random, threads)
+}
+
+fn memory_store_on(
+    disk: Arc<MemoryDisk>,
+    random: Arc<dyn Random>,
+    threads: Threads,
+) -> Result<Store, Error> {
     Ok(Store::open(StoreOptions {
         engine: Arc::new(MemoryEngine::new()),
         disks: vec![DiskConfig {
             id: 0,
-            disk: Arc::new(MemoryDisk::new()),
+            disk,
             draining: false,
             capacity_bytes: None,
         }],

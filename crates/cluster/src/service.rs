@@ -191,7 +191,10 @@ async fn serve_fetch(inner: &Arc<Inner>, from: NodeId, mut stream: Stream) -> Re
     };
     for block in &blocks {
         let content = inner.store().read_block(block).await;
-        let content = content.map_err(|error| error.to_string())?;
+        let content = content.map_err(|error| {
+            inner.mend.note_read(block.hash, call.partition, &error);
+            error.to_string()
+        })?;
         // The other node takes it at its client's pace: in pieces, if memory is short here.
         let pool = inner.store().blocks().pool();
         let whole = 0..content.len();

@@ -1,5 +1,6 @@
 //! Several nodes in one process, on a simulated network.
 
+mod mending;
 mod support;
 
 use std::time::Duration;

@@ -9,10 +9,11 @@ use archipel_net::Peer;
 use archipel_net::rpc::Rpc;
 use archipel_net::simulated::{Link, SimulatedNetwork};
 use archipel_storage::Threads;
+use archipel_storage::disk::MemoryDisk;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use super::memory_store;
+use super::memory_store_on;
 use crate::cluster::{Cluster, Hooks, Listener, Network};
 use crate::error::Error;
 use crate::layout::{Epoch, Layout, PARTITIONS, Redundancy, Role};
@@ -27,6 +28,8 @@ pub struct World {
     pub ids: Vec<NodeId>,
     /// The nodes.
     pub nodes: Vec<Cluster>,
+    /// Their disks.
+    pub disks: Vec<Arc<MemoryDisk>>,
 }
 
 /// Everybody is known and nobody is suspected.
@@ -76,10 +79,13 @@ impl World {
             network,
             ids,
             nodes: Vec::new(),
+            disks: Vec::new(),
         };
         for id in world.ids.clone() {
-            let node = world.start(id, seed, hooks).await?;
+            let disk = Arc::new(MemoryDisk::new());
+            let node = world.start(id, disk.clone(), seed, hooks).await?;
             world.nodes.push(node);
+            world.disks.push(disk);
         }
         Ok(world)
     }
@@ -118,7 +124,13 @@ impl World {
         Ok(world)
     }
 
-    async fn start(&self, id: NodeId, seed: u64, hooks: Hooks) -> Result<Cluster, Error> {
+    async fn start(
+        &self,
+        id: NodeId,
+        disk: Arc<MemoryDisk>,
+        seed: u64,
+        hooks: Hooks,
+    ) -> Result<Cluster, Error> {
         let random = Arc::new(SeededRandom::new(seed ^ (u64::from(id.0[0]) << 32)));
         let rpc = Rpc::new(self.network.node(id));
         let everybody = Arc::new(Everybody(id, self.ids.clone()));
@@ -127,7 +139,7 @@ impl World {
             directory: everybody.clone(),
             listener: everybody,
         };
-        let store = memory_store(random.clone(), Threads::Inline)?;
+        let store = memory_store_on(disk, random.clone(), Threads::Inline)?;
         let node = Cluster::with_store(store, id, random, hooks, Some(network)).await?;
         let service = node.service();
         tokio::spawn(async move { rpc.serve(service).await });

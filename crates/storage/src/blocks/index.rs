@@ -142,6 +142,11 @@ fn scan(
     })
 }
 
+/// How many references a block has; 0 if it is not in the index.
+pub(crate) fn references(txn: &(impl ReadTxn + ?Sized), hash: &BlockHash) -> Result<u64> {
+    Ok(entry(txn, hash)?.map_or(0, |entry| entry.references))
+}
+
 /// Shows each block of the index and its number of references.
 pub(crate) fn scan_references(
     txn: &dyn ReadTxn,

@@ -12,7 +12,11 @@ use crate::error::Error;
 use crate::row::BlockRef;
 
 impl Blocks {
-    /// Where a block lies. It must be pinned, so that it stays there.
+    /// Whether a block was found damaged, and not replaced since.
+    pub fn is_damaged(&self, hash: &BlockHash) -> bool {
+        self.damaged_names().contains_key(hash)
+    }
+
     /// Those of `blocks` that are not here, each once. Blocking.
     pub(crate) fn missing(&self, blocks: &[BlockRef]) -> Result<Vec<BlockRef>> {
         let mut missing: Vec<BlockRef> = Vec::new();
@@ -24,6 +28,7 @@ impl Blocks {
         Ok(missing)
     }
 
+    /// Where a block lies. It must be pinned, so that it stays there.
     pub(super) fn locate(&self, hash: &BlockHash) -> Result<Option<Located>> {
         // The index first: a block that leaves it while it is pinned is in the table before that.
         let entry = index::entry(&*self.engine.read()?, hash)?;

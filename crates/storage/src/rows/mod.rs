@@ -15,11 +15,13 @@
 //! | [`txn`] | changing |
 //! | `derived` | log, windows, counters: what follows from a row's change |
 //! | [`list`] | listings with prefix and delimiter |
+//! | [`mentions`] | from blocks back to the rows that refer to them |
 //! | [`verify`] | recomputes everything that is derived and compares |
 
 pub mod codec;
 pub(crate) mod derived;
 pub mod list;
+pub mod mentions;
 pub(crate) mod overlay;
 pub mod reader;
 pub mod txn;
@@ -27,6 +29,7 @@ pub mod verify;
 pub mod window;
 
 pub use list::{ListEntry, ListQuery, ListStart, Listing};
+pub use mentions::Mention;
 pub use reader::{RowHead, RowReader};
 pub(crate) use txn::Around;
 pub use txn::RowTxn;

@@ -14,6 +14,8 @@ use crate::engine::{Edit, ReadTxn, Result, Tree};
 use crate::error::Error;
 use crate::row::{BlockRef, Row, RowKey};
 
+mod restore;
+
 /// `Tree::Meta`: the number of the last entry of the queue.
 pub(crate) const QUEUE_LAST: &[u8] = b"queue";
 

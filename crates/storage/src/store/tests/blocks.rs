@@ -9,7 +9,7 @@ use crate::engine::{Direction, Durability, Flow, Tree};
 use crate::error::Error;
 use crate::row::{BlockRef, Body};
 
-fn content(number: u8) -> Bytes {
+pub(super) fn content(number: u8) -> Bytes {
     Bytes::from(vec![number; 10_000 + usize::from(number)])
 }
 
@@ -20,7 +20,7 @@ fn upload(store: &Store, numbers: &[u8]) -> (Upload, Vec<BlockRef>) {
     (upload, blocks)
 }
 
-fn with_blocks(millis: u64, blocks: Vec<BlockRef>) -> Row {
+pub(super) fn with_blocks(millis: u64, blocks: Vec<BlockRef>) -> Row {
     let mut row = row(millis, "head");
     if let Some(value) = &mut row.value {
         value.body = Body::Blocks(blocks);
@@ -28,12 +28,12 @@ fn with_blocks(millis: u64, blocks: Vec<BlockRef>) -> Row {
     row
 }
 
-fn set(store: &Store, name: &str, row: Row, durability: Durability) {
+pub(super) fn set(store: &Store, name: &str, row: Row, durability: Durability) {
     let key = key(name);
     block_on(store.transact(durability, move |txn| txn.set(&key, &row))).unwrap();
 }
 
-fn write(store: &Store, name: &str, millis: u64, numbers: &[u8]) -> Vec<BlockRef> {
+pub(super) fn write(store: &Store, name: &str, millis: u64, numbers: &[u8]) -> Vec<BlockRef> {
     let (upload, blocks) = upload(store, numbers);
     block_on(upload.sync()).unwrap();
     set(
@@ -45,7 +45,7 @@ fn write(store: &Store, name: &str, millis: u64, numbers: &[u8]) -> Vec<BlockRef
     blocks
 }
 
-fn is_readable(store: &Store, block: &BlockRef) -> bool {
+pub(super) fn is_readable(store: &Store, block: &BlockRef) -> bool {
     match block_on(store.read_block(block)) {
         Ok(content) => {
             assert_eq!(archipel_base::BlockHash::of(&content), block.hash);

@@ -5,6 +5,7 @@ mod blocks;
 mod boots;
 mod concurrent;
 mod gated;
+mod mending;
 mod space;
 
 use std::future::Future;

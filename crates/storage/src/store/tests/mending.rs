@@ -1,0 +1,102 @@
+//! What mending rests on: finding the rows of a block, replacing a copy, restoring references.
+
+use std::collections::BTreeSet;
+
+use super::blocks::{content, is_readable, set, with_blocks, write};
+use super::*;
+use crate::engine::{Durability, Tree};
+use crate::error::Error;
+use crate::rows::Mention;
+
+fn mentions(store: &Store, partition: Option<u16>, hash: archipel_base::BlockHash) -> Vec<Mention> {
+    let find = move |rows: &crate::RowReader<'_>| {
+        let wanted = BTreeSet::from([hash]);
+        rows.mentions(partition.map(PartitionId), &wanted)
+    };
+    let found = block_on(store.read(find)).unwrap();
+    found.into_values().collect()
+}
+
+#[test]
+fn the_rows_of_a_block_are_found() {
+    let store = Parts::new().open();
+    let blocks = write(&store, "a", 1, &[1, 2, 1]);
+    set(
+        &store,
+        "b",
+        with_blocks(2, vec![blocks[0]]),
+        Durability::Fsync,
+    );
+    let expected = Mention {
+        block: blocks[0],
+        times: 3,
+        rows: vec![key("a"), key("b")],
+    };
+    for partition in [None, Some(3)] {
+        let found = mentions(&store, partition, blocks[0].hash);
+        assert_eq!(found, std::slice::from_ref(&expected));
+    }
+    assert_eq!(mentions(&store, Some(2), blocks[0].hash), []);
+}
+
+/// A good copy takes the place of a damaged one, and the references stay.
+#[test]
+fn a_damaged_copy_is_replaced() {
+    let parts = Parts::new();
+    let store = parts.open();
+    let blocks = write(&store, "a", 1, &[1, 2]);
+    parts.disk.flip(1, 100, 8);
+    let read = block_on(store.read_block(&blocks[0]));
+    assert!(matches!(read, Err(Error::Damaged(_))), "{read:?}");
+    assert!(store.blocks().is_damaged(&blocks[0].hash));
+    block_on(store.upload().append(content(1))).unwrap();
+    assert!(!store.blocks().is_damaged(&blocks[0].hash));
+    assert!(is_readable(&store, &blocks[0]));
+    assert_clean(&store);
+    drop(store);
+    parts.crash();
+    assert!(is_readable(&parts.open(), &blocks[0]));
+}
+
+/// The index lost a block that two rows mention three times; it is uploaded again.
+#[test]
+fn lost_references_are_restored_exactly() {
+    let parts = Parts::new();
+    let store = parts.open();
+    let blocks = write(&store, "a", 1, &[1, 2, 1]);
+    set(
+        &store,
+        "b",
+        with_blocks(2, vec![blocks[0]]),
+        Durability::Fsync,
+    );
+    block_on(store.close()).unwrap();
+    drop(store);
+    lose(&*parts.engine, &blocks[0].hash);
+    let store = parts.open();
+    assert!(!block_on(store.verify()).unwrap().is_clean());
+    let (restored, again) = (restore(&store, blocks[0]), restore(&store, blocks[0]));
+    assert_eq!((restored, again), (3, 0));
+    assert_clean(&store);
+    assert!(is_readable(&store, &blocks[0]));
+}
+
+fn restore(store: &Store, block: crate::BlockRef) -> u64 {
+    let upload = store.upload();
+    block_on(upload.append(content(1))).unwrap();
+    block_on(upload.sync()).unwrap();
+    let restored = store.transact(Durability::Fsync, move |txn| {
+        txn.restore_references(&[block])
+    });
+    block_on(restored).unwrap()
+}
+
+/// Takes a block out of the index, as a rebuild does that does not find its segment.
+fn lose(engine: &dyn Engine, hash: &archipel_base::BlockHash) {
+    let mut txn = engine.write().unwrap();
+    let entry = txn.get(Tree::Blocks, hash.as_bytes()).unwrap().unwrap();
+    let place = entry[2..16].to_vec();
+    assert!(txn.delete(Tree::Blocks, hash.as_bytes()).unwrap());
+    assert!(txn.delete(Tree::Places, &place).unwrap());
+    txn.commit(Durability::Fsync).unwrap();
+}
