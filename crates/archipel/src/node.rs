@@ -307,8 +307,6 @@ fn background(model: &Model, store: &Store) -> JoinSet<()> {
     tasks.spawn(async move { cluster.move_forever().await });
     let mending = model.cluster().clone();
     tasks.spawn(async move { mending.mend_forever().await });
-    let mending = model.cluster().clone();
-    tasks.spawn(async move { mending.mend_forever().await });
     let other = model.clone();
     tasks.spawn(async move { other.refresh_forever().await });
     tasks.spawn(async move { model.sweep_forever().await });
