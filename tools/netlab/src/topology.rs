@@ -1,0 +1,351 @@
+//! What a network looks like: sites with nodes, and the quality of the links between them.
+//!
+//! A link's quality is put together from the general to the particular: `[inside]` for nodes of one site and
+//! `[between]` for the others, then each entry of `[[links]]` that fits, in the file's order.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Outcome;
+use crate::link::{MAX_RATE_BITS, MIN_QUEUE_BYTES, Quality};
+
+#[cfg(test)]
+mod tests;
+
+const PRESETS: [(&str, &str); 6] = [
+    ("five-sites", include_str!("../presets/five-sites.toml")),
+    ("three-sites", include_str!("../presets/three-sites.toml")),
+    ("fifty-ms", include_str!("../presets/fifty-ms.toml")),
+    ("thin", include_str!("../presets/thin.toml")),
+    ("lossy", include_str!("../presets/lossy.toml")),
+    ("near", include_str!("../presets/near.toml")),
+];
+
+/// The most nodes of a lab: links grow with the square.
+pub const MAX_NODES: usize = 500;
+
+/// A network, as its file says it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Topology {
+    /// Names the lab; letters, digits and `-`.
+    pub name: String,
+    /// All chance comes from it.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// The largest packet, bytes.
+    #[serde(default = "ethernet")]
+    pub mtu: u32,
+    /// What carries packets.
+    #[serde(default)]
+    pub carrier: Carrier,
+    /// Links between nodes of one site.
+    #[serde(default)]
+    pub inside: LinkSpec,
+    /// Links between nodes of different sites.
+    #[serde(default)]
+    pub between: LinkSpec,
+    /// Where nodes are.
+    pub sites: Vec<Site>,
+    /// Links that differ.
+    #[serde(default)]
+    pub links: Vec<Exception>,
+}
+
+/// What carries packets from node to node.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Carrier {
+    /// The relay, which does all that links are asked for.
+    #[default]
+    Relay,
+    /// A bridge of the kernel: costs less, and links have no properties.
+    Bridge,
+}
+
+/// Nodes that are near one another.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Site {
+    /// The site's name.
+    pub name: String,
+    /// Nodes that hold data.
+    #[serde(default)]
+    pub nodes: Vec<String>,
+    /// Nodes that take requests and hold nothing.
+    #[serde(default)]
+    pub gateways: Vec<String>,
+    /// Places for clients.
+    #[serde(default)]
+    pub clients: Vec<String>,
+}
+
+/// What may be said of links; what is absent is left as it was.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkSpec {
+    /// The round trip, without waiting for room; each direction takes half.
+    pub rtt_ms: Option<f64>,
+    /// How far the round trip strays to either side; each direction strays by half.
+    pub jitter_ms: Option<f64>,
+    /// Megabits a second, each direction; 0: no limit.
+    pub rate_mbit: Option<f64>,
+    /// What may wait for a limited link, KiB; without it what the rate sends in 100 ms.
+    pub queue_kib: Option<f64>,
+    /// The share of packets that is lost by chance, 0 to 1.
+    pub loss: Option<f64>,
+    /// The share of packets that others may overtake, 0 to 1.
+    pub reorder: Option<f64>,
+}
+
+/// Links that differ: between two sites or nodes both ways, or from one to another.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exception {
+    /// Both ways.
+    pub between: Option<[String; 2]>,
+    /// One way, with `to`.
+    pub from: Option<String>,
+    /// One way, with `from`.
+    pub to: Option<String>,
+    /// How they are.
+    pub quality: LinkSpec,
+}
+
+/// What a node is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Holds data.
+    Storage,
+    /// Takes requests, holds nothing.
+    Gateway,
+    /// Sends requests.
+    Client,
+}
+
+/// A node of the network.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its name, which no other node or site has.
+    pub name: String,
+    /// Where it is.
+    pub site: String,
+    /// What it is there for.
+    pub role: Role,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn ethernet() -> u32 {
+    1500
+}
+
+impl Topology {
+    /// Reads a file, or a preset of that name.
+    pub fn load(name: &str) -> Outcome<Self> {
+        let preset = PRESETS.iter().find(|(preset, _)| *preset == name);
+        let text = match preset {
+            Some((_, text)) => (*text).to_owned(),
+            None => std::fs::read_to_string(Path::new(name)).map_err(|error| {
+                let presets: Vec<&str> = PRESETS.iter().map(|(name, _)| *name).collect();
+                format!("{name}: {error}; presets are {}", presets.join(", "))
+            })?,
+        };
+        Self::parse(&text).map_err(|error| format!("{name}: {error}").into())
+    }
+
+    /// The names of all presets.
+    pub fn presets() -> impl Iterator<Item = &'static str> {
+        PRESETS.iter().map(|(name, _)| *name)
+    }
+
+    /// Reads a file's text and looks whether it makes sense.
+    pub fn parse(text: &str) -> Outcome<Self> {
+        let topology: Self = toml::from_str(text)?;
+        topology.validate()?;
+        Ok(topology)
+    }
+
+    /// All nodes, in the file's order: the place is a node's number.
+    pub fn nodes(&self) -> Vec<Node> {
+        let mut nodes = Vec::new();
+        for site in &self.sites {
+            let groups = [
+                (&site.nodes, Role::Storage),
+                (&site.gateways, Role::Gateway),
+                (&site.clients, Role::Client),
+            ];
+            for (names, role) in groups {
+                nodes.extend(names.iter().map(|name| Node {
+                    name: name.clone(),
+                    site: site.name.clone(),
+                    role,
+                }));
+            }
+        }
+        nodes
+    }
+
+    /// The link from one node to another.
+    pub fn link(&self, from: &Node, to: &Node) -> Quality {
+        let mut spec = if from.site == to.site {
+            self.inside
+        } else {
+            self.between
+        };
+        for exception in &self.links {
+            if exception.fits(from, to) {
+                spec = spec.or(&exception.quality);
+            }
+        }
+        spec.quality()
+    }
+
+    fn validate(&self) -> Outcome<()> {
+        let nodes = self.nodes();
+        let sites = self.sites.iter().map(|site| &site.name);
+        let mut names = BTreeSet::new();
+        for name in nodes.iter().map(|node| &node.name).chain(sites) {
+            plain(name)?;
+            if !names.insert(name) {
+                return Err(format!("{name} is named twice").into());
+            }
+        }
+        plain(&self.name)?;
+        if nodes.is_empty() || nodes.len() > MAX_NODES {
+            return Err(format!("{} nodes; 1 to {MAX_NODES} are possible", nodes.len()).into());
+        }
+        if !(576..=65_535).contains(&self.mtu) {
+            return Err(format!("an MTU of {}; 576 to 65535 are possible", self.mtu).into());
+        }
+        let specs = self.links.iter().map(|link| &link.quality);
+        for spec in specs.chain([&self.inside, &self.between]) {
+            spec.validate()?;
+        }
+        for exception in &self.links {
+            exception.validate(&names)?;
+        }
+        self.validate_bridge()
+    }
+
+    fn validate_bridge(&self) -> Outcome<()> {
+        let plain = self.inside.is_plain() && self.between.is_plain() && self.links.is_empty();
+        if self.carrier == Carrier::Bridge && !plain {
+            return Err("a bridge gives links no properties: leave out carrier".into());
+        }
+        Ok(())
+    }
+}
+
+impl LinkSpec {
+    /// This, with all that `other` says put over it.
+    pub fn or(&self, other: &Self) -> Self {
+        Self {
+            rtt_ms: other.rtt_ms.or(self.rtt_ms),
+            jitter_ms: other.jitter_ms.or(self.jitter_ms),
+            rate_mbit: other.rate_mbit.or(self.rate_mbit),
+            queue_kib: other.queue_kib.or(self.queue_kib),
+            loss: other.loss.or(self.loss),
+            reorder: other.reorder.or(self.reorder),
+        }
+    }
+
+    /// One direction, in the model's units.
+    pub fn quality(&self) -> Quality {
+        self.over(&Quality::default())
+    }
+
+    /// What this says, put over how a link is.
+    pub fn over(&self, old: &Quality) -> Quality {
+        let half = |ms: f64| (ms * 1e6 / 2.0) as u64;
+        let rate_bits = self
+            .rate_mbit
+            .map_or(old.rate_bits, |mbit| (mbit * 1e6) as u64);
+        let usual = match self.rate_mbit {
+            Some(_) => rate_bits / 80,
+            None => old.queue_bytes,
+        };
+        let queue_bytes = self.queue_kib.map_or(usual, |kib| (kib * 1024.0) as u64);
+        Quality {
+            latency: self.rtt_ms.map_or(old.latency, half),
+            jitter: self.jitter_ms.map_or(old.jitter, half),
+            rate_bits,
+            queue_bytes: queue_bytes.max(MIN_QUEUE_BYTES),
+            loss: self.loss.unwrap_or(old.loss),
+            reorder: self.reorder.unwrap_or(old.reorder),
+        }
+    }
+
+    /// Whether the values are possible.
+    pub fn validate(&self) -> Outcome<()> {
+        let hour_ms = 3_600_000.0;
+        let limits = [
+            ("rtt_ms", self.rtt_ms, hour_ms),
+            ("jitter_ms", self.jitter_ms, self.rtt_ms.unwrap_or(hour_ms)),
+            ("rate_mbit", self.rate_mbit, MAX_RATE_BITS as f64 / 1e6),
+            ("queue_kib", self.queue_kib, 1048576.0),
+            ("loss", self.loss, 1.0),
+            ("reorder", self.reorder, 1.0),
+        ];
+        for (name, value, most) in limits {
+            if value.is_some_and(|value| !(0.0..=most).contains(&value)) {
+                return Err(format!("{name}: 0 to {most} is possible").into());
+            }
+        }
+        Ok(())
+    }
+
+    fn is_plain(&self) -> bool {
+        let said = [
+            self.rtt_ms,
+            self.jitter_ms,
+            self.rate_mbit,
+            self.loss,
+            self.reorder,
+        ];
+        said.iter().all(|value| value.unwrap_or(0.0) == 0.0)
+    }
+}
+
+impl Exception {
+    fn fits(&self, from: &Node, to: &Node) -> bool {
+        let is = |node: &Node, name: &String| node.name == *name || node.site == *name;
+        if let Some([a, b]) = &self.between {
+            return (is(from, a) && is(to, b)) || (is(from, b) && is(to, a));
+        }
+        let from_fits = self.from.as_ref().is_some_and(|name| is(from, name));
+        from_fits && self.to.as_ref().is_some_and(|name| is(to, name))
+    }
+
+    fn validate(&self, names: &BTreeSet<&String>) -> Outcome<()> {
+        let one_way = self.from.is_some() && self.to.is_some();
+        if self.between.is_some() == one_way || self.from.is_some() != self.to.is_some() {
+            return Err("an entry of links has either between, or from and to".into());
+        }
+        let named = self
+            .between
+            .iter()
+            .flatten()
+            .chain(&self.from)
+            .chain(&self.to);
+        for name in named {
+            if !names.contains(name) {
+                return Err(format!("links name {name}, which is no site and no node").into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Names become those of namespaces and folders.
+fn plain(name: &str) -> Outcome<()> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    if name.is_empty() || name.len() > 40 || name.starts_with('-') || !name.chars().all(allowed) {
+        return Err(format!("{name:?} is no name: letters, digits and - are, up to 40").into());
+    }
+    Ok(())
+}
