@@ -35,6 +35,9 @@ pub struct Staged {
     /// The layout version that they are to become: the next.
     #[serde(rename = "v")]
     pub version: u64,
+    /// How often it was changed since that version became the next: what was looked at is what is applied.
+    #[serde(rename = "n", default)]
+    pub revision: u64,
     /// New and changed roles; `None` takes a node out.
     #[serde(rename = "r")]
     pub roles: BTreeMap<NodeId, Option<Role>>,
@@ -158,6 +161,7 @@ impl Cluster {
                 version: next,
                 ..Staged::default()
             });
+            staged.revision += 1;
             for change in &changes {
                 match change {
                     Change::Assign(role) => {
@@ -183,13 +187,12 @@ impl Cluster {
         self.staged().await
     }
 
-    /// What applying the staged changes would lead to.
+    /// What applying staged changes would lead to.
     ///
     /// # Errors
     /// [`archipel_storage::Error::Refused`] if no layout can be made of them.
-    pub async fn plan(&self) -> Result<Plan, Error> {
+    pub async fn plan(&self, staged: Staged) -> Result<Plan, Error> {
         let epoch = self.epoch().ok_or_else(no_layout)?;
-        let staged = self.staged().await?;
         let current = epoch.newest().clone();
         let planning = move || {
             plan(&current, &staged).map_err(|why| archipel_storage::Error::Refused(why.to_string()))
@@ -197,18 +200,25 @@ impl Cluster {
         Ok(self.store().blocks().pool().run(planning).await?)
     }
 
-    /// Makes the staged changes the next layout version; `version` is theirs.
+    /// Makes the staged changes the next layout version; `version` is theirs, and `revision`, if it is given, says which of
+    /// them were looked at.
     ///
     /// # Errors
     /// [`archipel_storage::Error::Refused`] if somebody else changed what was staged or applied before, if a
     /// change is still under way, or if no layout can be made.
-    pub async fn apply(&self, version: u64) -> Result<Arc<Epoch>, Error> {
+    pub async fn apply(&self, version: u64, revision: Option<u64>) -> Result<Arc<Epoch>, Error> {
         let epoch = self.epoch().ok_or_else(no_layout)?;
         let staged = self.staged().await?;
         if staged.version != version {
             let (asked, next) = (version, staged.version);
             return Err(refused(format!(
                 "version {asked}: the next version is {next}; fix: look at it (archipel layout show) and apply that"
+            )));
+        }
+        if let Some(seen) = revision.filter(|seen| *seen != staged.revision) {
+            let now = staged.revision;
+            return Err(refused(format!(
+                "revision {seen}: what is staged was changed meanwhile, and is revision {now} now; fix: look at it (archipel layout show) and apply that"
             )));
         }
         if staged.is_empty() {
@@ -219,7 +229,8 @@ impl Cluster {
                 "a change of the layout is under way; fix: wait until its data has moved (archipel layout show)",
             ));
         }
-        let plan = self.plan().await?;
+        // Of what was checked, whatever is staged from now on.
+        let plan = self.plan(staged).await?;
         let chosen = self.succeed(&epoch, epoch.with_next(plan.layout)).await?;
         match chosen {
             true => self.epoch().ok_or_else(no_layout),

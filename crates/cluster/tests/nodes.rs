@@ -218,8 +218,11 @@ async fn a_cluster_grows_from_one_node_to_three() {
         .stage(vec![assign(b, "zone1"), assign(c, "zone2"), redundancy])
         .await
         .unwrap();
-    a.apply(staged.version).await.unwrap();
-    assert!(a.apply(staged.version).await.is_err(), "applied twice");
+    a.apply(staged.version, Some(staged.revision))
+        .await
+        .unwrap();
+    let again = a.apply(staged.version, None).await;
+    assert!(again.is_err(), "applied twice");
     while a.progress().is_some() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }

@@ -77,7 +77,10 @@ pub(super) async fn stage(admin: &Admin, ask: Stage) -> Result<LayoutInfo, Refus
 pub(super) async fn apply(admin: &Admin, ask: Apply) -> Result<LayoutInfo, Refusal> {
     let cluster = admin.model.cluster();
     cluster.epoch().ok_or_else(no_layout)?;
-    cluster.apply(ask.version).await.map_err(refusal)?;
+    cluster
+        .apply(ask.version, ask.revision)
+        .await
+        .map_err(refusal)?;
     show(admin).await
 }
 
@@ -188,13 +191,14 @@ fn shown_roles(staged: &Staged, current: &Layout) -> impl Iterator<Item = Staged
 async fn describe_staged(admin: &Admin, current: &Layout, staged: &Staged) -> StagedInfo {
     let mut info = StagedInfo {
         version: staged.version,
+        revision: staged.revision,
         nodes: shown_roles(staged, current).collect(),
         redundancy: shown_change(staged, current),
         plan: Vec::new(),
         refused: None,
         result: Vec::new(),
     };
-    match admin.model.cluster().plan().await {
+    match admin.model.cluster().plan(staged.clone()).await {
         Ok(plan) => {
             info.plan = plan.explanation;
             info.result = describe_nodes(&plan.layout);

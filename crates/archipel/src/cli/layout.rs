@@ -42,6 +42,9 @@ pub enum Command {
         /// The version that `archipel layout show` named: what somebody else staged for another one is not applied
         #[arg(long, value_name = "VERSION")]
         version: u64,
+        /// The revision that it named: what was staged after you looked is not applied
+        #[arg(long, value_name = "REVISION")]
+        revision: u64,
     },
     /// List the layouts so far
     History,
@@ -81,8 +84,10 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             client.delete("/v1/layout/staged").await?;
             return done(target, "nothing is staged any more");
         }
-        Command::Apply { version } => {
-            let layout: LayoutInfo = client.post("/v1/layout/apply", &Apply { version }).await?;
+        Command::Apply { version, revision } => {
+            let revision = Some(revision);
+            let apply = Apply { version, revision };
+            let layout: LayoutInfo = client.post("/v1/layout/apply", &apply).await?;
             return show(target, &layout);
         }
         Command::History => {
@@ -225,8 +230,8 @@ fn staged_lines(staged: &StagedInfo, layout: &LayoutInfo) -> Vec<String> {
             lines.extend(heading);
             lines.extend(staged.plan.iter().map(|line| format!("  {line}")));
             lines.push(format!(
-                "To apply it:   archipel layout apply --version {}",
-                staged.version
+                "To apply it:   archipel layout apply --version {} --revision {}",
+                staged.version, staged.revision
             ));
         }
     }

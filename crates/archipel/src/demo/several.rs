@@ -283,11 +283,13 @@ async fn assign(plan: &Plan, admin: &Client, nodes: &[NodeInfo]) -> Result<(), F
             ..Stage::default()
         };
         let staged: LayoutInfo = admin.post("/v1/layout/stage", &stage).await?;
-        let version = staged
-            .staged
-            .map(|staged| staged.version)
-            .unwrap_or_default();
-        let _: LayoutInfo = admin.post("/v1/layout/apply", &Apply { version }).await?;
+        let apply = staged.staged.map(|staged| Apply {
+            version: staged.version,
+            revision: Some(staged.revision),
+        });
+        if let Some(apply) = apply {
+            let _: LayoutInfo = admin.post("/v1/layout/apply", &apply).await?;
+        }
     }
     loop {
         let layout: LayoutInfo = admin.get("/v1/layout").await?;

@@ -56,7 +56,7 @@ fn the_command_line_shows_nodes_and_changes_the_layout() {
     );
     assert!(ask("layout show").unwrap().contains("zone paris"));
     assert!(
-        ask("layout apply --version 3")
+        ask("layout apply --version 3 --revision 1")
             .unwrap_err()
             .contains("the next version is 2")
     );
@@ -66,7 +66,20 @@ fn the_command_line_shows_nodes_and_changes_the_layout() {
     assert!(refused.contains("It cannot be applied"), "{refused}");
     ask("layout redundancy --replicas 1").unwrap();
     ask("layout assign self --zone oslo").unwrap();
-    let applied = json("layout apply --version 2");
+    // Two operators: what one staged after the other looked is not applied unseen.
+    let revision = json("layout show")["staged"]["revision"].clone();
+    ask("layout assign self --zone rome").unwrap();
+    let refused = ask(&format!("layout apply --version 2 --revision {revision}")).unwrap_err();
+    assert!(
+        refused.contains("was changed meanwhile") && refused.contains("fix: "),
+        "{refused}"
+    );
+    ask("layout assign self --zone oslo").unwrap();
+    let staged = ask("layout show").unwrap();
+    let command = staged
+        .lines()
+        .find_map(|line| line.split_once("layout apply"));
+    let applied = json(&format!("layout apply{}", command.unwrap().1));
     assert_eq!(applied["nodes"][0]["zone"], "oslo");
     assert_eq!(
         json("layout history")[0]["versions"],

@@ -52,7 +52,7 @@ async fn operate(world: &World, model: &Model, chosen: u64) -> Result<String, St
     };
     let done = format!("{change:?}");
     let staged = cluster.stage(vec![change]).await.map_err(text)?;
-    cluster.apply(staged.version).await.map_err(text)?;
+    cluster.apply(staged.version, None).await.map_err(text)?;
     world.record().counts.layouts += 1;
     Ok(done)
 }

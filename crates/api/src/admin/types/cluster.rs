@@ -132,6 +132,9 @@ pub struct LayoutNode {
 pub struct StagedInfo {
     /// The layout version that it would become.
     pub version: u64,
+    /// How often what is staged was changed.
+    #[serde(default)]
+    pub revision: u64,
     /// Nodes that come, change or go.
     pub nodes: Vec<StagedNode>,
     /// How many copies there are to be, if that changes.
@@ -221,6 +224,9 @@ pub struct Assign {
 pub struct Apply {
     /// The version that is staged, as it was shown.
     pub version: u64,
+    /// The revision of what is staged, as it was shown: what was staged later is not applied unseen. Absent: whatever is staged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<u64>,
 }
 
 /// An entry in `GET /v1/layout/history`.

@@ -58,6 +58,7 @@ fn staged(refused: Option<&str>) -> StagedInfo {
             replicas: 3,
             zones: Some(2),
         }),
+        revision: 3,
         plan: vec!["512 partitions move".into()],
         refused: refused.map(String::from),
         result: Vec::new(),
@@ -77,7 +78,7 @@ fn what_is_staged_is_said_with_what_it_does_and_how_to_apply_it() {
             "  redundancy: 3 copies, over at least 2 zones (now 2 copies, over as many zones as there are)",
             "What it does:",
             "  512 partitions move",
-            "To apply it:   archipel layout apply --version 5",
+            "To apply it:   archipel layout apply --version 5 --revision 3",
             "To forget it:  archipel layout revert",
         ]
     );
@@ -159,4 +160,8 @@ fn a_gateway_has_no_capacity_and_a_store_has_some() {
     assert!(storage_size("much").unwrap_err().contains("500GB"));
     assert_eq!(storage_size("2TiB"), Ok(2 << 40));
     assert!(parsed("apply").is_err(), "a version must be named");
+    assert!(
+        parsed("apply --version 2").is_err(),
+        "what was looked at must be named"
+    );
 }
