@@ -84,7 +84,8 @@ const TESTS: &[Step] = &[
     Step {
         name: "build",
         about: "the release binary",
-        run: || cargo(&["build", "--release", "--locked"]),
+        // As the steps below want it: with the tools beside it, its dependencies have other features.
+        run: || cargo(&["build", "--release", "--locked", "--package", "archipel"]),
     },
     Step {
         name: "clients",
