@@ -67,6 +67,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Node { target, command } => ask(cli::node::run(&target, command)),
         Command::Layout { target, command } => ask(cli::layout::run(&target, command)),
         Command::Status { target } => ask(cli::status::run(&target)),
+        Command::Scrub { target, command } => ask(cli::scrub::run(&target, command)),
         Command::Config { command } => match command {
             ConfigCommand::Check(args) => server::check(&args),
             ConfigCommand::Example => cli::table::text(config::EXAMPLE.trim_end()),

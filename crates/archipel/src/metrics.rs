@@ -20,6 +20,8 @@ use prometheus_client::registry::Registry;
 use crate::network::Links;
 use crate::{process, version};
 
+pub mod upkeep;
+
 /// Registers the metrics of the process, the build and the store.
 pub fn register(registry: &mut Registry, clock: Arc<dyn WallClock>, store: Store) {
     let build = vec![

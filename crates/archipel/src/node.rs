@@ -37,6 +37,8 @@ const FIND_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the doors may take to cut off what still runs at the deadline.
 const CUT_OFF_TIME: Duration = Duration::from_secs(1);
 
+const DAY_SECONDS: u64 = 24 * 3600;
+
 /// How long storage may take to write down that it ended well, after everything else has ended.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -92,7 +94,7 @@ impl Node {
         };
         let network = links.as_ref().map(Links::network);
         let model = open_model(&settings, &store, identity.node(), network).await?;
-        let mut background = background(&model, &store);
+        let mut background = background(&settings, &model, &store);
         if let Some(links) = &links {
             links.start(model.cluster(), &mut background);
         }
@@ -128,6 +130,7 @@ impl Node {
         let mut registry = Registry::default();
         let clock: Arc<dyn WallClock> = Arc::new(SystemClock);
         metrics::register(&mut registry, clock.clone(), self.store.clone());
+        metrics::upkeep::register(&mut registry, self.model.cluster().clone());
         if let Some(links) = &self.links {
             metrics::register_links(&mut registry, links.clone());
         }
@@ -300,13 +303,16 @@ async fn capacity_bytes(settings: &Settings, store: &Store) -> u64 {
     total.max(1)
 }
 
-fn background(model: &Model, store: &Store) -> JoinSet<()> {
+fn background(settings: &Settings, model: &Model, store: &Store) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     let model = model.clone();
     let cluster = model.cluster().clone();
     tasks.spawn(async move { cluster.move_forever().await });
     let mending = model.cluster().clone();
     tasks.spawn(async move { mending.mend_forever().await });
+    let scrubbing = model.cluster().clone();
+    let scrub_cycle = Duration::from_secs(u64::from(settings.limits.scrub_days) * DAY_SECONDS);
+    tasks.spawn(async move { scrubbing.scrub_forever(scrub_cycle).await });
     let other = model.clone();
     tasks.spawn(async move { other.refresh_forever().await });
     tasks.spawn(async move { model.sweep_forever().await });

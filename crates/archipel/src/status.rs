@@ -82,10 +82,6 @@ impl NodeView {
             }
             Err(error) => status.troubles.push(format!("metadata: {error}")),
         }
-        match self.store.blocks().damaged().len() {
-            0 => {}
-            count => status.troubles.push(format!("{count} blocks are damaged")),
-        }
         status.troubles.extend(disks.iter().filter_map(trouble));
         status.disks = disks;
         status

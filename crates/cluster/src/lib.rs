@@ -53,7 +53,7 @@ pub use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, Pin};
 pub use blocks::BlockStream;
 pub use cluster::{Cluster, ClusterOptions, Hooks, Listener, Network};
 pub use error::Error;
-pub use mend::{Mended, Mending, Trouble};
+pub use mend::{Mended, Mending, Scrubbing, Trouble};
 pub use memory::{World, memory_store};
 pub use peers::Directory;
 pub use rows::{Decision, How, Opened, State};

@@ -15,7 +15,7 @@
 //! | `gate` | what keeps commits out of a bucket that is being deleted |
 //! | `content`, `reader` | where content is, how it is written and read |
 //! | [`sweep`] | dropping what nothing refers to |
-//! | `rowkeys` | which row holds what |
+//! | `rowkeys`, `names` | which row holds what; what it is called |
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,6 +33,7 @@ pub mod error;
 mod gate;
 pub mod list;
 mod listing;
+mod names;
 pub mod object;
 mod objects;
 mod reader;

@@ -200,6 +200,11 @@ pub(crate) fn kind(key: &[u8]) -> Kind {
     }
 }
 
+/// Whether a row is that of an extent.
+pub(crate) fn is_extent(key: &[u8]) -> bool {
+    key.first() == Some(&EXTENT)
+}
+
 /// The owner that a row of an object or a part is.
 pub(crate) fn owner_of(key: &[u8]) -> Option<Owner> {
     let id = |from: usize| -> Option<Id> { Some(Id(key.get(from..from + 16)?.try_into().ok()?)) };

@@ -17,6 +17,8 @@
 //! | `GET /v1/layout`, `GET /v1/layout/history` | who holds what, what is staged; earlier epochs |
 //! | `POST /v1/layout/stage`, `DELETE /v1/layout/staged` | stage changes; forget them |
 //! | `POST /v1/layout/apply` | make what is staged the next version |
+//! | `POST /v1/layout/skip-dead` | what it means to wait no more for a node that is lost; with `confirm` it is done |
+//! | `GET /v1/scrub`, `POST /v1/scrub/start`, `POST /v1/scrub/stop` | reading and verifying everything |
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -25,6 +27,7 @@
 //! | `auth` | tokens |
 //! | `buckets`, `keys`, `node`, `nodes`, `layout` | the handlers |
 //! | `condition` | the state of the cluster: what is away, what is at risk, what to do |
+//! | `upkeep` | scrubbing and mending |
 //! | `answer` | responses, errors, bounded bodies |
 //! | [`listen`] | serving connections, with bounds, until shutdown |
 
@@ -46,6 +49,7 @@ mod node;
 mod nodes;
 mod route;
 pub mod types;
+mod upkeep;
 
 #[cfg(test)]
 mod tests;

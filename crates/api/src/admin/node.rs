@@ -7,7 +7,7 @@ use prometheus_client::encoding::text::encode;
 
 use super::answer::{Answer, Refusal, json, with_type};
 use super::types::{Health, NodeStatus};
-use super::{Admin, condition, nodes};
+use super::{Admin, condition, nodes, upkeep};
 
 /// The content type of the OpenMetrics text format, which Prometheus asks for.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -41,6 +41,7 @@ pub(super) async fn status(admin: &Admin) -> NodeStatus {
         cluster: epoch.map(|epoch| condition::assess(&epoch, &nodes::list(admin))),
         buckets: admin.model.buckets().len() as u64,
         access_keys: admin.model.access_keys().len() as u64,
+        upkeep: upkeep::show(admin).await,
         ..status.unwrap_or_else(|_| hangs())
     }
 }

@@ -5,7 +5,7 @@ use http_body::Body;
 use percent_encoding::percent_decode_str;
 
 use super::answer::{Answer, Refusal, json, no_content, read_json};
-use super::{Admin, Trust, buckets, keys, layout, node, nodes};
+use super::{Admin, Trust, buckets, keys, layout, node, nodes, upkeep};
 
 /// Answers a request.
 pub(super) async fn handle<B>(admin: &Admin, trust: Trust, request: Request<B>) -> Answer
@@ -83,6 +83,7 @@ where
             Ok(no_content())
         }
         (_, ["v1", "nodes" | "layout", ..]) => cluster(admin, &method, &segments, request).await,
+        (_, ["v1", "scrub", ..]) => care(admin, &method, &segments, request).await,
         (_, path) => Err(nothing_here(path)),
     }
 }
@@ -116,10 +117,38 @@ where
             let ask = read_json(request).await?;
             Ok(json(ok, &layout::apply(admin, ask).await?))
         }
+        (&Method::POST, ["v1", "layout", "skip-dead"]) => {
+            let ask = read_json(request).await?;
+            Ok(json(ok, &layout::skip_dead(admin, ask).await?))
+        }
         (&Method::DELETE, ["v1", "layout", "staged"]) => {
             layout::revert(admin).await?;
             Ok(no_content())
         }
+        (_, path) => Err(nothing_here(path)),
+    }
+}
+
+/// What looks after what is stored.
+async fn care<B>(
+    admin: &Admin,
+    method: &Method,
+    segments: &[&str],
+    request: Request<B>,
+) -> Result<Answer, Refusal>
+where
+    B: Body + Send,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let ok = StatusCode::OK;
+    match (method, segments) {
+        (&Method::GET, ["v1", "scrub"]) => Ok(json(ok, &upkeep::show(admin).await)),
+        (&Method::POST, ["v1", "scrub", "start"]) => {
+            let ask = read_json(request).await?;
+            Ok(json(ok, &upkeep::start(admin, ask).await?))
+        }
+        (&Method::POST, ["v1", "scrub", "stop"]) => Ok(json(ok, &upkeep::stop(admin).await?)),
         (_, path) => Err(nothing_here(path)),
     }
 }
@@ -146,9 +175,13 @@ fn nothing_here(path: &[&str]) -> Refusal {
     let known = matches!(
         path,
         ["health" | "metrics"]
-            | ["v1", "status" | "buckets" | "keys" | "nodes" | "layout"]
+            | [
+                "v1",
+                "status" | "buckets" | "keys" | "nodes" | "layout" | "scrub"
+            ]
             | ["v1", "nodes", "join"]
-            | ["v1", "layout", "history" | "stage" | "staged" | "apply"]
+            | ["v1", "scrub", "start" | "stop"]
+            | ["v1", "layout", "history" | "stage" | "staged" | "apply" | "skip-dead"]
             | ["v1", "buckets" | "keys", _]
             | ["v1", "buckets", _, "grants", _]
     );

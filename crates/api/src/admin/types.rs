@@ -3,11 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 mod cluster;
+mod upkeep;
 
 pub use cluster::{
     Apply, Assign, ClusterState, ClusterStatus, HistoryInfo, Join, LayoutInfo, LayoutNode,
     NodeInfo, NodeState, ProgressInfo, Redundancy, Stage, StagedInfo, StagedNode, StagedRole,
 };
+
+pub use upkeep::{BlockTrouble, MendingInfo, ScrubInfo, StartScrub, Upkeep};
 
 /// What is wrong, in every answer that is not a success.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -61,6 +64,9 @@ pub struct NodeStatus {
     pub access_keys: u64,
     /// The cluster as this node sees it; absent if it is in none yet.
     pub cluster: Option<ClusterStatus>,
+    /// How the node looks after what it stores.
+    #[serde(default)]
+    pub upkeep: Upkeep,
     /// Why the node cannot do its work; empty if it can.
     pub troubles: Vec<String>,
 }

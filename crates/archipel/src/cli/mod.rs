@@ -5,6 +5,7 @@
 //! | [`target`] | which server a command talks to |
 //! | [`bucket`], [`key`], [`status`] | commands for a running server |
 //! | [`node`], [`layout`] | the same, for the cluster that it is in |
+//! | [`scrub`] | the same, for the care of what is stored |
 //! | [`table`] | tables for people |
 
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ pub mod bucket;
 pub mod key;
 pub mod layout;
 pub mod node;
+pub mod scrub;
 pub mod status;
 pub mod table;
 pub mod target;
@@ -88,6 +90,15 @@ pub enum Command {
         /// The server.
         #[command(flatten)]
         target: target::Target,
+    },
+    /// Read and verify everything that the server stores: start, show, stop
+    Scrub {
+        /// The server.
+        #[command(flatten)]
+        target: target::Target,
+        /// What to do.
+        #[command(subcommand)]
+        command: scrub::Command,
     },
     /// Check a configuration, or print a commented one
     Config {

@@ -2,6 +2,7 @@
 
 use archipel_api::admin::types::{ClusterState, ClusterStatus, NodeStatus};
 
+use super::scrub;
 use super::table;
 use super::target::Target;
 use crate::client::Failure;
@@ -18,6 +19,12 @@ pub async fn run(target: &Target) -> Result<(), Failure> {
     if !status.troubles.is_empty() {
         let troubles = status.troubles.join("; ");
         return Err(Failure(format!("the node has troubles: {troubles}")));
+    }
+    let stuck = status.upkeep.mending.stuck;
+    if stuck > 0 {
+        return Err(Failure(format!(
+            "{stuck} damaged blocks could not be mended yet: archipel scrub status names them"
+        )));
     }
     let state = status.cluster.map(|cluster| cluster.state);
     match state {
@@ -57,6 +64,8 @@ fn show(status: &NodeStatus) -> Result<(), Failure> {
         ("buckets", status.buckets.to_string()),
         ("access keys", status.access_keys.to_string()),
         ("cluster", cluster(status.cluster.as_ref())),
+        ("scrub", scrub::scrub(&status.upkeep.scrub)),
+        ("damaged", scrub::mending(&status.upkeep.mending)),
         (
             "other nodes",
             match &status.transport {

@@ -44,7 +44,16 @@ pub fn text(line: &str) -> Result<(), Failure> {
 
 /// How long ago a time was, for people.
 pub fn age(since_ms: u64) -> String {
-    let seconds = SystemClock.now_millis().saturating_sub(since_ms) / 1000;
+    span(SystemClock.now_millis().saturating_sub(since_ms) / 1000)
+}
+
+/// How long it is until a time, for people.
+pub fn until(time_ms: u64) -> String {
+    span(time_ms.saturating_sub(SystemClock.now_millis()) / 1000)
+}
+
+/// A length of time, for people.
+pub fn span(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),
         60..3600 => format!("{} min", seconds / 60),

@@ -297,6 +297,7 @@ impl Check {
         Limits {
             connections,
             shutdown_seconds: limits.shutdown_seconds.unwrap_or(30),
+            scrub_days: limits.scrub_days.unwrap_or(30),
         }
     }
 

@@ -69,6 +69,7 @@ pub struct Log {
 pub struct Limits {
     pub connections: Option<u32>,
     pub shutdown_seconds: Option<u32>,
+    pub scrub_days: Option<u32>,
 }
 
 /// `[[disks]]`

@@ -193,6 +193,8 @@ pub struct Limits {
     pub connections: u32,
     /// How long running requests may take to finish after a signal to stop.
     pub shutdown_seconds: u32,
+    /// Every how many days everything stored is read and verified; 0: only when asked.
+    pub scrub_days: u32,
 }
 
 /// What is wrong with a setting.

@@ -10,33 +10,33 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `queue` | what waits: pure |
+//! | `block` | mending one block |
+//! | `scrub`, `pace` | reading everything now and then; when and how fast: pure |
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use archipel_base::{BlockHash, PartitionId};
 use archipel_storage as storage;
-use archipel_storage::engine::Durability;
-use archipel_storage::rows::Mention;
-use archipel_storage::{RowReader, RowTxn};
-use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream;
 use tokio::sync::Notify;
 
-use crate::blocks::BlockStream;
 use crate::cluster::Cluster;
 use crate::error::Error;
-use crate::inner::Inner;
 
+mod block;
+mod pace;
 mod queue;
+mod scrub;
 #[cfg(test)]
 mod tests;
 
 use queue::Queue;
 pub use queue::Trouble;
+use scrub::Scrub;
+pub use scrub::Scrubbing;
 
 /// How many blocks one round takes on: their rows are looked up together.
 const ROUND: usize = 256;
@@ -53,6 +53,7 @@ pub(crate) struct Mend {
     queue: Mutex<Queue>,
     wake: Notify,
     one_round: tokio::sync::Mutex<()>,
+    scrub: Scrub,
     mended: AtomicU64,
     failed: AtomicU64,
 }
@@ -155,6 +156,13 @@ impl Cluster {
         self.0.mend.wake.notify_one();
     }
 
+    /// Notes blocks that are damaged or missing here.
+    pub(crate) fn note_damaged(&self, blocks: impl IntoIterator<Item = BlockHash>) {
+        blocks
+            .into_iter()
+            .for_each(|hash| self.0.mend.note(hash, None));
+    }
+
     /// How mending goes.
     pub fn mending(&self) -> Mending {
         let mend = &self.0.mend;
@@ -166,124 +174,6 @@ impl Cluster {
             failed: mend.failed.load(Ordering::Relaxed),
             stuck: stuck as u64,
             troubles,
-        }
-    }
-}
-
-impl Inner {
-    /// The rows of the blocks that are due, and the blocks that no row refers to.
-    async fn find_rows(
-        &self,
-        due: &[(BlockHash, Option<PartitionId>)],
-    ) -> Result<(BTreeMap<BlockHash, Mention>, Vec<BlockHash>), Error> {
-        let mut places: BTreeMap<PartitionId, BTreeSet<BlockHash>> = BTreeMap::new();
-        for (hash, partition) in due {
-            if let Some(partition) = partition {
-                places.entry(*partition).or_default().insert(*hash);
-            }
-        }
-        let all: BTreeSet<BlockHash> = due.iter().map(|(hash, _)| *hash).collect();
-        // What is merely not here, and not mentioned where it was looked for, is nobody's: a row was replaced.
-        let is_searched = |(hash, partition): &&(BlockHash, Option<PartitionId>)| {
-            partition.is_none() || self.store().blocks().is_damaged(hash)
-        };
-        let searched: BTreeSet<_> = due.iter().filter(is_searched).map(|due| due.0).collect();
-        let find = move |rows: &RowReader<'_>| {
-            let mut found = BTreeMap::new();
-            for (partition, wanted) in places {
-                found.append(&mut rows.mentions(Some(partition), &wanted)?);
-            }
-            let left = searched.into_iter().filter(|h| !found.contains_key(h));
-            let left: BTreeSet<BlockHash> = left.collect();
-            if !left.is_empty() {
-                found.append(&mut rows.mentions(None, &left)?);
-            }
-            let unneeded = all.into_iter().filter(|h| !found.contains_key(h));
-            let unneeded: Vec<BlockHash> = unneeded.collect();
-            Ok((found, unneeded))
-        };
-        Ok(self.store().read(find).await?)
-    }
-
-    /// Replaces a block by a good copy, if it needs one.
-    async fn mend_block(self: &Arc<Inner>, mention: &Mention) -> Result<Outcome, Error> {
-        let block = mention.block;
-        let store = self.store();
-        let _pin = store.pin(&[block]);
-        let lacks_references = self.lacks_references(mention).await?;
-        let content = match store.read_block(&block).await {
-            Ok(_) if !lacks_references && !store.blocks().is_damaged(&block.hash) => {
-                return Ok(Outcome::Settled);
-            }
-            // Only the record's header is damaged: the content is good.
-            Ok(content) => content,
-            Err(storage::Error::Damaged(_) | storage::Error::NoBlock(_)) => {
-                self.fetch_from_others(mention).await?
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let upload = store.upload();
-        upload.append(content).await?;
-        upload.sync().await?;
-        if lacks_references {
-            let restore = move |txn: &mut RowTxn<'_>| txn.restore_references(&[block]);
-            store.transact(Durability::Fsync, restore).await?;
-        }
-        store.read_block(&block).await?;
-        Ok(Outcome::Mended)
-    }
-
-    /// Whether the index counts fewer references than rows make.
-    async fn lacks_references(&self, mention: &Mention) -> Result<bool, Error> {
-        let (hash, wanted) = (mention.block.hash, mention.times);
-        let count = move |rows: &RowReader<'_>| Ok(rows.references(&hash)? < wanted);
-        Ok(self.store().read(count).await?)
-    }
-
-    /// The content of a block from another replica of one of its rows' partitions.
-    async fn fetch_from_others(self: &Arc<Inner>, mention: &Mention) -> Result<Bytes, Error> {
-        let mut partitions: Vec<_> = mention.rows.iter().map(|row| row.partition).collect();
-        partitions.dedup();
-        let mut why = Error::Unavailable("no row refers to it".into());
-        for partition in partitions {
-            let mut stream = BlockStream::new(self.clone(), partition, vec![mention.block], false);
-            match stream.next().await {
-                Some(Ok(content)) => return Ok(content),
-                Some(Err(error)) => why = error,
-                None => {}
-            }
-        }
-        Err(why)
-    }
-
-    fn note_outcome(&self, outcome: Result<Outcome, Error>, mention: Mention, total: &mut Mended) {
-        let hash = mention.block.hash;
-        match outcome {
-            Ok(Outcome::Mended) => {
-                tracing::info!(%hash, "a damaged block was replaced by a good copy");
-                self.mend.mended.fetch_add(1, Ordering::Relaxed);
-                self.mend.queue().settle(&hash);
-                total.mended += 1;
-            }
-            Ok(Outcome::Settled) => {
-                self.mend.queue().settle(&hash);
-                total.settled += 1;
-            }
-            Err(error) => {
-                self.mend.failed.fetch_add(1, Ordering::Relaxed);
-                total.failed += 1;
-                let rows = mention.rows.iter();
-                let rows = rows.map(|row| format!("{}/{}", row.partition, row.key.escape_ascii()));
-                let trouble = Trouble {
-                    hash,
-                    why: error.to_string(),
-                    rows: rows.collect(),
-                };
-                tracing::error!(%hash, %error, rows = ?trouble.rows, "a damaged block cannot be mended yet");
-                self.mend
-                    .queue()
-                    .fail(trouble, self.options.wall.now_millis());
-            }
         }
     }
 }

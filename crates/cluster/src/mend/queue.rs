@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use archipel_base::{BlockHash, PartitionId};
+use archipel_storage::RowKey;
 
 /// Blocks that wait at most. What finds no room is found again by the next read or scrub.
 pub(crate) const MAX_CASES: usize = 10_000;
@@ -34,8 +35,8 @@ pub struct Trouble {
     pub hash: BlockHash,
     /// Why.
     pub why: String,
-    /// Some of the rows that refer to it: partition, and key in escaped ASCII.
-    pub rows: Vec<String>,
+    /// Some of the rows that refer to it.
+    pub rows: Vec<RowKey>,
 }
 
 impl Queue {

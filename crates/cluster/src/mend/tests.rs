@@ -1,7 +1,10 @@
-//! The queue.
+//! The queue, and the pace of scrubbing.
 
+use archipel_base::{BlockHash, PartitionId, codec};
+use archipel_storage::blocks::{Place, Scrubbed};
+
+use super::pace::Progress;
 use super::queue::{MAX_CASES, Queue, Trouble};
-use archipel_base::{BlockHash, PartitionId};
 
 fn hash(number: u32) -> BlockHash {
     BlockHash::of(&number.to_be_bytes())
@@ -60,4 +63,55 @@ fn the_queue_is_bounded() {
     }
     assert_eq!(queue.len(), MAX_CASES);
     assert_eq!(queue.due(0, 3).len(), 3);
+}
+
+fn step(next: Option<u64>, damaged: u32) -> Scrubbed {
+    Scrubbed {
+        next: next.map(|offset| Place {
+            disk: 1,
+            segment: 2,
+            offset,
+        }),
+        blocks: 10,
+        bytes: 1000,
+        damaged: (0..damaged).map(hash).collect(),
+    }
+}
+
+#[test]
+fn a_pass_goes_on_where_it_was_and_ends_behind_the_last_block() {
+    let mut progress = Progress::default();
+    progress.begin(5, None);
+    assert_eq!(progress.after(), None);
+    progress.add(&step(Some(88), 2), 6);
+    let mut progress: Progress = codec::decode(&codec::encode(&progress)).unwrap();
+    assert_eq!(progress.after().map(|place| place.offset), Some(88));
+    assert!(progress.running);
+    progress.add(&step(None, 1), 7);
+    assert!(!progress.running);
+    assert_eq!(
+        (progress.blocks, progress.bytes, progress.damaged),
+        (20, 2000, 3)
+    );
+    assert_eq!((progress.began_ms, progress.ended_ms), (5, 7));
+}
+
+#[test]
+fn a_pass_begins_once_a_cycle_and_aims_to_end_within_it() {
+    const DAY_MS: u64 = 86_400_000;
+    let cycle = 30 * DAY_MS;
+    let mut progress = Progress::default();
+    progress.begin(DAY_MS, None);
+    progress.add(&step(None, 0), 2 * DAY_MS);
+    assert!(!progress.is_due(DAY_MS + cycle - 1, cycle));
+    assert!(progress.is_due(DAY_MS + cycle, cycle));
+    assert!(!progress.is_due(DAY_MS + 10 * cycle, 0), "never by itself");
+    let stored = 1_u64 << 44;
+    let seconds = stored / progress.rate(stored, cycle);
+    assert!((20..=25).contains(&(seconds / 86_400)), "{seconds} s");
+    assert_eq!(progress.rate(0, cycle), 256 << 10);
+    progress.begin(0, Some(7));
+    assert_eq!(progress.rate(stored, cycle), 7);
+    progress.stop(3 * DAY_MS);
+    assert!(!progress.running && !progress.is_due(3 * DAY_MS + cycle - 1, cycle));
 }

@@ -115,7 +115,7 @@ async fn what_nobody_has_waits_and_is_told() {
     let mending = node.mending();
     assert_eq!((mending.waiting, mending.stuck), (1, 1));
     assert_eq!(mending.troubles[0].hash, blocks[1].hash);
-    assert_eq!(mending.troubles[0].rows, ["0/big"]);
+    assert_eq!(mending.troubles[0].rows, [key("big")]);
     // Not again at once; but when it is time, and somebody has it.
     assert_eq!(node.mend_round().await.unwrap(), Mended::default());
     rot(&world, 2, &[1]);
@@ -139,4 +139,30 @@ async fn what_nobody_refers_to_is_not_mended() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(node.mend_round().await.unwrap().settled, 1);
     assert_eq!(node.mending().waiting, 0);
+}
+
+/// What no reader would have noticed is found by a scrub, which goes on where it was after a restart, and mended.
+#[tokio::test(start_paused = true)]
+async fn a_scrub_finds_what_nobody_reads() {
+    let world = World::new(3, 5).await;
+    put(&world).await;
+    rot(&world, 1, &[0, 3]);
+    let node = world.nodes[1].clone();
+    let tasks = [node.clone(), node.clone()];
+    let [mending, scrubbing] = tasks;
+    tokio::spawn(async move { mending.mend_forever().await });
+    tokio::spawn(async move { scrubbing.scrub_forever(Duration::ZERO).await });
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(node.scrubbing().blocks, 0, "nobody asked for it");
+    node.scrub_start(Some(1 << 20)).await.unwrap();
+    world.settle().await;
+    let scrubbing = node.scrubbing();
+    // Two of them twice: their good copies were written behind, where the scrub had not been yet.
+    assert_eq!((scrubbing.blocks, scrubbing.damaged), (6, 2));
+    assert!(!scrubbing.running);
+    assert_eq!(node.mending().mended, 2);
+    node.scrub_start(None).await.unwrap();
+    world.settle().await;
+    assert_eq!(node.scrubbing().damaged, 0);
+    assert!(node.store().verify().await.unwrap().is_clean());
 }

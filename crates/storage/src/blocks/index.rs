@@ -164,3 +164,35 @@ pub(crate) fn scan_references(
         },
     )
 }
+
+/// Compares the two indexes, of which the first has `blocks` entries; tells what does not fit, in words.
+pub(crate) fn check_places(
+    txn: &dyn ReadTxn,
+    blocks: u64,
+    tell: &mut dyn FnMut(String),
+) -> Result<()> {
+    let mut found = 0;
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    txn.scan(
+        Tree::Places,
+        all,
+        Direction::Ascending,
+        &mut |key, value| {
+            found += 1;
+            match Located::from_placed(key, value) {
+                Err(error) => tell(error.to_string()),
+                Ok((hash, located)) => {
+                    let known = entry(txn, &hash)?.map(|entry| entry.located);
+                    if known != Some(located) {
+                        tell(format!("block {hash}: the index names another place"));
+                    }
+                }
+            }
+            Ok(Flow::Continue)
+        },
+    )?;
+    if found != blocks {
+        tell(format!("{found} places, {blocks} blocks"));
+    }
+    Ok(())
+}

@@ -41,7 +41,7 @@ use bytes::Bytes;
 
 pub use change::Change;
 pub use counters::{Counter, Counters};
-pub(crate) use index::{references, scan_references};
+pub(crate) use index::{check_places, references, scan_references};
 pub use place::Place;
 pub use rebuild::Rebuilt;
 pub use relocate::Drained;

@@ -16,6 +16,8 @@ use crate::row::Body;
 
 /// How many problems are told one by one.
 const MAX_TOLD: usize = 100;
+/// How many blocks are named that the index lacks.
+const MAX_LACKING: usize = 10_000;
 
 /// What a verification found.
 #[derive(Clone, Debug, Default)]
@@ -30,12 +32,21 @@ pub struct Report {
     pub problems: u64,
     /// The first hundred of them, in words.
     pub told: Vec<String>,
+    /// Blocks that bodies mention and the index does not have, or counts too few references of: what mending
+    /// restores. The first ten thousand.
+    pub lacking: Vec<BlockHash>,
 }
 
 impl Report {
     /// Whether all is as it should be.
     pub fn is_clean(&self) -> bool {
         self.problems == 0
+    }
+
+    fn lacks(&mut self, hash: BlockHash) {
+        if self.lacking.len() < MAX_LACKING {
+            self.lacking.push(hash);
+        }
     }
 
     fn problem(&mut self, what: impl FnOnce() -> String) {
@@ -49,6 +60,11 @@ impl Report {
 impl RowReader<'_> {
     /// Recomputes all that is derived and compares. Reads everything.
     pub fn verify(&self) -> Result<Report> {
+        self.verify_with(&mut |_| {})
+    }
+
+    /// The same; tells each partition once it is done.
+    pub fn verify_with(&self, progress: &mut dyn FnMut(PartitionId)) -> Result<Report> {
         let mut verifier = Verifier {
             txn: self.txn(),
             report: Report::default(),
@@ -57,6 +73,7 @@ impl RowReader<'_> {
         let mut next = verifier.partition_from(0)?;
         while let Some(partition) = next {
             verifier.partition(partition)?;
+            progress(partition);
             next = match partition.0.checked_add(1) {
                 Some(following) => verifier.partition_from(following)?,
                 None => None,
@@ -209,8 +226,14 @@ impl Verifier<'_> {
             range.bounds(),
             Direction::Ascending,
             &mut |key, value| {
-                let found = decode(value)?;
                 let wanted = expected.remove(key);
+                let found = match decode(value) {
+                    Ok(found) => found,
+                    Err(error) => {
+                        report.problem(|| format!("{} {}: {error}", tree.name(), hex::encode(key)));
+                        return Ok(Flow::Continue);
+                    }
+                };
                 if wanted.as_ref() != Some(&found) {
                     report.problem(|| {
                         let tree = tree.name();
@@ -235,16 +258,23 @@ impl Verifier<'_> {
         crate::blocks::scan_references(self.txn, &mut |hash, found| {
             report.blocks += 1;
             let wanted = references.remove(&hash).unwrap_or(0);
+            if found < wanted {
+                report.lacks(hash);
+            }
             if found != wanted || wanted == 0 {
                 report.problem(|| format!("block {hash}: {found} references, not {wanted}"));
             }
             Ok(Flow::Continue)
         })?;
-        for (hash, wanted) in self.references.drain() {
+        let mut left: Vec<_> = self.references.drain().collect();
+        left.sort_unstable();
+        for (hash, wanted) in left {
+            self.report.lacks(hash);
             self.report
                 .problem(|| format!("block {hash}: {wanted} references, not in the index"));
         }
-        Ok(())
+        let report = &mut self.report;
+        crate::blocks::check_places(self.txn, report.blocks, &mut |what| report.problem(|| what))
     }
 }
 

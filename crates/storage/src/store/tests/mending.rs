@@ -74,7 +74,7 @@ fn lost_references_are_restored_exactly() {
     drop(store);
     lose(&*parts.engine, &blocks[0].hash);
     let store = parts.open();
-    assert!(!block_on(store.verify()).unwrap().is_clean());
+    assert_eq!(block_on(store.verify()).unwrap().lacking, [blocks[0].hash]);
     let (restored, again) = (restore(&store, blocks[0]), restore(&store, blocks[0]));
     assert_eq!((restored, again), (3, 0));
     assert_clean(&store);
@@ -99,4 +99,22 @@ fn lose(engine: &dyn Engine, hash: &archipel_base::BlockHash) {
     assert!(txn.delete(Tree::Blocks, hash.as_bytes()).unwrap());
     assert!(txn.delete(Tree::Places, &place).unwrap());
     txn.commit(Durability::Fsync).unwrap();
+}
+
+#[test]
+fn a_place_that_the_index_does_not_name_is_found() {
+    let parts = Parts::new();
+    let store = parts.open();
+    let blocks = write(&store, "a", 1, &[1, 2]);
+    assert_clean(&store);
+    block_on(store.close()).unwrap();
+    drop(store);
+    let mut txn = parts.engine.write().unwrap();
+    let entry = txn.get(Tree::Blocks, blocks[0].hash.as_bytes()).unwrap();
+    let place = entry.unwrap()[2..16].to_vec();
+    let placed = txn.get(Tree::Places, &place).unwrap().unwrap().to_vec();
+    txn.put(Tree::Places, &[9; 14], &placed).unwrap();
+    txn.commit(Durability::Fsync).unwrap();
+    let report = block_on(parts.open().verify()).unwrap();
+    assert_eq!(report.problems, 2, "{:?}", report.told);
 }

@@ -1,0 +1,77 @@
+//! Scrubbing and mending.
+
+use archipel_cluster::{Mending, Scrubbing};
+
+use super::Admin;
+use super::answer::Refusal;
+use super::types::{BlockTrouble, MendingInfo, ScrubInfo, StartScrub, Upkeep};
+
+/// How scrubbing and mending go on this node.
+pub(super) async fn show(admin: &Admin) -> Upkeep {
+    let cluster = admin.model.cluster();
+    let mending = cluster.mending();
+    let mut troubles = Vec::with_capacity(mending.troubles.len());
+    for trouble in &mending.troubles {
+        let mut used_by = Vec::with_capacity(trouble.rows.len());
+        for row in &trouble.rows {
+            used_by.push(admin.model.name_of_row(row).await);
+        }
+        troubles.push(BlockTrouble {
+            block: trouble.hash.to_string(),
+            why: trouble.why.clone(),
+            used_by,
+        });
+    }
+    Upkeep {
+        scrub: scrub_info(cluster.scrubbing()),
+        mending: mending_info(mending, troubles),
+    }
+}
+
+/// Begins a pass now; everything damaged that waits is tried again, too.
+pub(super) async fn start(admin: &Admin, ask: StartScrub) -> Result<Upkeep, Refusal> {
+    if ask.rate == Some(0) {
+        return Err(Refusal::invalid(
+            "a rate of 0 would never end: stop the scrub instead",
+        ));
+    }
+    let cluster = admin.model.cluster();
+    cluster.scrub_start(ask.rate).await.map_err(failed)?;
+    cluster.hurry_mending();
+    Ok(show(admin).await)
+}
+
+/// Ends the pass that runs.
+pub(super) async fn stop(admin: &Admin) -> Result<Upkeep, Refusal> {
+    admin.model.cluster().scrub_stop().await.map_err(failed)?;
+    Ok(show(admin).await)
+}
+
+fn failed(error: archipel_cluster::Error) -> Refusal {
+    archipel_model::Error::from(error).into()
+}
+
+fn scrub_info(scrub: Scrubbing) -> ScrubInfo {
+    ScrubInfo {
+        running: scrub.running,
+        asked: scrub.asked,
+        rate: scrub.rate,
+        began_ms: scrub.began_ms,
+        ended_ms: scrub.ended_ms,
+        next_ms: scrub.next_ms,
+        blocks: scrub.blocks,
+        bytes: scrub.bytes,
+        stored_bytes: scrub.stored_bytes,
+        damaged: scrub.damaged,
+    }
+}
+
+fn mending_info(mending: Mending, troubles: Vec<BlockTrouble>) -> MendingInfo {
+    MendingInfo {
+        waiting: mending.waiting,
+        mended: mending.mended,
+        failed: mending.failed,
+        stuck: mending.stuck,
+        troubles,
+    }
+}

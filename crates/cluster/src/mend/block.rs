@@ -1,0 +1,142 @@
+//! Mending one block: who refers to it, whether it needs it, where a good copy is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use archipel_base::{BlockHash, PartitionId};
+use archipel_storage as storage;
+use archipel_storage::engine::Durability;
+use archipel_storage::rows::Mention;
+use archipel_storage::{RowReader, RowTxn};
+use bytes::Bytes;
+
+use super::{Mended, Outcome, Trouble};
+use crate::blocks::BlockStream;
+use crate::error::Error;
+use crate::inner::Inner;
+
+impl Inner {
+    /// The rows of the blocks that are due, and the blocks that no row refers to.
+    pub(super) async fn find_rows(
+        &self,
+        due: &[(BlockHash, Option<PartitionId>)],
+    ) -> Result<(BTreeMap<BlockHash, Mention>, Vec<BlockHash>), Error> {
+        let mut places: BTreeMap<PartitionId, BTreeSet<BlockHash>> = BTreeMap::new();
+        for (hash, partition) in due {
+            if let Some(partition) = partition {
+                places.entry(*partition).or_default().insert(*hash);
+            }
+        }
+        let all: BTreeSet<BlockHash> = due.iter().map(|(hash, _)| *hash).collect();
+        // What is merely not here, and not mentioned where it was looked for, is nobody's: a row was replaced.
+        let is_searched = |(hash, partition): &&(BlockHash, Option<PartitionId>)| {
+            partition.is_none() || self.store().blocks().is_damaged(hash)
+        };
+        let searched: BTreeSet<_> = due.iter().filter(is_searched).map(|due| due.0).collect();
+        let find = move |rows: &RowReader<'_>| {
+            let mut found = BTreeMap::new();
+            for (partition, wanted) in places {
+                found.append(&mut rows.mentions(Some(partition), &wanted)?);
+            }
+            let left = searched.into_iter().filter(|h| !found.contains_key(h));
+            let left: BTreeSet<BlockHash> = left.collect();
+            if !left.is_empty() {
+                found.append(&mut rows.mentions(None, &left)?);
+            }
+            let unneeded = all.into_iter().filter(|h| !found.contains_key(h));
+            let unneeded: Vec<BlockHash> = unneeded.collect();
+            Ok((found, unneeded))
+        };
+        Ok(self.store().read(find).await?)
+    }
+
+    /// Replaces a block by a good copy, if it needs one.
+    pub(super) async fn mend_block(self: &Arc<Inner>, mention: &Mention) -> Result<Outcome, Error> {
+        let block = mention.block;
+        let store = self.store();
+        let _pin = store.pin(&[block]);
+        let lacks_references = self.lacks_references(mention).await?;
+        let content = match store.read_block(&block).await {
+            Ok(_) if !lacks_references && !store.blocks().is_damaged(&block.hash) => {
+                return Ok(Outcome::Settled);
+            }
+            // Only the record's header is damaged: the content is good.
+            Ok(content) => content,
+            Err(storage::Error::Damaged(_) | storage::Error::NoBlock(_)) => {
+                self.fetch_from_others(mention).await?
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let upload = store.upload();
+        upload.append(content).await?;
+        upload.sync().await?;
+        if lacks_references {
+            let restore = move |txn: &mut RowTxn<'_>| txn.restore_references(&[block]);
+            store.transact(Durability::Fsync, restore).await?;
+        }
+        store.read_block(&block).await?;
+        Ok(Outcome::Mended)
+    }
+
+    /// Whether the index counts fewer references than rows make.
+    async fn lacks_references(&self, mention: &Mention) -> Result<bool, Error> {
+        let (hash, wanted) = (mention.block.hash, mention.times);
+        let count = move |rows: &RowReader<'_>| Ok(rows.references(&hash)? < wanted);
+        Ok(self.store().read(count).await?)
+    }
+
+    /// The content of a block from another replica of one of its rows' partitions.
+    async fn fetch_from_others(self: &Arc<Inner>, mention: &Mention) -> Result<Bytes, Error> {
+        let mut partitions: Vec<_> = mention.rows.iter().map(|row| row.partition).collect();
+        partitions.dedup();
+        let mut why = Error::Unavailable("no row refers to it".into());
+        for partition in partitions {
+            let mut stream = BlockStream::new(self.clone(), partition, vec![mention.block], false);
+            match stream.next().await {
+                Some(Ok(content)) => return Ok(content),
+                Some(Err(error)) => why = error,
+                None => {}
+            }
+        }
+        Err(why)
+    }
+
+    pub(super) fn note_outcome(
+        &self,
+        outcome: Result<Outcome, Error>,
+        mention: Mention,
+        total: &mut Mended,
+    ) {
+        let hash = mention.block.hash;
+        match outcome {
+            Ok(Outcome::Mended) => {
+                tracing::info!(%hash, "a damaged block was replaced by a good copy");
+                self.mend.mended.fetch_add(1, Ordering::Relaxed);
+                self.mend.queue().settle(&hash);
+                total.mended += 1;
+            }
+            Ok(Outcome::Settled) => {
+                self.mend.queue().settle(&hash);
+                total.settled += 1;
+            }
+            Err(error) => {
+                self.mend.failed.fetch_add(1, Ordering::Relaxed);
+                total.failed += 1;
+                let rows = mention.rows.iter();
+                let rows: Vec<String> = rows
+                    .map(|row| format!("{}/{}", row.partition, row.key.escape_ascii()))
+                    .collect();
+                tracing::error!(%hash, %error, ?rows, "a damaged block cannot be mended yet");
+                let trouble = Trouble {
+                    hash,
+                    why: error.to_string(),
+                    rows: mention.rows,
+                };
+                self.mend
+                    .queue()
+                    .fail(trouble, self.options.wall.now_millis());
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+"""Bits that flip in segment files: never served, found on read and by scrub, mended from another node."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.client import Client
+from support.data import MIB, content
+from support.server import Demo, binary, wait_until
+from support.sigv4 import Credentials
+
+pytestmark = pytest.mark.process
+
+OBJECTS = {f"object {n}": content((n + 1) * MIB + 17, f"damage {n}") for n in range(4)}
+
+
+class Damaged:
+    """A demo of three nodes, and means to look into its second."""
+
+    def __init__(self, folder: Path):
+        self.demo = Demo(folder, nodes=3)
+        self.info = self.demo.start()
+        self.dir = Path(self.info.nodes[1]["dir"])
+
+    def client(self, node: int) -> Client:
+        info = self.info
+        return Client("http://" + info.nodes[node]["s3"], Credentials(info.access_key, info.secret_key, info.region), timeout=30)
+
+    def put(self) -> None:
+        for key, body in OBJECTS.items():
+            reply = self.client(0).put(self.info.bucket, key, body)
+            assert reply.status == 200, reply
+
+    def assert_whole(self, node: int) -> None:
+        for key, body in OBJECTS.items():
+            reply = self.client(node).get(self.info.bucket, key)
+            assert reply.status == 200, reply
+            assert reply.body == body, f"{key} through node {node} is not what was put"
+
+    def ask(self, *arguments: str) -> dict:
+        """What a command for the second node prints."""
+        command = [str(binary()), *arguments, "--data-dir", str(self.dir), "--json"]
+        run = subprocess.run(command, capture_output=True, timeout=60, check=False)
+        assert run.stdout, run.stderr
+        return json.loads(run.stdout)
+
+    def blocks(self) -> list[tuple[Path, int]]:
+        """Where records begin, in the second node's segments."""
+        found = []
+        for segment in sorted(self.dir.glob("**/*.segment")):
+            data = segment.read_bytes()
+            at = data.find(b"\xa7Blk\x01")
+            while at >= 0:
+                found.append((segment, at))
+                at = data.find(b"\xa7Blk\x01", at + 1)
+        return found
+
+    def flip(self, places: list[tuple[Path, int]]) -> None:
+        for segment, record in places:
+            with open(segment, "r+b") as file:
+                file.seek(record + 64 + 5)
+                byte = file.read(1)[0]
+                file.seek(record + 64 + 5)
+                file.write(bytes([byte ^ 0x20]))
+
+    def mended(self) -> int:
+        return self.ask("scrub", "status")["mending"]["mended"]
+
+
+def test_flipped_bits_are_never_served_and_are_mended(tmp_path):
+    """Half of the second node's blocks rot: every object is whole through it; what was read is mended, a scrub finds the rest."""
+    world = Damaged(tmp_path / "nodes")
+    try:
+        world.put()
+        assert wait_until(lambda: len(world.blocks()) >= 14, 30), "not: the second node holds all blocks"
+        places = world.blocks()
+        rotten = random.Random(5).sample(places, 7)
+        world.flip(rotten)
+        world.assert_whole(1)
+        assert wait_until(lambda: world.mended() == 7, 60), "not: what was read is mended"
+        # Nobody reads these; the good copies that were written for the others are among them.
+        world.flip([place for place in places if place not in rotten])
+        world.ask("scrub", "start")
+        assert wait_until(lambda: world.mended() == 14, 60), "not: what the scrub found is mended"
+        world.ask("scrub", "start", "--rate", "1000")
+        assert wait_until(lambda: not world.ask("scrub", "status")["scrub"]["running"], 60), "not: the scrub ends"
+        scrub = world.ask("scrub", "status")
+        assert scrub["scrub"]["damaged"] == 0 and scrub["mending"]["waiting"] == 0, scrub
+        assert scrub["scrub"]["blocks"] >= 14, scrub
+    finally:
+        world.demo.stop()
