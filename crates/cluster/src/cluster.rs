@@ -133,6 +133,7 @@ impl Cluster {
             queues: (0..QUEUES).map(|_| Mutex::new(())).collect(),
             fetches: Semaphore::new(FETCHES),
             on_notice: OnceLock::new(),
+            on_question: OnceLock::new(),
             moving: Moving::default(),
             mend: Mend::default(),
         })))
@@ -189,21 +190,34 @@ impl Cluster {
         self.tell_all(method::EPOCH, number.to_vec().into()).await;
     }
 
-    async fn tell_all(&self, method: &'static str, message: Bytes) {
+    /// Asks all other nodes: whether one of them says yes. Who is away, or slow, says nothing.
+    pub async fn ask_all(&self, question: Bytes) -> bool {
+        let answers = self.tell_all(method::QUESTION, question).await;
+        answers.iter().any(|answer| answer.iter().any(|b| *b != 0))
+    }
+
+    /// What [`Cluster::ask_all`] of other nodes is answered with. Counts once.
+    pub fn on_question(&self, answer: impl Fn(&[u8]) -> bool + Send + Sync + 'static) {
+        let _ = self.0.on_question.set(Box::new(answer));
+    }
+
+    /// Gives the answers that came in time.
+    async fn tell_all(&self, method: &'static str, message: Bytes) -> Vec<Bytes> {
         let Some(peers) = &self.0.peers else {
-            return;
+            return Vec::new();
         };
         let told = peers.directory.others().into_iter().map(|node| {
             let (peers, message) = (peers.clone(), message.clone());
-            async move {
+            // In a task of its own: it goes on when nobody waits for it any more.
+            let told = tokio::spawn(async move {
                 let class = Class::Control;
-                let _ = peers.call_bytes(&node, method, class, message).await;
-            }
+                peers.call_bytes(&node, method, class, message).await
+            });
+            // A moment for those who are near; nothing rests on it.
+            tokio::time::timeout(Duration::from_secs(1), told)
         });
-        let told: Vec<_> = told.map(tokio::spawn).collect();
-        // A moment for those who are near; nothing rests on it.
-        let all = futures_util::future::join_all(told);
-        let _ = tokio::time::timeout(Duration::from_secs(1), all).await;
+        let told = futures_util::future::join_all(told.collect::<Vec<_>>()).await;
+        told.into_iter().flatten().flatten().flatten().collect()
     }
 
     /// Who hears what other nodes' models [tell](Cluster::notify). Counts once.

@@ -43,12 +43,16 @@ pub(crate) struct Inner {
     pub queues: Vec<Mutex<()>>,
     pub fetches: Semaphore,
     pub on_notice: OnceLock<Hear>,
+    pub on_question: OnceLock<AnswerQuestion>,
     pub moving: Moving,
     pub mend: Mend,
 }
 
 /// Hears what another node's model tells.
 pub(crate) type Hear = Box<dyn Fn(Bytes) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// Answers what another node's model asks, from memory.
+pub(crate) type AnswerQuestion = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 /// The part of the options that stays as it is.
 pub(crate) struct Settings {
@@ -248,5 +252,10 @@ impl Inner {
         if let Some(hear) = self.on_notice.get() {
             hear(notice).await;
         }
+    }
+
+    pub fn answer_question(&self, question: &[u8]) -> bool {
+        let answer = self.on_question.get();
+        answer.is_some_and(|answer| answer(question))
     }
 }

@@ -73,6 +73,10 @@ impl Service for NodeService {
                 inner.hear_notice(request).await;
                 Ok(Bytes::new())
             }
+            method::QUESTION => {
+                let yes = u8::from(inner.answer_question(&request));
+                Ok(vec![yes].into())
+            }
             other => Err(format!("no such method: {other}")),
         }
     }

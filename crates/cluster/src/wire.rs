@@ -28,6 +28,8 @@ pub(crate) mod method {
     pub const GOSSIP: &str = "gossip";
     /// What the model tells all nodes.
     pub const NOTICE: &str = "notice";
+    /// What the model asks all nodes: one byte, which is not 0 for yes.
+    pub const QUESTION: &str = "question";
 }
 
 /// Who is meant, in which epoch. Whoever is not refuses.

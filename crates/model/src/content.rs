@@ -17,9 +17,10 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
 
+use crate::active::{Active, ActiveGuard};
 use crate::error::Error;
 use crate::rowkeys::{self, Owner};
-use crate::sweep::{Active, ActiveGuard, Check};
+use crate::sweep::Check;
 use crate::upload::PartInfo;
 
 /// Content up to this many bytes stands in the row.

@@ -14,6 +14,7 @@
 //! | `control`, `objects`, `uploads`, `listing` | the operations |
 //! | `gate` | what keeps commits out of a bucket that is being deleted |
 //! | `content`, `reader` | where content is, how it is written and read |
+//! | `active` | what is being written or read here |
 //! | [`sweep`] | dropping what nothing refers to |
 //! | `rowkeys`, `names` | which row holds what; what it is called |
 
@@ -26,6 +27,7 @@ use archipel_cluster::{Cluster, Hooks};
 use archipel_storage::engine::Durability;
 use tokio::sync::Notify;
 
+mod active;
 pub mod bucket;
 mod content;
 mod control;
@@ -59,8 +61,9 @@ pub use upload::{
 };
 pub use uploads::PartWriter;
 
+use active::Active;
 use control::Control;
-use sweep::{Active, Turns};
+use sweep::Turns;
 
 /// How long the sweep waits before it looks again at content that was in use.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
@@ -98,6 +101,10 @@ impl Model {
             is_read: AtomicBool::new(false),
         }));
         model.listen();
+        let active = model.active().clone();
+        let used =
+            move |content: &[u8]| content.try_into().is_ok_and(|id| active.contains(&Id(id)));
+        model.cluster().on_question(used);
         if model.cluster().epoch().is_some() {
             // A node that starts apart from the others serves when it has found them.
             if let Err(error) = model.refresh_all().await {
@@ -140,16 +147,26 @@ impl Model {
     /// it is dropped. Run it in a task of its own.
     pub async fn sweep_forever(&self) {
         loop {
-            if let Err(error) = self.sweep_once().await {
-                tracing::warn!(%error, "the sweep failed and will be tried again");
-            }
-            let _ = tokio::time::timeout(SWEEP_INTERVAL, self.0.sweep.notified()).await;
+            let pause = match self.sweep_due().await {
+                Ok(report) if report.waiting > 0 => sweep::TURN,
+                Ok(_) => SWEEP_INTERVAL,
+                Err(error) => {
+                    tracing::warn!(%error, "the sweep failed and will be tried again");
+                    SWEEP_INTERVAL
+                }
+            };
+            let _ = tokio::time::timeout(pause, self.0.sweep.notified()).await;
         }
     }
 
-    /// Goes once through the questions that are open.
+    /// Goes once through the open questions whose turn has come.
+    pub async fn sweep_due(&self) -> Result<SweepReport, Error> {
+        sweep::pass(self.cluster(), &self.0.active, Some(&self.0.turns)).await
+    }
+
+    /// Goes once through all open questions, at once.
     pub async fn sweep_once(&self) -> Result<SweepReport, Error> {
-        sweep::pass(self.cluster(), &self.0.active, &self.0.turns).await
+        sweep::pass(self.cluster(), &self.0.active, None).await
     }
 
     /// The cluster below, for status and metrics.

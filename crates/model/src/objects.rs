@@ -205,32 +205,26 @@ impl Model {
     pub async fn open_object(&self, bucket: &Bucket, key: &str) -> Result<ObjectReader, Error> {
         check_key(key)?;
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
-        loop {
-            let found = self.cluster().open_row(&row).await?;
-            let opened = found.ok_or(Error::NoSuchKey)?;
-            let (value, pin) = (opened.value, opened.pin);
-            let head: ObjectHead = codec::decode(&value.head).map_err(damaged_row)?;
-            let content = Content::of(row.partition, head.layout, value.body)?;
-            let named = content.name().is_some();
-            let keep = keep(self.active(), &content, pin);
-            // Content in rows of its own is safe from the sweep only since `keep`: if the object
-            // was replaced before that, its pieces may be gone already.
-            if named && self.head_object(bucket, key).await?.version != head.version {
-                continue;
-            }
-            let parts = match &content {
-                Content::Parts(_, parts) => parts.clone(),
-                _ => Vec::new(),
-            };
-            return Ok(ObjectReader {
-                cluster: self.cluster().clone(),
-                head,
-                content,
-                parts,
-                keep,
-                following: opened.following.into(),
-            });
-        }
+        let found = self.cluster().open_row(&row).await?;
+        let opened = found.ok_or(Error::NoSuchKey)?;
+        let (value, pin) = (opened.value, opened.pin);
+        let head: ObjectHead = codec::decode(&value.head).map_err(damaged_row)?;
+        let content = Content::of(row.partition, head.layout, value.body)?;
+        // Content in rows of its own is safe from the sweep since here: it asks all nodes, and not so soon after a
+        // replacement that one that has read the row before would not have come this far.
+        let keep = keep(self.active(), &content, pin);
+        let parts = match &content {
+            Content::Parts(_, parts) => parts.clone(),
+            _ => Vec::new(),
+        };
+        Ok(ObjectReader {
+            cluster: self.cluster().clone(),
+            head,
+            content,
+            parts,
+            keep,
+            following: opened.following.into(),
+        })
     }
 
     /// Deletes an object; that there is none is no error, unless the condition says so.

@@ -10,13 +10,13 @@ use archipel_storage::{BlockRef, Body};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
+use crate::active::{Active, ActiveGuard};
 use crate::content::{
     BLOCK_BYTES, EXTENT_BYTES, Layout, Tail, damaged_row, decode_parts, decode_tail,
 };
 use crate::error::Error;
 use crate::object::ObjectHead;
 use crate::rowkeys;
-use crate::sweep::{Active, ActiveGuard};
 use crate::upload::{Part, PartInfo};
 
 /// How many blocks are read ahead of the client.

@@ -6,8 +6,8 @@
 //! row does not refer to it and never will again (it is *settled*, so that no write that a minority
 //! holds surfaces later), nothing in this process writes it, and nobody here reads it.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use archipel_base::codec::{self, Versioned};
@@ -20,6 +20,7 @@ use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use crate::active::Active;
 use crate::bucket::Bucket;
 use crate::content::{Layout, damaged_row, decode_parts, decode_tail};
 use crate::error::Error;
@@ -29,8 +30,8 @@ use crate::upload::Part;
 
 /// How many queue entries are looked at in one go.
 const BATCH: usize = 64;
-/// How long a replica waits for each that comes before it.
-const TURN: Duration = Duration::from_secs(3);
+/// How long a question waits, and again for each replica that comes before this one.
+pub(crate) const TURN: Duration = Duration::from_secs(3);
 
 /// A question to an owner: is this still yours?
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -63,46 +64,6 @@ pub(crate) enum Check {
 
 impl Versioned for Check {
     const VERSION: u8 = 1;
-}
-
-/// What is being written or read in this process, by the name of the content (an extent group or an upload).
-#[derive(Debug, Default)]
-pub(crate) struct Active(Mutex<HashMap<Id, usize>>);
-
-/// Keeps content from being swept while it lives.
-#[derive(Debug)]
-pub(crate) struct ActiveGuard {
-    active: Arc<Active>,
-    content: Id,
-}
-
-impl Active {
-    /// Marks `content` as in use.
-    pub fn enter(self: &Arc<Active>, content: Id) -> ActiveGuard {
-        let mut in_use = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *in_use.entry(content).or_default() += 1;
-        ActiveGuard {
-            active: self.clone(),
-            content,
-        }
-    }
-
-    fn contains(&self, content: &Id) -> bool {
-        let in_use = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        in_use.contains_key(content)
-    }
-}
-
-impl Drop for ActiveGuard {
-    fn drop(&mut self) {
-        let mut in_use = self.active.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = in_use.get_mut(&self.content) {
-            *count -= 1;
-            if *count == 0 {
-                in_use.remove(&self.content);
-            }
-        }
-    }
 }
 
 /// What must be asked when the row `key` changes from `old` to `new`: called in the transaction of the change.
@@ -169,10 +130,12 @@ fn on_part_replaced(row: &RowKey, old: &Value, new: Option<&Value>) -> Option<Ch
     })
 }
 
-/// When this node first saw questions that other replicas have in their queues, too.
+/// When this node first saw the questions in its queue.
 ///
-/// To settle an owner's row is to rewrite it, which gets in the way of who writes it just then. So the
-/// replicas ask in turn: who comes later mostly finds nothing to do.
+/// None is answered at once: who has just read an owner's row needs a moment to say that it [uses](Active) what it
+/// refers to. And other replicas have the same question in their queues, but to settle an owner's row is to
+/// rewrite it, which gets in the way of who writes it just then. So they ask in turn: who comes later mostly finds
+/// nothing to do.
 #[derive(Debug, Default)]
 pub(crate) struct Turns(Mutex<BTreeMap<u64, Instant>>);
 
@@ -181,7 +144,7 @@ impl Turns {
     fn is_due(&self, cluster: &Cluster, sequence: u64, check: &Check) -> bool {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let since = seen.entry(sequence).or_insert_with(Instant::now);
-        since.elapsed() >= TURN * check.rank(cluster) as u32
+        since.elapsed() >= TURN * (1 + check.rank(cluster) as u32)
     }
 
     fn forget(&self, sequence: u64) {
@@ -197,17 +160,17 @@ pub struct SweepReport {
     pub settled: u64,
     /// Questions put off because the content is in use.
     pub in_use: u64,
-    /// Questions left to another replica for now.
-    pub left: u64,
+    /// Questions whose turn has not come.
+    pub waiting: u64,
     /// Rows (extents, parts) dropped.
     pub dropped: u64,
 }
 
-/// Goes once through the queue.
+/// Goes once through the queue; through all of it without `turns`.
 pub(crate) async fn pass(
     cluster: &Cluster,
     active: &Active,
-    turns: &Turns,
+    turns: Option<&Turns>,
 ) -> Result<SweepReport, Error> {
     let mut report = SweepReport::default();
     let mut after = 0;
@@ -223,13 +186,17 @@ pub(crate) async fn pass(
                 report.in_use += 1;
                 continue;
             }
-            if !turns.is_due(cluster, sequence, &check) {
-                report.left += 1;
+            if turns.is_some_and(|turns| !turns.is_due(cluster, sequence, &check)) {
+                report.waiting += 1;
                 continue;
             }
-            report.dropped += settle(cluster, &check).await?;
+            let Some(dropped) = settle(cluster, &check).await? else {
+                report.in_use += 1;
+                continue;
+            };
             cluster.queue_remove(sequence).await?;
-            turns.forget(sequence);
+            turns.inspect(|turns| turns.forget(sequence));
+            report.dropped += dropped;
             report.settled += 1;
         }
     }
@@ -254,15 +221,11 @@ impl Check {
     }
 }
 
-/// Asks the owner and drops what is not its any more; tells how many rows were dropped.
-async fn settle(cluster: &Cluster, check: &Check) -> Result<u64, Error> {
+/// Asks the owner and drops what is not its any more; tells how many rows were dropped, `None` if another node
+/// still uses it.
+async fn settle(cluster: &Cluster, check: &Check) -> Result<Option<u64>, Error> {
     match check {
-        Check::Tail { owner, group } => {
-            if is_in_use(cluster, owner, group).await? {
-                return Ok(0);
-            }
-            drop_tail(cluster, group).await
-        }
+        Check::Tail { owner, group } => drop_tail(cluster, owner, group).await,
         Check::Upload {
             bucket,
             key,
@@ -270,12 +233,18 @@ async fn settle(cluster: &Cluster, check: &Check) -> Result<u64, Error> {
         } => {
             let row = rowkeys::upload(cluster, bucket, key, upload);
             if cluster.head(&row).await?.is_some() {
-                return Ok(0);
+                return Ok(Some(0));
             }
             drop_unused_parts(cluster, bucket, key, upload).await
         }
-        Check::Bucket { bucket } => drop_uploads(cluster, bucket).await,
+        Check::Bucket { bucket } => drop_uploads(cluster, bucket).await.map(Some),
     }
+}
+
+/// Whether another node reads or writes the content.
+async fn is_used_elsewhere(cluster: &Cluster, content: &Id) -> bool {
+    let question = Bytes::copy_from_slice(content.as_bytes());
+    cluster.ask_all(question).await
 }
 
 /// Aborts the uploads of a deleted bucket, which in turn asks for their parts to be dropped.
@@ -293,14 +262,6 @@ async fn drop_uploads(cluster: &Cluster, bucket: &Id) -> Result<u64, Error> {
     Ok(dropped)
 }
 
-/// Whether the owner's row refers to a tail. That it does a plain read tells; that it does not, and never
-/// will again, only a row that is settled.
-async fn is_in_use(cluster: &Cluster, owner: &Owner, group: &Id) -> Result<bool, Error> {
-    let row = owner.row(cluster);
-    Ok(tail_in(owner, cluster.read(&row).await?)? == Some(*group)
-        || tail_in(owner, cluster.settle(&row).await?)? == Some(*group))
-}
-
 /// The tail that the owner's row refers to.
 fn tail_in(owner: &Owner, value: Option<Value>) -> Result<Option<Id>, Error> {
     let Some(value) = value else {
@@ -316,10 +277,26 @@ fn tail_in(owner: &Owner, value: Option<Value>) -> Result<Option<Id>, Error> {
     }
 }
 
+/// Drops a tail, unless the owner's row refers to it. That it does a plain read tells; that it does not, and never
+/// will again, only a row that is settled.
+async fn drop_tail(cluster: &Cluster, owner: &Owner, group: &Id) -> Result<Option<u64>, Error> {
+    let row = owner.row(cluster);
+    if tail_in(owner, cluster.read(&row).await?)? == Some(*group) {
+        return Ok(Some(0));
+    }
+    if is_used_elsewhere(cluster, group).await {
+        return Ok(None);
+    }
+    if tail_in(owner, cluster.settle(&row).await?)? == Some(*group) {
+        return Ok(Some(0));
+    }
+    drop_extents(cluster, group).await.map(Some)
+}
+
 /// Extents are committed in order, so the first that is missing ends the tail: drop from the end
 /// would need their number, which a crashed writer did not leave. Dropping goes upwards, and a
 /// pass that is interrupted goes on after the tombstones.
-async fn drop_tail(cluster: &Cluster, group: &Id) -> Result<u64, Error> {
+async fn drop_extents(cluster: &Cluster, group: &Id) -> Result<u64, Error> {
     let mut dropped = 0;
     for index in 0.. {
         let row = rowkeys::extent(cluster, group, index);
@@ -343,14 +320,17 @@ async fn drop_unused_parts(
     bucket: &Id,
     key: &str,
     upload: &Id,
-) -> Result<u64, Error> {
+) -> Result<Option<u64>, Error> {
     let owner = rowkeys::object(cluster, bucket, key);
     let mut unused = parts_of(cluster, upload).await?;
     // A plain read tells what is in use; that the rest is not, and never will be again, only a row that is settled.
     let listed = parts_in(cluster.read(&owner).await?, upload)?;
     unused.retain(|(_, attempt)| !listed.contains(attempt));
     if unused.is_empty() {
-        return Ok(0);
+        return Ok(Some(0));
+    }
+    if is_used_elsewhere(cluster, upload).await {
+        return Ok(None);
     }
     let listed = parts_in(cluster.settle(&owner).await?, upload)?;
     unused.retain(|(_, attempt)| !listed.contains(attempt));
@@ -359,7 +339,7 @@ async fn drop_unused_parts(
             .write(row, None, How::durable(Durability::Fsync))
             .await?;
     }
-    Ok(unused.len() as u64)
+    Ok(Some(unused.len() as u64))
 }
 
 /// The rows of an upload's parts, each with its attempt.

@@ -163,14 +163,7 @@ async fn the_sweep_only_reads_what_is_in_use() {
     for node in &world.nodes[1..] {
         models.push(Model::open(node.clone()).await.unwrap());
     }
-    let upload = model.create_upload(&bucket, "multi", None, UploadMeta::default());
-    let upload = upload.await.unwrap();
-    let mut writer = model.begin_part(&bucket, &upload, 1).unwrap();
-    writer.write(Bytes::from(vec![1; 9])).await.unwrap();
-    let parts = [writer.finish(PartMeta::default()).await.unwrap()];
-    let meta = ObjectMeta::default();
-    let complete = model.complete_upload(&bucket, &upload, &parts, meta, Condition::Always);
-    complete.await.unwrap();
+    put_multipart(&model, &bucket, "multi").await;
     assert_eq!(sweep(&models).await, (3, 0, 3.0));
     let delete = model.delete_object(&bucket, "multi", Condition::Always);
     delete.await.unwrap();
@@ -178,13 +171,49 @@ async fn the_sweep_only_reads_what_is_in_use() {
     assert_eq!((settled, dropped), (3, 1));
 }
 
+/// What somebody reads through one node stays, whatever becomes of the object through others.
+#[tokio::test(start_paused = true)]
+async fn a_reader_at_one_node_holds_the_others_sweeps_back() {
+    let (world, model, bucket) = world().await;
+    let mut models = vec![model.clone()];
+    for node in &world.nodes[1..] {
+        models.push(Model::open(node.clone()).await.unwrap());
+    }
+    put_multipart(&model, &bucket, "multi").await;
+    sweep(&models).await;
+    let (reader, n) = rounds(models[4].open_object(&bucket, "multi")).await;
+    assert_eq!(n, 1.0, "opening");
+    let delete = models[1].delete_object(&bucket, "multi", Condition::Always);
+    delete.await.unwrap();
+    assert_eq!(sweep(&models).await.1, 0);
+    let mut stream = reader.unwrap().stream(0..u64::MAX);
+    let mut length = 0;
+    while let Some(piece) = stream.next().await {
+        length += piece.unwrap().len();
+    }
+    assert_eq!(length, 9);
+    drop(stream);
+    assert_eq!(sweep(&models).await.1, 1);
+}
+
+async fn put_multipart(model: &Model, bucket: &Arc<Bucket>, key: &str) {
+    let upload = model.create_upload(bucket, key, None, UploadMeta::default());
+    let upload = upload.await.unwrap();
+    let mut writer = model.begin_part(bucket, &upload, 1).unwrap();
+    writer.write(Bytes::from(vec![1; 9])).await.unwrap();
+    let parts = [writer.finish(PartMeta::default()).await.unwrap()];
+    let meta = ObjectMeta::default();
+    let complete = model.complete_upload(bucket, &upload, &parts, meta, Condition::Always);
+    complete.await.unwrap();
+}
+
 /// Sweeps everywhere, again and again, until each has had its turn; gives the questions answered, the rows dropped,
 /// and the rounds of the longest pass.
 async fn sweep(models: &[Model]) -> (u64, u64, f64) {
     let (mut settled, mut dropped, mut longest) = (0, 0, 0.0_f64);
-    for _ in 0..5 {
+    for _ in 0..6 {
         for model in models {
-            let (report, n) = rounds(model.sweep_once()).await;
+            let (report, n) = rounds(model.sweep_due()).await;
             let report = report.unwrap();
             settled += report.settled;
             dropped += report.dropped;

@@ -11,11 +11,12 @@ use archipel_storage::pool::Pool;
 use bytes::Bytes;
 
 use crate::Model;
+use crate::active::ActiveGuard;
 use crate::bucket::Bucket;
 use crate::content::ContentWriter;
 use crate::error::Error;
 use crate::rowkeys::{self, Owner};
-use crate::sweep::{ActiveGuard, Check};
+use crate::sweep::Check;
 use crate::upload::{MAX_PART_NUMBER, Part, PartMeta, Upload};
 
 /// Writes a part of an upload. Dropping it leaves nothing behind.
