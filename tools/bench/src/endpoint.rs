@@ -26,7 +26,8 @@ pub struct Endpoint {
 /// How to reach an endpoint that exists.
 #[derive(clap::Args, Clone)]
 pub struct Existing {
-    /// An S3 endpoint that is running already (a URL); else `archipel demo` is started
+    /// An S3 endpoint that is running already (a URL; several nodes of one store: with commas); without it
+    /// `bench node` starts `archipel demo`
     #[arg(long, requires_all = ["access_key", "secret_key", "bucket"])]
     endpoint: Option<String>,
     /// Its access key
@@ -50,7 +51,26 @@ pub struct Existing {
 }
 
 impl Existing {
-    /// The endpoint, if one was named.
+    /// The endpoint; an error if none was named.
+    pub fn required(&self) -> Outcome<Endpoint> {
+        self.endpoint()?
+            .ok_or_else(|| "name one with --endpoint, or let `bench lab` start some".into())
+    }
+
+    /// All endpoints that were named with commas between them: nodes of one store.
+    pub fn all(&self) -> Outcome<Vec<Endpoint>> {
+        let urls = self.endpoint.as_deref().unwrap_or_default().split(',');
+        urls.map(|url| {
+            let one = Self {
+                endpoint: Some(url.to_owned()),
+                ..self.clone()
+            };
+            one.required()
+        })
+        .collect()
+    }
+
+    /// The first endpoint that was named, if any.
     pub fn endpoint(&self) -> Outcome<Option<Endpoint>> {
         let (Some(url), Some(key), Some(secret), Some(bucket)) = (
             &self.endpoint,
@@ -61,7 +81,7 @@ impl Existing {
             return Ok(None);
         };
         let bucket = Bucket::new(
-            url.parse()?,
+            url.split(',').next().unwrap_or_default().parse()?,
             UrlStyle::Path,
             bucket.clone(),
             self.region.clone(),

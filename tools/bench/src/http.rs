@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Empty};
+use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::Body;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::{Method, Request, Response, StatusCode};
@@ -18,7 +18,8 @@ use crate::endpoint::Endpoint;
 
 const SIGNED_FOR: Duration = Duration::from_secs(3600);
 
-type AnyBody = http_body_util::combinators::UnsyncBoxBody<Bytes, std::convert::Infallible>;
+/// What is sent along with a request.
+pub type AnyBody = http_body_util::combinators::UnsyncBoxBody<Bytes, std::convert::Infallible>;
 
 /// One connection to the endpoint.
 pub struct Client {
@@ -77,29 +78,24 @@ impl Client {
         drain(answer).await.map(drop)
     }
 
+    /// Where it goes to.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Closes the connection, with what is still under way on it, and opens another.
+    pub async fn reopen(&mut self) -> Outcome<()> {
+        self.sender = open(&self.endpoint.address()?).await?;
+        Ok(())
+    }
+
     async fn send(
         &mut self,
         method: Method,
         url: &str,
         body: AnyBody,
     ) -> Outcome<Response<hyper::body::Incoming>> {
-        let uri: hyper::Uri = url.parse()?;
-        let host = uri.authority().ok_or("a URL without host")?.to_string();
-        let target = uri
-            .path_and_query()
-            .ok_or("a URL without path")?
-            .as_str()
-            .to_owned();
-        let request = Request::builder()
-            .method(&method)
-            .uri(target)
-            .header("host", host)
-            .body(body)?;
-        if self.sender.ready().await.is_err() {
-            // Servers may close a connection between two requests.
-            self.sender = open(&self.endpoint.address()?).await?;
-        }
-        let answer = self.sender.send_request(request).await?;
+        let answer = self.exchange(method.clone(), url, &[], body).await?;
         if matches!(answer.status(), StatusCode::OK | StatusCode::NO_CONTENT) {
             return Ok(answer);
         }
@@ -110,6 +106,36 @@ impl Client {
             String::from_utf8_lossy(&text)
         )
         .into())
+    }
+
+    /// Sends a request to a signed URL; answers of any status are answers.
+    pub async fn exchange(
+        &mut self,
+        method: Method,
+        url: &str,
+        headers: &[(&str, &str)],
+        body: AnyBody,
+    ) -> Outcome<Response<hyper::body::Incoming>> {
+        let uri: hyper::Uri = url.parse()?;
+        let host = uri.authority().ok_or("a URL without host")?.to_string();
+        let target = uri
+            .path_and_query()
+            .ok_or("a URL without path")?
+            .as_str()
+            .to_owned();
+        let mut request = Request::builder()
+            .method(method)
+            .uri(target)
+            .header("host", host);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(body)?;
+        if self.sender.ready().await.is_err() {
+            // Servers may close a connection between two requests.
+            self.sender = open(&self.endpoint.address()?).await?;
+        }
+        Ok(self.sender.send_request(request).await?)
     }
 }
 
@@ -141,6 +167,17 @@ async fn drain(answer: Response<hyper::body::Incoming>) -> Outcome<u64> {
 
 /// Fetches a plain text page, such as metrics, from `host:port` or from a local socket (an absolute path).
 pub async fn page(address: &str, path: &str) -> Outcome<String> {
+    call(address, Method::GET, path, None).await
+}
+
+/// Sends a request, with a JSON text if there is one, to `host:port` or a local socket (an absolute path); an error
+/// if it is refused.
+pub async fn call(
+    address: &str,
+    method: Method,
+    path: &str,
+    json: Option<String>,
+) -> Outcome<String> {
     let (mut sender, host) = match address.starts_with('/') {
         true => (
             begin(UnixStream::connect(address).await?).await?,
@@ -148,14 +185,20 @@ pub async fn page(address: &str, path: &str) -> Outcome<String> {
         ),
         false => (open(address).await?, address),
     };
-    let request = Request::builder()
+    let mut request = Request::builder()
+        .method(method)
         .uri(path)
-        .header("host", host)
-        .body(Empty::new().boxed_unsync())?;
-    let answer = sender.send_request(request).await?;
-    if answer.status() != StatusCode::OK {
-        return Err(format!("{path} was answered {}", answer.status()).into());
+        .header("host", host);
+    if json.is_some() {
+        request = request.header("content-type", "application/json");
     }
+    let body = Full::from(json.unwrap_or_default()).boxed_unsync();
+    let answer = sender.send_request(request.body(body)?).await?;
+    let status = answer.status();
     let text = answer.into_body().collect().await?.to_bytes();
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    let text = String::from_utf8_lossy(&text).into_owned();
+    if status.is_success() {
+        return Ok(text);
+    }
+    Err(format!("{path} was answered {status}: {text}").into())
 }

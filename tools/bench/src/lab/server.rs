@@ -1,0 +1,177 @@
+//! What a started server is: processes, endpoints, a key and a bucket.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use netlab::lab::Lab;
+use netlab::topology::{Node, Role};
+
+use super::{archipel, garage, other};
+use crate::Outcome;
+
+/// Where all servers answer S3, and one another.
+pub const S3_PORT: u16 = 3900;
+/// See [`S3_PORT`].
+pub const PEER_PORT: u16 = 3901;
+/// The bucket that experiments use.
+pub const BUCKET: &str = "bench";
+
+/// A server that can be started.
+pub enum Kind {
+    /// Ours.
+    Archipel {
+        /// The program.
+        binary: PathBuf,
+        /// Acknowledges before a sync.
+        buffered: bool,
+    },
+    /// Garage.
+    Garage {
+        /// The program.
+        binary: PathBuf,
+        /// Its two settings for fsync are on.
+        fsync: bool,
+    },
+    /// One that a file describes.
+    Other(other::Description),
+}
+
+/// Servers that run. Those that are forgotten end with this process.
+pub struct Started {
+    /// All processes.
+    pub processes: Vec<Child>,
+    /// Their logs.
+    pub logs: Vec<PathBuf>,
+    /// Sites and URLs, storage nodes and gateways.
+    pub endpoints: Vec<(Node, String)>,
+    /// The access key.
+    pub key: String,
+    /// Its secret.
+    pub secret: String,
+    /// The region to sign for.
+    pub region: String,
+    /// What an acknowledged write has survived.
+    pub durability: String,
+    /// Name and version.
+    pub server: String,
+}
+
+impl Kind {
+    /// For files' names.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Archipel {
+                buffered: false, ..
+            } => "archipel".into(),
+            Self::Archipel { buffered: true, .. } => "archipel-buffered".into(),
+            Self::Garage { fsync: false, .. } => "garage".into(),
+            Self::Garage { fsync: true, .. } => "garage-fsync".into(),
+            Self::Other(description) => description.name.clone(),
+        }
+    }
+
+    /// Starts a node in each place that is no client's, with a key and a bucket.
+    pub async fn start(&self, lab: &Lab, folder: &Path) -> Outcome<Started> {
+        match self {
+            Self::Archipel { binary, buffered } => {
+                archipel::start(lab, folder, binary, *buffered).await
+            }
+            Self::Garage { binary, fsync } => garage::start(lab, folder, binary, *fsync).await,
+            Self::Other(description) => description.start(lab, folder).await,
+        }
+    }
+}
+
+impl Started {
+    /// What an experiment at this site is told: the endpoint of a gateway there or else of a storage node comes first.
+    pub fn arguments(&self, site: &str) -> Vec<String> {
+        let mut endpoints: Vec<&(Node, String)> = self.endpoints.iter().collect();
+        endpoints.sort_by_key(|(node, _)| (node.site != site, node.role != Role::Gateway));
+        let storage = endpoints
+            .iter()
+            .skip(1)
+            .filter(|(node, _)| node.role == Role::Storage);
+        let urls: Vec<&str> = endpoints
+            .iter()
+            .take(1)
+            .chain(storage)
+            .map(|(_, url)| url.as_str())
+            .collect();
+        let pairs = [
+            ("--endpoint", urls.join(",")),
+            ("--access-key", self.key.clone()),
+            ("--secret-key", self.secret.clone()),
+            ("--region", self.region.clone()),
+            ("--bucket", BUCKET.to_owned()),
+            ("--durability", self.durability.clone()),
+            ("--server", self.server.clone()),
+        ];
+        pairs
+            .into_iter()
+            .flat_map(|(name, value)| [name.to_owned(), value])
+            .collect()
+    }
+
+    /// The ends of all logs, for a person.
+    pub fn print_logs(&self) {
+        for log in &self.logs {
+            let text = std::fs::read_to_string(log).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            let end = lines
+                .get(lines.len().saturating_sub(15)..)
+                .unwrap_or_default();
+            eprintln!("--- {}\n{}", log.display(), end.join("\n"));
+        }
+    }
+
+    /// Ends all processes.
+    pub async fn stop(mut self) {
+        for process in &mut self.processes {
+            // One that has ended already is not there to be killed.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+/// Storage nodes and gateways, in the network's order.
+pub fn servers(lab: &Lab) -> Vec<Node> {
+    let nodes = lab.topology.nodes().into_iter();
+    nodes.filter(|node| node.role != Role::Client).collect()
+}
+
+/// Starts a program that runs until it is stopped; what it says goes to a log.
+pub fn spawn(mut command: Command, log: &Path) -> Outcome<Child> {
+    let file = File::create(log)?;
+    let command = command
+        .stdin(Stdio::null())
+        .stdout(file.try_clone()?)
+        .stderr(file);
+    let program = command.get_program().to_string_lossy().into_owned();
+    Ok(command
+        .spawn()
+        .map_err(|error| format!("{program}: {error}"))?)
+}
+
+/// Runs a program to its end; what it printed.
+pub fn output(command: &mut Command) -> Outcome<String> {
+    let done = command.stdin(Stdio::null()).output()?;
+    if !done.status.success() {
+        let said = String::from_utf8_lossy(&done.stderr);
+        return Err(format!("{command:?}: {}: {said}", done.status).into());
+    }
+    Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned())
+}
+
+/// Tries every 200 ms until it works; the last error after 40 seconds.
+pub async fn until<T>(mut what: impl AsyncFnMut() -> Outcome<T>) -> Outcome<T> {
+    for _ in 0..200 {
+        if let Ok(done) = what().await {
+            return Ok(done);
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    what().await
+}

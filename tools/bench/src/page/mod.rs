@@ -1,0 +1,272 @@
+//! `bench report`: results of any number of experiments as one page, HTML or Markdown, with plots.
+//!
+//! Results of the same experiment in the same network stand beside one another: one table, one plot, a
+//! column for each server. Turns of a server are averaged.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::Outcome;
+use crate::results::{Results, Row};
+
+mod plot;
+
+use plot::Bars;
+
+/// Options.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Files that experiments wrote with --json or --results
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// The page; .md: Markdown with the plots in files beside it, else HTML with the plots within
+    #[arg(long, default_value = "report.html")]
+    out: PathBuf,
+}
+
+/// Results that stand beside one another.
+struct Group<'a> {
+    title: String,
+    all: Vec<&'a Results>,
+}
+
+/// Reads, renders, writes.
+pub fn run(args: &Args) -> Outcome<()> {
+    let results = args.files.iter().map(|path| Results::read(path));
+    let results = results.collect::<Outcome<Vec<_>>>()?;
+    let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+    for one in &results {
+        let title = format!(
+            "{}: network {}, {}",
+            one.experiment, one.network, one.options
+        );
+        let group = groups.entry(title.clone()).or_insert(Group {
+            title,
+            all: Vec::new(),
+        });
+        group.all.push(one);
+    }
+    let is_markdown = args.out.extension().is_some_and(|end| end == "md");
+    let mut text = String::new();
+    for (number, group) in groups.values().enumerate() {
+        let plots = group.plots();
+        match is_markdown {
+            true => group.markdown(&mut text, &beside(&args.out, number, &plots)?)?,
+            false => group.html(&mut text, &plots)?,
+        }
+    }
+    if !is_markdown {
+        text = format!(
+            "<!doctype html><meta charset=utf-8><title>bench</title><style>{STYLE}</style>{text}"
+        );
+    }
+    std::fs::write(&args.out, text)?;
+    println!("{}", args.out.display());
+    Ok(())
+}
+
+const STYLE: &str = "body{font:15px sans-serif;margin:2em auto;max-width:60em}table{border-collapse:collapse}\
+                     td,th{padding:.2em .7em;border-bottom:1px solid #ccc;text-align:right}\
+                     td:first-child,th:first-child{text-align:left}";
+
+/// Writes plots to files beside the page; their names.
+fn beside(page: &Path, group: usize, plots: &[String]) -> Outcome<Vec<String>> {
+    let stem = page
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let mut names = Vec::new();
+    for (number, plot) in plots.iter().enumerate() {
+        let name = format!("{stem}-{group}-{number}.svg");
+        std::fs::write(page.with_file_name(&name), plot)?;
+        names.push(name);
+    }
+    Ok(names)
+}
+
+impl Group<'_> {
+    /// Servers in the order of the files.
+    fn servers(&self) -> Vec<String> {
+        let mut servers = Vec::new();
+        for results in &self.all {
+            let server = format!("{}, {}", results.server, results.durability);
+            if !servers.contains(&server) {
+                servers.push(server);
+            }
+        }
+        servers
+    }
+
+    /// A server's figure of a row, averaged over its turns.
+    fn figure(&self, server: &str, row: &str, figure: impl Fn(&Row) -> Option<f64>) -> Option<f64> {
+        let of_server = self
+            .all
+            .iter()
+            .filter(|r| format!("{}, {}", r.server, r.durability) == server);
+        let rows = of_server
+            .flat_map(|results| &results.rows)
+            .filter(|one| one.name == row);
+        let figures: Vec<f64> = rows
+            .filter(|row| row.count > 0)
+            .filter_map(figure)
+            .collect();
+        (!figures.is_empty()).then(|| figures.iter().sum::<f64>() / figures.len() as f64)
+    }
+
+    fn rows(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for row in self.all.iter().flat_map(|results| &results.rows) {
+            if !names.contains(&row.name) {
+                names.push(row.name.clone());
+            }
+        }
+        names
+    }
+
+    fn plots(&self) -> Vec<String> {
+        let (servers, rows) = (self.servers(), self.rows());
+        let values = |figure: fn(&Row) -> Option<f64>| -> Vec<Vec<Option<f64>>> {
+            let of = |server: &String| {
+                rows.iter()
+                    .map(|row| self.figure(server, row, figure))
+                    .collect()
+            };
+            servers.iter().map(of).collect()
+        };
+        let unit = if self.all.iter().any(|r| r.rtt_ms.is_some()) {
+            "round trips"
+        } else {
+            "ms"
+        };
+        let time: fn(&Row) -> Option<f64> = |row| row.rtts.or(Some(row.mean_ms));
+        let mut plots = vec![
+            Bars {
+                title: format!("average time, {unit}"),
+                names: &rows,
+                groups: &servers,
+                values: values(time),
+            }
+            .svg(),
+        ];
+        let rates = values(|row| row.per_s);
+        if rates.iter().flatten().any(Option::is_some) {
+            let title = "a second".to_owned();
+            plots.push(
+                Bars {
+                    title,
+                    names: &rows,
+                    groups: &servers,
+                    values: rates,
+                }
+                .svg(),
+            );
+        }
+        for results in &self.all {
+            plots.extend(
+                results
+                    .series
+                    .iter()
+                    .map(|series| plot::curve(series, &results.server)),
+            );
+        }
+        plots
+    }
+
+    /// The table's head and lines.
+    fn table(&self) -> (Vec<String>, Vec<Vec<String>>) {
+        let servers = self.servers();
+        let mut head = vec![String::new()];
+        for server in &servers {
+            head.push(format!("{server}: mean, p50, p99 ms"));
+            head.push("× RTT".into());
+            head.push("a second".into());
+        }
+        let tell =
+            |value: Option<f64>, digits| value.map_or("-".into(), |v| format!("{v:.digits$}"));
+        let line = |row: &String| {
+            let mut line = vec![row.clone()];
+            for server in &servers {
+                let of = |figure: fn(&Row) -> Option<f64>| self.figure(server, row, figure);
+                let times = [
+                    of(|r| Some(r.mean_ms)),
+                    of(|r| Some(r.p50_ms)),
+                    of(|r| Some(r.p99_ms)),
+                ];
+                line.push(times.map(|time| tell(time, 1)).join(", "));
+                line.push(tell(of(|r| r.rtts), 3));
+                line.push(tell(of(|r| r.per_s), 1));
+            }
+            line
+        };
+        (head, self.rows().iter().map(line).collect())
+    }
+
+    /// What the figures depend on, a line for each file.
+    fn circumstances(&self) -> Vec<String> {
+        let tell = |r: &&Results| {
+            format!(
+                "{} ({}), {}: {}",
+                r.server,
+                r.durability,
+                r.began,
+                r.machine.line()
+            )
+        };
+        self.all.iter().map(tell).collect()
+    }
+
+    fn markdown(&self, text: &mut String, plots: &[String]) -> Outcome<()> {
+        let (head, lines) = self.table();
+        writeln!(
+            text,
+            "## {}\n\n| {} |\n|{}",
+            self.title,
+            head.join(" | "),
+            "---|".repeat(head.len())
+        )?;
+        for line in lines {
+            writeln!(text, "| {} |", line.join(" | "))?;
+        }
+        writeln!(text)?;
+        for plot in plots {
+            writeln!(text, "![]({plot})")?;
+        }
+        for line in self.circumstances() {
+            writeln!(text, "- {line}")?;
+        }
+        Ok(writeln!(text)?)
+    }
+
+    fn html(&self, text: &mut String, plots: &[String]) -> Outcome<()> {
+        let (head, lines) = self.table();
+        let cells = |tag: &str, cells: &[String]| -> String {
+            cells
+                .iter()
+                .map(|cell| format!("<{tag}>{}</{tag}>", escape(cell)))
+                .collect()
+        };
+        writeln!(
+            text,
+            "<h2>{}</h2><table><tr>{}</tr>",
+            escape(&self.title),
+            cells("th", &head)
+        )?;
+        for line in lines {
+            writeln!(text, "<tr>{}</tr>", cells("td", &line))?;
+        }
+        writeln!(text, "</table>{}<ul>", plots.concat())?;
+        for line in self.circumstances() {
+            writeln!(text, "<li>{}</li>", escape(&line))?;
+        }
+        Ok(writeln!(text, "</ul>")?)
+    }
+}
+
+/// Text within HTML and SVG.
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
