@@ -22,9 +22,9 @@ use crate::error::Error;
 use crate::transport::{Class, Incoming, MAX_FRAME_BYTES, Peer, Stream, Transport};
 
 /// How many calls of others are served at once.
-const SERVED: usize = 4096;
-/// How many of one peer.
-const SERVED_OF_ONE: usize = 1024;
+const SERVED: usize = 16_384;
+/// How many of one peer: more than its connections have streams, so that it is not refused what it could wait for.
+const SERVED_OF_ONE: usize = 4096;
 /// The longest that a plain call may take.
 const LONGEST: Duration = Duration::from_secs(60);
 /// How long a peer may take to say what it wants.

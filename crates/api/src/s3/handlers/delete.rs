@@ -21,8 +21,8 @@ const MAX_DOCUMENT: usize = 2 << 20;
 /// The most keys of one request.
 const MAX_KEYS: usize = 1000;
 
-/// How many keys are deleted at once.
-const CONCURRENCY: usize = 32;
+/// How many keys are deleted at once: all of a request, so that over a distance it takes one round trip, not one for each few.
+const CONCURRENCY: usize = MAX_KEYS;
 
 /// DeleteObject.
 pub async fn delete_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
