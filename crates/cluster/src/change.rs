@@ -123,11 +123,11 @@ fn successor_row(epoch: u64) -> RowKey {
     control_row(key.freeze())
 }
 
-fn no_layout() -> Error {
+pub(crate) fn no_layout() -> Error {
     Error::Unavailable("this node is in no layout yet".into())
 }
 
-fn refused(why: impl Into<String>) -> Error {
+pub(crate) fn refused(why: impl Into<String>) -> Error {
     Error::Storage(archipel_storage::Error::Refused(why.into()))
 }
 

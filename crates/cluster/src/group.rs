@@ -6,8 +6,8 @@ use crate::epochs::Epochs;
 use crate::error::Error;
 use crate::layout::{Epoch, StoreName};
 use crate::peers::Peers;
-use crate::register::Quorums;
 use crate::register::epoch::Member;
+use crate::register::{Quorums, ReplicaSet};
 use crate::wire::Address;
 
 /// The replicas of a partition in all live layout versions, nearest first. An operation knows them by their place.
@@ -17,6 +17,8 @@ pub(crate) struct Group {
     pub epoch: u64,
     pub members: Vec<Member<StoreName>>,
     pub quorums: Quorums,
+    /// The oldest live version's part in the quorums.
+    pub oldest: Vec<ReplicaSet>,
     me: StoreName,
 }
 
@@ -51,14 +53,12 @@ impl Group {
         me: StoreName,
     ) -> Group {
         let place = |member: &Member<StoreName>| members.iter().position(|m| m == member);
-        let versions = epoch.replicas(partition);
-        let versions = versions
-            .iter()
-            .map(|replicas| replicas.iter().filter_map(place).collect());
+        let versions = epoch.quorums(partition, place);
         Group {
             partition,
             epoch: epoch.number(),
-            quorums: Quorums::of_versions(versions.collect()),
+            oldest: versions.first().cloned().unwrap_or_default(),
+            quorums: Quorums::of_versions(versions.into_iter().flatten().collect()),
             members,
             me,
         }

@@ -10,7 +10,8 @@ use archipel_base::codec::{self, Versioned};
 use archipel_base::{Id, NodeId, PartitionId};
 use serde::{Deserialize, Serialize};
 
-use crate::register::epoch::{Config, Member};
+use crate::register::ReplicaSet;
+use crate::register::epoch::{Config, Member, reduced};
 
 /// How many partitions a cluster has. Fixed when it is made.
 pub const PARTITIONS: u16 = 1024;
@@ -153,6 +154,8 @@ struct Stored {
     members: Vec<Vec<(u64, StoreName)>>,
     #[serde(rename = "l")]
     layouts: Vec<Layout>,
+    #[serde(rename = "s", default)]
+    skipped: Vec<(u64, StoreName)>,
 }
 
 impl Versioned for Stored {
@@ -194,6 +197,15 @@ impl Epoch {
         }
     }
 
+    /// The proposal to wait no more for a store that is lost for good and that only older versions have; see
+    /// [`Config::skipping`].
+    pub fn skipping(&self, store: &StoreName) -> Option<Epoch> {
+        Some(Epoch {
+            config: self.config.skipping(store)?,
+            ..self.clone()
+        })
+    }
+
     /// The proposal to drop the oldest version, if there are several.
     pub fn without_oldest(&self) -> Option<Epoch> {
         let config = self.config.without_oldest()?;
@@ -209,17 +221,41 @@ impl Epoch {
         self.layouts.len() > 1
     }
 
-    /// The replicas of a partition in each live version, oldest first.
+    /// The replicas of a partition in each live version, oldest first, without those that were skipped.
     pub fn replicas(&self, partition: PartitionId) -> Vec<Vec<Member<StoreName>>> {
         let versions = self.layouts.iter().zip(&self.config.live);
         versions
             .map(|(layout, members)| {
                 let places = layout.replicas_of(partition).iter();
-                places
-                    .filter_map(|place| members.get(usize::from(*place)).copied())
-                    .collect()
+                let named = places.filter_map(|place| members.get(usize::from(*place)));
+                let counting = named.filter(|member| !self.config.skipped.contains(member));
+                counting.copied().collect()
             })
             .collect()
+    }
+
+    /// For each live version, oldest first, the sets of which a quorum of a partition holds a majority each, with the
+    /// index that the driver gave each replica.
+    pub fn quorums(
+        &self,
+        partition: PartitionId,
+        index: impl Fn(&Member<StoreName>) -> Option<usize>,
+    ) -> Vec<Vec<ReplicaSet>> {
+        let versions = self.layouts.iter().zip(self.replicas(partition));
+        versions
+            .map(|(layout, counting)| {
+                let of = layout.replicas_of(partition).len();
+                reduced(of, counting.iter().filter_map(&index).collect())
+            })
+            .collect()
+    }
+
+    /// Whether a store is waited for no more.
+    pub fn is_skipped(&self, store: &StoreName) -> bool {
+        self.config
+            .skipped
+            .iter()
+            .any(|member| member.node == *store)
     }
 
     /// The incarnation in which a store is in the live versions.
@@ -238,6 +274,12 @@ impl Epoch {
                 .map(|version| version.iter().map(|m| (m.incarnation, m.node)).collect())
                 .collect(),
             layouts: self.layouts.iter().map(|l| (**l).clone()).collect(),
+            skipped: self
+                .config
+                .skipped
+                .iter()
+                .map(|m| (m.incarnation, m.node))
+                .collect(),
         })
     }
 
@@ -279,6 +321,7 @@ impl Epoch {
                     .map(|version| version.iter().map(member).collect())
                     .collect(),
                 incarnations: stored.incarnations,
+                skipped: stored.skipped.iter().map(member).collect(),
             },
             layouts: stored.layouts.into_iter().map(Arc::new).collect(),
         })

@@ -7,7 +7,7 @@
 //! | [`layout`] | who holds what: layout versions, epochs |
 //! | [`placement`] | which nodes hold which partition: pure |
 //! | [`merge`] | listings of several replicas as one: pure |
-//! | [`change`], `moving` | changing the layout; moving what must move |
+//! | [`change`], `moving`, [`skip`] | changing the layout; moving what must move; going on without who is lost |
 //! | `cluster`, `rows`, `inner` | the handle; operations on rows; what handles share |
 //! | `drive`, `group` | one operation, driven over the row's replicas |
 //! | `upload`, `blocks` | blocks on their way in and out |
@@ -46,6 +46,7 @@ mod replica;
 mod rows;
 mod scan;
 mod service;
+pub mod skip;
 mod upload;
 mod wire;
 

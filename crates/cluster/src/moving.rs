@@ -14,8 +14,8 @@ use crate::error::Error;
 use crate::group::Group;
 use crate::layout::{Epoch, PARTITIONS};
 use crate::list::{Asked, ask};
-use crate::register::Rules;
 use crate::register::epoch::Retirement;
+use crate::register::{ReplicaSet, Rules};
 
 /// How many rows are moved at once.
 const MOVES: usize = 32;
@@ -89,8 +89,12 @@ impl Cluster {
     async fn retire_oldest(&self, epoch: &Arc<Epoch>) -> Result<(), Error> {
         let partitions = moved(epoch);
         self.0.moving.note(|work| {
+            // Why the last try ended is told until this one has gone further.
+            let before = work.trouble.take();
+            let trouble = before.filter(|_| work.epoch == epoch.number());
             *work = Work {
                 epoch: epoch.number(),
+                trouble,
                 ..Work::default()
             }
         });
@@ -114,10 +118,9 @@ impl Cluster {
         if group.epoch != epoch.number() {
             return Err(Error::Unavailable("the layout changed meanwhile".into()));
         }
-        let Some(oldest) = group.quorums.versions().first().copied() else {
-            return Ok(());
-        };
-        let mut retirement: Retirement<Bytes> = Retirement::new(oldest);
+        let all = group.oldest.iter();
+        let oldest = all.fold(ReplicaSet::EMPTY, |all, set| all.union(*set));
+        let mut retirement: Retirement<Bytes> = Retirement::of(group.oldest.clone());
         let mut why = None;
         for place in oldest.iter() {
             match self.keys_at(&group, place).await {

@@ -1,6 +1,7 @@
 //! Several nodes in one process, on a simulated network.
 
 mod mending;
+mod skipping;
 mod support;
 
 use std::time::Duration;

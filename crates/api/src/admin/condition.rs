@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use archipel_base::PartitionId;
 use archipel_cluster::layout::{Epoch, Layout, PARTITIONS, Role};
+use archipel_cluster::register::epoch::quorum_of;
 
 use super::types::{ClusterState, ClusterStatus, NodeInfo, NodeState};
 
@@ -39,7 +40,11 @@ enum Away {
 /// The state of the cluster of `epoch`.
 pub(super) fn assess(epoch: &Epoch, nodes: &[NodeInfo]) -> ClusterStatus {
     let known: BTreeMap<&str, &NodeInfo> = nodes.iter().map(|n| (n.id.as_str(), n)).collect();
-    let live = || epoch.layouts.iter().flat_map(|layout| &layout.roles);
+    let waited_for = |role: &&Role| !epoch.is_skipped(&role.store);
+    let live = || {
+        let roles = epoch.layouts.iter().flat_map(|layout| &layout.roles);
+        roles.filter(waited_for)
+    };
     let away: BTreeMap<String, (&Role, Away)> = live()
         .filter_map(|role| Some((role.store.node.to_string(), (role, away(role, &known)?))))
         .collect();
@@ -95,10 +100,26 @@ fn away(role: &Role, known: &BTreeMap<&str, &NodeInfo>) -> Option<Away> {
     }
 }
 
+/// How a node stands in a layout.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Here,
+    Away,
+    /// It is lost, and waited for no more.
+    Skipped,
+}
+
 fn risk(epoch: &Epoch, is_away: &dyn Fn(&Role) -> bool) -> Risk {
     let layouts = epoch.layouts.iter();
-    let layouts: Vec<(&Layout, Vec<bool>)> = layouts
-        .map(|layout| (&**layout, layout.roles.iter().map(is_away).collect()))
+    let layouts: Vec<(&Layout, Vec<Place>)> = layouts
+        .map(|layout| {
+            let place = |role: &Role| match epoch.is_skipped(&role.store) {
+                true => Place::Skipped,
+                false if is_away(role) => Place::Away,
+                false => Place::Here,
+            };
+            (&**layout, layout.roles.iter().map(place).collect())
+        })
         .collect();
     let mut risk = Risk::default();
     for partition in (0..PARTITIONS).map(PartitionId) {
@@ -114,12 +135,15 @@ fn risk(epoch: &Epoch, is_away: &dyn Fn(&Role) -> bool) -> Risk {
 
 /// How many replicas of a partition are away, and how many more may go before there is no majority (below
 /// 0: there is none); of all live layouts the worst.
-fn counts(layouts: &[(&Layout, Vec<bool>)], partition: PartitionId) -> (usize, i64) {
-    let each = layouts.iter().map(|(layout, is_away)| {
+fn counts(layouts: &[(&Layout, Vec<Place>)], partition: PartitionId) -> (usize, i64) {
+    let each = layouts.iter().map(|(layout, places)| {
         let replicas = layout.replicas_of(partition);
-        let away = |place: &&u16| is_away.get(usize::from(**place)).copied().unwrap_or(true);
-        let missing = replicas.iter().filter(away).count();
-        let may_miss = replicas.len().saturating_sub(1) / 2;
+        let count = |wanted: Place| {
+            let all = replicas.iter().map(|at| places.get(usize::from(*at)));
+            all.filter(|place| *place == Some(&wanted)).count()
+        };
+        let (missing, left) = (count(Place::Away), replicas.len() - count(Place::Skipped));
+        let may_miss = left - quorum_of(replicas.len(), left).min(left);
         (missing, may_miss as i64 - missing as i64)
     });
     each.fold((0, i64::MAX), |(missing, spare), (m, s)| {

@@ -11,8 +11,8 @@ use http::StatusCode;
 
 use super::answer::Refusal;
 use super::types::{
-    Apply, Assign, HistoryInfo, LayoutInfo, LayoutNode, NodeInfo, ProgressInfo, Redundancy, Stage,
-    StagedInfo, StagedNode, StagedRole,
+    Apply, Assign, HistoryInfo, LayoutInfo, LayoutNode, NodeInfo, ProgressInfo, Redundancy,
+    SkipDead, SkippedInfo, Stage, StagedInfo, StagedNode, StagedRole,
 };
 use super::{Admin, nodes};
 
@@ -82,6 +82,29 @@ pub(super) async fn apply(admin: &Admin, ask: Apply) -> Result<LayoutInfo, Refus
         .await
         .map_err(refusal)?;
     show(admin).await
+}
+
+/// Says what it means to wait no more for a node that is lost, and does it if that is confirmed.
+pub(super) async fn skip_dead(admin: &Admin, ask: SkipDead) -> Result<SkippedInfo, Refusal> {
+    let cluster = admin.model.cluster();
+    cluster.epoch().ok_or_else(no_layout)?;
+    let known = nodes::list(admin);
+    let node = nodes::find(&known, &cluster.me().node, &ask.node)?;
+    let id = node.id.parse().map_err(|_| {
+        let short = &node.short;
+        Refusal::invalid(format!("node {short}: its id is no id"))
+    })?;
+    let risk = match ask.confirm {
+        true => cluster.skip_dead(&id).await.map_err(refusal)?,
+        false => cluster.skip_risk(&id).map_err(refusal)?,
+    };
+    Ok(SkippedInfo {
+        id: node.id.clone(),
+        version: risk.version,
+        may_lose: risk.may_lose(),
+        risk: risk.explain(),
+        done: ask.confirm,
+    })
 }
 
 /// Forgets what is staged.

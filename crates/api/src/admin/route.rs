@@ -181,7 +181,11 @@ fn nothing_here(path: &[&str]) -> Refusal {
             ]
             | ["v1", "nodes", "join"]
             | ["v1", "scrub", "start" | "stop"]
-            | ["v1", "layout", "history" | "stage" | "staged" | "apply" | "skip-dead"]
+            | [
+                "v1",
+                "layout",
+                "history" | "stage" | "staged" | "apply" | "skip-dead"
+            ]
             | ["v1", "buckets" | "keys", _]
             | ["v1", "buckets", _, "grants", _]
     );

@@ -7,7 +7,8 @@ mod upkeep;
 
 pub use cluster::{
     Apply, Assign, ClusterState, ClusterStatus, HistoryInfo, Join, LayoutInfo, LayoutNode,
-    NodeInfo, NodeState, ProgressInfo, Redundancy, Stage, StagedInfo, StagedNode, StagedRole,
+    NodeInfo, NodeState, ProgressInfo, Redundancy, SkipDead, SkippedInfo, Stage, StagedInfo,
+    StagedNode, StagedRole,
 };
 
 pub use upkeep::{BlockTrouble, MendingInfo, ScrubInfo, StartScrub, Upkeep};

@@ -1,8 +1,8 @@
 //! `archipel layout`
 
 use archipel_api::admin::types::{
-    Apply, Assign, HistoryInfo, LayoutInfo, LayoutNode, ProgressInfo, Redundancy, Stage,
-    StagedInfo, StagedNode,
+    Apply, Assign, HistoryInfo, LayoutInfo, LayoutNode, ProgressInfo, Redundancy, SkipDead,
+    SkippedInfo, Stage, StagedInfo, StagedNode,
 };
 use clap::{Args, Subcommand};
 
@@ -45,6 +45,15 @@ pub enum Command {
         /// The revision that it named: what was staged after you looked is not applied
         #[arg(long, value_name = "REVISION")]
         revision: u64,
+    },
+    /// Wait no more for a node that is lost for good, so that a change of the layout can end
+    SkipDead {
+        /// The node: its id or the first digits of it. It must be out of the newest layout version
+        #[arg(value_name = "NODE")]
+        node: String,
+        /// Do it; without this it is only said what it would mean
+        #[arg(long)]
+        yes: bool,
     },
     /// List the layouts so far
     History,
@@ -93,6 +102,10 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
         Command::History => {
             return history(target, &client.get::<Vec<_>>("/v1/layout/history").await?);
         }
+        Command::SkipDead { node, yes } => {
+            let ask = SkipDead { node, confirm: yes };
+            return skipped(target, &client.post("/v1/layout/skip-dead", &ask).await?);
+        }
         Command::Assign(args) => Stage {
             assign: assignments(args),
             ..Stage::default()
@@ -111,6 +124,23 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
         (true, _) => table::print_json(&layout),
         (false, Some(staged)) => lines(&staged_lines(staged, &layout)),
         (false, None) => table::text("nothing is staged: the layout is so already"),
+    }
+}
+
+fn skipped(target: &Target, skipped: &SkippedInfo) -> Result<(), Failure> {
+    if target.json {
+        return table::print_json(skipped);
+    }
+    lines(&skipped.risk)?;
+    let short: String = skipped.id.chars().take(8).collect();
+    let version = skipped.version;
+    match skipped.done {
+        true => table::text(&format!(
+            "done: version {version} waits for it no more; archipel layout show tells how the change goes on"
+        )),
+        false => table::text(&format!(
+            "Nothing was done. To do it:  archipel layout skip-dead {short} --yes"
+        )),
     }
 }
 
@@ -207,7 +237,9 @@ fn progress_lines(progress: &ProgressInfo) -> Vec<String> {
         .trouble
         .as_ref()
         .map(|why| format!("It does not go on: {why}"));
-    [moving].into_iter().chain(trouble).collect()
+    let hint = "If it waits for a node that is lost for good: archipel layout skip-dead NODE";
+    let hint = trouble.is_some().then(|| hint.to_owned());
+    [moving].into_iter().chain(trouble).chain(hint).collect()
 }
 
 /// What is staged, what it leads to, and what to do then.

@@ -1,6 +1,7 @@
 //! Several nodes in this process, each with its store in memory, on a simulated network.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use archipel_base::random::SeededRandom;
@@ -30,10 +31,14 @@ pub struct World {
     pub nodes: Vec<Cluster>,
     /// Their disks.
     pub disks: Vec<Arc<MemoryDisk>>,
+    dead: Dead,
 }
 
-/// Everybody is known and nobody is suspected.
-struct Everybody(NodeId, Vec<NodeId>);
+/// Who was killed, and is suspected by all others.
+type Dead = Arc<Mutex<BTreeSet<NodeId>>>;
+
+/// Everybody is known, and nobody is suspected who was not killed.
+struct Everybody(NodeId, Vec<NodeId>, Dead);
 
 impl Directory for Everybody {
     fn peer(&self, node: &NodeId) -> Option<Peer> {
@@ -43,8 +48,9 @@ impl Directory for Everybody {
         })
     }
 
-    fn is_suspected(&self, _: &NodeId) -> bool {
-        false
+    fn is_suspected(&self, node: &NodeId) -> bool {
+        let dead = self.2.lock().unwrap_or_else(PoisonError::into_inner);
+        dead.contains(node)
     }
 
     fn report(&self, _: &NodeId, _: bool) {}
@@ -80,6 +86,7 @@ impl World {
             ids,
             nodes: Vec::new(),
             disks: Vec::new(),
+            dead: Dead::default(),
         };
         for id in world.ids.clone() {
             let disk = Arc::new(MemoryDisk::new());
@@ -133,7 +140,7 @@ impl World {
     ) -> Result<Cluster, Error> {
         let random = Arc::new(SeededRandom::new(seed ^ (u64::from(id.0[0]) << 32)));
         let rpc = Rpc::new(self.network.node(id));
-        let everybody = Arc::new(Everybody(id, self.ids.clone()));
+        let everybody = Arc::new(Everybody(id, self.ids.clone(), self.dead.clone()));
         let network = Network {
             rpc: rpc.clone(),
             directory: everybody.clone(),
@@ -144,6 +151,13 @@ impl World {
         let service = node.service();
         tokio::spawn(async move { rpc.serve(service).await });
         Ok(node)
+    }
+
+    /// Cuts a node off from all others for good: all know that it is away.
+    pub fn kill(&self, place: usize) {
+        self.isolate(place);
+        let mut dead = self.dead.lock().unwrap_or_else(PoisonError::into_inner);
+        dead.insert(self.ids[place]);
     }
 
     /// Cuts a node off from all others.

@@ -39,6 +39,8 @@ pub struct Config<N> {
     pub live: Vec<Vec<Member<N>>>,
     /// How many incarnations were given so far.
     pub incarnations: u64,
+    /// Members of older versions that are lost for good, and waited for no more: see [`reduced`].
+    pub skipped: BTreeSet<Member<N>>,
 }
 
 impl<N: Clone + Ord> Config<N> {
@@ -48,6 +50,7 @@ impl<N: Clone + Ord> Config<N> {
             epoch: 1,
             live: Vec::new(),
             incarnations: 0,
+            skipped: BTreeSet::new(),
         };
         config.add_version(nodes);
         config
@@ -75,10 +78,29 @@ impl<N: Clone + Ord> Config<N> {
     }
 
     /// The incarnation of a store in the live versions. A store that finds its own lower empties
-    /// itself and becomes this one; if it finds none, it keeps what it has and serves nobody.
+    /// itself and becomes this one; if it finds none, it keeps what it has and serves nobody. One that was skipped
+    /// is in none: it can only come back as another, and empty.
     pub fn incarnation_of(&self, node: &N) -> Option<u64> {
         let of_node = self.live.iter().flatten().filter(|m| m.node == *node);
-        of_node.map(|m| m.incarnation).max()
+        let counting = of_node.filter(|m| !self.skipped.contains(m));
+        counting.map(|m| m.incarnation).max()
+    }
+
+    /// The proposal to wait for a store no more; `None` if the newest version has it, or no older one does.
+    pub fn skipping(&self, node: &N) -> Option<Config<N>> {
+        let (newest, older) = self.live.split_last()?;
+        let of_node = older.iter().flatten().filter(|m| m.node == *node);
+        let lost: Vec<Member<N>> = of_node
+            .filter(|m| !self.skipped.contains(m))
+            .cloned()
+            .collect();
+        if lost.is_empty() || newest.iter().any(|m| m.node == *node) {
+            return None;
+        }
+        let mut next = self.clone();
+        next.epoch += 1;
+        next.skipped.extend(lost);
+        Some(next)
     }
 
     /// The proposal to drop the oldest version; `None` if there is but one. Only after
@@ -90,18 +112,55 @@ impl<N: Clone + Ord> Config<N> {
         let mut next = self.clone();
         next.epoch += 1;
         next.live.remove(0);
+        let live: BTreeSet<&Member<N>> = next.live.iter().flatten().collect();
+        next.skipped.retain(|member| live.contains(member));
         Some(next)
     }
 
-    /// All replicas of all live versions, each once.
+    /// All replicas of all live versions that count, each once.
     pub fn members(&self) -> BTreeSet<Member<N>> {
-        self.live.iter().flatten().cloned().collect()
+        let all = self.live.iter().flatten();
+        all.filter(|m| !self.skipped.contains(m)).cloned().collect()
     }
 
     /// The quorums, with the index that the driver gave each replica.
     pub fn quorums(&self, index: impl Fn(&Member<N>) -> usize) -> Quorums {
-        let version = |replicas: &Vec<Member<N>>| replicas.iter().map(&index).collect();
-        Quorums::of_versions(self.live.iter().map(version).collect())
+        let version = |replicas: &Vec<Member<N>>| {
+            let counting = replicas.iter().filter(|m| !self.skipped.contains(m));
+            reduced(replicas.len(), counting.map(&index).collect())
+        };
+        Quorums::of_versions(self.live.iter().flat_map(version).collect())
+    }
+}
+
+/// How many of the `left` replicas of a version that had `of` make its part of a quorum, after the others were skipped.
+///
+/// Whatever a majority accepted must be seen by one of them: of `of` replicas, `of - majority + 1` are sure to meet each majority.
+/// A majority of those that are left may be more, and is needed for two quorums to meet. If too few are left for
+/// that, something may be lost, and all of them are asked, so that it is as little as can be.
+pub fn quorum_of(of: usize, left: usize) -> usize {
+    let majority = left / 2 + 1;
+    let sure = of - of.min(of / 2 + 1) + 1;
+    match left {
+        0 => 0,
+        _ if left == of || majority >= sure => majority,
+        _ => left,
+    }
+}
+
+/// Whether something that was acknowledged may be lost if so many replicas of a version are left.
+pub fn may_lose(of: usize, left: usize) -> bool {
+    left + of / 2 < of
+}
+
+/// A live version that had `of` replicas, of which these are left and the others are skipped: sets of which a quorum holds a
+/// majority each. A set for each replica says that all are needed ([`quorum_of`]); none are left, none is asked.
+pub fn reduced(of: usize, left: ReplicaSet) -> Vec<ReplicaSet> {
+    match quorum_of(of, left.len()) {
+        _ if left.len() == of => vec![left],
+        0 => Vec::new(),
+        needed if needed == left.len() / 2 + 1 => vec![left],
+        _ => left.iter().map(|one| [one].into_iter().collect()).collect(),
     }
 }
 
@@ -141,7 +200,8 @@ pub fn fence(rules: Rules, known: u64, requested: u64) -> Fence {
 /// An empty list counts: it shows that the replica fences off earlier epochs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Retirement<K> {
-    oldest: ReplicaSet,
+    /// Of each a majority must have listed.
+    oldest: Vec<ReplicaSet>,
     listed: ReplicaSet,
     open: BTreeSet<K>,
     done: BTreeSet<K>,
@@ -150,6 +210,11 @@ pub struct Retirement<K> {
 impl<K: Clone + Ord> Retirement<K> {
     /// Nothing is done. `oldest` are the replicas of the oldest live version.
     pub fn new(oldest: ReplicaSet) -> Retirement<K> {
+        Retirement::of(vec![oldest])
+    }
+
+    /// Nothing is done. `oldest` is the oldest live version as it counts in a quorum: see [`reduced`].
+    pub fn of(oldest: Vec<ReplicaSet>) -> Retirement<K> {
         Retirement {
             oldest,
             listed: ReplicaSet::EMPTY,
@@ -184,7 +249,8 @@ impl<K: Clone + Ord> Retirement<K> {
 
     /// Whether the oldest version may go.
     pub fn is_complete(&self, rules: Rules) -> bool {
-        let majority = 2 * self.listed.intersection(self.oldest).len() > self.oldest.len();
-        rules.breaks(Mutant::RetireEarly) || (majority && self.open.is_empty())
+        let majority = |set: &ReplicaSet| 2 * self.listed.intersection(*set).len() > set.len();
+        let listed = self.oldest.iter().all(majority);
+        rules.breaks(Mutant::RetireEarly) || (listed && self.open.is_empty())
     }
 }

@@ -28,7 +28,12 @@ impl std::ops::Deref for World {
 impl World {
     /// So many nodes, each with all partitions.
     pub async fn new(nodes: u8, seed: u64) -> World {
-        let world = archipel_cluster::World::new(nodes, nodes, LATENCY, seed, HOOKS);
+        World::with_replicas(nodes, nodes, seed).await
+    }
+
+    /// So many nodes, and so many copies.
+    pub async fn with_replicas(nodes: u8, replicas: u8, seed: u64) -> World {
+        let world = archipel_cluster::World::new(nodes, replicas, LATENCY, seed, HOOKS);
         World(world.await.expect("a world"))
     }
 

@@ -222,3 +222,24 @@ fn nodes_without_a_part_are_no_trouble_but_told() {
         status.advice
     );
 }
+
+#[test]
+fn who_was_skipped_is_missed_no_more() {
+    let mut older = layout(1, &["a", "b", "c", "c"]);
+    older.redundancy.replicas = 2;
+    let four = |partition: u16| [partition % 4, (partition + 1) % 4];
+    older.assignment = (0..PARTITIONS).flat_map(four).collect();
+    let mut newer = layout(2, &["a", "b", "c"]);
+    newer.redundancy.replicas = 2;
+    let three = |partition: u16| [partition % 3, (partition + 1) % 3];
+    newer.assignment = (0..PARTITIONS).flat_map(three).collect();
+    let nodes = seen(&older, &[Alive, Alive, Gone]);
+    let changing = Epoch::first(Id::default(), older).with_next(newer);
+    let stuck = assess(&changing, &nodes);
+    assert_eq!(stuck.state, ClusterState::Unavailable);
+    assert_eq!(stuck.partitions_stopped, 512);
+    let skipped = changing.skipping(&store(4)).unwrap();
+    let status = assess(&skipped, &nodes);
+    assert_eq!(status.state, ClusterState::Healthy);
+    assert_eq!((status.partitions_short, status.partitions_stopped), (0, 0));
+}

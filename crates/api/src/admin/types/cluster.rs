@@ -229,6 +229,32 @@ pub struct Apply {
     pub revision: Option<u64>,
 }
 
+/// `POST /v1/layout/skip-dead`
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SkipDead {
+    /// The node that is lost for good: an id, or the unambiguous beginning of one.
+    pub node: String,
+    /// Whether it is to be done; otherwise it is only said what it would mean.
+    #[serde(default)]
+    pub confirm: bool,
+}
+
+/// What waiting no more for a node means.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SkippedInfo {
+    /// The node.
+    pub id: String,
+    /// The layout version that waits for it.
+    pub version: u64,
+    /// Whether something that was acknowledged may be lost.
+    pub may_lose: bool,
+    /// What it means, in plain words: how many copies are left of how many partitions.
+    pub risk: Vec<String>,
+    /// Whether it was done.
+    pub done: bool,
+}
+
 /// An entry in `GET /v1/layout/history`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct HistoryInfo {
