@@ -55,6 +55,8 @@ enum Command {
     Mixed(experiments::mixed::Args),
     /// All keys of a bucket, page after page
     List(experiments::list::Args),
+    /// Small reads while a large object is being stored
+    Beside(experiments::beside::Args),
     /// Start Archipel in an emulated network and run an experiment there (needs root)
     Lab(lab::Args),
     /// The same experiment on Archipel and others, in turn, in the same network (needs root)
@@ -71,6 +73,7 @@ impl Command {
             Self::Ttfb(args) => experiments::ttfb::run(args).await,
             Self::Billion(args) => experiments::billion::run(args).await,
             Self::Mixed(args) => experiments::mixed::run(args).await,
+            Self::Beside(args) => experiments::beside::run(args).await,
             Self::List(args) => experiments::list::run(args).await,
             Self::Lab(args) => lab::run(args).await,
             Self::Peers(args) => lab::peers(args).await,

@@ -15,7 +15,16 @@ pub fn cpu_seconds(pid: u32) -> Option<f64> {
 
 /// The largest resident size so far, in MiB.
 pub fn peak_mib(pid: u32) -> Option<f64> {
+    status_mib(pid, "VmHWM:")
+}
+
+/// What it holds now that is no file's, in MiB.
+pub fn anonymous_mib(pid: u32) -> Option<f64> {
+    status_mib(pid, "RssAnon:")
+}
+
+fn status_mib(pid: u32, field: &str) -> Option<f64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let line = status.lines().find(|line| line.starts_with(field))?;
     Some(line.split_whitespace().nth(1)?.parse::<f64>().ok()? / 1024.0)
 }

@@ -14,13 +14,14 @@ use crate::link::{MAX_RATE_BITS, MIN_QUEUE_BYTES, Quality};
 #[cfg(test)]
 mod tests;
 
-const PRESETS: [(&str, &str); 6] = [
+const PRESETS: [(&str, &str); 7] = [
     ("five-sites", include_str!("../presets/five-sites.toml")),
     ("three-sites", include_str!("../presets/three-sites.toml")),
     ("fifty-ms", include_str!("../presets/fifty-ms.toml")),
     ("thin", include_str!("../presets/thin.toml")),
     ("lossy", include_str!("../presets/lossy.toml")),
     ("near", include_str!("../presets/near.toml")),
+    ("hundred", include_str!("../presets/hundred.toml")),
 ];
 
 /// The most nodes of a lab: links grow with the square.
@@ -74,6 +75,9 @@ pub struct Site {
     /// Nodes that hold data.
     #[serde(default)]
     pub nodes: Vec<String>,
+    /// So many more of them, called `SITE-1` and on.
+    #[serde(default)]
+    pub count: usize,
     /// Nodes that take requests and hold nothing.
     #[serde(default)]
     pub gateways: Vec<String>,
@@ -174,8 +178,10 @@ impl Topology {
     pub fn nodes(&self) -> Vec<Node> {
         let mut nodes = Vec::new();
         for site in &self.sites {
+            let counted = (1..=site.count.min(MAX_NODES)).map(|n| format!("{}-{n}", site.name));
+            let storage = site.nodes.iter().cloned().chain(counted).collect();
             let groups = [
-                (&site.nodes, Role::Storage),
+                (&storage, Role::Storage),
                 (&site.gateways, Role::Gateway),
                 (&site.clients, Role::Client),
             ];

@@ -7,6 +7,7 @@
 //! | [`billion`] | whether a store becomes slower as objects become many |
 //! | [`mixed`] | throughput and latency of many clients |
 //! | [`list`] | how fast keys are listed |
+//! | [`beside`] | whether a large upload fills its link, and small reads get through |
 
 use std::path::PathBuf;
 
@@ -15,6 +16,7 @@ use crate::endpoint::{Endpoint, Existing};
 use crate::machine::Machine;
 use crate::results::{Results, Row, Series};
 
+pub mod beside;
 pub mod billion;
 pub mod lat;
 pub mod list;

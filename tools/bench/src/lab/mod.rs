@@ -29,7 +29,7 @@ use server::{Kind, Started};
 pub struct Args {
     /// A topology file of netlab, or the name of a preset
     topology: String,
-    /// The experiment: lat, ttfb, mixed, billion or list
+    /// The experiment: lat, ttfb, mixed, billion, list or beside
     experiment: String,
     /// Its options
     #[arg(last = true)]
@@ -139,6 +139,7 @@ async fn one(args: &Args, lab: &Lab, kind: &Kind, turn: u32) -> Outcome<()> {
     if done.is_err() {
         server.print_logs();
     }
+    println!("  {}", server.memory());
     server.stop().await;
     done
 }
@@ -196,6 +197,14 @@ fn experiment(
     command.args(["--network", &lab.topology.name]);
     if let Some(rtt) = lab.topology.between.rtt_ms {
         command.args(["--rtt-ms", &rtt.to_string()]);
+    }
+    if let Some(rate) = lab
+        .topology
+        .between
+        .rate_mbit
+        .filter(|_| args.experiment == "beside")
+    {
+        command.args(["--rate-mbit", &rate.to_string()]);
     }
     if let Some(json) = json {
         command.arg("--json").arg(json);

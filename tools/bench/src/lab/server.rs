@@ -9,7 +9,7 @@ use netlab::lab::Lab;
 use netlab::topology::{Node, Role};
 
 use super::{archipel, garage, other};
-use crate::Outcome;
+use crate::{Outcome, process};
 
 /// Where all servers answer S3, and one another.
 pub const S3_PORT: u16 = 3900;
@@ -112,6 +112,21 @@ impl Started {
             .into_iter()
             .flat_map(|(name, value)| [name.to_owned(), value])
             .collect()
+    }
+
+    /// What the processes hold now, for a person.
+    pub fn memory(&self) -> String {
+        let sizes = self
+            .processes
+            .iter()
+            .filter_map(|p| process::anonymous_mib(p.id()));
+        let sizes: Vec<f64> = sizes.collect();
+        let most = sizes.iter().copied().fold(0.0, f64::max);
+        let mean = sizes.iter().sum::<f64>() / sizes.len().max(1) as f64;
+        format!(
+            "memory of {} nodes (anonymous): {mean:.1} MiB on average, {most:.1} at most",
+            sizes.len()
+        )
     }
 
     /// The ends of all logs, for a person.

@@ -31,6 +31,17 @@ fn three_sites_are_near_inside_and_far_between() {
 }
 
 #[test]
+fn nodes_may_be_counted_instead_of_named() {
+    let nodes = Topology::load("hundred").unwrap().nodes();
+    let storage = nodes.iter().filter(|node| node.role == Role::Storage);
+    assert_eq!(storage.count(), 100);
+    assert_eq!(
+        (nodes[0].name.as_str(), nodes[0].site.as_str()),
+        ("s1-1", "s1")
+    );
+}
+
+#[test]
 fn exceptions_are_put_over_what_is_general() {
     let text = "name = 't'\n[between]\nrtt_ms = 10\nrate_mbit = 8\n\
         [[sites]]\nname = 's1'\nnodes = ['a']\n[[sites]]\nname = 's2'\nnodes = ['b']\n\
