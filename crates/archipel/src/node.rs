@@ -9,7 +9,7 @@ use archipel_base::NodeId;
 use archipel_base::clock::{SystemClock, WallClock};
 use archipel_base::random::SystemRandom;
 use archipel_base::stamp::StampClock;
-use archipel_cluster::{Cluster, ClusterOptions, Network};
+use archipel_cluster::{Cluster, ClusterOptions, HealOptions, Network};
 use archipel_model::Model;
 use archipel_storage::Store;
 use prometheus_client::registry::Registry;
@@ -308,6 +308,8 @@ fn background(settings: &Settings, model: &Model, store: &Store) -> JoinSet<()> 
     let model = model.clone();
     let cluster = model.cluster().clone();
     tasks.spawn(async move { cluster.move_forever().await });
+    let healing = model.cluster().clone();
+    tasks.spawn(async move { healing.heal_forever(HealOptions::default()).await });
     let mending = model.cluster().clone();
     tasks.spawn(async move { mending.mend_forever().await });
     let scrubbing = model.cluster().clone();

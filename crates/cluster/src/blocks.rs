@@ -32,6 +32,8 @@ pub struct BlockStream {
     untried: Option<Vec<usize>>,
     group: Option<Group>,
     remote: Option<Box<dyn ReceiveFrames>>,
+    /// How urgent it is; `None`: as content that somebody waits for.
+    class: Option<Class>,
 }
 
 impl BlockStream {
@@ -49,7 +51,13 @@ impl BlockStream {
             untried: None,
             group: None,
             remote: None,
+            class: None,
         }
+    }
+
+    /// The same, so urgent.
+    pub(crate) fn in_class(self, class: Option<Class>) -> BlockStream {
+        BlockStream { class, ..self }
     }
 
     /// The blocks of a row that was read, on the stream that brought it.
@@ -148,7 +156,7 @@ impl BlockStream {
                 row: None,
             };
             let remaining = call.blocks.iter().map(|b| u64::from(b.len)).sum();
-            let class = Class::Data { remaining };
+            let class = self.class.unwrap_or(Class::Data { remaining });
             let opened = peers.stream(&member.node.node, method::FETCH, class).await;
             let Ok(mut stream) = opened else {
                 continue;

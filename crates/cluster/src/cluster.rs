@@ -24,6 +24,7 @@ use tokio::sync::{Mutex, Semaphore};
 use crate::blocks::BlockStream;
 use crate::epochs::{Epochs, Listening};
 use crate::error::Error;
+use crate::heal::Heal;
 use crate::inner::{Inner, QUEUES, Settings};
 use crate::layout::{Epoch, Layout, PARTITIONS, StoreName};
 use crate::mend::Mend;
@@ -134,6 +135,7 @@ impl Cluster {
             fetches: Semaphore::new(FETCHES),
             on_notice: OnceLock::new(),
             on_question: OnceLock::new(),
+            heal: Heal::default(),
             moving: Moving::default(),
             mend: Mend::default(),
         })))

@@ -22,12 +22,13 @@ use crate::cluster::{Cluster, Listener};
 use crate::epochs::Epochs;
 use crate::error::Error;
 use crate::group::Group;
+use crate::heal::Heal;
 use crate::layout::Epoch;
 use crate::mend::Mend;
 use crate::moving::Moving;
 use crate::peers::Peers;
 use crate::register::{Answer, Request};
-use crate::replica::Replica;
+use crate::replica::{Offer, Replica};
 use crate::wire::{Address, CounterCall, CounterReply, RowCall, RowReply, method};
 
 /// How many queues there are for updates.
@@ -44,6 +45,7 @@ pub(crate) struct Inner {
     pub fetches: Semaphore,
     pub on_notice: OnceLock<Hear>,
     pub on_question: OnceLock<AnswerQuestion>,
+    pub heal: Heal,
     pub moving: Moving,
     pub mend: Mend,
 }
@@ -61,6 +63,15 @@ pub(crate) struct Settings {
     pub wall: Arc<dyn WallClock>,
     pub random: Arc<dyn Random>,
     pub durability: Durability,
+}
+
+/// Blocks that were fetched, and stay for as long as this is held.
+pub(crate) struct Fetched {
+    pub pin: Pin,
+    pub upload: storage::Upload,
+    /// How many were not here before, and their bytes.
+    pub blocks: u64,
+    pub bytes: u64,
 }
 
 impl Inner {
@@ -137,7 +148,7 @@ impl Inner {
     }
 
     /// Brings a row of the local replica up to date; tells whether it was behind.
-    async fn bring(self: &Arc<Inner>, address: Address, key: &RowKey) -> Result<bool, Error> {
+    pub async fn bring(self: &Arc<Inner>, address: Address, key: &RowKey) -> Result<bool, Error> {
         let wanted = key.clone();
         let before = self.store().read(move |rows| rows.head(&wanted)).await?;
         let version = Cluster(self.clone()).read_version(key, true).await?;
@@ -146,7 +157,10 @@ impl Inner {
         }
         // The read may have brought it already.
         let body = version.value.as_ref().map(|value| value.body.clone());
-        let take = |version| self.replica.take(address, key.clone(), version);
+        let take = |version| {
+            let offer = Offer::settled(version);
+            self.replica.take(address, key.clone(), offer)
+        };
         if let (Err(storage::Error::NoBlock(_)), Some(body)) = (take(version.clone()).await, body) {
             let _held = self.fetch_missing(key.partition, &body).await?;
             take(version).await?;
@@ -184,16 +198,36 @@ impl Inner {
             .acquire()
             .await
             .map_err(|e| busy(e.to_string()))?;
+        let held = self.fetch_with(partition, body, None).await?;
+        Ok((held.pin, held.upload))
+    }
+
+    /// Fetches the blocks of a body that are not here; they are durable then. `class` is how urgent it is, if not as
+    /// what somebody waits for.
+    pub async fn fetch_with(
+        self: &Arc<Inner>,
+        partition: PartitionId,
+        body: &Body,
+        class: Option<Class>,
+    ) -> Result<Fetched, storage::Error> {
         let pin = self.store().pin(body.blocks());
         let missing = self.store().missing_blocks(body.blocks().to_vec()).await?;
-        let upload = self.store().upload();
-        let mut blocks = BlockStream::new(self.clone(), partition, missing, false);
+        let mut fetched = Fetched {
+            pin,
+            upload: self.store().upload(),
+            blocks: 0,
+            bytes: 0,
+        };
+        let blocks = BlockStream::new(self.clone(), partition, missing, false);
+        let mut blocks = blocks.in_class(class);
         while let Some(content) = blocks.next().await {
-            let content = content.map_err(|error| busy(error.to_string()))?;
-            upload.append(content).await?;
+            let content = content.map_err(|error| storage::Error::Busy(error.to_string()))?;
+            fetched.blocks += 1;
+            fetched.bytes += content.len() as u64;
+            fetched.upload.append(content).await?;
         }
-        upload.sync().await?;
-        Ok((pin, upload))
+        fetched.upload.sync().await?;
+        Ok(fetched)
     }
 
     /// Whether the row is still what was read: asked of the local replica if there is one, whose

@@ -12,6 +12,7 @@
 //! | `drive`, `group` | one operation, driven over the row's replicas |
 //! | `upload`, `blocks` | blocks on their way in and out |
 //! | `list` | listings and scans |
+//! | `heal` | replicas bring one another up to date |
 //! | `mend` | damaged blocks are replaced by good copies |
 //! | `replica`, `service`, `wire` | this node's own replica, and what it answers to others |
 //! | `epochs`, `empty` | the layout that this node knows; coming back under a new incarnation |
@@ -30,6 +31,7 @@ mod empty;
 mod epochs;
 mod error;
 mod group;
+mod heal;
 mod inner;
 pub mod layout;
 mod list;
@@ -54,8 +56,9 @@ pub use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, Pin};
 pub use blocks::BlockStream;
 pub use cluster::{Cluster, ClusterOptions, Hooks, Listener, Network};
 pub use error::Error;
-pub use mend::{Mended, Mending, Scrubbing, Trouble};
+pub use heal::{HealOptions, Healing, PeerHealing};
 pub use memory::{World, memory_store};
+pub use mend::{Mended, Mending, Scrubbing, Trouble};
 pub use peers::Directory;
 pub use rows::{Decision, How, Opened, State};
 pub use scan::Scanned;

@@ -158,7 +158,7 @@ impl Replica {
 }
 
 impl Replica {
-    /// Takes a version that a quorum is known to hold, if it is newer than what is here. Tells whether it was.
+    /// Takes a version that another replica holds, if it is newer than what is here.
     ///
     /// # Errors
     /// [`storage::Error::NoBlock`] if the row refers to blocks that are not here yet.
@@ -166,33 +166,81 @@ impl Replica {
         &self,
         address: Address,
         key: RowKey,
-        version: Version<Value>,
-    ) -> Result<bool, storage::Error> {
+        offer: Offer,
+    ) -> Result<Taken, storage::Error> {
         if self.epochs.check(&address) != Check::Pass {
-            return Ok(false);
+            return Ok(Taken::Not);
         }
         let (bounds, hooks) = (self.bounds(), self.hooks);
         let (memory, fence) = (self.recent.clone(), self.epochs.fence());
-        let weight = version.value.as_ref().map_or(0, weight);
+        let weight = offer.version.value.as_ref().map_or(0, weight);
         let how = Transact::new(Durability::Fsync).weighing(weight);
         let change = move |txn: &mut RowTxn<'_>| {
             if fence.load(Ordering::SeqCst) > address.epoch {
-                return Ok(false);
+                return Ok(Taken::Not);
             }
             let cell = cell_of(txn.row(&key)?.unwrap_or_default());
             let remembered = lock(&memory).take(&key, txn.undone());
             let mut recent =
                 remembered.unwrap_or_else(|| Recent::forgotten(Rules::CORRECT, &cell, &bounds));
-            let taken = replica::spread(Rules::CORRECT, &bounds, &cell, &mut recent, version, true);
-            let is_newer = taken.is_some();
-            if let Some(new) = taken {
+            let (new, taken) = offer.spread(&bounds, &cell, &mut recent);
+            if let Some(new) = new {
                 end_guard(txn, &key, &cell, &new, hooks)?;
                 store_cell(txn, &key, &cell, new, hooks)?;
             }
             lock(&memory).put(key, recent);
-            Ok(is_newer)
+            Ok(taken)
         };
         self.store.transact(how, change).await
+    }
+}
+
+/// A version that another replica holds.
+#[derive(Clone)]
+pub(crate) struct Offer {
+    pub version: Version<Value>,
+    /// A quorum is known to hold it: a read gave it.
+    pub settled: bool,
+    pub rules: Rules,
+}
+
+/// What became of an [`Offer`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Taken {
+    /// It is held.
+    Yes,
+    /// It is not newer than what is held, or was dropped for good.
+    Not,
+    /// It is newer, and a promise keeps it out: a quorum must be asked.
+    Promised,
+}
+
+impl Offer {
+    /// What a read gave.
+    pub fn settled(version: Version<Value>) -> Offer {
+        Offer {
+            version,
+            settled: true,
+            rules: Rules::CORRECT,
+        }
+    }
+
+    fn spread(
+        self,
+        bounds: &Bounds,
+        cell: &Cell<Value>,
+        recent: &mut Recent,
+    ) -> (Option<Cell<Value>>, Taken) {
+        let spread = |version, recent: &mut Recent, settled| {
+            replica::spread(self.rules, bounds, cell, recent, version, settled)
+        };
+        match spread(self.version.clone(), recent, self.settled) {
+            Some(new) => (Some(new), Taken::Yes),
+            None if spread(self.version, &mut recent.clone(), true).is_some() => {
+                (None, Taken::Promised)
+            }
+            None => (None, Taken::Not),
+        }
     }
 }
 
@@ -257,7 +305,7 @@ fn how_to_run(durability: Durability, request: &Request<Value>) -> Transact {
 }
 
 /// What a value holds in memory, roughly.
-fn weight(value: &Value) -> usize {
+pub(crate) fn weight(value: &Value) -> usize {
     let body = match &value.body {
         Body::Empty => 0,
         Body::Inline(bytes) => bytes.len(),

@@ -77,7 +77,7 @@ impl Service for NodeService {
                 let yes = u8::from(inner.answer_question(&request));
                 Ok(vec![yes].into())
             }
-            other => Err(format!("no such method: {other}")),
+            other => inner.serve_heal(from, other, request).await,
         }
     }
 
@@ -116,7 +116,7 @@ impl Inner {
     }
 
     /// Learns the layout of whoever knows a newer one.
-    async fn keep_up(&self, from: NodeId, epoch: u64) -> Result<(), crate::Error> {
+    pub(crate) async fn keep_up(&self, from: NodeId, epoch: u64) -> Result<(), crate::Error> {
         match self.epochs.number() < epoch {
             true => self.learn_from(&from).await,
             false => Ok(()),

@@ -9,7 +9,7 @@ use archipel_base::random::{Random, SeededRandom};
 use archipel_base::stamp::StampClock;
 use archipel_base::{Id, NodeId};
 use archipel_cluster::members::{Facts, Members};
-use archipel_cluster::{Cluster, ClusterOptions, Network};
+use archipel_cluster::{Cluster, ClusterOptions, HealOptions, Network};
 use archipel_model::Model;
 use archipel_net::rpc::Rpc;
 use archipel_net::simulated::SimulatedNetwork;
@@ -282,9 +282,11 @@ fn on_the_network(cluster: &Cluster, rpc: Rpc, members: Members) -> Vec<JoinHand
 /// What the daemon runs beside requests.
 fn background(model: &Model) -> Vec<JoinHandle<()>> {
     let (refreshing, sweeping, moving) = (model.clone(), model.clone(), model.clone());
+    let healing = model.clone();
     vec![
         tokio::spawn(async move { refreshing.refresh_forever().await }),
         tokio::spawn(async move { sweeping.sweep_forever().await }),
         tokio::spawn(async move { moving.cluster().move_forever().await }),
+        tokio::spawn(async move { healing.cluster().heal_forever(HealOptions::default()).await }),
     ]
 }

@@ -1,0 +1,170 @@
+//! Runs passes when they are due.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use archipel_base::{NodeId, PartitionId};
+use tokio::task::JoinSet;
+
+use super::pass::Pass;
+use super::schedule::Ended;
+use super::{Heal, HealOptions};
+use crate::cluster::Cluster;
+use crate::inner::Inner;
+use crate::layout::{Epoch, PARTITIONS, StoreName};
+use crate::register::epoch::Member;
+
+/// How many passes run at once, each with another node.
+const PASSES: usize = 2;
+/// How often the driver looks around.
+const TICK: Duration = Duration::from_secs(1);
+
+impl Heal {
+    /// The time that the schedule counts in.
+    pub(super) fn now_ms(&self) -> u64 {
+        self.begun.elapsed().as_millis() as u64
+    }
+}
+
+impl Cluster {
+    /// Keeps this node up to date with the others until it is dropped. Run it in a task of its own.
+    pub async fn heal_forever(&self, options: HealOptions) {
+        self.pass_forever(options).await;
+    }
+
+    async fn pass_forever(&self, options: HealOptions) {
+        if self.is_alone() {
+            return std::future::pending().await;
+        }
+        let inner = &self.0;
+        let mut running: JoinSet<(NodeId, Ended)> = JoinSet::new();
+        let mut epoch_before = 0;
+        loop {
+            if let Some(epoch) = self.epoch() {
+                if epoch.number() != epoch_before {
+                    epoch_before = epoch.number();
+                    inner.heal.schedule().hurry_all();
+                }
+                inner.start_passes(&epoch, &mut running, options);
+            }
+            tokio::select! {
+                biased;
+                Some(ended) = running.join_next(), if !running.is_empty() => {
+                    inner.note_ended(ended, options);
+                }
+                () = inner.heal.wake.notified() => {}
+                () = tokio::time::sleep(TICK) => {}
+            }
+        }
+    }
+
+    /// Goes once through all that this node shares with another one, at once. Tells whether all that the other has
+    /// newer is here now.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`](crate::Error::Unavailable) if they share nothing, or the other does not answer.
+    pub async fn heal_from(
+        &self,
+        node: &NodeId,
+        options: HealOptions,
+    ) -> Result<bool, crate::Error> {
+        let none = || crate::Error::Unavailable("nothing is shared with that node".into());
+        let epoch = self.epoch().ok_or_else(none)?;
+        let shared = self.0.shared(&epoch);
+        let (peer, partitions) = shared
+            .into_iter()
+            .find(|(m, _)| m.node.node == *node)
+            .ok_or_else(none)?;
+        let pass = Pass::new(self.0.clone(), peer, &epoch, options);
+        Ok(pass.run(partitions).await? == Ended::Whole)
+    }
+}
+
+impl Inner {
+    /// The other replicas of this node's partitions, each with the partitions that it shares.
+    pub(super) fn shared(
+        &self,
+        epoch: &Epoch,
+    ) -> BTreeMap<Member<StoreName>, BTreeSet<PartitionId>> {
+        let mut shared: BTreeMap<_, BTreeSet<PartitionId>> = BTreeMap::new();
+        let me = self.epochs.me;
+        for partition in (0..PARTITIONS)
+            .map(PartitionId)
+            .chain([PartitionId::CONTROL])
+        {
+            let replicas: Vec<_> = epoch.replicas(partition).into_iter().flatten().collect();
+            if !replicas.iter().any(|member| member.node == me) {
+                continue;
+            }
+            for member in replicas.into_iter().filter(|member| member.node != me) {
+                shared.entry(member).or_default().insert(partition);
+            }
+        }
+        shared
+    }
+
+    fn start_passes(
+        self: &Arc<Inner>,
+        epoch: &Epoch,
+        running: &mut JoinSet<(NodeId, Ended)>,
+        options: HealOptions,
+    ) {
+        let Some(peers) = &self.peers else { return };
+        let now = self.heal.now_ms();
+        let others = self.others_with_a_share(epoch);
+        let others = others.into_iter();
+        let others = others.map(|node| (node, peers.directory.is_suspected(&node)));
+        let mut chance = || self.options.random.next_u64();
+        self.heal
+            .schedule()
+            .follow(now, &others.collect(), &mut chance);
+        while running.len() < PASSES {
+            let Some(node) = self.heal.schedule().start(now) else {
+                return;
+            };
+            let found = self
+                .shared(epoch)
+                .into_iter()
+                .find(|(m, _)| m.node.node == node);
+            let Some((peer, partitions)) = found else {
+                return;
+            };
+            let pass = Pass::new(self.clone(), peer, epoch, options);
+            running.spawn(async move {
+                let ended = pass.run(partitions).await;
+                (node, pass.note_end(ended))
+            });
+        }
+    }
+
+    /// The nodes with which this one shares partitions.
+    fn others_with_a_share(&self, epoch: &Epoch) -> Vec<NodeId> {
+        let mut known = self.heal.sharing();
+        if known.0 != epoch.number() {
+            let others = self
+                .shared(epoch)
+                .into_keys()
+                .map(|member| member.node.node);
+            let others: BTreeSet<NodeId> = others.collect();
+            *known = (epoch.number(), others.into_iter().collect());
+        }
+        known.1.clone()
+    }
+
+    fn note_ended(
+        &self,
+        ended: Result<(NodeId, Ended), tokio::task::JoinError>,
+        options: HealOptions,
+    ) {
+        match ended {
+            Ok((node, ended)) => {
+                let (now, interval) = (self.heal.now_ms(), options.interval.as_millis() as u64);
+                let mut chance = || self.options.random.next_u64();
+                let mut schedule = self.heal.schedule();
+                schedule.ended(&node, now, ended, interval, &mut chance);
+            }
+            Err(error) => tracing::error!(%error, "a pass broke off"),
+        }
+    }
+}

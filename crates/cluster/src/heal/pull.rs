@@ -1,0 +1,119 @@
+//! Pulling rows that another replica has newer, with the blocks that they refer to.
+
+use std::collections::VecDeque;
+
+use archipel_base::PartitionId;
+use archipel_net::Class;
+use archipel_storage as storage;
+use archipel_storage::{Body, RowKey, Value};
+use futures_util::StreamExt;
+use futures_util::stream;
+
+use super::pass::{Candidate, Pass};
+use super::wire::{MAX_ROWS, RowsCall, RowsReply, method};
+use crate::error::Error;
+use crate::inner::Fetched;
+use crate::register::Version;
+use crate::replica::{Offer, Taken};
+
+/// How many rows are taken at once: their transactions share a sync.
+const TAKES: usize = 32;
+
+impl Pass {
+    /// Brings these rows as the other holds them; tells whether all are here then.
+    pub async fn pull(&self, rows: Vec<Candidate>) -> Result<bool, Error> {
+        let mut left: VecDeque<RowKey> = rows.into_iter().map(|(key, _)| key).collect();
+        let mut whole = true;
+        while !left.is_empty() {
+            let asked = left.iter().take(MAX_ROWS);
+            let call = RowsCall {
+                scope: self.scope,
+                keys: asked.map(|key| (key.partition, key.key.clone())).collect(),
+            };
+            let RowsReply(versions) = self.call(method::ROWS, &call).await?;
+            if versions.is_empty() || versions.len() > call.keys.len() {
+                return Err(Error::Unavailable(
+                    "rows were asked for, and others came".into(),
+                ));
+            }
+            let keys: Vec<RowKey> = left.drain(..versions.len()).collect();
+            let mut takes = stream::iter(keys.into_iter().zip(versions))
+                .map(|(key, version)| async move { (self.take(&key, version).await, key) })
+                .buffer_unordered(TAKES);
+            while let Some((taken, key)) = takes.next().await {
+                if let Err(error) = taken {
+                    tracing::debug!(%error, key = %key.key.escape_ascii(), "a row does not come");
+                    whole = false;
+                }
+            }
+        }
+        Ok(whole)
+    }
+
+    /// Takes one row. That it is not newer any more is well.
+    async fn take(&self, key: &RowKey, version: Version<Value>) -> Result<(), Error> {
+        if version.stamp == archipel_base::Stamp::ZERO {
+            return Ok(());
+        }
+        let body = version.value.as_ref().map(|value| value.body.clone());
+        let address = self.own_address(key.partition);
+        let offer = Offer {
+            version,
+            settled: false,
+            rules: self.options.rules,
+        };
+        let take = |offer| self.inner.replica.take(address, key.clone(), offer);
+        let taken = match (take(offer.clone()).await, body) {
+            (Err(storage::Error::NoBlock(_)), Some(body)) => {
+                let _held = self.bring_blocks(key.partition, &body).await?;
+                take(offer).await?
+            }
+            (taken, _) => taken?,
+        };
+        match taken {
+            Taken::Yes => self.inner.heal.count(|total| total.rows += 1),
+            Taken::Not => {}
+            // A quorum must say what it is.
+            Taken::Promised => {
+                self.inner.bring(address, key).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings the blocks of a body that are not here; they are durable then, and stay while what is given is held.
+    async fn bring_blocks(&self, partition: PartitionId, body: &Body) -> Result<Fetched, Error> {
+        let heal = &self.inner.heal;
+        let turn = heal.block_fetches.acquire().await;
+        let _turn = turn.map_err(|error| Error::Unavailable(error.to_string()))?;
+        let waiting = Waiting::new(heal, body);
+        let class = Some(Class::Background);
+        let fetched = self.inner.fetch_with(partition, body, class).await?;
+        drop(waiting);
+        heal.count(|total| {
+            total.blocks += fetched.blocks;
+            total.block_bytes += fetched.bytes;
+        });
+        Ok(fetched)
+    }
+}
+
+/// Bytes that are waited for, while it lives.
+struct Waiting<'a> {
+    heal: &'a super::Heal,
+    bytes: u64,
+}
+
+impl Waiting<'_> {
+    fn new<'a>(heal: &'a super::Heal, body: &Body) -> Waiting<'a> {
+        let bytes = body.blocks().iter().map(|block| u64::from(block.len)).sum();
+        heal.count(|total| total.waiting_bytes += bytes);
+        Waiting { heal, bytes }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.heal.count(|total| total.waiting_bytes -= self.bytes);
+    }
+}

@@ -1,0 +1,187 @@
+//! What another node's pass asks of this one.
+
+use std::sync::Arc;
+
+use archipel_base::codec::{self, Versioned};
+use archipel_base::{NodeId, PartitionId, Stamp, Writer};
+use archipel_storage::rows::Granularity;
+use archipel_storage::{Error, Row, RowKey, RowReader, Value};
+use bytes::Bytes;
+
+use super::prints;
+use super::wire::{
+    CompareCall, CompareReply, MAX_PARTITIONS, MAX_ROWS, MAX_STAMPS, MAX_WINDOWS, Part, ROWS_BYTES,
+    RowsCall, RowsReply, STAMPS_BYTES, Scope, StampsCall, StampsReply, WindowsCall, WindowsReply,
+    method,
+};
+use crate::epochs::Check;
+use crate::inner::Inner;
+use crate::register::Version;
+use crate::replica::weight;
+
+impl Inner {
+    /// Answers a call of another node's pass.
+    pub(crate) async fn serve_heal(
+        self: &Arc<Inner>,
+        from: NodeId,
+        name: &str,
+        request: Bytes,
+    ) -> Result<Bytes, String> {
+        match name {
+            method::COMPARE => answer(self.serve_compare(from, decode(&request)?).await?),
+            method::WINDOWS => answer(self.serve_windows(from, decode(&request)?).await?),
+            method::STAMPS => answer(self.serve_stamps(from, decode(&request)?).await?),
+            method::ROWS => answer(self.serve_rows(from, decode(&request)?).await?),
+            method::WAKE => {
+                self.heal.hurry(&from);
+                Ok(Bytes::new())
+            }
+            other => Err(format!("no such method: {other}")),
+        }
+    }
+
+    /// Whether a question of `count` things, at most `most`, about these partitions is for this replica.
+    async fn check_scope(
+        &self,
+        from: NodeId,
+        scope: Scope,
+        (count, most): (usize, usize),
+        mut partitions: impl Iterator<Item = PartitionId>,
+    ) -> Result<(), String> {
+        if count > most {
+            return Err(format!("more than {most} at once"));
+        }
+        let learnt = self.keep_up(from, scope.epoch).await;
+        learnt.map_err(|error| error.to_string())?;
+        let other = partitions.find_map(|p| match self.epochs.check(&scope.of(p)) {
+            Check::Pass => None,
+            other => Some(other),
+        });
+        match other {
+            None => Ok(()),
+            Some(Check::Superseded(epoch)) => Err(format!("epoch {epoch} is known here")),
+            Some(_) => Err("a partition is not kept here".into()),
+        }
+    }
+
+    async fn serve_compare(&self, from: NodeId, call: CompareCall) -> Result<CompareReply, String> {
+        let partitions = call.prints.iter().map(|(partition, _)| *partition);
+        let size = (call.prints.len(), MAX_PARTITIONS);
+        self.check_scope(from, call.scope, size, partitions).await?;
+        let compare = move |rows: &RowReader<'_>| {
+            let mut differ = Vec::new();
+            for (partition, theirs) in call.prints {
+                let ours = prints::of_partition(rows, partition)?;
+                if prints::shortened(&ours) != theirs {
+                    differ.push(partition);
+                }
+            }
+            Ok(CompareReply(differ))
+        };
+        self.read_for_heal(compare).await
+    }
+
+    async fn serve_windows(&self, from: NodeId, call: WindowsCall) -> Result<WindowsReply, String> {
+        let partitions = call.spans.iter().map(|span| span.partition);
+        let size = (call.spans.len(), MAX_WINDOWS);
+        self.check_scope(from, call.scope, size, partitions).await?;
+        let look = move |rows: &RowReader<'_>| {
+            let mut parts = Vec::new();
+            for (of, span) in call.spans.iter().enumerate() {
+                let Some(window) = span.id() else {
+                    return Err(Error::Refused("windows of another length".into()));
+                };
+                let found = prints::parts(rows, span.partition, window)?;
+                parts.extend(found.into_iter().map(|(number, window)| Part {
+                    of: of as u16,
+                    number,
+                    rows: window.rows,
+                    print: prints::shortened(&window),
+                }));
+            }
+            Ok(WindowsReply(parts))
+        };
+        self.read_for_heal(look).await
+    }
+
+    async fn serve_stamps(&self, from: NodeId, call: StampsCall) -> Result<StampsReply, String> {
+        let partitions = call.hours.iter().map(|(partition, _)| *partition);
+        let size = (call.hours.len(), MAX_WINDOWS);
+        self.check_scope(from, call.scope, size, partitions).await?;
+        self.read_for_heal(move |rows| stamps(rows, &call)).await
+    }
+
+    async fn serve_rows(&self, from: NodeId, call: RowsCall) -> Result<RowsReply, String> {
+        let partitions = call.keys.iter().map(|(partition, _)| *partition);
+        let size = (call.keys.len(), MAX_ROWS);
+        self.check_scope(from, call.scope, size, partitions).await?;
+        let look = move |rows: &RowReader<'_>| {
+            let (mut found, mut bytes) = (Vec::new(), 0);
+            for (partition, key) in call.keys {
+                let row = rows.row(&RowKey { partition, key })?.unwrap_or_default();
+                bytes += row.value.as_ref().map_or(64, weight);
+                found.push(version_of(row));
+                if bytes > ROWS_BYTES {
+                    break;
+                }
+            }
+            Ok(RowsReply(found))
+        };
+        self.read_for_heal(look).await
+    }
+
+    async fn read_for_heal<T, F>(&self, read: F) -> Result<T, String>
+    where
+        T: Send + 'static,
+        F: FnOnce(&RowReader<'_>) -> Result<T, Error> + Send + 'static,
+    {
+        let read = self.store().read(read).await;
+        read.map_err(|error| error.to_string())
+    }
+}
+
+/// Stamps and keys of the rows of the hours, as far as they fit.
+fn stamps(rows: &RowReader<'_>, call: &StampsCall) -> Result<StampsReply, Error> {
+    let mut found = Vec::new();
+    let mut bytes = 0;
+    for (place, (partition, hour)) in call.hours.iter().enumerate() {
+        let (first, _) = Granularity::Hour.span(*hour);
+        let mut after = (Stamp::new(first, 0, Writer(0)), Bytes::new());
+        if let Some(given) = call.after.clone().filter(|_| place == 0) {
+            after = given;
+        }
+        let left = MAX_STAMPS - found.len();
+        let from = (after.0, &after.1[..]);
+        let page = rows.log_of_window(*partition, Granularity::Hour, *hour, from, left)?;
+        for (stamp, key) in page {
+            bytes += key.len() + 32;
+            found.push((place as u16, stamp, key));
+            if bytes > STAMPS_BYTES || found.len() == MAX_STAMPS {
+                return Ok(StampsReply {
+                    rows: found,
+                    more: true,
+                });
+            }
+        }
+    }
+    Ok(StampsReply {
+        rows: found,
+        more: false,
+    })
+}
+
+fn version_of(row: Row) -> Version<Value> {
+    Version {
+        stamp: row.stamp,
+        write: row.write,
+        value: row.value,
+    }
+}
+
+fn decode<T: Versioned>(bytes: &[u8]) -> Result<T, String> {
+    codec::decode(bytes).map_err(|error| error.to_string())
+}
+
+fn answer(answer: impl Versioned) -> Result<Bytes, String> {
+    Ok(codec::encode(&answer).into())
+}

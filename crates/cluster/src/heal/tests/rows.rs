@@ -1,0 +1,140 @@
+//! Rows and blocks come, and come right.
+
+use super::*;
+use crate::register::{Answer, Request};
+use crate::wire::RowCall;
+
+const LONG: Duration = Duration::from_secs(120);
+
+#[tokio::test(start_paused = true)]
+async fn what_a_node_missed_while_it_was_away_comes_by_itself() {
+    let world = three(1).await;
+    let [a, b, c] = [&world.nodes[0], &world.nodes[1], &world.nodes[2]];
+    for n in 0..10 {
+        let old = Some(value("old"));
+        a.write(&key(format!("row {n}")), old, durable())
+            .await
+            .unwrap();
+    }
+    tokio::time::sleep(LONG).await;
+    world.isolate(2);
+    for n in 0..5 {
+        let row = key(format!("row {n}"));
+        a.write(&row, Some(value("new")), durable()).await.unwrap();
+    }
+    b.write(&key("row 9"), None, durable()).await.unwrap();
+    let content = Bytes::from(vec![5; 200_000]);
+    put(a, "big", content).await;
+    tokio::time::sleep(LONG).await;
+    assert_ne!(print(a).await, print(c).await);
+
+    world.network.heal_all();
+    heal_all(&world);
+    tokio::time::sleep(LONG).await;
+    assert_eq!(print(a).await, print(b).await);
+    assert_eq!(print(a).await, print(c).await);
+    let row = c.store().read(|rows| rows.row(&key("big"))).await.unwrap();
+    let body = row.unwrap().value.unwrap().body;
+    let missing = c.store().missing_blocks(body.blocks().to_vec()).await;
+    assert_eq!(missing.unwrap(), []);
+    let healing = c.healing();
+    assert_eq!((healing.rows, healing.blocks), (7, 1));
+    assert_eq!((healing.block_bytes, healing.waiting_bytes), (200_000, 0));
+    let whole = |peer: &super::super::PeerHealing| peer.whole_ms > 0 && peer.partitions == 0;
+    assert!(healing.peers.iter().all(whole), "{healing:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_waits_until_its_blocks_can_be_had() {
+    let world = three(2).await;
+    let [a, b, c] = [&world.nodes[0], &world.nodes[1], &world.nodes[2]];
+    world.isolate(2);
+    // It does not get shorter by compression.
+    let mut content = vec![0; 100_000];
+    a.fill_random(&mut content);
+    let content = Bytes::from(content);
+    put(a, "big", content.clone()).await;
+    tokio::time::sleep(LONG).await;
+    world.network.heal_all();
+    // Whoever has the content can be asked for rows, but gives no blocks.
+    for disk in &world.disks[..2] {
+        disk.flip(1, 5000, 1);
+    }
+    let healed = c.heal_from(&world.ids[0], HealOptions::default()).await;
+    assert!(!healed.unwrap());
+    let row = c.store().read(|rows| rows.row(&key("big"))).await.unwrap();
+    assert_eq!(row, None);
+
+    let mended = b.store().upload();
+    mended.append(content).await.unwrap();
+    mended.sync().await.unwrap();
+    let healed = c.heal_from(&world.ids[0], HealOptions::default()).await;
+    assert!(healed.unwrap());
+    assert_eq!(print(a).await, print(c).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_row_that_a_promise_holds_back_is_read_and_comes() {
+    let world = three(3).await;
+    let [a, _, c] = [&world.nodes[0], &world.nodes[1], &world.nodes[2]];
+    world.isolate(2);
+    a.write(&key("k"), Some(value("v")), durable())
+        .await
+        .unwrap();
+    tokio::time::sleep(LONG).await;
+    // An update that its client gave up reached c alone.
+    let group = c.0.group(PartitionId(0)).unwrap();
+    let place = group.local().unwrap();
+    let prepare = RowCall {
+        address: group.address(place).unwrap(),
+        key: key("k").key,
+        guards: Vec::new(),
+        buffered: false,
+        with_body: false,
+        request: Request::Prepare {
+            ballot: c.0.next_stamp(Stamp::ZERO),
+            asking: None,
+            guarded: false,
+        },
+    };
+    let promised = c.0.answer(prepare).await.unwrap();
+    assert!(matches!(promised, Answer::Promised { .. }));
+
+    world.network.heal_all();
+    let healed = c.heal_from(&world.ids[0], HealOptions::default()).await;
+    assert!(healed.unwrap());
+    assert_eq!(print(a).await, print(c).await);
+}
+
+/// What only a minority holds may spread like any late message, but never over a promise.
+#[tokio::test(start_paused = true)]
+async fn what_a_minority_holds_does_not_pass_a_promise() {
+    let world = three(4).await;
+    let [a, _, c] = [&world.nodes[0], &world.nodes[1], &world.nodes[2]];
+    let now = c.now_ms();
+    plant(a, vec![(key("k"), stamp(now - 5000))]).await;
+    let group = c.0.group(PartitionId(0)).unwrap();
+    let promise = move |txn: &mut RowTxn<'_>| txn.promise(&key("k"), stamp(now));
+    c.store()
+        .transact(Durability::Fsync, promise)
+        .await
+        .unwrap();
+    let pass = super::super::pass::Pass::new(
+        c.0.clone(),
+        group.members[1],
+        &c.epoch().unwrap(),
+        HealOptions::default(),
+    );
+    let offer = crate::replica::Offer {
+        version: crate::register::Version {
+            stamp: stamp(now - 5000),
+            write: Id::default(),
+            value: Some(value("planted")),
+        },
+        settled: false,
+        rules: crate::register::Rules::CORRECT,
+    };
+    let address = pass.own_address(PartitionId(0));
+    let taken = c.0.replica.take(address, key("k"), offer).await.unwrap();
+    assert_eq!(taken, crate::replica::Taken::Promised);
+}
