@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import subprocess
 from pathlib import Path
 
@@ -48,6 +50,12 @@ class Damaged:
         assert run.stdout, run.stderr
         return json.loads(run.stdout)
 
+    def verify(self, *arguments: str) -> tuple[int, dict]:
+        """The exit status of `archipel verify` through the second node, and what it found."""
+        command = [str(binary()), "verify", *arguments, "--data-dir", str(self.dir), "--json"]
+        run = subprocess.run(command, capture_output=True, timeout=120, check=False)
+        return run.returncode, json.loads(run.stdout) if run.stdout else {}
+
     def blocks(self) -> list[tuple[Path, int]]:
         """Where records begin, in the second node's segments."""
         found = []
@@ -91,5 +99,32 @@ def test_flipped_bits_are_never_served_and_are_mended(tmp_path):
         scrub = world.ask("scrub", "status")
         assert scrub["scrub"]["damaged"] == 0 and scrub["mending"]["waiting"] == 0, scrub
         assert scrub["scrub"]["blocks"] >= 14, scrub
+    finally:
+        world.demo.stop()
+
+
+def test_verify_tells_what_is_wrong(tmp_path):
+    """Whole: status 0. A block that rotted where nobody reads: 1 if content is read, then mended by `repair blocks`. A node away: 2."""
+    world = Damaged(tmp_path / "nodes")
+    try:
+        world.put()
+        assert wait_until(lambda: len(world.blocks()) >= 14, 30), "not: the second node holds all blocks"
+        status, found = world.verify("--deep")
+        assert status == 0, found
+        assert [node["verified"] for node in found["nodes"]] == [14, 14, 14], found
+        world.flip(world.blocks()[:1])
+        assert world.verify()[0] == 0, "nobody read it"
+        status, found = world.verify("--deep")
+        assert status == 1, found
+        assert sorted(node["problems"] for node in found["nodes"]) == [0, 0, 1], found
+        assert wait_until(lambda: world.mended() == 1, 60), "not: what was found is mended"
+        world.flip(world.blocks()[1:2])
+        repaired = world.ask("repair", "blocks")
+        assert sum(node["mending"]["mended"] for node in repaired["nodes"]) == 2, repaired
+        assert world.verify("--deep")[0] == 0
+        os.kill(int(world.info.nodes[2]["pid"]), signal.SIGKILL)
+        status, found = world.verify()
+        assert status == 2, found
+        assert sum(node["away"] is not None for node in found["nodes"]) == 1, found
     finally:
         world.demo.stop()

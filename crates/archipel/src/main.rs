@@ -48,7 +48,11 @@ use client::Failure;
 
 fn main() -> ExitCode {
     process::tune_allocator();
-    match run(Cli::parse().command) {
+    let command = match Cli::parse().command {
+        Command::Verify(args) => return cli::verify::exit(ask(cli::verify::run(args))),
+        command => command,
+    };
+    match run(command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             // If nobody reads standard error any more, the exit status still says it.
@@ -68,6 +72,9 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Layout { target, command } => ask(cli::layout::run(&target, command)),
         Command::Status { target } => ask(cli::status::run(&target)),
         Command::Scrub { target, command } => ask(cli::scrub::run(&target, command)),
+        Command::Repair { target, command } => ask(cli::repair::run(&target, command)),
+        // Has an exit status of its own: see `main`.
+        Command::Verify(args) => ask(cli::verify::run(args)).map(|_| ()),
         Command::Config { command } => match command {
             ConfigCommand::Check(args) => server::check(&args),
             ConfigCommand::Example => cli::table::text(config::EXAMPLE.trim_end()),
@@ -76,7 +83,7 @@ fn run(command: Command) -> Result<(), Failure> {
 }
 
 /// Runs a command that talks to a server: one thread is enough.
-fn ask(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+fn ask<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

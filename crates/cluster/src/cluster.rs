@@ -33,6 +33,7 @@ use crate::peers::{Directory, Outbound, Peers};
 use crate::replica::{AHEAD_MILLIS, Replica};
 use crate::service::NodeService;
 use crate::upload::Upload;
+use crate::verify::Verify;
 use crate::wire::method;
 
 /// How many rows at once fetch blocks that they lack from other nodes.
@@ -138,6 +139,7 @@ impl Cluster {
             heal: Heal::default(),
             moving: Moving::default(),
             mend: Mend::default(),
+            verify: Verify::default(),
         })))
     }
 

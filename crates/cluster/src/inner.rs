@@ -29,6 +29,7 @@ use crate::moving::Moving;
 use crate::peers::Peers;
 use crate::register::{Answer, Request};
 use crate::replica::{Offer, Replica};
+use crate::verify::Verify;
 use crate::wire::{Address, CounterCall, CounterReply, RowCall, RowReply, method};
 
 /// How many queues there are for updates.
@@ -48,6 +49,7 @@ pub(crate) struct Inner {
     pub heal: Heal,
     pub moving: Moving,
     pub mend: Mend,
+    pub verify: Verify,
 }
 
 /// Hears what another node's model tells.

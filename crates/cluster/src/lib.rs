@@ -14,6 +14,7 @@
 //! | `list` | listings and scans |
 //! | `heal` | replicas bring one another up to date |
 //! | `mend` | damaged blocks are replaced by good copies |
+//! | `verify` | all nodes prove that what they hold is whole |
 //! | `replica`, `service`, `wire` | this node's own replica, and what it answers to others |
 //! | `epochs`, `empty` | the layout that this node knows; coming back under a new incarnation |
 //! | [`members`] | who is there: gossip |
@@ -50,6 +51,7 @@ mod scan;
 mod service;
 pub mod skip;
 mod upload;
+mod verify;
 mod wire;
 
 pub use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, Pin};
@@ -58,8 +60,9 @@ pub use cluster::{Cluster, ClusterOptions, Hooks, Listener, Network};
 pub use error::Error;
 pub use heal::{HealOptions, Healing, PeerHealing};
 pub use memory::{World, memory_store};
-pub use mend::{Mended, Mending, Scrubbing, Trouble};
+pub use mend::{Care, Mended, Mending, Scrubbing, Trouble};
 pub use peers::Directory;
 pub use rows::{Decision, How, Opened, State};
 pub use scan::Scanned;
 pub use upload::Upload;
+pub use verify::{Findings, NodePart, Step, Verification};

@@ -68,6 +68,18 @@ impl Service for NodeService {
                 let epoch = inner.epochs.current().ok_or("no layout is known here")?;
                 Ok(epoch.encode().into())
             }
+            method::VERIFY => {
+                let reply = inner.serve_verify(decode(&request)?);
+                Ok(codec::encode(&reply).into())
+            }
+            method::DIGEST => {
+                let reply = inner.serve_digests(decode(&request)?).await?;
+                Ok(codec::encode(&reply).into())
+            }
+            method::CARE => {
+                let care = inner.serve_care(decode(&request)?).await;
+                Ok(codec::encode(&care.map_err(|error| error.to_string())?).into())
+            }
             method::GOSSIP => inner.gossip(from, request).await,
             method::NOTICE => {
                 inner.hear_notice(request).await;

@@ -26,6 +26,12 @@ pub(crate) mod method {
     pub const EPOCH: &str = "epoch";
     /// What the membership says.
     pub const GOSSIP: &str = "gossip";
+    /// [`VerifyCall`](crate::verify::VerifyCall), [`VerifyReply`](crate::verify::VerifyReply).
+    pub const VERIFY: &str = "verify";
+    /// [`DigestCall`](crate::verify::DigestCall), [`DigestReply`](crate::verify::DigestReply).
+    pub const DIGEST: &str = "digest";
+    /// [`CareCall`](crate::mend::CareCall), [`Care`](crate::mend::Care).
+    pub const CARE: &str = "care";
     /// What the model tells all nodes.
     pub const NOTICE: &str = "notice";
     /// What the model asks all nodes: one byte, which is not 0 for yes.

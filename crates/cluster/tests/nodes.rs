@@ -1,8 +1,10 @@
 //! Several nodes in one process, on a simulated network.
 
+mod failing;
 mod mending;
 mod skipping;
 mod support;
+mod verifying;
 
 use std::time::Duration;
 

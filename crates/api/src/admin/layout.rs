@@ -256,7 +256,7 @@ fn describe_nodes(layout: &Layout) -> Vec<LayoutNode> {
     nodes
 }
 
-fn describe_progress(progress: Progress) -> ProgressInfo {
+pub(super) fn describe_progress(progress: Progress) -> ProgressInfo {
     ProgressInfo {
         from_version: progress.from_version,
         to_version: progress.to_version,

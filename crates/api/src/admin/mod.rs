@@ -19,6 +19,8 @@
 //! | `POST /v1/layout/apply` | make what is staged the next version |
 //! | `POST /v1/layout/skip-dead` | what it means to wait no more for a node that is lost; with `confirm` it is done |
 //! | `GET /v1/scrub`, `POST /v1/scrub/start`, `POST /v1/scrub/stop` | reading and verifying everything |
+//! | `GET /v1/verify`, `POST /v1/verify` | all nodes prove that what they hold is whole |
+//! | `GET /v1/repair`, `POST /v1/repair/blocks` | what is wrong and what is done about it; mend what is damaged |
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -27,7 +29,7 @@
 //! | `auth` | tokens |
 //! | `buckets`, `keys`, `node`, `nodes`, `layout` | the handlers |
 //! | `condition` | the state of the cluster: what is away, what is at risk, what to do |
-//! | `upkeep` | scrubbing and mending |
+//! | `upkeep`, `verify`, `repair` | scrubbing and mending; verification; what is wrong, everywhere |
 //! | `answer` | responses, errors, bounded bodies |
 //! | [`listen`] | serving connections, with bounds, until shutdown |
 
@@ -47,9 +49,11 @@ mod layout;
 pub mod listen;
 mod node;
 mod nodes;
+mod repair;
 mod route;
 pub mod types;
 mod upkeep;
+mod verify;
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use http_body::Body;
 use percent_encoding::percent_decode_str;
 
 use super::answer::{Answer, Refusal, json, no_content, read_json};
-use super::{Admin, Trust, buckets, keys, layout, node, nodes, upkeep};
+use super::{Admin, Trust, buckets, keys, layout, node, nodes, repair, upkeep, verify};
 
 /// Answers a request.
 pub(super) async fn handle<B>(admin: &Admin, trust: Trust, request: Request<B>) -> Answer
@@ -83,7 +83,9 @@ where
             Ok(no_content())
         }
         (_, ["v1", "nodes" | "layout", ..]) => cluster(admin, &method, &segments, request).await,
-        (_, ["v1", "scrub", ..]) => care(admin, &method, &segments, request).await,
+        (_, ["v1", "scrub" | "verify" | "repair", ..]) => {
+            care(admin, &method, &segments, request).await
+        }
         (_, path) => Err(nothing_here(path)),
     }
 }
@@ -149,6 +151,16 @@ where
             Ok(json(ok, &upkeep::start(admin, ask).await?))
         }
         (&Method::POST, ["v1", "scrub", "stop"]) => Ok(json(ok, &upkeep::stop(admin).await?)),
+        (&Method::GET, ["v1", "verify"]) => Ok(json(ok, &verify::show(admin))),
+        (&Method::POST, ["v1", "verify"]) => {
+            let ask = read_json(request).await?;
+            Ok(json(ok, &verify::start(admin, ask)?))
+        }
+        (&Method::GET, ["v1", "repair"]) => Ok(json(ok, &repair::show(admin).await)),
+        (&Method::POST, ["v1", "repair", "blocks"]) => {
+            let ask = read_json(request).await?;
+            Ok(json(ok, &repair::blocks(admin, ask).await?))
+        }
         (_, path) => Err(nothing_here(path)),
     }
 }
@@ -177,10 +189,11 @@ fn nothing_here(path: &[&str]) -> Refusal {
         ["health" | "metrics"]
             | [
                 "v1",
-                "status" | "buckets" | "keys" | "nodes" | "layout" | "scrub"
+                "status" | "buckets" | "keys" | "nodes" | "layout" | "scrub" | "verify" | "repair"
             ]
             | ["v1", "nodes", "join"]
             | ["v1", "scrub", "start" | "stop"]
+            | ["v1", "repair", "blocks"]
             | [
                 "v1",
                 "layout",

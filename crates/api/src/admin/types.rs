@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 mod cluster;
 mod upkeep;
+mod verify;
 
 pub use cluster::{
     Apply, Assign, ClusterState, ClusterStatus, HistoryInfo, Join, LayoutInfo, LayoutNode,
@@ -12,6 +13,7 @@ pub use cluster::{
 };
 
 pub use upkeep::{BlockTrouble, MendingInfo, ScrubInfo, StartScrub, Upkeep};
+pub use verify::{RepairBlocks, RepairInfo, RepairNode, StartVerify, VerifyInfo, VerifyNode};
 
 /// What is wrong, in every answer that is not a success.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -9,22 +9,9 @@ use super::types::{BlockTrouble, MendingInfo, ScrubInfo, StartScrub, Upkeep};
 /// How scrubbing and mending go on this node.
 pub(super) async fn show(admin: &Admin) -> Upkeep {
     let cluster = admin.model.cluster();
-    let mending = cluster.mending();
-    let mut troubles = Vec::with_capacity(mending.troubles.len());
-    for trouble in &mending.troubles {
-        let mut used_by = Vec::with_capacity(trouble.rows.len());
-        for row in &trouble.rows {
-            used_by.push(admin.model.name_of_row(row).await);
-        }
-        troubles.push(BlockTrouble {
-            block: trouble.hash.to_string(),
-            why: trouble.why.clone(),
-            used_by,
-        });
-    }
     Upkeep {
         scrub: scrub_info(cluster.scrubbing()),
-        mending: mending_info(mending, troubles),
+        mending: mending_info(admin, cluster.mending()).await,
     }
 }
 
@@ -51,7 +38,8 @@ fn failed(error: archipel_cluster::Error) -> Refusal {
     archipel_model::Error::from(error).into()
 }
 
-fn scrub_info(scrub: Scrubbing) -> ScrubInfo {
+/// Scrubbing.
+pub(super) fn scrub_info(scrub: Scrubbing) -> ScrubInfo {
     ScrubInfo {
         running: scrub.running,
         asked: scrub.asked,
@@ -66,7 +54,20 @@ fn scrub_info(scrub: Scrubbing) -> ScrubInfo {
     }
 }
 
-fn mending_info(mending: Mending, troubles: Vec<BlockTrouble>) -> MendingInfo {
+/// Mending, with what is damaged called by its name.
+pub(super) async fn mending_info(admin: &Admin, mending: Mending) -> MendingInfo {
+    let mut troubles = Vec::with_capacity(mending.troubles.len());
+    for trouble in mending.troubles {
+        let mut used_by = Vec::with_capacity(trouble.rows.len());
+        for row in &trouble.rows {
+            used_by.push(admin.model.name_of_row(row).await);
+        }
+        troubles.push(BlockTrouble {
+            block: trouble.hash.to_string(),
+            why: trouble.why,
+            used_by,
+        });
+    }
     MendingInfo {
         waiting: mending.waiting,
         mended: mending.mended,

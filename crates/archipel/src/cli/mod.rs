@@ -5,7 +5,8 @@
 //! | [`target`] | which server a command talks to |
 //! | [`bucket`], [`key`], [`status`] | commands for a running server |
 //! | [`node`], [`layout`] | the same, for the cluster that it is in |
-//! | [`scrub`] | the same, for the care of what is stored |
+//! | [`scrub`], [`verify`], [`repair`] | the same, for the care of what is stored |
+//! | [`progress`] | how far something is |
 //! | [`table`] | tables for people |
 
 use std::path::PathBuf;
@@ -16,10 +17,13 @@ pub mod bucket;
 pub mod key;
 pub mod layout;
 pub mod node;
+pub mod progress;
+pub mod repair;
 pub mod scrub;
 pub mod status;
 pub mod table;
 pub mod target;
+pub mod verify;
 
 /// Archipel: an S3-compatible object store for machines that are far apart.
 #[derive(Parser)]
@@ -99,6 +103,17 @@ pub enum Command {
         /// What to do.
         #[command(subcommand)]
         command: scrub::Command,
+    },
+    /// Have all nodes prove that what they hold is whole; the exit status is 0 if it is, 1 if not, 2 if not all could be checked
+    Verify(verify::VerifyArgs),
+    /// Tell what is wrong, what the cluster does about it and what is to be done; mend
+    Repair {
+        /// The server.
+        #[command(flatten)]
+        target: target::Target,
+        /// What to do; without it: tell.
+        #[command(subcommand)]
+        command: Option<repair::Command>,
     },
     /// Check a configuration, or print a commented one
     Config {

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `queue` | what waits: pure |
 //! | `block` | mending one block |
+//! | `everywhere` | the same of all nodes |
 //! | `scrub`, `pace` | reading everything now and then; when and how fast: pure |
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,18 +22,21 @@ use archipel_base::{BlockHash, PartitionId};
 use archipel_storage as storage;
 use futures_util::StreamExt;
 use futures_util::stream;
+use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use crate::cluster::Cluster;
 use crate::error::Error;
 
 mod block;
+mod everywhere;
 mod pace;
 mod queue;
 mod scrub;
 #[cfg(test)]
 mod tests;
 
+pub use everywhere::Care;
 use queue::Queue;
 pub use queue::Trouble;
 use scrub::Scrub;
@@ -59,7 +63,8 @@ pub(crate) struct Mend {
 }
 
 /// How mending goes on this node, since its start.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Mending {
     /// Blocks that are damaged or missing, and wait.
     pub waiting: u64,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use archipel_base::{BlockHash, PartitionId};
 use archipel_storage::RowKey;
+use serde::{Deserialize, Serialize};
 
 /// Blocks that wait at most. What finds no room is found again by the next read or scrub.
 pub(crate) const MAX_CASES: usize = 10_000;
@@ -29,7 +30,7 @@ struct Case {
 }
 
 /// A block that could not be mended.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Trouble {
     /// The block.
     pub hash: BlockHash,

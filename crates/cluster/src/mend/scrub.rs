@@ -8,6 +8,7 @@ use archipel_base::codec;
 use archipel_storage::RowTxn;
 use archipel_storage::blocks::Scrubbed;
 use archipel_storage::engine::Durability;
+use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use super::pace::{ASKED_RATE, Progress, STEP_BYTES};
@@ -40,7 +41,8 @@ struct Work {
 }
 
 /// How scrubbing goes on this node.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Scrubbing {
     /// Whether a pass runs.
     pub running: bool,

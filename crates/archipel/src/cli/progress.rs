@@ -1,0 +1,62 @@
+//! How far something is, on standard error: one line that changes on a terminal, a line now and then elsewhere.
+
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+/// The width of a bar, in characters.
+const WIDTH: u64 = 24;
+/// How many looks lie between two lines where there is no terminal.
+const QUIET_LOOKS: u32 = 100;
+/// How often to look.
+pub const LOOK: Duration = Duration::from_millis(200);
+
+/// Shows progress.
+pub struct Progress {
+    is_terminal: bool,
+    looks: u32,
+    shown: usize,
+}
+
+impl Progress {
+    /// Nothing is shown yet.
+    pub fn new() -> Progress {
+        Progress {
+            is_terminal: io::stderr().is_terminal(),
+            looks: 0,
+            shown: 0,
+        }
+    }
+
+    /// Shows a line. That nobody reads standard error is no failure.
+    pub fn show(&mut self, line: &str) {
+        if self.is_terminal {
+            let width = self.shown.max(line.chars().count());
+            self.shown = line.chars().count();
+            let _ = write!(io::stderr(), "\r{line:width$}");
+            let _ = io::stderr().flush();
+        } else if self.looks.is_multiple_of(QUIET_LOOKS) {
+            let _ = writeln!(io::stderr(), "{line}");
+        }
+        self.looks += 1;
+    }
+
+    /// Ends the line.
+    pub fn end(&mut self) {
+        if self.is_terminal && self.shown > 0 {
+            let width = self.shown;
+            let _ = write!(io::stderr(), "\r{:width$}\r", "");
+        }
+        self.shown = 0;
+    }
+}
+
+/// A bar, and the share in percent.
+pub fn bar(done: u64, all: u64) -> String {
+    let share = |of: u64| match all {
+        0 => 0,
+        all => (u128::from(done.min(all)) * u128::from(of) / u128::from(all)) as u64,
+    };
+    let filled = share(WIDTH) as usize;
+    let (full, empty) = ("#".repeat(filled), ".".repeat(WIDTH as usize - filled));
+    format!("[{full}{empty}] {:3} %", share(100))
+}
