@@ -16,18 +16,17 @@ use crate::blocks::Prefetch;
 use crate::error::Error;
 use crate::group::Group;
 use crate::inner::Inner;
-use crate::register::{self, Answer, Operation, Outcome, Output, Request, Version};
+use crate::register::{self, Answer, Operation, Outcome, Output, ReplicaSet, Request, Version};
 use crate::upload::Upload;
 use crate::wire::RowCall;
+use waiting::{Due, Replicas, Waiting, again_if_it_fails, is_passing};
+
+pub(crate) mod waiting;
 
 /// How long the first pause of a contended operation is at most; it doubles from there.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 /// How long a pause is at most.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
-/// After how long without an answer the operation goes on with what it has, or asks again; grows from there.
-const PATIENCE: Duration = Duration::from_millis(250);
-/// How long an operation may take in all.
-const DEADLINE: Duration = Duration::from_secs(20);
 
 /// One operation on one row, being driven.
 pub(crate) struct Run<'a> {
@@ -55,6 +54,20 @@ struct Sent {
     replies: FuturesUnordered<JoinHandle<Reply>>,
     /// Who has been asked, in which round, and has not answered.
     open: BTreeSet<(usize, u32)>,
+    /// Who seemed to be away when it was looked at last.
+    away: ReplicaSet,
+    /// What a replica said, or why it did not, when it failed last.
+    refused: Option<Error>,
+    /// Who knows a newer layout.
+    newer_at: Option<usize>,
+}
+
+impl Sent {
+    /// Who has been asked in a round, and has not answered.
+    fn open_in(&self, round: u32) -> ReplicaSet {
+        let open = self.open.iter().filter(|(_, of)| *of == round);
+        open.map(|(place, _)| *place).collect()
+    }
 }
 
 impl Run<'_> {
@@ -65,17 +78,19 @@ impl Run<'_> {
         outputs: Vec<Output<Value>>,
         decide: &mut (dyn FnMut(&Version<Value>) -> register::Decision<Value> + Send),
     ) -> Result<Outcome<Value>, Error> {
-        let end = Instant::now() + DEADLINE;
+        let mut waiting = Waiting::new(Instant::now());
         let mut todo: VecDeque<_> = outputs.into();
         let mut sent = Sent {
             replies: FuturesUnordered::new(),
             open: BTreeSet::new(),
+            away: self.away(),
+            refused: None,
+            newer_at: None,
         };
-        let (mut refused, mut newer_at, mut patience) = (None, None, PATIENCE);
         loop {
             while let Some(output) = todo.pop_front() {
                 let more = match output {
-                    Output::Done(outcome) => return ended(outcome, refused),
+                    Output::Done(outcome) => return ended(outcome, sent.refused),
                     Output::Send {
                         request: Request::Write { .. },
                         ..
@@ -93,48 +108,114 @@ impl Run<'_> {
                         operation.resume(&mut next(self.inner))
                     }
                     Output::Refresh { epoch } => {
-                        self.refresh(&mut operation, epoch, newer_at).await?
+                        self.refresh(&mut operation, epoch, sent.newer_at).await?
                     }
                 };
                 todo.extend(more);
             }
-            let wait = patience.min(end.saturating_duration_since(Instant::now()));
-            // There is nothing to do about a local disk but to wait for it.
-            let reply = match self.group.is_local_alone() {
-                true => Ok(sent.replies.next().await),
-                false => tokio::time::timeout(wait, sent.replies.next()).await,
-            };
-            let more = match reply {
-                Ok(Some(Ok((to, round, answer)))) => {
-                    sent.open.remove(&(to, round));
-                    match answer {
-                        Ok(answer) => {
-                            if matches!(answer, Answer::Superseded { .. }) {
-                                newer_at = Some(to);
-                            }
-                            operation.on_answer(to, round, answer, &mut next(self.inner))
-                        }
-                        Err(error) => {
-                            refused = Some(error);
-                            operation.on_failure(to, round, &mut next(self.inner))
-                        }
+            let more = match self.reply(&mut sent, &waiting, operation.round()).await {
+                Came::Reply(reply) => {
+                    waiting.on_answer(Instant::now());
+                    self.take(&mut operation, &mut sent, &mut waiting, *reply)
+                }
+                Came::Panic(why) => {
+                    return Err(Error::Unavailable(format!("a request broke off: {why}")));
+                }
+                Came::Silence => {
+                    sent.away = self.away();
+                    let replicas = self.replicas(&sent, operation.round());
+                    match waiting.on_silence(Instant::now(), &replicas) {
+                        Due::Again => operation.on_timeout(&mut next(self.inner)),
+                        Due::Over => operation.give_up(),
                     }
                 }
-                Ok(Some(Err(panicked))) => {
-                    return Err(Error::Unavailable(format!(
-                        "a request broke off: {panicked}"
-                    )));
-                }
-                // Everybody has answered, or failed, and it is not enough.
-                Ok(None) => operation.give_up(),
-                Err(_) if Instant::now() >= end => operation.give_up(),
-                Err(_) => {
-                    patience *= 2;
-                    operation.on_timeout(&mut next(self.inner))
-                }
+                // Everybody has answered, or failed for long enough, and it is not enough.
+                Came::End => operation.give_up(),
             };
             todo.extend(more);
         }
+    }
+
+    /// Waits for the next reply, for as long as that makes sense.
+    async fn reply(&self, sent: &mut Sent, waiting: &Waiting, round: u32) -> Came {
+        let until = match self.group.is_local_alone() {
+            // There is nothing to do about a local disk but to wait for it.
+            true => None,
+            false => match waiting.until(Instant::now(), &self.replicas(sent, round)) {
+                None => return Came::End,
+                until => until,
+            },
+        };
+        let reply = match (until, sent.replies.is_empty()) {
+            (None, _) => sent.replies.next().await,
+            (Some(until), true) => {
+                tokio::time::sleep_until(until).await;
+                return Came::Silence;
+            }
+            (Some(until), false) => {
+                match tokio::time::timeout_at(until, sent.replies.next()).await {
+                    Ok(reply) => reply,
+                    Err(_) => return Came::Silence,
+                }
+            }
+        };
+        match reply {
+            None => Came::End,
+            Some(Ok((to, round, reply))) => {
+                sent.open.remove(&(to, round));
+                Came::Reply(Box::new((to, round, reply)))
+            }
+            Some(Err(panicked)) => Came::Panic(panicked.to_string()),
+        }
+    }
+
+    /// Tells the operation what came, unless it is a failure that may pass.
+    fn take(
+        &self,
+        operation: &mut Operation<Value>,
+        sent: &mut Sent,
+        waiting: &mut Waiting,
+        (to, round, reply): Reply,
+    ) -> Vec<Output<Value>> {
+        match reply {
+            Ok(answer) => {
+                if matches!(answer, Answer::Superseded { .. }) {
+                    sent.newer_at = Some(to);
+                }
+                operation.on_answer(to, round, answer, &mut next(self.inner))
+            }
+            Err(error) => {
+                let passing = is_passing(&error) && round == operation.round();
+                sent.refused = Some(error);
+                if passing {
+                    sent.away = self.away();
+                    let replicas = self.replicas(sent, round);
+                    if !waiting.on_failure(Instant::now(), to, round, &replicas) {
+                        return Vec::new();
+                    }
+                }
+                operation.on_failure(to, round, &mut next(self.inner))
+            }
+        }
+    }
+
+    fn replicas(&self, sent: &Sent, round: u32) -> Replicas<'_> {
+        Replicas {
+            quorums: &self.group.quorums,
+            away: sent.away,
+            open: sent.open_in(round),
+        }
+    }
+
+    /// Who seems to be away.
+    fn away(&self) -> ReplicaSet {
+        let all = self.group.quorums.all().iter();
+        let peers = self.inner.peers.as_ref();
+        let away = |place: &usize| {
+            let member = self.group.members.get(*place);
+            member.is_some_and(|member| self.group.is_away(peers, &member.node.node))
+        };
+        all.filter(away).collect()
     }
 
     /// Asks a replica in a task of its own: a write that has been sent goes on, also when enough
@@ -183,7 +264,9 @@ impl Run<'_> {
             let Some(member) = member else {
                 return Ok(operation.give_up());
             };
-            inner.learn_from(&member.node.node).await?;
+            let node = member.node.node;
+            let away = || self.group.is_away(inner.peers.as_ref(), &node);
+            again_if_it_fails(away, || inner.learn_from(&node)).await?;
         }
         let before = self.group.epoch;
         self.group = self.group.renewed(&inner.epochs, inner.peers.as_ref())?;
@@ -200,6 +283,16 @@ impl Run<'_> {
         let micros = self.inner.options.random.next_u64() % most.max(1);
         tokio::time::sleep(Duration::from_micros(micros)).await;
     }
+}
+
+/// What came while an operation waited.
+enum Came {
+    Reply(Box<Reply>),
+    /// Nothing, for as long as was to be waited.
+    Silence,
+    /// Nothing, and nothing is to be expected.
+    End,
+    Panic(String),
 }
 
 fn next(inner: &Inner) -> impl FnMut(Stamp) -> Stamp + '_ {

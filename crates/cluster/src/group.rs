@@ -1,6 +1,6 @@
 //! The replicas of one partition, as one operation sees them.
 
-use archipel_base::PartitionId;
+use archipel_base::{NodeId, PartitionId};
 
 use crate::epochs::Epochs;
 use crate::error::Error;
@@ -79,6 +79,11 @@ impl Group {
     /// Whether the replica at that place is this node's own.
     pub fn is_local(&self, place: usize) -> bool {
         self.members.get(place).is_some_and(|m| m.node == self.me)
+    }
+
+    /// Whether a node seems to be away.
+    pub fn is_away(&self, peers: Option<&Peers>, node: &NodeId) -> bool {
+        *node != self.me.node && peers.is_some_and(|peers| peers.directory.is_suspected(node))
     }
 
     /// Whether no other node has a part in it.

@@ -10,6 +10,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
 use crate::cluster::Cluster;
+use crate::drive::waiting::again_if_it_fails;
 use crate::error::Error;
 use crate::group::Group;
 use crate::inner::Inner;
@@ -144,14 +145,17 @@ fn too_few() -> Error {
     Error::Unavailable("too few replicas answer a listing".into())
 }
 
-/// Asks one replica for a page.
+/// Asks one replica for a page; again for a while if that fails, as others are waited for meanwhile.
 pub(crate) async fn ask(
     inner: &Arc<Inner>,
     group: &Group,
     place: usize,
     query: ListQuery,
 ) -> Asked {
-    match ask_page(inner, group, place, query).await {
+    let node = group.members.get(place).map(|member| member.node.node);
+    let is_away = || node.is_some_and(|node| group.is_away(inner.peers.as_ref(), &node));
+    let asked = || ask_page(inner, group, place, query.clone());
+    match again_if_it_fails(is_away, asked).await {
         Ok(Some(page)) => Asked::Page(page),
         Ok(None) => Asked::Superseded,
         Err(error) => Asked::Failed(error),

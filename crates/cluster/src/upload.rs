@@ -20,6 +20,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
+use crate::drive::waiting::again_if_it_fails;
 use crate::error::Error;
 use crate::group::Group;
 use crate::inner::Inner;
@@ -265,7 +266,9 @@ impl Remote {
         let (node, flag) = (member.node.node, lost.clone());
         tokio::spawn(async move {
             let class = Class::Data { remaining: 0 };
-            let served = match peers.stream(&node, method::UPLOAD, class).await {
+            let is_away = || peers.directory.is_suspected(&node);
+            let open_stream = || peers.stream(&node, method::UPLOAD, class);
+            let served = match again_if_it_fails(is_away, open_stream).await {
                 Ok(stream) => feed(stream, open, queue).await,
                 Err(error) => Err(error.to_string()),
             };

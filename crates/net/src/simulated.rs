@@ -56,6 +56,8 @@ struct State {
     cuts: BTreeSet<(NodeId, NodeId)>,
     frames: BTreeMap<(NodeId, NodeId), u64>,
     busy_until: BTreeMap<(NodeId, NodeId), Instant>,
+    /// How many streams still break as they are opened.
+    breaking: BTreeMap<(NodeId, NodeId), u32>,
 }
 
 /// A node that is up.
@@ -134,6 +136,26 @@ impl SimulatedNetwork {
         self.change(|state| state.cuts.clear());
     }
 
+    /// The next so many streams that `from` opens to `to` break at once, as if the connection were closed at that moment.
+    pub fn break_next(&self, from: NodeId, to: NodeId, streams: u32) {
+        self.change(|state| {
+            state.breaking.insert((from, to), streams);
+        });
+    }
+
+    /// Whether a stream that is opened now breaks.
+    fn breaks(&self, from: NodeId, to: NodeId) -> bool {
+        let mut state = self.state();
+        let left = state.breaking.get_mut(&(from, to));
+        match left.filter(|left| **left > 0) {
+            Some(left) => {
+                *left -= 1;
+                true
+            }
+            None => false,
+        }
+    }
+
     /// A node is gone, and its streams break.
     pub fn crash(&self, id: NodeId) {
         self.change(|state| {
@@ -197,6 +219,9 @@ impl Transport for SimulatedTransport {
         let (here, there) = (self.id, peer.id);
         if self.network.run_of(&here) != Some(self.run) {
             return Err(Error::Closed);
+        }
+        if self.network.breaks(here, there) {
+            return Err(Error::Broken(there, "the connection is closed".into()));
         }
         let found = {
             let state = self.network.state();
