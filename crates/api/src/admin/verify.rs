@@ -22,12 +22,14 @@ pub(super) fn show(admin: &Admin) -> VerifyInfo {
         deep,
         began_ms,
         ended_ms,
+        moving,
         nodes,
     } = verification;
     VerifyInfo {
         deep,
         began_ms,
         ended_ms,
+        moving,
         nodes: nodes.into_iter().map(part).collect(),
     }
 }

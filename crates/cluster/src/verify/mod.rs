@@ -13,11 +13,11 @@
 //! | `local` | one node's part |
 //! | `compare` | replicas beside one another |
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use archipel_base::{Id, NodeId};
+use archipel_base::{Id, NodeId, PartitionId};
 use archipel_net::Class;
 
 use crate::cluster::Cluster;
@@ -64,6 +64,8 @@ pub struct Verification {
     pub began_ms: u64,
     /// When it ended; 0 while it runs.
     pub ended_ms: u64,
+    /// Whether data moved to a newer layout version when it began: places that are being filled are not compared.
+    pub moving: bool,
     /// The nodes' parts, by node.
     pub nodes: Vec<NodePart>,
 }
@@ -121,6 +123,7 @@ impl Cluster {
             deep,
             began_ms: self.now_ms(),
             ended_ms: 0,
+            moving: epoch.is_changing(),
             nodes: stores.iter().map(part).collect(),
         });
         let call = VerifyCall {
@@ -138,13 +141,23 @@ impl Cluster {
     }
 }
 
-/// The stores that hold a replica of anything.
+/// The stores that hold a replica of anything, one for each node: of a node that lost its disks, the store that it has now.
 fn storing(epoch: &Epoch) -> Vec<StoreName> {
-    let partitions = (0..PARTITIONS).map(archipel_base::PartitionId);
-    let partitions = partitions.chain([archipel_base::PartitionId::CONTROL]);
-    let members = partitions.flat_map(|partition| epoch.replicas(partition).into_iter().flatten());
-    let stores: BTreeSet<StoreName> = members.map(|member| member.node).collect();
-    stores.into_iter().collect()
+    let partitions = (0..PARTITIONS).map(PartitionId);
+    let partitions = partitions.chain([PartitionId::CONTROL]);
+    // Older versions first: what newer ones say of a node stays.
+    let members =
+        partitions.flat_map(|partition| epoch.replicas(partition).into_iter().enumerate());
+    let mut stores: BTreeMap<NodeId, (usize, StoreName)> = BTreeMap::new();
+    for (version, members) in members {
+        for member in members {
+            let known = stores
+                .entry(member.node.node)
+                .or_insert((version, member.node));
+            *known = (*known).max((version, member.node));
+        }
+    }
+    stores.into_values().map(|(_, store)| store).collect()
 }
 
 async fn gather(inner: &Arc<Inner>, call: VerifyCall, stores: Vec<StoreName>) {

@@ -160,7 +160,7 @@ impl Blocks {
         let active = volume.active().filter(|active| active.segment == segment);
         let end = match active {
             Some(active) => active.head,
-            None => volume.length(segment)?.next_multiple_of(PUNCH_BYTES),
+            None => volume.length_left(segment)?.next_multiple_of(PUNCH_BYTES),
         };
         let before = index::last_before(txn, dead)?.map_or(0, |located| located.end());
         let after = index::first_from(txn, dead)?.map_or(end, |located| located.place.offset);

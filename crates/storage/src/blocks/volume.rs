@@ -4,7 +4,7 @@
 //! - A failed sync, and nothing else, makes a running disk failed; that is final.
 
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -154,6 +154,14 @@ impl Volume {
         length.map_err(|e| self.error("looking at a segment of", &e))
     }
 
+    /// The length of a segment; 0 for one that is gone, as on a disk that was lost and replaced.
+    pub fn length_left(&self, segment: u32) -> Result<u64> {
+        match self.disk.length(segment) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
+            length => length.map_err(|e| self.error("looking at a segment of", &e)),
+        }
+    }
+
     fn allocated(&self, segment: u32) -> Result<u64> {
         let allocated = self.disk.allocated(segment);
         allocated.map_err(|e| self.error("looking at a segment of", &e))
@@ -181,9 +189,14 @@ impl Volume {
 
     /// Removes an empty segment; answers how many bytes that gave back.
     pub fn unlink(&self, segment: u32) -> Result<u64> {
-        let before = self.allocated(segment)?;
-        let unlinked = self.disk.unlink(segment);
-        unlinked.map_err(|e| self.error("removing a segment of", &e))?;
+        let before = match self.length_left(segment)? {
+            0 => 0,
+            _ => self.allocated(segment)?,
+        };
+        match self.disk.unlink(segment) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            unlinked => unlinked.map_err(|e| self.error("removing a segment of", &e))?,
+        }
         self.usage().set(segment, 0);
         let mut syncs = self.syncs.lock().unwrap_or_else(PoisonError::into_inner);
         syncs.remove(&segment);

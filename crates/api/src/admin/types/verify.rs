@@ -22,6 +22,9 @@ pub struct VerifyInfo {
     pub began_ms: u64,
     /// When it ended; 0 while it runs.
     pub ended_ms: u64,
+    /// Whether data moved to a newer layout version when it began.
+    #[serde(default)]
+    pub moving: bool,
     /// The nodes' parts.
     pub nodes: Vec<VerifyNode>,
 }
@@ -74,7 +77,10 @@ impl VerifyInfo {
             let parts = parts.map(|what| format!("node {}: {what}", node.short));
             away.into_iter().chain(parts)
         });
-        each.collect()
+        let moving = self.moving.then(|| {
+            "data moves to a newer layout version: places that are being filled were not compared".into()
+        });
+        moving.into_iter().chain(each).collect()
     }
 }
 

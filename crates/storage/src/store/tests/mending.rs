@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::blocks::{content, is_readable, set, with_blocks, write};
 use super::*;
+use crate::disk::Disk;
 use crate::engine::{Durability, Tree};
 use crate::error::Error;
 use crate::rows::Mention;
@@ -117,4 +118,33 @@ fn a_place_that_the_index_does_not_name_is_found() {
     txn.commit(Durability::Fsync).unwrap();
     let report = block_on(parts.open().verify()).unwrap();
     assert_eq!(report.problems, 2, "{:?}", report.told);
+}
+
+/// A disk was lost and replaced by an empty one: what is uploaded again heals, and freeing goes on.
+#[test]
+fn a_disk_that_was_lost_is_filled_again() {
+    let parts = Parts::new();
+    let store = parts.open();
+    let blocks = write(&store, "a", 1, &[1, 2]);
+    let other = write(&store, "b", 1, &[3]);
+    block_on(store.close()).unwrap();
+    drop(store);
+    parts.disk.unlink(1).unwrap();
+    let store = parts.open();
+    assert!(block_on(store.read_block(&blocks[0])).is_err());
+    let upload = store.upload();
+    for number in [1, 2, 3] {
+        block_on(upload.append(content(number))).unwrap();
+    }
+    drop(upload);
+    assert!(
+        blocks
+            .iter()
+            .chain(&other)
+            .all(|block| is_readable(&store, block))
+    );
+    block_on(store.transact(Durability::Fsync, |txn| txn.forget(&key("b")))).unwrap();
+    assert!(!is_readable(&store, &other[0]));
+    assert_eq!(store.blocks().counters().free_errors.get(), 0);
+    assert_clean(&store);
 }
