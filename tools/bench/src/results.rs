@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::Outcome;
 use crate::machine::Machine;
 
+#[cfg(test)]
+pub mod tests;
+
 /// One experiment on one server.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Results {

@@ -12,6 +12,9 @@ use crate::body::Fresh;
 use crate::endpoint::Endpoint;
 use crate::http::{AnyBody, Client};
 
+#[cfg(test)]
+mod tests;
+
 const SIGNED_FOR_S: u64 = 3600;
 /// What is kept of an answer that is asked for as text.
 const KEPT_BYTES: usize = 8 << 20;

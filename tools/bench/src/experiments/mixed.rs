@@ -20,6 +20,9 @@ use crate::http::Client;
 use crate::results::{Row, Times};
 use crate::s3::{Ask, What, ask};
 
+#[cfg(test)]
+mod tests;
+
 /// Options.
 #[derive(clap::Args, Clone)]
 pub struct Args {

@@ -90,9 +90,7 @@ async fn form(lab: &Lab, folder: &Path, nodes: &[Node], binary: &Path) -> Outcom
         let id = async || output(garage(lab, folder, node, binary)?.args(["node", "id", "-q"]));
         ids.push(until(id).await?);
     }
-    for id in &ids[1..] {
-        until(async || on_first(&["node", "connect", id])).await?;
-    }
+    join(lab, folder, nodes, binary, &ids).await?;
     for (node, id) in nodes.iter().zip(&ids) {
         let id = id.split('@').next().unwrap_or(id);
         let part: &[&str] = match node.role {
@@ -108,5 +106,30 @@ async fn form(lab: &Lab, folder: &Path, nodes: &[Node], binary: &Path) -> Outcom
     on_first(&[
         "bucket", "allow", "--read", "--write", "--owner", "--key", KEY, BUCKET,
     ])?;
+    Ok(())
+}
+
+/// Connects all with all: it would do so by itself, later than requests come.
+async fn join(
+    lab: &Lab,
+    folder: &Path,
+    nodes: &[Node],
+    binary: &Path,
+    ids: &[String],
+) -> Outcome<()> {
+    for (place, node) in nodes.iter().enumerate() {
+        let on_node = |arguments: &[&str]| -> Outcome<String> {
+            output(garage(lab, folder, node, binary)?.args(arguments))
+        };
+        for (_, id) in ids.iter().enumerate().filter(|(other, _)| *other != place) {
+            until(async || on_node(&["node", "connect", id])).await?;
+        }
+        let all = format!("\"connectedNodes\": {}", nodes.len());
+        let knows_all = async || match on_node(&["json-api", "GetClusterHealth"])?.contains(&all) {
+            true => Ok(()),
+            false => Err("not all nodes are connected".into()),
+        };
+        until(knows_all).await?;
+    }
     Ok(())
 }

@@ -11,6 +11,8 @@ use crate::Outcome;
 use crate::results::{Results, Row};
 
 mod plot;
+#[cfg(test)]
+mod tests;
 
 use plot::Bars;
 
@@ -25,6 +27,9 @@ pub struct Args {
     out: PathBuf,
 }
 
+/// A figure of a row, if it has it.
+type Figure = fn(&Row) -> Option<f64>;
+
 /// Results that stand beside one another.
 struct Group<'a> {
     title: String,
@@ -35,21 +40,10 @@ struct Group<'a> {
 pub fn run(args: &Args) -> Outcome<()> {
     let results = args.files.iter().map(|path| Results::read(path));
     let results = results.collect::<Outcome<Vec<_>>>()?;
-    let mut groups: BTreeMap<String, Group> = BTreeMap::new();
-    for one in &results {
-        let title = format!(
-            "{}: network {}, {}",
-            one.experiment, one.network, one.options
-        );
-        let group = groups.entry(title.clone()).or_insert(Group {
-            title,
-            all: Vec::new(),
-        });
-        group.all.push(one);
-    }
+    let groups = grouped(&results);
     let is_markdown = args.out.extension().is_some_and(|end| end == "md");
     let mut text = String::new();
-    for (number, group) in groups.values().enumerate() {
+    for (number, group) in groups.iter().enumerate() {
         let plots = group.plots();
         match is_markdown {
             true => group.markdown(&mut text, &beside(&args.out, number, &plots)?)?,
@@ -64,6 +58,21 @@ pub fn run(args: &Args) -> Outcome<()> {
     std::fs::write(&args.out, text)?;
     println!("{}", args.out.display());
     Ok(())
+}
+
+/// Results of one experiment in one network, asked for in one way, stand beside one another.
+fn grouped(results: &[Results]) -> Vec<Group<'_>> {
+    let mut groups: BTreeMap<String, Group> = BTreeMap::new();
+    for one in results {
+        let (experiment, network, options) = (&one.experiment, &one.network, &one.options);
+        let title = format!("{experiment}: network {network}, {options}");
+        let group = groups.entry(title.clone()).or_insert(Group {
+            title,
+            all: Vec::new(),
+        });
+        group.all.push(one);
+    }
+    groups.into_values().collect()
 }
 
 const STYLE: &str = "body{font:15px sans-serif;margin:2em auto;max-width:60em}table{border-collapse:collapse}\
@@ -174,33 +183,43 @@ impl Group<'_> {
         plots
     }
 
-    /// The table's head and lines.
+    /// The table's head and lines; columns that would be empty are left out.
     fn table(&self) -> (Vec<String>, Vec<Vec<String>>) {
-        let servers = self.servers();
-        let mut head = vec![String::new()];
-        for server in &servers {
-            head.push(format!("{server}: mean, p50, p99 ms"));
-            head.push("× RTT".into());
-            head.push("a second".into());
-        }
-        let tell =
-            |value: Option<f64>, digits| value.map_or("-".into(), |v| format!("{v:.digits$}"));
+        let columns = self.columns();
+        let heads = columns.iter().map(|(head, ..)| head.clone());
+        let head = std::iter::once(String::new()).chain(heads).collect();
         let line = |row: &String| {
-            let mut line = vec![row.clone()];
-            for server in &servers {
-                let of = |figure: fn(&Row) -> Option<f64>| self.figure(server, row, figure);
-                let times = [
-                    of(|r| Some(r.mean_ms)),
-                    of(|r| Some(r.p50_ms)),
-                    of(|r| Some(r.p99_ms)),
-                ];
-                line.push(times.map(|time| tell(time, 1)).join(", "));
-                line.push(tell(of(|r| r.rtts), 3));
-                line.push(tell(of(|r| r.per_s), 1));
-            }
-            line
+            let cells = columns.iter().map(|(_, server, digits, figure)| {
+                let value = self.figure(server, row, figure);
+                value.map_or("-".into(), |value| format!("{value:.digits$}"))
+            });
+            std::iter::once(row.clone()).chain(cells).collect()
         };
         (head, self.rows().iter().map(line).collect())
+    }
+
+    /// Head, server, digits and figure of each column that is not empty.
+    fn columns(&self) -> Vec<(String, String, usize, Figure)> {
+        let figures: [(&str, usize, Figure); 5] = [
+            ("mean ms", 1, |row| Some(row.mean_ms)),
+            ("p50 ms", 1, |row| Some(row.p50_ms)),
+            ("p99 ms", 1, |row| Some(row.p99_ms)),
+            ("× RTT", 3, |row| row.rtts),
+            ("a second", 1, |row| row.per_s),
+        ];
+        let (servers, rows) = (self.servers(), self.rows());
+        let mut columns = Vec::new();
+        for server in &servers {
+            for (name, digits, figure) in figures {
+                if rows
+                    .iter()
+                    .any(|row| self.figure(server, row, figure).is_some())
+                {
+                    columns.push((format!("{server}: {name}"), server.clone(), digits, figure));
+                }
+            }
+        }
+        columns
     }
 
     /// What the figures depend on, a line for each file.
