@@ -290,8 +290,8 @@ def dead_peer(run: Run) -> None:
 
 
 def print_latencies(what: str, rows: list[tuple]) -> None:
-    for kind in ("GET", "PUT write", "PUT swap"):
-        times = sorted(row[1] * 1000 for row in rows if row[2].startswith(kind if kind != "GET" else "read"))
+    for kind in ("GET", "PUT write", "PUT swap", "UploadPart", "LIST"):
+        times = sorted(row[1] * 1000 for row in rows if row[2].startswith(f"{kind} 200"))
         if times:
             middle, high = times[len(times) // 2], times[int(len(times) * 0.99)]
             print(f"{what:10} {kind:10} {len(times):6}  median {middle:.1f} ms, 99 % {high:.1f} ms, most {times[-1]:.1f} ms")

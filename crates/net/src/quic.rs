@@ -23,8 +23,11 @@ const SILENCE: Duration = Duration::from_secs(8);
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
 /// Bytes of one stream that may be on their way: 4 MiB in 100 ms are 335 Mbit/s.
 const STREAM_WINDOW: u32 = 4 << 20;
-/// Of all streams of a connection: those that nobody reads count, and must not hold up the others.
-const CONNECTION_WINDOW: u32 = 512 << 20;
+/// Of all streams of a connection for content: those that nobody reads count, and must not hold up the others. It is a bound
+/// and no reservation: what was read takes no memory.
+const CONTENT_WINDOW: u32 = 512 << 20;
+/// The same of one for what is small: every stream on it is read at once.
+const SMALL_WINDOW: u32 = 32 << 20;
 /// Of one that has not proven itself yet.
 const UNPROVEN_WINDOW: u32 = 4 << 10;
 /// Kept of what was sent and not acknowledged.

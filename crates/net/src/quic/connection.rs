@@ -11,7 +11,7 @@ use quinn::{Connection, VarInt};
 use rustls::pki_types::CertificateDer;
 
 use super::stream::stream_of;
-use super::{CONNECTION_WINDOW, Quic, STREAMS};
+use super::{CONTENT_WINDOW, Quic, SMALL_WINDOW, STREAMS};
 use crate::error::Error;
 use crate::handshake::{self, Keying};
 use crate::identity::{Identity, LABEL, PROOF_BYTES, peer_of};
@@ -42,9 +42,13 @@ fn named(connection: &Connection) -> Result<NodeId, String> {
 }
 
 /// The peer has proven itself: it may have streams, and content may come.
-fn trust(connection: &Connection) {
+fn trust(connection: &Connection, lane: Lane) {
+    let window = match lane {
+        Lane::SMALL => SMALL_WINDOW,
+        _ => CONTENT_WINDOW,
+    };
     connection.set_max_concurrent_bi_streams(VarInt::from_u32(STREAMS));
-    connection.set_receive_window(VarInt::from_u32(CONNECTION_WINDOW));
+    connection.set_receive_window(VarInt::from_u32(window));
 }
 
 /// Closes a connection on which proving went wrong.
@@ -63,7 +67,7 @@ async fn introduce(
     let (peer, keying) = (named(connection)?, keying(connection)?);
     let (mut send, mut receive) = connection.open_bi().await.map_err(text)?;
     handshake::introduce(identity, &keying, lane, &mut send, &mut receive).await?;
-    trust(connection);
+    trust(connection, lane);
     Ok(peer)
 }
 
@@ -71,7 +75,7 @@ async fn check(identity: &Identity, connection: &Connection) -> Result<(NodeId, 
     let (peer, keying) = (named(connection)?, keying(connection)?);
     let (mut send, mut receive) = connection.accept_bi().await.map_err(text)?;
     let lane = handshake::check(identity, &keying, &mut receive).await?;
-    trust(connection);
+    trust(connection, lane);
     handshake::answer(identity, &keying, &mut send).await?;
     Ok((peer, lane))
 }

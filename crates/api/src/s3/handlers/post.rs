@@ -42,7 +42,9 @@ pub async fn post_object(
         return Err(Code::EntityTooLarge.into());
     }
     let (fields, filename) = form.fields(&mut call.body).await?;
+    learn_key(call, lookup, &fields).await?;
     let (caller, policy) = authenticate(call, verifier, lookup, &fields, &bucket)?;
+    call.model.find_bucket(&bucket).await?;
     let key = fields.key(&filename)?;
     check_key(&key)?;
     let on = auth::object(call.model, &caller, ObjectOp::PutObject, &bucket, &key)?;
@@ -70,6 +72,16 @@ pub async fn post_object(
     };
     let head = writer.finish(meta, Condition::Always).await?;
     answer(call, &fields, &bucket, &key, &head.etag)
+}
+
+/// Another node may have made the key a moment ago.
+async fn learn_key(call: &Call<'_>, lookup: Lookup<'_>, fields: &Fields) -> S3Result<()> {
+    let credential = fields.get("x-amz-credential");
+    let id = credential.and_then(|credential| credential.split('/').next());
+    if let Some(id) = id.filter(|id| lookup(id).is_none()) {
+        call.model.find_access_key(id).await?;
+    }
+    Ok(())
 }
 
 /// Checks the policy's signature, then its conditions.

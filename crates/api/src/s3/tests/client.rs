@@ -43,6 +43,11 @@ impl Door {
         let model = Model::open(cluster).await.unwrap();
         let key = model.create_access_key("tester", true).await.unwrap();
         model.create_bucket("bucket", Some(&key.id)).await.unwrap();
+        Door::to(model, key)
+    }
+
+    /// The door of a model, and a key that somebody may have made elsewhere.
+    pub fn to(model: Model, key: Arc<AccessKey>) -> Door {
         let mut registry = Registry::default();
         let config = S3Config {
             base_domains: vec!["s3.example.com".to_owned()],

@@ -4,6 +4,9 @@ use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
 
+use archipel_cluster::World;
+use archipel_model::{HOOKS, Model};
+
 use super::client::{Door, hmac_hex};
 
 #[tokio::test]
@@ -254,4 +257,22 @@ async fn forms() {
     let mut forged = form(&door, &[key], "", "x");
     *forged.uri_mut() = "/bucket2".parse().unwrap();
     door.send(forged).await.is(403, "AccessDenied");
+}
+
+/// A key and a bucket that a node has not heard of are asked for, also by a form.
+#[tokio::test(start_paused = true)]
+async fn forms_with_a_key_of_another_node() {
+    let latency = std::time::Duration::from_millis(1);
+    let world = World::new(3, 3, latency, 1, HOOKS).await.unwrap();
+    let here = Model::open(world.nodes[0].clone()).await.unwrap();
+    let there = Model::open(world.nodes[1].clone()).await.unwrap();
+    world.isolate(0);
+    let key = there.create_access_key("tester", true).await.unwrap();
+    there.create_bucket("bucket", Some(&key.id)).await.unwrap();
+    world.network.heal_all();
+    assert!(here.access_key(&key.id).is_none() && here.bucket("bucket").is_none());
+    let door = Door::to(here, key);
+    let sent = form(&door, &[("key", "up/k")], "", "content");
+    door.send(sent).await.ok();
+    assert_eq!(door.get("/bucket/up/k").await.text(), "content");
 }
