@@ -31,10 +31,36 @@ pub struct Results {
     pub began: String,
     /// Where.
     pub machine: Machine,
+    /// What all nodes used of processors and memory, if they were started for it.
+    #[serde(default)]
+    pub usage: Option<Usage>,
     /// Its figures.
     pub rows: Vec<Row>,
     /// Its curves.
     pub series: Vec<Series>,
+}
+
+/// What the servers of an experiment used. On a busy machine it tells more than rates do.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub struct Usage {
+    /// Nodes.
+    pub nodes: usize,
+    /// Processor time of all while the experiment ran, with its preparations, seconds.
+    pub cpu_s: f64,
+    /// Memory of a node that is no file's, at the end, on average, MiB.
+    pub memory_mib: f64,
+    /// The same of the node that has most.
+    pub most_memory_mib: f64,
+}
+
+impl Usage {
+    /// In a line.
+    pub fn line(&self) -> String {
+        format!(
+            "{} nodes: {:.1} s of processor time in all, {:.1} MiB of memory on average, {:.1} at most",
+            self.nodes, self.cpu_s, self.memory_mib, self.most_memory_mib
+        )
+    }
 }
 
 /// One line of figures.

@@ -74,6 +74,7 @@ impl Common {
             rtt_ms: self.rtt_ms,
             began: began.at,
             machine: began.machine,
+            usage: None,
             rows,
             series,
         };

@@ -16,6 +16,7 @@ use netlab::lab::Lab;
 use netlab::topology::{Carrier, LinkSpec, Role, Topology};
 
 use crate::Outcome;
+use crate::results::Results;
 
 mod archipel;
 mod garage;
@@ -129,6 +130,7 @@ async fn one(args: &Args, lab: &Lab, kind: &Kind, turn: u32) -> Outcome<()> {
     }
     let server = kind.start(lab, folder.path()).await?;
     let json = results_file(args, lab, kind, turn)?;
+    let cpu = server.cpu_seconds();
     let done = if thin {
         experiment(args, lab, &server, &json, &["--only-write"])?;
         set_rate(lab, lab.topology.between.rate_mbit)?;
@@ -139,9 +141,16 @@ async fn one(args: &Args, lab: &Lab, kind: &Kind, turn: u32) -> Outcome<()> {
     if done.is_err() {
         server.print_logs();
     }
-    println!("  {}", server.memory());
+    let usage = server.usage(cpu);
+    println!("  {}", usage.line());
     server.stop().await;
-    done
+    done?;
+    let Some(json) = json else {
+        return Ok(());
+    };
+    let mut results = Results::read(&json)?;
+    results.usage = Some(usage);
+    results.write(&json)
 }
 
 fn set_rate(lab: &Lab, rate_mbit: Option<f64>) -> Outcome<()> {

@@ -9,6 +9,7 @@ use netlab::lab::Lab;
 use netlab::topology::{Node, Role};
 
 use super::{archipel, garage, other};
+use crate::results::Usage;
 use crate::{Outcome, process};
 
 /// Where all servers answer S3, and one another.
@@ -114,19 +115,28 @@ impl Started {
             .collect()
     }
 
-    /// What the processes hold now, for a person.
-    pub fn memory(&self) -> String {
+    /// Processor time of all processes so far, seconds.
+    pub fn cpu_seconds(&self) -> f64 {
+        let times = self
+            .processes
+            .iter()
+            .filter_map(|p| process::cpu_seconds(p.id()));
+        times.sum()
+    }
+
+    /// What they used since their processor time was `before`.
+    pub fn usage(&self, before: f64) -> Usage {
         let sizes = self
             .processes
             .iter()
             .filter_map(|p| process::anonymous_mib(p.id()));
         let sizes: Vec<f64> = sizes.collect();
-        let most = sizes.iter().copied().fold(0.0, f64::max);
-        let mean = sizes.iter().sum::<f64>() / sizes.len().max(1) as f64;
-        format!(
-            "memory of {} nodes (anonymous): {mean:.1} MiB on average, {most:.1} at most",
-            sizes.len()
-        )
+        Usage {
+            nodes: self.processes.len(),
+            cpu_s: self.cpu_seconds() - before,
+            memory_mib: sizes.iter().sum::<f64>() / sizes.len().max(1) as f64,
+            most_memory_mib: sizes.iter().copied().fold(0.0, f64::max),
+        }
     }
 
     /// The ends of all logs, for a person.

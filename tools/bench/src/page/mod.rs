@@ -225,13 +225,11 @@ impl Group<'_> {
     /// What the figures depend on, a line for each file.
     fn circumstances(&self) -> Vec<String> {
         let tell = |r: &&Results| {
-            format!(
-                "{} ({}), {}: {}",
-                r.server,
-                r.durability,
-                r.began,
-                r.machine.line()
-            )
+            let (server, durability, machine) = (&r.server, &r.durability, r.machine.line());
+            let usage = r
+                .usage
+                .map_or(String::new(), |usage| format!("; {}", usage.line()));
+            format!("{server} ({durability}), {}: {machine}{usage}", r.began)
         };
         self.all.iter().map(tell).collect()
     }

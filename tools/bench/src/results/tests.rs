@@ -24,6 +24,7 @@ pub fn results(server: &str, rtt_ms: Option<f64>, millis: &[u64]) -> Results {
         rtt_ms,
         began: "now".into(),
         machine: Machine::now(),
+        usage: None,
         rows: rows.collect(),
         series: vec![Series {
             name: "curve".into(),
