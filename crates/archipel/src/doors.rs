@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_api::s3::{self, Limits, S3, S3Config};
-use archipel_base::clock::SystemClock;
+use archipel_base::clock::WallClock;
 use archipel_base::random::SystemRandom;
 use archipel_model::Model;
 use prometheus_client::registry::Registry;
@@ -14,7 +14,12 @@ use tokio::sync::watch;
 use crate::config::Settings;
 
 /// The S3 API on `model`, with its metrics in `registry`.
-pub fn s3(settings: &Settings, model: &Model, registry: &mut Registry) -> S3 {
+pub fn s3(
+    settings: &Settings,
+    model: &Model,
+    clock: Arc<dyn WallClock>,
+    registry: &mut Registry,
+) -> S3 {
     let config = S3Config {
         region: settings.s3.region.clone(),
         base_domains: settings.s3.base_domains.clone(),
@@ -25,7 +30,6 @@ pub fn s3(settings: &Settings, model: &Model, registry: &mut Registry) -> S3 {
         },
     };
     let metrics = s3::Metrics::register(registry.sub_registry_with_prefix("archipel"));
-    let clock = Arc::new(SystemClock);
     S3::new(model.clone(), config, metrics, clock, &SystemRandom)
 }
 

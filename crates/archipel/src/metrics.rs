@@ -20,6 +20,7 @@ use prometheus_client::registry::Registry;
 use crate::network::Links;
 use crate::{process, version};
 
+mod healing;
 pub mod upkeep;
 
 /// Registers the metrics of the process, the build and the store.
@@ -69,6 +70,14 @@ impl Collector for Peers {
             "archipel_members_suspected",
             about,
             away as f64,
+        )?;
+        let correction = self.0.members.clock().correction_millis();
+        let about = "What is added to this node's clock because most others show another time; 0 if it is right";
+        gauge(
+            &mut encoder,
+            "archipel_clock_correction_seconds",
+            about,
+            correction as f64 / 1000.0,
         )?;
         self.calls(&mut encoder)?;
         self.connections(&mut encoder)

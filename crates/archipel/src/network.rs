@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use archipel_base::clock::SystemClock;
 use archipel_base::random::{Random, SystemRandom};
 use archipel_cluster::members::{Facts, Members};
 use archipel_cluster::{Cluster, Network};
@@ -63,9 +64,10 @@ impl Links {
             capacity_bytes,
         };
         let random: Arc<dyn Random> = Arc::new(SystemRandom);
+        let clock = Arc::new(SystemClock);
         let mut seeds = settings.join.clone();
         seeds.extend(peers::read(data_dir));
-        let members = Members::new(rpc.clone(), random, store.boot(), facts, seeds);
+        let members = Members::new(rpc.clone(), random, store.boot(), facts, seeds, clock);
         let data_dir = data_dir.to_owned();
         Ok(Links {
             transport: settings.transport,

@@ -33,6 +33,8 @@ const BLOCKING_THREADS: usize = 4;
 
 /// How long requests wait for the node to find the others when it starts; then they are refused.
 const FIND_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long S3 waits for other nodes to tell what time it is.
+const CLOCKS_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How long the doors may take to cut off what still runs at the deadline.
 const CUT_OFF_TIME: Duration = Duration::from_secs(1);
@@ -93,7 +95,11 @@ impl Node {
             }
         };
         let network = links.as_ref().map(Links::network);
-        let model = open_model(&settings, &store, identity.node(), network).await?;
+        let clock: Arc<dyn WallClock> = match &links {
+            Some(links) => links.members.clock(),
+            None => Arc::new(SystemClock),
+        };
+        let model = open_model(&settings, &store, identity.node(), network, clock.clone()).await?;
         let mut background = background(&settings, &model, &store);
         if let Some(links) = &links {
             links.start(model.cluster(), &mut background);
@@ -110,7 +116,8 @@ impl Node {
             tasks: JoinSet::new(),
             _lock: lock,
         };
-        node.open_doors(storage, &identity, s3_listener).await?;
+        node.open_doors(storage, &identity, s3_listener, clock)
+            .await?;
         tracing::info!(
             node = identity.node_id(),
             s3 = %node.s3_address,
@@ -126,15 +133,15 @@ impl Node {
         storage: Storage,
         identity: &Identity,
         s3: TcpListener,
+        clock: Arc<dyn WallClock>,
     ) -> Result<(), String> {
         let mut registry = Registry::default();
-        let clock: Arc<dyn WallClock> = Arc::new(SystemClock);
         metrics::register(&mut registry, clock.clone(), self.store.clone());
         metrics::upkeep::register(&mut registry, self.model.cluster().clone());
         if let Some(links) = &self.links {
             metrics::register_links(&mut registry, links.clone());
         }
-        let s3_door = doors::s3(&self.settings, &self.model, &mut registry);
+        let s3_door = doors::s3(&self.settings, &self.model, clock.clone(), &mut registry);
         let view = NodeView::new(
             self.settings.clone(),
             storage,
@@ -172,10 +179,17 @@ impl Node {
             ));
         }
         let (model, mut stop) = (self.model.clone(), self.stop.subscribe());
+        let members = self.links.as_ref().map(|links| links.members.clone());
         self.tasks.spawn(async move {
             // Until then, connections wait in the listener's queue.
+            let ready = async {
+                model.wait_until_read(FIND_TIMEOUT).await;
+                if let Some(members) = members {
+                    members.wait_for_clocks(CLOCKS_TIMEOUT).await;
+                }
+            };
             tokio::select! {
-                () = model.wait_until_read(FIND_TIMEOUT) => {}
+                () = ready => {}
                 _ = stop.wait_for(|stop| *stop) => {}
             }
             doors::serve_s3(s3_door, s3, stop).await;
@@ -261,12 +275,13 @@ pub async fn open_model(
     store: &Store,
     node: NodeId,
     network: Option<Network>,
+    wall: Arc<dyn WallClock>,
 ) -> Result<Model, String> {
     let cluster = Cluster::open(ClusterOptions {
         store: store.clone(),
         node,
         stamps: StampClock::new(store.writer()),
-        wall: Arc::new(SystemClock),
+        wall,
         random: Arc::new(SystemRandom),
         durability: settings.durability,
         hooks: archipel_model::HOOKS,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::NodeId;
+use archipel_base::clock::SystemClock;
 use archipel_base::random::{Random, SeededRandom};
 use archipel_model::{Condition, Model, ObjectMeta};
 use bytes::Bytes;
@@ -172,9 +173,15 @@ async fn on_two_disks(folder: &Path, first_drains: bool) -> (storage::Storage, M
     let settings = Arc::new(settings);
     let identity = Identity::load(folder).unwrap();
     let storage = storage::open(settings.clone(), &identity).await.unwrap();
-    let model = node::open_model(&settings, &storage.store, NodeId::default(), None)
-        .await
-        .unwrap();
+    let model = node::open_model(
+        &settings,
+        &storage.store,
+        NodeId::default(),
+        None,
+        Arc::new(SystemClock),
+    )
+    .await
+    .unwrap();
     (storage, model)
 }
 

@@ -18,6 +18,7 @@
 //! | `replica`, `service`, `wire` | this node's own replica, and what it answers to others |
 //! | `epochs`, `empty` | the layout that this node knows; coming back under a new incarnation |
 //! | [`members`] | who is there: gossip |
+//! | `clock` | the time that the nodes have in common |
 //! | `peers`, `planning` | the other nodes; from what is asked for to a layout |
 //!
 //! # Invariants
@@ -26,6 +27,7 @@
 
 mod blocks;
 pub mod change;
+mod clock;
 mod cluster;
 mod drive;
 mod empty;
@@ -56,6 +58,7 @@ mod wire;
 
 pub use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, Pin};
 pub use blocks::BlockStream;
+pub use clock::CommonClock;
 pub use cluster::{Cluster, ClusterOptions, Hooks, Listener, Network};
 pub use error::Error;
 pub use heal::{HealOptions, Healing, PeerHealing};

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use archipel_base::clock::WallClock;
 use archipel_base::random::Random;
 use archipel_base::{Id, NodeId};
 use archipel_net::rpc::Rpc;
@@ -18,6 +19,7 @@ use super::facts::Facts;
 use super::message::Gossip;
 use super::plan::Target;
 use super::state::{Member, Membership, TICK_MS};
+use crate::clock::CommonClock;
 use crate::cluster::Listener;
 use crate::epochs::{Listening, News};
 use crate::peers::Directory;
@@ -26,6 +28,8 @@ use crate::wire::method;
 const TICK: Duration = Duration::from_millis(TICK_MS);
 /// How long a node may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
+/// How often it is looked whether clocks are known.
+const CLOCK_INTERVAL: Duration = Duration::from_millis(20);
 /// How many are told at once that this node goes, and how long that may take.
 const FAREWELLS: usize = 8;
 const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
@@ -40,6 +44,7 @@ struct Inner {
     begun: Instant,
     rpc: Rpc,
     random: Arc<dyn Random>,
+    clock: Arc<CommonClock>,
     changes: News,
     /// That no seed answers was said.
     complained: AtomicBool,
@@ -53,6 +58,7 @@ impl Members {
         generation: u64,
         facts: Facts,
         seeds: Vec<String>,
+        clock: Arc<dyn WallClock>,
     ) -> Members {
         let me = rpc.transport().local();
         Members(Arc::new(Inner {
@@ -61,9 +67,27 @@ impl Members {
             begun: Instant::now(),
             rpc,
             random,
+            clock: Arc::new(CommonClock::new(clock)),
             changes: News::default(),
             complained: AtomicBool::new(false),
         }))
+    }
+
+    /// The time that the nodes have in common.
+    pub fn clock(&self) -> Arc<CommonClock> {
+        self.0.clock.clone()
+    }
+
+    /// Waits until the clocks of two other nodes are known, or of the only other one, for `limit` at most: after
+    /// that this node's own is corrected if need be.
+    pub async fn wait_for_clocks(&self, limit: Duration) {
+        let known = async {
+            while self.0.clock.others() < self.others().len().min(2) {
+                tokio::time::sleep(CLOCK_INTERVAL).await;
+            }
+        };
+        // One that is away is not waited for.
+        let _ = tokio::time::timeout(limit, known).await;
     }
 
     fn state(&self) -> MutexGuard<'_, Membership> {
@@ -105,6 +129,7 @@ impl Members {
 
     /// The cluster and the nodes of its layouts, once they are known.
     pub fn set_cluster(&self, cluster: Id, nodes: BTreeSet<NodeId>) {
+        self.0.clock.retain(&nodes);
         self.with(|state, _| {
             state.set_cluster(cluster);
             state.pin(nodes);
@@ -160,6 +185,7 @@ impl Members {
 
     async fn say(&self, peer: &Peer, gossip: &Gossip, timeout: Duration) -> Result<Gossip, String> {
         let message = Bytes::from(gossip.encode());
+        let asked = self.0.clock.own_millis();
         let called = self
             .0
             .rpc
@@ -167,7 +193,11 @@ impl Members {
         let answer = called.await;
         let answered = matches!(answer, Ok(_) | Err(Error::Refused(..)));
         self.report(&peer.id, answered);
-        Gossip::decode(&answer.map_err(|error| error.to_string())?)
+        let heard = Gossip::decode(&answer.map_err(|error| error.to_string())?)?;
+        if heard.wall_ms > 0 {
+            self.0.clock.heard(peer.id, heard.wall_ms, asked);
+        }
+        Ok(heard)
     }
 
     /// Gossips until it is dropped. Run it in a task of its own.
@@ -268,6 +298,7 @@ impl Listener for Members {
             state.hear(from, &heard, now)?;
             Ok::<_, String>(state.answer(&heard, now, &*self.0.random))
         })?;
-        Ok(answer.encode().into())
+        let wall_ms = self.0.clock.own_millis();
+        Ok(Gossip { wall_ms, ..answer }.encode().into())
     }
 }

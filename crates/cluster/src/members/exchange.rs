@@ -28,6 +28,7 @@ impl Membership {
             total: self.others.len() as u64 + 1,
             lines: self.some_lines(now_ms as i64, random),
             facts: Vec::new(),
+            wall_ms: 0,
         }
     }
 
@@ -54,6 +55,7 @@ impl Membership {
             total: 0,
             lines,
             facts: self.facts_for(heard, now),
+            wall_ms: 0,
         }
     }
 
@@ -68,6 +70,7 @@ impl Membership {
             total: 0,
             lines,
             facts,
+            wall_ms: 0,
         })
     }
 

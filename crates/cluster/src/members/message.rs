@@ -108,6 +108,9 @@ pub(super) struct Gossip {
     pub lines: Vec<Line>,
     #[serde(rename = "f")]
     pub facts: Vec<Told>,
+    /// What the teller's own clock shows, in milliseconds since 1970; 0 if it does not say.
+    #[serde(rename = "w", default)]
+    pub wall_ms: u64,
 }
 
 impl Versioned for Gossip {

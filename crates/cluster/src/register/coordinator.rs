@@ -69,6 +69,8 @@ pub struct Operation<V> {
 
 /// How often an operation yields to others before it gives up.
 const MAX_PAUSES: u32 = 64;
+/// Up to how many pauses an operation asks again what became of its write where others got in the way of asking.
+const MAX_SECOND_LOOKS: u32 = 8;
 /// How many own writes an operation sends out before it gives up.
 const MAX_ATTEMPTS: usize = 32;
 

@@ -18,6 +18,7 @@
 //! [`epoch`](super::epoch)). It takes rows below its elders' floors, and has part in the next.
 
 use archipel_base::Stamp;
+use serde::{Deserialize, Serialize};
 
 use super::quorum::{Quorums, ReplicaSet};
 use super::rules::{Mutant, Rules};
@@ -64,7 +65,7 @@ impl Floors {
 }
 
 /// What a floor round asks of a replica. Fenced by epoch like all else.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum FloorRequest {
     /// Refuse new stamps at or below `floor`.
     Close {
@@ -88,7 +89,7 @@ pub enum FloorRequest {
 }
 
 /// What a replica answers to a floor round. `F` is a fingerprint of a set of rows.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum FloorAnswer<F> {
     /// Closed, durably.
     Closed {

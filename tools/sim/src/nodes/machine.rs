@@ -9,6 +9,7 @@ use archipel_base::random::{Random, SeededRandom};
 use archipel_base::stamp::StampClock;
 use archipel_base::{Id, NodeId};
 use archipel_cluster::members::{Facts, Members};
+use archipel_cluster::register::Rules;
 use archipel_cluster::{Cluster, ClusterOptions, HealOptions, Network};
 use archipel_model::Model;
 use archipel_net::rpc::Rpc;
@@ -24,15 +25,17 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::power::{Power, PoweredDisk, PoweredEngine};
+use super::world::Options;
 
-/// When simulated time begins: milliseconds since 1970.
-const EPOCH_MILLIS: u64 = 1_700_000_000_000;
+/// When simulated time begins: milliseconds since 1970. An hour, on which floors lie, ends 45 seconds later.
+const EPOCH_MILLIS: u64 = 1_700_002_800_000 - 45_000;
 
 /// A machine's clock: virtual time, and how far it is off.
 #[derive(Clone, Debug)]
 pub struct MachineClock {
     start: Instant,
     skew_millis: Arc<AtomicI64>,
+    passed_millis: Arc<AtomicU64>,
 }
 
 impl MachineClock {
@@ -44,7 +47,8 @@ impl MachineClock {
 
 impl WallClock for MachineClock {
     fn now_millis(&self) -> u64 {
-        let now = EPOCH_MILLIS + self.start.elapsed().as_millis() as u64;
+        let passed = self.passed_millis.load(Ordering::SeqCst);
+        let now = EPOCH_MILLIS + passed + self.start.elapsed().as_millis() as u64;
         now.saturating_add_signed(self.skew_millis.load(Ordering::SeqCst))
     }
 }
@@ -60,7 +64,7 @@ pub struct Machine {
     media: Mutex<Media>,
     network: Arc<SimulatedNetwork>,
     seed: u64,
-    lies: bool,
+    options: Options,
     boots: AtomicU64,
     running: Mutex<Option<Running>>,
 }
@@ -98,7 +102,8 @@ impl Machine {
         all: Arc<[NodeId]>,
         network: Arc<SimulatedNetwork>,
         seed: u64,
-        lies: bool,
+        options: Options,
+        passed_millis: Arc<AtomicU64>,
     ) -> Machine {
         let random = SeededRandom::new(seed ^ u64::from(place) << 32);
         Machine {
@@ -106,12 +111,13 @@ impl Machine {
             clock: MachineClock {
                 start: Instant::now(),
                 skew_millis: Arc::default(),
+                passed_millis,
             },
             all,
             media: Mutex::default(),
             network,
             seed: random.next_u64(),
-            lies,
+            options,
             boots: AtomicU64::new(0),
             running: Mutex::default(),
         }
@@ -160,7 +166,7 @@ impl Machine {
             stamps: StampClock::new(store.writer()),
             store,
             node: self.id,
-            wall: Arc::new(self.clock.clone()),
+            wall: members.clock(),
             random,
             durability: Durability::Fsync,
             hooks: archipel_model::HOOKS,
@@ -175,7 +181,7 @@ impl Machine {
         let mut tasks = on_the_network(&cluster, rpc, members);
         let model = Model::open(cluster).await;
         let model = model.map_err(|error| format!("the model does not open: {error}"))?;
-        tasks.extend(background(&model));
+        tasks.extend(background(&model, self.options.rules));
         *self.running() = Some(Running {
             model,
             power,
@@ -194,7 +200,8 @@ impl Machine {
         };
         let others = self.all.iter().filter(|id| **id != self.id);
         let seeds = others.map(|id| id.to_string()).collect();
-        Members::new(rpc.clone(), random, store.boot(), facts, seeds)
+        let clock = Arc::new(self.clock.clone());
+        Members::new(rpc.clone(), random, store.boot(), facts, seeds, clock)
     }
 
     fn store(
@@ -206,7 +213,7 @@ impl Machine {
         let engine = PoweredEngine {
             engine: media.engine.clone(),
             power: power.clone(),
-            lies: self.lies,
+            lies: self.options.answer_before_sync,
         };
         let disk = PoweredDisk {
             disk: media.disk.clone(),
@@ -280,13 +287,19 @@ fn on_the_network(cluster: &Cluster, rpc: Rpc, members: Members) -> Vec<JoinHand
 }
 
 /// What the daemon runs beside requests.
-fn background(model: &Model) -> Vec<JoinHandle<()>> {
+fn background(model: &Model, rules: Rules) -> Vec<JoinHandle<()>> {
+    let options = HealOptions {
+        interval: Duration::from_secs(60),
+        floor_age: Duration::ZERO,
+        floor_look: Duration::from_secs(10),
+        rules,
+    };
     let (refreshing, sweeping, moving) = (model.clone(), model.clone(), model.clone());
     let healing = model.clone();
     vec![
         tokio::spawn(async move { refreshing.refresh_forever().await }),
         tokio::spawn(async move { sweeping.sweep_forever().await }),
         tokio::spawn(async move { moving.cluster().move_forever().await }),
-        tokio::spawn(async move { healing.cluster().heal_forever(HealOptions::default()).await }),
+        tokio::spawn(async move { healing.cluster().heal_forever(options).await }),
     ]
 }

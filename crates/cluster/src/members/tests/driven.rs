@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use archipel_base::clock::ManualClock;
 use archipel_base::random::SeededRandom;
 use archipel_net::Stream;
 use archipel_net::rpc::{Rpc, Service};
@@ -67,7 +68,8 @@ impl Network {
             ..facts(n)
         };
         let seeds = vec![id(0).to_string()];
-        let members = Members::new(rpc.clone(), self.random.clone(), generation, facts, seeds);
+        let (random, clock) = (self.random.clone(), Arc::new(ManualClock::at(1)));
+        let members = Members::new(rpc.clone(), random, generation, facts, seeds, clock);
         let (service, running) = (Arc::new(Gossiper(members.clone())), members.clone());
         let tasks = vec![
             tokio::spawn(async move { rpc.serve(service).await }),

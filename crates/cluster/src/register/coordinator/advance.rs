@@ -3,7 +3,7 @@
 use archipel_base::Stamp;
 
 use super::state::{Kind, Phase, Promise, Purpose};
-use super::{NextStamp, Operation, Outcome, Output};
+use super::{MAX_SECOND_LOOKS, NextStamp, Operation, Outcome, Output};
 use crate::register::message::Version;
 use crate::register::quorum::ReplicaSet;
 use crate::register::rules::Mutant;
@@ -28,7 +28,7 @@ impl<V: Clone + Eq> Operation<V> {
             Phase::Preparing { ballot, promises } => {
                 let from = promises.iter().map(|p| p.from).collect();
                 if self.quorums().is_quorum(from) {
-                    return self.act_on(ballot, &promises);
+                    return self.act_on(ballot, &promises, timeout);
                 }
                 match self.obstacle(timeout) {
                     Some(Obstacle::Others) => self.pause(),
@@ -107,7 +107,7 @@ impl<V: Clone + Eq> Operation<V> {
     }
 
     /// A quorum has promised.
-    fn act_on(&mut self, ballot: Stamp, promises: &[Promise<V>]) -> Vec<Output<V>> {
+    fn act_on(&mut self, ballot: Stamp, promises: &[Promise<V>], timeout: bool) -> Vec<Output<V>> {
         let seen: Vec<(usize, Version<V>)> = promises
             .iter()
             .map(|p| {
@@ -130,6 +130,13 @@ impl<V: Clone + Eq> Operation<V> {
                 }
                 Fate::Newest => return self.complete(ballot, newest),
                 Fate::Happened(stamp) => return self.end(Outcome::Written { stamp }),
+                // All replicas together know it, unless one has forgotten.
+                Fate::Unknown if !timeout && self.unanswered() != ReplicaSet::EMPTY => {
+                    return Vec::new();
+                }
+                Fate::Unknown if !self.refused.is_empty() && self.pauses < MAX_SECOND_LOOKS => {
+                    return self.pause();
+                }
                 Fate::Unknown => return self.end(Outcome::Unknown),
                 Fate::Never => {}
             }

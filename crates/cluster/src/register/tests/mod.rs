@@ -228,3 +228,32 @@ fn a_guard_that_does_not_hold_ends_an_update() {
     assert_eq!(replicas.create(&mut clock, 1).0, Outcome::Guarded);
     assert_eq!(replicas.read(&mut clock).0, None);
 }
+
+/// One replica took the write and was then overwritten. Two promises leave open what the third did; it is waited for.
+#[test]
+fn what_all_replicas_together_know_is_waited_for() {
+    let mut replicas = Replicas::new(3);
+    let (mut behind, mut ahead) = (Clock::new(1, 1000), Clock::new(2, 5000));
+    let id = behind.id();
+    let (mut operation, sends) =
+        Operation::write(replicas.start(), id, Some(1), false, &mut behind.next());
+    let mut ask =
+        |replicas: &mut Replicas, operation: &mut Operation<u32>, sends: &[Output<u32>], who| {
+            let Some(Output::Send { round, request, .. }) = sends.get::<usize>(who) else {
+                panic!("no request to {who} in {sends:?}");
+            };
+            let answer = replicas.answer(who, request.clone());
+            operation.on_answer(who, *round, answer, &mut behind.next())
+        };
+    assert_eq!(ask(&mut replicas, &mut operation, &sends, 0), []);
+    replicas.write(&mut ahead, Some(2));
+    assert_eq!(ask(&mut replicas, &mut operation, &sends, 1), []);
+    let prepares = ask(&mut replicas, &mut operation, &sends, 2);
+    assert_eq!(ask(&mut replicas, &mut operation, &prepares, 0), []);
+    assert_eq!(ask(&mut replicas, &mut operation, &prepares, 1), []);
+    let writes = ask(&mut replicas, &mut operation, &prepares, 2);
+    assert_eq!(ask(&mut replicas, &mut operation, &writes, 0), []);
+    let ended = ask(&mut replicas, &mut operation, &writes, 1);
+    assert!(matches!(ended[..], [Output::Done(Outcome::Written { .. })]));
+    assert_eq!(replicas.read(&mut ahead).0, Some(1));
+}

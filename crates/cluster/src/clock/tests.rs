@@ -1,0 +1,89 @@
+use archipel_base::clock::ManualClock;
+
+use super::*;
+
+const SECOND: u64 = 1000;
+
+fn clock(millis: u64) -> (Arc<ManualClock>, CommonClock) {
+    let own = Arc::new(ManualClock::at(millis));
+    (own.clone(), CommonClock::new(own))
+}
+
+fn hear(clock: &CommonClock, node: u8, ahead: i64) {
+    let own = clock.own_millis();
+    clock.heard(NodeId([node; 32]), own.saturating_add_signed(ahead), own);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_most_others_contradict_is_corrected() {
+    let (_, clock) = clock(1_000 * SECOND);
+    hear(&clock, 1, 100_000);
+    assert_eq!(
+        clock.now_millis(),
+        1_000 * SECOND,
+        "one alone is not believed"
+    );
+    hear(&clock, 2, 101_000);
+    assert_eq!(clock.now_millis(), 1_100 * SECOND);
+    assert_eq!(
+        clock.own_millis(),
+        1_000 * SECOND,
+        "what is told is not corrected"
+    );
+    hear(&clock, 3, 0);
+    hear(&clock, 4, 1);
+    assert_eq!(clock.correction_millis(), 0, "most agree with it");
+    clock.retain(&BTreeSet::from([NodeId([1; 32]), NodeId([2; 32])]));
+    assert_eq!(clock.correction_millis(), 100_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn small_differences_are_left_alone() {
+    let (_, clock) = clock(1_000 * SECOND);
+    hear(&clock, 1, 4_000);
+    hear(&clock, 2, -5_000);
+    hear(&clock, 3, 5_000);
+    assert_eq!(clock.correction_millis(), 0);
+}
+
+/// No stamp is taken from a clock that was set wrong while the node ran, not even before the others are heard again.
+#[tokio::test(start_paused = true)]
+async fn a_jump_changes_nothing_where_the_others_are_known() {
+    let (own, clock) = clock(1_000 * SECOND);
+    hear(&clock, 1, 10);
+    hear(&clock, 2, -10);
+    own.advance(400 * SECOND);
+    assert_eq!(clock.now_millis(), 1_000_010);
+    tokio::time::advance(std::time::Duration::from_secs(7)).await;
+    own.advance(7 * SECOND);
+    assert_eq!(clock.now_millis(), 1_007_010);
+    own.set(1_007 * SECOND);
+    assert_eq!(clock.now_millis(), 1_007 * SECOND, "set right again");
+    assert_eq!(clock.correction_millis(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn alone_or_in_two_a_node_follows_its_own_clock() {
+    let (own, clock) = clock(1_000 * SECOND);
+    own.set(50 * SECOND);
+    assert_eq!(clock.now_millis(), 50 * SECOND);
+    hear(&clock, 1, 950_000);
+    assert_eq!(clock.now_millis(), 50 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_says_little_or_too_much_is_harmless() {
+    let (own, clock) = clock(1_000 * SECOND);
+    let asked = clock.own_millis();
+    tokio::time::advance(std::time::Duration::from_secs(60)).await;
+    own.advance(60 * SECOND);
+    for node in 1..5 {
+        clock.heard(NodeId([node; 32]), 5_000 * SECOND, asked);
+        clock.heard(NodeId([node; 32]), 5_000 * SECOND, u64::MAX);
+    }
+    assert_eq!(clock.correction_millis(), 0, "asked too long ago, or never");
+    for node in 1..5 {
+        clock.heard(NodeId([node; 32]), u64::MAX, clock.own_millis());
+    }
+    assert!(clock.now_millis() > 0, "no overflow");
+}
