@@ -3,7 +3,6 @@
 //! A lab's name tells all that belongs to it: namespaces `netlab-LAB-NODE`, and the folder `/run/netlab/LAB` with its
 //! topology and the relay's control socket. So what a crash left behind is found and removed by name.
 
-use std::io::Write;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,7 +11,7 @@ use std::time::Duration;
 use crate::control::{self, Request};
 use crate::relay::Relay;
 use crate::topology::{Carrier, Topology};
-use crate::{Outcome, sys};
+use crate::{Outcome, ip, sys};
 
 const STATE: &str = "/run/netlab";
 const NAMESPACES: &str = "/run/netns";
@@ -152,7 +151,7 @@ impl Lab {
         for namespace in names.namespaces() {
             found = true;
             kill_all(&namespace)?;
-            ip(&["netns", "delete", &namespace])?;
+            ip::run(&["netns", "delete", &namespace])?;
         }
         match std::fs::remove_dir_all(names.folder()) {
             Ok(()) => Ok(true),
@@ -202,7 +201,7 @@ impl Lab {
         let nodes = lab.topology.nodes();
         let add = |name: &str| format!("netns add {}\n", lab.names.namespace_name(name));
         let all: String = nodes.iter().map(|node| add(&node.name)).collect();
-        match ip_batch(None, &all) {
+        match ip::batch(None, &all) {
             Ok(()) => Ok(lab),
             Err(error) => Self::down(&topology.name).and(Err(error)),
         }
@@ -240,13 +239,13 @@ impl Lab {
         );
         let nodes = self.topology.nodes();
         let node = nodes.get(number).ok_or("no such node")?;
-        ip_batch(Some(&self.names.namespace_name(&node.name)), &commands)
+        ip::batch(Some(&self.names.namespace_name(&node.name)), &commands)
     }
 
     /// Joins all nodes by a bridge in a namespace of its own.
     fn bridge(&self) -> Outcome<()> {
         let (hub, mtu) = (self.names.namespace_name(HUB), self.topology.mtu);
-        ip(&["netns", "add", &hub])?;
+        ip::run(&["netns", "add", &hub])?;
         let mut commands = format!("link add br0 mtu {mtu} type bridge\nlink set br0 up\n");
         for (number, node) in self.topology.nodes().iter().enumerate() {
             let space = self.names.namespace_name(&node.name);
@@ -256,7 +255,7 @@ impl Lab {
                 sys::INTERFACE
             );
         }
-        ip_batch(Some(&hub), &commands)?;
+        ip::batch(Some(&hub), &commands)?;
         (0..self.topology.nodes().len()).try_for_each(|number| self.configure(number, 1000))
     }
 }
@@ -287,36 +286,4 @@ fn kill_all(namespace: &str) -> Outcome<()> {
         }
     }
     Ok(())
-}
-
-fn ip(arguments: &[&str]) -> Outcome<()> {
-    let done = Command::new("ip").args(arguments).output().map_err(no_ip)?;
-    succeeded(&done, &arguments.join(" "))
-}
-
-fn ip_batch(namespace: Option<&str>, commands: &str) -> Outcome<()> {
-    let mut ip = Command::new("ip");
-    if let Some(namespace) = namespace {
-        ip.args(["-n", namespace]);
-    }
-    let ip = ip
-        .args(["-batch", "-"])
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut process = ip.stdout(Stdio::null()).spawn().map_err(no_ip)?;
-    let input = process.stdin.take();
-    input.ok_or("no input")?.write_all(commands.as_bytes())?;
-    succeeded(&process.wait_with_output()?, commands)
-}
-
-fn no_ip(error: std::io::Error) -> String {
-    format!("ip: {error} (it is in the package iproute2)")
-}
-
-fn succeeded(done: &std::process::Output, what: &str) -> Outcome<()> {
-    if done.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&done.stderr);
-    Err(format!("ip {}: {}", what.trim(), said.trim()).into())
 }

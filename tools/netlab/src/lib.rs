@@ -14,7 +14,7 @@
 //! | [`lab`] | namespaces and relay brought up, found again, taken down |
 //! | [`private`] | a lab that ends with its process, whatever happens to it |
 //! | [`check`] | what the lab does beside what it was asked |
-//! | [`sys`] | the few calls of the kernel |
+//! | [`sys`], `ip` | the few calls of the kernel; what the program `ip` does for us |
 //!
 //! # Invariants
 //! - Links are directed; what one does has no influence on any other.
@@ -23,6 +23,7 @@
 
 pub mod check;
 pub mod control;
+mod ip;
 pub mod lab;
 pub mod link;
 pub mod network;
