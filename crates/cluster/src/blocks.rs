@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use archipel_base::codec;
-use archipel_base::{BlockHash, PartitionId, Stamp};
+use archipel_base::{BlockHash, NodeId, PartitionId, Stamp};
 use archipel_net::{Class, ReceiveFrames};
 use archipel_storage as storage;
 use archipel_storage::{BlockRef, Value};
@@ -18,8 +18,18 @@ use crate::peers::CALL_TIMEOUT;
 use crate::register::Answer;
 use crate::wire::{FetchCall, RowCall, RowReply, method};
 
-/// How long a replica may be silent in the middle of a stream before another is asked.
-const SILENCE: Duration = Duration::from_secs(3);
+/// How long a piece of a stream may take before another replica is asked; if there is no other, so much longer.
+const PATIENCE: Duration = Duration::from_secs(3);
+const LAST_PATIENCE: Duration = Duration::from_secs(20);
+/// A replica that sends nothing for so many times its distance, or so long if that is more, is asked whether it is there at all.
+const DISTANCES: u32 = 3;
+const FIRST_DOUBT: Duration = Duration::from_millis(50);
+
+/// Where blocks come from.
+pub(crate) struct Source {
+    node: NodeId,
+    receive: Box<dyn ReceiveFrames>,
+}
 
 /// Blocks of a partition, one after another, in order.
 pub struct BlockStream {
@@ -31,7 +41,11 @@ pub struct BlockStream {
     /// The replicas of other nodes that were not tried for the next block, nearest last.
     untried: Option<Vec<usize>>,
     group: Option<Group>,
-    remote: Option<Box<dyn ReceiveFrames>>,
+    remote: Option<Source>,
+    /// Somebody was too slow with the next block.
+    slow: bool,
+    /// Nobody is left but those who were too slow.
+    last_resort: bool,
     /// How urgent it is; `None`: as content that somebody waits for.
     class: Option<Class>,
 }
@@ -51,6 +65,8 @@ impl BlockStream {
             untried: None,
             group: None,
             remote: None,
+            slow: false,
+            last_resort: false,
             class: None,
         }
     }
@@ -65,7 +81,7 @@ impl BlockStream {
         inner: Arc<Inner>,
         partition: PartitionId,
         blocks: Vec<BlockRef>,
-        remote: Box<dyn ReceiveFrames>,
+        remote: Source,
     ) -> BlockStream {
         BlockStream {
             remote: Some(remote),
@@ -107,9 +123,14 @@ impl BlockStream {
                 Err(error) => why = Some(Error::Storage(error)),
             }
         }
-        self.untried = None;
+        (self.untried, self.slow, self.last_resort) = (None, false, false);
         loop {
             if self.remote.is_none() && !self.connect(wanted).await? {
+                if self.slow && !self.last_resort {
+                    // All are slow, or seem so: now they have time.
+                    (self.untried, self.last_resort) = (None, true);
+                    continue;
+                }
                 return Err(why.unwrap_or_else(|| {
                     Error::Unavailable("no replica has the content in reach".into())
                 }));
@@ -163,7 +184,10 @@ impl BlockStream {
             };
             let asked = stream.send.send(codec::encode(&call).into()).await;
             if asked.is_ok() && stream.send.finish().await.is_ok() {
-                self.remote = Some(stream.receive);
+                self.remote = Some(Source {
+                    node: member.node.node,
+                    receive: stream.receive,
+                });
                 self.group = Some(group);
                 return Ok(true);
             }
@@ -173,15 +197,12 @@ impl BlockStream {
     }
 
     async fn receive(&mut self, block: &BlockRef) -> Result<Bytes, Error> {
-        let Some(remote) = &mut self.remote else {
-            return Err(broken("it was not asked"));
-        };
         let (hash, len) = (block.hash, block.len as usize);
-        let mut content = piece_of(&mut **remote).await?;
+        let mut content = self.piece().await?;
         while content.len() < len {
             // In pieces, from a node whose memory is short.
             let mut longer = BytesMut::from(content);
-            longer.extend_from_slice(&piece_of(&mut **remote).await?);
+            longer.extend_from_slice(&self.piece().await?);
             content = longer.freeze();
         }
         let pool = self.inner.store().blocks().pool();
@@ -191,12 +212,33 @@ impl BlockStream {
         };
         Ok(pool.run(verify).await?)
     }
+
+    /// The next piece of a block, unless the replica falls silent.
+    async fn piece(&mut self) -> Result<Bytes, Error> {
+        let Some(source) = &mut self.remote else {
+            return Err(broken("it was not asked"));
+        };
+        let receive = &mut *source.receive;
+        let peers = self.inner.peers.as_ref().filter(|_| !self.last_resort);
+        let Some(peers) = peers else {
+            let piece = tokio::time::timeout(LAST_PATIENCE, piece_of(receive)).await;
+            return piece.unwrap_or_else(|_| Err(broken("it does not come")));
+        };
+        let distance = peers.rpc.round_trip(&source.node).unwrap_or_default();
+        let doubt = FIRST_DOUBT.max(DISTANCES * distance).min(PATIENCE);
+        let piece = tokio::select! {
+            biased;
+            piece = tokio::time::timeout(PATIENCE, piece_of(receive)) => piece.ok(),
+            () = peers.falls_silent(&source.node, doubt) => None,
+        };
+        self.slow |= piece.is_none();
+        piece.unwrap_or_else(|| Err(broken("it does not come")))
+    }
 }
 
 /// The next piece of a block, which is not empty.
 async fn piece_of(remote: &mut dyn ReceiveFrames) -> Result<Bytes, Error> {
-    let piece = tokio::time::timeout(SILENCE, remote.receive()).await;
-    let piece = piece.map_err(|_| broken("it does not come"))?;
+    let piece = remote.receive().await;
     piece
         .map_err(|error| broken(&error.to_string()))?
         .filter(|piece| !piece.is_empty())
@@ -210,7 +252,7 @@ fn broken(why: &str) -> Error {
 /// The stream on which a replica of another node sends a row and then its blocks: content is on its way
 /// while the other replicas confirm that the row is the newest.
 #[derive(Default)]
-pub(crate) struct Prefetch(Mutex<Option<(Stamp, Box<dyn ReceiveFrames>)>>);
+pub(crate) struct Prefetch(Mutex<Option<(Stamp, Source)>>);
 
 impl Prefetch {
     /// Asks for a row; keeps the stream.
@@ -248,20 +290,21 @@ impl Prefetch {
             .map_err(|_| broken(&"a row does not come"))??;
         let answer = reply.0.map_err(storage::Error::from)?;
         if let Answer::Found { version, .. } = &answer {
-            *self.lock() = Some((version.stamp, receive));
+            let node = member.node.node;
+            *self.lock() = Some((version.stamp, Source { node, receive }));
         }
         Ok(answer)
     }
 
     /// The stream, if it brings the blocks of the version with this stamp.
-    pub fn take(&self, stamp: Stamp) -> Option<Box<dyn ReceiveFrames>> {
+    pub fn take(&self, stamp: Stamp) -> Option<Source> {
         let taken = self.lock().take();
         taken
             .filter(|(of, _)| *of == stamp)
-            .map(|(_, receive)| receive)
+            .map(|(_, source)| source)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<(Stamp, Box<dyn ReceiveFrames>)>> {
+    fn lock(&self) -> MutexGuard<'_, Option<(Stamp, Source)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

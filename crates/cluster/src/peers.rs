@@ -12,9 +12,14 @@ use bytes::Bytes;
 use tokio::sync::Semaphore;
 
 use crate::error::Error;
+use crate::wire::method;
 
 /// How long a call may take.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a node that is waited for is asked whether it is there at all.
+const NEXT_DOUBT: Duration = Duration::from_secs(1);
+/// How long it may take to say so: so long, or twice its distance.
+const SIGN_OF_LIFE: Duration = Duration::from_millis(200);
 /// How far a node is of which nothing is known.
 const UNKNOWN_DISTANCE: Duration = Duration::from_millis(500);
 
@@ -105,6 +110,21 @@ impl Peers {
         let answered = matches!(result, Ok(_) | Err(archipel_net::Error::Refused(..)));
         self.directory.report(node, answered);
         result.map_err(|error| Error::Unavailable(error.to_string()))
+    }
+
+    /// Ends when a node does not say that it is there. It is asked after `first`, then again and again.
+    pub async fn falls_silent(&self, node: &NodeId, first: Duration) {
+        let mut rest = first;
+        loop {
+            tokio::time::sleep(rest).await;
+            let call = self.call_bytes(node, method::EPOCH, Class::Control, Bytes::new());
+            let distance = self.rpc.round_trip(node).unwrap_or_default();
+            let answer = tokio::time::timeout(SIGN_OF_LIFE.max(2 * distance), call).await;
+            if !matches!(answer, Ok(Ok(_))) {
+                return;
+            }
+            rest = NEXT_DOUBT;
+        }
     }
 
     /// For sorting: who is away comes last, then who is far.

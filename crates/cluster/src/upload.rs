@@ -31,11 +31,8 @@ use crate::wire::{RowCall, RowReply, UploadOpen, frame, method};
 const QUEUE: usize = 4;
 /// How long a replica that is behind is waited for once a quorum has a block.
 const GRACE: Duration = Duration::from_secs(5);
-/// After how long it is asked whether it is there at all, and how often then.
+/// After how long it is asked whether it is there at all.
 const FIRST_DOUBT: Duration = Duration::from_millis(50);
-const NEXT_DOUBT: Duration = Duration::from_secs(1);
-/// How long it may take to say so: so long, or twice its distance.
-const SIGN_OF_LIFE: Duration = Duration::from_millis(200);
 
 /// Blocks on their way in. Dropping it gives up what no row that was written refers to.
 pub struct Upload {
@@ -177,18 +174,7 @@ impl Upload {
         let (Some(peers), Some(member)) = (&self.inner.peers, self.group.members.get(place)) else {
             return;
         };
-        let node = member.node.node;
-        let mut rest = FIRST_DOUBT;
-        loop {
-            tokio::time::sleep(rest).await;
-            let call = peers.call_bytes(&node, method::EPOCH, Class::Control, Bytes::new());
-            let distance = peers.rpc.round_trip(&node).unwrap_or_default();
-            let answer = tokio::time::timeout(SIGN_OF_LIFE.max(2 * distance), call).await;
-            if !matches!(answer, Ok(Ok(_))) {
-                return;
-            }
-            rest = NEXT_DOUBT;
-        }
+        peers.falls_silent(&member.node.node, FIRST_DOUBT).await;
     }
 
     /// How many of the blocks that came so far were here already.

@@ -25,7 +25,10 @@ async fn received(content: &[u8], pieces: Vec<Bytes>) -> Result<Bytes, Error> {
         hash: BlockHash::of(content),
         len: content.len() as u32,
     };
-    let remote = Box::new(Pieces(pieces.into()));
+    let remote = Source {
+        node: NodeId::default(),
+        receive: Box::new(Pieces(pieces.into())),
+    };
     let mut stream = BlockStream::begun(cluster.0.clone(), PartitionId(0), vec![block], remote);
     stream
         .next()

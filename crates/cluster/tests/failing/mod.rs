@@ -1,5 +1,7 @@
 //! Calls that fail, and pass.
 
+mod slow;
+
 use std::time::Duration;
 
 use archipel_base::PartitionId;
