@@ -10,7 +10,7 @@
 //! | [`network`] | the way to other nodes |
 //! | [`server`], [`demo`] | the commands that run one |
 //! | [`identity`], [`lock`], [`disks`] | what is unique to a node: its key, its folder, its disks |
-//! | [`drain`] | empties disks that leave |
+//! | [`drain`], [`snapshots`] | empties disks that leave; snapshots of the metadata |
 //! | [`logs`], [`metrics`], [`status`], [`process`], [`version`] | operation |
 //! | [`unsafe_no_fsync`] | the control of the power-cut tests |
 
@@ -34,6 +34,7 @@ mod network;
 mod node;
 mod process;
 mod server;
+mod snapshots;
 mod socket;
 mod status;
 mod storage;
@@ -72,6 +73,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Layout { target, command } => ask(cli::layout::run(&target, command)),
         Command::Status { target } => ask(cli::status::run(&target)),
         Command::Scrub { target, command } => ask(cli::scrub::run(&target, command)),
+        Command::Snapshot { target, command } => ask(cli::snapshot::run(&target, command)),
         Command::Repair { target, command } => ask(cli::repair::run(&target, command)),
         // Has an exit status of its own: see `main`.
         Command::Verify(args) => ask(cli::verify::run(args)).map(|_| ()),

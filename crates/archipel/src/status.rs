@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use archipel_api::admin::Node;
-use archipel_api::admin::types::{DiskStatus, NodeInfo, NodeState, NodeStatus};
+use archipel_api::admin::types::{DiskStatus, NodeInfo, NodeState, NodeStatus, SnapshotInfo};
 use archipel_base::Id;
 use archipel_base::clock::WallClock;
 use archipel_cluster::members::Member;
@@ -16,6 +16,7 @@ use futures_util::future::BoxFuture;
 use crate::config::{Settings, Transport, durability_name};
 use crate::identity::Identity;
 use crate::network::Links;
+use crate::snapshots;
 use crate::storage::Storage;
 use crate::version;
 
@@ -160,9 +161,22 @@ impl Node for NodeView {
         );
         Box::pin(async { Err(refused) })
     }
+
+    fn snapshot(&self) -> BoxFuture<'_, Result<SnapshotInfo, String>> {
+        Box::pin(self.make_snapshot())
+    }
+
+    fn snapshots(&self) -> BoxFuture<'_, Result<Vec<SnapshotInfo>, String>> {
+        Box::pin(snapshots::list(snapshots::folder(&self.settings)))
+    }
 }
 
 impl NodeView {
+    async fn make_snapshot(&self) -> Result<SnapshotInfo, String> {
+        let folder = snapshots::folder(&self.settings);
+        snapshots::create(folder, &self.store, self.clock.now_millis()).await
+    }
+
     fn member(&self, links: &Links, member: Member) -> NodeInfo {
         let id = member.id.to_string();
         let state = match (id == self.node_id, member.suspected) {

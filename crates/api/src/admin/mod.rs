@@ -19,6 +19,7 @@
 //! | `POST /v1/layout/apply` | make what is staged the next version |
 //! | `POST /v1/layout/skip-dead` | what it means to wait no more for a node that is lost; with `confirm` it is done |
 //! | `GET /v1/scrub`, `POST /v1/scrub/start`, `POST /v1/scrub/stop` | reading and verifying everything |
+//! | `GET`, `POST /v1/snapshots` | snapshots of the metadata |
 //! | `GET /v1/verify`, `POST /v1/verify` | all nodes prove that what they hold is whole |
 //! | `GET /v1/repair`, `POST /v1/repair/blocks` | what is wrong and what is done about it; mend what is damaged |
 //!
@@ -74,6 +75,22 @@ pub trait Node: Send + Sync {
     /// # Errors
     /// A text for the operator, with what to do.
     fn join(&self, addresses: Vec<String>) -> BoxFuture<'_, Result<(), String>>;
+
+    /// Makes a snapshot of the metadata. A node in memory has none.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    fn snapshot(&self) -> BoxFuture<'_, Result<types::SnapshotInfo, String>> {
+        Box::pin(async { Err("this node keeps no snapshots".into()) })
+    }
+
+    /// The snapshots that there are, oldest first.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    fn snapshots(&self) -> BoxFuture<'_, Result<Vec<types::SnapshotInfo>, String>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
 }
 
 /// What all requests share.

@@ -83,7 +83,7 @@ where
             Ok(no_content())
         }
         (_, ["v1", "nodes" | "layout", ..]) => cluster(admin, &method, &segments, request).await,
-        (_, ["v1", "scrub" | "verify" | "repair", ..]) => {
+        (_, ["v1", "scrub" | "verify" | "repair" | "snapshots", ..]) => {
             care(admin, &method, &segments, request).await
         }
         (_, path) => Err(nothing_here(path)),
@@ -156,6 +156,14 @@ where
             let ask = read_json(request).await?;
             Ok(json(ok, &verify::start(admin, ask)?))
         }
+        (&Method::GET, ["v1", "snapshots"]) => {
+            let snapshots = admin.node.snapshots().await;
+            Ok(json(ok, &snapshots.map_err(snapshot_failed)?))
+        }
+        (&Method::POST, ["v1", "snapshots"]) => {
+            let made = admin.node.snapshot().await;
+            Ok(json(StatusCode::CREATED, &made.map_err(snapshot_failed)?))
+        }
         (&Method::GET, ["v1", "repair"]) => Ok(json(ok, &repair::show(admin).await)),
         (&Method::POST, ["v1", "repair", "blocks"]) => {
             let ask = read_json(request).await?;
@@ -178,6 +186,10 @@ fn segments(path: &str) -> Result<Vec<String>, Refusal> {
         .collect()
 }
 
+fn snapshot_failed(why: String) -> Refusal {
+    Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "SnapshotFailed", why)
+}
+
 fn unauthorized() -> Refusal {
     let message = "send the admin token: Authorization: Bearer TOKEN";
     Refusal::new(StatusCode::UNAUTHORIZED, "Unauthorized", message)
@@ -189,7 +201,15 @@ fn nothing_here(path: &[&str]) -> Refusal {
         ["health" | "metrics"]
             | [
                 "v1",
-                "status" | "buckets" | "keys" | "nodes" | "layout" | "scrub" | "verify" | "repair"
+                "status"
+                    | "buckets"
+                    | "keys"
+                    | "nodes"
+                    | "layout"
+                    | "scrub"
+                    | "verify"
+                    | "repair"
+                    | "snapshots"
             ]
             | ["v1", "nodes", "join"]
             | ["v1", "scrub", "start" | "stop"]

@@ -13,7 +13,9 @@ pub use cluster::{
 };
 
 pub use upkeep::{BlockTrouble, MendingInfo, ScrubInfo, StartScrub, Upkeep};
-pub use verify::{RepairBlocks, RepairInfo, RepairNode, StartVerify, VerifyInfo, VerifyNode};
+pub use verify::{
+    RepairBlocks, RepairInfo, RepairNode, SnapshotInfo, StartVerify, VerifyInfo, VerifyNode,
+};
 
 /// What is wrong, in every answer that is not a success.
 #[derive(Clone, Debug, Serialize, Deserialize)]

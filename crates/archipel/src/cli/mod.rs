@@ -5,7 +5,7 @@
 //! | [`target`] | which server a command talks to |
 //! | [`bucket`], [`key`], [`status`] | commands for a running server |
 //! | [`node`], [`layout`] | the same, for the cluster that it is in |
-//! | [`scrub`], [`verify`], [`repair`] | the same, for the care of what is stored |
+//! | [`scrub`], [`verify`], [`repair`], [`snapshot`] | the same, for the care of what is stored |
 //! | [`progress`] | how far something is |
 //! | [`table`] | tables for people |
 
@@ -20,6 +20,7 @@ pub mod node;
 pub mod progress;
 pub mod repair;
 pub mod scrub;
+pub mod snapshot;
 pub mod status;
 pub mod table;
 pub mod target;
@@ -114,6 +115,15 @@ pub enum Command {
         /// What to do; without it: tell.
         #[command(subcommand)]
         command: Option<repair::Command>,
+    },
+    /// Make snapshots of the metadata, list them, put one back (on a node that is alone)
+    Snapshot {
+        /// The server.
+        #[command(flatten)]
+        target: target::Target,
+        /// What to do.
+        #[command(subcommand)]
+        command: snapshot::Command,
     },
     /// Check a configuration, or print a commented one
     Config {

@@ -17,6 +17,7 @@ mod key;
 mod kind;
 pub mod lmdb;
 pub mod memory;
+pub mod snapshot;
 pub mod sqlite;
 
 pub use kind::{EngineKind, EngineOptions, ParseEngineKindError, kind_of, open};

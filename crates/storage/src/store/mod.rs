@@ -17,6 +17,7 @@ mod options;
 mod rebuild;
 mod wait;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use archipel_base::{Id, Stamp, Writer};
@@ -256,6 +257,14 @@ impl Store {
     /// Recomputes all that is derived and compares. Reads everything: for tests and offline use.
     pub async fn verify(&self) -> Result<Report> {
         self.read(|rows| rows.verify()).await
+    }
+
+    /// Copies the metadata, as it is committed and durable now, to a new folder; the blocks that it refers to may go later.
+    pub async fn snapshot_to(&self, folder: &Path) -> Result<()> {
+        self.sync().await?;
+        let (core, folder) = (self.0.core.clone(), folder.to_owned());
+        let copy = move || core.engine.snapshot_to(&folder);
+        self.0.pool.run(copy).await
     }
 
     /// Ends the store: what waits is still committed, everything is synced, and the next opening

@@ -6,10 +6,10 @@ use std::path::Path;
 use archipel_storage::Error;
 use archipel_storage::engine::convert::{Converted, convert};
 use archipel_storage::engine::{
-    Direction, Durability, Engine, EngineKind, EngineOptions, Tree, kind_of, open,
+    Direction, Durability, Engine, EngineKind, EngineOptions, Tree, kind_of, open, snapshot,
 };
 
-use crate::place::{ALL, Place, entries, error_of, keys, put};
+use crate::place::{ALL, Place, entries, error_of, get, keys, put};
 
 type Contents = Vec<Vec<(Vec<u8>, Vec<u8>)>>;
 
@@ -215,4 +215,36 @@ pub fn a_first_start_that_was_cut_short_is_repeated(place: &Place) {
         put(&*place.open(), Tree::Rows, b"a", b"1");
         assert_eq!(keys(&*place.open(), Tree::Rows), [b"a"]);
     }
+}
+
+pub fn a_snapshot_takes_the_place_of_what_is_there(place: &Place) {
+    let Some((kind, folder)) = place.files() else {
+        return;
+    };
+    let (current, all) = (folder.join("metadata"), folder.join("snapshots"));
+    let options = EngineOptions::default();
+    let engine = open(kind, &current, &options).unwrap();
+    put(&*engine, Tree::Rows, b"k", b"before");
+    assert_eq!(snapshot::list(&all).unwrap(), []);
+    let name = snapshot::name_at(1234);
+    engine.snapshot_to(&all.join(&name)).unwrap();
+    put(&*engine, Tree::Rows, b"k", b"after");
+    drop(engine);
+    let listed = snapshot::list(&all).unwrap();
+    assert_eq!(
+        (&listed[0].name, listed[0].made_ms, listed.len()),
+        (&name, 1234, 1)
+    );
+    let kept = snapshot::beside(&current, "before");
+    for wrong in [all.join("none"), folder.join("snapshots")] {
+        assert!(snapshot::restore(&wrong, &current, &kept).is_err());
+    }
+    snapshot::restore(&all.join(&name), &current, &kept).unwrap();
+    // Twice: what was kept is never overwritten.
+    assert!(snapshot::restore(&all.join(&name), &current, &kept).is_err());
+    let value = |folder: &Path| get(&*open(kind, folder, &options).unwrap(), Tree::Rows, b"k");
+    assert_eq!(value(&current).as_deref(), Some(&b"before"[..]));
+    assert_eq!(value(&kept).as_deref(), Some(&b"after"[..]));
+    // The snapshot itself is as it was.
+    assert_eq!(value(&all.join(&name)).as_deref(), Some(&b"before"[..]));
 }

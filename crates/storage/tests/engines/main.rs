@@ -71,6 +71,7 @@ for_all_engines! {
         there_and_back_through_every_other,
         a_conversion_that_cannot_be_leaves_all_as_it_was,
         a_conversion_that_fails_leaves_no_remains,
-        a_first_start_that_was_cut_short_is_repeated;
+        a_first_start_that_was_cut_short_is_repeated,
+        a_snapshot_takes_the_place_of_what_is_there;
     model: behaves_like_a_map;
 }

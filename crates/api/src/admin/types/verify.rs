@@ -124,3 +124,14 @@ pub struct RepairNode {
     /// Disks that failed: number and reason.
     pub failed_disks: Vec<String>,
 }
+
+/// A snapshot of a node's metadata: `GET`, `POST /v1/snapshots`.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct SnapshotInfo {
+    /// Its name.
+    pub name: String,
+    /// When it was made, in milliseconds since 1970.
+    pub made_ms: u64,
+    /// Bytes on disk.
+    pub bytes: u64,
+}

@@ -1,0 +1,141 @@
+//! Snapshots of metadata: made while the node runs, restored while it does not.
+//!
+//! Only a node that is alone takes one back: in a cluster it would have forgotten what it acknowledged since, and
+//! the others hold all of that.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use archipel_api::admin::types::SnapshotInfo;
+use archipel_cluster::layout::Epoch;
+use archipel_storage::engine::snapshot::{self, Snapshot};
+use archipel_storage::engine::{self, Engine, EngineOptions};
+use archipel_storage::{RowReader, Store};
+
+use crate::config::Settings;
+use crate::identity::Identity;
+use crate::lock::FolderLock;
+
+/// In the data folder.
+const FOLDER: &str = "snapshots";
+
+/// Where the snapshots of a node are.
+pub fn folder(settings: &Settings) -> PathBuf {
+    settings.data_dir.join(FOLDER)
+}
+
+/// Makes a snapshot of what is committed now.
+///
+/// # Errors
+/// A text for the operator.
+pub async fn create(folder: PathBuf, store: &Store, now_ms: u64) -> Result<SnapshotInfo, String> {
+    let status = store.status().await.map_err(|error| error.to_string())?;
+    // It lies in the data folder; the metadata must not be left without room by it.
+    if let Some(free) = status.metadata_free_bytes
+        && free < status.metadata_bytes.saturating_mul(2)
+    {
+        return Err(
+            "there is too little room for a snapshot: it takes as much as the metadata".into(),
+        );
+    }
+    let name = snapshot::name_at(now_ms);
+    let made = store.snapshot_to(&folder.join(&name)).await;
+    made.map_err(|error| format!("the snapshot cannot be made: {error}"))?;
+    let all = list(folder).await?;
+    let made = all.into_iter().find(|snapshot| snapshot.name == name);
+    made.ok_or_else(|| "the snapshot is not there".into())
+}
+
+/// The snapshots that there are, oldest first.
+///
+/// # Errors
+/// A text for the operator.
+pub async fn list(folder: PathBuf) -> Result<Vec<SnapshotInfo>, String> {
+    let listed = tokio::task::spawn_blocking(move || snapshot::list(&folder));
+    let listed = listed.await.map_err(|error| error.to_string())?;
+    let listed = listed.map_err(|error| error.to_string())?;
+    Ok(listed.into_iter().map(info).collect())
+}
+
+fn info(snapshot: Snapshot) -> SnapshotInfo {
+    SnapshotInfo {
+        name: snapshot.name,
+        made_ms: snapshot.made_ms,
+        bytes: snapshot.bytes,
+    }
+}
+
+/// Puts a snapshot in the place of the metadata of a server that does not run; tells where the old metadata is.
+///
+/// # Errors
+/// A text for the operator.
+pub fn restore(settings: &Settings, name: &str) -> Result<PathBuf, String> {
+    let known = snapshot::list(&folder(settings)).map_err(|error| error.to_string())?;
+    if !known.iter().any(|snapshot| snapshot.name == name) {
+        return Err(format!(
+            "there is no snapshot {name}; fix: archipel snapshot list names them"
+        ));
+    }
+    if settings.cluster.network.is_some() {
+        return Err(in_cluster());
+    }
+    let _lock = FolderLock::take(&settings.data_dir)?;
+    let snapshot = folder(settings).join(name);
+    check(settings, &snapshot)?;
+    let kept = snapshot::beside(&settings.metadata_dir, &format!("before-{name}"));
+    snapshot::restore(&snapshot, &settings.metadata_dir, &kept)
+        .map_err(|error| error.to_string())?;
+    Ok(kept)
+}
+
+fn in_cluster() -> String {
+    "this node belongs to a cluster: with older metadata it would have forgotten what it acknowledged since, and the others \
+     hold all of it; fix: let it start empty, see docs/operations/metadata-damaged.md"
+        .into()
+}
+
+/// That the snapshot is whole, of this node, and of a time when it was alone.
+fn check(settings: &Settings, snapshot: &Path) -> Result<(), String> {
+    let kind = engine::kind_of(snapshot).map_err(|error| error.to_string())?;
+    if kind != Some(settings.engine) {
+        let engine = settings.engine.name();
+        return Err(format!(
+            "the snapshot is not of the engine {engine}; fix: set engine to what it was"
+        ));
+    }
+    let opened: Arc<dyn Engine> =
+        engine::open(settings.engine, snapshot, &EngineOptions::default())
+            .map_err(|error| format!("the snapshot cannot be opened: {error}"))?;
+    let looked = look(&*opened, &Identity::load(&settings.data_dir)?);
+    looked.map_err(|error| format!("the snapshot cannot be read: {error}"))?
+}
+
+fn look(
+    engine: &dyn Engine,
+    identity: &Identity,
+) -> Result<Result<(), String>, archipel_storage::Error> {
+    let txn = engine.read()?;
+    let rows = RowReader::new(&*txn);
+    let node = identity.node();
+    if rows
+        .meta("node")?
+        .is_some_and(|owner| owner[..] != node.as_bytes()[..])
+    {
+        return Ok(Err("the snapshot is of another node".into()));
+    }
+    let epoch = rows.meta("epoch")?.map(|bytes| Epoch::decode(&bytes));
+    match epoch {
+        None => {}
+        Some(Ok(epoch)) if epoch.layouts.iter().all(|layout| layout.roles.len() == 1) => {}
+        Some(Ok(_)) => return Ok(Err(in_cluster())),
+        Some(Err(error)) => return Ok(Err(format!("the layout in it: {error}"))),
+    }
+    let report = rows.verify()?;
+    Ok(match report.told.first() {
+        None => Ok(()),
+        Some(first) => Err(format!(
+            "{} things in it are wrong; the first: {first}",
+            report.problems
+        )),
+    })
+}
