@@ -63,7 +63,7 @@ pub use cluster::{Cluster, ClusterOptions, Hooks, Listener, Network};
 pub use error::Error;
 pub use heal::{HealOptions, Healing, PeerHealing};
 pub use memory::{World, memory_store};
-pub use mend::{Care, Mended, Mending, Scrubbing, Trouble};
+pub use mend::{Behind, Care, Mended, Mending, Scrubbing, Trouble};
 pub use peers::Directory;
 pub use rows::{Decision, How, Opened, State};
 pub use scan::Scanned;

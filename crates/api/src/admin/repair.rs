@@ -1,10 +1,10 @@
 //! What is wrong with the cluster, and what is done about it.
 
 use archipel_base::NodeId;
-use archipel_cluster::Care;
+use archipel_cluster::{Behind, Care};
 
 use super::answer::Refusal;
-use super::types::{RepairBlocks, RepairInfo, RepairNode, VerifyInfo};
+use super::types::{BehindInfo, RepairBlocks, RepairInfo, RepairNode, VerifyInfo};
 use super::{Admin, condition, layout, nodes, upkeep, verify};
 
 /// How fast a scrub goes that repairs, if nothing else is asked for, in bytes a second.
@@ -60,7 +60,18 @@ async fn describe(admin: &Admin, node: NodeId, care: Result<Care, String>) -> Re
                 .into_iter()
                 .map(|(number, why)| format!("disk {number}: {why}"))
                 .collect(),
+            behind: care.behind.into_iter().map(behind).collect(),
             ..told
         },
+    }
+}
+
+fn behind(behind: Behind) -> BehindInfo {
+    BehindInfo {
+        node: behind.node.short(),
+        away: behind.away,
+        partitions: behind.partitions,
+        rows: behind.rows,
+        trouble: behind.trouble,
     }
 }

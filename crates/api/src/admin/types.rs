@@ -14,7 +14,8 @@ pub use cluster::{
 
 pub use upkeep::{BlockTrouble, MendingInfo, ScrubInfo, StartScrub, Upkeep};
 pub use verify::{
-    RepairBlocks, RepairInfo, RepairNode, SnapshotInfo, StartVerify, VerifyInfo, VerifyNode,
+    BehindInfo, RepairBlocks, RepairInfo, RepairNode, SnapshotInfo, StartVerify, VerifyInfo,
+    VerifyNode,
 };
 
 /// What is wrong, in every answer that is not a success.

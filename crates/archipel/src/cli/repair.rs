@@ -125,6 +125,19 @@ fn about_node(node: &RepairNode, lines: &mut Vec<String>) {
              to do: replace it (docs/operations/disk-failed.md)"
         ));
     }
+    for behind in node.behind.iter().filter(|behind| behind.partitions > 0) {
+        let (other, partitions) = (&behind.node, behind.partitions);
+        let trouble = behind
+            .trouble
+            .as_ref()
+            .map(|why| format!("; the last attempt ended: {why}"));
+        lines.push(format!(
+            "node {short} differs from node {other} in {partitions} partitions, by at most {} rows: they are being \
+             exchanged in the background{}",
+            behind.rows,
+            trouble.unwrap_or_default()
+        ));
+    }
     let mending = &node.mending;
     if mending.waiting > mending.stuck {
         let blocks = mending.waiting - mending.stuck;
@@ -148,3 +161,6 @@ fn about_node(node: &RepairNode, lines: &mut Vec<String>) {
         ));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,15 +46,15 @@ pub async fn run(args: VerifyArgs) -> Result<ExitCode, Failure> {
         true => table::print_json(&info)?,
         false => show(&info)?,
     }
-    Ok(status(&info))
+    Ok(ExitCode::from(code(&info)))
 }
 
-/// What the result comes to.
-pub fn status(info: &VerifyInfo) -> ExitCode {
+/// The exit status that a result comes to.
+fn code(info: &VerifyInfo) -> u8 {
     match (info.problems(), info.unchecked().is_empty()) {
-        (0, true) => ExitCode::SUCCESS,
-        (0, false) => ExitCode::from(UNCHECKED),
-        _ => ExitCode::FAILURE,
+        (0, true) => 0,
+        (0, false) => UNCHECKED,
+        _ => 1,
     }
 }
 
@@ -143,3 +143,6 @@ fn verdict(info: &VerifyInfo) -> String {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests;

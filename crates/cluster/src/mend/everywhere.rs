@@ -43,6 +43,29 @@ pub struct Care {
     /// The numbers of disks that failed, each with the reason.
     #[serde(rename = "f", default)]
     pub failed_disks: Vec<(u16, String)>,
+    /// The nodes from which it has rows to fetch, or may have.
+    #[serde(rename = "b", default)]
+    pub behind: Vec<Behind>,
+}
+
+/// What a node has to fetch from another, as far as it knows.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Behind {
+    /// The other node.
+    #[serde(rename = "n")]
+    pub node: NodeId,
+    /// Whether it seems to be away.
+    #[serde(rename = "a")]
+    pub away: bool,
+    /// Partitions in which the two differ.
+    #[serde(rename = "p")]
+    pub partitions: u64,
+    /// Rows to look at, at most.
+    #[serde(rename = "r")]
+    pub rows: u64,
+    /// Why it does not go on, if so.
+    #[serde(rename = "t")]
+    pub trouble: Option<String>,
 }
 
 impl Versioned for Care {
@@ -97,6 +120,21 @@ impl Inner {
             failed_disks: failed
                 .map(|disk| (disk.id, disk.reason.unwrap_or_default()))
                 .collect(),
+            behind: behind(&cluster),
         })
     }
+}
+
+/// What this node has to fetch, by node.
+fn behind(cluster: &Cluster) -> Vec<Behind> {
+    let peers = cluster.healing().peers.into_iter();
+    let differ = peers.filter(|peer| peer.away || peer.partitions > 0);
+    let each = differ.map(|peer| Behind {
+        node: peer.node,
+        away: peer.away,
+        partitions: peer.partitions,
+        rows: peer.rows,
+        trouble: peer.trouble,
+    });
+    each.collect()
 }

@@ -36,7 +36,7 @@ mod scrub;
 #[cfg(test)]
 mod tests;
 
-pub use everywhere::Care;
+pub use everywhere::{Behind, Care};
 use queue::Queue;
 pub use queue::Trouble;
 use scrub::Scrub;

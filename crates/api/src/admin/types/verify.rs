@@ -123,6 +123,24 @@ pub struct RepairNode {
     pub mending: MendingInfo,
     /// Disks that failed: number and reason.
     pub failed_disks: Vec<String>,
+    /// The nodes from which it has rows to fetch, or may have.
+    #[serde(default)]
+    pub behind: Vec<BehindInfo>,
+}
+
+/// What a node has to fetch from another, as far as it knows.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct BehindInfo {
+    /// The first digits of the other node's id.
+    pub node: String,
+    /// Whether it seems to be away.
+    pub away: bool,
+    /// Partitions in which the two differ.
+    pub partitions: u64,
+    /// Rows to look at, at most.
+    pub rows: u64,
+    /// Why it does not go on, if so.
+    pub trouble: Option<String>,
 }
 
 /// A snapshot of a node's metadata: `GET`, `POST /v1/snapshots`.

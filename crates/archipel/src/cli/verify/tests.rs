@@ -1,0 +1,34 @@
+//! What a verification comes to.
+
+use archipel_api::admin::types::{VerifyInfo, VerifyNode};
+
+use super::{UNCHECKED, code, verdict};
+
+fn info(problems: u64, away: bool) -> VerifyInfo {
+    let node = VerifyNode {
+        short: "0badcafe".into(),
+        problems,
+        away: away.then(|| "it does not answer".into()),
+        ..VerifyNode::default()
+    };
+    VerifyInfo {
+        nodes: vec![node],
+        ..VerifyInfo::default()
+    }
+}
+
+#[test]
+fn the_exit_status_tells_wrong_from_unchecked() {
+    assert_eq!(code(&info(0, false)), 0);
+    assert_eq!(code(&info(2, false)), 1);
+    assert_eq!(code(&info(2, true)), 1, "wrong is worse than unchecked");
+    assert_eq!(code(&info(0, true)), UNCHECKED);
+    let moving = VerifyInfo {
+        moving: true,
+        ..info(0, false)
+    };
+    assert_eq!(code(&moving), UNCHECKED);
+    assert!(verdict(&info(0, false)).starts_with("all is whole"));
+    assert!(verdict(&moving).contains("1 things could not be checked"));
+    assert!(verdict(&info(2, false)).starts_with("2 things are wrong"));
+}
