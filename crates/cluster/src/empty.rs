@@ -8,17 +8,25 @@ use archipel_storage::{RowKey, RowReader, RowTxn, Store};
 use bytes::Bytes;
 
 use crate::error::Error;
+use crate::heal::record;
 use crate::layout::PARTITIONS;
 
 /// Rows forgotten in one transaction.
 const BATCH: usize = 500;
 
-/// Forgets all rows; their blocks go with them. May be broken off and repeated.
+/// Forgets all rows and floors; their blocks go with them. May be broken off and repeated.
 pub(crate) async fn empty(store: &Store) -> Result<(), Error> {
     let partitions = (0..PARTITIONS).map(PartitionId);
     for partition in partitions.chain([PartitionId::CONTROL]) {
         while forget_some(store, partition).await? == BATCH {}
     }
+    let forget = |txn: &mut RowTxn<'_>| {
+        let mut partitions = (0..PARTITIONS)
+            .map(PartitionId)
+            .chain([PartitionId::CONTROL]);
+        partitions.try_for_each(|partition| record::forget(txn, partition))
+    };
+    store.transact(Durability::Fsync, forget).await?;
     Ok(())
 }
 

@@ -61,7 +61,7 @@ pub use blocks::BlockStream;
 pub use clock::CommonClock;
 pub use cluster::{Cluster, ClusterOptions, Hooks, Listener, Network};
 pub use error::Error;
-pub use heal::{HealOptions, Healing, PeerHealing};
+pub use heal::{FloorProgress, HealOptions, Healing, PeerHealing};
 pub use memory::{World, memory_store};
 pub use mend::{Behind, Care, Mended, Mending, Scrubbing, Trouble};
 pub use peers::Directory;

@@ -12,6 +12,7 @@ use archipel_storage::{BlockRef, Body, Row, RowKey, RowReader, RowTxn, Store, Va
 
 use crate::cluster::Hooks;
 use crate::epochs::{Check, Epochs};
+use crate::heal::{Litter, record};
 use crate::register::{Answer, Bounds, Cell, Recent, Request, Rules, Version, replica};
 use crate::wire::{Address, RowCall};
 
@@ -24,9 +25,16 @@ const REMEMBERED_ROWS: usize = 4096;
 pub(crate) struct Replica {
     store: Store,
     wall: Arc<dyn WallClock>,
-    hooks: Hooks,
+    around: Around,
     epochs: Arc<Epochs>,
     recent: Arc<Mutex<Remembered>>,
+}
+
+/// What a change of a row is told to.
+#[derive(Clone)]
+struct Around {
+    hooks: Hooks,
+    litter: Arc<Litter>,
 }
 
 /// What is remembered of accepted writes, by row: two generations, so that forgetting is cheap
@@ -68,10 +76,18 @@ impl Replica {
         Replica {
             store,
             wall,
-            hooks,
+            around: Around {
+                hooks,
+                litter: Arc::default(),
+            },
             epochs,
             recent: Arc::default(),
         }
+    }
+
+    /// What is known of tombstones and promises.
+    pub fn litter(&self) -> Arc<Litter> {
+        self.around.litter.clone()
     }
 
     /// Answers a request, once what it changed is durable.
@@ -108,6 +124,7 @@ impl Replica {
         let bounds = self.bounds();
         let (key, with_body) = (call.row_key(), call.with_body && with_value);
         let read = move |rows: &RowReader<'_>| {
+            let bounds = record::bounds(rows, key.partition, bounds)?;
             let row = match with_body {
                 true => rows.row(&key)?,
                 false => rows.head(&key)?.map(Row::from),
@@ -123,7 +140,7 @@ impl Replica {
 
     /// Answers a `Prepare` or a `Write`.
     async fn change(&self, call: RowCall) -> Result<Answer<Value>, storage::Error> {
-        let (bounds, hooks) = (self.bounds(), self.hooks);
+        let (bounds, around) = (self.bounds(), self.around.clone());
         let (memory, fence) = (self.recent.clone(), self.epochs.fence());
         let how = how_to_run(call.durability(), &call.request);
         let change = move |txn: &mut RowTxn<'_>| {
@@ -133,8 +150,9 @@ impl Replica {
                 return Ok(Answer::Superseded { epoch });
             }
             let key = call.row_key();
+            let bounds = record::bounds(&txn.reader(), key.partition, bounds)?;
             let cell = cell_of(txn.row(&key)?.unwrap_or_default());
-            let guard_holds = guards_hold(txn, &call, hooks)?;
+            let guard_holds = guards_hold(txn, &call, around.hooks)?;
             let remembered = lock(&memory).take(&key, txn.undone());
             let mut recent =
                 remembered.unwrap_or_else(|| Recent::forgotten(Rules::CORRECT, &cell, &bounds));
@@ -147,8 +165,8 @@ impl Replica {
                 guard_holds,
             );
             if let Some(new) = step.cell {
-                end_guard(txn, &key, &cell, &new, hooks)?;
-                store_cell(txn, &key, &cell, new, hooks)?;
+                end_guard(txn, &key, &cell, &new, &around)?;
+                store_cell(txn, &key, &cell, new, &around)?;
             }
             lock(&memory).put(key, recent);
             Ok(step.answer)
@@ -171,7 +189,7 @@ impl Replica {
         if self.epochs.check(&address) != Check::Pass {
             return Ok(Taken::Not);
         }
-        let (bounds, hooks) = (self.bounds(), self.hooks);
+        let (bounds, around) = (self.bounds(), self.around.clone());
         let (memory, fence) = (self.recent.clone(), self.epochs.fence());
         let weight = offer.version.value.as_ref().map_or(0, weight);
         let how = Transact::new(Durability::Fsync).weighing(weight);
@@ -179,14 +197,15 @@ impl Replica {
             if fence.load(Ordering::SeqCst) > address.epoch {
                 return Ok(Taken::Not);
             }
+            let bounds = record::bounds(&txn.reader(), key.partition, bounds)?;
             let cell = cell_of(txn.row(&key)?.unwrap_or_default());
             let remembered = lock(&memory).take(&key, txn.undone());
             let mut recent =
                 remembered.unwrap_or_else(|| Recent::forgotten(Rules::CORRECT, &cell, &bounds));
             let (new, taken) = offer.spread(&bounds, &cell, &mut recent);
             if let Some(new) = new {
-                end_guard(txn, &key, &cell, &new, hooks)?;
-                store_cell(txn, &key, &cell, new, hooks)?;
+                end_guard(txn, &key, &cell, &new, &around)?;
+                store_cell(txn, &key, &cell, new, &around)?;
             }
             lock(&memory).put(key, recent);
             Ok(taken)
@@ -269,12 +288,12 @@ fn end_guard(
     key: &RowKey,
     old: &Cell<Value>,
     new: &Cell<Value>,
-    hooks: Hooks,
+    around: &Around,
 ) -> Result<(), storage::Error> {
     let Some(value) = new.value.as_ref().filter(|_| new.stamp != old.stamp) else {
         return Ok(());
     };
-    let Some(ended) = (hooks.ends)(key, value) else {
+    let Some(ended) = (around.hooks.ends)(key, value) else {
         return Ok(());
     };
     let cell = cell_of(txn.row(&ended)?.unwrap_or_default());
@@ -288,7 +307,7 @@ fn end_guard(
         write: new.write,
         value: None,
     };
-    store_cell(txn, &ended, &cell, tombstone, hooks)
+    store_cell(txn, &ended, &cell, tombstone, around)
 }
 
 /// A tombstone goes on while the disk is nearly full: it gives room back. So does a promise,
@@ -324,13 +343,14 @@ fn store_cell(
     key: &RowKey,
     old: &Cell<Value>,
     new: Cell<Value>,
-    hooks: Hooks,
+    around: &Around,
 ) -> Result<(), storage::Error> {
     if let Some(value) = old.value.as_ref().filter(|_| new.stamp != old.stamp)
-        && let Some(work) = (hooks.on_replace)(key, value, new.value.as_ref())
+        && let Some(work) = (around.hooks.on_replace)(key, value, new.value.as_ref())
     {
         txn.queue_push(&work)?;
     }
+    around.litter.note(key.partition, &new);
     txn.set(key, &row_of(new))
 }
 

@@ -1,11 +1,13 @@
 //! Whole nodes under faults: a few seconds of what `cargo xtask sim --only nodes` does at length.
 
+use archipel_cluster::register::Rules;
 use sim::nodes::{Options, simulate};
 
 const SHORT: Options = Options {
     seconds: 25,
     trace: false,
     answer_before_sync: false,
+    rules: Rules::CORRECT,
 };
 
 #[test]

@@ -1,4 +1,4 @@
-//! Scrubbing and mending.
+//! Scrubbing, mending and healing.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 
 use super::{counter, gauge};
 
-/// Registers the metrics of scrubbing and mending.
+/// Registers the metrics of scrubbing, mending and healing.
 pub fn register(registry: &mut Registry, cluster: Cluster) {
     registry.register_collector(Box::new(Upkeep(cluster)));
 }
@@ -24,6 +24,7 @@ impl fmt::Debug for Upkeep {
 
 impl Collector for Upkeep {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        super::healing::encode(&mut encoder, &self.0)?;
         let (mending, scrub) = (self.0.mending(), self.0.scrubbing());
         let gauges = [
             (

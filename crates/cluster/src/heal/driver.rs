@@ -30,7 +30,8 @@ impl Heal {
 impl Cluster {
     /// Keeps this node up to date with the others until it is dropped. Run it in a task of its own.
     pub async fn heal_forever(&self, options: HealOptions) {
-        self.pass_forever(options).await;
+        let passes = self.pass_forever(options);
+        futures_util::future::join(passes, self.floors_forever(options)).await;
     }
 
     async fn pass_forever(&self, options: HealOptions) {

@@ -13,6 +13,7 @@
 //! | `prints` | fingerprints of partitions and windows, as the store keeps them |
 //! | `serve`, `wire` | what another node's pass asks |
 //! | `progress` | how it goes, for people |
+//! | `floors` | tombstones go by agreement |
 //!
 //! # Invariants
 //! - A row is taken only once its blocks are here and durable.
@@ -29,6 +30,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
 mod driver;
+mod floors;
 mod pass;
 mod prints;
 mod progress;
@@ -40,6 +42,8 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
+pub use floors::FloorProgress;
+pub(crate) use floors::{Litter, record};
 pub use progress::{Healing, PeerHealing};
 
 use progress::Progress;
@@ -55,6 +59,11 @@ const BLOCK_FETCHES: usize = 4;
 pub struct HealOptions {
     /// How long after a whole pass with a node the next begins, if nothing calls for it earlier.
     pub interval: Duration,
+    /// How old tombstones and promises are at least before a floor is moved for their sake. It only gathers them:
+    /// that they may go is agreed by all replicas.
+    pub floor_age: Duration,
+    /// How often a node looks whether a floor can be moved.
+    pub floor_look: Duration,
     /// The register's rules; broken ones only for checkers.
     #[doc(hidden)]
     pub rules: Rules,
@@ -64,6 +73,8 @@ impl Default for HealOptions {
     fn default() -> HealOptions {
         HealOptions {
             interval: Duration::from_secs(600),
+            floor_age: Duration::from_secs(3600),
+            floor_look: Duration::from_secs(60),
             rules: Rules::CORRECT,
         }
     }
@@ -76,6 +87,7 @@ pub(crate) struct Heal {
     /// The partitions that a pass works on.
     claimed: Mutex<BTreeSet<PartitionId>>,
     block_fetches: Semaphore,
+    floors: floors::Floors,
     wake: Notify,
     begun: Instant,
     /// The nodes that share partitions with this one, in the epoch that is named.
@@ -89,6 +101,7 @@ impl Default for Heal {
             progress: Mutex::default(),
             claimed: Mutex::default(),
             block_fetches: Semaphore::new(BLOCK_FETCHES),
+            floors: floors::Floors::default(),
             wake: Notify::new(),
             begun: Instant::now(),
             sharing: Mutex::default(),

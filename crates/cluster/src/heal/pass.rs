@@ -14,11 +14,12 @@ use super::wire::{
     CompareCall, CompareReply, MAX_PARTITIONS, MAX_WINDOWS, Scope, Span, StampsCall, StampsReply,
     WindowsCall, WindowsReply, method,
 };
-use super::{HealOptions, prints};
+use super::{HealOptions, prints, record};
 use crate::error::Error;
 use crate::inner::Inner;
 use crate::layout::{Epoch, StoreName};
 use crate::register::epoch::Member;
+use crate::register::rules::Mutant;
 use crate::register::windows::WindowId;
 use crate::wire::Address;
 
@@ -283,10 +284,17 @@ impl Pass {
 
     /// Those of the rows that are older here, or not here.
     async fn newer(&self, candidates: Vec<Candidate>) -> Result<Vec<Candidate>, Error> {
+        let takes_below = self.options.rules.breaks(Mutant::TakeBelowFloor);
         let look = move |rows: &RowReader<'_>| {
             let mut newer = Vec::new();
             for (key, stamp) in candidates {
+                let floors = record::read(rows, key.partition)?;
+                // It was deleted, or is here already.
+                let below = floors.is_some_and(|floors| stamp <= floors.agreed);
                 let held = rows.head(&key)?;
+                if below && !takes_below {
+                    continue;
+                }
                 if held.is_none_or(|held| held.stamp < stamp) {
                     newer.push((key, stamp));
                 }

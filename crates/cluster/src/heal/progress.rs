@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use archipel_base::NodeId;
 
-use super::Heal;
+use super::{FloorProgress, Heal};
 use crate::cluster::Cluster;
 
 /// How a node is brought up to date by others, since its start.
@@ -26,6 +26,8 @@ pub struct Healing {
     pub block_bytes: u64,
     /// Bytes of blocks that rows at hand still wait for.
     pub waiting_bytes: u64,
+    /// How floors stand.
+    pub floors: FloorProgress,
 }
 
 /// How this node and another one compare.
@@ -88,6 +90,7 @@ impl Cluster {
         });
         Healing {
             peers: peers.collect(),
+            floors: heal.floors.look(),
             ..progress.total.clone()
         }
     }

@@ -32,6 +32,8 @@ impl Inner {
             method::WINDOWS => answer(self.serve_windows(from, decode(&request)?).await?),
             method::STAMPS => answer(self.serve_stamps(from, decode(&request)?).await?),
             method::ROWS => answer(self.serve_rows(from, decode(&request)?).await?),
+            method::FLOOR => answer(self.serve_floor(from, decode(&request)?).await?),
+            method::CLEAN => answer(self.serve_clean(from, decode(&request)?).await?),
             method::WAKE => {
                 self.heal.hurry(&from);
                 Ok(Bytes::new())

@@ -1,13 +1,14 @@
 //! What nodes say to one another while they compare. Named fields; what is not known is skipped.
 
 use archipel_base::codec::Versioned;
-use archipel_base::{PartitionId, Stamp};
+use archipel_base::{Id, PartitionId, Stamp};
 use archipel_storage::Value;
 use archipel_storage::rows::Granularity;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::register::Version;
+use crate::register::floor::{FloorAnswer, FloorRequest};
 use crate::register::windows::WindowId;
 use crate::wire::Address;
 
@@ -21,6 +22,10 @@ pub(crate) mod method {
     pub const STAMPS: &str = "heal.stamps";
     /// [`RowsCall`](super::RowsCall), [`RowsReply`](super::RowsReply).
     pub const ROWS: &str = "heal.rows";
+    /// [`FloorCall`](super::FloorCall), [`FloorReply`](super::FloorReply).
+    pub const FLOOR: &str = "heal.floor";
+    /// [`CleanCall`](super::CleanCall), and the same back once it is so.
+    pub const CLEAN: &str = "heal.clean";
     /// The one who is asked may lack what the caller has. No content either way.
     pub const WAKE: &str = "heal.wake";
 }
@@ -186,5 +191,39 @@ impl Versioned for RowsCall {
 pub(super) struct RowsReply(pub Vec<Version<Value>>);
 
 impl Versioned for RowsReply {
+    const VERSION: u8 = 1;
+}
+
+/// A floor round's request. All who know the floor's stages know what it means: see [`FloorRequest`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct FloorCall {
+    #[serde(rename = "a")]
+    pub address: Address,
+    #[serde(rename = "r")]
+    pub request: FloorRequest,
+}
+
+impl Versioned for FloorCall {
+    const VERSION: u8 = 1;
+}
+
+/// Its answer.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct FloorReply(pub FloorAnswer<Bytes>);
+
+impl Versioned for FloorReply {
+    const VERSION: u8 = 1;
+}
+
+/// Does this store hold nothing of partitions that are not its own in this epoch?
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct CleanCall {
+    #[serde(rename = "e")]
+    pub epoch: u64,
+    #[serde(rename = "s")]
+    pub store: Id,
+}
+
+impl Versioned for CleanCall {
     const VERSION: u8 = 1;
 }

@@ -348,7 +348,7 @@ async fn upload(
             })
             .await?;
     }
-    let (parts, _) = model.list_parts(&upload, 0, 10).await?;
+    let (parts, _) = model.list_parts(&upload.id, 0, 10).await?;
     let completed = model.complete_upload(bucket, &upload, &parts, meta(value), condition);
     completed.await.map(drop)
 }

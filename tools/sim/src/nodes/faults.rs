@@ -42,7 +42,9 @@ pub async fn go_wrong(world: Arc<World>, mut rng: Rng) {
             60..75 => start_all(&world).await,
             75..78 => blackout(&world, &mut rng).await,
             78..90 => change_link(&world, &mut rng),
-            _ => move_clock(&world, &mut rng),
+            90..97 => move_clock(&world, &mut rng),
+            // Whoever is off or cut off is so for days.
+            _ => world.pass_hours(rng.between(1, 72)),
         }
     }
 }

@@ -4,8 +4,8 @@ use archipel_model::ListQuery;
 
 use super::client::{self, KEYS};
 use super::history::{End, History};
-use super::listings;
 use super::world::World;
+use super::{listings, replicas};
 use crate::linear;
 use crate::rng::Rng;
 
@@ -72,6 +72,10 @@ impl Verdict {
 
 /// Reads everything from everywhere, and judges all that was seen.
 pub(super) async fn judge(world: &World) -> Verdict {
+    // Before anything is read, which would bring rows, too.
+    replicas::come_together(world).await;
+    replicas::forget_what_was_deleted(world).await;
+    replicas::come_together(world).await;
     for machine in 0..world.machines.len() {
         rest(world, machine);
         look_through(world, machine).await;

@@ -16,6 +16,7 @@
 //! | [`listings`] | whether listings were right |
 //! | [`operator`] | who changes the layout |
 //! | [`judge`] | what must hold at the end |
+//! | [`replicas`] | whether all replicas hold the same, and whole |
 
 pub mod client;
 pub mod content;
@@ -26,6 +27,7 @@ pub mod listings;
 pub mod machine;
 pub mod operator;
 pub mod power;
+pub mod replicas;
 pub mod world;
 
 pub use judge::{Counts, Verdict};

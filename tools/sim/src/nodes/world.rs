@@ -1,12 +1,14 @@
 //! Machines, network, and what is noted of a run.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use archipel_base::random::SeededRandom;
 use archipel_base::{Id, NodeId};
 use archipel_cluster::layout::{Epoch, Layout, PARTITIONS, Redundancy};
+use archipel_cluster::register::Rules;
 use archipel_net::simulated::{Link, SimulatedNetwork};
 use tokio::time::Instant;
 
@@ -36,6 +38,8 @@ pub struct Options {
     pub trace: bool,
     /// Machines say that a commit is on stable storage before it is: a defect, to see that it is noticed.
     pub answer_before_sync: bool,
+    /// The rules by which nodes heal; broken ones to see that it is noticed.
+    pub rules: Rules,
 }
 
 impl Default for Options {
@@ -44,6 +48,7 @@ impl Default for Options {
             seconds: 70,
             trace: false,
             answer_before_sync: false,
+            rules: Rules::CORRECT,
         }
     }
 }
@@ -82,6 +87,8 @@ pub struct World {
     options: Options,
     seed: u64,
     start: Instant,
+    /// Time that passed while nothing happened: all clocks are so much further.
+    passed_millis: Arc<AtomicU64>,
     /// The machines.
     pub machines: Vec<Machine>,
     /// What joins them.
@@ -145,9 +152,10 @@ impl World {
         let network = SimulatedNetwork::new(Arc::new(SeededRandom::new(seed)));
         let machines = if rng.chance(50) { 3 } else { 5 };
         let ids: Arc<[NodeId]> = (1..=machines).map(|n| NodeId([n; 32])).collect();
+        let passed_millis: Arc<AtomicU64> = Arc::default();
         let machine = |place| {
             let (ids, network) = (ids.clone(), network.clone());
-            Machine::new(place, ids, network, seed, options.answer_before_sync)
+            Machine::new(place, ids, network, seed, options, passed_millis.clone())
         };
         let machines: Vec<_> = (0..machines).map(machine).collect();
         World {
@@ -155,6 +163,7 @@ impl World {
             options,
             seed,
             start: Instant::now(),
+            passed_millis: passed_millis.clone(),
             machines,
             network,
             record: Mutex::default(),
@@ -183,6 +192,13 @@ impl World {
         if self.options.trace {
             println!("{:>12.3} ms  {}", now as f64 / 1000.0, what.as_ref());
         }
+    }
+
+    /// So many hours pass in which nothing happens.
+    pub fn pass_hours(&self, hours: u64) {
+        self.note(format!("{hours} hours pass"));
+        self.passed_millis
+            .fetch_add(hours * 3_600_000, Ordering::SeqCst);
     }
 
     /// Something is wrong; the first such counts.

@@ -43,9 +43,14 @@ const ANSWER_BEFORE_SYNC: &str = "answer-before-sync";
 /// The rules that can be broken, for people.
 pub fn mutants() -> String {
     format!(
-        "{ANSWER_BEFORE_SYNC} and, of the register alone, {:?}",
+        "{ANSWER_BEFORE_SYNC} and {:?} (of whole nodes only those of floors and of spreading)",
         Mutant::ALL
     )
+}
+
+fn named(name: &str) -> Option<Mutant> {
+    let mut all = Mutant::ALL.into_iter();
+    all.find(|mutant| format!("{mutant:?}") == name)
 }
 
 /// The register's state machines alone.
@@ -63,9 +68,7 @@ impl Kind for Register {
             None => {}
             Some(ANSWER_BEFORE_SYNC) => options.answer_before_sync = true,
             Some(name) => {
-                let mut all = Mutant::ALL.into_iter();
-                let named = all.find(|m| format!("{m:?}") == name)?;
-                options.rules = Rules::broken(named);
+                options.rules = Rules::broken(named(name)?);
             }
         }
         Some(Register(options))
@@ -109,15 +112,13 @@ impl Kind for Nodes {
     const NAME: &'static str = "nodes";
 
     fn new(mutant: Option<&str>) -> Option<Nodes> {
-        let answer_before_sync = match mutant {
-            None => false,
-            Some(ANSWER_BEFORE_SYNC) => true,
-            Some(_) => return None,
-        };
-        Some(Nodes(nodes::Options {
-            answer_before_sync,
-            ..nodes::Options::default()
-        }))
+        let mut options = nodes::Options::default();
+        match mutant {
+            None => {}
+            Some(ANSWER_BEFORE_SYNC) => options.answer_before_sync = true,
+            Some(name) => options.rules = Rules::broken(named(name)?),
+        }
+        Some(Nodes(options))
     }
 
     fn tracing(self) -> Nodes {

@@ -14,6 +14,7 @@ use crate::memory::World;
 use crate::rows::How;
 
 mod cost;
+mod floors;
 mod rows;
 mod schedule;
 
