@@ -125,10 +125,20 @@ impl Cluster {
     async fn load_scrub(&self, cycle: Duration) -> Result<(), Error> {
         let kept = self.store().read(|rows| rows.meta(META)).await?;
         let stored_bytes = self.stored_bytes().await?;
+        let is_new = kept.is_none();
+        self.begin_with(kept.as_deref(), cycle, stored_bytes);
+        match is_new {
+            // Else each start would put the first pass off for a whole cycle.
+            true => self.keep_scrub().await,
+            false => Ok(()),
+        }
+    }
+
+    fn begin_with(&self, kept: Option<&[u8]>, cycle: Duration, stored_bytes: u64) {
         let mut work = self.0.mend.scrub.work();
         work.cycle_ms = cycle.as_millis() as u64;
         work.stored_bytes = stored_bytes;
-        match kept.map(|bytes| codec::decode(&bytes)) {
+        match kept.map(codec::decode) {
             Some(Ok(progress)) => work.progress = progress,
             Some(Err(error)) => {
                 tracing::warn!(%error, "how far the last scrub came is not readable: it begins anew");
@@ -136,7 +146,6 @@ impl Cluster {
             // A new store: nothing is old enough to be verified.
             None => work.progress.began_ms = self.now_ms(),
         }
-        Ok(())
     }
 
     async fn stored_bytes(&self) -> Result<u64, Error> {

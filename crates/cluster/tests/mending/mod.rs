@@ -154,6 +154,11 @@ async fn a_scrub_finds_what_nobody_reads() {
     tokio::spawn(async move { scrubbing.scrub_forever(Duration::ZERO).await });
     tokio::time::sleep(Duration::from_secs(3600)).await;
     assert_eq!(node.scrubbing().blocks, 0, "nobody asked for it");
+    let kept = node.store().read(|rows| rows.meta("scrub")).await.unwrap();
+    assert!(
+        kept.is_some(),
+        "the next start does not know when this store was new"
+    );
     node.scrub_start(Some(1 << 20)).await.unwrap();
     world.settle().await;
     let scrubbing = node.scrubbing();
