@@ -27,6 +27,8 @@ pub(crate) mod waiting;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 /// How long a pause is at most.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+/// How long at least the value of a read is waited for when the others have answered, before all are asked for it.
+const LEAST_HEDGE: Duration = Duration::from_millis(20);
 
 /// One operation on one row, being driven.
 pub(crate) struct Run<'a> {
@@ -115,7 +117,8 @@ impl Run<'_> {
             }
             let more = match self.reply(&mut sent, &waiting, operation.round()).await {
                 Came::Reply(reply) => {
-                    waiting.on_answer(Instant::now());
+                    let hedge = || (self.inner.round_trip(&self.group) / 2).max(LEAST_HEDGE);
+                    waiting.on_answer(Instant::now(), operation.is_reading().then(hedge));
                     self.take(&mut operation, &mut sent, &mut waiting, *reply)
                 }
                 Came::Panic(why) => {

@@ -64,6 +64,7 @@ pub use uploads::PartWriter;
 use active::Active;
 use control::Control;
 use sweep::Turns;
+use uploads::KnownUploads;
 
 /// How long the sweep waits before it looks again at content that was in use.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
@@ -83,6 +84,7 @@ struct Inner {
     control: Control,
     active: Arc<Active>,
     turns: Turns,
+    uploads: KnownUploads,
     sweep: Notify,
     /// Whether the control data has been read since the start.
     is_read: AtomicBool,
@@ -97,6 +99,7 @@ impl Model {
             control: Control::default(),
             active: Arc::default(),
             turns: Turns::default(),
+            uploads: KnownUploads::default(),
             sweep: Notify::new(),
             is_read: AtomicBool::new(false),
         }));

@@ -166,7 +166,7 @@ async fn a_multipart_upload_from_end_to_end() {
     part(&model, &bucket, &upload, 1, one.clone()).await;
     part(&model, &bucket, &upload, 3, noise(8, 10)).await;
 
-    let (parts, truncated) = model.list_parts(&upload, 0, 2).await.unwrap();
+    let (parts, truncated) = model.list_parts(&upload.id, 0, 2).await.unwrap();
     assert!(truncated);
     assert_eq!(parts[0].size, 5 << 20, "the newest of a number counts");
     let head = model

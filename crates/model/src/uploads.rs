@@ -6,6 +6,7 @@
 //! one that was aborted is not, however they race. Parts that the object does not list are
 //! dropped by the sweep, once the upload's row is gone.
 
+mod known;
 mod part;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,8 @@ use crate::object::{Condition, ObjectHead, ObjectMeta, Predicate};
 use crate::objects::{check_key, decide, object_value};
 use crate::rowkeys::{self, Owner};
 use crate::upload::{Part, PartInfo, Upload, UploadMeta, UploadPage, UploadQuery};
+
+pub(crate) use known::KnownUploads;
 
 pub use part::PartWriter;
 
@@ -60,6 +63,26 @@ impl Model {
             self.cluster().write(&row, Some(value.clone()), how)
         };
         self.through_gate(bucket, commit).await?;
+        self.0.uploads.keep(&upload);
+        Ok(upload)
+    }
+
+    /// An upload of which parts are to be written: as this node knows it, if it does, without asking whether it
+    /// has ended. [`PartWriter::finish`] asks.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchUpload`].
+    pub async fn upload_to_write(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        id: &Id,
+    ) -> Result<Upload, Error> {
+        if let Some(upload) = self.0.uploads.get(id).filter(|upload| upload.key == key) {
+            return Ok(upload);
+        }
+        let upload = self.upload(bucket, key, id).await?;
+        self.0.uploads.keep(&upload);
         Ok(upload)
     }
 
@@ -78,11 +101,11 @@ impl Model {
     /// The parts of an upload with numbers above `after`, in order, at most `limit`; and whether there are more.
     pub async fn list_parts(
         &self,
-        upload: &Upload,
+        upload: &Id,
         after: u16,
         limit: usize,
     ) -> Result<(Vec<Part>, bool), Error> {
-        let newest = self.newest_parts(&upload.id).await?;
+        let newest = self.newest_parts(upload).await?;
         let mut parts: Vec<_> = newest.into_values().filter(|p| p.number > after).collect();
         let truncated = parts.len() > limit;
         parts.truncate(limit);
@@ -167,6 +190,7 @@ impl Model {
                 }
             }
         }
+        self.0.uploads.forget(&upload.id);
         self.wake_sweep();
         Ok(head)
     }
@@ -201,6 +225,7 @@ impl Model {
         let durability = self.durability(bucket);
         let how = How::durable(durability);
         self.cluster().write(&row, None, how).await?;
+        self.0.uploads.forget(id);
         self.wake_sweep();
         Ok(())
     }

@@ -112,9 +112,9 @@ impl Waiting {
         false
     }
 
-    /// Something came.
-    pub fn on_answer(&mut self, now: Instant) {
-        self.patient_until = now + self.patience;
+    /// Something came; what is still out is expected within `usual`, if that is known.
+    pub fn on_answer(&mut self, now: Instant, usual: Option<Duration>) {
+        self.patient_until = now + usual.map_or(self.patience, |usual| usual.min(self.patience));
     }
 
     /// Until when an answer is waited for; `None` if none is to be expected.

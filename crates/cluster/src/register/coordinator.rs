@@ -143,6 +143,11 @@ impl<V: Clone + Eq> Operation<V> {
         self.phase == Phase::Over
     }
 
+    /// Whether it looks at what there is, and has not begun to change anything.
+    pub fn is_reading(&self) -> bool {
+        matches!(self.phase, Phase::Reading { .. })
+    }
+
     /// The round in force: answers to earlier ones change nothing but what stamps are known of.
     pub fn round(&self) -> u32 {
         self.round

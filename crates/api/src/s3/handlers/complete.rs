@@ -8,6 +8,7 @@ use archipel_model::{
     Bucket, Checksum, ChecksumKind, Error, MAX_PART_NUMBER, Model, ObjectHead, ObjectMeta, Part,
     Upload,
 };
+use futures_util::join;
 use md5::{Digest, Md5};
 
 use super::parts::kept_algorithm;
@@ -38,7 +39,11 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
     let id = upload_id(call)?;
     let document = call.completion_document(MAX_DOCUMENT).await?;
     let named = parse(&document)?;
-    let upload = match call.model.upload(on.bucket(), on.key(), &id).await {
+    let (upload, stored) = join!(
+        call.model.upload(on.bucket(), on.key(), &id),
+        call.model.list_parts(&id, 0, usize::from(MAX_PART_NUMBER)),
+    );
+    let upload = match upload {
         Ok(upload) => upload,
         Err(Error::NoSuchUpload) => {
             let completion = Completion::of(call, on, id, &named)?;
@@ -46,7 +51,7 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
         }
         Err(error) => return Err(error.into()),
     };
-    let parts = choose(call, &upload, &named).await?;
+    let parts = choose(stored?.0, &upload, &named)?;
     let size = parts.iter().map(|part| part.size).sum();
     check_size(call, size)?;
     let checksum = object_checksum(&upload, &parts);
@@ -117,9 +122,7 @@ fn parse_part(part: &Element) -> S3Result<Named> {
 }
 
 /// Finds the parts that are named, and checks their tags, checksums and sizes.
-async fn choose(call: &Call<'_>, upload: &Upload, named: &[Named]) -> S3Result<Vec<Part>> {
-    let all = usize::from(MAX_PART_NUMBER);
-    let (stored, _) = call.model.list_parts(upload, 0, all).await?;
+fn choose(stored: Vec<Part>, upload: &Upload, named: &[Named]) -> S3Result<Vec<Part>> {
     let mut stored: BTreeMap<u16, Part> = stored.into_iter().map(|p| (p.number, p)).collect();
     let mut chosen = Vec::with_capacity(named.len());
     for (at, name) in named.iter().enumerate() {

@@ -7,7 +7,7 @@ use archipel_model::{MAX_PART_NUMBER, Part, PartMeta, Upload};
 use super::MAX_PUT_BYTES;
 use super::copy::open_source;
 use super::put::{check_size, stored};
-use super::uploads::named;
+use super::uploads::upload_id;
 use crate::s3::auth::{Authorised, OnObject};
 use crate::s3::call::Call;
 use crate::s3::checksum::{Algorithm, Expected, Value, Wanted};
@@ -24,7 +24,7 @@ pub async fn upload_part(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
     let length = call.content_length()?;
     check_size(length)?;
     let expected = call.expected()?;
-    let upload = named(call, on).await?;
+    let upload = to_write(call, on).await?;
     check_algorithm(&upload, &expected)?;
 
     let mut writer = call.model.begin_part(on.bucket(), &upload, number)?;
@@ -48,6 +48,12 @@ pub async fn upload_part(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
     // The kind is of objects.
     answer.headers_mut().remove("x-amz-checksum-type");
     Ok(answer)
+}
+
+async fn to_write(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Upload> {
+    let id = upload_id(call)?;
+    let found = call.model.upload_to_write(on.bucket(), on.key(), &id);
+    Ok(found.await?)
 }
 
 fn part_number(call: &Call<'_>) -> S3Result<u16> {
@@ -93,7 +99,7 @@ fn check_algorithm(upload: &Upload, expected: &Expected) -> S3Result<()> {
 /// UploadPartCopy.
 pub async fn upload_part_copy(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let number = part_number(call)?;
-    let upload = named(call, on).await?;
+    let upload = to_write(call, on).await?;
     let source = open_source(call, on).await?;
     let range = copied_range(call, source.reader.head().size)?;
     let length = range.end - range.start;

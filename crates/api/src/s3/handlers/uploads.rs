@@ -102,7 +102,7 @@ pub async fn list_parts(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<
     let after = count_parameter(call, "part-number-marker", 0, u16::MAX.into())? as u16;
     let encoding = Encoding::of(call)?;
     let upload = named(call, on).await?;
-    let (parts, truncated) = call.model.list_parts(&upload, after, limit).await?;
+    let (parts, truncated) = call.model.list_parts(&upload.id, after, limit).await?;
 
     let owner = owner_of(call.model, on.bucket());
     let mut xml = Writer::new("ListPartsResult");

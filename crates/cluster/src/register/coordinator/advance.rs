@@ -24,7 +24,9 @@ impl<V: Clone + Eq> Operation<V> {
     /// Goes on if the answers allow it. `patient` is over when a timeout passed.
     pub(super) fn advance(&mut self, timeout: bool, next: &mut NextStamp<'_>) -> Vec<Output<V>> {
         match self.phase.clone() {
-            Phase::Reading { with_values, found } => self.advance_reading(with_values, &found),
+            Phase::Reading { with_values, found } => {
+                self.advance_reading(with_values, &found, timeout)
+            }
             Phase::Preparing { ballot, promises } => {
                 let from = promises.iter().map(|p| p.from).collect();
                 if self.quorums().is_quorum(from) {
@@ -68,6 +70,7 @@ impl<V: Clone + Eq> Operation<V> {
         &mut self,
         with_values: bool,
         found: &[(usize, Version<V>, bool)],
+        timeout: bool,
     ) -> Vec<Output<V>> {
         if !self
             .quorums()
@@ -87,6 +90,11 @@ impl<V: Clone + Eq> Operation<V> {
             holders.contains(*f) && *live && v.stamp == newest.stamp
         };
         if found.iter().any(live) && newest.value.is_none() && !with_values {
+            // Others were faster, but the value is on its way.
+            let nearest = self.quorums().all().iter().next();
+            if !timeout && nearest.is_some_and(|nearest| self.unanswered().contains(nearest)) {
+                return Vec::new();
+            }
             return self.begin_reading(true);
         }
         let held = self.quorums().is_quorum(holders);

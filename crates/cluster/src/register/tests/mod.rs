@@ -229,6 +229,34 @@ fn a_guard_that_does_not_hold_ends_an_update() {
     assert_eq!(replicas.read(&mut clock).0, None);
 }
 
+/// The replica that was asked for the value answers last: no second round, unless it is silent for long.
+#[test]
+fn a_value_that_is_on_its_way_is_waited_for() {
+    let (mut replicas, mut clock) = (Replicas::new(3), Clock::new(1, 1000));
+    replicas.write(&mut clock, Some(7));
+    let (mut operation, sends) = Operation::read(replicas.start());
+    for (who, send) in sends.iter().enumerate().skip(1) {
+        let Output::Send { round, request, .. } = send else {
+            panic!("{send:?}");
+        };
+        let answer = replicas.answer(who, request.clone());
+        let outputs = operation.on_answer(who, *round, answer, &mut clock.next());
+        assert_eq!(outputs, []);
+    }
+    let mut hurried = operation.clone();
+    assert_eq!(
+        hurried.on_timeout(&mut clock.next()).len(),
+        3,
+        "all are asked for it"
+    );
+    let Output::Send { round, request, .. } = &sends[0] else {
+        panic!("{sends:?}");
+    };
+    let answer = replicas.answer(0, request.clone());
+    let ended = operation.on_answer(0, *round, answer, &mut clock.next());
+    assert!(matches!(&ended[..], [Output::Done(Outcome::Value(v))] if v.value == Some(7)));
+}
+
 /// One replica took the write and was then overwritten. Two promises leave open what the third did; it is waited for.
 #[test]
 fn what_all_replicas_together_know_is_waited_for() {
