@@ -98,12 +98,20 @@ async fn litter(world: &World) -> Result<Option<String>, archipel_storage::Error
         let Some(model) = machine.model() else {
             continue;
         };
-        let look = |rows: &RowReader<'_>| {
+        // A store that is in no layout is asked nothing, and one that is forgets what is not its own.
+        let (me, epoch) = (model.cluster().me(), model.cluster().epoch());
+        let own: Vec<PartitionId> = (0..PARTITIONS)
+            .map(PartitionId)
+            .chain([PartitionId::CONTROL])
+            .filter(|p| {
+                epoch
+                    .iter()
+                    .any(|e| e.replicas(*p).iter().flatten().any(|m| m.node == me))
+            })
+            .collect();
+        let look = move |rows: &RowReader<'_>| {
             let mut found = None;
-            for partition in (0..PARTITIONS)
-                .map(PartitionId)
-                .chain([PartitionId::CONTROL])
-            {
+            for partition in own {
                 let from = std::ops::Bound::Unbounded;
                 rows.scan_heads(partition, &[], from, &mut |key, row| {
                     if !row.is_live() {
