@@ -7,7 +7,7 @@ use archipel_base::{NodeId, PartitionId};
 use archipel_storage::{ListEntry, ListQuery, RowKey};
 use bytes::Bytes;
 use futures_util::StreamExt;
-use futures_util::stream;
+use futures_util::stream::{self, FuturesUnordered};
 
 use crate::cluster::Cluster;
 use crate::error::Error;
@@ -20,7 +20,7 @@ use crate::register::{ReplicaSet, Rules};
 /// How many rows are moved at once.
 const MOVES: usize = 32;
 /// How many partitions.
-const PARTITIONS_AT_ONCE: usize = 4;
+const PARTITIONS_AT_ONCE: usize = 16;
 /// How many keys are listed at once.
 const PAGE: usize = 1000;
 /// How often a node looks whether there is something to move.
@@ -122,12 +122,20 @@ impl Cluster {
         let oldest = all.fold(ReplicaSet::EMPTY, |all, set| all.union(*set));
         let mut retirement: Retirement<Bytes> = Retirement::of(group.oldest.clone());
         let mut why = None;
-        for place in oldest.iter() {
-            match self.keys_at(&group, place).await {
+        let group = &group;
+        let ask = |place| async move { (place, self.keys_at(group, place).await) };
+        let mut lists: FuturesUnordered<_> = oldest.iter().map(ask).collect();
+        // Who is away, or slow to say that it holds nothing any more, is not waited for.
+        while let Some((place, keys)) = lists.next().await {
+            match keys {
                 Ok(keys) => retirement.on_listed(place, keys),
                 Err(error) => why = Some(error),
             }
+            if retirement.is_listed() {
+                break;
+            }
         }
+        drop(lists);
         loop {
             let batch = retirement.open_keys(MOVES);
             if batch.is_empty() {

@@ -55,7 +55,7 @@ fn broken_rules_are_noticed() {
         let mut scenarios = catalogue::for_mutant(mutant).into_iter();
         let caught = scenarios.any(|mut scenario| {
             scenario.rules = Rules::broken(mutant);
-            walk::walk(&scenario, 0..400).violation.is_some()
+            walk::walk(&scenario, 0..1500).violation.is_some()
         });
         assert!(caught, "{mutant:?} was not noticed");
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use archipel_base::PartitionId;
+use archipel_base::{PartitionId, Stamp};
 use archipel_net::Class;
 use archipel_storage as storage;
 use archipel_storage::{Body, RowKey, Value};
@@ -11,6 +11,7 @@ use futures_util::stream;
 
 use super::pass::{Candidate, Pass};
 use super::wire::{MAX_ROWS, RowsCall, RowsReply, method};
+use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::inner::Fetched;
 use crate::register::Version;
@@ -52,9 +53,10 @@ impl Pass {
 
     /// Takes one row. That it is not newer any more is well.
     async fn take(&self, key: &RowKey, version: Version<Value>) -> Result<(), Error> {
-        if version.stamp == archipel_base::Stamp::ZERO {
+        if version.stamp == Stamp::ZERO {
             return Ok(());
         }
+        let stamp = version.stamp;
         let body = version.value.as_ref().map(|value| value.body.clone());
         let address = self.own_address(key.partition);
         let offer = Offer {
@@ -76,9 +78,21 @@ impl Pass {
             // A quorum must say what it is.
             Taken::Promised => {
                 self.inner.bring(address, key).await?;
+                if self.is_behind(key, stamp).await? {
+                    // The quorum that was read does not hold it, and nobody may take it: what the row is
+                    // gets a stamp above it, so that all come to hold the same.
+                    Cluster(self.inner.clone()).settle(key).await?;
+                }
             }
         }
         Ok(())
+    }
+
+    /// Whether the row is older here than the other has it.
+    async fn is_behind(&self, key: &RowKey, stamp: Stamp) -> Result<bool, Error> {
+        let key = key.clone();
+        let held = self.inner.store().read(move |rows| rows.head(&key)).await?;
+        Ok(held.is_none_or(|held| held.stamp < stamp))
     }
 
     /// Brings the blocks of a body that are not here; they are durable then, and stay while what is given is held.

@@ -247,10 +247,14 @@ impl<K: Clone + Ord> Retirement<K> {
         self.done.insert(key);
     }
 
+    /// Whether enough replicas have listed what they hold.
+    pub fn is_listed(&self) -> bool {
+        let majority = |set: &ReplicaSet| 2 * self.listed.intersection(*set).len() > set.len();
+        self.oldest.iter().all(majority)
+    }
+
     /// Whether the oldest version may go.
     pub fn is_complete(&self, rules: Rules) -> bool {
-        let majority = |set: &ReplicaSet| 2 * self.listed.intersection(*set).len() > set.len();
-        let listed = self.oldest.iter().all(majority);
-        rules.breaks(Mutant::RetireEarly) || (listed && self.open.is_empty())
+        rules.breaks(Mutant::RetireEarly) || (self.is_listed() && self.open.is_empty())
     }
 }

@@ -138,3 +138,28 @@ async fn what_a_minority_holds_does_not_pass_a_promise() {
     let taken = c.0.replica.take(address, key("k"), offer).await.unwrap();
     assert_eq!(taken, crate::replica::Taken::Promised);
 }
+
+/// What one replica alone holds, and a quorum's promises keep from the others: a read does not see it, and yet all
+/// come to hold the same.
+#[tokio::test(start_paused = true)]
+async fn what_nobody_may_take_is_written_over() {
+    let world = three(5).await;
+    let [a, b, c] = [&world.nodes[0], &world.nodes[1], &world.nodes[2]];
+    a.write(&key("k"), Some(value("v")), durable())
+        .await
+        .unwrap();
+    tokio::time::sleep(LONG).await;
+    let late = c.now_ms() + 1000;
+    plant(c, vec![(key("k"), stamp(late))]).await;
+    for node in [a, b] {
+        let promise = move |txn: &mut RowTxn<'_>| txn.promise(&key("k"), stamp(late + 1000));
+        node.store()
+            .transact(Durability::Fsync, promise)
+            .await
+            .unwrap();
+    }
+    heal_all(&world);
+    tokio::time::sleep(LONG).await;
+    assert_eq!(print(a).await, print(b).await);
+    assert_eq!(print(a).await, print(c).await);
+}
