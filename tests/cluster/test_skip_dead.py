@@ -18,8 +18,8 @@ OBJECTS = 60
 
 def command(cluster: Cluster, number: int, *words: str) -> subprocess.CompletedProcess:
     """The command line, on a node."""
-    folder = cluster.nodes[number].folder
-    line = [str(binary()), *words, "--socket", str(folder / "admin.sock")]
+    data = cluster.nodes[number].data
+    line = [str(binary()), *words, "--socket", str(data / "admin.sock")]
     return subprocess.run(line, capture_output=True, text=True, timeout=60)
 
 

@@ -48,6 +48,7 @@ class Node:
     number: int
     folder: Path
     address: str
+    id: str = ""  # known once the cluster is formed
     process: subprocess.Popen | None = None
     paused: bool = False
     starts: int = 0
@@ -57,6 +58,11 @@ class Node:
     @property
     def name(self) -> str:
         return f"node {self.number}"
+
+    @property
+    def data(self) -> Path:
+        """What the node keeps; log and configuration lie beside it."""
+        return self.folder / "data"
 
     @property
     def endpoint(self) -> str:
@@ -75,7 +81,7 @@ class Node:
 
     def admin(self, method: str, path: str, body: dict | None = None):
         """What the admin API answers; raises `OSError` if it does not, `NotServing` if it refuses."""
-        connection = AdminConnection(self.folder / "admin.sock")
+        connection = AdminConnection(self.data / "admin.sock")
         try:
             text = None if body is None else json.dumps(body)
             connection.request(method, path, text, {"Content-Type": "application/json"})
@@ -91,10 +97,15 @@ class Node:
 
 
 class Cluster:
-    """Nodes in zones of their own, all replicas of everything if there are three."""
+    """Nodes in zones of their own, all replicas of everything if there are three.
 
-    def __init__(self, folder: Path, network: Network, level: str = "info"):
-        self.folder, self.network = folder, network
+    `members` are in the layout at first, the others stand by; `disks` are folders of blocks in each node's data folder.
+    """
+
+    def __init__(
+        self, folder: Path, network: Network, level: str = "info", members: int | None = None, disks: tuple[str, ...] = ()
+    ):
+        self.folder, self.network, self.members, self.disks = folder, network, members or network.nodes, disks
         self.nodes = [
             Node(number, folder / f"node{number}", network.address(number)) for number in range(network.nodes)
         ]
@@ -104,16 +115,25 @@ class Cluster:
         secret.write_text(secrets.token_hex(32))
         secret.chmod(0o600)
         for node in self.nodes:
-            node.folder.mkdir(exist_ok=True)
+            node.data.mkdir(parents=True, exist_ok=True)
             (node.folder / "archipel.toml").write_text(self._config(node, level))
+
+    def join_any(self) -> None:
+        """From its next start, each node may join through any other: also the first, should it lose what it knows."""
+        for node in self.nodes:
+            others = [f"{other.address}:{CLUSTER_PORT}" for other in self.nodes if other is not node]
+            file = node.folder / "archipel.toml"
+            lines = file.read_text().splitlines()
+            file.write_text("".join(f"join = {json.dumps(others)}\n" if line.startswith("join =") else f"{line}\n" for line in lines))
 
     def _config(self, node: Node, level: str) -> str:
         join = [f"{self.network.address(0)}:{CLUSTER_PORT}"] if node.number else []
         return (
-            f'data_dir = "{node.folder}"\n[s3]\nlisten = "{node.address}:{S3_PORT}"\n'
+            f'data_dir = "{node.data}"\n[s3]\nlisten = "{node.address}:{S3_PORT}"\n'
             f'[cluster]\nlisten = "{node.address}:{CLUSTER_PORT}"\nsecret_file = "{self.folder}/secret"\n'
             f'join = {json.dumps(join)}\nzone = "zone{node.number}"\n'
             f'[log]\nlevel = "{level}"\n[limits]\nshutdown_seconds = 10\n'
+            + "".join(f'[[disks]]\npath = "{node.data / disk}"\n' for disk in self.disks)
         )
 
     def start(self, node: Node) -> None:
@@ -166,11 +186,17 @@ class Cluster:
             self.wait_admin(node)
         first = self.nodes[0]
         known = self._wait(lambda: self._known(first), FORM_S, "the nodes do not know one another")
-        self._lay_out(first, known)
+        for node, id in zip(self.nodes, known):
+            node.id = id
+        self._lay_out(first, known[: self.members])
         key = first.admin("POST", "/v1/keys", {"name": "faults", "create_bucket": True})
         self.credentials = Credentials(key["id"], key["secret"])
         first.admin("POST", "/v1/buckets", {"name": BUCKET, "owner": key["id"]})
         self.wait_serving()
+
+    def learn_id(self, node: Node) -> None:
+        """After its key may have changed."""
+        node.id = node.admin("GET", "/v1/status")["node_id"]
 
     def _known(self, first: Node) -> list[str] | None:
         """The ids of all nodes in their order, once the first knows them."""

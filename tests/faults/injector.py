@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from faults.cluster import Cluster, Node
+from faults.gate import Gate
 
 CLOCK_LIBRARY = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
 # S3 refuses requests whose clock is further away than 15 minutes.
@@ -30,13 +31,13 @@ FAULTS = {
 class Injector(threading.Thread):
     """One fault after another until told to stop; two of them side by side make faults overlap."""
 
-    def __init__(self, cluster: Cluster, seed: int, note, faults: dict[str, int] | None = None, rest_s=(0.5, 4)):
+    def __init__(self, cluster: Cluster, seed: int, note, faults: dict[str, int] | None = None, rest_s=(0.5, 4), gate=None):
         super().__init__(daemon=True, name="injector")
         self.cluster, self.network, self.rng, self.note = cluster, cluster.network, random.Random(seed), note
         self.faults = dict(faults or FAULTS)
         if not clocks_can_jump():
             self.faults.pop("clock", None)
-        self.rest_s = rest_s
+        self.rest_s, self.gate = rest_s, gate or Gate()
         self.done = threading.Event()
         self.failure: BaseException | None = None
         self.counts: dict[str, int] = {}
@@ -44,7 +45,8 @@ class Injector(threading.Thread):
     def run(self) -> None:
         try:
             while not self.done.wait(self.rng.uniform(*self.rest_s)):
-                self.one()
+                with self.gate.shared():
+                    self.one()
         except BaseException as error:
             self.failure = error
 

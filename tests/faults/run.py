@@ -18,14 +18,18 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from faults import checker, network  # noqa: E402
+from faults import checker, disks, network  # noqa: E402
 from faults.cluster import BUCKET, Cluster, NotServing  # noqa: E402
 from faults.history import ABSENT, UNKNOWN, History  # noqa: E402
-from faults.injector import Injector, give_clock  # noqa: E402
+from faults.gate import Gate  # noqa: E402
+from faults.injector import FAULTS, Injector, give_clock  # noqa: E402
+from faults.losses import Losses  # noqa: E402
+from faults.operate import Operator  # noqa: E402
 from faults.workload import Worker, Workload  # noqa: E402
 
 WORKERS = 8
 PASSES = 10
+MOST_NODES = 5  # of a run with losses: those beyond --nodes stand by at first
 SHOWN = 5  # of each kind of trouble
 
 
@@ -35,16 +39,21 @@ class Run:
     def __init__(self, args, seed: int):
         self.args, self.seed = args, seed
         self.folder = Path(tempfile.mkdtemp(prefix="faults-", dir=args.dir))
-        self.cluster = Cluster(self.folder, network.shared(args.nodes), args.log_level)
+        nodes, members, blocks = (MOST_NODES, args.nodes, disks.DISKS) if self.loses() else (args.nodes, None, ())
+        self.cluster = Cluster(self.folder, network.shared(nodes), args.log_level, members, blocks)
         for node in self.cluster.nodes:
-            give_clock(node)
+            disks.mount(node) if self.loses() else give_clock(node)
         self.began = time.monotonic()
         self.events = open(self.folder / "events", "w")
         self.lock = threading.Lock()
         self.wrong: list[str] = []
         self.load: Workload | None = None
         self.workers: list[Worker] = []
-        self.injectors: list[Injector] = []
+        self.injectors: list[Injector | Losses] = []
+
+    def loses(self) -> bool:
+        """Disks fail, fill up and are lost: each node has a file system of its own, and some nodes stand by."""
+        return self.args.scenario == "losses"
 
     def note(self, what: str) -> None:
         """Into the run's diary, with the clock of the history."""
@@ -86,9 +95,20 @@ class Run:
             injector.start()
             self.injectors.append(injector)
 
-    def stop_injectors(self) -> None:
-        stop(self.injectors, 60)
-        self.wrong += [f"the injector: {i.failure!r}" for i in self.injectors if i.failure]
+    def start_losses(self) -> Losses:
+        """One loss or change after another, among faults that pass."""
+        gate, passing = Gate(), {name: weight for name, weight in FAULTS.items() if name != "clock"}
+        losses = Losses(self.cluster, self.seed * 10, self.note, gate)
+        faults = Injector(self.cluster, self.seed * 10 + 1, self.note, passing, gate=gate)
+        self.injectors += [faults, losses]
+        for injector in self.injectors:
+            injector.start()
+        return losses
+
+    def stop_injectors(self, wait_s: float = 60) -> None:
+        stop(self.injectors, wait_s)
+        self.wrong += [f"{i.name}: {i.failure!r}" for i in self.injectors if i.failure]
+        self.wrong += [f"{i.name} did not end" for i in self.injectors if i.is_alive()]
         self.cluster.network.heal_all()
         self.note("healed")
 
@@ -174,6 +194,8 @@ class Run:
     def close(self, good: bool) -> None:
         self.cluster.stop_all()
         self.events.close()
+        for node in self.cluster.nodes if self.loses() else []:
+            disks.unmount(node)
         if good and not self.args.keep:
             shutil.rmtree(self.folder)
         else:
@@ -202,6 +224,27 @@ def under_faults(run: Run) -> None:
     run.stop_workers()
     run.restart_all()
     run.read_everything()
+
+
+def losing(run: Run) -> None:
+    """Losses and changes of the layout among other faults; at the end the cluster proves that all is whole."""
+    run.form()
+    run.cluster.join_any()
+    run.start_workers()
+    losses = run.start_losses()
+    end = time.monotonic() + run.args.seconds
+    while time.monotonic() < end and losses.is_alive():
+        time.sleep(1)
+    run.stop_injectors(600)
+    run.stop_workers()
+    for name, took in losses.took:
+        print(f"  {name}: whole {took:.1f} s after the faults beside it ended")
+    run.restart_all()
+    operator = Operator(run.cluster, run.note)
+    operator.wait_moved()
+    print(f"verify --deep is clean {operator.wait_whole():.1f} s after all were restarted")
+    run.read_everything()
+    print(f"and again, {operator.wait_whole():.1f} s after everything was read")
 
 
 def rolling(run: Run) -> None:
@@ -297,7 +340,7 @@ def print_latencies(what: str, rows: list[tuple]) -> None:
             print(f"{what:10} {kind:10} {len(times):6}  median {middle:.1f} ms, 99 % {high:.1f} ms, most {times[-1]:.1f} ms")
 
 
-SCENARIOS = {"faults": under_faults, "rolling": rolling, "cut": zone_cut, "dead": dead_peer}
+SCENARIOS = {"faults": under_faults, "losses": losing, "rolling": rolling, "cut": zone_cut, "dead": dead_peer}
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Short runs of what `cargo xtask faults` does for hours: faults at random, a zone cut off, a dead peer, a rolling restart."""
+"""Short runs of what `cargo xtask faults` does for hours: faults at random, losses, a zone cut off, a dead peer, a rolling restart."""
 
 from __future__ import annotations
 
@@ -30,6 +30,10 @@ def passes(tmp_path, scenario: str, seconds: int, *more: str) -> None:
 
 def test_faults_at_random(tmp_path):
     passes(tmp_path, "faults", 40)
+
+
+def test_losses_and_changes(tmp_path):
+    passes(tmp_path, "losses", 20)
 
 
 def test_a_zone_cut_off(tmp_path):

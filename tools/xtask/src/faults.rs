@@ -7,8 +7,9 @@ use crate::{Outcome, black_box};
 /// Options.
 #[derive(clap::Args)]
 pub struct Args {
-    /// What happens: faults at random; each node restarted in turn (no request may fail); one zone cut off; one node killed
-    #[arg(long, default_value = "faults", value_parser = ["faults", "rolling", "cut", "dead"])]
+    /// What happens: faults at random; disks lost, full or damaged and the layout changed, too; each node restarted in turn
+    /// (no request may fail); one zone cut off; one node killed
+    #[arg(long, default_value = "faults", value_parser = ["faults", "losses", "rolling", "cut", "dead"])]
     scenario: String,
     /// The same as --scenario rolling
     #[arg(long)]
@@ -22,7 +23,7 @@ pub struct Args {
     /// How many runs
     #[arg(long, default_value_t = 1)]
     runs: u32,
-    /// How many nodes, each in a zone of its own
+    /// How many nodes, each in a zone of its own; with losses there are five, and so many hold data at first
     #[arg(long, default_value_t = 3)]
     nodes: u32,
     /// Keep logs and history of good runs too
@@ -39,6 +40,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("nft", "nftables"),
     ("nsenter", "util-linux"),
     ("faketime", "faketime"),
+    ("mount", "mount"),
 ];
 
 /// Runs it.

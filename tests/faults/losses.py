@@ -1,0 +1,184 @@
+"""Losses and changes, one at a time: the next comes once the cluster has proven that it mended the last.
+
+More is never lost at once than what the redundancy permits. Faults that pass (kills, pauses, cuts, loss) go on beside
+them, but for the time of the proof.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+
+from faults import disks
+from faults.cluster import Cluster, Node, NotServing
+from faults.gate import Gate
+from faults.operate import Operator
+
+LOSSES = {
+    "flip": 3,
+    "lose blocks": 3,
+    "lose node": 3,
+    "full": 3,
+    "grow": 3,
+    "shrink": 3,
+    "replace": 2,
+    "redundancy": 2,
+    "two changes": 1,
+    "two operators": 1,
+}
+MOST_FLIPS = 40
+
+
+class Losses(threading.Thread):
+    """One loss or change after another until told to stop."""
+
+    def __init__(self, cluster: Cluster, seed: int, note, gate: Gate):
+        super().__init__(daemon=True, name="losses")
+        self.cluster, self.rng, self.note, self.gate = cluster, random.Random(seed), note, gate
+        self.operator = Operator(cluster, note)
+        self.done = threading.Event()
+        self.failure: BaseException | None = None
+        self.counts: dict[str, int] = {}
+        self.took: list[tuple[str, float]] = []
+
+    def run(self) -> None:
+        try:
+            while not self.done.wait(self.rng.uniform(1, 5)):
+                self.one()
+        except BaseException as error:
+            self.failure = error
+
+    def one(self) -> None:
+        name = self.rng.choices(list(LOSSES), list(LOSSES.values()))[0]
+        self.counts[name] = self.counts.get(name, 0) + 1
+        getattr(self, name.replace(" ", "_"))()
+        self.done.wait(self.rng.uniform(1, 8))
+        with self.gate.alone():
+            self.note(f"{name}: faults rest until all is whole")
+            took = self.settle()
+        self.took.append((name, took))
+        self.note(f"{name}: whole after {took:.1f} s")
+
+    def settle(self) -> float:
+        """Until all is whole again; in how many seconds."""
+        began = time.monotonic()
+        self.cluster.wait_serving()
+        self.operator.wait_moved()
+        self.operator.repair_blocks()
+        self.operator.wait_whole()
+        return time.monotonic() - began
+
+    def members(self) -> list[Node]:
+        ids = set(self.patiently(self.operator.members))
+        return [node for node in self.cluster.nodes if node.id in ids]
+
+    def spares(self) -> list[Node]:
+        held = {node.number for node in self.members()}
+        return [node for node in self.cluster.nodes if node.number not in held]
+
+    def patiently(self, what, timeout_s: float = 60):
+        """Again while nodes are down."""
+        end = time.monotonic() + timeout_s
+        while True:
+            try:
+                return what()
+            except (OSError, NotServing):
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.3)
+
+    def flip(self) -> None:
+        node = self.rng.choice(self.members())
+        count = disks.flip(node, self.rng.randint(1, MOST_FLIPS), self.rng)
+        self.note(f"flip bits of {count} blocks of {node.name}")
+
+    def lose_blocks(self) -> None:
+        node = self.rng.choice(self.members())
+        names = self.rng.sample(disks.DISKS, self.rng.randint(1, 2))
+        with node.lock:
+            self.cluster.kill(node)
+            disks.lose_blocks(node, names)
+            self.note(f"{node.name} lost {' and '.join(names)}")
+            self.done.wait(self.rng.uniform(0, 4))
+            self.cluster.start(node)
+
+    def lose_node(self) -> None:
+        """All disks; sometimes its key, too: then it is another node that takes its place."""
+        node, key_too = self.rng.choice(self.members()), self.rng.random() < 0.3
+        old = node.id
+        with node.lock:
+            self.cluster.kill(node)
+            disks.lose_everything(node, key_too)
+            self.note(f"{node.name} lost everything{' and its key' if key_too else ''}")
+            self.done.wait(self.rng.uniform(0, 4))
+            self.cluster.start(node)
+        self.patiently(lambda: self.cluster.learn_id(node))
+        stage = {"assign": [self.operator.assigned(node)], "remove": [old] if key_too else []}
+        self.note(f"{node.name} is let in again: version {self.operator.change(stage)}")
+
+    def full(self) -> None:
+        node, left = self.rng.choice(self.members()), self.rng.choice([0, 1 << 20, disks.EARLY])
+        disks.fill(node, left)
+        self.note(f"{node.name}: {left} bytes are left")
+        self.done.wait(self.rng.uniform(3, 15))
+        disks.give_room(node)
+        self.note(f"{node.name} has room again")
+
+    def grow(self) -> None:
+        spares = self.spares()
+        if spares:
+            self.assign([self.rng.choice(spares)])
+
+    def shrink(self) -> None:
+        members = self.members()
+        if len(members) > 3:
+            self.remove([self.rng.choice(members)])
+
+    def replace(self) -> None:
+        spares = self.spares()
+        if spares:
+            self.assign([self.rng.choice(spares)], [self.rng.choice(self.members())])
+
+    def redundancy(self) -> None:
+        """Two copies, and three again once all is whole."""
+        self.copies(2)
+        with self.gate.alone():
+            self.settle()
+        self.done.wait(self.rng.uniform(1, 8))
+        self.copies(3)
+
+    def copies(self, replicas: int) -> None:
+        version = self.operator.change({"redundancy": {"replicas": replicas}})
+        self.note(f"{replicas} copies: version {version}")
+
+    def two_changes(self) -> None:
+        """One right after the other."""
+        self.grow()
+        self.shrink()
+
+    def two_operators(self) -> None:
+        """Both stage at once, through nodes of their own, and apply what they see."""
+        spares = self.spares()
+        stages = [{"assign": [self.operator.assigned(node)]} for node in spares[:2]]
+        acts = [threading.Thread(target=self.try_change, args=(stage,)) for stage in stages]
+        for act in acts:
+            act.start()
+        for act in acts:
+            act.join()
+
+    def try_change(self, stage: dict) -> None:
+        try:
+            self.note(f"one of two operators: version {self.operator.change(stage, 60)}")
+        except NotServing as error:
+            self.note(f"one of two operators: {error}")
+
+    def assign(self, nodes: list[Node], removed: list[Node] | None = None) -> None:
+        stage = {"assign": [self.operator.assigned(node) for node in nodes], "remove": [n.id for n in removed or []]}
+        version = self.operator.change(stage)
+        names = ", ".join(f"+{n.name}" for n in nodes) + "".join(f", -{n.name}" for n in removed or [])
+        self.note(f"{names}: version {version}")
+
+    def remove(self, nodes: list[Node]) -> None:
+        version = self.operator.change({"remove": [node.id for node in nodes]})
+        self.note(f"{', '.join(f'-{n.name}' for n in nodes)}: version {version}")
