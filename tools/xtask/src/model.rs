@@ -7,9 +7,12 @@ use crate::Outcome;
 /// Options of `check-model`.
 #[derive(clap::Args)]
 pub struct CheckArgs {
-    /// Also explore the large scenarios, and walk further (hours)
+    /// Also explore the large scenarios, and walk further: an hour or two on two cores
     #[arg(long)]
     large: bool,
+    /// Explore at most about this many steps of each small scenario, and six times as many with --large (0: all)
+    #[arg(long, value_name = "STEPS")]
+    states: Option<u64>,
     /// Only scenarios whose name contains this
     #[arg(long)]
     only: Option<String>,
@@ -21,6 +24,9 @@ pub struct SimArgs {
     /// How many seeds
     #[arg(long, default_value_t = 1000)]
     seeds: u64,
+    /// The first of them
+    #[arg(long, default_value_t = 0)]
+    first: u64,
     /// Replay this seed alone, with a trace
     #[arg(long)]
     seed: Option<u64>,
@@ -38,6 +44,9 @@ pub fn check(args: &CheckArgs) -> Outcome {
     if args.large {
         options.push("--large".into());
     }
+    if let Some(states) = args.states {
+        options.push(format!("--states={states}"));
+    }
     if let Some(only) = &args.only {
         options.extend(["--only".into(), only.clone()]);
     }
@@ -46,7 +55,11 @@ pub fn check(args: &CheckArgs) -> Outcome {
 
 /// Simulates clusters.
 pub fn sim(args: &SimArgs) -> Outcome {
-    let mut options = vec!["run".to_owned(), format!("--seeds={}", args.seeds)];
+    let mut options = vec![
+        "run".to_owned(),
+        format!("--seeds={}", args.seeds),
+        format!("--first={}", args.first),
+    ];
     if let Some(seed) = args.seed {
         options.push(format!("--seed={seed}"));
     }

@@ -124,12 +124,33 @@ impl<N: Clone + Ord> Config<N> {
     }
 
     /// The quorums, with the index that the driver gave each replica.
-    pub fn quorums(&self, index: impl Fn(&Member<N>) -> usize) -> Quorums {
-        let version = |replicas: &Vec<Member<N>>| {
-            let counting = replicas.iter().filter(|m| !self.skipped.contains(m));
-            reduced(replicas.len(), counting.map(&index).collect())
-        };
+    pub fn quorums(&self, rules: Rules, index: impl Fn(&Member<N>) -> usize) -> Quorums {
+        let version = |replicas: &Vec<Member<N>>| self.counting(rules, replicas, &index);
         Quorums::of_versions(self.live.iter().flat_map(version).collect())
+    }
+
+    /// The oldest version as it counts in a quorum: what its [`Retirement`] must hear.
+    pub fn oldest(&self, rules: Rules, index: impl Fn(&Member<N>) -> usize) -> Vec<ReplicaSet> {
+        let oldest = self.live.first();
+        oldest.map_or_else(Vec::new, |replicas| self.counting(rules, replicas, &index))
+    }
+
+    fn counting(
+        &self,
+        rules: Rules,
+        replicas: &[Member<N>],
+        index: &impl Fn(&Member<N>) -> usize,
+    ) -> Vec<ReplicaSet> {
+        let counting = replicas.iter().filter(|m| !self.skipped.contains(m));
+        let left: ReplicaSet = counting.map(index).collect();
+        if rules.breaks(Mutant::SkippedAgree) && left.len() < replicas.len() {
+            return left
+                .iter()
+                .take(1)
+                .map(|one| [one].into_iter().collect())
+                .collect();
+        }
+        reduced(replicas.len(), left)
     }
 }
 

@@ -26,6 +26,8 @@ pub enum Mutant {
     NoFence,
     /// An old layout version retires before its rows have moved.
     RetireEarly,
+    /// Of a layout version with a skipped replica, one of those that are left is enough.
+    SkippedAgree,
     /// A replica drops its tombstones when it closes a floor, before all agree.
     DropTombstoneEarly,
     /// A floor is agreed without the replicas that are away.
@@ -38,7 +40,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 15] = [
+    pub const ALL: [Mutant; 16] = [
         Mutant::SkipWriteBack,
         Mutant::ActOnMinority,
         Mutant::CountById,
@@ -50,6 +52,7 @@ impl Mutant {
         Mutant::OneLayoutQuorum,
         Mutant::NoFence,
         Mutant::RetireEarly,
+        Mutant::SkippedAgree,
         Mutant::DropTombstoneEarly,
         Mutant::FloorWithoutAbsent,
         Mutant::TakeBelowFloor,

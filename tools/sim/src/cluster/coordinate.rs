@@ -103,7 +103,7 @@ impl Cluster {
         self.machines[machine]
             .disk
             .config
-            .quorums(|m| m.incarnation as usize)
+            .quorums(self.options.rules, |m| m.incarnation as usize)
     }
 
     fn drive(

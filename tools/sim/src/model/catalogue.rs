@@ -72,6 +72,10 @@ pub fn large() -> Vec<Scenario> {
             "write, swap and read",
             &[(0, &[W1]), (0, &[Swap(Some(1), Some(2))]), (0, &[Read])],
         ),
+        skip(
+            "a layout change that skips a replica, a write and a read",
+            &[(0, &[W1]), (0, &[Read])],
+        ),
     ]
 }
 
@@ -83,6 +87,14 @@ pub fn walks() -> Vec<Scenario> {
         (
             2,
             &[Fickle(8), Write(Some(6)), Swap(Some(6), Some(7)), Read],
+        ),
+    ];
+    let busy: &[(u64, &[Task])] = &[
+        (0, &[W1, Swap(Some(1), Some(3)), Read, DELETE, Read]),
+        (7, &[Swap(None, Some(4)), Read, DELETE, Read]),
+        (
+            2,
+            &[Read, Write(Some(6)), DELETE, Read, Swap(None, Some(9))],
         ),
     ];
     let faulty = Scenario {
@@ -110,16 +122,18 @@ pub fn walks() -> Vec<Scenario> {
             rounds: 40,
             spreads: 6,
             floors: 4,
-            ..layout_change(
-                "a layout change, all faults, floors",
-                &[
-                    (0, &[W1, Swap(Some(1), Some(3)), Read, DELETE, Read]),
-                    (7, &[Swap(None, Some(4)), Read, DELETE, Read]),
-                    (
-                        2,
-                        &[Read, Write(Some(6)), DELETE, Read, Swap(None, Some(9))],
-                    ),
-                ],
+            ..layout_change("a layout change, all faults, floors", busy)
+        },
+        Scenario {
+            timeouts: 30,
+            restarts: 2,
+            repeats: 4,
+            rounds: 40,
+            spreads: 6,
+            floors: 4,
+            ..skip(
+                "a layout change that skips a replica, all faults, floors",
+                busy,
             )
         },
     ]
@@ -163,6 +177,7 @@ fn targets() -> Vec<Scenario> {
 /// The scenarios to look for a mutant in, the likeliest first.
 pub fn for_mutant(mutant: Mutant) -> Vec<Scenario> {
     let (mut walks, mut targets) = (walks(), targets());
+    let skips = walks.pop();
     let layouts = walks.pop();
     let floors = walks.pop();
     let refusals = targets.pop();
@@ -171,6 +186,7 @@ pub fn for_mutant(mutant: Mutant) -> Vec<Scenario> {
         | Mutant::NoFence
         | Mutant::RetireEarly
         | Mutant::CountAcrossLayouts => layouts.into_iter().collect(),
+        Mutant::SkippedAgree => skips.into_iter().collect(),
         Mutant::TakeBelowFloor => targets,
         Mutant::DropTombstoneEarly | Mutant::FloorWithoutAbsent | Mutant::LeaveAttemptBehind => {
             floors.into_iter().collect()
@@ -191,6 +207,26 @@ fn layout_change(name: &'static str, clients: &[(u64, &[Task])]) -> Scenario {
         epochs: vec![first, both, second],
         free_epochs: 2,
         ..Scenario::plain(name, &all)
+    }
+}
+
+/// A layout change in the middle of which a replica is given up for lost. It is not: it goes on answering until it learns of it,
+/// which is the harder case.
+fn skip(name: &'static str, clients: &[(u64, &[Task])]) -> Scenario {
+    let change = layout_change(name, clients);
+    let skipped = change.epochs[1].skipping(&2);
+    let skipped = skipped.unwrap_or_else(|| change.epochs[1].clone());
+    let last = skipped.without_oldest();
+    let last = last.unwrap_or_else(|| skipped.clone());
+    Scenario {
+        epochs: vec![
+            change.epochs[0].clone(),
+            change.epochs[1].clone(),
+            skipped,
+            last,
+        ],
+        free_epochs: 3,
+        ..change
     }
 }
 

@@ -14,7 +14,7 @@ pub enum Task {
     Swap(Option<u32>, Option<u32>),
     /// Writes the value when it is first asked, and leaves the row alone if it is asked again.
     Fickle(u32),
-    /// Reads the row under epoch 2, then retires the oldest layout version.
+    /// Reads the row under the last epoch but one, then retires the oldest layout version.
     Retire,
 }
 

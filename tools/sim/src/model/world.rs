@@ -148,7 +148,7 @@ impl Scenario {
     fn start(&self, epoch: u64) -> Start {
         Start {
             rules: self.rules(),
-            quorums: self.config(epoch).quorums(|m| m.node),
+            quorums: self.config(epoch).quorums(self.rules(), |m| m.node),
         }
     }
 

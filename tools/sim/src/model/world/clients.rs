@@ -15,7 +15,7 @@ impl Scenario {
         };
         match task {
             // To propose an epoch one must know the one before.
-            Task::Retire => world.chosen == 2,
+            Task::Retire => world.chosen == self.retiring(),
             _ => true,
         }
     }
@@ -31,9 +31,9 @@ impl Scenario {
             Task::Read => Some(Call::Read),
             Task::Fickle(value) => Some(Call::Write(Some(value))),
             Task::Retire => {
-                client.epoch = 2;
+                client.epoch = self.retiring();
                 if self.retirement().is_complete(self.rules()) {
-                    world.chosen = 3;
+                    world.chosen = self.retiring() + 1;
                     return;
                 }
                 None
@@ -151,19 +151,29 @@ impl Scenario {
         world.violated |= !linear::is_linearizable(&world.history);
     }
 
-    fn retirement(&self) -> Retirement<()> {
-        Retirement::new(self.config(2).live[0].iter().map(|m| m.node).collect())
+    /// The epoch in which the first layout version retires: the last but one.
+    fn retiring(&self) -> u64 {
+        self.epochs.len() as u64 - 1
     }
 
-    /// All rows (there is one) were read under epoch 2: the first layout version may go.
+    fn retirement(&self) -> Retirement<()> {
+        let config = self.config(self.retiring());
+        Retirement::of(config.oldest(self.rules(), |m| m.node))
+    }
+
+    /// All rows (there is one) were read under both versions: the first may go.
     fn retire(&self, world: &mut World) {
         let mut retirement = self.retirement();
         // The read's quorum holds a majority of the oldest version, all of which know the epoch.
-        let oldest = self.config(2).live[0].iter();
-        oldest.for_each(|m| retirement.on_listed(m.node, [()]));
+        let config = self.config(self.retiring());
+        let oldest = config.oldest(self.rules(), |m| m.node);
+        let replicas = oldest
+            .into_iter()
+            .flat_map(|set| set.iter().collect::<Vec<_>>());
+        replicas.for_each(|replica| retirement.on_listed(replica, [()]));
         retirement.on_read(());
         if retirement.is_complete(self.rules()) {
-            world.chosen = 3;
+            world.chosen = self.retiring() + 1;
         }
     }
 }
