@@ -10,6 +10,7 @@
 //! | [`id`] | [`Id`](id::Id), 128-bit random names; [`PartitionId`](id::PartitionId) |
 //! | [`node`] | [`NodeId`](node::NodeId), a node's public key |
 //! | [`hash`] | [`BlockHash`](hash::BlockHash), the BLAKE3 name of a block; placement hashes |
+//! | [`pieces`] | pieces of a block that are verified one by one |
 //! | [`stamp`] | [`Stamp`](stamp::Stamp), the total order of writes, and the clock that issues them |
 //! | [`clock`] | wall clocks: the system's, and one that a test moves |
 //! | [`random`] | randomness: the system's, and a seeded one |
@@ -20,6 +21,7 @@ pub mod codec;
 pub mod hash;
 pub mod id;
 pub mod node;
+pub mod pieces;
 pub mod random;
 pub mod stamp;
 

@@ -1,22 +1,28 @@
 //! Reading blocks: from the local store where it has them, else from another replica, verified.
+//!
+//! Who reads for a client takes blocks in [pieces](archipel_base::pieces), of which each is handed on as soon as it is there and verified; who
+//! stores them again takes them whole. When a replica fails within a block, another one goes on where it stopped.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::codec;
-use archipel_base::{BlockHash, NodeId, PartitionId, Stamp};
+use archipel_base::pieces::Pieces;
+use archipel_base::{BlockHash, NodeId, PartitionId};
 use archipel_net::{Class, ReceiveFrames};
 use archipel_storage as storage;
-use archipel_storage::{BlockRef, Value};
+use archipel_storage::BlockRef;
 use bytes::{Bytes, BytesMut};
 
 use crate::error::Error;
 use crate::group::Group;
 use crate::inner::Inner;
-use crate::peers::CALL_TIMEOUT;
-use crate::register::Answer;
-use crate::wire::{FetchCall, RowCall, RowReply, method};
+use crate::wire::{FetchCall, method};
+
+mod prefetch;
+
+pub(crate) use prefetch::Prefetch;
 
 /// How long a piece of a stream may take before another replica is asked; if there is no other, so much longer.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -48,6 +54,16 @@ pub struct BlockStream {
     last_resort: bool,
     /// How urgent it is; `None`: as content that somebody waits for.
     class: Option<Class>,
+    /// In pieces, not whole blocks.
+    in_pieces: bool,
+    /// Bytes of the next block that were handed on already, or are not wanted.
+    given: usize,
+    /// What is still to come of the next block, on a stream that brings it in pieces.
+    pieces: Option<Pieces>,
+    /// The next block was not looked for yet.
+    fresh: bool,
+    /// Only the next block is asked of others.
+    only_next: bool,
 }
 
 impl BlockStream {
@@ -68,6 +84,20 @@ impl BlockStream {
             slow: false,
             last_resort: false,
             class: None,
+            in_pieces: false,
+            given: 0,
+            pieces: None,
+            fresh: true,
+            only_next: false,
+        }
+    }
+
+    /// The same in pieces, without the first `from` bytes: for who hands them on at once.
+    pub fn in_pieces(self, from: u32) -> BlockStream {
+        BlockStream {
+            in_pieces: true,
+            given: from as usize,
+            ..self
         }
     }
 
@@ -76,7 +106,7 @@ impl BlockStream {
         BlockStream { class, ..self }
     }
 
-    /// The blocks of a row that was read, on the stream that brought it.
+    /// The blocks of a row that was read, in pieces, on the stream that brought it.
     pub(crate) fn begun(
         inner: Arc<Inner>,
         partition: PartitionId,
@@ -85,47 +115,45 @@ impl BlockStream {
     ) -> BlockStream {
         BlockStream {
             remote: Some(remote),
-            ..BlockStream::new(inner, partition, blocks, false)
+            ..BlockStream::new(inner, partition, blocks, false).in_pieces(0)
         }
     }
 
-    /// The next block, verified; `None` at the end. After an error there is nothing more.
+    /// The next block, or more of it if they come [in pieces](BlockStream::in_pieces), verified; `None` at the end. After
+    /// an error there is nothing more.
     pub async fn next(&mut self) -> Option<Result<Bytes, Error>> {
         let block = *self.left.front()?;
-        let content = self.block(&block).await;
-        match content {
-            Ok(_) => self.left.pop_front(),
-            Err(_) => {
-                self.left.clear();
-                None
+        let content = self.more(&block).await;
+        match &content {
+            Ok(content) => self.given += content.len(),
+            Err(_) => self.left.clear(),
+        }
+        if self.given >= block.len as usize {
+            self.left.pop_front();
+            (self.given, self.fresh, self.pieces) = (0, true, None);
+            if self.only_next {
+                self.remote = None;
             }
-        };
+        }
         Some(content)
     }
 
-    async fn block(&mut self, block: &BlockRef) -> Result<Bytes, Error> {
+    /// More of a block, or all of it.
+    async fn more(&mut self, block: &BlockRef) -> Result<Bytes, Error> {
         let mut why = None;
-        let mut wanted = self.left.len();
-        if self.try_local && self.remote.is_none() {
-            match self.inner.store().read_block(block).await {
-                Ok(content) => return Ok(content),
-                Err(error @ (storage::Error::NoBlock(_) | storage::Error::Damaged(_))) => {
-                    if matches!(error, storage::Error::Damaged(_)) {
-                        // The others are most likely whole: they need not come from afar.
-                        wanted = 1;
-                    }
-                    self.inner
-                        .mend
-                        .note_read(block.hash, self.partition, &error);
-                    why = Some(Error::Storage(error));
+        if std::mem::take(&mut self.fresh) {
+            (self.untried, self.slow, self.last_resort) = (None, false, false);
+            self.only_next = false;
+            if self.try_local && self.remote.is_none() {
+                match self.local(block).await {
+                    Ok(content) => return Ok(content),
+                    Err(error) if self.inner.peers.is_none() => return Err(error),
+                    Err(error) => why = Some(error),
                 }
-                Err(error) if self.inner.peers.is_none() => return Err(error.into()),
-                Err(error) => why = Some(Error::Storage(error)),
             }
         }
-        (self.untried, self.slow, self.last_resort) = (None, false, false);
         loop {
-            if self.remote.is_none() && !self.connect(wanted).await? {
+            if self.remote.is_none() && !self.connect().await? {
                 if self.slow && !self.last_resort {
                     // All are slow, or seem so: now they have time.
                     (self.untried, self.last_resort) = (None, true);
@@ -136,24 +164,34 @@ impl BlockStream {
                 }));
             }
             match self.receive(block).await {
-                Ok(content) => {
-                    if wanted == 1 {
-                        self.remote = None;
-                    }
-                    return Ok(content);
-                }
+                Ok(content) => return Ok(content),
                 Err(error) => {
                     tracing::debug!(%error, "another replica is asked for a block");
-                    self.remote = None;
+                    (self.remote, self.pieces) = (None, None);
                     why = Some(error);
                 }
             }
         }
     }
 
-    /// Opens a stream of the next `wanted` blocks from the nearest replica that was not tried for this one;
-    /// `false` if there is none.
-    async fn connect(&mut self, wanted: usize) -> Result<bool, Error> {
+    /// A block of this node's own store, without what was given of it.
+    async fn local(&mut self, block: &BlockRef) -> Result<Bytes, Error> {
+        let error = match self.inner.store().read_block(block).await {
+            Ok(content) => return Ok(content.slice(self.given.min(content.len())..)),
+            Err(error) => error,
+        };
+        if let storage::Error::NoBlock(_) | storage::Error::Damaged(_) = error {
+            // If it is damaged, the others are most likely whole: they need not come from afar.
+            self.only_next = matches!(error, storage::Error::Damaged(_));
+            let mend = &self.inner.mend;
+            mend.note_read(block.hash, self.partition, &error);
+        }
+        Err(error.into())
+    }
+
+    /// Opens a stream of the blocks that are left, or only the next one, from the nearest replica that was not tried for
+    /// this one; `false` if there is none.
+    async fn connect(&mut self) -> Result<bool, Error> {
         let Some(peers) = self.inner.peers.clone() else {
             return Ok(false);
         };
@@ -171,12 +209,16 @@ impl BlockStream {
             let Some(member) = group.members.get(place) else {
                 continue;
             };
+            let wanted = if self.only_next { 1 } else { self.left.len() };
             let call = FetchCall {
                 partition: self.partition,
                 blocks: self.left.iter().take(wanted).copied().collect(),
                 row: None,
+                in_pieces: self.in_pieces,
+                from: self.given as u32,
             };
-            let remaining = call.blocks.iter().map(|b| u64::from(b.len)).sum();
+            let remaining: u64 = call.blocks.iter().map(|b| u64::from(b.len)).sum();
+            let remaining = remaining.saturating_sub(self.given as u64);
             let class = self.class.unwrap_or(Class::Data { remaining });
             let opened = peers.stream(&member.node.node, method::FETCH, class).await;
             let Ok(mut stream) = opened else {
@@ -196,39 +238,74 @@ impl BlockStream {
         Ok(false)
     }
 
+    /// The next piece of a block, or all of it where it does not come in pieces; without what was given of it.
     async fn receive(&mut self, block: &BlockRef) -> Result<Bytes, Error> {
-        let (hash, len) = (block.hash, block.len as usize);
-        let mut content = self.piece().await?;
+        let (len, damaged) = (block.len as usize, || damaged(&block.hash));
+        if self.pieces.is_none() {
+            let first = self.frame().await?;
+            if !self.in_pieces || !first.is_empty() {
+                let content = self.gather(first, len).await?;
+                let content = self.verified(block, content).await?;
+                return Ok(content.slice(self.given.min(len)..));
+            }
+            let values = self.frame().await?;
+            self.pieces = Some(Pieces::of(&block.hash, len, &values).ok_or_else(damaged)?);
+        }
+        let pieces = self.pieces.as_mut().ok_or_else(damaged)?;
+        let start = pieces.skip_to(self.given);
+        let len = pieces.next_len().ok_or_else(damaged)?;
+        let first = self.frame().await?;
+        let piece = self.gather(first, len).await?;
+        // At once: it takes less time than to ask another thread.
+        match self.pieces.as_mut().is_some_and(|all| all.check(&piece)) {
+            true => Ok(piece.slice(self.given - start..)),
+            false => Err(damaged().into()),
+        }
+    }
+
+    /// So many bytes, in one frame or more: in parts, from a node whose memory is short.
+    async fn gather(&mut self, first: Bytes, len: usize) -> Result<Bytes, Error> {
+        let mut content = first;
         while content.len() < len {
-            // In pieces, from a node whose memory is short.
+            let more = self.frame().await?;
+            if content.is_empty() || more.is_empty() {
+                return Err(broken("an empty frame"));
+            }
             let mut longer = BytesMut::from(content);
-            longer.extend_from_slice(&self.piece().await?);
+            longer.extend_from_slice(&more);
             content = longer.freeze();
         }
+        Ok(content)
+    }
+
+    /// A whole block, if it is that.
+    async fn verified(&self, block: &BlockRef, content: Bytes) -> Result<Bytes, Error> {
+        let BlockRef { hash, len } = *block;
         let pool = self.inner.store().blocks().pool();
-        let verify = move || match content.len() == len && BlockHash::of(&content) == hash {
+        let verify = move || match content.len() == len as usize && BlockHash::of(&content) == hash
+        {
             true => Ok(content),
-            false => Err(storage::Error::Damaged(hash.to_string())),
+            false => Err(damaged(&hash)),
         };
         Ok(pool.run(verify).await?)
     }
 
-    /// The next piece of a block, unless the replica falls silent.
-    async fn piece(&mut self) -> Result<Bytes, Error> {
+    /// The next frame, unless the replica falls silent.
+    async fn frame(&mut self) -> Result<Bytes, Error> {
         let Some(source) = &mut self.remote else {
             return Err(broken("it was not asked"));
         };
         let receive = &mut *source.receive;
         let peers = self.inner.peers.as_ref().filter(|_| !self.last_resort);
         let Some(peers) = peers else {
-            let piece = tokio::time::timeout(LAST_PATIENCE, piece_of(receive)).await;
+            let piece = tokio::time::timeout(LAST_PATIENCE, frame_of(receive)).await;
             return piece.unwrap_or_else(|_| Err(broken("it does not come")));
         };
         let distance = peers.rpc.round_trip(&source.node).unwrap_or_default();
         let doubt = FIRST_DOUBT.max(DISTANCES * distance).min(PATIENCE);
         let piece = tokio::select! {
             biased;
-            piece = tokio::time::timeout(PATIENCE, piece_of(receive)) => piece.ok(),
+            piece = tokio::time::timeout(PATIENCE, frame_of(receive)) => piece.ok(),
             () = peers.falls_silent(&source.node, doubt) => None,
         };
         self.slow |= piece.is_none();
@@ -236,77 +313,19 @@ impl BlockStream {
     }
 }
 
-/// The next piece of a block, which is not empty.
-async fn piece_of(remote: &mut dyn ReceiveFrames) -> Result<Bytes, Error> {
-    let piece = remote.receive().await;
-    piece
+async fn frame_of(remote: &mut dyn ReceiveFrames) -> Result<Bytes, Error> {
+    let frame = remote.receive().await;
+    frame
         .map_err(|error| broken(&error.to_string()))?
-        .filter(|piece| !piece.is_empty())
         .ok_or_else(|| broken("it ended early"))
+}
+
+fn damaged(hash: &BlockHash) -> storage::Error {
+    storage::Error::Damaged(hash.to_string())
 }
 
 fn broken(why: &str) -> Error {
     Error::Unavailable(format!("a replica's content: {why}"))
-}
-
-/// The stream on which a replica of another node sends a row and then its blocks: content is on its way
-/// while the other replicas confirm that the row is the newest.
-#[derive(Default)]
-pub(crate) struct Prefetch(Mutex<Option<(Stamp, Source)>>);
-
-impl Prefetch {
-    /// Asks for a row; keeps the stream.
-    pub async fn ask(
-        &self,
-        inner: &Arc<Inner>,
-        group: &Group,
-        place: usize,
-        call: RowCall,
-    ) -> Result<Answer<Value>, Error> {
-        let unknown = || Error::Unavailable("the replica is not known".into());
-        let member = group.members.get(place).ok_or_else(unknown)?;
-        let peers = inner.peers.as_ref().ok_or_else(unknown)?;
-        let broken = |why: &dyn std::fmt::Display| Error::Unavailable(why.to_string());
-        let class = Class::Data { remaining: 0 };
-        let asking = async {
-            let node = &member.node.node;
-            let mut stream = peers.stream(node, method::FETCH, class).await?;
-            let call = FetchCall {
-                partition: group.partition,
-                blocks: Vec::new(),
-                row: Some(call),
-            };
-            let sent = stream.send.send(codec::encode(&call).into()).await;
-            sent.map_err(|error| broken(&error))?;
-            stream.send.finish().await.map_err(|error| broken(&error))?;
-            let reply = stream.receive.receive().await;
-            let reply = reply.map_err(|error| broken(&error))?;
-            let reply = reply.ok_or_else(|| broken(&"a row does not come"))?;
-            let reply: RowReply = codec::decode(&reply).map_err(|error| broken(&error))?;
-            Ok::<_, Error>((reply, stream.receive))
-        };
-        let (reply, receive) = tokio::time::timeout(CALL_TIMEOUT, asking)
-            .await
-            .map_err(|_| broken(&"a row does not come"))??;
-        let answer = reply.0.map_err(storage::Error::from)?;
-        if let Answer::Found { version, .. } = &answer {
-            let node = member.node.node;
-            *self.lock() = Some((version.stamp, Source { node, receive }));
-        }
-        Ok(answer)
-    }
-
-    /// The stream, if it brings the blocks of the version with this stamp.
-    pub fn take(&self, stamp: Stamp) -> Option<Source> {
-        let taken = self.lock().take();
-        taken
-            .filter(|(of, _)| *of == stamp)
-            .map(|(_, source)| source)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<(Stamp, Source)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[cfg(test)]

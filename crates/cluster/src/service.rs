@@ -1,11 +1,13 @@
 //! What this node answers to others.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use archipel_base::codec::{self, Versioned};
+use archipel_base::pieces::{self, FIRST_PIECE_BYTES};
 use archipel_base::{NodeId, Stamp};
-use archipel_net::Stream;
 use archipel_net::rpc::Service;
+use archipel_net::{SendFrames, Stream};
 use archipel_storage as storage;
 use archipel_storage::engine::Durability;
 use archipel_storage::{BlockRef, Pin};
@@ -205,22 +207,71 @@ async fn serve_fetch(inner: &Arc<Inner>, from: NodeId, mut stream: Stream) -> Re
             (blocks, pin)
         }
     };
+    let mut from = call.from as usize;
     for block in &blocks {
         let content = inner.store().read_block(block).await;
         let content = content.map_err(|error| {
             inner.mend.note_read(block.hash, call.partition, &error);
             error.to_string()
         })?;
-        // The other node takes it at its client's pace: in pieces, if memory is short here.
-        let pool = inner.store().blocks().pool();
-        let whole = 0..content.len();
-        let outgoing = pool.outgoing(content, whole).await;
-        let mut outgoing = outgoing.map_err(|error| error.to_string())?;
-        while let Some(piece) = outgoing.next().await.map_err(|error| error.to_string())? {
-            stream.send.send(piece).await.map_err(text)?;
+        match call.in_pieces && content.len() > FIRST_PIECE_BYTES {
+            true => send_pieces(inner, &mut *stream.send, content, from).await?,
+            false => send_whole(inner, &mut *stream.send, content).await?,
         }
+        from = 0;
     }
     stream.send.finish().await.map_err(text)
+}
+
+async fn send_whole(
+    inner: &Inner,
+    send: &mut dyn SendFrames,
+    content: Bytes,
+) -> Result<(), String> {
+    // The other node takes it at its client's pace: in parts, if memory is short here.
+    let pool = inner.store().blocks().pool();
+    let whole = 0..content.len();
+    let outgoing = pool.outgoing(content, whole).await;
+    let mut outgoing = outgoing.map_err(|error| error.to_string())?;
+    while let Some(part) = outgoing.next().await.map_err(|error| error.to_string())? {
+        send.send(part).await.map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// Sends the pieces of a block that end behind `from`, and before them what they are verified by.
+async fn send_pieces(
+    inner: &Inner,
+    send: &mut dyn SendFrames,
+    content: Bytes,
+    from: usize,
+) -> Result<(), String> {
+    let pool = inner.store().blocks().pool();
+    let (whole, len) = (content.clone(), content.len());
+    let values = pool.run(move || Ok(pieces::values(&whole)));
+    let values = values.await.map_err(|error| error.to_string())?;
+    for frame in [Bytes::new(), values.into()] {
+        send.send(frame).await.map_err(|error| error.to_string())?;
+    }
+    let mut start = 0;
+    let mut lengths = VecDeque::from(pieces::lengths(len));
+    while let Some(piece) = lengths.front().filter(|piece| start + **piece <= from) {
+        start += piece;
+        lengths.pop_front();
+    }
+    let outgoing = pool.outgoing(content, start..len).await;
+    let mut outgoing = outgoing.map_err(|error| error.to_string())?;
+    while let Some(mut part) = outgoing.next().await.map_err(|error| error.to_string())? {
+        while let Some(left) = lengths.front_mut().filter(|_| !part.is_empty()) {
+            let frame = part.split_to(part.len().min(*left));
+            *left -= frame.len();
+            if *left == 0 {
+                lengths.pop_front();
+            }
+            send.send(frame).await.map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(())
 }
 
 /// Reads a row, and pins the blocks of its body while it still refers to them.

@@ -169,6 +169,22 @@ pub(crate) struct FetchCall {
     /// Instead: a row to read. The first frame is its [`RowReply`], and the blocks of its body follow.
     #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
     pub row: Option<RowCall>,
+    /// Blocks in pieces that can be verified one by one: instead of a block, an empty frame, one with the
+    /// [`values`](archipel_base::pieces::values) of its pieces, and the pieces; no frame reaches into two of them. A block
+    /// of one piece comes as it is, and so may any.
+    #[serde(rename = "i", default, skip_serializing_if = "is_false")]
+    pub in_pieces: bool,
+    /// Of the first block, in pieces: those that end here or before are not wanted.
+    #[serde(rename = "f", default, skip_serializing_if = "is_zero")]
+    pub from: u32,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+fn is_zero(value: &u32) -> bool {
+    *value == 0
 }
 
 impl Versioned for FetchCall {

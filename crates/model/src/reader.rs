@@ -199,18 +199,25 @@ impl Feeder {
             start + u64::from(block.len) > range.start && *start < range.end
         };
         let (starts, wanted): (Vec<u64>, Vec<BlockRef>) = placed.filter(touched).unzip();
+        let Some(first) = starts.first() else {
+            return Ok(());
+        };
+        let mut at = range.start.max(*first);
         let mut stream = match self.following.take() {
             Some(stream) => stream,
-            None => self.cluster.read_blocks(partition, wanted),
+            // A block has at most 1 MiB.
+            None => (self.cluster.read_blocks(partition, wanted)).in_pieces((at - first) as u32),
         };
-        for start in starts {
+        let end = end.min(range.end);
+        while at < end {
             self.room().await?;
-            let Some(content) = stream.next().await else {
+            let Some(piece) = stream.next().await else {
                 return Err(Stop);
             };
-            let bytes = self.or_fail(content).await?;
-            let within = range.start.saturating_sub(start)..range.end - start;
-            self.pass(bytes, &within).await?;
+            let piece = self.or_fail(piece).await?;
+            let within = 0..end - at;
+            at += piece.len() as u64;
+            self.pass(piece, &within).await?;
         }
         Ok(())
     }

@@ -1,3 +1,6 @@
+use archipel_base::pieces;
+use archipel_storage::engine::Durability;
+use archipel_storage::{Body, RowKey, Value};
 use async_trait::async_trait;
 
 use super::*;
@@ -19,17 +22,27 @@ impl ReceiveFrames for Pieces {
     }
 }
 
-async fn received(content: &[u8], pieces: Vec<Bytes>) -> Result<Bytes, Error> {
-    let cluster = Cluster::in_memory(1, HOOKS).await?;
-    let block = BlockRef {
+fn block_of(content: &[u8]) -> BlockRef {
+    BlockRef {
         hash: BlockHash::of(content),
         len: content.len() as u32,
-    };
-    let remote = Source {
+    }
+}
+
+fn source(frames: Vec<Bytes>) -> Source {
+    Source {
         node: NodeId::default(),
-        receive: Box::new(Pieces(pieces.into())),
+        receive: Box::new(Pieces(frames.into())),
+    }
+}
+
+async fn received(content: &[u8], pieces: Vec<Bytes>) -> Result<Bytes, Error> {
+    let cluster = Cluster::in_memory(1, HOOKS).await?;
+    let blocks = vec![block_of(content)];
+    let mut stream = BlockStream {
+        remote: Some(source(pieces)),
+        ..BlockStream::new(cluster.0.clone(), PartitionId(0), blocks, false)
     };
-    let mut stream = BlockStream::begun(cluster.0.clone(), PartitionId(0), vec![block], remote);
     stream
         .next()
         .await
@@ -56,4 +69,172 @@ async fn a_block_may_come_in_pieces() {
     for pieces in [short, wrong, long, stuck] {
         assert!(received(&content, pieces).await.is_err());
     }
+}
+
+fn content(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i % 251) as u8).collect()
+}
+
+/// What a replica sends of a block in pieces.
+fn in_pieces(content: &[u8]) -> Vec<Bytes> {
+    let mut frames = vec![Bytes::new(), pieces::values(content).into()];
+    let mut start = 0;
+    for len in pieces::lengths(content.len()) {
+        frames.push(Bytes::copy_from_slice(&content[start..start + len]));
+        start += len;
+    }
+    frames
+}
+
+async fn drain(mut stream: BlockStream) -> (Vec<u8>, Option<Error>) {
+    let mut all = Vec::new();
+    while let Some(piece) = stream.next().await {
+        match piece {
+            Ok(piece) => all.extend_from_slice(&piece),
+            Err(error) => return (all, Some(error)),
+        }
+    }
+    (all, None)
+}
+
+async fn drained(blocks: &[&[u8]], frames: Vec<Bytes>) -> (Vec<u8>, Option<Error>) {
+    let cluster = Cluster::in_memory(1, HOOKS).await.unwrap();
+    let blocks = blocks.iter().map(|content| block_of(content)).collect();
+    let (inner, partition) = (cluster.0.clone(), PartitionId(0));
+    let stream = BlockStream::begun(inner, partition, blocks, source(frames));
+    drain(stream).await
+}
+
+#[tokio::test]
+async fn a_piece_is_handed_on_before_the_next_is_there() {
+    let block = content(200_000);
+    for frames in 3..8 {
+        let mut there = in_pieces(&block);
+        there.truncate(frames);
+        let handed = there[2..].iter().map(Bytes::len).sum::<usize>();
+        let (got, error) = drained(&[&block], there).await;
+        assert_eq!(got, block[..handed]);
+        assert!(error.is_some());
+    }
+}
+
+#[tokio::test]
+async fn blocks_follow_one_another_in_pieces_or_whole() {
+    let (one, two, three) = (content(200_000), content(3000), content(70_000));
+    let mut frames = in_pieces(&one);
+    frames.push(two.clone().into());
+    // An older node sends it whole.
+    frames.push(three.clone().into());
+    frames.extend(in_pieces(&one));
+    let (got, error) = drained(&[&one, &two, &three, &one], frames).await;
+    assert!(error.is_none(), "{error:?}");
+    assert_eq!(got, [&one[..], &two, &three, &one].concat());
+}
+
+/// Whatever frame is wrong, missing or in the wrong place: nothing wrong is handed on.
+#[tokio::test]
+async fn nothing_wrong_is_handed_on() {
+    let block = content(200_000);
+    let good = in_pieces(&block);
+    for at in 0..good.len() {
+        let mut flipped = good.clone();
+        let mut bytes = flipped[at].to_vec();
+        match bytes.last_mut() {
+            Some(last) => *last ^= 1,
+            None => bytes.push(0),
+        }
+        flipped[at] = bytes.into();
+        let mut missing = good.clone();
+        missing.remove(at);
+        let mut twice = good.clone();
+        twice.insert(at, good[at].clone());
+        let mut longer = good.clone();
+        longer[at] = [&good[at][..], b"more"].concat().into();
+        for (kind, frames) in [flipped, missing, twice, longer].into_iter().enumerate() {
+            let (got, error) = drained(&[&block], frames).await;
+            // Nobody looks at what is behind the last piece.
+            let ended = kind == 2 && at + 1 == good.len();
+            assert_eq!(error.is_none(), ended, "frame {at}, {kind}");
+            assert_eq!(got, block[..got.len()]);
+        }
+    }
+}
+
+/// Three nodes that all have these blocks.
+async fn holding(contents: &[Vec<u8>]) -> (crate::World, Vec<BlockRef>) {
+    let world = crate::World::new(3, 3, Duration::from_millis(20), 7, HOOKS);
+    let world = world.await.unwrap();
+    let upload = world.nodes[0].upload(PartitionId(0)).unwrap();
+    let mut blocks = Vec::new();
+    for content in contents {
+        let content = Bytes::copy_from_slice(content);
+        blocks.push(upload.append(content).await.unwrap());
+    }
+    let key = RowKey {
+        partition: PartitionId(0),
+        key: Bytes::from_static(b"big"),
+    };
+    let row = Value {
+        body: Body::Blocks(blocks.clone()),
+        ..Value::default()
+    };
+    let how = crate::How {
+        upload: Some(&upload),
+        ..crate::How::durable(Durability::Fsync)
+    };
+    world.nodes[0].write(&key, Some(row), how).await.unwrap();
+    drop(upload);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    (world, blocks)
+}
+
+/// A replica that sends wrong bytes in the middle of a block: others go on where it stopped.
+#[tokio::test(start_paused = true)]
+async fn another_replica_goes_on_where_a_wrong_one_stopped() {
+    let contents = [content(300_000), content(5000), content(100_001)];
+    let (world, blocks) = holding(&contents).await;
+    let partition = PartitionId(0);
+    let all = contents.concat();
+    let mut good: Vec<Bytes> = contents[..1].iter().flat_map(|c| in_pieces(c)).collect();
+    good.push(contents[1].clone().into());
+    good.extend(in_pieces(&contents[2]));
+    for at in 0..good.len() {
+        let mut frames = good.clone();
+        frames[at] = vec![1; frames[at].len().max(1)].into();
+        let (inner, blocks) = (world.nodes[2].0.clone(), blocks.clone());
+        let stream = BlockStream::begun(inner, partition, blocks, source(frames));
+        let (got, error) = drain(stream).await;
+        assert!(error.is_none(), "frame {at}: {error:?}");
+        assert!(got == all, "frame {at}");
+    }
+
+    // From any place of the first block, what a replica sends and what is here are the same.
+    for from in [0, 1, 4096, 100_000, 299_999] {
+        for try_local in [false, true] {
+            let (inner, blocks) = (world.nodes[2].0.clone(), blocks.clone());
+            let stream = BlockStream::new(inner, partition, blocks, try_local);
+            let (got, error) = drain(stream.in_pieces(from)).await;
+            assert!(error.is_none(), "from {from}: {error:?}");
+            assert!(got == all[from as usize..], "from {from}");
+        }
+    }
+}
+
+/// The end of a block takes a piece of it, not all.
+#[tokio::test(start_paused = true)]
+async fn what_is_before_the_wanted_piece_is_not_sent() {
+    let big = content(1 << 20);
+    let (world, blocks) = holding(std::slice::from_ref(&big)).await;
+    let frames = || world.network.frames().values().sum::<u64>();
+    let mut sent = Vec::new();
+    for from in [0, 1_000_000] {
+        let before = frames();
+        let inner = world.nodes[2].0.clone();
+        let stream = BlockStream::new(inner, PartitionId(0), blocks.clone(), false);
+        let (got, error) = drain(stream.in_pieces(from)).await;
+        assert!(error.is_none() && got == big[from as usize..]);
+        sent.push(frames() - before);
+    }
+    // A question, the empty frame, the values, and the pieces: 20 of a whole block, one of its end.
+    assert_eq!(sent[0] - sent[1], 19, "{sent:?}");
 }
