@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use crate::blocks::Prefetch;
 use crate::error::Error;
 use crate::group::Group;
+use crate::heal::is_settled;
 use crate::inner::Inner;
 use crate::register::{self, Answer, Operation, Outcome, Output, ReplicaSet, Request, Version};
 use crate::upload::Upload;
@@ -243,12 +244,16 @@ impl Run<'_> {
         let wanted = matches!(call.request, Request::Read { with_value: true });
         let prefetch = self.prefetch.filter(|_| wanted && !group.is_local(to));
         let prefetch = prefetch.cloned();
+        let is_write = matches!(call.request, Request::Write { .. });
         let task = async move {
             let answer = match (route, prefetch) {
                 (Some(route), _) => route.ask(call).await,
                 (None, Some(prefetch)) => prefetch.ask(&inner, &group, to, call).await,
                 (None, None) => inner.ask(&group, to, call).await,
             };
+            if is_write && !is_settled(&answer) {
+                inner.missed(&group, to);
+            }
             (to, round, answer)
         };
         sent.replies.push(tokio::spawn(task));

@@ -13,6 +13,7 @@
 //! | `prints` | fingerprints of partitions and windows, as the store keeps them |
 //! | `serve`, `wire` | what another node's pass asks |
 //! | `progress` | how it goes, for people |
+//! | `lag` | replicas that missed a write are told |
 //! | `floors` | tombstones go by agreement |
 //!
 //! # Invariants
@@ -31,6 +32,7 @@ use tokio::time::Instant;
 
 mod driver;
 mod floors;
+mod lag;
 mod pass;
 mod prints;
 mod progress;
@@ -44,6 +46,7 @@ mod tests;
 
 pub use floors::FloorProgress;
 pub(crate) use floors::{Litter, record};
+pub(crate) use lag::is_settled;
 pub use progress::{Healing, PeerHealing};
 
 use progress::Progress;
@@ -88,6 +91,7 @@ pub(crate) struct Heal {
     claimed: Mutex<BTreeSet<PartitionId>>,
     block_fetches: Semaphore,
     floors: floors::Floors,
+    lag: lag::Lag,
     wake: Notify,
     begun: Instant,
     /// The nodes that share partitions with this one, in the epoch that is named.
@@ -102,6 +106,7 @@ impl Default for Heal {
             claimed: Mutex::default(),
             block_fetches: Semaphore::new(BLOCK_FETCHES),
             floors: floors::Floors::default(),
+            lag: lag::Lag::default(),
             wake: Notify::new(),
             begun: Instant::now(),
             sharing: Mutex::default(),

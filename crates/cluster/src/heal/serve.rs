@@ -35,7 +35,7 @@ impl Inner {
             method::FLOOR => answer(self.serve_floor(from, decode(&request)?).await?),
             method::CLEAN => answer(self.serve_clean(from, decode(&request)?).await?),
             method::WAKE => {
-                self.heal.hurry(&from);
+                self.serve_wake(from, &request)?;
                 Ok(Bytes::new())
             }
             other => Err(format!("no such method: {other}")),

@@ -1,7 +1,7 @@
 //! What nodes say to one another while they compare. Named fields; what is not known is skipped.
 
 use archipel_base::codec::Versioned;
-use archipel_base::{Id, PartitionId, Stamp};
+use archipel_base::{Id, NodeId, PartitionId, Stamp};
 use archipel_storage::Value;
 use archipel_storage::rows::Granularity;
 use bytes::Bytes;
@@ -26,7 +26,7 @@ pub(crate) mod method {
     pub const FLOOR: &str = "heal.floor";
     /// [`CleanCall`](super::CleanCall), and the same back once it is so.
     pub const CLEAN: &str = "heal.clean";
-    /// The one who is asked may lack what the caller has. No content either way.
+    /// The one who is asked may lack what the caller has, or [what others have](super::WakeCall). No content comes back.
     pub const WAKE: &str = "heal.wake";
 }
 
@@ -40,6 +40,8 @@ pub(super) const STAMPS_BYTES: usize = 128 << 10;
 /// The most rows that are asked for at once; an answer of more bytes than these ends with the row that made it so.
 pub(super) const MAX_ROWS: usize = 256;
 pub(super) const ROWS_BYTES: usize = 256 << 10;
+/// The most nodes that are named to one that may lack something.
+pub(super) const MAX_WAKE: usize = 64;
 
 /// The replica that is asked, of whichever partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -225,5 +227,16 @@ pub(super) struct CleanCall {
 }
 
 impl Versioned for CleanCall {
+    const VERSION: u8 = 1;
+}
+
+/// These may have what the one who is asked lacks.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct WakeCall {
+    #[serde(rename = "o")]
+    pub others: Vec<NodeId>,
+}
+
+impl Versioned for WakeCall {
     const VERSION: u8 = 1;
 }

@@ -1,8 +1,9 @@
 //! Whether the replicas of a partition hold the same rows.
 //!
 //! First a digest of each partition is compared, which costs 40 bytes for each. Where digests differ, and still do
-//! after a while, rows are listed on both sides, twice: what differs in the same way both times is told. So writes
-//! that are on their way are not taken for differences.
+//! after a while, the two nodes are told to exchange what they lack. Where that does not help, rows are listed on both
+//! sides, twice: what differs in the same way both times is told. So writes that are on their way, or that one replica missed
+//! because of a race, are not taken for differences.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,11 +25,15 @@ use crate::register::epoch::Member;
 use crate::wire::{Address, method};
 
 /// How often digests are compared again, and the pauses before.
-const PAUSES: [Duration; 3] = [
+const PAUSES: [Duration; 4] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
     Duration::from_secs(4),
+    Duration::from_secs(8),
 ];
+/// Digests that differ after a pause so long are not about writes on their way alone: the two nodes are told to exchange
+/// what they lack.
+const EXCHANGE: Duration = PAUSES[1];
 /// How long lies between the two times that rows are listed.
 const SETTLE: Duration = Duration::from_secs(3);
 /// Rows of a partition that are listed at most.
@@ -117,6 +122,9 @@ async fn differing(
         left = differ.map(|(address, _)| address).collect();
         if left.is_empty() {
             break;
+        }
+        if pause == EXCHANGE {
+            inner.exchange(&node).await;
         }
     }
     Ok((left, missing))

@@ -6,6 +6,27 @@ use crate::wire::RowCall;
 
 const LONG: Duration = Duration::from_secs(120);
 
+/// A node promises an update of which nothing more is heard.
+async fn promise(node: &Cluster, name: &str) {
+    let group = node.0.group(PartitionId(0)).unwrap();
+    let place = group.local().unwrap();
+    let later = Stamp::new(node.now_ms() + 5_000, 0, Writer(7));
+    let prepare = RowCall {
+        address: group.address(place).unwrap(),
+        key: key(name).key,
+        guards: Vec::new(),
+        buffered: false,
+        with_body: false,
+        request: Request::Prepare {
+            ballot: node.0.next_stamp(later),
+            asking: None,
+            guarded: false,
+        },
+    };
+    let promised = node.0.answer(prepare).await.unwrap();
+    assert!(matches!(promised, Answer::Promised { .. }));
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_a_node_missed_while_it_was_away_comes_by_itself() {
     let world = three(1).await;
@@ -83,22 +104,7 @@ async fn a_row_that_a_promise_holds_back_is_read_and_comes() {
         .unwrap();
     tokio::time::sleep(LONG).await;
     // An update that its client gave up reached c alone.
-    let group = c.0.group(PartitionId(0)).unwrap();
-    let place = group.local().unwrap();
-    let prepare = RowCall {
-        address: group.address(place).unwrap(),
-        key: key("k").key,
-        guards: Vec::new(),
-        buffered: false,
-        with_body: false,
-        request: Request::Prepare {
-            ballot: c.0.next_stamp(Stamp::ZERO),
-            asking: None,
-            guarded: false,
-        },
-    };
-    let promised = c.0.answer(prepare).await.unwrap();
-    assert!(matches!(promised, Answer::Promised { .. }));
+    promise(c, "k").await;
 
     world.network.heal_all();
     let healed = c.heal_from(&world.ids[0], HealOptions::default()).await;
@@ -162,4 +168,23 @@ async fn what_nobody_may_take_is_written_over() {
     tokio::time::sleep(LONG).await;
     assert_eq!(print(a).await, print(b).await);
     assert_eq!(print(a).await, print(c).await);
+}
+
+/// A race leaves a replica out: it promised an update that came to nothing. It is told, and need not wait for its next pass.
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_refused_a_write_is_told_to_fetch_it() {
+    let world = three(5).await;
+    let [a, b, c] = [&world.nodes[0], &world.nodes[1], &world.nodes[2]];
+    heal_all(&world);
+    tokio::time::sleep(LONG).await;
+    promise(c, "k").await;
+    let passes = c.healing().passes;
+    a.write(&key("k"), Some(value("v")), durable())
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_ne!(print(b).await, print(c).await);
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    assert_eq!(print(b).await, print(c).await);
+    assert_eq!(c.healing().passes, passes + 2, "one with each other node");
 }
