@@ -332,6 +332,8 @@ fn background(settings: &Settings, model: &Model, store: &Store) -> JoinSet<()> 
     tasks.spawn(async move { scrubbing.scrub_forever(scrub_cycle).await });
     let other = model.clone();
     tasks.spawn(async move { other.refresh_forever().await });
+    let searching = model.clone();
+    tasks.spawn(async move { searching.find_orphans_forever().await });
     tasks.spawn(async move { model.sweep_forever().await });
     tasks.spawn(drain::forever(store.blocks().clone()));
     tasks.spawn(process::trim_memory_forever());

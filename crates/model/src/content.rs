@@ -84,6 +84,9 @@ impl Versioned for PartList {
 pub(crate) struct ExtentHead {
     #[serde(rename = "o")]
     pub owner: Owner,
+    /// The store of the node that wrote it, whose queue holds the question.
+    #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
+    pub store: Option<Id>,
 }
 
 impl Versioned for ExtentHead {
@@ -278,6 +281,7 @@ impl ContentWriter {
         let upload = tail.upload.take();
         let head = ExtentHead {
             owner: self.owner.clone(),
+            store: Some(self.cluster.me().store),
         };
         let value = Value {
             head: codec::encode(&head).into(),

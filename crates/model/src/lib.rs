@@ -15,7 +15,7 @@
 //! | `gate` | what keeps commits out of a bucket that is being deleted |
 //! | `content`, `reader` | where content is, how it is written and read |
 //! | `active` | what is being written or read here |
-//! | [`sweep`] | dropping what nothing refers to |
+//! | [`sweep`], `orphans` | dropping what nothing refers to; finding that for which nobody asks |
 //! | `rowkeys`, `names` | which row holds what; what it is called |
 
 use std::sync::Arc;
@@ -38,6 +38,7 @@ mod listing;
 mod names;
 pub mod object;
 mod objects;
+mod orphans;
 mod reader;
 mod rowkeys;
 pub mod sweep;

@@ -16,7 +16,7 @@ impl Model {
         }
         if rowkeys::is_extent(&row.key)
             && let Some(head) = self.local_head(row).await
-            && let Ok(ExtentHead { owner }) = codec::decode(&head)
+            && let Ok(ExtentHead { owner, .. }) = codec::decode(&head)
         {
             return self.name_of_owner(&owner);
         }

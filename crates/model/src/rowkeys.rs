@@ -205,6 +205,16 @@ pub(crate) fn is_extent(key: &[u8]) -> bool {
     key.first() == Some(&EXTENT)
 }
 
+/// What the rows of all extents begin with, and those of all parts.
+pub(crate) const ALL_EXTENTS: Bytes = Bytes::from_static(&[EXTENT]);
+pub(crate) const ALL_PARTS: Bytes = Bytes::from_static(&[PART]);
+
+/// The tail that an extent is of.
+pub(crate) fn group_of(key: &[u8]) -> Option<Id> {
+    let id = key.get(1..17).filter(|_| is_extent(key))?;
+    Some(Id(id.try_into().ok()?))
+}
+
 /// The owner that a row of an object or a part is.
 pub(crate) fn owner_of(key: &[u8]) -> Option<Owner> {
     let id = |from: usize| -> Option<Id> { Some(Id(key.get(from..from + 16)?.try_into().ok()?)) };

@@ -203,7 +203,7 @@ pub(crate) async fn pass(
 }
 
 impl Check {
-    fn content(&self) -> Id {
+    pub fn content(&self) -> Id {
         match self {
             Check::Tail { group, .. } => *group,
             Check::Upload { upload, .. } => *upload,
@@ -263,7 +263,7 @@ async fn drop_uploads(cluster: &Cluster, bucket: &Id) -> Result<u64, Error> {
 }
 
 /// The tail that the owner's row refers to.
-fn tail_in(owner: &Owner, value: Option<Value>) -> Result<Option<Id>, Error> {
+pub(crate) fn tail_in(owner: &Owner, value: Option<Value>) -> Result<Option<Id>, Error> {
     let Some(value) = value else {
         return Ok(None);
     };
@@ -293,25 +293,23 @@ async fn drop_tail(cluster: &Cluster, owner: &Owner, group: &Id) -> Result<Optio
     drop_extents(cluster, group).await.map(Some)
 }
 
-/// Extents are committed in order, so the first that is missing ends the tail: drop from the end
-/// would need their number, which a crashed writer did not leave. Dropping goes upwards, and a
-/// pass that is interrupted goes on after the tombstones.
+/// Extents are committed in order, so the first that is missing ends the tail. They are dropped from there downwards: what a pass
+/// that is interrupted leaves is a tail as well, though the tombstones behind it may be gone when the next one comes.
 async fn drop_extents(cluster: &Cluster, group: &Id) -> Result<u64, Error> {
-    let mut dropped = 0;
+    let mut live = Vec::new();
     for index in 0.. {
         let row = rowkeys::extent(cluster, group, index);
         match cluster.state(&row).await? {
             archipel_cluster::State::Absent => break,
             archipel_cluster::State::Tombstone => continue,
-            archipel_cluster::State::Live => {
-                cluster
-                    .write(&row, None, How::durable(Durability::Fsync))
-                    .await?;
-                dropped += 1;
-            }
+            archipel_cluster::State::Live => live.push(row),
         }
     }
-    Ok(dropped)
+    for row in live.iter().rev() {
+        let how = How::durable(Durability::Fsync);
+        cluster.write(row, None, how).await?;
+    }
+    Ok(live.len() as u64)
 }
 
 /// Drops the parts of an ended upload that the object does not list.
@@ -357,7 +355,7 @@ async fn parts_of(cluster: &Cluster, upload: &Id) -> Result<Vec<(RowKey, Id)>, E
 }
 
 /// The attempts that the object lists if it is made of that upload.
-fn parts_in(value: Option<Value>, upload: &Id) -> Result<HashSet<Id>, Error> {
+pub(crate) fn parts_in(value: Option<Value>, upload: &Id) -> Result<HashSet<Id>, Error> {
     let Some(value) = value else {
         return Ok(HashSet::new());
     };

@@ -81,6 +81,9 @@ pub struct Part {
     /// Where the content is.
     #[serde(rename = "l")]
     pub(crate) layout: Layout,
+    /// The bucket and key of its upload: whom to ask whether it is still needed.
+    #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) of: Option<(Id, String)>,
     /// When the row was written; orders attempts.
     #[serde(skip)]
     pub(crate) stamp: Stamp,

@@ -58,6 +58,7 @@ impl PartWriter {
             checksum: meta.checksum,
             modified_ms: self.model.now_ms(),
             layout: written.layout,
+            of: Some((self.bucket.id, self.upload.key.clone())),
             stamp: Default::default(),
         };
         let value = Value {
