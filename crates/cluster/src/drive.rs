@@ -276,6 +276,7 @@ impl Run<'_> {
             let away = || self.group.is_away(inner.peers.as_ref(), &node);
             again_if_it_fails(away, || inner.learn_from(&node)).await?;
         }
+        inner.epochs.settled().await;
         let before = self.group.epoch;
         self.group = self.group.renewed(&inner.epochs, inner.peers.as_ref())?;
         let successive = self.group.epoch == before + 1;

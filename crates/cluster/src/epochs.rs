@@ -82,6 +82,15 @@ impl Epochs {
         self.fence.load(Ordering::SeqCst)
     }
 
+    /// Waits until an epoch that is being learnt just now is in force here: until then requests under the older one are
+    /// refused already.
+    pub async fn settled(&self) {
+        let known = self.current().map_or(0, |epoch| epoch.number());
+        if self.number() > known {
+            drop(self.learning.lock().await);
+        }
+    }
+
     /// Tells when a newer one is known.
     pub fn changed(&self) -> Listening {
         self.news.listen()
@@ -188,3 +197,6 @@ fn damaged(error: impl std::fmt::Display) -> Error {
         "the layout that this node keeps: {error}"
     )))
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,6 +42,7 @@ impl Cluster {
             if let Some(listing) = merged(&self.0, &group, query.clone()).await? {
                 return Ok(listing);
             }
+            self.0.epochs.settled().await;
         }
         Err(Error::Unavailable("the layout changes too often".into()))
     }

@@ -67,6 +67,7 @@ impl Service for NodeService {
             }
             method::EPOCH => {
                 inner.hear_epoch(from, &request);
+                inner.epochs.settled().await;
                 let epoch = inner.epochs.current().ok_or("no layout is known here")?;
                 Ok(epoch.encode().into())
             }

@@ -1,0 +1,41 @@
+//! What requests meet while an epoch is being learnt.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use archipel_base::PartitionId;
+use archipel_storage::ListQuery;
+use bytes::Bytes;
+
+use crate::cluster::Hooks;
+use crate::memory::World;
+
+const HOOKS: Hooks = Hooks {
+    on_replace: |_, _, _| None,
+    ends: |_, _| None,
+    holds: |_, _| true,
+};
+
+/// From when a node must refuse the older epoch until the newer one is durable a slow disk takes a while.
+#[tokio::test(start_paused = true)]
+async fn a_listing_waits_while_an_epoch_is_being_learnt() {
+    let world = World::new(3, 3, Duration::from_millis(5), 1, HOOKS)
+        .await
+        .unwrap();
+    let node = world.nodes[0].clone();
+    let epochs = &node.0.epochs;
+    let mut next = (*epochs.current().unwrap()).clone();
+    next.config.epoch += 1;
+
+    let learning = epochs.learning.lock().await;
+    epochs.fence.fetch_max(next.number(), Ordering::SeqCst);
+    let lists = node.clone();
+    let query = ListQuery::new(PartitionId(0), Bytes::new());
+    let listing = tokio::spawn(async move { lists.list(query).await });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(!listing.is_finished());
+    *epochs.current.write().unwrap() = Some(Arc::new(next));
+    drop(learning);
+    assert_eq!(listing.await.unwrap().unwrap().entries.len(), 0);
+}
