@@ -81,9 +81,17 @@ class Node:
 
     def admin(self, method: str, path: str, body: dict | None = None):
         """What the admin API answers; raises `OSError` if it does not, `NotServing` if it refuses."""
+        answer = self._ask(method, path, None if body is None else json.dumps(body))
+        return json.loads(answer) if answer else None
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric's values."""
+        lines = self._ask("GET", "/metrics", None).decode().splitlines()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.split("{")[0].split(" ")[0] == name)
+
+    def _ask(self, method: str, path: str, text: str | None) -> bytes:
         connection = AdminConnection(self.data / "admin.sock")
         try:
-            text = None if body is None else json.dumps(body)
             connection.request(method, path, text, {"Content-Type": "application/json"})
             reply = connection.getresponse()
             answer = reply.read()
@@ -93,7 +101,7 @@ class Node:
             connection.close()
         if reply.status >= 300:
             raise NotServing(f"{self.name}: {method} {path}: {reply.status} {answer.decode(errors='replace')}")
-        return json.loads(answer) if answer else None
+        return answer
 
 
 class Cluster:

@@ -13,6 +13,7 @@ import time
 from faults import disks
 from faults.cluster import Cluster, Node, NotServing
 from faults.gate import Gate
+from faults.injector import FAULTS, Injector
 from faults.operate import Operator
 
 LOSSES = {
@@ -28,6 +29,37 @@ LOSSES = {
     "two operators": 1,
 }
 MOST_FLIPS = 40
+
+
+def lose(run) -> None:
+    """Losses and changes of the layout among other faults; at the end the cluster proves that all is whole."""
+    run.form()
+    run.cluster.join_any()
+    run.start_workers()
+    losses = start(run)
+    end = time.monotonic() + run.args.seconds
+    while time.monotonic() < end and losses.is_alive():
+        time.sleep(1)
+    run.stop_injectors(600)
+    run.stop_workers()
+    for name, took in losses.took:
+        print(f"  {name}: whole {took:.1f} s after the faults beside it ended")
+    run.restart_all()
+    operator = Operator(run.cluster, run.note)
+    operator.wait_moved()
+    print(f"verify --deep is clean {operator.wait_whole():.1f} s after all were restarted")
+    run.read_everything()
+    print(f"and again, {operator.wait_whole():.1f} s after everything was read")
+
+
+def start(run) -> Losses:
+    """Losses, and faults that pass."""
+    gate, passing = Gate(), {name: weight for name, weight in FAULTS.items() if name != "clock"}
+    losses = Losses(run.cluster, run.seed * 10, run.note, gate)
+    run.injectors += [Injector(run.cluster, run.seed * 10 + 1, run.note, passing, gate=gate), losses]
+    for injector in run.injectors:
+        injector.start()
+    return losses
 
 
 class Losses(threading.Thread):

@@ -18,18 +18,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from faults import checker, disks, network  # noqa: E402
+from faults import changes, checker, disks, losses, network  # noqa: E402
 from faults.cluster import BUCKET, Cluster, NotServing  # noqa: E402
 from faults.history import ABSENT, UNKNOWN, History  # noqa: E402
-from faults.gate import Gate  # noqa: E402
-from faults.injector import FAULTS, Injector, give_clock  # noqa: E402
-from faults.losses import Losses  # noqa: E402
-from faults.operate import Operator  # noqa: E402
+from faults.injector import Injector, give_clock  # noqa: E402
 from faults.workload import Worker, Workload  # noqa: E402
 
 WORKERS = 8
 PASSES = 10
-MOST_NODES = 5  # of a run with losses: those beyond --nodes stand by at first
+MOST_NODES = 5  # of runs that change the layout: those beyond --nodes stand by at first
 SHOWN = 5  # of each kind of trouble
 
 
@@ -39,8 +36,9 @@ class Run:
     def __init__(self, args, seed: int):
         self.args, self.seed = args, seed
         self.folder = Path(tempfile.mkdtemp(prefix="faults-", dir=args.dir))
-        nodes, members, blocks = (MOST_NODES, args.nodes, disks.DISKS) if self.loses() else (args.nodes, None, ())
-        self.cluster = Cluster(self.folder, network.shared(nodes), args.log_level, members, blocks)
+        nodes = max(args.nodes, MOST_NODES) if self.loses() or args.scenario == "grow" else args.nodes
+        blocks = disks.DISKS if self.loses() else ()
+        self.cluster = Cluster(self.folder, network.shared(nodes), args.log_level, args.nodes, blocks)
         for node in self.cluster.nodes:
             disks.mount(node) if self.loses() else give_clock(node)
         self.began = time.monotonic()
@@ -49,7 +47,7 @@ class Run:
         self.wrong: list[str] = []
         self.load: Workload | None = None
         self.workers: list[Worker] = []
-        self.injectors: list[Injector | Losses] = []
+        self.injectors: list[Injector | losses.Losses] = []
 
     def loses(self) -> bool:
         """Disks fail, fill up and are lost: each node has a file system of its own, and some nodes stand by."""
@@ -94,16 +92,6 @@ class Run:
             injector = Injector(self.cluster, self.seed * 10 + number, self.note, rest_s=rest)
             injector.start()
             self.injectors.append(injector)
-
-    def start_losses(self) -> Losses:
-        """One loss or change after another, among faults that pass."""
-        gate, passing = Gate(), {name: weight for name, weight in FAULTS.items() if name != "clock"}
-        losses = Losses(self.cluster, self.seed * 10, self.note, gate)
-        faults = Injector(self.cluster, self.seed * 10 + 1, self.note, passing, gate=gate)
-        self.injectors += [faults, losses]
-        for injector in self.injectors:
-            injector.start()
-        return losses
 
     def stop_injectors(self, wait_s: float = 60) -> None:
         stop(self.injectors, wait_s)
@@ -226,27 +214,6 @@ def under_faults(run: Run) -> None:
     run.read_everything()
 
 
-def losing(run: Run) -> None:
-    """Losses and changes of the layout among other faults; at the end the cluster proves that all is whole."""
-    run.form()
-    run.cluster.join_any()
-    run.start_workers()
-    losses = run.start_losses()
-    end = time.monotonic() + run.args.seconds
-    while time.monotonic() < end and losses.is_alive():
-        time.sleep(1)
-    run.stop_injectors(600)
-    run.stop_workers()
-    for name, took in losses.took:
-        print(f"  {name}: whole {took:.1f} s after the faults beside it ended")
-    run.restart_all()
-    operator = Operator(run.cluster, run.note)
-    operator.wait_moved()
-    print(f"verify --deep is clean {operator.wait_whole():.1f} s after all were restarted")
-    run.read_everything()
-    print(f"and again, {operator.wait_whole():.1f} s after everything was read")
-
-
 def rolling(run: Run) -> None:
     """Each node is restarted in turn, again and again; no request that a node took may fail."""
     run.form(calm=True)
@@ -340,7 +307,7 @@ def print_latencies(what: str, rows: list[tuple]) -> None:
             print(f"{what:10} {kind:10} {len(times):6}  median {middle:.1f} ms, 99 % {high:.1f} ms, most {times[-1]:.1f} ms")
 
 
-SCENARIOS = {"faults": under_faults, "losses": losing, "rolling": rolling, "cut": zone_cut, "dead": dead_peer}
+SCENARIOS = {"faults": under_faults, "losses": losses.lose, "grow": changes.grow, "return": changes.come_back, "rolling": rolling, "cut": zone_cut, "dead": dead_peer}
 
 
 def main() -> int:
@@ -350,6 +317,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--nodes", type=int, default=3)
+    parser.add_argument("--clients", type=int, default=WORKERS, help="of grow")
+    parser.add_argument("--objects", type=int, default=10_000, help="that are there when a node goes away (return)")
     parser.add_argument("--log-level", default="info")
     parser.add_argument("--dir", default=None, help="where the nodes' folders are made")
     parser.add_argument("--keep", action="store_true", help="keep logs and history of good runs too")

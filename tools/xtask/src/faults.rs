@@ -8,8 +8,9 @@ use crate::{Outcome, black_box};
 #[derive(clap::Args)]
 pub struct Args {
     /// What happens: faults at random; disks lost, full or damaged and the layout changed, too; each node restarted in turn
-    /// (no request may fail); one zone cut off; one node killed
-    #[arg(long, default_value = "faults", value_parser = ["faults", "losses", "rolling", "cut", "dead"])]
+    /// (no request may fail); one zone cut off; one node killed; three nodes become five and three again (no request may
+    /// fail); a node comes back after a time away
+    #[arg(long, default_value = "faults", value_parser = ["faults", "losses", "rolling", "cut", "dead", "grow", "return"])]
     scenario: String,
     /// The same as --scenario rolling
     #[arg(long)]
@@ -23,13 +24,13 @@ pub struct Args {
     /// How many runs
     #[arg(long, default_value_t = 1)]
     runs: u32,
-    /// How many nodes, each in a zone of its own; with losses there are five, and so many hold data at first
+    /// How many nodes, each in a zone of its own; with losses and grow there are five, and so many hold data at first
     #[arg(long, default_value_t = 3)]
     nodes: u32,
     /// Keep logs and history of good runs too
     #[arg(long)]
     keep: bool,
-    /// More arguments for the script (`--verbose`, `--log-level debug`, `--dir FOLDER`), after `--`
+    /// More arguments for the script (`--verbose`, `--log-level debug`, `--dir FOLDER`, `--objects N`), after `--`
     #[arg(last = true)]
     more: Vec<String>,
 }
