@@ -63,6 +63,9 @@ impl Cluster {
     }
 
     async fn look_after_floors(&self, epoch: &Arc<Epoch>, options: HealOptions) {
+        if let Err(error) = self.0.clean(epoch.number()).await {
+            tracing::debug!(%error, "what went elsewhere is not forgotten yet");
+        }
         let own = self.0.own_partitions(epoch);
         let is_own = |partition: &PartitionId| own.binary_search(partition).is_ok();
         crate::heal::lock(&self.0.heal.floors.waiting).retain(|partition, _| is_own(partition));

@@ -2,7 +2,7 @@
 //!
 //! A store that had part in a partition, lost it while it was away, and gets it again, would bring what it held: rows
 //! whose tombstones may be gone. So no floor moves in an epoch before every store of the live layouts knows the epoch and holds nothing
-//! of partitions that it does not name it for.
+//! of partitions that it does not name it for. Each store does so by itself, too: that gives back the space of what moved away.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -89,7 +89,7 @@ impl Inner {
     }
 
     /// Forgets all rows of partitions that are not this store's in the epoch.
-    async fn clean(self: &Arc<Inner>, epoch: u64) -> Result<(), Error> {
+    pub(super) async fn clean(self: &Arc<Inner>, epoch: u64) -> Result<(), Error> {
         if *crate::heal::lock(&self.heal.floors.self_clean) == epoch {
             return Ok(());
         }

@@ -141,6 +141,21 @@ async fn no_floor_moves_before_everybody_forgot_what_is_not_theirs() {
     assert_eq!(row_at(stray).await, None);
 }
 
+/// What moved to other nodes takes no room for longer, also if nothing was deleted anywhere.
+#[tokio::test(start_paused = true)]
+async fn a_store_forgets_by_itself_what_went_elsewhere() {
+    let latency = Duration::from_millis(20);
+    let world = World::new(4, 3, latency, 16, HOOKS).await.unwrap();
+    let stray = &world.nodes[3];
+    for node in [&world.nodes[0], stray] {
+        plant_row(node, live(stamp(node.now_ms() - 1000))).await;
+    }
+    run(&world);
+    tokio::time::sleep(LONG).await;
+    assert_eq!(row_at(stray).await, None);
+    assert!(row_at(&world.nodes[0]).await.is_some());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_floor_ahead_of_the_clock_is_refused_and_new_stamps_below_one_are() {
     let world = three(15).await;
