@@ -19,6 +19,8 @@ OBJECTS, SIZE = 2000, 50 * KIB
 FILLERS = 8
 CHANGED = 1000
 SAME = 15
+LARGE = 64_000_000
+SPACE_S = 120
 AWAY_S = 30  # after the last change: nothing is on its way any more
 
 
@@ -188,3 +190,38 @@ def wait_healed(node: Node, began: float, timeout_s: float = 300) -> float:
             return last - began
         time.sleep(0.1)
     raise NotServing(f"{node.name} was not brought up to date within {timeout_s:.0f} s")
+
+
+def space(run) -> None:
+    """Large objects are written and deleted: what stays on disk, as `du` tells."""
+    run.form(calm=True)
+    nodes, count = run.cluster.nodes, max(1, round(run.args.gigabytes * 1000 / 64))
+    empty = used(nodes)
+    client = Client(nodes[0].endpoint, run.cluster.credentials, keep_alive=True, timeout=120)
+    began, filler = time.monotonic(), content(LARGE, "space")
+    for number in range(count):
+        reply = client.put(BUCKET, f"space/{number:05}", number.to_bytes(8, "big") + filler[8:])
+        if reply.status != 200:
+            raise NotServing(reply.brief())
+        # Each block of it differs from those of the others.
+        filler = filler[4099:] + filler[:4099]
+    print(f"{count} objects of 64 MB stored in {time.monotonic() - began:.0f} s; on disk: {told(used(nodes), empty)}")
+    began = time.monotonic()
+    for number in range(count):
+        client.request("DELETE", object_path(BUCKET, f"space/{number:05}"))
+    deleted = time.monotonic()
+    while sum(used(nodes)) > sum(empty) + len(nodes) * LARGE and time.monotonic() < deleted + SPACE_S:
+        time.sleep(1)
+    left = used(nodes)
+    print(f"deleted in {deleted - began:.1f} s; {time.monotonic() - deleted:.1f} s later on disk: {told(left, empty)}")
+    if sum(left) > sum(empty) + len(nodes) * LARGE:
+        run.wrong.append(f"the space did not come back within {SPACE_S} s")
+
+
+def used(nodes: list[Node]) -> list[int]:
+    """Bytes that each node's data takes on disk."""
+    return [sum(file.stat().st_blocks * 512 for file in node.data.rglob("*") if file.is_file()) for node in nodes]
+
+
+def told(now: list[int], before: list[int]) -> str:
+    return ", ".join(f"{(a - b) / 1e6:+.0f} MB" for a, b in zip(now, before))

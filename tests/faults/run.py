@@ -307,7 +307,7 @@ def print_latencies(what: str, rows: list[tuple]) -> None:
             print(f"{what:10} {kind:10} {len(times):6}  median {middle:.1f} ms, 99 % {high:.1f} ms, most {times[-1]:.1f} ms")
 
 
-SCENARIOS = {"faults": under_faults, "losses": losses.lose, "grow": changes.grow, "return": changes.come_back, "rolling": rolling, "cut": zone_cut, "dead": dead_peer}
+SCENARIOS = {"faults": under_faults, "losses": losses.lose, "grow": changes.grow, "return": changes.come_back, "space": changes.space, "rolling": rolling, "cut": zone_cut, "dead": dead_peer}
 
 
 def main() -> int:
@@ -319,6 +319,7 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--clients", type=int, default=WORKERS, help="of grow")
     parser.add_argument("--objects", type=int, default=10_000, help="that are there when a node goes away (return)")
+    parser.add_argument("--gigabytes", type=float, default=1, help="that are written and deleted (space)")
     parser.add_argument("--log-level", default="info")
     parser.add_argument("--dir", default=None, help="where the nodes' folders are made")
     parser.add_argument("--keep", action="store_true", help="keep logs and history of good runs too")

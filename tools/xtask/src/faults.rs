@@ -9,8 +9,8 @@ use crate::{Outcome, black_box};
 pub struct Args {
     /// What happens: faults at random; disks lost, full or damaged and the layout changed, too; each node restarted in turn
     /// (no request may fail); one zone cut off; one node killed; three nodes become five and three again (no request may
-    /// fail); a node comes back after a time away
-    #[arg(long, default_value = "faults", value_parser = ["faults", "losses", "rolling", "cut", "dead", "grow", "return"])]
+    /// fail); a node comes back after a time away; much is written and deleted
+    #[arg(long, default_value = "faults", value_parser = ["faults", "losses", "rolling", "cut", "dead", "grow", "return", "space"])]
     scenario: String,
     /// The same as --scenario rolling
     #[arg(long)]
@@ -30,7 +30,7 @@ pub struct Args {
     /// Keep logs and history of good runs too
     #[arg(long)]
     keep: bool,
-    /// More arguments for the script (`--verbose`, `--log-level debug`, `--dir FOLDER`, `--objects N`), after `--`
+    /// More arguments for the script (`--verbose`, `--log-level debug`, `--dir FOLDER`, `--objects N`, `--gigabytes N`), after `--`
     #[arg(last = true)]
     more: Vec<String>,
 }
