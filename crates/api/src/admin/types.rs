@@ -12,7 +12,7 @@ pub use cluster::{
     StagedNode, StagedRole,
 };
 
-pub use upkeep::{BlockTrouble, MendingInfo, ScrubInfo, StartScrub, Upkeep};
+pub use upkeep::{BlockTrouble, HealingInfo, MendingInfo, ScrubInfo, StartScrub, Upkeep};
 pub use verify::{
     BehindInfo, RepairBlocks, RepairInfo, RepairNode, SnapshotInfo, StartVerify, VerifyInfo,
     VerifyNode,

@@ -1,10 +1,10 @@
-//! Scrubbing and mending.
+//! Scrubbing, mending and healing.
 
-use archipel_cluster::{Mending, Scrubbing};
+use archipel_cluster::{Healing, Mending, PeerHealing, Scrubbing};
 
 use super::Admin;
 use super::answer::Refusal;
-use super::types::{BlockTrouble, MendingInfo, ScrubInfo, StartScrub, Upkeep};
+use super::types::{BlockTrouble, HealingInfo, MendingInfo, ScrubInfo, StartScrub, Upkeep};
 
 /// How scrubbing and mending go on this node.
 pub(super) async fn show(admin: &Admin) -> Upkeep {
@@ -12,6 +12,21 @@ pub(super) async fn show(admin: &Admin) -> Upkeep {
     Upkeep {
         scrub: scrub_info(cluster.scrubbing()),
         mending: mending_info(admin, cluster.mending()).await,
+        healing: healing_info(&cluster.healing()),
+    }
+}
+
+fn healing_info(healing: &Healing) -> HealingInfo {
+    let peers = &healing.peers;
+    let sum = |of: fn(&PeerHealing) -> u64| peers.iter().map(of).sum::<u64>();
+    HealingInfo {
+        away: sum(|peer| u64::from(peer.away)),
+        partitions: sum(|peer| peer.partitions),
+        rows: sum(|peer| peer.rows),
+        waiting_bytes: healing.waiting_bytes,
+        came_rows: healing.rows,
+        came_bytes: healing.block_bytes,
+        trouble: peers.iter().find_map(|peer| peer.trouble.clone()),
     }
 }
 

@@ -5,6 +5,7 @@
 //! | [`target`] | which server a command talks to |
 //! | [`bucket`], [`key`], [`status`] | commands for a running server |
 //! | [`node`], [`layout`] | the same, for the cluster that it is in |
+//! | [`healing`] | how far a node is with what it missed, in a line |
 //! | [`scrub`], [`verify`], [`repair`], [`snapshot`] | the same, for the care of what is stored |
 //! | [`progress`] | how far something is |
 //! | [`table`] | tables for people |
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub mod bucket;
+pub mod healing;
 pub mod key;
 pub mod layout;
 pub mod node;

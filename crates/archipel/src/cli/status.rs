@@ -1,7 +1,8 @@
 //! `archipel status`
 
-use archipel_api::admin::types::{ClusterState, ClusterStatus, NodeStatus};
+use archipel_api::admin::types::{ClusterState, ClusterStatus, HealingInfo, NodeStatus};
 
+use super::healing;
 use super::scrub;
 use super::table;
 use super::target::Target;
@@ -11,10 +12,18 @@ use crate::config::size;
 /// Shows a running node. Fails if it has troubles or something in the cluster is unavailable, so that
 /// scripts notice.
 pub async fn run(target: &Target) -> Result<(), Failure> {
-    let status: NodeStatus = target.client()?.get("/v1/status").await?;
+    let client = target.client()?;
+    let mut status: NodeStatus = client.get("/v1/status").await?;
     match target.json {
         true => table::print_json(&status)?,
-        false => show(&status)?,
+        false => {
+            let before = status.upkeep.healing.clone();
+            if healing::is_under_way(&before) {
+                tokio::time::sleep(healing::SAMPLE).await;
+                status = client.get("/v1/status").await?;
+            }
+            show(&status, &before)?;
+        }
     }
     if !status.troubles.is_empty() {
         let troubles = status.troubles.join("; ");
@@ -35,7 +44,8 @@ pub async fn run(target: &Target) -> Result<(), Failure> {
     }
 }
 
-fn show(status: &NodeStatus) -> Result<(), Failure> {
+/// `before`: how healing was [`healing::SAMPLE`] ago.
+fn show(status: &NodeStatus, before: &HealingInfo) -> Result<(), Failure> {
     let commit = status
         .commit
         .as_ref()
@@ -66,6 +76,7 @@ fn show(status: &NodeStatus) -> Result<(), Failure> {
         ("cluster", cluster(status.cluster.as_ref())),
         ("scrub", scrub::scrub(&status.upkeep.scrub)),
         ("damaged", scrub::mending(&status.upkeep.mending)),
+        ("healing", healing::line(&status.upkeep.healing, before)),
         (
             "other nodes",
             match &status.transport {

@@ -9,6 +9,28 @@ pub struct Upkeep {
     pub scrub: ScrubInfo,
     /// Replacing what is damaged.
     pub mending: MendingInfo,
+    /// Fetching what other nodes have newer.
+    #[serde(default)]
+    pub healing: HealingInfo,
+}
+
+/// Fetching what other nodes have newer.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct HealingInfo {
+    /// Nodes with which it shares partitions and which do not answer.
+    pub away: u64,
+    /// Partitions in which another node was found to differ.
+    pub partitions: u64,
+    /// Rows at most that are still to be compared or fetched.
+    pub rows: u64,
+    /// Bytes of blocks that rows at hand wait for.
+    pub waiting_bytes: u64,
+    /// Rows that came since the node's start.
+    pub came_rows: u64,
+    /// Bytes of blocks that came with them.
+    pub came_bytes: u64,
+    /// Why the last attempt with another node ended early, if one did.
+    pub trouble: Option<String>,
 }
 
 /// Reading and verifying everything that is stored here.
