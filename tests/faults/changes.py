@@ -18,7 +18,7 @@ QUIET_S = 20
 OBJECTS, SIZE = 2000, 50 * KIB
 FILLERS = 8
 CHANGED = 1000
-SAME = 15
+SAME = 90  # seconds: a store looks that often for what it need not hold any more
 LARGE = 64_000_000
 SPACE_S = 120
 AWAY_S = 30  # after the last change: nothing is on its way any more
@@ -101,7 +101,9 @@ def tell_latencies(run, name: str, began: float, ended: float) -> None:
 def tell_bytes(run, operator: Operator, name: str, stage: dict) -> None:
     """How many bytes a change moves while nobody asks for anything, and how few would have been enough: each partition that
     a node did not hold before, once."""
-    before, stored = held(operator), settled_bytes(operator)
+    stored = settled_bytes(operator)
+    print(f"{stored / 1e6:.1f} MB are stored on all nodes")
+    before = held(operator)
     started, bytes_before = time.monotonic(), received(run)
     operator.change(stage)
     operator.wait_moved(run.args.seconds)
@@ -125,7 +127,7 @@ def stored_bytes(operator: Operator) -> int:
     return sum(node["scrub"]["stored_bytes"] for node in operator.ask("GET", "/v1/repair")["nodes"])
 
 
-def settled_bytes(operator: Operator, timeout_s: float = 120) -> int:
+def settled_bytes(operator: Operator, timeout_s: float = 300) -> int:
     """The same once it stays as it is: what a node need not hold any more goes a while after a change."""
     seen, end = [stored_bytes(operator)], time.monotonic() + timeout_s
     while time.monotonic() < end and (len(seen) < SAME or len(set(seen[-SAME:])) > 1):

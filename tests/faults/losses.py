@@ -147,7 +147,7 @@ class Losses(threading.Thread):
             self.cluster.start(node)
         self.patiently(lambda: self.cluster.learn_id(node))
         stage = {"assign": [self.operator.assigned(node)], "remove": [old] if key_too else []}
-        self.note(f"{node.name} is let in again: version {self.operator.change(stage)}")
+        self.note(f"{node.name} is let in again: version {self.operator.change(stage, needed=True)}")
 
     def full(self) -> None:
         node, left = self.rng.choice(self.members()), self.rng.choice([0, 1 << 20, disks.EARLY])

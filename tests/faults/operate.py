@@ -39,16 +39,18 @@ class Operator:
         """What is staged for a node."""
         return {"node": node.id, "zone": f"zone{node.number}", "capacity_bytes": CAPACITY}
 
-    def change(self, stage: dict, timeout_s: float = MOVE_S) -> int:
-        """Stages and applies, again until it is done or was not needed: nodes fail, and one change follows another."""
+    def change(self, stage: dict, timeout_s: float = MOVE_S, needed: bool = False) -> int:
+        """Stages and applies, again until it is done or was not needed: nodes fail, and one change follows another. If it
+        is surely `needed`, who is asked does not know yet why, such as that a node came back with another store.
+        """
         end, failure = time.monotonic() + timeout_s, None
         while time.monotonic() < end:
             try:
                 staged = self.ask("POST", "/v1/layout/stage", stage)["staged"]
-                if staged is None:
+                if staged is None and not needed:
                     return 0
-                if staged.get("refused"):
-                    failure = staged["refused"]
+                if staged is None or staged.get("refused"):
+                    failure = "nothing is staged" if staged is None else staged["refused"]
                 else:
                     body = {"version": staged["version"], "revision": staged["revision"]}
                     self.ask("POST", "/v1/layout/apply", body)
