@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::clock::WallClock;
 
-/// Who issues stamps: 48 bits of the node's identity and the low 16 bits of its boot number.
+/// Who issues stamps: 48 random bits of a run of a node and the low 16 bits of its boot number.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
@@ -21,10 +21,11 @@ use crate::clock::WallClock;
 pub struct Writer(pub u64);
 
 impl Writer {
-    /// The writer of a node (by the first 48 bits of its identity) in its `boot`-th run.
-    pub fn new(node: [u8; 6], boot: u64) -> Writer {
+    /// The writer of a node's `boot`-th run, with the run's random token: metadata that were put back to an older state count
+    /// boots anew.
+    pub fn new(token: [u8; 6], boot: u64) -> Writer {
         let mut bytes = [0; 8];
-        bytes[..6].copy_from_slice(&node);
+        bytes[..6].copy_from_slice(&token);
         bytes[6..].copy_from_slice(&(boot as u16).to_be_bytes());
         Writer(u64::from_be_bytes(bytes))
     }

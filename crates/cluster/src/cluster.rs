@@ -102,7 +102,7 @@ impl Cluster {
             node: options.node,
             store: options.store.identity(),
         };
-        let epochs = Arc::new(Epochs::load(&options.store, me).await?);
+        let epochs = Arc::new(Epochs::load(&options.store, me, &*options.random).await?);
         let replica = Replica::new(
             options.store.clone(),
             options.wall.clone(),
@@ -148,7 +148,7 @@ impl Cluster {
         if self.0.epochs.current().is_some() {
             return Ok(());
         }
-        let layout = Layout::single(self.0.epochs.me, zone, capacity_bytes);
+        let layout = Layout::single(self.0.epochs.me(), zone, capacity_bytes);
         let epoch = Epoch::first(self.random_id(), layout);
         self.0.epochs.learn(self.store(), epoch).await
     }
@@ -175,7 +175,7 @@ impl Cluster {
 
     /// This node and its store.
     pub fn me(&self) -> StoreName {
-        self.0.epochs.me
+        self.0.epochs.me()
     }
 
     /// Learns the epoch that another node knows, if it is newer.

@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use archipel_base::Id;
+use archipel_base::random::Random;
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowTxn, Store};
 use tokio::sync::Mutex;
@@ -10,6 +12,7 @@ use tokio::sync::Mutex;
 use crate::empty;
 use crate::error::Error;
 use crate::layout::{Epoch, StoreName};
+use crate::lineage::Past;
 use crate::register::Rules;
 use crate::register::epoch::{Fence, fence};
 use crate::wire::Address;
@@ -26,7 +29,8 @@ const NODE: &str = "node";
 
 /// What this node knows of epochs.
 pub(crate) struct Epochs {
-    pub me: StoreName,
+    /// What this node's store was.
+    pub past: Past,
     current: RwLock<Option<Arc<Epoch>>>,
     /// Requests of epochs below are refused. Raised in the transaction that learns a newer one.
     fence: Arc<AtomicU64>,
@@ -49,8 +53,10 @@ pub(crate) enum Check {
 
 impl Epochs {
     /// Reads what was learnt before.
-    pub async fn load(store: &Store, me: StoreName) -> Result<Epochs, Error> {
+    pub async fn load(store: &Store, me: StoreName, random: &dyn Random) -> Result<Epochs, Error> {
         own(store, &me).await?;
+        let was_in = store.read(|rows| rows.meta(INCARNATION)).await?.is_some();
+        let past = Past::begin(store, me, Id::random(random), was_in).await?;
         let stored = store.read(|rows| rows.meta(EPOCH)).await?;
         let current = match stored {
             None => None,
@@ -58,7 +64,7 @@ impl Epochs {
         };
         let number = current.as_ref().map_or(0, |epoch| epoch.number());
         let epochs = Epochs {
-            me,
+            past,
             current: RwLock::new(current),
             fence: Arc::new(AtomicU64::new(number)),
             learning: Mutex::default(),
@@ -69,6 +75,17 @@ impl Epochs {
             epochs.become_incarnation(store, &epoch).await?;
         }
         Ok(epochs)
+    }
+
+    /// This node and its store.
+    pub fn me(&self) -> StoreName {
+        self.past.me()
+    }
+
+    /// Whether this store may answer for its replicas: it is alone, or others have borne out that it is what it was.
+    pub fn may_answer(&self, epoch: &Epoch) -> bool {
+        let me = self.me();
+        self.past.is_proven(epoch.number()) || epoch.config.members().iter().all(|m| m.node == me)
     }
 
     /// The newest epoch known; `None` for a node that is in no cluster yet.
@@ -134,7 +151,7 @@ impl Epochs {
     /// A store that was in no live layout for a while may hold rows older than tombstones that
     /// are gone: it comes back as another, empty.
     async fn become_incarnation(&self, store: &Store, epoch: &Epoch) -> Result<(), Error> {
-        let Some(wanted) = epoch.incarnation_of(&self.me) else {
+        let Some(wanted) = epoch.incarnation_of(&self.me()) else {
             return Ok(());
         };
         let wanted = wanted.to_be_bytes();
@@ -161,8 +178,12 @@ impl Epochs {
             // Being learnt at this moment.
             return Check::Superseded(self.number());
         };
+        if !self.may_answer(&epoch) {
+            return Check::NotHere;
+        }
+        let me = self.me();
         let here = |replica: &crate::register::epoch::Member<StoreName>| {
-            replica.node == self.me && replica.incarnation == address.incarnation
+            replica.node == me && replica.incarnation == address.incarnation
         };
         match epoch.replicas(address.partition).iter().flatten().any(here) {
             true => Check::Pass,

@@ -38,7 +38,7 @@ impl Group {
         let mut members: Vec<_> = epoch.replicas(partition).into_iter().flatten().collect();
         members.sort_unstable();
         members.dedup();
-        let me = epochs.me;
+        let me = epochs.me();
         members.sort_by_key(|member| {
             let away = peers.map(|peers| peers.distance(&member.node.node));
             (member.node != me, away)

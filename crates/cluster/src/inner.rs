@@ -102,7 +102,7 @@ impl Inner {
         let Some(peers) = &self.peers else {
             return Duration::ZERO;
         };
-        let nearest = group.members.iter().filter(|m| m.node != self.epochs.me);
+        let nearest = group.members.iter().filter(|m| m.node != self.epochs.me());
         let near = nearest.map(|m| peers.distance(&m.node.node).1).min();
         near.unwrap_or_default()
     }

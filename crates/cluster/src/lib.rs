@@ -17,6 +17,7 @@
 //! | `verify` | all nodes prove that what they hold is whole |
 //! | `replica`, `service`, `wire` | this node's own replica, and what it answers to others |
 //! | `epochs`, `empty` | the layout that this node knows; coming back under a new incarnation |
+//! | `lineage` | metadata that were put back to an older state are noticed |
 //! | [`members`] | who is there: gossip |
 //! | `clock` | the time that the nodes have in common |
 //! | `peers`, `planning` | the other nodes; from what is asked for to a layout |
@@ -37,6 +38,7 @@ mod group;
 mod heal;
 mod inner;
 pub mod layout;
+mod lineage;
 mod list;
 pub mod members;
 mod memory;
@@ -62,6 +64,7 @@ pub use clock::CommonClock;
 pub use cluster::{Cluster, ClusterOptions, Hooks, Listener, Network};
 pub use error::Error;
 pub use heal::{FloorProgress, HealOptions, Healing, PeerHealing};
+pub use lineage::PutBack;
 pub use memory::{World, memory_store};
 pub use mend::{Behind, Care, Mended, Mending, Scrubbing, Trouble};
 pub use peers::Directory;

@@ -170,6 +170,15 @@ async fn ask_page(
     query: ListQuery,
 ) -> Result<Option<Listing>, Error> {
     if group.is_local(place) {
+        if !inner
+            .epochs
+            .current()
+            .is_some_and(|e| inner.epochs.may_answer(&e))
+        {
+            return Err(Error::Unavailable(
+                "this node has not heard the others yet".into(),
+            ));
+        }
         let page = inner.store().read(move |rows| rows.list(&query)).await?;
         // Read under an epoch that was superseded meanwhile, it may lack what was written since.
         return Ok((inner.epochs.number() == group.epoch).then_some(page));

@@ -7,6 +7,10 @@ const SHORT: Options = Options {
     seconds: 25,
     trace: false,
     answer_before_sync: false,
+    trust_old: false,
+    hard: false,
+    heal_seconds: 60,
+    dawdle_seconds: 0,
     rules: Rules::CORRECT,
 };
 

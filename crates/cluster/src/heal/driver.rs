@@ -31,7 +31,8 @@ impl Cluster {
     /// Keeps this node up to date with the others until it is dropped. Run it in a task of its own.
     pub async fn heal_forever(&self, options: HealOptions) {
         let passes = self.pass_forever(options);
-        futures_util::future::join(passes, self.floors_forever(options)).await;
+        let (floors, proof) = (self.floors_forever(options), self.prove_forever(options));
+        futures_util::future::join3(proof, passes, floors).await;
     }
 
     async fn pass_forever(&self, options: HealOptions) {
@@ -89,7 +90,7 @@ impl Inner {
         epoch: &Epoch,
     ) -> BTreeMap<Member<StoreName>, BTreeSet<PartitionId>> {
         let mut shared: BTreeMap<_, BTreeSet<PartitionId>> = BTreeMap::new();
-        let me = self.epochs.me;
+        let me = self.epochs.me();
         for partition in (0..PARTITIONS)
             .map(PartitionId)
             .chain([PartitionId::CONTROL])
@@ -140,7 +141,7 @@ impl Inner {
     }
 
     /// The nodes with which this one shares partitions.
-    fn others_with_a_share(&self, epoch: &Epoch) -> Vec<NodeId> {
+    pub(crate) fn others_with_a_share(&self, epoch: &Epoch) -> Vec<NodeId> {
         let mut known = self.heal.sharing();
         if known.0 != epoch.number() {
             let others = self

@@ -67,6 +67,14 @@ pub struct HealOptions {
     pub floor_age: Duration,
     /// How often a node looks whether a floor can be moved.
     pub floor_look: Duration,
+    /// How often others are told how far this store is: metadata that were put back to a state before that are noticed.
+    pub mark_interval: Duration,
+    /// How long a row that came may lie before it is taken; only for checkers: as with a slow disk or other node.
+    #[doc(hidden)]
+    pub dawdle: Duration,
+    /// Others are not asked what this store was; only for checkers.
+    #[doc(hidden)]
+    pub trust_old: bool,
     /// The register's rules; broken ones only for checkers.
     #[doc(hidden)]
     pub rules: Rules,
@@ -78,6 +86,9 @@ impl Default for HealOptions {
             interval: Duration::from_secs(600),
             floor_age: Duration::from_secs(3600),
             floor_look: Duration::from_secs(60),
+            mark_interval: Duration::from_secs(60),
+            dawdle: Duration::ZERO,
+            trust_old: false,
             rules: Rules::CORRECT,
         }
     }

@@ -67,7 +67,7 @@ impl Pass {
             epoch: epoch.number(),
             incarnation: peer.incarnation,
         };
-        let own = epoch.incarnation_of(&inner.epochs.me).unwrap_or_default();
+        let own = epoch.incarnation_of(&inner.epochs.me()).unwrap_or_default();
         Pass {
             inner,
             peer,

@@ -1,6 +1,7 @@
 //! Pulling rows that another replica has newer, with the blocks that they refer to.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use archipel_base::{PartitionId, Stamp};
 use archipel_net::Class;
@@ -56,6 +57,7 @@ impl Pass {
         if version.stamp == Stamp::ZERO {
             return Ok(());
         }
+        self.dawdle().await;
         let stamp = version.stamp;
         let body = version.value.as_ref().map(|value| value.body.clone());
         let address = self.own_address(key.partition);
@@ -86,6 +88,18 @@ impl Pass {
             }
         }
         Ok(())
+    }
+
+    /// Rests before some rows, if a checker wants it: what came is old then.
+    async fn dawdle(&self) {
+        let most = self.options.dawdle.as_millis() as u64;
+        if most == 0 {
+            return;
+        }
+        let chance = self.inner.options.random.next_u64();
+        if chance.is_multiple_of(3) {
+            tokio::time::sleep(Duration::from_millis((chance >> 8) % most)).await;
+        }
     }
 
     /// Whether the row is older here than the other has it.

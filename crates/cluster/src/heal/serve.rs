@@ -16,6 +16,7 @@ use super::wire::{
 };
 use crate::epochs::Check;
 use crate::inner::Inner;
+use crate::lineage::wire as past;
 use crate::register::Version;
 use crate::replica::weight;
 
@@ -38,6 +39,7 @@ impl Inner {
                 self.serve_wake(from, &request)?;
                 Ok(Bytes::new())
             }
+            past::METHOD => answer(self.serve_past(from, decode(&request)?).await?),
             other => Err(format!("no such method: {other}")),
         }
     }

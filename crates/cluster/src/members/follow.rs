@@ -14,12 +14,14 @@ impl Members {
     /// dropped. Run it in a task of its own.
     pub async fn follow(&self, cluster: &Cluster) {
         let (mut news, mut epochs) = (self.changed(), cluster.epoch_changes());
+        let mut renamed = cluster.0.epochs.past.renamed();
         loop {
             self.tell_layout_of(cluster);
             let behind = !self.catch_up(cluster).await;
             tokio::select! {
                 biased;
                 _ = epochs.changed() => {}
+                _ = renamed.changed() => {}
                 _ = news.changed() => {}
                 () = tokio::time::sleep(PAUSE), if behind => {}
             }
@@ -44,6 +46,7 @@ impl Members {
     }
 
     fn tell_layout_of(&self, cluster: &Cluster) {
+        self.change(|facts| facts.store = cluster.me().store);
         let Some(epoch) = cluster.epoch() else { return };
         let roles = epoch.layouts.iter().flat_map(|layout| &layout.roles);
         let nodes: BTreeSet<_> = roles.map(|role| role.store.node).collect();

@@ -92,7 +92,7 @@ impl Cluster {
 
 impl Inner {
     async fn ask_care(self: &Arc<Inner>, node: NodeId, call: CareCall) -> Result<Care, Error> {
-        if node == self.epochs.me.node {
+        if node == self.epochs.me().node {
             return self.serve_care(call).await;
         }
         let alone = || Error::Unavailable("this node is alone".into());

@@ -228,7 +228,7 @@ async fn explain(
     findings.problem(format!(
         "partition {partition}: {} rows differ between node {} (here) and node {} (there); {}",
         told.len(),
-        inner.epochs.me.node.short(),
+        inner.epochs.me().node.short(),
         node.short(),
         keys.join("; ")
     ));
@@ -261,7 +261,7 @@ async fn differences(
     node: NodeId,
     partition: PartitionId,
 ) -> Result<Differences, Error> {
-    let me = inner.epochs.me.node;
+    let me = inner.epochs.me().node;
     let mine = rows_at(inner, me, partition).await?;
     let mut theirs = rows_at(inner, node, partition).await?;
     let mut differ = Differences::new();

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use archipel_base::PartitionId;
+use archipel_base::{BlockHash, PartitionId};
+use archipel_storage::RowTxn;
+use archipel_storage::engine::Durability;
 use archipel_storage::rows::Report;
+use archipel_storage::store::Transact;
 
 use super::compare::{compare, counterparts};
 use super::message::{Findings, Step, VerifyCall, VerifyReply};
@@ -87,7 +90,7 @@ async fn rows(cluster: &Cluster, findings: &mut Findings) -> Result<(), Error> {
         .for_each(|what| findings.problem(what));
     findings.problems += more;
     cluster.note_damaged(report.lacking);
-    Ok(())
+    cluster.release_surplus(report.surplus).await
 }
 
 /// Every block, read and compared with its name.
@@ -111,6 +114,20 @@ async fn content(cluster: &Cluster, findings: &mut Findings) -> Result<(), Error
             None => return Ok(()),
             next => after = next,
         }
+    }
+}
+
+impl Cluster {
+    /// Corrects the references of blocks that are counted too high: nothing would ever free them.
+    async fn release_surplus(&self, blocks: Vec<BlockHash>) -> Result<(), Error> {
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        let release = move |txn: &mut RowTxn<'_>| txn.release_surplus(&blocks);
+        let how = Transact::new(Durability::Fsync).shrinking();
+        let released = self.store().transact(how, release).await?;
+        tracing::warn!(released, "references to blocks that no row makes are gone");
+        Ok(())
     }
 }
 

@@ -5,7 +5,8 @@
 //! block's content is right; and that its replicas hold the same rows as those of the others. The node that was asked
 //! asks all others, and gathers what they say.
 //!
-//! What is found damaged or missing is noted to be mended; else nothing is changed.
+//! What is found damaged or missing is noted to be mended, and references that are counted too high are corrected; else nothing
+//! is changed.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -207,7 +208,7 @@ async fn follow(
 }
 
 async fn ask(inner: &Arc<Inner>, call: VerifyCall, node: NodeId) -> Result<VerifyReply, Error> {
-    if node == inner.epochs.me.node {
+    if node == inner.epochs.me().node {
         return Ok(inner.serve_verify(call));
     }
     let alone = || Error::Unavailable("this node is alone".into());

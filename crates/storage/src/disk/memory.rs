@@ -74,6 +74,22 @@ impl MemoryDisk {
         }
     }
 
+    /// A disk that holds what is on stable storage here now: a backup.
+    pub fn copy(&self) -> MemoryDisk {
+        let state = self.lock();
+        let copied = State {
+            segments: state.segments.clone(),
+            states: state.states.clone(),
+            capacity: state.capacity,
+            cannot_punch: state.cannot_punch,
+            ..State::default()
+        };
+        drop(state);
+        let copied = MemoryDisk(Mutex::new(copied));
+        copied.crash(None);
+        copied
+    }
+
     /// Makes a later call fail. A failed write may have written its first half; what a failed
     /// sync should have made durable never is, as with a kernel that dropped the pages.
     pub fn inject(&self, fault: DiskFault) {

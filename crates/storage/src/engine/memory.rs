@@ -82,6 +82,20 @@ impl MemoryEngine {
         state.restart(survived);
     }
 
+    /// An engine that holds what is on stable storage here now: a backup.
+    pub fn copy(&self) -> MemoryEngine {
+        let synced = self.lock().synced.clone();
+        let copied = State {
+            now: synced.clone(),
+            synced,
+            ..State::default()
+        };
+        MemoryEngine {
+            state: Mutex::new(copied),
+            writer_gone: Condvar::new(),
+        }
+    }
+
     /// How many commits a crash may undo.
     pub fn unsynced_commits(&self) -> usize {
         self.lock().unsynced.len()

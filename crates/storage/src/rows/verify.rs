@@ -35,6 +35,9 @@ pub struct Report {
     /// Blocks that bodies mention and the index does not have, or counts too few references of: what mending
     /// restores. The first ten thousand.
     pub lacking: Vec<BlockHash>,
+    /// Blocks of which the index counts more references than bodies make: what
+    /// [`release_surplus`](super::RowTxn::release_surplus) corrects. The first ten thousand.
+    pub surplus: Vec<BlockHash>,
 }
 
 impl Report {
@@ -260,6 +263,8 @@ impl Verifier<'_> {
             let wanted = references.remove(&hash).unwrap_or(0);
             if found < wanted {
                 report.lacks(hash);
+            } else if found > wanted && report.surplus.len() < MAX_LACKING {
+                report.surplus.push(hash);
             }
             if found != wanted || wanted == 0 {
                 report.problem(|| format!("block {hash}: {found} references, not {wanted}"));

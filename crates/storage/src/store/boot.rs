@@ -39,6 +39,8 @@ pub(crate) struct Boot {
     pub number: u64,
     /// The store's identity.
     pub identity: Id,
+    /// Random: a boot that follows on metadata that were put back has the number of another one.
+    pub token: [u8; 6],
     /// What opening the blocks has to do.
     pub start: Start,
 }
@@ -50,9 +52,12 @@ pub(crate) fn begin(options: &StoreOptions, purpose: Purpose) -> Result<Boot> {
     check_rebuild(&*txn, purpose)?;
     let last = number(&*txn, KEY_BOOT)?.unwrap_or(0);
     let clean = number(&*txn, KEY_CLEAN)? == Some(last) && last > 0;
+    let mut token = [0; 6];
+    options.random.fill(&mut token);
     let boot = Boot {
         number: last + 1,
         identity: identity(&*txn, options)?,
+        token,
         start: if clean { Start::Clean } else { Start::Unclean },
     };
     txn.put(Tree::Meta, KEY_FORMAT, &FORMAT.to_be_bytes())?;

@@ -215,9 +215,7 @@ impl Store {
 
     /// The writer of stamps for this boot.
     pub fn writer(&self) -> Writer {
-        let mut node = [0; 6];
-        node.copy_from_slice(&self.identity().as_bytes()[..6]);
-        Writer::new(node, self.boot())
+        Writer::new(self.0.boot.token, self.boot())
     }
 
     /// The highest stamp of a row: a clock that has seen it issues higher ones, even if the time

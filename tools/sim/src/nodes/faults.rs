@@ -86,7 +86,8 @@ fn cut_some(world: &World, rng: &mut Rng) {
     }
 }
 
-fn crash(world: &World, place: usize, rng: &mut Rng) {
+/// Cuts a machine's power, if it is on.
+pub fn crash(world: &World, place: usize, rng: &mut Rng) {
     if world.machines[place].is_up() {
         world.note(format!("machine {place} loses power"));
         world.record().counts.crashes += 1;
@@ -108,7 +109,7 @@ async fn crash_some(world: &World, rng: &mut Rng) {
 /// too many.
 async fn lose_disk(world: &World, rng: &mut Rng) {
     let place = pick(world, rng);
-    if !world.style.loses_disk || world.record().counts.disks_lost > 0 {
+    if !world.style.loses_disk || world.record().counts.spoiled() > 0 {
         return;
     }
     crash(world, place, rng);
@@ -122,6 +123,22 @@ async fn lose_disk(world: &World, rng: &mut Rng) {
     start(world, place).await;
 }
 
+/// Bits flip on the disk of one machine, unless another one's is spoiled: there must be a good copy of everything.
+pub async fn rot(world: Arc<World>, mut rng: Rng) {
+    let place = pick(&world, &mut rng);
+    while !world.is_calm() {
+        tokio::time::sleep(millis(rng.between(500, 20_000))).await;
+        let counts = world.record().counts;
+        if counts.disks_lost + counts.put_back > 0 {
+            return;
+        }
+        if let Some(at) = world.machines[place].flip(&mut rng) {
+            world.note(format!("a bit flips on the disk of {place}: {at:?}"));
+            world.record().counts.flips += 1;
+        }
+    }
+}
+
 /// All machines lose power, and come back.
 pub async fn blackout(world: &World, rng: &mut Rng) {
     world.note("a blackout");
@@ -132,7 +149,8 @@ pub async fn blackout(world: &World, rng: &mut Rng) {
     start_all(world).await;
 }
 
-async fn start(world: &World, place: usize) {
+/// Switches a machine on, if it is off.
+pub async fn start(world: &World, place: usize) {
     let machine = &world.machines[place];
     if machine.is_up() {
         return;

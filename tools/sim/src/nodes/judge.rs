@@ -5,7 +5,7 @@ use archipel_model::ListQuery;
 use super::client::{self, KEYS};
 use super::history::{End, History};
 use super::world::World;
-use super::{listings, replicas};
+use super::{listings, proof, replicas};
 use crate::linear;
 use crate::rng::Rng;
 
@@ -25,6 +25,10 @@ pub struct Counts {
     pub crashes: u64,
     /// Disks lost.
     pub disks_lost: u64,
+    /// Bits flipped in what disks hold.
+    pub flips: u64,
+    /// Disks put back to an older state.
+    pub put_back: u64,
     /// Changes of the layout.
     pub layouts: u64,
 }
@@ -37,7 +41,14 @@ impl Counts {
         self.pages += other.pages;
         self.crashes += other.crashes;
         self.disks_lost += other.disks_lost;
+        self.flips += other.flips;
+        self.put_back += other.put_back;
         self.layouts += other.layouts;
+    }
+
+    /// Whether what a machine keeps was lost or spoiled: of another one it must not be then.
+    pub(super) fn spoiled(&self) -> u64 {
+        self.disks_lost + self.put_back + self.flips
     }
 
     pub(super) fn tally(&mut self, end: End) {
@@ -76,8 +87,12 @@ pub(super) async fn judge(world: &World) -> Verdict {
     replicas::come_together(world).await;
     replicas::forget_what_was_deleted(world).await;
     replicas::come_together(world).await;
+    if world.is_hard() {
+        proof::prove(world).await;
+    }
     for machine in 0..world.machines.len() {
         rest(world, machine);
+        is_what_it_was(world, machine);
         look_through(world, machine).await;
         verify(world, machine).await;
     }
@@ -104,6 +119,22 @@ fn rest(world: &World, machine: usize) {
         let number = epoch.number();
         world.violation(format!(
             "machine {machine} is still in epoch {number}, which is a change"
+        ));
+    }
+}
+
+/// A store was given another name only if its disks were put back.
+fn is_what_it_was(world: &World, machine: usize) {
+    let Some(model) = world.machines[machine].model() else {
+        return;
+    };
+    let (name, identity) = (
+        model.cluster().me().store,
+        model.cluster().store().identity(),
+    );
+    if name != identity && world.record().counts.put_back == 0 {
+        world.violation(format!(
+            "the store of machine {machine} is taken for an older state of itself, and is not"
         ));
     }
 }

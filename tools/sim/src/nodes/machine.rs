@@ -8,14 +8,14 @@ use archipel_base::clock::WallClock;
 use archipel_base::random::{Random, SeededRandom};
 use archipel_base::stamp::StampClock;
 use archipel_base::{Id, NodeId};
+use archipel_cluster::layout::StoreName;
 use archipel_cluster::members::{Facts, Members};
-use archipel_cluster::register::Rules;
 use archipel_cluster::{Cluster, ClusterOptions, HealOptions, Network};
 use archipel_model::Model;
 use archipel_net::rpc::Rpc;
 use archipel_net::simulated::SimulatedNetwork;
 use archipel_storage::blocks::{BlockOptions, DiskConfig};
-use archipel_storage::disk::MemoryDisk;
+use archipel_storage::disk::{Disk, MemoryDisk};
 use archipel_storage::engine::Durability;
 use archipel_storage::engine::memory::MemoryEngine;
 use archipel_storage::pool::Pool;
@@ -26,6 +26,7 @@ use tokio::time::Instant;
 
 use super::power::{Power, PoweredDisk, PoweredEngine};
 use super::world::Options;
+use crate::rng::Rng;
 
 /// When simulated time begins: milliseconds since 1970. An hour, on which floors lie, ends 45 seconds later.
 const EPOCH_MILLIS: u64 = 1_700_002_800_000 - 45_000;
@@ -74,6 +75,24 @@ pub struct Machine {
 struct Media {
     engine: Arc<MemoryEngine>,
     disk: Arc<MemoryDisk>,
+}
+
+/// A copy of what a machine kept.
+pub struct Backup {
+    media: Media,
+    /// The store that it is of, and how far that was.
+    pub store: StoreName,
+    /// Its run, and in that its last mark.
+    pub mark: (u64, u64),
+}
+
+impl Media {
+    fn copy(&self) -> Media {
+        Media {
+            engine: Arc::new(self.engine.copy()),
+            disk: Arc::new(self.disk.copy()),
+        }
+    }
 }
 
 /// What runs on a machine.
@@ -136,6 +155,42 @@ impl Machine {
         *self.media() = Media::default();
     }
 
+    /// A copy of what is on its stable storage now; `None` while it is off.
+    pub fn back_up(&self) -> Option<Backup> {
+        let cluster = self.model()?.cluster().clone();
+        let media = self.media();
+        Some(Backup {
+            media: media.copy(),
+            store: cluster.me(),
+            mark: cluster.progress_mark(),
+        })
+    }
+
+    /// Puts a copy in the place of what it kept, or of its metadata alone. To be called while it is off.
+    pub fn put_back(&self, backup: &Backup, blocks_too: bool) {
+        let copy = backup.media.copy();
+        let mut media = self.media();
+        media.engine = copy.engine;
+        if blocks_too {
+            media.disk = copy.disk;
+        }
+    }
+
+    /// Flips a bit somewhere in what its disk holds; tells in which segment and where.
+    pub fn flip(&self, rng: &mut Rng) -> Option<(u32, u64)> {
+        let media = self.media();
+        let segments = media.disk.segments().ok()?;
+        let segment = *segments.get(rng.below(segments.len().max(1) as u64) as usize)?;
+        let length = media
+            .disk
+            .length(segment)
+            .ok()
+            .filter(|length| *length > 0)?;
+        let at = rng.below(length);
+        media.disk.flip(segment, at, 1 << rng.below(8));
+        Some((segment, at))
+    }
+
     /// Whether it is up.
     pub fn is_up(&self) -> bool {
         self.running().is_some()
@@ -181,7 +236,7 @@ impl Machine {
         let mut tasks = on_the_network(&cluster, rpc, members);
         let model = Model::open(cluster).await;
         let model = model.map_err(|error| format!("the model does not open: {error}"))?;
-        tasks.extend(background(&model, self.options.rules));
+        tasks.extend(background(&model, self.options));
         *self.running() = Some(Running {
             model,
             power,
@@ -287,19 +342,23 @@ fn on_the_network(cluster: &Cluster, rpc: Rpc, members: Members) -> Vec<JoinHand
 }
 
 /// What the daemon runs beside requests.
-fn background(model: &Model, rules: Rules) -> Vec<JoinHandle<()>> {
-    let options = HealOptions {
-        interval: Duration::from_secs(60),
+fn background(model: &Model, options: Options) -> Vec<JoinHandle<()>> {
+    let healing_options = HealOptions {
+        interval: Duration::from_secs(options.heal_seconds),
+        dawdle: Duration::from_secs(options.dawdle_seconds),
         floor_age: Duration::ZERO,
         floor_look: Duration::from_secs(10),
-        rules,
+        mark_interval: Duration::from_secs(10),
+        trust_old: options.trust_old,
+        rules: options.rules,
     };
     let (refreshing, sweeping, moving) = (model.clone(), model.clone(), model.clone());
-    let healing = model.clone();
+    let (healing, mending) = (model.clone(), model.clone());
     vec![
         tokio::spawn(async move { refreshing.refresh_forever().await }),
         tokio::spawn(async move { sweeping.sweep_forever().await }),
         tokio::spawn(async move { moving.cluster().move_forever().await }),
-        tokio::spawn(async move { healing.cluster().heal_forever(options).await }),
+        tokio::spawn(async move { mending.cluster().mend_forever().await }),
+        tokio::spawn(async move { healing.cluster().heal_forever(healing_options).await }),
     ]
 }

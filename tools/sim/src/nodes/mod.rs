@@ -14,10 +14,13 @@
 //! | [`content`] | what objects hold |
 //! | [`history`] | what clients asked and were told |
 //! | [`listings`] | whether listings were right |
+//! | [`backups`] | disks that are put back to an older state |
 //! | [`operator`] | who changes the layout |
 //! | [`judge`] | what must hold at the end |
+//! | [`proof`] | nothing orphaned, every block whole, all that is derived exact |
 //! | [`replicas`] | whether all replicas hold the same, and whole |
 
+pub mod backups;
 pub mod client;
 pub mod content;
 pub mod faults;
@@ -27,6 +30,7 @@ pub mod listings;
 pub mod machine;
 pub mod operator;
 pub mod power;
+pub mod proof;
 pub mod replicas;
 pub mod world;
 

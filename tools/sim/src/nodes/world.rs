@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::history::History;
 use super::judge::{self, Counts, Verdict};
 use super::machine::Machine;
-use super::{client, faults, operator};
+use super::{backups, client, faults, operator};
 use crate::rng::Rng;
 
 /// How long machines may take to hear of one another.
@@ -38,6 +38,14 @@ pub struct Options {
     pub trace: bool,
     /// Machines say that a commit is on stable storage before it is: a defect, to see that it is noticed.
     pub answer_before_sync: bool,
+    /// Stores are believed to be what they were, though their metadata may have been put back: a defect, to see that it is noticed.
+    pub trust_old: bool,
+    /// Also what is not part of every run yet: bits flip, rows lie before they are taken, and at the end all is proved to be whole.
+    pub hard: bool,
+    /// How often nodes compare.
+    pub heal_seconds: u64,
+    /// How long rows that came may lie before they are taken.
+    pub dawdle_seconds: u64,
     /// The rules by which nodes heal; broken ones to see that it is noticed.
     pub rules: Rules,
 }
@@ -48,6 +56,10 @@ impl Default for Options {
             seconds: 70,
             trace: false,
             answer_before_sync: false,
+            trust_old: false,
+            hard: false,
+            heal_seconds: 60,
+            dawdle_seconds: 0,
             rules: Rules::CORRECT,
         }
     }
@@ -66,6 +78,10 @@ pub struct Style {
     operated: bool,
     /// Whether a machine may lose its disks.
     pub loses_disk: bool,
+    /// Whether bits flip on a machine's disk.
+    pub flips: bool,
+    /// Whether a machine's disks may be put back to an older state.
+    pub puts_back: bool,
 }
 
 impl Style {
@@ -76,6 +92,8 @@ impl Style {
             blackout_percent: if rng.chance(30) { 3 } else { 0 },
             operated: rng.chance(40),
             loses_disk: rng.chance(30),
+            puts_back: rng.chance(30),
+            flips: rng.chance(20),
         }
     }
 }
@@ -132,6 +150,12 @@ async fn run(seed: u64, options: Options) -> Verdict {
         let rng = world.rng(100 + number as u64);
         tasks.push(tokio::spawn(client::run(world.clone(), number, rng)));
     }
+    if options.hard && world.style.flips {
+        tasks.push(tokio::spawn(faults::rot(world.clone(), world.rng(3))));
+    }
+    if world.style.puts_back {
+        tasks.push(tokio::spawn(backups::run(world.clone(), world.rng(2))));
+    }
     for number in 0..if world.style.operated { 2 } else { 0 } {
         let rng = world.rng(200 + number as u64);
         tasks.push(tokio::spawn(operator::run(world.clone(), number, rng)));
@@ -153,13 +177,27 @@ impl World {
         let machines = if rng.chance(50) { 3 } else { 5 };
         let ids: Arc<[NodeId]> = (1..=machines).map(|n| NodeId([n; 32])).collect();
         let passed_millis: Arc<AtomicU64> = Arc::default();
+        let style = Style::new(&mut rng);
+        let options = Options {
+            heal_seconds: if options.hard && rng.chance(50) {
+                4
+            } else {
+                60
+            },
+            dawdle_seconds: if options.hard && rng.chance(50) {
+                40
+            } else {
+                0
+            },
+            ..options
+        };
         let machine = |place| {
             let (ids, network) = (ids.clone(), network.clone());
             Machine::new(place, ids, network, seed, options, passed_millis.clone())
         };
         let machines: Vec<_> = (0..machines).map(machine).collect();
         World {
-            style: Style::new(&mut rng),
+            style,
             options,
             seed,
             start: Instant::now(),
@@ -168,6 +206,11 @@ impl World {
             network,
             record: Mutex::default(),
         }
+    }
+
+    /// Whether all that can be checked is.
+    pub fn is_hard(&self) -> bool {
+        self.options.hard
     }
 
     /// Chance for one purpose.

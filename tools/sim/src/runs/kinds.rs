@@ -39,11 +39,14 @@ pub trait Kind: Copy + Sync {
 }
 
 const ANSWER_BEFORE_SYNC: &str = "answer-before-sync";
+const TRUST_OLD: &str = "trust-old";
+/// No rule is broken: more goes wrong, and more is checked.
+const HARD: &str = "hard";
 
 /// The rules that can be broken, for people.
 pub fn mutants() -> String {
     format!(
-        "{ANSWER_BEFORE_SYNC} and {:?} (of whole nodes only those of floors and of spreading)",
+        "{ANSWER_BEFORE_SYNC}, {TRUST_OLD} (whole nodes) and {:?} (of whole nodes only those of floors and of spreading)",
         Mutant::ALL
     )
 }
@@ -116,6 +119,8 @@ impl Kind for Nodes {
         match mutant {
             None => {}
             Some(ANSWER_BEFORE_SYNC) => options.answer_before_sync = true,
+            Some(TRUST_OLD) => options.trust_old = true,
+            Some(HARD) => options.hard = true,
             Some(name) => options.rules = Rules::broken(named(name)?),
         }
         Some(Nodes(options))
@@ -143,8 +148,8 @@ impl Kind for Nodes {
 
     fn tell(c: &Self::Counts) -> String {
         format!(
-            "{} operations answered, {} unknown, {} pages listed; {} power cuts, {} disks lost, {} changes of the layout",
-            c.told, c.unknown, c.pages, c.crashes, c.disks_lost, c.layouts
+            "{} operations answered, {} unknown, {} pages listed; {} power cuts, {} disks lost, {} put back, {} bits flipped, {} changes of the layout",
+            c.told, c.unknown, c.pages, c.crashes, c.disks_lost, c.put_back, c.flips, c.layouts
         )
     }
 }

@@ -118,7 +118,7 @@ impl Inner {
         let mut known = crate::heal::lock(&self.heal.floors.own);
         if known.0 != epoch.number() {
             let all = (0..PARTITIONS).map(PartitionId);
-            let me = self.epochs.me;
+            let me = self.epochs.me();
             let own = all
                 .chain([PartitionId::CONTROL])
                 .filter(|p| epoch.replicas(*p).iter().flatten().any(|m| m.node == me));
@@ -178,7 +178,7 @@ impl Inner {
         };
         let others = group.members.iter().map(|member| member.node);
         let away = others
-            .filter(|store| *store != self.epochs.me)
+            .filter(|store| *store != self.epochs.me())
             .find(|store| peers.directory.is_suspected(&store.node));
         match away {
             None => Ok(()),
@@ -235,7 +235,7 @@ impl Inner {
     async fn hurry_replicas(&self, group: &Group) {
         let Some(peers) = &self.peers else { return };
         let others = group.members.iter().map(|member| member.node.node);
-        for node in others.filter(|node| *node != self.epochs.me.node) {
+        for node in others.filter(|node| *node != self.epochs.me().node) {
             self.heal.hurry(&node);
             let wake = peers.call_bytes(&node, method::WAKE, Class::Background, Bytes::new());
             if let Err(error) = wake.await {

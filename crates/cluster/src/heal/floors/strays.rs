@@ -33,7 +33,7 @@ impl Inner {
             if self.is_known_clean(epoch.number(), &member.node) {
                 continue;
             }
-            match member.node == self.epochs.me {
+            match member.node == self.epochs.me() {
                 true => self.clean(epoch.number()).await?,
                 false => self.ask_whether_clean(epoch.number(), &member.node).await?,
             }
@@ -80,7 +80,7 @@ impl Inner {
     ) -> Result<CleanCall, String> {
         let learnt = self.keep_up(from, call.epoch).await;
         learnt.map_err(|error| error.to_string())?;
-        if call.store != self.epochs.me.store || self.epochs.number() != call.epoch {
+        if call.store != self.epochs.me().store || self.epochs.number() != call.epoch {
             return Err("another store or layout is here".into());
         }
         let cleaned = self.clean(call.epoch).await;
@@ -111,7 +111,7 @@ impl Inner {
         let all = (0..PARTITIONS)
             .map(PartitionId)
             .chain([PartitionId::CONTROL]);
-        let me = self.epochs.me;
+        let me = self.epochs.me();
         let others: Vec<PartitionId> = all
             .filter(|p| !epoch.replicas(*p).iter().flatten().any(|m| m.node == me))
             .collect();

@@ -14,7 +14,7 @@ type Page = Box<[u8; PAGE]>;
 type Pages = BTreeMap<u64, Page>;
 
 /// A page that is in neither map is a hole.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Segment {
     pub pages: Pages,
     pub length: u64,

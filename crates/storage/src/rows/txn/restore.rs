@@ -1,4 +1,8 @@
-//! References that the index lost.
+//! References that the index lost, and those that nobody makes.
+
+use std::collections::BTreeSet;
+
+use archipel_base::BlockHash;
 
 use super::RowTxn;
 use crate::engine::Result;
@@ -22,5 +26,24 @@ impl RowTxn<'_> {
         }
         self.gained |= restored > 0;
         Ok(restored)
+    }
+
+    /// Makes the index refer to blocks as often as bodies mention them, where it does so more often: they would stay for
+    /// ever. Reads all bodies. Gives how many references were too many.
+    pub fn release_surplus(&mut self, blocks: &[BlockHash]) -> Result<u64> {
+        let wanted: BTreeSet<BlockHash> = blocks.iter().copied().collect();
+        let mentions = self.reader().mentions(None, &wanted)?;
+        let mut released = 0;
+        for hash in wanted {
+            let known = crate::blocks::references(&self.overlay, &hash)?;
+            let times = mentions.get(&hash).map_or(0, |mention| mention.times);
+            for _ in times..known {
+                let block = BlockRef { hash, len: 0 };
+                let done = self.references.release(&mut self.overlay, &block);
+                self.note(done)?;
+                released += 1;
+            }
+        }
+        Ok(released)
     }
 }

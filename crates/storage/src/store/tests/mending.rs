@@ -82,6 +82,46 @@ fn lost_references_are_restored_exactly() {
     assert!(is_readable(&store, &blocks[0]));
 }
 
+/// The index counts more references than rows make: of a block that is in use, and of one that nobody needs.
+#[test]
+fn references_that_nobody_makes_are_released() {
+    let parts = Parts::new();
+    let store = parts.open();
+    let (used, unused) = (write(&store, "a", 1, &[1]), write(&store, "b", 1, &[2]));
+    for block in [&used[0], &unused[0]] {
+        count_more(&*parts.engine, &block.hash);
+    }
+    let gone = Row {
+        value: None,
+        ..row(9, "head")
+    };
+    set(&store, "b", gone, Durability::Fsync);
+    let mut surplus = block_on(store.verify()).unwrap().surplus;
+    surplus.sort_unstable();
+    let mut both = vec![used[0].hash, unused[0].hash];
+    both.sort_unstable();
+    assert_eq!(surplus, both);
+    let release = move || {
+        let both = both.clone();
+        block_on(store.transact(Durability::Fsync, move |txn| txn.release_surplus(&both))).unwrap()
+    };
+    assert_eq!((release(), release()), (2, 0));
+    drop(release);
+    let store = parts.open();
+    assert_clean(&store);
+    assert!(is_readable(&store, &used[0]) && !is_readable(&store, &unused[0]));
+}
+
+/// Has the index count one reference more of a block.
+fn count_more(engine: &dyn Engine, hash: &archipel_base::BlockHash) {
+    let mut txn = engine.write().unwrap();
+    let entry = txn.get(Tree::Blocks, hash.as_bytes()).unwrap().unwrap();
+    let mut entry = entry.to_vec();
+    *entry.last_mut().unwrap() += 1;
+    txn.put(Tree::Blocks, hash.as_bytes(), &entry).unwrap();
+    txn.commit(Durability::Fsync).unwrap();
+}
+
 fn restore(store: &Store, block: crate::BlockRef) -> u64 {
     let upload = store.upload();
     block_on(upload.append(content(1))).unwrap();
