@@ -102,6 +102,15 @@ impl Inner {
         Err(why)
     }
 
+    /// What no other replica has may be of a row that was replaced there, which this one missed: it is fetched soon.
+    fn compare_soon(&self, mention: &Mention) {
+        for row in &mention.rows {
+            let members = self.group(row.partition).map(|group| group.members);
+            let members = members.iter().flatten();
+            members.for_each(|member| self.heal.hurry(&member.node.node));
+        }
+    }
+
     pub(super) fn note_outcome(
         &self,
         outcome: Result<Outcome, Error>,
@@ -123,6 +132,7 @@ impl Inner {
             Err(error) => {
                 self.mend.failed.fetch_add(1, Ordering::Relaxed);
                 total.failed += 1;
+                self.compare_soon(&mention);
                 let rows = mention.rows.iter();
                 let rows: Vec<String> = rows
                     .map(|row| format!("{}/{}", row.partition, row.key.escape_ascii()))

@@ -188,3 +188,40 @@ async fn a_replica_that_refused_a_write_is_told_to_fetch_it() {
     assert_eq!(print(b).await, print(c).await);
     assert_eq!(c.healing().passes, passes + 2, "one with each other node");
 }
+
+/// A replica that missed that a row was replaced refers to content that nobody else has any more: its block cannot be
+/// mended, but is not needed once the row has come.
+#[tokio::test(start_paused = true)]
+async fn a_block_that_nobody_has_brings_the_row_that_replaced_it() {
+    let world = three(6).await;
+    let [a, c] = [&world.nodes[0], &world.nodes[2]];
+    a.write(&key("k"), Some(value("new")), durable())
+        .await
+        .unwrap();
+    heal_all(&world);
+    tokio::time::sleep(LONG).await;
+    let upload = c.store().upload();
+    let block = upload.append(Bytes::from(vec![3; 9000])).await.unwrap();
+    upload.sync().await.unwrap();
+    let before = stamp(c.now_ms() - 600_000);
+    let old = Row {
+        promised: before,
+        stamp: before,
+        write: Id::default(),
+        value: Some(Value {
+            body: Body::Blocks(vec![block]),
+            ..value("old")
+        }),
+    };
+    let set = move |txn: &mut RowTxn<'_>| txn.set(&key("k"), &old);
+    c.store().transact(Durability::Fsync, set).await.unwrap();
+    drop(upload);
+    world.disks[2].flip(1, 100, 1);
+    c.note_damaged([block.hash]);
+    assert_eq!(c.mend_round().await.unwrap().failed, 1);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(print(a).await, print(c).await);
+    c.hurry_mending();
+    c.mend_round().await.unwrap();
+    assert_eq!(c.mending().waiting, 0);
+}
