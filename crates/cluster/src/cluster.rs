@@ -210,7 +210,10 @@ impl Cluster {
         let Some(peers) = &self.0.peers else {
             return Vec::new();
         };
-        let told = peers.directory.others().into_iter().map(|node| {
+        // Who seems to be away is not dialled for this again and again; it looks for itself when it is back.
+        let others = peers.directory.others().into_iter();
+        let there = others.filter(|node| !peers.directory.is_suspected(node));
+        let told = there.map(|node| {
             let (peers, message) = (peers.clone(), message.clone());
             // In a task of its own: it goes on when nobody waits for it any more.
             let told = tokio::spawn(async move {
