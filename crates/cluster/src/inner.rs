@@ -126,27 +126,30 @@ impl Inner {
     }
 
     /// Answers for the local replica. It says that a guard is gone only after asking the others: it
-    /// may have been away when the guard was written.
+    /// may have been away when the guard was written, or be new in the partition.
+    ///
+    /// # Errors
+    /// [`storage::Error::Busy`] if the others cannot be asked; what storage says.
     pub async fn answer(self: &Arc<Inner>, call: RowCall) -> Result<Answer<Value>, storage::Error> {
         match self.answer_whole(call.clone()).await? {
-            Answer::Guarded if self.peers.is_some() => match self.catch_up(&call).await {
-                true => self.answer_whole(call).await,
-                false => Ok(Answer::Guarded),
-            },
+            Answer::Guarded if self.peers.is_some() => {
+                self.catch_up(&call).await?;
+                // Also if nothing was behind: the guard may have come just before that was looked at.
+                self.answer_whole(call).await
+            }
             answer => Ok(answer),
         }
     }
 
-    /// Brings the guards of a request up to date; tells whether one was behind.
-    async fn catch_up(self: &Arc<Inner>, call: &RowCall) -> bool {
-        let mut behind = false;
+    /// Brings the guards of a request up to date.
+    async fn catch_up(self: &Arc<Inner>, call: &RowCall) -> Result<(), storage::Error> {
         for guard in call.guard_keys() {
-            match self.bring(call.address, &guard).await {
-                Ok(brought) => behind |= brought,
-                Err(error) => tracing::debug!(%error, "a guard cannot be read"),
-            }
+            let brought = self.bring(call.address, &guard).await;
+            brought.map_err(|error| {
+                storage::Error::Busy(format!("what guards a row cannot be read: {error}"))
+            })?;
         }
-        behind
+        Ok(())
     }
 
     /// Brings a row of the local replica up to date; tells whether it was behind.
@@ -295,3 +298,6 @@ impl Inner {
         answer.is_some_and(|answer| answer(question))
     }
 }
+
+#[cfg(test)]
+mod tests;
