@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use super::pass::Pass;
 use super::schedule::Ended;
-use super::{Heal, HealOptions};
+use super::{Heal, HealOptions, Sharing};
 use crate::cluster::Cluster;
 use crate::inner::Inner;
 use crate::layout::{Epoch, PARTITIONS, StoreName};
@@ -130,6 +130,8 @@ impl Inner {
                 .into_iter()
                 .find(|(m, _)| m.node.node == node);
             let Some((peer, partitions)) = found else {
+                // Nothing is shared with it any more: this store was given another name a moment ago.
+                self.note_ended(Ok((node, Ended::Failed)), options);
                 return;
             };
             let pass = Pass::new(self.clone(), peer, epoch, options);
@@ -142,16 +144,25 @@ impl Inner {
 
     /// The nodes with which this one shares partitions.
     pub(crate) fn others_with_a_share(&self, epoch: &Epoch) -> Vec<NodeId> {
+        let (number, me) = (epoch.number(), self.epochs.me());
         let mut known = self.heal.sharing();
-        if known.0 != epoch.number() {
-            let others = self
-                .shared(epoch)
-                .into_keys()
-                .map(|member| member.node.node);
-            let others: BTreeSet<NodeId> = others.collect();
-            *known = (epoch.number(), others.into_iter().collect());
+        if let Some(known) = &*known
+            && (known.epoch, known.me) == (number, me)
+        {
+            return known.others.clone();
         }
-        known.1.clone()
+        let others = self
+            .shared(epoch)
+            .into_keys()
+            .map(|member| member.node.node);
+        let others: BTreeSet<NodeId> = others.collect();
+        let others: Vec<NodeId> = others.into_iter().collect();
+        *known = Some(Sharing {
+            epoch: number,
+            me,
+            others: others.clone(),
+        });
+        others
     }
 
     fn note_ended(

@@ -52,6 +52,7 @@ pub use progress::{Healing, PeerHealing};
 use progress::Progress;
 use schedule::Schedule;
 
+use crate::layout::StoreName;
 use crate::register::Rules;
 
 /// How many rows at once wait for their blocks.
@@ -105,8 +106,15 @@ pub(crate) struct Heal {
     lag: lag::Lag,
     wake: Notify,
     begun: Instant,
-    /// The nodes that share partitions with this one, in the epoch that is named.
-    sharing: Mutex<(u64, Vec<NodeId>)>,
+    /// The nodes that share partitions with this one, as they were last worked out.
+    sharing: Mutex<Option<Sharing>>,
+}
+
+/// The nodes that share partitions with a store in an epoch.
+struct Sharing {
+    epoch: u64,
+    me: StoreName,
+    others: Vec<NodeId>,
 }
 
 impl Default for Heal {
@@ -130,7 +138,7 @@ impl Heal {
         lock(&self.schedule)
     }
 
-    fn sharing(&self) -> MutexGuard<'_, (u64, Vec<NodeId>)> {
+    fn sharing(&self) -> MutexGuard<'_, Option<Sharing>> {
         lock(&self.sharing)
     }
 
