@@ -115,27 +115,11 @@ pub fn walks() -> Vec<Scenario> {
             floors: 5,
             ..faulty.clone()
         },
-        Scenario {
-            timeouts: 30,
-            restarts: 2,
-            repeats: 4,
-            rounds: 40,
-            spreads: 6,
-            floors: 4,
-            ..layout_change("a layout change, all faults, floors", busy)
-        },
-        Scenario {
-            timeouts: 30,
-            restarts: 2,
-            repeats: 4,
-            rounds: 40,
-            spreads: 6,
-            floors: 4,
-            ..skip(
-                "a layout change that skips a replica, all faults, floors",
-                busy,
-            )
-        },
+        faulty_change(layout_change("a layout change, all faults, floors", busy)),
+        faulty_change(skip(
+            "a layout change that skips a replica, all faults, floors",
+            busy,
+        )),
     ]
 }
 
@@ -207,6 +191,19 @@ fn layout_change(name: &'static str, clients: &[(u64, &[Task])]) -> Scenario {
         epochs: vec![first, both, second],
         free_epochs: 2,
         ..Scenario::plain(name, &all)
+    }
+}
+
+/// The same layout change with all faults, floors too.
+fn faulty_change(change: Scenario) -> Scenario {
+    Scenario {
+        timeouts: 30,
+        restarts: 2,
+        repeats: 4,
+        rounds: 40,
+        spreads: 6,
+        floors: 4,
+        ..change
     }
 }
 

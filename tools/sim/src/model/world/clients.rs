@@ -167,10 +167,9 @@ impl Scenario {
         // The read's quorum holds a majority of the oldest version, all of which know the epoch.
         let config = self.config(self.retiring());
         let oldest = config.oldest(self.rules(), |m| m.node);
-        let replicas = oldest
-            .into_iter()
-            .flat_map(|set| set.iter().collect::<Vec<_>>());
-        replicas.for_each(|replica| retirement.on_listed(replica, [()]));
+        for replica in oldest.iter().flat_map(|set| set.iter()) {
+            retirement.on_listed(replica, [()]);
+        }
         retirement.on_read(());
         if retirement.is_complete(self.rules()) {
             world.chosen = self.retiring() + 1;
