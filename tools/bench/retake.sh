@@ -1,6 +1,6 @@
 #!/bin/sh
 # Takes the figures of docs/benchmarks.md again, one experiment after another, and renders them as one page. As root, on a
-# machine that does nothing else; about an hour and a half.
+# machine that does nothing else; how long it takes as a whole has not been measured.
 #
 #   cargo build --release -p archipel -p bench -p netlab
 #   cargo install garage --root target/peers

@@ -12,7 +12,7 @@ use stateright::{Checker, Model};
 /// Options.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Also explore the large scenarios, and walk further: an hour or two on two cores
+    /// Also explore the large scenarios, and walk further: an hour on two cores, by estimate
     #[arg(long)]
     large: bool,
     /// Only scenarios whose name contains this

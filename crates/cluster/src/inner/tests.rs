@@ -42,8 +42,8 @@ fn guarded_write(node: &Cluster) -> RowCall {
     }
 }
 
-/// Found by growing a cluster under load: a write met a replica that did not hold the guard yet and could not ask for it at that
-/// moment, and what others had accepted already was not acknowledged.
+/// Found in the code after PUTs had failed at the end of layout changes: a write that meets a replica which does not hold the guard
+/// yet, and cannot ask for it at that moment, would not be acknowledged though others had accepted it.
 #[tokio::test(start_paused = true)]
 async fn who_cannot_ask_for_a_guard_does_not_say_that_it_is_gone() {
     let latency = Duration::from_millis(20);
