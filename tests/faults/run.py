@@ -35,6 +35,8 @@ class Run:
 
     def __init__(self, args, seed: int):
         self.args, self.seed = args, seed
+        if args.dir:
+            Path(args.dir).mkdir(parents=True, exist_ok=True)
         self.folder = Path(tempfile.mkdtemp(prefix="faults-", dir=args.dir))
         nodes = max(args.nodes, MOST_NODES) if self.loses() or args.scenario == "grow" else args.nodes
         blocks = disks.DISKS if self.loses() else ()

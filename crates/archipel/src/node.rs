@@ -33,8 +33,6 @@ const BLOCKING_THREADS: usize = 4;
 
 /// How long requests wait for the node to find the others when it starts; then they are refused.
 const FIND_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long S3 waits for other nodes to tell what time it is.
-const CLOCKS_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How long the doors may take to cut off what still runs at the deadline.
 const CUT_OFF_TIME: Duration = Duration::from_secs(1);
@@ -179,17 +177,10 @@ impl Node {
             ));
         }
         let (model, mut stop) = (self.model.clone(), self.stop.subscribe());
-        let members = self.links.as_ref().map(|links| links.members.clone());
         self.tasks.spawn(async move {
             // Until then, connections wait in the listener's queue.
-            let ready = async {
-                model.wait_until_read(FIND_TIMEOUT).await;
-                if let Some(members) = members {
-                    members.wait_for_clocks(CLOCKS_TIMEOUT).await;
-                }
-            };
             tokio::select! {
-                () = ready => {}
+                () = model.wait_until_read(FIND_TIMEOUT) => {}
                 _ = stop.wait_for(|stop| *stop) => {}
             }
             doors::serve_s3(s3_door, s3, stop).await;

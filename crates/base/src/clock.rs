@@ -7,6 +7,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub trait WallClock: Send + Sync {
     /// Milliseconds since 1970-01-01 00:00 UTC.
     fn now_millis(&self) -> u64;
+
+    /// Whether it is to be relied upon. A clock that is compared with others' may not have been yet; what
+    /// is dated is put off until then.
+    fn is_known(&self) -> bool {
+        true
+    }
 }
 
 /// The operating system's clock.

@@ -5,9 +5,14 @@
 //! time has caught up. So nodes tell one another what their own clocks show, and one whose clock differs from the median
 //! of all by more than a few seconds takes the median instead. What is told is never the corrected time: a
 //! correction does not feed on itself. Nothing that must be right rests on it; two nodes never correct each other.
+//!
+//! A node that starts may do so with a clock that went wrong while it was off, and cannot tell before it has heard others.
+//! It issues no stamps until then, or for a minute: see [`WallClock::is_known`].
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use archipel_base::NodeId;
 use archipel_base::clock::WallClock;
@@ -23,15 +28,24 @@ const JUMP_MS: i64 = 1_000;
 /// An answer that took longer says too little of the time at which it was given.
 const LONGEST_EXCHANGE_MS: i64 = 5_000;
 
+/// Who is alone with another, and no further from it, does no harm whoever of the two is wrong: half of how far stamps may be ahead.
+const AGREEMENT_MS: i64 = 30_000;
+/// A clock that nobody bore out for so long is used as it is: those who could may be gone.
+const LONGEST_DOUBT: Duration = Duration::from_secs(60);
+
 /// A wall clock, corrected by what the other nodes' show.
 pub struct CommonClock {
     own: Arc<dyn WallClock>,
     begun: Instant,
+    /// Once it is known what time it is, it stays known.
+    known: AtomicBool,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
+    /// How many other nodes there are; `None` before any layout is known.
+    others: Option<usize>,
     /// Wall time minus steady time, as of the last look; `None` before the first.
     base_ms: Option<i64>,
     /// How far each node's clock is ahead of this one's.
@@ -45,6 +59,7 @@ impl CommonClock {
         CommonClock {
             own,
             begun: Instant::now(),
+            known: AtomicBool::new(false),
             state: Mutex::default(),
         }
     }
@@ -59,11 +74,6 @@ impl CommonClock {
         self.look().1.correction_ms
     }
 
-    /// How many other nodes' clocks are known.
-    pub fn others(&self) -> usize {
-        self.look().1.ahead_ms.len()
-    }
-
     /// Another node answered that its own clock shows `theirs`; it was asked when this node's showed `asked`.
     pub fn heard(&self, node: NodeId, theirs: u64, asked: u64) {
         let (now, mut state) = self.look();
@@ -76,10 +86,11 @@ impl CommonClock {
         }
     }
 
-    /// Only these nodes count from now on.
-    pub fn retain(&self, nodes: &BTreeSet<NodeId>) {
+    /// Only these nodes count from now on, beside this one.
+    pub fn retain(&self, others: &BTreeSet<NodeId>) {
         let mut state = self.look().1;
-        state.ahead_ms.retain(|node, _| nodes.contains(node));
+        state.others = Some(others.len());
+        state.ahead_ms.retain(|node, _| others.contains(node));
         state.correct();
     }
 
@@ -107,9 +118,37 @@ impl WallClock for CommonClock {
         let (now, state) = self.look();
         now.saturating_add(state.correction_ms).max(0) as u64
     }
+
+    fn is_known(&self) -> bool {
+        if self.known.load(Ordering::Relaxed) {
+            return true;
+        }
+        let state = self.look().1;
+        let doubted = !state.is_borne_out();
+        if doubted && self.begun.elapsed() < LONGEST_DOUBT {
+            return false;
+        }
+        if doubted {
+            tracing::warn!(
+                heard = state.ahead_ms.len(),
+                "nobody bears out this node's clock; it is used as it is: make sure that it is right"
+            );
+        }
+        self.known.store(true, Ordering::Relaxed);
+        true
+    }
 }
 
 impl State {
+    /// Whether enough others were heard to tell which clocks are wrong: two, the only one, or one that agrees.
+    fn is_borne_out(&self) -> bool {
+        let Some(others) = self.others else {
+            return false;
+        };
+        let agrees = |ahead: &i64| ahead.abs() <= AGREEMENT_MS;
+        self.ahead_ms.len() >= others.min(2) || self.ahead_ms.values().any(agrees)
+    }
+
     fn correct(&mut self) {
         let median = median(self.ahead_ms.values().copied().chain([0]).collect());
         let correction = if median.abs() > TOLERANCE_MS {

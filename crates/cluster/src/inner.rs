@@ -28,10 +28,13 @@ use crate::mend::Mend;
 use crate::moving::Moving;
 use crate::peers::Peers;
 use crate::register::{Answer, Request};
-use crate::replica::{Offer, Replica};
+use crate::replica::{AHEAD_MILLIS, Offer, Replica};
 use crate::verify::Verify;
 use crate::wire::{Address, CounterCall, CounterReply, RowCall, RowReply, method};
 
+/// How long what is written waits for the node to know what time it is, and how often it looks.
+const TIME_TIMEOUT: Duration = Duration::from_secs(10);
+const TIME_INTERVAL: Duration = Duration::from_millis(20);
 /// How many queues there are for updates.
 pub(crate) const QUEUES: usize = 1024;
 
@@ -86,10 +89,30 @@ impl Inner {
         &self.queues[hash as usize % QUEUES]
     }
 
-    /// A stamp of this node that was never issued before, above the one shown.
+    /// A stamp of this node that was never issued before, above the one shown unless that is so far ahead that
+    /// replicas would refuse it: one replica that holds what a wrong clock dated, or that lies, must not keep this node from writing.
     pub fn next_stamp(&self, seen: Stamp) -> Stamp {
-        self.options.stamps.observe(seen);
-        self.options.stamps.next(&*self.options.wall)
+        let wall = &*self.options.wall;
+        if seen.millis() <= wall.now_millis().saturating_add(AHEAD_MILLIS) {
+            self.options.stamps.observe(seen);
+        }
+        self.options.stamps.next(wall)
+    }
+
+    /// Waits until this node may date what it writes.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if it does not come to know what time it is.
+    pub async fn wait_for_time(&self) -> Result<(), Error> {
+        let known = async {
+            while !self.options.wall.is_known() {
+                tokio::time::sleep(TIME_INTERVAL).await;
+            }
+        };
+        let waited = tokio::time::timeout(TIME_TIMEOUT, known).await;
+        waited.map_err(|_| {
+            Error::Unavailable("no other node has borne out this node's clock yet".into())
+        })
     }
 
     /// The replicas of a partition, nearest first.

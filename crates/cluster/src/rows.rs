@@ -172,6 +172,7 @@ impl Cluster {
         value: Option<Value>,
         how: How<'_>,
     ) -> Result<Stamp, Error> {
+        self.0.wait_for_time().await?;
         let id = self.random_id();
         let mut run = self.run(key, &how)?;
         let (operation, outputs) = Operation::write(
@@ -204,6 +205,7 @@ impl Cluster {
     where
         E: Send,
     {
+        self.0.wait_for_time().await?;
         let id = self.random_id();
         let _turn = self.0.queue_of(key).lock().await;
         let mut run = self.run(key, &how)?;

@@ -49,7 +49,7 @@ pub fn object(content: ObjectStream, keep: impl Send + 'static) -> Body {
 
 /// The body of a request.
 pub struct RequestBody {
-    /// Never locked: it makes the whole shareable between threads, which handlers need.
+    /// Never waited for: the lock makes the whole shareable between threads, which handlers need.
     inner: Mutex<Body>,
     decoder: Option<Decoder>,
     ready: VecDeque<Bytes>,
@@ -199,11 +199,15 @@ impl RequestBody {
         self.received
     }
 
-    /// Whether something may still come that nobody reads. A client that waits for
-    /// `100 Continue` sends nothing until the body is asked for.
-    pub fn is_pending(&mut self, expects_continue: bool) -> bool {
-        let inner = self.inner.get_mut().unwrap_or_else(|e| e.into_inner());
-        !self.ended && !inner.is_end_stream() && (self.touched || !expects_continue)
+    /// Whether something may still come that nobody reads.
+    pub fn is_pending(&self) -> bool {
+        let inner = self.inner.lock().unwrap_or_else(|e| e.into_inner());
+        !self.ended && !inner.is_end_stream()
+    }
+
+    /// Whether it was ever read from. Until then, a client that waits for `100 Continue` sends nothing.
+    pub fn is_touched(&self) -> bool {
+        self.touched
     }
 
     /// Reads on for a while and throws away: closing at once would reset the connection, and the

@@ -12,7 +12,9 @@ use archipel_model::Model;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version, header,
+};
 use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 use tokio::time::Instant;
@@ -117,7 +119,7 @@ impl S3 {
         };
         self.finish(&mut answer, &parts, target.as_ref(), &request_id);
         let received = body.as_ref().map_or(0, RequestBody::received);
-        drain(&parts, body);
+        leave(&parts, body, &mut answer);
         let status = answer.status().as_u16();
         let elapsed = started.elapsed();
         shared
@@ -239,13 +241,21 @@ fn log_cause(error: &S3Error, operation: &'static str, request_id: &str) {
     }
 }
 
-/// Reads on a little, beside the answer, so that a client that is still sending sees the answer.
-fn drain(parts: &Parts, body: Option<RequestBody>) {
-    let waits = parts.headers.contains_key(header::EXPECT);
-    if let Some(mut body) = body
-        && body.is_pending(waits)
-    {
+/// Leaves what was not read of a request's body.
+///
+/// A client that is still sending shall see the answer: a little is read on beside it. One that waits for `100 Continue` and is
+/// refused may send the body nevertheless, or its next request (RFC 9110, section 10.1.1). Nobody could tell the two apart,
+/// and hyper would take the one for the other: the answer is the connection's last.
+fn leave(parts: &Parts, body: Option<RequestBody>, answer: &mut Answer) {
+    let Some(body) = body.filter(RequestBody::is_pending) else {
+        return;
+    };
+    let waits = parts.headers.contains_key(header::EXPECT) && !body.is_touched();
+    if !waits {
         tokio::spawn(body.drain(DRAIN_BYTES, DRAIN_TIME));
+    } else if parts.version == Version::HTTP_11 {
+        let close = HeaderValue::from_static("close");
+        answer.headers_mut().insert(header::CONNECTION, close);
     }
 }
 

@@ -64,3 +64,26 @@ async fn who_cannot_ask_for_a_guard_does_not_say_that_it_is_gone() {
     let answer = c.0.answer(guarded_write(c)).await.unwrap();
     assert_eq!(answer, Answer::Guarded);
 }
+
+/// A replica that says that it holds a stamp of the far future, because its clock was wrong or it lies, does not keep this node from writing
+/// anything else: its stamps go on from the time that it is.
+#[tokio::test(start_paused = true)]
+async fn a_stamp_of_the_far_future_is_not_gone_on_from() {
+    let latency = Duration::from_millis(20);
+    let world = World::new(3, 3, latency, 1, HOOKS).await.unwrap();
+    let node = &world.nodes[0].0;
+    let now = node.next_stamp(Stamp::ZERO);
+    let at = |millis: u64| Stamp {
+        time: (now.millis() + millis) << 16,
+        ..now
+    };
+    let near = node.next_stamp(at(AHEAD_MILLIS / 2));
+    assert!(near > at(AHEAD_MILLIS / 2), "{near} after {now}");
+    let after = node.next_stamp(at(10 * AHEAD_MILLIS));
+    assert!(
+        after > near && after < at(AHEAD_MILLIS),
+        "{after} after {now}"
+    );
+    let after = node.next_stamp(Stamp::from_bytes([0xff; 16]));
+    assert!(after < at(AHEAD_MILLIS), "{after} after {now}");
+}

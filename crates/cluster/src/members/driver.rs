@@ -28,8 +28,6 @@ use crate::wire::method;
 const TICK: Duration = Duration::from_millis(TICK_MS);
 /// How long a node may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// How often it is looked whether clocks are known.
-const CLOCK_INTERVAL: Duration = Duration::from_millis(20);
 /// How many are told at once that this node goes, and how long that may take.
 const FAREWELLS: usize = 8;
 const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
@@ -78,18 +76,6 @@ impl Members {
         self.0.clock.clone()
     }
 
-    /// Waits until the clocks of two other nodes are known, or of the only other one, for `limit` at most: after
-    /// that this node's own is corrected if need be.
-    pub async fn wait_for_clocks(&self, limit: Duration) {
-        let known = async {
-            while self.0.clock.others() < self.others().len().min(2) {
-                tokio::time::sleep(CLOCK_INTERVAL).await;
-            }
-        };
-        // One that is away is not waited for.
-        let _ = tokio::time::timeout(limit, known).await;
-    }
-
     fn state(&self) -> MutexGuard<'_, Membership> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -129,7 +115,8 @@ impl Members {
 
     /// The cluster and the nodes of its layouts, once they are known.
     pub fn set_cluster(&self, cluster: Id, nodes: BTreeSet<NodeId>) {
-        self.0.clock.retain(&nodes);
+        let others = nodes.iter().filter(|node| **node != self.0.me);
+        self.0.clock.retain(&others.copied().collect());
         self.with(|state, _| {
             state.set_cluster(cluster);
             state.pin(nodes);

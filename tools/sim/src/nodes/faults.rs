@@ -176,11 +176,24 @@ fn change_link(world: &World, rng: &mut Rng) {
         .set_link(world.machines[from].id, world.machines[to].id, link);
 }
 
-/// Clocks are off by some milliseconds, now and then by seconds.
+/// Clocks are off by some milliseconds, now and then by seconds; one of them also by minutes.
 fn move_clock(world: &World, rng: &mut Rng) {
     let place = pick(world, rng);
-    let far = if rng.chance(30) { 5000 } else { 200 };
+    let far = match rng.below(10) {
+        0..6 => 200,
+        6..8 => 5_000,
+        _ => 600_000,
+    };
     let skew = rng.between(0, 2 * far) as i64 - far as i64;
+    let mut others = world
+        .machines
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| *at != place);
+    if far > 5_000 && others.any(|(_, machine)| machine.clock.skew().abs() > 5_000) {
+        // Of three clocks, two must be right.
+        return;
+    }
     world.note(format!("the clock of {place} is off by {skew} ms"));
     world.machines[place].clock.set_skew(skew);
 }

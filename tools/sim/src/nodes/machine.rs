@@ -44,6 +44,11 @@ impl MachineClock {
     pub fn set_skew(&self, millis: i64) {
         self.skew_millis.store(millis, Ordering::SeqCst);
     }
+
+    /// How far it is off, in milliseconds.
+    pub fn skew(&self) -> i64 {
+        self.skew_millis.load(Ordering::SeqCst)
+    }
 }
 
 impl WallClock for MachineClock {

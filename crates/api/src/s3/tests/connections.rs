@@ -91,6 +91,30 @@ async fn a_body_is_asked_for_only_once_the_signature_is_right() {
     assert!(read_some(&mut stream).await.starts_with("HTTP/1.1 403 "));
 }
 
+/// Found by a test that sent a refused part, and then something else, on one connection: that began where the
+/// part's body was expected, and one byte of it was lost ("OST" for "POST"). The client cannot know whether a body
+/// that was not asked for is still waited for, so the connection ends.
+#[tokio::test]
+async fn what_follows_a_body_that_was_not_asked_for_is_not_taken_for_it() {
+    let door = Door::open().await;
+    let running = start(&door).await;
+    let (put, _) = head_and_body(&door, "PUT", "/bucket/k", "x", true).await;
+    let put = String::from_utf8(put).unwrap();
+    let forged = put.replace("Signature=", "Signature=0");
+    let (next, _) = head_and_body(&door, "GET", "/bucket", "", false).await;
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    stream
+        .write_all(&[forged.as_bytes(), &next].concat())
+        .await
+        .unwrap();
+    let mut all = Vec::new();
+    stream.read_to_end(&mut all).await.ok();
+    let text = String::from_utf8_lossy(&all).to_lowercase();
+    assert!(text.starts_with("http/1.1 403 "), "{text}");
+    assert!(text.contains("connection: close\r\n"), "{text}");
+    assert_eq!(text.matches("http/1.1 ").count(), 1, "{text}");
+}
+
 /// What is under way when the server shall stop is brought to its end.
 #[tokio::test]
 async fn stopping_lets_requests_end() {
