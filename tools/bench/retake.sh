@@ -18,7 +18,7 @@ bench=target/release/bench
 # Garage once more, with fsync.
 fsync=${garage:+--garage-fsync}
 
-# take NAME lab|peers TOPOLOGY EXPERIMENT [OPTIONS...] -- [ITS OPTIONS...]
+# take NAME lab|peers|engines TOPOLOGY EXPERIMENT [OPTIONS...] -- [ITS OPTIONS...]
 take() {
     name=$1
     shift
@@ -36,15 +36,6 @@ take() {
     tail -n 16 "$folder/$name/log"
 }
 
-# So many nodes at three sites.
-sites() {
-    printf 'name = "nodes-%s"\n[inside]\nrtt_ms = 0.5\n[between]\nrtt_ms = 100\njitter_ms = 20\n' "$1"
-    for site in 1 2 3; do
-        printf '[[sites]]\nname = "s%s"\ncount = %s\n' $site $((($1 + 3 - site) / 3))
-        [ $site = 1 ] && echo 'clients = ["client"]'
-    done
-}
-
 take five-sites peers five-sites lat -- --count 40
 take three-sites peers three-sites lat -- --count 25
 take fifty-ms peers fifty-ms lat -- --count 30
@@ -56,11 +47,8 @@ take list lab near list -- --keys 1000000 --count 2
 take billion lab near billion -- --batches 123 --batch 8192 --clients 64
 take billion-4k lab near billion -- --batches 123 --batch 8192 --clients 64 --size 4096
 take beside lab lossy beside -- --size-mib 1024
-for nodes in 3 9 30 60 100 150; do
-    topology=$(mktemp --suffix .toml)
-    sites $nodes >"$topology"
-    take "scale-$nodes" lab "$topology" lat -- --count 15
-    rm -f "$topology"
-done
+take engines engines near mixed --turns 2 -- --size 256 --clients 16 --seconds 12
+take engines-buffered engines near mixed --buffered --turns 2 -- --size 256 --clients 16 --seconds 12
+take scale scale lat --nodes 3,9,30,60,100,150 -- --count 15
 
 "$bench" report "$folder"/*/*.json --out "$folder/report.html"

@@ -61,6 +61,10 @@ enum Command {
     Lab(lab::Args),
     /// The same experiment on Archipel and others, in turn, in the same network (needs root)
     Peers(lab::PeersArgs),
+    /// The same experiment on Archipel with each metadata engine, in turn, in the same network (needs root)
+    Engines(lab::EnginesArgs),
+    /// The same experiment on Archipel with more and more nodes at three sites (needs root)
+    Scale(lab::scale::Args),
     /// Results as one page, with plots
     Report(page::Args),
 }
@@ -77,6 +81,8 @@ impl Command {
             Self::List(args) => experiments::list::run(args).await,
             Self::Lab(args) => lab::run(args).await,
             Self::Peers(args) => lab::peers(args).await,
+            Self::Engines(args) => lab::engines(args).await,
+            Self::Scale(args) => lab::scale::run(args),
             Self::Report(args) => page::run(args),
         }
     }

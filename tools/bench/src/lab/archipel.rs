@@ -16,7 +16,13 @@ use crate::{Outcome, http};
 const CAPACITY: u64 = 100_000_000_000;
 
 /// Starts it in each node that is no client's place.
-pub async fn start(lab: &Lab, folder: &Path, binary: &Path, buffered: bool) -> Outcome<Started> {
+pub async fn start(
+    lab: &Lab,
+    folder: &Path,
+    binary: &Path,
+    buffered: bool,
+    engine: Option<&str>,
+) -> Outcome<Started> {
     let binary = std::path::absolute(binary)?;
     let secret = folder.join("secret");
     fs::write(&secret, "only-known-within-the-lab-that-uses-it")?;
@@ -29,14 +35,17 @@ pub async fn start(lab: &Lab, folder: &Path, binary: &Path, buffered: bool) -> O
         secret: String::new(),
         region: "us-east-1".into(),
         durability: if buffered { "buffered" } else { "fsync" }.into(),
-        server: super::version(&binary),
+        server: match engine {
+            Some(engine) => format!("{}, {engine}", super::version(&binary)),
+            None => super::version(&binary),
+        },
     };
     for node in servers(lab) {
         let home = folder.join(&node.name);
         fs::create_dir(&home)?;
         fs::write(
             home.join("archipel.toml"),
-            config(lab, &node, folder, buffered)?,
+            config(lab, &node, folder, buffered, engine)?,
         )?;
         let mut command = lab.command(&node.name, &binary)?;
         command
@@ -55,7 +64,13 @@ pub async fn start(lab: &Lab, folder: &Path, binary: &Path, buffered: bool) -> O
     formed.map(|()| started)
 }
 
-fn config(lab: &Lab, node: &Node, folder: &Path, buffered: bool) -> Outcome<String> {
+fn config(
+    lab: &Lab,
+    node: &Node,
+    folder: &Path,
+    buffered: bool,
+    engine: Option<&str>,
+) -> Outcome<String> {
     let address = lab.address(&node.name)?;
     let first = servers(lab).into_iter().next().ok_or("no nodes")?;
     let join = match first.name == node.name {
@@ -65,6 +80,9 @@ fn config(lab: &Lab, node: &Node, folder: &Path, buffered: bool) -> Outcome<Stri
     let mut text = format!("data_dir = {:?}\n", folder.join(&node.name));
     if buffered {
         text += "durability = \"buffered\"\n";
+    }
+    if let Some(engine) = engine {
+        writeln!(text, "engine = {engine:?}")?;
     }
     write!(
         text,

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`server`] | what a started server is |
 //! | [`archipel`], [`garage`], [`other`] | how each is started |
+//! | [`scale`] | one network after another, each with more nodes |
 //!
 //! The client has a place of its own in the network, beside one node, and is a process of its own. All of it ends with
 //! this process.
@@ -21,15 +22,23 @@ use crate::results::Results;
 mod archipel;
 mod garage;
 mod other;
+pub mod scale;
 mod server;
 
 use server::{Kind, Started};
 
-/// Options of `lab` and `peers`.
+/// Options of `lab`, `engines` and `peers`.
 #[derive(clap::Args)]
 pub struct Args {
     /// A topology file of netlab, or the name of a preset
     topology: String,
+    #[command(flatten)]
+    run: Run,
+}
+
+/// What is run, and on what.
+#[derive(clap::Args)]
+struct Run {
     /// The experiment: lat, ttfb, mixed, billion, list or beside
     experiment: String,
     /// Its options
@@ -68,15 +77,40 @@ pub struct PeersArgs {
     turns: u32,
 }
 
+/// Options of `engines` alone.
+#[derive(clap::Args)]
+pub struct EnginesArgs {
+    #[command(flatten)]
+    lab: Args,
+    /// Which: names as the setting `engine` takes them
+    #[arg(long, value_delimiter = ',', default_value = "lmdb,fjall,sqlite")]
+    engines: Vec<String>,
+    /// How often all take their turn
+    #[arg(long, default_value_t = 1)]
+    turns: u32,
+}
+
 /// `bench lab`: an experiment on Archipel.
 pub async fn run(args: &Args) -> Outcome<()> {
     let lab = enter(args)?;
-    one(args, &lab, &archipel(args), 1).await
+    one(&args.run, &lab, &archipel(&args.run, None), 1).await
+}
+
+/// `bench engines`: the same experiment on Archipel with each metadata engine in turn, in the same network.
+pub async fn engines(args: &EnginesArgs) -> Outcome<()> {
+    let lab = enter(&args.lab)?;
+    for turn in 1..=args.turns {
+        for engine in &args.engines {
+            let kind = archipel(&args.lab.run, Some(engine));
+            one(&args.lab.run, &lab, &kind, turn).await?;
+        }
+    }
+    Ok(())
 }
 
 /// `bench peers`: the same experiment on several servers in turn, in the same network.
 pub async fn peers(args: &PeersArgs) -> Outcome<()> {
-    let mut kinds = vec![archipel(&args.lab)];
+    let mut kinds = vec![archipel(&args.lab.run, None)];
     for fsync in [false, true] {
         let binary = args.garage.clone().filter(|_| !fsync || args.garage_fsync);
         kinds.extend(binary.map(|binary| Kind::Garage { binary, fsync }));
@@ -87,16 +121,17 @@ pub async fn peers(args: &PeersArgs) -> Outcome<()> {
     let lab = enter(&args.lab)?;
     for turn in 1..=args.turns {
         for kind in &kinds {
-            one(&args.lab, &lab, kind, turn).await?;
+            one(&args.lab.run, &lab, kind, turn).await?;
         }
     }
     Ok(())
 }
 
-fn archipel(args: &Args) -> Kind {
+fn archipel(run: &Run, engine: Option<&String>) -> Kind {
     Kind::Archipel {
-        binary: args.archipel.clone(),
-        buffered: args.buffered,
+        binary: run.archipel.clone(),
+        buffered: run.buffered,
+        engine: engine.cloned(),
     }
 }
 
@@ -117,26 +152,26 @@ fn enter(args: &Args) -> Outcome<Lab> {
 }
 
 /// One experiment on one kind of server.
-async fn one(args: &Args, lab: &Lab, kind: &Kind, turn: u32) -> Outcome<()> {
-    std::fs::create_dir_all(&args.dir)?;
+async fn one(run: &Run, lab: &Lab, kind: &Kind, turn: u32) -> Outcome<()> {
+    std::fs::create_dir_all(&run.dir)?;
     let folder = tempfile::Builder::new()
         .prefix("bench-lab-")
-        .tempdir_in(std::path::absolute(&args.dir)?)?;
+        .tempdir_in(std::path::absolute(&run.dir)?)?;
     eprintln!("{}: starting {}", lab.topology.name, kind.name());
     // While a store comes into being, and is filled for `ttfb`, thin links would only cost time.
-    let thin = args.experiment == "ttfb" && lab.topology.carrier == Carrier::Relay;
+    let thin = run.experiment == "ttfb" && lab.topology.carrier == Carrier::Relay;
     if thin {
         set_rate(lab, Some(0.0))?;
     }
     let server = kind.start(lab, folder.path()).await?;
-    let json = results_file(args, lab, kind, turn)?;
+    let json = results_file(run, lab, kind, turn)?;
     let cpu = server.cpu_seconds();
     let done = if thin {
-        experiment(args, lab, &server, &json, &["--only-write"])?;
+        experiment(run, lab, &server, &json, &["--only-write"])?;
         set_rate(lab, lab.topology.between.rate_mbit)?;
-        experiment(args, lab, &server, &json, &["--only-read"])
+        experiment(run, lab, &server, &json, &["--only-read"])
     } else {
-        experiment(args, lab, &server, &json, &[])
+        experiment(run, lab, &server, &json, &[])
     };
     if done.is_err() {
         server.print_logs();
@@ -172,14 +207,14 @@ fn set_rate(lab: &Lab, rate_mbit: Option<f64>) -> Outcome<()> {
     Ok(())
 }
 
-fn results_file(args: &Args, lab: &Lab, kind: &Kind, turn: u32) -> Outcome<Option<PathBuf>> {
-    let Some(folder) = &args.results else {
+fn results_file(run: &Run, lab: &Lab, kind: &Kind, turn: u32) -> Outcome<Option<PathBuf>> {
+    let Some(folder) = &run.results else {
         return Ok(None);
     };
     std::fs::create_dir_all(folder)?;
     let name = format!(
         "{}-{}-{}-{turn}.json",
-        args.experiment,
+        run.experiment,
         lab.topology.name,
         kind.name()
     );
@@ -188,7 +223,7 @@ fn results_file(args: &Args, lab: &Lab, kind: &Kind, turn: u32) -> Outcome<Optio
 
 /// Runs an experiment as a process at the client's place.
 fn experiment(
-    args: &Args,
+    run: &Run,
     lab: &Lab,
     server: &Started,
     json: &Option<PathBuf>,
@@ -201,7 +236,7 @@ fn experiment(
         .ok_or("no client")?;
     let mut command = lab.command(&client.name, std::env::current_exe()?)?;
     command
-        .arg(&args.experiment)
+        .arg(&run.experiment)
         .args(server.arguments(&client.site));
     command.args(["--network", &lab.topology.name]);
     if let Some(rtt) = lab.topology.between.rtt_ms {
@@ -211,7 +246,7 @@ fn experiment(
         .topology
         .between
         .rate_mbit
-        .filter(|_| args.experiment == "beside")
+        .filter(|_| run.experiment == "beside")
     {
         command.args(["--rate-mbit", &rate.to_string()]);
     }
@@ -221,7 +256,7 @@ fn experiment(
     // What is inside stays inside: the client is no lab of its own.
     let status = command
         .args(more)
-        .args(&args.options)
+        .args(&run.options)
         .stdin(Stdio::null())
         .status()?;
     match status.success() {

@@ -27,6 +27,8 @@ pub enum Kind {
         binary: PathBuf,
         /// Acknowledges before a sync.
         buffered: bool,
+        /// The metadata engine, if not the usual one.
+        engine: Option<String>,
     },
     /// Garage.
     Garage {
@@ -64,9 +66,12 @@ impl Kind {
     pub fn name(&self) -> String {
         match self {
             Self::Archipel {
-                buffered: false, ..
-            } => "archipel".into(),
-            Self::Archipel { buffered: true, .. } => "archipel-buffered".into(),
+                buffered, engine, ..
+            } => {
+                let durability = buffered.then_some("buffered");
+                let parts = [Some("archipel"), durability, engine.as_deref()];
+                parts.into_iter().flatten().collect::<Vec<_>>().join("-")
+            }
             Self::Garage { fsync: false, .. } => "garage".into(),
             Self::Garage { fsync: true, .. } => "garage-fsync".into(),
             Self::Other(description) => description.name.clone(),
@@ -76,9 +81,11 @@ impl Kind {
     /// Starts a node in each place that is no client's, with a key and a bucket.
     pub async fn start(&self, lab: &Lab, folder: &Path) -> Outcome<Started> {
         match self {
-            Self::Archipel { binary, buffered } => {
-                archipel::start(lab, folder, binary, *buffered).await
-            }
+            Self::Archipel {
+                binary,
+                buffered,
+                engine,
+            } => archipel::start(lab, folder, binary, *buffered, engine.as_deref()).await,
             Self::Garage { binary, fsync } => garage::start(lab, folder, binary, *fsync).await,
             Self::Other(description) => description.start(lab, folder).await,
         }

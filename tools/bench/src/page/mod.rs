@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use crate::Outcome;
 use crate::results::{Results, Row};
@@ -25,6 +26,9 @@ pub struct Args {
     /// The page; .md: Markdown with the plots in files beside it, else HTML with the plots within
     #[arg(long, default_value = "report.html")]
     out: PathBuf,
+    /// Plots of a Markdown page as PNG: by rsvg-convert (Debian: librsvg2-bin)
+    #[arg(long)]
+    png: bool,
 }
 
 /// A figure of a row, if it has it.
@@ -42,11 +46,17 @@ pub fn run(args: &Args) -> Outcome<()> {
     let results = results.collect::<Outcome<Vec<_>>>()?;
     let groups = grouped(&results);
     let is_markdown = args.out.extension().is_some_and(|end| end == "md");
+    if args.png && !is_markdown {
+        return Err(
+            "--png: an HTML page has its plots within; fix: --out with a name that ends with .md"
+                .into(),
+        );
+    }
     let mut text = String::new();
     for (number, group) in groups.iter().enumerate() {
         let plots = group.plots();
         match is_markdown {
-            true => group.markdown(&mut text, &beside(&args.out, number, &plots)?)?,
+            true => group.markdown(&mut text, &beside(args, number, &plots)?)?,
             false => group.html(&mut text, &plots)?,
         }
     }
@@ -80,7 +90,8 @@ const STYLE: &str = "body{font:15px sans-serif;margin:2em auto;max-width:60em}ta
                      td:first-child,th:first-child{text-align:left}";
 
 /// Writes plots to files beside the page; their names.
-fn beside(page: &Path, group: usize, plots: &[String]) -> Outcome<Vec<String>> {
+fn beside(args: &Args, group: usize, plots: &[String]) -> Outcome<Vec<String>> {
+    let page = &args.out;
     let stem = page
         .file_stem()
         .unwrap_or_default()
@@ -89,10 +100,35 @@ fn beside(page: &Path, group: usize, plots: &[String]) -> Outcome<Vec<String>> {
     let mut names = Vec::new();
     for (number, plot) in plots.iter().enumerate() {
         let name = format!("{stem}-{group}-{number}.svg");
-        std::fs::write(page.with_file_name(&name), plot)?;
-        names.push(name);
+        let svg = page.with_file_name(&name);
+        std::fs::write(&svg, plot)?;
+        names.push(match args.png {
+            true => png(&svg)?,
+            false => name,
+        });
     }
     Ok(names)
+}
+
+/// Draws a plot as points, twice as fine as it is shown, in the place of its file; the new one's name.
+fn png(svg: &Path) -> Outcome<String> {
+    let drawn = svg.with_extension("png");
+    let mut command = Command::new("rsvg-convert");
+    command
+        .args(["--zoom", "2", "--output"])
+        .arg(&drawn)
+        .arg(svg);
+    let done = command.stdin(Stdio::null()).output();
+    let done = done.map_err(|error| {
+        format!("--png: rsvg-convert: {error}; fix: install it (Debian: librsvg2-bin)")
+    })?;
+    if !done.status.success() {
+        let said = String::from_utf8_lossy(&done.stderr);
+        return Err(format!("rsvg-convert {}: {said}", svg.display()).into());
+    }
+    std::fs::remove_file(svg)?;
+    let name = drawn.file_name().unwrap_or_default();
+    Ok(name.to_string_lossy().into_owned())
 }
 
 impl Group<'_> {
