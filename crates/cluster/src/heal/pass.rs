@@ -100,6 +100,7 @@ impl Pass {
         for some in shared.chunks(MAX_PARTITIONS) {
             differ.extend(self.compare(some).await?);
         }
+        most_urgent_first(&self.inner, &mut differ);
         let heal = &self.inner.heal;
         heal.note(self.node(), |peer| peer.partitions = differ.len() as u64);
         let mut whole = true;
@@ -303,6 +304,18 @@ impl Pass {
         };
         Ok(self.inner.store().read(look).await?)
     }
+}
+
+/// Puts those first of which the fewest other replicas are there: what has one copy left must not wait behind what has two.
+pub(super) fn most_urgent_first(inner: &Inner, partitions: &mut [PartitionId]) {
+    let (peers, me) = (inner.peers.as_ref(), inner.epochs.me());
+    partitions.sort_by_cached_key(|partition| {
+        inner.group(*partition).map_or(0, |group| {
+            let others = group.members.iter().filter(|member| member.node != me);
+            let here = others.filter(|member| !group.is_away(peers, &member.node.node));
+            here.count()
+        })
+    });
 }
 
 fn own_parts(

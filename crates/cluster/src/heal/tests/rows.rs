@@ -225,3 +225,25 @@ async fn a_block_that_nobody_has_brings_the_row_that_replaced_it() {
     c.mend_round().await.unwrap();
     assert_eq!(c.mending().waiting, 0);
 }
+
+/// What one other node still holds comes before what two hold.
+#[tokio::test(start_paused = true)]
+async fn what_has_the_fewest_copies_comes_first() {
+    let latency = Duration::from_millis(20);
+    let world = World::new(5, 3, latency, 1, HOOKS).await.unwrap();
+    let [me, dead] = [&world.nodes[0], &world.nodes[4]];
+    world.kill(4);
+    let epoch = me.epoch().unwrap();
+    let shared = me.0.shared(&epoch).into_values();
+    let mut partitions: Vec<_> = shared.flatten().collect();
+    partitions.sort_unstable();
+    partitions.dedup();
+    super::super::pass::most_urgent_first(&me.0, &mut partitions);
+    let urgent = |partition: &PartitionId| {
+        let group = me.0.group(*partition).unwrap();
+        group.members.iter().any(|member| member.node == dead.me())
+    };
+    let count = partitions.iter().filter(|p| urgent(p)).count();
+    assert!(count > 0 && count < partitions.len());
+    assert!(partitions.iter().take(count).all(urgent));
+}
