@@ -1,8 +1,11 @@
 //! Listings and scans over the replicas of a partition: pages of a quorum, merged.
+//!
+//! Where a replica is here, its page is read first, and the others are asked with a digest of it: mostly they have the same page,
+//! and say so instead of sending it.
 
 use std::sync::Arc;
 
-use archipel_base::PartitionId;
+use archipel_base::{BlockHash, PartitionId};
 use archipel_net::Class;
 use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, RowKey};
 use bytes::Bytes;
@@ -22,6 +25,12 @@ use crate::wire::{ListCall, ListReply, method};
 const SCAN_BATCH: usize = 1000;
 /// How often a listing begins anew because the layout changed under it.
 const RETRIES: usize = 5;
+
+/// A page that is here, and what others are asked whether they have it too.
+struct Known {
+    page: Listing,
+    digest: BlockHash,
+}
 
 /// What came of asking one replica.
 pub(crate) enum Asked {
@@ -115,6 +124,8 @@ async fn merged(
     let mut asked = FuturesUnordered::new();
     let mut why = None;
     loop {
+        // The replica here is the nearest, so it comes first of those that are asked the same.
+        let mut known = None;
         for output in std::mem::take(&mut todo) {
             match output {
                 ListOutput::Done(listing) => return Ok(Some(listing)),
@@ -123,9 +134,19 @@ async fn merged(
                     round,
                     query,
                 } => {
-                    asked.push(
-                        async move { (replica, round, ask(inner, group, replica, query).await) },
-                    );
+                    if group.is_local(replica) {
+                        known = known_here(inner, group, &query).await;
+                    }
+                    let known = known.clone();
+                    asked.push(async move {
+                        let came = match known {
+                            Some(known) if group.is_local(replica) => {
+                                Asked::Page(known.page.clone())
+                            }
+                            known => ask_knowing(inner, group, replica, query, known).await,
+                        };
+                        (replica, round, came)
+                    });
                 }
                 ListOutput::Failed => return Err(why.unwrap_or_else(too_few)),
             }
@@ -146,6 +167,13 @@ fn too_few() -> Error {
     Error::Unavailable("too few replicas answer a listing".into())
 }
 
+/// The page of the replica here, unless it cannot be had at once.
+async fn known_here(inner: &Inner, group: &Group, query: &ListQuery) -> Option<Arc<Known>> {
+    let page = page_here(inner, group, query.clone()).await.ok()??;
+    let digest = wire::digest(&page);
+    Some(Arc::new(Known { page, digest }))
+}
+
 /// Asks one replica for a page; again for a while if that fails, as others are waited for meanwhile.
 pub(crate) async fn ask(
     inner: &Arc<Inner>,
@@ -153,9 +181,19 @@ pub(crate) async fn ask(
     place: usize,
     query: ListQuery,
 ) -> Asked {
+    ask_knowing(inner, group, place, query, None).await
+}
+
+async fn ask_knowing(
+    inner: &Arc<Inner>,
+    group: &Group,
+    place: usize,
+    query: ListQuery,
+    known: Option<Arc<Known>>,
+) -> Asked {
     let node = group.members.get(place).map(|member| member.node.node);
     let is_away = || node.is_some_and(|node| group.is_away(inner.peers.as_ref(), &node));
-    let asked = || ask_page(inner, group, place, query.clone());
+    let asked = || ask_page(inner, group, place, query.clone(), known.as_deref());
     match again_if_it_fails(is_away, asked).await {
         Ok(Some(page)) => Asked::Page(page),
         Ok(None) => Asked::Superseded,
@@ -164,24 +202,14 @@ pub(crate) async fn ask(
 }
 
 async fn ask_page(
-    inner: &Arc<Inner>,
+    inner: &Inner,
     group: &Group,
     place: usize,
     query: ListQuery,
+    known: Option<&Known>,
 ) -> Result<Option<Listing>, Error> {
     if group.is_local(place) {
-        if !inner
-            .epochs
-            .current()
-            .is_some_and(|e| inner.epochs.may_answer(&e))
-        {
-            return Err(Error::Unavailable(
-                "this node has not heard the others yet".into(),
-            ));
-        }
-        let page = inner.store().read(move |rows| rows.list(&query)).await?;
-        // Read under an epoch that was superseded meanwhile, it may lack what was written since.
-        return Ok((inner.epochs.number() == group.epoch).then_some(page));
+        return page_here(inner, group, query).await;
     }
     let unknown = || Error::Unavailable("the replica is not known".into());
     let member = group.members.get(place).ok_or_else(unknown)?;
@@ -189,6 +217,7 @@ async fn ask_page(
     let call = ListCall {
         address: group.address(place).ok_or_else(unknown)?,
         query: wire::encode_query(&query).into(),
+        known: known.map(|known| known.digest),
     };
     let node = &member.node.node;
     match peers.call(node, method::LIST, Class::Small, &call).await? {
@@ -197,9 +226,35 @@ async fn ask_page(
             page.map(Some)
                 .map_err(|error| Error::Unavailable(format!("{} lists: {error}", node.short())))
         }
+        ListReply::Same => {
+            let same = known.map(|known| Some(known.page.clone()));
+            same.ok_or_else(|| {
+                Error::Unavailable(format!("{} lists what nobody asked about", node.short()))
+            })
+        }
         ListReply::Superseded(_) => {
             inner.learn_from(node).await?;
             Ok(None)
         }
     }
 }
+
+/// `None` if the layout changed meanwhile.
+async fn page_here(
+    inner: &Inner,
+    group: &Group,
+    query: ListQuery,
+) -> Result<Option<Listing>, Error> {
+    let epoch = inner.epochs.current();
+    if !epoch.is_some_and(|epoch| inner.epochs.may_answer(&epoch)) {
+        return Err(Error::Unavailable(
+            "this node has not heard the others yet".into(),
+        ));
+    }
+    let page = inner.store().read(move |rows| rows.list(&query)).await?;
+    // Read under an epoch that was superseded meanwhile, it may lack what was written since.
+    Ok((inner.epochs.number() == group.epoch).then_some(page))
+}
+
+#[cfg(test)]
+mod tests;

@@ -138,7 +138,12 @@ impl Inner {
         }
     }
 
-    async fn serve_list(&self, from: NodeId, call: ListCall) -> Result<ListReply, String> {
+    /// A page of what is here of a partition.
+    pub(crate) async fn serve_list(
+        &self,
+        from: NodeId,
+        call: ListCall,
+    ) -> Result<ListReply, String> {
         let text = |error: crate::Error| error.to_string();
         self.keep_up(from, call.address.epoch).await.map_err(text)?;
         match self.epochs.check(&call.address) {
@@ -152,7 +157,10 @@ impl Inner {
         }
         let page = self.store().read(move |rows| rows.list(&query)).await;
         let page = page.map_err(|error| error.to_string())?;
-        Ok(ListReply::Page(pages::encode_page(&page).into()))
+        Ok(match call.known {
+            Some(known) if known == pages::digest(&page) => ListReply::Same,
+            _ => ListReply::Page(pages::encode_page(&page).into()),
+        })
     }
 }
 

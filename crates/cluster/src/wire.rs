@@ -1,7 +1,7 @@
 //! What nodes say to one another about rows and blocks. Named fields; what is not known is skipped.
 
 use archipel_base::codec::Versioned;
-use archipel_base::{Id, PartitionId};
+use archipel_base::{BlockHash, Id, PartitionId};
 use archipel_storage as storage;
 use archipel_storage::engine::Durability;
 use archipel_storage::{BlockRef, RowKey, Value};
@@ -199,6 +199,9 @@ pub(crate) struct ListCall {
     /// Encoded as [`merge::wire`](crate::merge) does.
     #[serde(rename = "q")]
     pub query: Bytes,
+    /// The [digest](crate::merge::wire::digest) of the page that the asking node has itself: the same page is not sent.
+    #[serde(rename = "k", default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<BlockHash>,
 }
 
 impl Versioned for ListCall {
@@ -212,6 +215,8 @@ pub(crate) enum ListReply {
     Page(Bytes),
     /// A newer epoch is known.
     Superseded(u64),
+    /// The page is the one that is [known](ListCall::known).
+    Same,
 }
 
 impl Versioned for ListReply {

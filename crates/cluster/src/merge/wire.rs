@@ -1,7 +1,7 @@
 //! Queries and pages as they are sent between nodes. Named fields; what is not known is skipped.
 
 use archipel_base::codec::{self, DecodeError, Versioned};
-use archipel_base::{Id, PartitionId, Stamp};
+use archipel_base::{BlockHash, Id, PartitionId, Stamp};
 use archipel_storage::row::MAX_ROW_KEY_BYTES;
 use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, RowHead, Tally};
 use bytes::Bytes;
@@ -60,6 +60,46 @@ pub fn encode_page(page: &Listing) -> Vec<u8> {
         entries: page.entries.iter().map(entry).collect(),
         next: page.next.as_ref().map(|next| Start::of(next, Bytes::clone)),
     })
+}
+
+/// What tells whether two replicas have the same page: of all that [`encode_page`] tells.
+pub fn digest(page: &Listing) -> BlockHash {
+    let mut all = Vec::with_capacity(256 * page.entries.len());
+    let mut part = |kind: u8, bytes: &[u8]| {
+        all.push(kind);
+        all.extend_from_slice(&(bytes.len() as u64).to_be_bytes());
+        all.extend_from_slice(bytes);
+    };
+    for entry in &page.entries {
+        match entry {
+            ListEntry::Prefix(prefix) => part(b'p', prefix),
+            ListEntry::Row { key, head } => {
+                part(b'k', key);
+                part(b's', &head.stamp.to_bytes());
+                part(b'w', head.write.as_bytes());
+                if let Some(head) = &head.head {
+                    part(b'h', head);
+                }
+                if let Some(Tally {
+                    group,
+                    objects,
+                    bytes,
+                }) = &head.tally
+                {
+                    part(b'g', group.as_bytes());
+                    part(b'o', &objects.to_be_bytes());
+                    part(b'b', &bytes.to_be_bytes());
+                }
+            }
+        }
+    }
+    match &page.next {
+        None => {}
+        Some(ListStart::At(key)) => part(b'A', key),
+        Some(ListStart::Behind(key)) => part(b'B', key),
+        Some(ListStart::BehindPrefix(prefix)) => part(b'P', prefix),
+    }
+    BlockHash::of(&all)
 }
 
 /// Decodes what [`encode_page`] wrote.

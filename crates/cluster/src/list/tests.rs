@@ -1,0 +1,117 @@
+use std::time::Duration;
+
+use archipel_base::Stamp;
+use archipel_storage::engine::Durability;
+use archipel_storage::{Row, RowTxn, Value};
+
+use super::*;
+use crate::cluster::Hooks;
+use crate::memory::World;
+use crate::rows::How;
+
+const HOOKS: Hooks = Hooks {
+    on_replace: |_, _, _| None,
+    ends: |_, _| None,
+    holds: |_, _| true,
+};
+
+fn key(n: u32) -> RowKey {
+    RowKey {
+        partition: PartitionId(0),
+        key: Bytes::from(format!("row {n:03}")),
+    }
+}
+
+fn all() -> ListQuery {
+    ListQuery::new(PartitionId(0), Bytes::from_static(b"row "))
+}
+
+/// Three nodes that all hold the same fifty rows.
+async fn three() -> World {
+    let latency = Duration::from_millis(20);
+    let world = World::new(3, 3, latency, 1, HOOKS).await.unwrap();
+    for n in 0..50 {
+        let (row, how) = (key(n), How::durable(Durability::Fsync));
+        let written = world.nodes[0].write(&row, Some(Value::default()), how);
+        written.await.unwrap();
+    }
+    // The third replica's acceptances are on their way.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world
+}
+
+/// Puts a version into one replica alone: as if the others had lost what they accepted.
+async fn plant(node: &Cluster, key: RowKey, stamp: Stamp, value: Option<Value>) {
+    let set = move |txn: &mut RowTxn<'_>| {
+        let row = Row {
+            promised: stamp,
+            stamp,
+            value: value.clone(),
+            ..Row::default()
+        };
+        txn.set(&key, &row)
+    };
+    node.store().transact(Durability::Fsync, set).await.unwrap();
+}
+
+/// What another replica answers to who has this page.
+async fn answer(world: &World, page: Option<&Listing>) -> ListReply {
+    let [here, there] = [&world.nodes[0], &world.nodes[1]];
+    let group = here.0.group(PartitionId(0)).unwrap();
+    let place = group
+        .members
+        .iter()
+        .position(|m| m.node == there.me())
+        .unwrap();
+    let query = ListQuery {
+        tombstones: true,
+        ..all()
+    };
+    let call = ListCall {
+        address: group.address(place).unwrap(),
+        query: wire::encode_query(&query).into(),
+        known: page.map(wire::digest),
+    };
+    there.0.serve_list(world.ids[0], call).await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_the_same_page_says_so_and_sends_none() {
+    let world = three().await;
+    let query = ListQuery {
+        tombstones: true,
+        ..all()
+    };
+    let page = world.nodes[0].store().read(move |rows| rows.list(&query));
+    let page = page.await.unwrap();
+    assert_eq!(page.entries.len(), 50);
+    assert_eq!(answer(&world, Some(&page)).await, ListReply::Same);
+    let asked_without = answer(&world, None).await;
+    assert!(matches!(asked_without, ListReply::Page(_)));
+    let newer = world.nodes[1].0.next_stamp(Stamp::ZERO);
+    plant(&world.nodes[1], key(7), newer, None).await;
+    assert!(matches!(
+        answer(&world, Some(&page)).await,
+        ListReply::Page(_)
+    ));
+}
+
+/// What only the others know is shown, and what only they know to be deleted is not.
+#[tokio::test(start_paused = true)]
+async fn what_the_replica_here_lacks_is_listed_nevertheless() {
+    let world = three().await;
+    let newer = world.nodes[1].0.next_stamp(Stamp::ZERO);
+    for node in &world.nodes[1..] {
+        plant(node, key(7), newer, None).await;
+        plant(node, key(99), newer, Some(Value::default())).await;
+    }
+    let listed = world.nodes[0].list(all()).await.unwrap();
+    let listed: Vec<_> = listed
+        .entries
+        .into_iter()
+        .filter_map(|entry| scanned(PartitionId(0), entry))
+        .map(|row| row.key)
+        .collect();
+    let wanted: Vec<_> = (0..50).chain([99]).filter(|n| *n != 7).map(key).collect();
+    assert_eq!(listed, wanted);
+}
