@@ -15,6 +15,7 @@ use archipel_base::{Id, NodeId, PartitionId};
 use archipel_net::Class;
 use archipel_net::rpc::{Rpc, Service};
 use archipel_storage::engine::Durability;
+use archipel_storage::store::Transact;
 use archipel_storage::{BlockRef, RowKey, Store, Value};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -348,9 +349,10 @@ impl Cluster {
 
     /// Removes an entry of the work queue.
     pub async fn queue_remove(&self, sequence: u64) -> Result<(), Error> {
+        let how = Transact::new(Durability::Buffered).shrinking();
         Ok(self
             .store()
-            .transact(Durability::Buffered, move |txn| txn.queue_remove(sequence))
+            .transact(how, move |txn| txn.queue_remove(sequence))
             .await?)
     }
 }

@@ -4,6 +4,7 @@ use std::ops::Bound;
 
 use archipel_base::PartitionId;
 use archipel_storage::engine::{Durability, Flow};
+use archipel_storage::store::Transact;
 use archipel_storage::{RowKey, RowReader, RowTxn, Store};
 use bytes::Bytes;
 
@@ -20,13 +21,14 @@ pub(crate) async fn empty(store: &Store) -> Result<(), Error> {
     for partition in partitions.chain([PartitionId::CONTROL]) {
         while forget_some(store, partition).await? == BATCH {}
     }
+    let how = Transact::new(Durability::Fsync).shrinking();
     let forget = |txn: &mut RowTxn<'_>| {
         let mut partitions = (0..PARTITIONS)
             .map(PartitionId)
             .chain([PartitionId::CONTROL]);
         partitions.try_for_each(|partition| record::forget(txn, partition))
     };
-    store.transact(Durability::Fsync, forget).await?;
+    store.transact(how, forget).await?;
     Ok(())
 }
 
@@ -47,7 +49,8 @@ async fn forget_some(store: &Store, partition: PartitionId) -> Result<usize, Err
     };
     let keys = store.read(find).await?;
     let found = keys.len();
+    let how = Transact::new(Durability::Fsync).shrinking();
     let forget = move |txn: &mut RowTxn<'_>| keys.iter().try_for_each(|key| txn.forget(key));
-    store.transact(Durability::Fsync, forget).await?;
+    store.transact(how, forget).await?;
     Ok(found)
 }

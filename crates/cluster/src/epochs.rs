@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use archipel_base::Id;
 use archipel_base::random::Random;
 use archipel_storage::engine::Durability;
+use archipel_storage::store::Transact;
 use archipel_storage::{RowTxn, Store};
 use tokio::sync::Mutex;
 
@@ -132,12 +133,15 @@ impl Epochs {
         }
         let (bytes, number, fence) = (epoch.encode(), epoch.number(), self.fence.clone());
         store
-            .transact(Durability::Fsync, move |txn: &mut RowTxn<'_>| {
-                txn.set_meta(EPOCH, Some(&bytes))?;
-                // Earlier than durable is right: it only refuses.
-                fence.fetch_max(number, Ordering::SeqCst);
-                Ok(())
-            })
+            .transact(
+                Transact::new(Durability::Fsync).bounded(),
+                move |txn: &mut RowTxn<'_>| {
+                    txn.set_meta(EPOCH, Some(&bytes))?;
+                    // Earlier than durable is right: it only refuses.
+                    fence.fetch_max(number, Ordering::SeqCst);
+                    Ok(())
+                },
+            )
             .await?;
         self.become_incarnation(store, &epoch).await?;
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
@@ -164,7 +168,9 @@ impl Epochs {
             empty::empty(store).await?;
         }
         let set = move |txn: &mut RowTxn<'_>| txn.set_meta(INCARNATION, Some(&wanted));
-        Ok(store.transact(Durability::Fsync, set).await?)
+        Ok(store
+            .transact(Transact::new(Durability::Fsync).bounded(), set)
+            .await?)
     }
 
     /// Whether a request is for this replica now.
@@ -208,7 +214,7 @@ async fn own(store: &Store, me: &StoreName) -> Result<(), Error> {
         ))),
         None => {
             let set = move |txn: &mut RowTxn<'_>| txn.set_meta(NODE, Some(node.as_bytes()));
-            Ok(store.transact(Durability::Fsync, set).await?)
+            Ok(store.transact(Transact::new(Durability::Fsync).bounded(), set).await?)
         }
     }
 }

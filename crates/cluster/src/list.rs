@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use archipel_base::{BlockHash, PartitionId};
+use archipel_base::{BlockHash, PartitionId, Stamp};
 use archipel_net::Class;
-use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, RowKey};
+use archipel_storage as storage;
+use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, RowKey, RowReader};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -16,8 +17,9 @@ use crate::cluster::Cluster;
 use crate::drive::waiting::again_if_it_fails;
 use crate::error::Error;
 use crate::group::Group;
+use crate::heal::record;
 use crate::inner::Inner;
-use crate::merge::{ListMerge, ListOutput, wire};
+use crate::merge::{ListMerge, ListOutput, Page, wire};
 use crate::scan::Scanned;
 use crate::wire::{ListCall, ListReply, method};
 
@@ -28,13 +30,13 @@ const RETRIES: usize = 5;
 
 /// A page that is here, and what others are asked whether they have it too.
 struct Known {
-    page: Listing,
+    page: Page,
     digest: BlockHash,
 }
 
 /// What came of asking one replica.
 pub(crate) enum Asked {
-    Page(Listing),
+    Page(Page),
     /// It knows a newer layout.
     Superseded,
     Failed(Error),
@@ -163,6 +165,20 @@ async fn merged(
     }
 }
 
+impl Inner {
+    /// A page of this store's rows, with the floor that was agreed for them.
+    pub(crate) async fn read_page(&self, query: ListQuery) -> Result<Page, storage::Error> {
+        let read = move |rows: &RowReader<'_>| {
+            let floors = record::read(rows, query.partition)?;
+            Ok(Page {
+                listing: rows.list(&query)?,
+                agreed: floors.map_or(Stamp::ZERO, |floors| floors.agreed),
+            })
+        };
+        self.store().read(read).await
+    }
+}
+
 fn too_few() -> Error {
     Error::Unavailable("too few replicas answer a listing".into())
 }
@@ -207,7 +223,7 @@ async fn ask_page(
     place: usize,
     query: ListQuery,
     known: Option<&Known>,
-) -> Result<Option<Listing>, Error> {
+) -> Result<Option<Page>, Error> {
     if group.is_local(place) {
         return page_here(inner, group, query).await;
     }
@@ -240,18 +256,14 @@ async fn ask_page(
 }
 
 /// `None` if the layout changed meanwhile.
-async fn page_here(
-    inner: &Inner,
-    group: &Group,
-    query: ListQuery,
-) -> Result<Option<Listing>, Error> {
+async fn page_here(inner: &Inner, group: &Group, query: ListQuery) -> Result<Option<Page>, Error> {
     let epoch = inner.epochs.current();
     if !epoch.is_some_and(|epoch| inner.epochs.may_answer(&epoch)) {
         return Err(Error::Unavailable(
             "this node has not heard the others yet".into(),
         ));
     }
-    let page = inner.store().read(move |rows| rows.list(&query)).await?;
+    let page = inner.read_page(query).await?;
     // Read under an epoch that was superseded meanwhile, it may lack what was written since.
     Ok((inner.epochs.number() == group.epoch).then_some(page))
 }

@@ -63,7 +63,16 @@ fn memory_store_on(
     random: Arc<dyn Random>,
     threads: Threads,
 ) -> Result<Store, Error> {
-    Ok(Store::open(StoreOptions {
+    Ok(Store::open(memory_options(disk, random, threads)?)?)
+}
+
+/// A store whose engine and disk are in memory, as it is opened.
+pub(crate) fn memory_options(
+    disk: Arc<MemoryDisk>,
+    random: Arc<dyn Random>,
+    threads: Threads,
+) -> Result<StoreOptions, Error> {
+    Ok(StoreOptions {
         engine: Arc::new(MemoryEngine::new()),
         disks: vec![DiskConfig {
             id: 0,
@@ -88,5 +97,5 @@ fn memory_store_on(
         identity: None,
         metadata_space: None,
         limits: Limits::default(),
-    })?)
+    })
 }

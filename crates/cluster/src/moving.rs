@@ -168,7 +168,7 @@ impl Cluster {
         let mut keys = Vec::new();
         loop {
             let page = match ask(&self.0, group, place, query.clone()).await {
-                Asked::Page(page) => page,
+                Asked::Page(page) => page.listing,
                 Asked::Superseded => {
                     return Err(Error::Unavailable("the layout changed meanwhile".into()));
                 }

@@ -155,7 +155,7 @@ impl Inner {
         if query.partition != call.address.partition {
             return Err("a query for another partition".into());
         }
-        let page = self.store().read(move |rows| rows.list(&query)).await;
+        let page = self.read_page(query).await;
         let page = page.map_err(|error| error.to_string())?;
         Ok(match call.known {
             Some(known) if known == pages::digest(&page) => ListReply::Same,

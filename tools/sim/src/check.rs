@@ -31,6 +31,11 @@ pub struct Args {
 
 /// Runs the checks; tells whether the protocol held and each mutant was caught.
 pub fn run(args: &Args) -> bool {
+    let known = |name: &String| Mutant::ALL.iter().any(|m| format!("{m:?}") == *name);
+    if let Some(name) = args.mutant.as_ref().filter(|name| !known(name)) {
+        println!("there is no mutant {name}; there are {:?}", Mutant::ALL);
+        return false;
+    }
     if let Some(seed) = args.walk {
         return show_walk(args, seed);
     }

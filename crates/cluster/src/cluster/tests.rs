@@ -2,10 +2,14 @@ use archipel_base::PartitionId;
 use archipel_base::clock::ManualClock;
 use archipel_base::random::SeededRandom;
 use archipel_storage::Threads;
+use archipel_storage::disk::MemoryDisk;
+use archipel_storage::store::StoreOptions;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use archipel_base::Stamp;
 
 use super::*;
+use crate::memory::memory_options;
 use crate::memory_store;
 use crate::rows::How;
 
@@ -16,9 +20,8 @@ const HOOKS: Hooks = Hooks {
 };
 const NOW: u64 = 1_700_000_000_000;
 
-/// Writes a row that nothing was known of, through a node that starts at `millis`; gives the highest stamp
-/// that the store holds then.
-async fn written_at(store: &Store, millis: u64, name: &'static str) -> Stamp {
+/// A node that starts.
+async fn started(store: &Store, millis: u64) -> Result<Cluster, Error> {
     let cluster = Cluster::open(ClusterOptions {
         store: store.clone(),
         node: NodeId::default(),
@@ -29,7 +32,13 @@ async fn written_at(store: &Store, millis: u64, name: &'static str) -> Stamp {
         hooks: HOOKS,
         network: None,
     });
-    let cluster = cluster.await.unwrap();
+    cluster.await
+}
+
+/// Writes a row that nothing was known of, through a node that starts at `millis`; gives the highest stamp
+/// that the store holds then.
+async fn written_at(store: &Store, millis: u64, name: &'static str) -> Stamp {
+    let cluster = started(store, millis).await.unwrap();
     cluster.found("here", 1 << 40).await.unwrap();
     let key = RowKey {
         partition: PartitionId(millis as u16 % 1000),
@@ -55,4 +64,37 @@ async fn a_clock_that_was_set_back_goes_on_from_what_is_stored() {
     assert!(second > first && second.millis() == NOW, "{first} {second}");
     let third = written_at(&store, NOW - 3_600_002, "c").await;
     assert_eq!(third, second);
+}
+
+/// Found by a run of losses (8005): the node noted that it starts, and that was refused for lack of room.
+#[tokio::test]
+async fn a_node_whose_metadata_disk_is_full_starts_and_deletes() {
+    let free = Arc::new(AtomicU64::new(u64::MAX));
+    let left = free.clone();
+    let random = Arc::new(SeededRandom::new(1));
+    let disk = Arc::new(MemoryDisk::new());
+    let options = StoreOptions {
+        metadata_space: Some(Arc::new(move || Ok(left.load(Ordering::SeqCst)))),
+        ..memory_options(disk, random, Threads::Inline).unwrap()
+    };
+    let store = Store::open(options).unwrap();
+    let cluster = started(&store, NOW).await.unwrap();
+    cluster.found("here", 1 << 40).await.unwrap();
+    let key = RowKey {
+        partition: PartitionId(1),
+        key: Bytes::from_static(b"a"),
+    };
+    let how = How::durable(Durability::Fsync);
+    let write = cluster.write(&key, Some(Value::default()), how.clone());
+    write.await.unwrap();
+    drop(cluster);
+    free.store(0, Ordering::SeqCst);
+    let cluster = started(&store, NOW + 1).await.unwrap();
+    let refused = cluster.write(&key, Some(Value::default()), how.clone());
+    let refused = refused.await.unwrap_err();
+    assert!(
+        matches!(refused, Error::Storage(archipel_storage::Error::Full(_))),
+        "{refused}"
+    );
+    cluster.write(&key, None, how).await.unwrap();
 }

@@ -3,6 +3,7 @@
 use archipel_base::Id;
 use archipel_base::codec::{self, Versioned};
 use archipel_storage::engine::Durability;
+use archipel_storage::store::Transact;
 use archipel_storage::{Error, RowReader, RowTxn, Store};
 use serde::{Deserialize, Serialize};
 
@@ -59,14 +60,14 @@ pub(crate) async fn begin(
             is_new,
         })
     };
-    store.transact(Durability::Fsync, begin).await
+    store.transact(durably(), begin).await
 }
 
 /// Keeps the lineage, durably.
 pub(crate) async fn keep(store: &Store, lineage: &Lineage) -> Result<(), Error> {
     let bytes = codec::encode(lineage);
     let keep = move |txn: &mut RowTxn<'_>| txn.set_meta(LINEAGE, Some(&bytes));
-    store.transact(Durability::Fsync, keep).await
+    store.transact(durably(), keep).await
 }
 
 /// The store goes on under another name, of which nobody remembers anything.
@@ -76,7 +77,11 @@ pub(crate) async fn rename(store: &Store, name: Id, lineage: &Lineage) -> Result
         txn.set_meta(NAME, Some(name.as_bytes()))?;
         txn.set_meta(LINEAGE, Some(&bytes))
     };
-    store.transact(Durability::Fsync, rename).await
+    store.transact(durably(), rename).await
+}
+
+fn durably() -> Transact {
+    Transact::new(Durability::Fsync).bounded()
 }
 
 /// What is remembered of a store.
@@ -99,7 +104,7 @@ pub(crate) async fn remember(
         }
         Ok(before)
     };
-    store.transact(Durability::Fsync, remember).await
+    store.transact(durably(), remember).await
 }
 
 fn read_seen(rows: &RowReader<'_>, other: Id) -> Result<Option<Run>, Error> {

@@ -55,7 +55,7 @@ async fn plant(node: &Cluster, key: RowKey, stamp: Stamp, value: Option<Value>) 
 }
 
 /// What another replica answers to who has this page.
-async fn answer(world: &World, page: Option<&Listing>) -> ListReply {
+async fn answer(world: &World, page: Option<&Page>) -> ListReply {
     let [here, there] = [&world.nodes[0], &world.nodes[1]];
     let group = here.0.group(PartitionId(0)).unwrap();
     let place = group
@@ -82,9 +82,8 @@ async fn who_has_the_same_page_says_so_and_sends_none() {
         tombstones: true,
         ..all()
     };
-    let page = world.nodes[0].store().read(move |rows| rows.list(&query));
-    let page = page.await.unwrap();
-    assert_eq!(page.entries.len(), 50);
+    let page = world.nodes[0].0.read_page(query).await.unwrap();
+    assert_eq!(page.listing.entries.len(), 50);
     assert_eq!(answer(&world, Some(&page)).await, ListReply::Same);
     let asked_without = answer(&world, None).await;
     assert!(matches!(asked_without, ListReply::Page(_)));

@@ -8,6 +8,7 @@ use archipel_base::{BlockHash, PartitionId};
 use archipel_storage as storage;
 use archipel_storage::engine::Durability;
 use archipel_storage::rows::Mention;
+use archipel_storage::store::Transact;
 use archipel_storage::{RowReader, RowTxn};
 use bytes::Bytes;
 
@@ -73,7 +74,8 @@ impl Inner {
         upload.sync().await?;
         if lacks_references {
             let restore = move |txn: &mut RowTxn<'_>| txn.restore_references(&[block]);
-            store.transact(Durability::Fsync, restore).await?;
+            let how = Transact::new(Durability::Fsync).bounded();
+            store.transact(how, restore).await?;
         }
         store.read_block(&block).await?;
         Ok(Outcome::Mended)

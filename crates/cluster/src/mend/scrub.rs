@@ -8,6 +8,7 @@ use archipel_base::codec;
 use archipel_storage::RowTxn;
 use archipel_storage::blocks::Scrubbed;
 use archipel_storage::engine::Durability;
+use archipel_storage::store::Transact;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
@@ -225,6 +226,7 @@ impl Cluster {
             codec::encode(&work.progress)
         };
         let keep = move |txn: &mut RowTxn<'_>| txn.set_meta(META, Some(&bytes));
-        Ok(self.store().transact(Durability::Buffered, keep).await?)
+        let how = Transact::new(Durability::Buffered).bounded();
+        Ok(self.store().transact(how, keep).await?)
     }
 }

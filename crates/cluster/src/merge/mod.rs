@@ -4,7 +4,8 @@
 //! answers are merged. Whatever was acknowledged before stands in one of them, so for every key
 //! the version with the newest stamp among them is that version or a newer one. If that is a tombstone, nothing is shown.
 //! (Of a write that is under way, or of which it is not known whether it took effect, the version may be shown
-//! or not.) Tombstones that went below an agreed floor are missing, but nothing that is older than them is left anywhere.
+//! or not.) Tombstones that went below an agreed floor are missing, but nothing that is older than them is left anywhere; what was listed
+//! before that, and is at or below the floor that another tells, counts only if that one lists it, too.
 //!
 //! **Common prefixes.** A replica shows all that it knows of a prefix up to the first row that
 //! lives with it. If among a quorum the version of that row is the newest, the prefix has a live
@@ -31,6 +32,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use archipel_base::Stamp;
 use archipel_storage::rows::codec::successor;
 use archipel_storage::{ListEntry, ListQuery, ListStart, Listing};
 
@@ -45,6 +47,25 @@ const MAX_BUDGET: usize = 100_000;
 const FIRST_ROWS: usize = 64;
 /// How often more rows of a prefix are asked for before the page ends there.
 const MAX_DEPTH: u32 = 8;
+
+/// A page of one replica.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Page {
+    /// What it lists.
+    pub listing: Listing,
+    /// The floor that was agreed there: up to it, what another replica listed and this one does not was listed before, and is gone.
+    pub agreed: Stamp,
+}
+
+impl From<Listing> for Page {
+    /// Without a floor.
+    fn from(listing: Listing) -> Page {
+        Page {
+            listing,
+            agreed: Stamp::ZERO,
+        }
+    }
+}
 
 /// What the driver is to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -81,7 +102,7 @@ pub struct ListMerge {
 struct Round {
     query: ListQuery,
     about: About,
-    pages: Vec<(usize, Listing)>,
+    pages: Vec<(usize, Page)>,
     failed: ReplicaSet,
 }
 
@@ -116,11 +137,11 @@ impl ListMerge {
     }
 
     /// A replica's answer came in. One that cannot be right counts as a failure.
-    pub fn on_page(&mut self, replica: usize, round: u32, page: Listing) -> Vec<ListOutput> {
+    pub fn on_page(&mut self, replica: usize, round: u32, page: Page) -> Vec<ListOutput> {
         let Some(open) = self.open_round(replica, round) else {
             return Vec::new();
         };
-        if !sound::is_sound(&open.query, &page) {
+        if !sound::is_sound(&open.query, &page.listing) {
             return self.on_failure(replica, round);
         }
         open.pages.push((replica, page));
@@ -182,7 +203,7 @@ impl ListMerge {
     /// A quorum has answered a round.
     fn advance(&mut self, mut complete: Round) -> Vec<ListOutput> {
         if !complete.query.tombstones {
-            let page = complete.pages.pop().map(|(_, page)| page);
+            let page = complete.pages.pop().map(|(_, page)| page.listing);
             return self.end(ListOutput::Done(page.unwrap_or_default()));
         }
         let merged = page::merge(&self.quorums, &complete.query, &complete.pages);

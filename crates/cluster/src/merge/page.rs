@@ -3,11 +3,12 @@
 use std::iter::Peekable;
 use std::slice::Iter;
 
+use archipel_base::Stamp;
 use archipel_storage::rows::codec::successor;
-use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, RowHead};
+use archipel_storage::{ListEntry, ListQuery, ListStart, RowHead};
 use bytes::Bytes;
 
-use super::lowest;
+use super::{Page, lowest};
 use crate::register::{Quorums, ReplicaSet};
 
 /// How many prefixes of one page may be open questions.
@@ -36,11 +37,12 @@ pub(super) struct Merged {
 }
 
 /// Merges pages, which a quorum gave to a query for merging. They are [sound](super::sound).
-pub(super) fn merge(quorums: &Quorums, query: &ListQuery, pages: &[(usize, Listing)]) -> Merged {
+pub(super) fn merge(quorums: &Quorums, query: &ListQuery, pages: &[(usize, Page)]) -> Merged {
     let sources = pages.iter().map(|(replica, page)| Source {
         replica: *replica,
-        entries: page.entries.iter().peekable(),
-        end: page.next.as_ref().and_then(End::of),
+        entries: page.listing.entries.iter().peekable(),
+        end: page.listing.next.as_ref().and_then(End::of),
+        agreed: page.agreed,
     });
     let mut merge = Merge {
         quorums,
@@ -81,6 +83,7 @@ struct Source<'p> {
     replica: usize,
     entries: Peekable<Iter<'p, ListEntry>>,
     end: Option<End>,
+    agreed: Stamp,
 }
 
 impl<'p> Source<'p> {
@@ -103,6 +106,11 @@ impl<'p> Source<'p> {
         while self.front().is_some_and(|(key, _)| key.starts_with(prefix)) {
             self.entries.next();
         }
+    }
+
+    /// Whether it shows all versions of `key` that it has.
+    fn covers(&self, key: &Bytes) -> bool {
+        self.end.as_ref().is_none_or(|end| key[..] < end.key[..])
     }
 
     fn ends_before(&self, key: Option<&[u8]>) -> bool {
@@ -129,6 +137,7 @@ struct Merge<'p> {
 struct Full(ListStart);
 
 /// What the versions of one key come to.
+#[derive(Default)]
 struct Verdict<'p> {
     newest: Option<&'p RowHead>,
     /// Who shows it live.
@@ -184,7 +193,8 @@ impl<'p> Merge<'p> {
     }
 
     fn row(&mut self, key: Bytes) -> Result<(), Full> {
-        let Some(head) = self.judge(&key).newest.filter(|head| head.is_live()) else {
+        let verdict = self.judge(&key, ReplicaSet::EMPTY);
+        let Some(head) = verdict.newest.filter(|head| head.is_live()) else {
             return Ok(());
         };
         let head = head.clone();
@@ -198,7 +208,11 @@ impl<'p> Merge<'p> {
     }
 
     fn row_of_group(&mut self, key: Bytes, prefix: Bytes) -> Result<(), Full> {
-        let verdict = self.judge(&key);
+        let silent = match self.silent.0 == prefix {
+            true => self.silent.1,
+            false => ReplicaSet::EMPTY,
+        };
+        let verdict = self.judge(&key, silent);
         if verdict.newest.is_some_and(RowHead::is_live) {
             self.push(Item::Prefix(prefix.clone()), ListStart::At(key))?;
             self.pass(&prefix);
@@ -224,26 +238,27 @@ impl<'p> Merge<'p> {
         Ok(())
     }
 
-    /// Takes what the pages tell of a key: the newest version wins.
-    fn judge(&mut self, key: &Bytes) -> Verdict<'p> {
-        let mut verdict = Verdict {
-            newest: None,
-            live_at: ReplicaSet::EMPTY,
-        };
+    /// Takes what the pages tell of a key: the newest version wins, unless it is of the past. Those of `silent` do not tell all that they have.
+    fn judge(&mut self, key: &Bytes, silent: ReplicaSet) -> Verdict<'p> {
+        let (mut verdict, mut told) = (Verdict::default(), Vec::new());
         for source in &mut self.sources {
-            let Some(head) = source.take(key) else {
-                continue;
-            };
-            if head.is_live() {
+            let covers = source.covers(key) && !silent.contains(source.replica);
+            let head = source.take(key);
+            if head.is_some_and(RowHead::is_live) {
                 verdict.live_at.insert(source.replica);
             }
-            if verdict
-                .newest
-                .is_none_or(|newest| newest.stamp < head.stamp)
-            {
-                verdict.newest = Some(head);
-            }
+            told.push((head, source.agreed, covers));
         }
+        let stamp = |head: Option<&RowHead>| head.map_or(Stamp::ZERO, |head| head.stamp);
+        let is_past = |head: &RowHead| {
+            told.iter().any(|(other, agreed, covers)| {
+                *covers && head.stamp <= *agreed && stamp(*other) < head.stamp
+            })
+        };
+        let heads = told.iter().filter_map(|(head, ..)| *head);
+        verdict.newest = heads
+            .filter(|head| !is_past(head))
+            .max_by_key(|head| head.stamp);
         verdict
     }
 

@@ -7,7 +7,7 @@ use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, RowHead, Tally}
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::{MAX_BUDGET, MAX_LIMIT};
+use super::{MAX_BUDGET, MAX_LIMIT, Page};
 
 /// The most bytes of a prefix, a start or a delimiter. A row's key is shorter, so it compares with what was cut
 /// here as it does with the whole.
@@ -45,7 +45,7 @@ pub fn decode_query(bytes: &[u8]) -> Result<ListQuery, DecodeError> {
 }
 
 /// Encodes a page. What a row has promised is not told.
-pub fn encode_page(page: &Listing) -> Vec<u8> {
+pub fn encode_page(page: &Page) -> Vec<u8> {
     let entry = |entry: &ListEntry| match entry {
         ListEntry::Row { key, head } => Entry::Row {
             key: key.clone(),
@@ -56,21 +56,26 @@ pub fn encode_page(page: &Listing) -> Vec<u8> {
         },
         ListEntry::Prefix(prefix) => Entry::Prefix(prefix.clone()),
     };
-    codec::encode(&Page {
-        entries: page.entries.iter().map(entry).collect(),
-        next: page.next.as_ref().map(|next| Start::of(next, Bytes::clone)),
+    let Page { listing, agreed } = page;
+    let next = listing.next.as_ref();
+    codec::encode(&Sent {
+        entries: listing.entries.iter().map(entry).collect(),
+        next: next.map(|next| Start::of(next, Bytes::clone)),
+        agreed: *agreed,
     })
 }
 
 /// What tells whether two replicas have the same page: of all that [`encode_page`] tells.
-pub fn digest(page: &Listing) -> BlockHash {
-    let mut all = Vec::with_capacity(256 * page.entries.len());
+pub fn digest(page: &Page) -> BlockHash {
+    let Page { listing, agreed } = page;
+    let mut all = Vec::with_capacity(256 * listing.entries.len());
     let mut part = |kind: u8, bytes: &[u8]| {
         all.push(kind);
         all.extend_from_slice(&(bytes.len() as u64).to_be_bytes());
         all.extend_from_slice(bytes);
     };
-    for entry in &page.entries {
+    part(b'a', &agreed.to_bytes());
+    for entry in &listing.entries {
         match entry {
             ListEntry::Prefix(prefix) => part(b'p', prefix),
             ListEntry::Row { key, head } => {
@@ -93,7 +98,7 @@ pub fn digest(page: &Listing) -> BlockHash {
             }
         }
     }
-    match &page.next {
+    match &listing.next {
         None => {}
         Some(ListStart::At(key)) => part(b'A', key),
         Some(ListStart::Behind(key)) => part(b'B', key),
@@ -106,8 +111,8 @@ pub fn digest(page: &Listing) -> BlockHash {
 ///
 /// # Errors
 /// Besides what is malformed, keys that no row has.
-pub fn decode_page(bytes: &[u8]) -> Result<Listing, DecodeError> {
-    let page: Page = codec::decode(bytes)?;
+pub fn decode_page(bytes: &[u8]) -> Result<Page, DecodeError> {
+    let page: Sent = codec::decode(bytes)?;
     let entry = |entry| {
         Ok(match entry {
             Entry::Row {
@@ -130,9 +135,12 @@ pub fn decode_page(bytes: &[u8]) -> Result<Listing, DecodeError> {
         })
     };
     let entries: Result<_, DecodeError> = page.entries.into_iter().map(entry).collect();
-    Ok(Listing {
-        entries: entries?,
-        next: page.next.map(Start::bounded).transpose()?,
+    Ok(Page {
+        listing: Listing {
+            entries: entries?,
+            next: page.next.map(Start::bounded).transpose()?,
+        },
+        agreed: page.agreed,
     })
 }
 
@@ -159,14 +167,16 @@ impl Versioned for Query {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Page {
+struct Sent {
     #[serde(rename = "e")]
     entries: Vec<Entry>,
     #[serde(rename = "n", default)]
     next: Option<Start>,
+    #[serde(rename = "f", default)]
+    agreed: Stamp,
 }
 
-impl Versioned for Page {
+impl Versioned for Sent {
     const VERSION: u8 = 1;
 }
 

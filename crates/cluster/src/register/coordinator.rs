@@ -36,7 +36,7 @@ mod rounds;
 mod state;
 
 pub use state::{Decision, Outcome, Output, Start};
-use state::{Kind, Phase, Promise, counted};
+use state::{Kind, Phase, Promise, Told, counted};
 
 /// Gives a fresh stamp above the one shown.
 pub type NextStamp<'a> = dyn FnMut(Stamp) -> Stamp + 'a;
@@ -183,17 +183,32 @@ impl<V: Clone + Eq> Operation<V> {
                 version,
                 live,
                 floor,
-            } => self.on_found(from, version, live, floor),
+                agreed,
+            } => {
+                let told = Told {
+                    from,
+                    version,
+                    live,
+                    agreed,
+                };
+                self.on_found(told, floor);
+            }
             Answer::Promised {
                 version,
                 accepted,
                 known_from,
                 floor,
+                agreed,
             } => {
                 self.floor = self.floor.max(floor);
-                self.on_promised(Promise {
+                let told = Told {
                     from,
+                    live: version.value.is_some(),
                     version,
+                    agreed,
+                };
+                self.on_promised(Promise {
+                    told,
                     accepted,
                     known_from,
                 });

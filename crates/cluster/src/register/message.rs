@@ -63,6 +63,10 @@ pub enum Answer<V> {
         live: bool,
         /// Tombstones at or below this are gone everywhere.
         floor: Stamp,
+        /// Up to this all replicas held the same when it was agreed: a version at or below it that is newer than what is
+        /// held here was told before, and is gone by now.
+        #[serde(default)]
+        agreed: Stamp,
     },
     /// To `Prepare`: nothing below the ballot will be accepted here any more.
     Promised {
@@ -74,6 +78,9 @@ pub enum Answer<V> {
         known_from: Stamp,
         /// Tombstones at or below this are gone everywhere.
         floor: Stamp,
+        /// As in `Found`.
+        #[serde(default)]
+        agreed: Stamp,
     },
     /// To `Write`: it is held (or was, and a newer one is by now) under its stamp.
     Accepted,

@@ -236,6 +236,7 @@ fn found<V: Clone>(bounds: &Bounds, cell: &Cell<V>, with_value: bool) -> Answer<
         },
         live: cell.value.is_some(),
         floor: bounds.gone,
+        agreed: bounds.agreed,
     }
 }
 
@@ -262,6 +263,7 @@ fn prepare<V: Clone>(
         accepted: asking.map_or_else(Vec::new, |id| recent.of_write(id)),
         known_from: recent.known_from,
         floor: bounds.gone,
+        agreed: bounds.agreed,
     };
     Step {
         cell: (promise.promised != cell.promised).then_some(promise),

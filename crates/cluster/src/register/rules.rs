@@ -32,6 +32,8 @@ pub enum Mutant {
     DropTombstoneEarly,
     /// A floor is agreed without the replicas that are away.
     FloorWithoutAbsent,
+    /// What a replica told before a floor was agreed counts beside what another tells afterwards.
+    BelievePast,
     /// A replica takes rows from a peer below a floor that was agreed.
     TakeBelowFloor,
     /// Anti-entropy hands a row to a replica over its promise.
@@ -40,7 +42,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Mutant; 16] = [
+    pub const ALL: [Mutant; 17] = [
         Mutant::SkipWriteBack,
         Mutant::ActOnMinority,
         Mutant::CountById,
@@ -55,6 +57,7 @@ impl Mutant {
         Mutant::SkippedAgree,
         Mutant::DropTombstoneEarly,
         Mutant::FloorWithoutAbsent,
+        Mutant::BelievePast,
         Mutant::TakeBelowFloor,
         Mutant::SpreadOverPromise,
     ];

@@ -291,7 +291,7 @@ async fn rows_at(
     let mut rows = BTreeMap::new();
     loop {
         let page = match ask(inner, &group, place, query.clone()).await {
-            Asked::Page(page) => page,
+            Asked::Page(page) => page.listing,
             Asked::Superseded => return Err(gone()),
             Asked::Failed(error) => return Err(error),
         };

@@ -82,7 +82,7 @@ impl Default for Limits {
 pub enum Growth {
     /// It may: refused while the disk is nearly full.
     Grows,
-    /// It deletes, or writes a tombstone: goes on as long as the engine can.
+    /// It deletes, writes a tombstone, or keeps a record of bounded size: goes on as long as the engine can.
     Shrinks,
 }
 
@@ -113,6 +113,12 @@ impl Transact {
             growth: Growth::Shrinks,
             ..self
         }
+    }
+
+    /// The same, marked as keeping a record of bounded size that the node cannot do without, mostly in place of an older one:
+    /// a node whose disk is full must be able to start, and to follow the others.
+    pub fn bounded(self) -> Transact {
+        self.shrinking()
     }
 
     /// The same, with what it holds in memory while it waits.

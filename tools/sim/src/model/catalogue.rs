@@ -41,6 +41,13 @@ pub fn small() -> Vec<Scenario> {
             "a layout change under a write and a read",
             &[(0, &[W1]), (0, &[Read])],
         ),
+        Scenario {
+            spreads: 0,
+            ..floors(
+                "a delete, a floor, a slow read",
+                &[(0, &[W1, DELETE, Read])],
+            )
+        },
         floors("a delete, then a floor", &[(0, &[W1, DELETE, Read])]),
     ]
 }
@@ -172,6 +179,10 @@ pub fn for_mutant(mutant: Mutant) -> Vec<Scenario> {
         | Mutant::CountAcrossLayouts => layouts.into_iter().collect(),
         Mutant::SkippedAgree => skips.into_iter().collect(),
         Mutant::TakeBelowFloor => targets,
+        Mutant::BelievePast => small()
+            .into_iter()
+            .filter(|s| s.floors > 0 && s.spreads == 0)
+            .collect(),
         Mutant::DropTombstoneEarly | Mutant::FloorWithoutAbsent | Mutant::LeaveAttemptBehind => {
             floors.into_iter().collect()
         }

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use archipel_base::{NodeId, PartitionId, Stamp};
 use archipel_storage::engine::Durability;
 use archipel_storage::rows::{Granularity, Window};
+use archipel_storage::store::Transact;
 use archipel_storage::{Error, RowReader, RowTxn};
 use bytes::Bytes;
 
@@ -103,7 +104,8 @@ impl Inner {
                 }),
             })
         };
-        self.store().transact(Durability::Fsync, answer).await
+        let how = Transact::new(Durability::Fsync).bounded();
+        self.store().transact(how, answer).await
     }
 
     pub(super) fn sweep_soon(&self, partition: PartitionId) {

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use archipel_base::PartitionId;
 use archipel_net::Class;
 use archipel_storage::engine::{Durability, Flow};
+use archipel_storage::store::Transact;
 use archipel_storage::{Error as StorageError, RowKey, RowReader, RowTxn};
 use bytes::Bytes;
 
@@ -167,5 +168,6 @@ async fn forget_some(
         }
         Ok(last)
     };
-    Ok(inner.store().transact(Durability::Fsync, forget).await?)
+    let how = Transact::new(Durability::Fsync).shrinking();
+    Ok(inner.store().transact(how, forget).await?)
 }

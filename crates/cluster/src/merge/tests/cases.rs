@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use archipel_base::Stamp;
 use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, RowHead};
 use bytes::Bytes;
 
 use super::{HERE, Replica, Version, drive, stamp};
-use crate::merge::{ListMerge, ListOutput};
+use crate::merge::{ListMerge, ListOutput, Page};
 use crate::register::Quorums;
 
 fn rows(rows: &[(&'static str, Version)]) -> BTreeMap<Bytes, Version> {
@@ -125,15 +126,15 @@ fn too_few_answers_are_a_failure() {
     assert_eq!(merge.on_failure(0, 1), []);
     assert_eq!(merge.on_failure(7, 1), []);
     assert_eq!(merge.on_failure(2, 1), [ListOutput::Failed]);
-    assert_eq!(merge.on_page(1, 1, Listing::default()), []);
+    assert_eq!(merge.on_page(1, 1, Page::default()), []);
 }
 
 #[test]
 fn one_replica_counts_once() {
     let (mut merge, _) = ListMerge::new(Quorums::majority_of(3), by_folder());
-    assert_eq!(merge.on_page(1, 1, Listing::default()), []);
-    assert_eq!(merge.on_page(1, 1, Listing::default()), []);
-    let done = merge.on_page(0, 1, Listing::default());
+    assert_eq!(merge.on_page(1, 1, Page::default()), []);
+    assert_eq!(merge.on_page(1, 1, Page::default()), []);
+    let done = merge.on_page(0, 1, Page::default());
     assert_eq!(done, [ListOutput::Done(Listing::default())]);
 }
 
@@ -154,7 +155,7 @@ fn a_replica_alone_is_asked_for_what_is_wanted() {
         entries: vec![ListEntry::Prefix(Bytes::from_static(b"a/"))],
         next: None,
     };
-    let done = merge.on_page(0, *round, page.clone());
+    let done = merge.on_page(0, *round, page.clone().into());
     assert_eq!(done, [ListOutput::Done(page)]);
 }
 
@@ -187,7 +188,7 @@ fn answers_that_cannot_be_are_failures() {
         let (mut merge, _) = ListMerge::new(Quorums::majority_of(2), query.clone());
         let page = Listing { entries, next };
         assert_eq!(
-            merge.on_page(0, 1, page.clone()),
+            merge.on_page(0, 1, page.clone().into()),
             [ListOutput::Failed],
             "{page:?}"
         );
@@ -197,5 +198,55 @@ fn answers_that_cannot_be_are_failures() {
         entries: vec![row("pb", true), row("pc", false)],
         next: Some(at("pd")),
     };
-    assert_eq!(merge.on_page(0, 1, page), []);
+    assert_eq!(merge.on_page(0, 1, page.into()), []);
+}
+
+/// One replica listed before it took a deletion; then all agreed that its tombstone may go; then the other listed. Neither the key nor its
+/// prefix is shown. What lives is, also if the floor lies above it; and of what the other did not come to it says nothing.
+#[test]
+fn what_was_listed_before_a_floor_is_not_shown() {
+    let before = rows(&[
+        ("a/gone", (1, true)),
+        ("b", (2, true)),
+        ("c", (3, true)),
+        ("d/e", (4, true)),
+        ("d/gone", (5, true)),
+    ]);
+    let after = rows(&[("b", (2, true)), ("d/e", (4, true))]);
+    let agreed = |replica: usize| match replica {
+        0 => Stamp::ZERO,
+        _ => stamp(9),
+    };
+    let replicas = [Replica::new(&before), Replica::new(&after)];
+    let answer = |replica: usize, query: &ListQuery| {
+        let page = replicas[replica].list(query);
+        Some(Page {
+            agreed: agreed(replica),
+            ..page
+        })
+    };
+    let shown = |query: &ListQuery, limit: usize| {
+        let limited = |replica: usize, query: &ListQuery| {
+            let limit = if replica == 1 { limit } else { query.limit };
+            answer(
+                replica,
+                &ListQuery {
+                    limit,
+                    ..query.clone()
+                },
+            )
+        };
+        let (page, _) = drive(&Quorums::majority_of(2), query, limited, |_| 0);
+        let page = page.expect("both answer");
+        let names = page.entries.into_iter().map(|entry| match entry {
+            ListEntry::Row { key, .. } => key,
+            ListEntry::Prefix(prefix) => prefix,
+        });
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&by_folder(), 1000), ["b", "d/"]);
+    let all = ListQuery::new(HERE, Bytes::new());
+    assert_eq!(shown(&all, 1000), ["b", "d/e"]);
+    // The page of the other ends behind "b": nothing is concluded of what follows.
+    assert_eq!(shown(&all, 1), ["b"]);
 }

@@ -14,7 +14,7 @@ use archipel_storage::rows::codec::{self, StoredRow};
 use archipel_storage::{ListQuery, Listing, RowKey, RowReader};
 use bytes::Bytes;
 
-use super::{ListMerge, ListOutput};
+use super::{ListMerge, ListOutput, Page};
 use crate::register::Quorums;
 
 const HERE: PartitionId = PartitionId(5);
@@ -48,11 +48,11 @@ impl Replica {
     }
 
     /// As it comes to another node.
-    fn list(&self, query: &ListQuery) -> Listing {
+    fn list(&self, query: &ListQuery) -> Page {
         let query = super::wire::decode_query(&super::wire::encode_query(query)).unwrap();
         let txn = self.0.read().unwrap();
         let page = RowReader::new(&*txn).list(&query).unwrap();
-        super::wire::decode_page(&super::wire::encode_page(&page)).unwrap()
+        super::wire::decode_page(&super::wire::encode_page(&page.into())).unwrap()
     }
 }
 
@@ -65,7 +65,7 @@ fn stamp(time: u64) -> Stamp {
 fn drive(
     quorums: &Quorums,
     query: &ListQuery,
-    mut answer: impl FnMut(usize, &ListQuery) -> Option<Listing>,
+    mut answer: impl FnMut(usize, &ListQuery) -> Option<Page>,
     mut pick: impl FnMut(usize) -> usize,
 ) -> (Option<Listing>, u32) {
     let (mut merge, mut outputs) = ListMerge::new(quorums.clone(), query.clone());

@@ -4,6 +4,7 @@ use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, RowHead};
 use bytes::Bytes;
 
 use super::{HERE, stamp};
+use crate::merge::Page;
 use crate::merge::page::{Item, merge};
 use crate::register::Quorums;
 
@@ -33,7 +34,8 @@ fn merged(pages: [Listing; 3]) -> (Vec<Item>, Option<ListStart>) {
         tombstones: true,
         ..ListQuery::new(HERE, Bytes::new())
     };
-    let pages: Vec<_> = pages.into_iter().enumerate().collect();
+    let pages = pages.into_iter().map(Page::from);
+    let pages: Vec<_> = pages.enumerate().collect();
     let merged = merge(&Quorums::majority_of(3), &query, &pages);
     (merged.items, merged.next)
 }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::{HERE, stamp};
+use crate::merge::Page;
 use crate::merge::wire::{decode_page, decode_query, digest, encode_page, encode_query};
 
 #[test]
@@ -25,7 +26,7 @@ fn a_page_arrives_as_it_was_sent_but_for_promises() {
         stamp: Stamp::new(1, 2, Writer(3)),
         ..RowHead::default()
     };
-    let page = |promised| Listing {
+    let listing = |promised| Listing {
         entries: vec![
             ListEntry::Row {
                 key: Bytes::from_static(b"a\0\xff"),
@@ -41,6 +42,10 @@ fn a_page_arrives_as_it_was_sent_but_for_promises() {
             ListEntry::Prefix(Bytes::from_static(b"c/")),
         ],
         next: Some(ListStart::BehindPrefix(Bytes::from_static(b"c/"))),
+    };
+    let page = |promised| Page {
+        listing: listing(promised),
+        agreed: stamp(7),
     };
     let sent = encode_page(&page(stamp(9)));
     assert_eq!(decode_page(&sent), Ok(page(Stamp::ZERO)));
@@ -60,7 +65,7 @@ fn the_digests_of_different_pages_differ() {
         }),
         ..RowHead::default()
     };
-    let page = |key: &'static [u8], head: &RowHead, next: Option<ListStart>| Listing {
+    let listing = |key: &'static [u8], head: &RowHead, next: Option<ListStart>| Listing {
         entries: vec![
             ListEntry::Prefix(bytes(b"a/")),
             ListEntry::Row {
@@ -70,6 +75,7 @@ fn the_digests_of_different_pages_differ() {
         ],
         next,
     };
+    let page = |key, head: &RowHead, next| Page::from(listing(key, head, next));
     let with = |change: &dyn Fn(&mut RowHead)| {
         let mut changed = head.clone();
         change(&mut changed);
@@ -77,7 +83,7 @@ fn the_digests_of_different_pages_differ() {
     };
     let tally = |change: &dyn Fn(&mut Tally)| with(&|head| head.tally.iter_mut().for_each(change));
     let mut only_prefix = page(b"b", &head, None);
-    only_prefix.entries.pop();
+    only_prefix.listing.entries.pop();
     let pages = [
         page(b"b", &head, None),
         page(b"bb", &head, None),
@@ -94,7 +100,11 @@ fn the_digests_of_different_pages_differ() {
         tally(&|tally| tally.bytes = 6),
         tally(&|tally| tally.group = Id([3; 16])),
         only_prefix,
-        Listing::default(),
+        Page {
+            agreed: stamp(1),
+            ..page(b"b", &head, None)
+        },
+        Page::default(),
     ];
     let mut digests: Vec<_> = pages.iter().map(digest).collect();
     digests.sort_unstable();
@@ -121,7 +131,7 @@ fn what_is_too_long_or_too_much_is_refused() {
         entries,
         next: None,
     };
-    assert!(decode_page(&encode_page(&page)).is_err());
+    assert!(decode_page(&encode_page(&page.into())).is_err());
 }
 
 proptest! {

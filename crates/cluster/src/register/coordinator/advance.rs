@@ -2,7 +2,7 @@
 
 use archipel_base::Stamp;
 
-use super::state::{Kind, Phase, Promise, Purpose};
+use super::state::{Kind, Phase, Promise, Purpose, Told};
 use super::{MAX_SECOND_LOOKS, NextStamp, Operation, Outcome, Output};
 use crate::register::message::Version;
 use crate::register::quorum::ReplicaSet;
@@ -28,7 +28,7 @@ impl<V: Clone + Eq> Operation<V> {
                 self.advance_reading(with_values, &found, timeout)
             }
             Phase::Preparing { ballot, promises } => {
-                let from = promises.iter().map(|p| p.from).collect();
+                let from = promises.iter().map(|p| p.told.from).collect();
                 if self.quorums().is_quorum(from) {
                     return self.act_on(ballot, &promises, timeout);
                 }
@@ -69,25 +69,21 @@ impl<V: Clone + Eq> Operation<V> {
     fn advance_reading(
         &mut self,
         with_values: bool,
-        found: &[(usize, Version<V>, bool)],
+        found: &[Told<V>],
         timeout: bool,
     ) -> Vec<Output<V>> {
         if !self
             .quorums()
-            .is_quorum(found.iter().map(|(f, ..)| *f).collect())
+            .is_quorum(found.iter().map(|told| told.from).collect())
         {
             if self.quorums().is_blocked_by(self.failed) {
                 return self.end(Outcome::Unavailable);
             }
             return Vec::new();
         }
-        let seen: Vec<(usize, Version<V>)> = found
-            .iter()
-            .map(|(from, version, live)| (*from, self.above_floor(version, *live)))
-            .collect();
-        let (newest, holders) = newest_of(&seen);
-        let live = |(f, v, live): &(usize, Version<V>, bool)| {
-            holders.contains(*f) && *live && v.stamp == newest.stamp
+        let (newest, holders) = newest_of(&self.counting(found.iter()));
+        let live = |told: &Told<V>| {
+            holders.contains(told.from) && told.live && told.version.stamp == newest.stamp
         };
         if found.iter().any(live) && newest.value.is_none() && !with_values {
             // Others were faster, but the value is on its way.
@@ -105,25 +101,35 @@ impl<V: Clone + Eq> Operation<V> {
         self.write_version(newest, end, holders)
     }
 
-    /// The version as it counts: a tombstone at or below an agreed floor is no version at all.
-    fn above_floor(&self, version: &Version<V>, live: bool) -> Version<V> {
-        if !live && version.stamp <= self.floor {
-            Version::absent()
-        } else {
-            version.clone()
-        }
+    /// Whose versions count, and which: a tombstone at or below an agreed floor is no version at all. Nor is what one replica told before
+    /// that floor was agreed, and another, which agreed, holds no more: the tombstone that ended it is gone.
+    fn counting<'t>(
+        &self,
+        told: impl Iterator<Item = &'t Told<V>> + Clone,
+    ) -> Vec<(usize, Version<V>)>
+    where
+        V: 't,
+    {
+        let believes = self.rules.breaks(Mutant::BelievePast);
+        let is_past = |one: &Told<V>| {
+            told.clone().any(|other| {
+                one.version.stamp <= other.agreed && other.version.stamp < one.version.stamp
+            })
+        };
+        let count = |one: &Told<V>| {
+            let gone = !one.live && one.version.stamp <= self.floor;
+            match gone || (is_past(one) && !believes) {
+                true => (one.from, Version::absent()),
+                false => (one.from, one.version.clone()),
+            }
+        };
+        told.clone().map(count).collect()
     }
 
     /// A quorum has promised.
     fn act_on(&mut self, ballot: Stamp, promises: &[Promise<V>], timeout: bool) -> Vec<Output<V>> {
-        let seen: Vec<(usize, Version<V>)> = promises
-            .iter()
-            .map(|p| {
-                let live = p.version.value.is_some();
-                (p.from, self.above_floor(&p.version, live))
-            })
-            .collect();
-        let (newest, holders) = newest_of(&seen);
+        let told = promises.iter().map(|promise| &promise.told);
+        let (newest, holders) = newest_of(&self.counting(told));
         let held = self.quorums().is_quorum(holders);
         if !self.attempts.is_empty() {
             match self.fate(&newest, promises) {
@@ -276,7 +282,7 @@ impl<V: Clone + Eq> Operation<V> {
         let told = promises.iter().filter(|p| p.accepted.contains(&stamp));
         let own = self.attempts.iter().filter(|(s, _)| *s == stamp);
         own.map(|(_, acceptors)| *acceptors)
-            .fold(told.map(|p| p.from).collect(), ReplicaSet::union)
+            .fold(told.map(|p| p.told.from).collect(), ReplicaSet::union)
     }
 
     /// Who certainly never accepted any write of this operation.
@@ -285,9 +291,9 @@ impl<V: Clone + Eq> Operation<V> {
         let never = |p: &&Promise<V>| {
             p.accepted.is_empty()
                 && p.known_from <= first
-                && self.attempts.iter().all(|(_, a)| !a.contains(p.from))
+                && self.attempts.iter().all(|(_, a)| !a.contains(p.told.from))
         };
-        promises.iter().filter(never).map(|p| p.from).collect()
+        promises.iter().filter(never).map(|p| p.told.from).collect()
     }
 }
 

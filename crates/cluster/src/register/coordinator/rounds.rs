@@ -2,7 +2,7 @@
 
 use archipel_base::Stamp;
 
-use super::state::{Phase, Promise, Purpose};
+use super::state::{Phase, Promise, Purpose, Told};
 use super::{MAX_ATTEMPTS, MAX_PAUSES, NextStamp, Operation, Outcome, Output};
 use crate::register::message::{Request, Version};
 use crate::register::quorum::ReplicaSet;
@@ -128,8 +128,8 @@ impl<V: Clone + Eq> Operation<V> {
 
     pub(super) fn unanswered(&self) -> ReplicaSet {
         let answered = match &self.phase {
-            Phase::Reading { found, .. } => found.iter().map(|(from, ..)| *from).collect(),
-            Phase::Preparing { promises, .. } => promises.iter().map(|p| p.from).collect(),
+            Phase::Reading { found, .. } => found.iter().map(|told| told.from).collect(),
+            Phase::Preparing { promises, .. } => promises.iter().map(|p| p.told.from).collect(),
             Phase::Writing { accepted, .. } => *accepted,
             _ => return ReplicaSet::EMPTY,
         };
@@ -137,19 +137,19 @@ impl<V: Clone + Eq> Operation<V> {
         silent.without(self.refused).without(self.failed)
     }
 
-    pub(super) fn on_found(&mut self, from: usize, version: Version<V>, live: bool, floor: Stamp) {
+    pub(super) fn on_found(&mut self, told: Told<V>, floor: Stamp) {
         self.floor = self.floor.max(floor);
-        self.highest = self.highest.max(version.stamp);
+        self.highest = self.highest.max(told.version.stamp);
         if let Phase::Reading { found, .. } = &mut self.phase
-            && found.iter().all(|(f, ..)| *f != from)
+            && found.iter().all(|other| other.from != told.from)
         {
-            found.push((from, version, live));
+            found.push(told);
         }
     }
 
     pub(super) fn on_promised(&mut self, promise: Promise<V>) {
         if let Phase::Preparing { promises, .. } = &mut self.phase
-            && promises.iter().all(|p| p.from != promise.from)
+            && promises.iter().all(|p| p.told.from != promise.told.from)
         {
             promises.push(promise);
         }

@@ -84,17 +84,26 @@ pub(super) enum Purpose<V> {
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Promise<V> {
-    pub(super) from: usize,
-    pub(super) version: Version<V>,
+    pub(super) told: Told<V>,
     pub(super) accepted: Vec<Stamp>,
     pub(super) known_from: Stamp,
+}
+
+/// What a replica told that it holds.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct Told<V> {
+    pub(super) from: usize,
+    pub(super) version: Version<V>,
+    pub(super) live: bool,
+    /// The floor that was agreed there.
+    pub(super) agreed: Stamp,
 }
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) enum Phase<V> {
     Reading {
         with_values: bool,
-        found: Vec<(usize, Version<V>, bool)>,
+        found: Vec<Told<V>>,
     },
     Preparing {
         ballot: Stamp,

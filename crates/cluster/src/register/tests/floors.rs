@@ -3,6 +3,7 @@
 use archipel_base::Stamp;
 
 use super::Clock;
+use crate::register::coordinator::{Operation, Outcome, Output, Start};
 use crate::register::floor::{self, FloorAnswer, FloorOutput, FloorRequest, FloorRound, Floors};
 use crate::register::message::{Answer, Request, Version};
 use crate::register::quorum::Quorums;
@@ -118,4 +119,91 @@ fn below_the_floor_tombstones_are_gone_and_writes_refused() {
         highest: stamp(100),
     };
     assert_eq!((step.cell, step.answer), (None, refused));
+}
+
+/// A replica of three that told what it held, then took the tombstone that ended that, then agreed with the others that the tombstone
+/// may go; and one that tells what it holds afterwards: nothing. Found by the model (`a delete, a floor, a slow read`).
+fn a_slow_round() -> [(Version<u32>, bool, Floors); 2] {
+    let before = Version {
+        stamp: stamp(50),
+        write: Clock::new(1, 0).id(),
+        value: Some(1),
+    };
+    let (open, mut agreed) = (Floors::joining(1), Floors::joining(1));
+    agreed.closed = stamp(100);
+    agreed.hear(stamp(100), 1);
+    [(before, true, open), (Version::absent(), false, agreed)]
+}
+
+#[test]
+fn a_read_does_not_take_for_the_newest_what_was_told_before_a_floor() {
+    let start = Start {
+        rules: Rules::CORRECT,
+        quorums: Quorums::majority_of(3),
+    };
+    let (mut read, _) = Operation::<u32>::read(start);
+    let mut clock = Clock::new(2, 1000);
+    let mut outputs = Vec::new();
+    for (from, (version, live, floors)) in a_slow_round().into_iter().enumerate() {
+        let answer = Answer::Found {
+            version,
+            live,
+            floor: floors.gone,
+            agreed: floors.agreed,
+        };
+        outputs = read.on_answer(from, 1, answer, &mut clock.next());
+    }
+    let nothing = Outcome::Value(Version::absent());
+    assert_eq!(outputs, [Output::Done(nothing)]);
+}
+
+#[test]
+fn an_update_does_not_decide_on_what_was_told_before_a_floor() {
+    let start = Start {
+        rules: Rules::CORRECT,
+        quorums: Quorums::majority_of(3),
+    };
+    let mut clock = Clock::new(2, 1000);
+    let id = clock.id();
+    let (mut update, _) = Operation::<u32>::update(start, id, false, &mut clock.next());
+    let mut outputs = Vec::new();
+    for (from, (version, _, floors)) in a_slow_round().into_iter().enumerate() {
+        let answer = Answer::Promised {
+            version,
+            accepted: Vec::new(),
+            known_from: Stamp::ZERO,
+            floor: floors.gone,
+            agreed: floors.agreed,
+        };
+        outputs = update.on_answer(from, 1, answer, &mut clock.next());
+    }
+    assert_eq!(outputs, [Output::Decide(Version::absent())]);
+}
+
+/// Who only heard that tombstones are gone, and joined since, does not know what else there is.
+#[test]
+fn what_a_newcomer_lacks_is_not_gone() {
+    let start = Start {
+        rules: Rules::CORRECT,
+        quorums: Quorums::majority_of(3),
+    };
+    let [(live, ..), (nothing, _, floors)] = a_slow_round();
+    let (mut read, _) = Operation::<u32>::read(start);
+    let mut clock = Clock::new(2, 1000);
+    let mut answer = |from, version, live, agreed| {
+        let answer = Answer::Found {
+            version,
+            live,
+            floor: floors.gone,
+            agreed,
+        };
+        read.on_answer(from, 1, answer, &mut clock.next())
+    };
+    answer(0, live.clone(), true, floors.agreed);
+    let outputs = answer(1, nothing, false, Stamp::ZERO);
+    let writes_back = |output: &Output<u32>| matches!(output, Output::Send { request: Request::Write { version, .. }, .. } if *version == live);
+    assert!(
+        !outputs.is_empty() && outputs.iter().all(writes_back),
+        "{outputs:?}"
+    );
 }
