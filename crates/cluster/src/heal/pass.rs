@@ -11,14 +11,15 @@ use bytes::Bytes;
 
 use super::schedule::Ended;
 use super::wire::{
-    CompareCall, CompareReply, MAX_PARTITIONS, MAX_WINDOWS, Scope, Span, StampsCall, StampsReply,
-    WindowsCall, WindowsReply, method,
+    CompareCall, CompareReply, FloorCall, FloorReply, MAX_PARTITIONS, MAX_WINDOWS, Scope, Span,
+    StampsCall, StampsReply, WindowsCall, WindowsReply, method,
 };
 use super::{HealOptions, prints, record};
 use crate::error::Error;
 use crate::inner::Inner;
 use crate::layout::{Epoch, StoreName};
 use crate::register::epoch::Member;
+use crate::register::floor::{FloorAnswer, FloorRequest};
 use crate::register::rules::Mutant;
 use crate::register::windows::WindowId;
 use crate::wire::Address;
@@ -108,12 +109,55 @@ impl Pass {
             let claim = self.claim(some);
             whole &= claim.partitions.len() == some.len();
             whole &= self.go_down(&claim.partitions).await?;
+            self.hear_floors(&claim.partitions).await?;
             let done = claim.partitions.len() as u64;
             heal.note(self.node(), |peer| {
                 peer.partitions -= done.min(peer.partitions)
             });
         }
         Ok(if whole { Ended::Whole } else { Ended::Partly })
+    }
+
+    /// Learns which floors the other has agreed that were only closed here. If the round broke off, and a third replica is away since, nobody
+    /// begins another one; the other has dropped its tombstones, and would never be the same as this one.
+    async fn hear_floors(&self, partitions: &[PartitionId]) -> Result<(), Error> {
+        let some = partitions.to_vec();
+        let look = move |rows: &RowReader<'_>| {
+            let mut unfinished = Vec::new();
+            for partition in some {
+                let floors = record::read(rows, partition)?;
+                let begun = floors.filter(|floors| floors.agreed < floors.closed);
+                unfinished.extend(begun.map(|floors| (partition, floors)));
+            }
+            Ok(unfinished)
+        };
+        for (partition, floors) in self.inner.store().read(look).await? {
+            let floor = floors.closed;
+            let ask = FloorCall {
+                address: self.scope.of(partition),
+                request: FloorRequest::Close { floor },
+            };
+            let FloorReply(answer) = self.call(method::FLOOR, &ask).await?;
+            let FloorAnswer::Closed {
+                agreed,
+                agreed_epoch,
+            } = answer
+            else {
+                continue;
+            };
+            if agreed > floors.agreed {
+                let hear = FloorCall {
+                    address: self.own_address(partition),
+                    request: FloorRequest::Compare {
+                        floor,
+                        gone: agreed,
+                        gone_epoch: agreed_epoch,
+                    },
+                };
+                self.inner.answer_floor(hear).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Notes how the pass ended.
