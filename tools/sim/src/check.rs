@@ -135,23 +135,35 @@ fn catch_all(args: &Args) -> bool {
     };
     let mut good = true;
     for mutant in Mutant::ALL.into_iter().filter(wanted) {
-        good &= catch(mutant);
+        good &= catch(mutant, args.states);
     }
     good
 }
 
-/// Breaks a rule and looks for a scenario that shows it.
-fn catch(mutant: Mutant) -> bool {
+/// Breaks a rule and looks for a scenario that shows it: by walks, then by going everywhere in those that are small.
+fn catch(mutant: Mutant, states: usize) -> bool {
+    let mut scenarios = catalogue::for_mutant(mutant);
     let mut walks = 0;
-    for mut scenario in catalogue::for_mutant(mutant) {
+    for scenario in &mut scenarios {
         scenario.rules = Rules::broken(mutant);
-        let walked = walk::walk_in_parallel(&scenario, 400_000);
+        let walked = walk::walk_in_parallel(scenario, 400_000);
         walks += walked.walks;
         if let Some(seed) = walked.violation {
             println!(
                 "mutant    {mutant:?}: caught in \"{}\" after {walks} walks (seed {seed})",
                 scenario.name
             );
+            return true;
+        }
+    }
+    for scenario in scenarios.into_iter().filter(|s| s.clients.len() == 1) {
+        let name = scenario.name;
+        let builder = scenario.checker().threads(2);
+        let most = if states > 0 { states } else { usize::MAX };
+        let checker = builder.target_state_count(most).spawn_dfs().join();
+        if checker.discovery("linearizable").is_some() {
+            let steps = checker.state_count();
+            println!("mutant    {mutant:?}: caught in \"{name}\", exploring, within {steps} steps");
             return true;
         }
     }

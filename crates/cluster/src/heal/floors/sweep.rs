@@ -25,7 +25,10 @@ struct Page {
 
 impl Inner {
     /// Drops what may go in a partition. What a crash undoes is dropped again.
-    pub(in crate::heal) async fn sweep(self: &Arc<Inner>, partition: PartitionId) -> Result<(), Error> {
+    pub(in crate::heal) async fn sweep(
+        self: &Arc<Inner>,
+        partition: PartitionId,
+    ) -> Result<(), Error> {
         let _one_at_a_time = self.heal.floors.sweeping.lock().await;
         let mut from = None;
         loop {
