@@ -9,6 +9,7 @@ use archipel_net::Class;
 use archipel_storage::{RowKey, RowReader};
 use bytes::Bytes;
 
+use super::floors::before_hour;
 use super::schedule::Ended;
 use super::wire::{
     CompareCall, CompareReply, FloorCall, FloorReply, MAX_PARTITIONS, MAX_WINDOWS, Scope, Span,
@@ -118,44 +119,47 @@ impl Pass {
         Ok(if whole { Ended::Whole } else { Ended::Partly })
     }
 
-    /// Learns which floors the other has agreed that were only closed here. If the round broke off, and a third replica is away since, nobody
-    /// begins another one; the other has dropped its tombstones, and would never be the same as this one.
+    /// Learns which floor the other has agreed of one of these partitions, if its floor waits here. If a round broke off, or a layout changed, and a
+    /// third replica is away since, no round ends; the other may have dropped its tombstones, and would never be the same as this one.
+    ///
+    /// One at a time: where many differ, the other is behind, and will not be soon.
     async fn hear_floors(&self, partitions: &[PartitionId]) -> Result<(), Error> {
-        let some = partitions.to_vec();
-        let look = move |rows: &RowReader<'_>| {
-            let mut unfinished = Vec::new();
-            for partition in some {
-                let floors = record::read(rows, partition)?;
-                let begun = floors.filter(|floors| floors.agreed < floors.closed);
-                unfinished.extend(begun.map(|floors| (partition, floors)));
-            }
-            Ok(unfinished)
+        let waiting = self.inner.heal.floors.waiting_of(partitions);
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let chance = self.inner.options.random.next_u64() as usize;
+        let partition = waiting[chance % waiting.len()];
+        let ask = FloorCall {
+            address: self.scope.of(partition),
+            // It changes nothing: it lies before any other.
+            request: FloorRequest::Close {
+                floor: before_hour(1),
+            },
         };
-        for (partition, floors) in self.inner.store().read(look).await? {
-            let floor = floors.closed;
-            let ask = FloorCall {
-                address: self.scope.of(partition),
-                request: FloorRequest::Close { floor },
-            };
-            let FloorReply(answer) = self.call(method::FLOOR, &ask).await?;
-            let FloorAnswer::Closed {
-                agreed,
-                agreed_epoch,
-            } = answer
-            else {
-                continue;
-            };
-            if agreed > floors.agreed {
-                let hear = FloorCall {
-                    address: self.own_address(partition),
-                    request: FloorRequest::Compare {
-                        floor,
-                        gone: agreed,
-                        gone_epoch: agreed_epoch,
-                    },
-                };
-                self.inner.answer_floor(hear).await?;
-            }
+        let FloorReply(answer) = self.call(method::FLOOR, &ask).await?;
+        let FloorAnswer::Closed {
+            agreed,
+            agreed_epoch,
+        } = answer
+        else {
+            return Ok(());
+        };
+        let look = move |rows: &RowReader<'_>| record::read(rows, partition);
+        let here = self.inner.store().read(look).await?;
+        if here.map_or(Stamp::ZERO, |floors| floors.gone) >= agreed {
+            return Ok(());
+        }
+        // As in a round. That tombstones are gone is so for who joined since, too.
+        let compare = FloorRequest::Compare {
+            floor: agreed,
+            gone: agreed,
+            gone_epoch: agreed_epoch,
+        };
+        for request in [FloorRequest::Close { floor: agreed }, compare] {
+            let address = self.own_address(partition);
+            let hear = FloorCall { address, request };
+            self.inner.answer_floor(hear).await?;
         }
         Ok(())
     }

@@ -90,6 +90,13 @@ impl Floors {
         }
     }
 
+    /// Those of these partitions whose floor waits.
+    pub(super) fn waiting_of(&self, partitions: &[PartitionId]) -> Vec<PartitionId> {
+        let waiting = super::lock(&self.waiting);
+        let waits = |partition: &&PartitionId| waiting.contains_key(partition);
+        partitions.iter().filter(waits).copied().collect()
+    }
+
     fn count(&self, change: impl FnOnce(&mut FloorProgress)) {
         change(&mut super::lock(&self.progress));
     }
