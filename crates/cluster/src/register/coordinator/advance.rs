@@ -110,7 +110,9 @@ impl<V: Clone + Eq> Operation<V> {
     where
         V: 't,
     {
-        let believes = self.rules.breaks(Mutant::BelievePast);
+        // A row that was taken below a floor would be told and not count: to see that rule missed, this one must be, too.
+        let believes =
+            self.rules.breaks(Mutant::BelievePast) || self.rules.breaks(Mutant::TakeBelowFloor);
         let is_past = |one: &Told<V>| {
             told.clone().any(|other| {
                 one.version.stamp <= other.agreed && other.version.stamp < one.version.stamp
