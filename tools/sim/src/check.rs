@@ -12,7 +12,7 @@ use stateright::{Checker, Model};
 /// Options.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Also explore the large scenarios, and walk further: an hour on two cores, by estimate
+    /// Also explore the large scenarios, and walk further: 40 minutes on two cores
     #[arg(long)]
     large: bool,
     /// Only scenarios whose name contains this

@@ -7,7 +7,7 @@ use crate::Outcome;
 /// Options of `check-model`.
 #[derive(clap::Args)]
 pub struct CheckArgs {
-    /// Also explore the large scenarios, and walk further: an hour on two cores, by estimate
+    /// Also explore the large scenarios, and walk further: 40 minutes on two cores
     #[arg(long)]
     large: bool,
     /// Explore at most about this many steps of each small scenario, and six times as many with --large (0: all)

@@ -34,7 +34,7 @@ pub enum Mutant {
     FloorWithoutAbsent,
     /// What a replica told before a floor was agreed counts beside what another tells afterwards.
     BelievePast,
-    /// A replica takes rows from a peer below a floor that was agreed.
+    /// A replica takes rows from a peer below a floor that was agreed; and they count, as with [`BelievePast`](Mutant::BelievePast).
     TakeBelowFloor,
     /// Anti-entropy hands a row to a replica over its promise.
     SpreadOverPromise,
