@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 
 import pytest
@@ -45,3 +46,37 @@ def test_fill_read_delete_and_write_again(small_disk):
         assert client.get(info.bucket, "again").body == again
     finally:
         demo.kill()
+
+
+@pytest.mark.parametrize("ends", ["killed", "stopped"])
+def test_a_node_without_a_byte_left_starts_and_serves(small_disk, ends):
+    """Somebody else filled its disk, and it went down, or was restarted in the hope that this helps."""
+    demo = Demo(small_disk / "node")
+    try:
+        info = demo.start()
+        client = client_of(info)
+        stored = {f"k{number}": content(MIB // 3, str(number)) for number in range(20)}
+        for key, data in stored.items():
+            assert client.put(info.bucket, key, data).status == 200
+        demo.kill() if ends == "killed" else demo.stop()
+        fill(small_disk)
+        info = demo.start()
+        client = client_of(info)
+        for key, data in stored.items():
+            assert client.get(info.bucket, key).body == data
+        refused = client.put(info.bucket, "more", b"more")
+        assert refused.status in (503, 507) and refused.code, refused
+        (small_disk / "filled").unlink()
+        assert wait_until(lambda: client.put(info.bucket, "more", b"more").status == 200, 30, 0.5)
+    finally:
+        demo.kill()
+
+
+def fill(folder) -> None:
+    with open(folder / "filled", "wb", buffering=0) as file:
+        for size in (MIB, 4096, 1):
+            try:
+                while True:
+                    file.write(b"f" * size)
+            except OSError as error:
+                assert error.errno == errno.ENOSPC

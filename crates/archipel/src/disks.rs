@@ -20,13 +20,13 @@ const REGISTRY: &str = "disks.json";
 const MARK: &str = "archipel-disk.json";
 
 /// All disks that the node ever had.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Registry {
     disks: Vec<Known>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Known {
     number: u16,
@@ -47,7 +47,8 @@ struct Mark {
 /// A text for the operator: a disk belongs to another node, or is not there.
 pub fn numbers(data_dir: &Path, node: &str, disks: &[Disk]) -> Result<Vec<u16>, String> {
     let registry_path = data_dir.join(REGISTRY);
-    let mut registry: Registry = read(&registry_path)?.unwrap_or_default();
+    let written: Registry = read(&registry_path)?.unwrap_or_default();
+    let mut registry = written.clone();
     let mut numbers = Vec::with_capacity(disks.len());
     for disk in disks {
         let number = match read::<Mark>(&disk.path.join(MARK))? {
@@ -56,8 +57,11 @@ pub fn numbers(data_dir: &Path, node: &str, disks: &[Disk]) -> Result<Vec<u16>, 
         };
         numbers.push(number);
     }
-    // The registry first: a number that stands on a disk is always taken here.
-    write(&registry_path, &registry)?;
+    // The registry first: a number that stands on a disk is always taken here. Written only if it differs: a node whose disk is
+    // full is to start nevertheless.
+    if registry != written {
+        write(&registry_path, &registry)?;
+    }
     for (disk, number) in disks.iter().zip(&numbers) {
         let path = disk.path.join(MARK);
         if !path.exists() {

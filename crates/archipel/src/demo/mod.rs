@@ -116,12 +116,11 @@ async fn prepare(model: &Model) -> Result<Arc<AccessKey>, Error> {
         Some(key) => key,
         None => model.create_access_key(NAME, true).await?,
     };
-    match model.create_bucket(NAME, Some(&key.id)).await {
-        Ok(_) => {}
-        Err(Error::BucketExists) => {
-            model.set_grant(NAME, &key.id, Permissions::ALL).await?;
-        }
-        Err(error) => return Err(error),
+    match model.find_bucket(NAME).await? {
+        // Nothing is written where nothing is to be changed: the disk may be full.
+        Some(bucket) if bucket.permissions(&key.id) == Permissions::ALL => {}
+        Some(_) => _ = model.set_grant(NAME, &key.id, Permissions::ALL).await?,
+        None => _ = model.create_bucket(NAME, Some(&key.id)).await?,
     }
     Ok(key)
 }
