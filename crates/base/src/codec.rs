@@ -5,10 +5,9 @@
 //! adjacent releases read one another. The version changes only when that is not enough; a
 //! reader then keeps a branch for the old one.
 
-use std::io::Cursor;
-
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use rmp_serde::decode::Error as Malformed;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
 
 /// Why bytes could not be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -52,10 +51,12 @@ pub fn decode<T: Versioned>(bytes: &[u8]) -> Result<T, DecodeError> {
             known: T::VERSION,
         });
     }
-    let mut reader = rmp_serde::Deserializer::new(Cursor::new(rest));
+    // Borrows names and strings from `rest`; a reader of a stream would copy each of them first.
+    let mut reader = rmp_serde::Deserializer::from_read_ref(rest);
     let value = T::deserialize(&mut reader).map_err(|e| DecodeError::Malformed(e.to_string()))?;
-    if reader.position() != rest.len() as u64 {
-        return Err(DecodeError::Malformed("trailing bytes".into()));
+    // It does not tell how far it is, but without one more byte nothing more begins.
+    match IgnoredAny::deserialize(&mut reader) {
+        Err(Malformed::InvalidMarkerRead(_)) => Ok(value),
+        _ => Err(DecodeError::Malformed("trailing bytes".into())),
     }
-    Ok(value)
 }

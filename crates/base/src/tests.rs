@@ -38,12 +38,14 @@ fn codec_round_trip_and_refusals() {
         codec::decode::<Sample>(&other),
         Err(DecodeError::Version { found: 4, known: 3 })
     );
-    let mut long = bytes.clone();
-    long.push(0);
-    assert!(matches!(
-        codec::decode::<Sample>(&long),
-        Err(DecodeError::Malformed(_))
-    ));
+    // A value, a string without its length, and a byte that begins nothing.
+    for more in [0, 0xd9, 0xc1] {
+        let long = [&bytes[..], &[more]].concat();
+        let trailing = DecodeError::Malformed("trailing bytes".into());
+        assert_eq!(codec::decode::<Sample>(&long), Err(trailing), "{more}");
+    }
+    let short = &bytes[..bytes.len() - 1];
+    assert!(codec::decode::<Sample>(short).is_err());
 }
 
 #[test]
