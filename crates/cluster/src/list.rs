@@ -1,57 +1,53 @@
-//! Listings and scans over the replicas of a partition: pages of a quorum, merged.
+//! Listings and scans over the replicas of partitions: pages of a quorum, merged.
 //!
-//! Where a replica is here, its page is read first, and the others are asked with a digest of it: mostly they have the same page,
-//! and say so instead of sending it.
+//! A node is asked once for all the partitions of which it holds a replica. Those that are here are read first, and the others are
+//! asked with a digest of each page: mostly they have the same page, and say so instead of sending it.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `ask` | asking nodes, this one too, for pages |
+//! | `serve` | answering |
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use archipel_base::{BlockHash, PartitionId, Stamp};
-use archipel_net::Class;
-use archipel_storage as storage;
-use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, RowKey, RowReader};
+use archipel_base::{NodeId, PartitionId};
+use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, RowKey};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
 use crate::cluster::Cluster;
-use crate::drive::waiting::again_if_it_fails;
 use crate::error::Error;
 use crate::group::Group;
-use crate::heal::record;
 use crate::inner::Inner;
-use crate::merge::{ListMerge, ListOutput, Page, wire};
+use crate::merge::{ListMerge, ListOutput, Page};
 use crate::scan::Scanned;
-use crate::wire::{ListCall, ListReply, method};
+use ask::{Question, ask_node, pages_here};
+
+mod ask;
+mod serve;
+
+pub(crate) use ask::ask;
 
 /// How many rows of a scan are read in one go.
 const SCAN_BATCH: usize = 1000;
 /// How often a listing begins anew because the layout changed under it.
 const RETRIES: usize = 5;
 
-/// A page that is here, and what others are asked whether they have it too.
-struct Known {
-    page: Page,
-    digest: BlockHash,
-}
-
-/// What came of asking one replica.
-pub(crate) enum Asked {
-    Page(Page),
-    /// It knows a newer layout.
-    Superseded,
-    Failed(Error),
-}
-
 impl Cluster {
     /// A page of a listing: every row whose write was acknowledged before is in it.
     pub async fn list(&self, query: ListQuery) -> Result<Listing, Error> {
+        // One for each query.
+        Ok(self.list_all(&[query]).await?.swap_remove(0))
+    }
+
+    /// Pages of listings of several partitions, in the order of the queries: what [`list`](Self::list) gives for each. All of them take no
+    /// more messages than one.
+    pub async fn list_all(&self, queries: &[ListQuery]) -> Result<Vec<Listing>, Error> {
         for _ in 0..RETRIES {
-            let group = self.0.group(query.partition)?;
-            if group.is_local_alone() {
-                return Ok(self.store().read(move |rows| rows.list(&query)).await?);
-            }
-            if let Some(listing) = merged(&self.0, &group, query.clone()).await? {
-                return Ok(listing);
+            if let Some(listings) = merged(&self.0, queries).await? {
+                return Ok(listings);
             }
             self.0.epochs.settled().await;
         }
@@ -116,156 +112,141 @@ fn scanned(partition: PartitionId, entry: ListEntry) -> Option<Scanned> {
     }
 }
 
+/// Listings of partitions, in progress.
+struct Merging {
+    parts: Vec<Part>,
+    /// What is to be done next, with the number of the part that it is about.
+    todo: Vec<(usize, ListOutput)>,
+}
+
+/// The listing of one partition.
+struct Part {
+    group: Group,
+    merge: ListMerge,
+    listing: Option<Listing>,
+}
+
+/// Questions by the node that they go to; those about this node's own replicas by none.
+type Questions = BTreeMap<Option<NodeId>, Vec<Question>>;
+
 /// `None` if the layout changed meanwhile.
-async fn merged(
-    inner: &Arc<Inner>,
-    group: &Group,
-    query: ListQuery,
-) -> Result<Option<Listing>, Error> {
-    let (mut merge, mut todo) = ListMerge::new(group.quorums.clone(), query);
-    let mut asked = FuturesUnordered::new();
-    let mut why = None;
+async fn merged(inner: &Arc<Inner>, queries: &[ListQuery]) -> Result<Option<Vec<Listing>>, Error> {
+    let mut merging = Merging::new(inner, queries)?;
+    let (mut asked, mut why) = (FuturesUnordered::new(), None);
     loop {
-        // The replica here is the nearest, so it comes first of those that are asked the same.
-        let mut known = None;
-        for output in std::mem::take(&mut todo) {
-            match output {
-                ListOutput::Done(listing) => return Ok(Some(listing)),
-                ListOutput::Ask {
-                    replica,
-                    round,
-                    query,
-                } => {
-                    if group.is_local(replica) {
-                        known = known_here(inner, group, &query).await;
-                    }
-                    let known = known.clone();
-                    asked.push(async move {
-                        let came = match known {
-                            Some(known) if group.is_local(replica) => {
-                                Asked::Page(known.page.clone())
-                            }
-                            known => ask_knowing(inner, group, replica, query, known).await,
-                        };
-                        (replica, round, came)
-                    });
-                }
-                ListOutput::Failed => return Err(why.unwrap_or_else(too_few)),
-            }
+        let Some(mut questions) = merging.questions()? else {
+            return Err(why.unwrap_or_else(too_few));
+        };
+        if merging.is_done() {
+            return Ok(Some(merging.listings()));
+        }
+        merging.look_here(inner, &mut questions).await;
+        asked.extend(questions.into_iter().map(async |(node, questions)| {
+            let pages = ask_node(inner, node, &questions).await;
+            (questions, pages)
+        }));
+        if !merging.todo.is_empty() {
+            continue;
         }
         match asked.next().await {
-            Some((replica, round, Asked::Page(page))) => todo = merge.on_page(replica, round, page),
-            Some((_, _, Asked::Superseded)) => return Ok(None),
-            Some((replica, round, Asked::Failed(error))) => {
+            Some((questions, Ok(Some(pages)))) => {
+                let answers = questions.iter().zip(pages);
+                answers.for_each(|(question, page)| merging.answered(question, page));
+            }
+            Some((_, Ok(None))) => return Ok(None),
+            Some((questions, Err(error))) => {
                 why = Some(error);
-                todo = merge.on_failure(replica, round);
+                questions.iter().for_each(|q| merging.failed(q));
             }
             None => return Err(why.unwrap_or_else(too_few)),
         }
     }
 }
 
-impl Inner {
-    /// A page of this store's rows, with the floor that was agreed for them.
-    pub(crate) async fn read_page(&self, query: ListQuery) -> Result<Page, storage::Error> {
-        let read = move |rows: &RowReader<'_>| {
-            let floors = record::read(rows, query.partition)?;
-            Ok(Page {
-                listing: rows.list(&query)?,
-                agreed: floors.map_or(Stamp::ZERO, |floors| floors.agreed),
-            })
+impl Merging {
+    fn new(inner: &Inner, queries: &[ListQuery]) -> Result<Merging, Error> {
+        let (mut parts, mut todo) = (Vec::with_capacity(queries.len()), Vec::new());
+        for (number, query) in queries.iter().enumerate() {
+            let group = inner.group(query.partition)?;
+            let (merge, outputs) = ListMerge::new(group.quorums.clone(), query.clone());
+            parts.push(Part {
+                group,
+                merge,
+                listing: None,
+            });
+            todo.extend(outputs.into_iter().map(|output| (number, output)));
+        }
+        Ok(Merging { parts, todo })
+    }
+
+    /// What is to be asked next; `None` if too few replicas answer.
+    fn questions(&mut self) -> Result<Option<Questions>, Error> {
+        let mut questions = Questions::new();
+        for (number, output) in std::mem::take(&mut self.todo) {
+            let part = &mut self.parts[number];
+            match output {
+                ListOutput::Done(listing) => part.listing = Some(listing),
+                ListOutput::Ask {
+                    replica,
+                    round,
+                    query,
+                } => {
+                    let question = Question::new(&part.group, number, replica, round, query)?;
+                    questions.entry(question.node).or_default().push(question);
+                }
+                ListOutput::Failed => return Ok(None),
+            }
+        }
+        Ok(Some(questions))
+    }
+
+    /// Answers the questions about this node's own replicas, unless they cannot be answered at once, and tells the others that are asked
+    /// the same.
+    async fn look_here(&mut self, inner: &Inner, questions: &mut Questions) {
+        let Some(here) = questions.remove(&None) else {
+            return;
         };
-        self.store().read(read).await
+        let Ok(Some(pages)) = pages_here(inner, &here).await else {
+            questions.insert(None, here);
+            return;
+        };
+        for (question, known) in here.iter().zip(pages) {
+            let same = questions.values_mut().flatten();
+            same.filter(|other| other.is_same(question))
+                .for_each(|other| other.known = Some(known.clone()));
+            self.answered(question, known.page);
+        }
+    }
+
+    fn answered(&mut self, question: &Question, page: Arc<Page>) {
+        let merge = &mut self.parts[question.part].merge;
+        let outputs = merge.on_page(question.replica, question.round, page);
+        self.note(question, outputs);
+    }
+
+    fn failed(&mut self, question: &Question) {
+        let merge = &mut self.parts[question.part].merge;
+        let outputs = merge.on_failure(question.replica, question.round);
+        self.note(question, outputs);
+    }
+
+    fn note(&mut self, question: &Question, outputs: Vec<ListOutput>) {
+        let outputs = outputs.into_iter();
+        self.todo.extend(outputs.map(|todo| (question.part, todo)));
+    }
+
+    fn is_done(&self) -> bool {
+        self.parts.iter().all(|part| part.listing.is_some())
+    }
+
+    fn listings(self) -> Vec<Listing> {
+        let listings = self.parts.into_iter().filter_map(|part| part.listing);
+        listings.collect()
     }
 }
 
 fn too_few() -> Error {
     Error::Unavailable("too few replicas answer a listing".into())
-}
-
-/// The page of the replica here, unless it cannot be had at once.
-async fn known_here(inner: &Inner, group: &Group, query: &ListQuery) -> Option<Arc<Known>> {
-    let page = page_here(inner, group, query.clone()).await.ok()??;
-    let digest = wire::digest(&page);
-    Some(Arc::new(Known { page, digest }))
-}
-
-/// Asks one replica for a page; again for a while if that fails, as others are waited for meanwhile.
-pub(crate) async fn ask(
-    inner: &Arc<Inner>,
-    group: &Group,
-    place: usize,
-    query: ListQuery,
-) -> Asked {
-    ask_knowing(inner, group, place, query, None).await
-}
-
-async fn ask_knowing(
-    inner: &Arc<Inner>,
-    group: &Group,
-    place: usize,
-    query: ListQuery,
-    known: Option<Arc<Known>>,
-) -> Asked {
-    let node = group.members.get(place).map(|member| member.node.node);
-    let is_away = || node.is_some_and(|node| group.is_away(inner.peers.as_ref(), &node));
-    let asked = || ask_page(inner, group, place, query.clone(), known.as_deref());
-    match again_if_it_fails(is_away, asked).await {
-        Ok(Some(page)) => Asked::Page(page),
-        Ok(None) => Asked::Superseded,
-        Err(error) => Asked::Failed(error),
-    }
-}
-
-async fn ask_page(
-    inner: &Inner,
-    group: &Group,
-    place: usize,
-    query: ListQuery,
-    known: Option<&Known>,
-) -> Result<Option<Page>, Error> {
-    if group.is_local(place) {
-        return page_here(inner, group, query).await;
-    }
-    let unknown = || Error::Unavailable("the replica is not known".into());
-    let member = group.members.get(place).ok_or_else(unknown)?;
-    let peers = inner.peers.as_ref().ok_or_else(unknown)?;
-    let call = ListCall {
-        address: group.address(place).ok_or_else(unknown)?,
-        query: wire::encode_query(&query).into(),
-        known: known.map(|known| known.digest),
-    };
-    let node = &member.node.node;
-    match peers.call(node, method::LIST, Class::Small, &call).await? {
-        ListReply::Page(bytes) => {
-            let page = wire::decode_page(&bytes);
-            page.map(Some)
-                .map_err(|error| Error::Unavailable(format!("{} lists: {error}", node.short())))
-        }
-        ListReply::Same => {
-            let same = known.map(|known| Some(known.page.clone()));
-            same.ok_or_else(|| {
-                Error::Unavailable(format!("{} lists what nobody asked about", node.short()))
-            })
-        }
-        ListReply::Superseded(_) => {
-            inner.learn_from(node).await?;
-            Ok(None)
-        }
-    }
-}
-
-/// `None` if the layout changed meanwhile.
-async fn page_here(inner: &Inner, group: &Group, query: ListQuery) -> Result<Option<Page>, Error> {
-    let epoch = inner.epochs.current();
-    if !epoch.is_some_and(|epoch| inner.epochs.may_answer(&epoch)) {
-        return Err(Error::Unavailable(
-            "this node has not heard the others yet".into(),
-        ));
-    }
-    let page = inner.read_page(query).await?;
-    // Read under an epoch that was superseded meanwhile, it may lack what was written since.
-    Ok((inner.epochs.number() == group.epoch).then_some(page))
 }
 
 #[cfg(test)]

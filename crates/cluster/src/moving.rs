@@ -13,7 +13,7 @@ use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::group::Group;
 use crate::layout::{Epoch, PARTITIONS};
-use crate::list::{Asked, ask};
+use crate::list::ask;
 use crate::register::epoch::Retirement;
 use crate::register::{ReplicaSet, Rules};
 
@@ -167,13 +167,9 @@ impl Cluster {
         (query.tombstones, query.limit) = (true, PAGE);
         let mut keys = Vec::new();
         loop {
-            let page = match ask(&self.0, group, place, query.clone()).await {
-                Asked::Page(page) => page.listing,
-                Asked::Superseded => {
-                    return Err(Error::Unavailable("the layout changed meanwhile".into()));
-                }
-                Asked::Failed(error) => return Err(error),
-            };
+            let page = ask(&self.0, group, place, query.clone()).await?;
+            let gone = || Error::Unavailable("the layout changed meanwhile".into());
+            let page = Arc::unwrap_or_clone(page.ok_or_else(gone)?).listing;
             keys.extend(page.entries.into_iter().filter_map(|entry| match entry {
                 ListEntry::Row { key, .. } => Some(key),
                 _ => None,

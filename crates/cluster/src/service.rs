@@ -14,13 +14,10 @@ use archipel_storage::{BlockRef, Pin};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::epochs::Check;
 use crate::inner::Inner;
-use crate::merge::wire as pages;
 use crate::register::Answer;
 use crate::wire::{
-    CounterCall, CounterReply, FetchCall, ListCall, ListReply, Refusal, RowCall, RowReply,
-    UploadOpen, frame, method,
+    CounterCall, CounterReply, FetchCall, Refusal, RowCall, RowReply, UploadOpen, frame, method,
 };
 
 /// The most blocks that one fetch may ask for.
@@ -136,31 +133,6 @@ impl Inner {
             true => self.learn_from(&from).await,
             false => Ok(()),
         }
-    }
-
-    /// A page of what is here of a partition.
-    pub(crate) async fn serve_list(
-        &self,
-        from: NodeId,
-        call: ListCall,
-    ) -> Result<ListReply, String> {
-        let text = |error: crate::Error| error.to_string();
-        self.keep_up(from, call.address.epoch).await.map_err(text)?;
-        match self.epochs.check(&call.address) {
-            Check::Pass => {}
-            Check::Superseded(epoch) => return Ok(ListReply::Superseded(epoch)),
-            Check::Learn | Check::NotHere => return Err("the partition is not kept here".into()),
-        }
-        let query = pages::decode_query(&call.query).map_err(|error| error.to_string())?;
-        if query.partition != call.address.partition {
-            return Err("a query for another partition".into());
-        }
-        let page = self.read_page(query).await;
-        let page = page.map_err(|error| error.to_string())?;
-        Ok(match call.known {
-            Some(known) if known == pages::digest(&page) => ListReply::Same,
-            _ => ListReply::Page(pages::encode_page(&page).into()),
-        })
     }
 }
 

@@ -193,7 +193,7 @@ impl Versioned for FetchCall {
 
 /// A page of the rows that one replica holds.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct ListCall {
+pub(crate) struct ListQuestion {
     #[serde(rename = "a")]
     pub address: Address,
     /// Encoded as [`merge::wire`](crate::merge) does.
@@ -204,18 +204,29 @@ pub(crate) struct ListCall {
     pub known: Option<BlockHash>,
 }
 
+/// Pages of several partitions; how many at most, says [who answers](crate::list).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct ListCall(pub Vec<ListQuestion>);
+
 impl Versioned for ListCall {
     const VERSION: u8 = 1;
 }
 
-/// What a replica answers to a [`ListCall`].
+/// What a node answers to a [`ListCall`].
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum ListReply {
-    /// A page, encoded as [`merge::wire`](crate::merge) does.
-    Page(Bytes),
+    /// What the first questions ask for: at least one, and as many as have room.
+    Pages(Vec<PageReply>),
     /// A newer epoch is known.
     Superseded(u64),
-    /// The page is the one that is [known](ListCall::known).
+}
+
+/// What a replica answers to a [`ListQuestion`].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum PageReply {
+    /// A page, encoded as [`merge::wire`](crate::merge) does.
+    Page(Bytes),
+    /// The page is the one that is [known](ListQuestion::known).
     Same,
 }
 

@@ -6,7 +6,6 @@ use archipel_base::PartitionId;
 use archipel_base::codec;
 use archipel_cluster::{ListEntry as Listed, ListQuery as RowQuery, ListStart};
 use bytes::{BufMut, Bytes, BytesMut};
-use futures_util::future::try_join_all;
 
 use crate::Model;
 use crate::bucket::Bucket;
@@ -62,18 +61,17 @@ impl<'a> Lister<'a> {
         }
     }
 
-    /// The first page of every partition, fetched side by side.
+    /// The first page of every partition, fetched at once.
     async fn begin(&self) -> Result<Vec<Source>, Error> {
         let start = self.start();
-        let sources = self.partitions.iter().map(|partition| {
-            let source = Source {
-                partition: *partition,
-                fetched: VecDeque::new(),
-                next: Some(start.clone()),
-            };
-            self.fetch(source)
+        let sources = self.partitions.iter().map(|partition| Source {
+            partition: *partition,
+            fetched: VecDeque::new(),
+            next: Some(start.clone()),
         });
-        try_join_all(sources).await
+        let mut sources: Vec<Source> = sources.collect();
+        self.refill(&mut sources).await?;
+        Ok(sources)
     }
 
     /// Where the listing begins: behind `after`, and behind its common prefix if it lies in one.
@@ -107,25 +105,8 @@ impl<'a> Lister<'a> {
         share + share / 4 + 8
     }
 
-    async fn fetch(&self, mut source: Source) -> Result<Source, Error> {
-        let Some(start) = source.next.take() else {
-            return Ok(source);
-        };
-        let prefix = self.row_key(self.query.prefix.as_bytes());
-        let query = RowQuery {
-            start,
-            delimiter: self.query.delimiter.clone().map(Bytes::from),
-            limit: self.batch(),
-            ..RowQuery::new(source.partition, prefix)
-        };
-        let page = self.model.cluster().list(query).await?;
-        source.fetched.extend(page.entries);
-        source.next = page.next;
-        Ok(source)
-    }
-
     /// Takes the lowest entry of all sources; a common prefix that several have counts once.
-    async fn pop(&self, sources: &mut Vec<Source>) -> Result<Option<Listed>, Error> {
+    async fn pop(&self, sources: &mut [Source]) -> Result<Option<Listed>, Error> {
         self.refill(sources).await?;
         let lowest = sources
             .iter()
@@ -149,18 +130,31 @@ impl<'a> Lister<'a> {
     }
 
     /// Fetches more wherever nothing is left and there is more.
-    async fn refill(&self, sources: &mut Vec<Source>) -> Result<(), Error> {
-        while sources
-            .iter()
-            .any(|s| s.fetched.is_empty() && s.next.is_some())
-        {
-            let (dry, wet): (Vec<_>, Vec<_>) = std::mem::take(sources)
-                .into_iter()
-                .partition(|s| s.fetched.is_empty() && s.next.is_some());
-            *sources = wet;
-            sources.extend(try_join_all(dry.into_iter().map(|s| self.fetch(s))).await?);
+    async fn refill(&self, sources: &mut [Source]) -> Result<(), Error> {
+        loop {
+            let prefix = self.row_key(self.query.prefix.as_bytes());
+            let (mut dry, mut queries) = (Vec::new(), Vec::new());
+            for source in sources.iter_mut().filter(|s| s.fetched.is_empty()) {
+                let Some(start) = source.next.take() else {
+                    continue;
+                };
+                queries.push(RowQuery {
+                    start,
+                    delimiter: self.query.delimiter.clone().map(Bytes::from),
+                    limit: self.batch(),
+                    ..RowQuery::new(source.partition, prefix.clone())
+                });
+                dry.push(source);
+            }
+            if dry.is_empty() {
+                return Ok(());
+            }
+            let pages = self.model.cluster().list_all(&queries).await?;
+            for (source, page) in dry.into_iter().zip(pages) {
+                source.fetched.extend(page.entries);
+                source.next = page.next;
+            }
         }
-        Ok(())
     }
 
     fn entry(&self, listed: Listed) -> Result<ListEntry, Error> {

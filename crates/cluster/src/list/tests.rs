@@ -4,10 +4,13 @@ use archipel_base::Stamp;
 use archipel_storage::engine::Durability;
 use archipel_storage::{Row, RowTxn, Value};
 
+use super::serve::read_page;
 use super::*;
 use crate::cluster::Hooks;
 use crate::memory::World;
+use crate::merge::wire;
 use crate::rows::How;
+use crate::wire::{ListCall, ListQuestion, ListReply, PageReply};
 
 const HOOKS: Hooks = Hooks {
     on_replace: |_, _, _| None,
@@ -55,7 +58,7 @@ async fn plant(node: &Cluster, key: RowKey, stamp: Stamp, value: Option<Value>) 
 }
 
 /// What another replica answers to who has this page.
-async fn answer(world: &World, page: Option<&Page>) -> ListReply {
+async fn answer(world: &World, page: Option<&Page>) -> PageReply {
     let [here, there] = [&world.nodes[0], &world.nodes[1]];
     let group = here.0.group(PartitionId(0)).unwrap();
     let place = group
@@ -67,12 +70,16 @@ async fn answer(world: &World, page: Option<&Page>) -> ListReply {
         tombstones: true,
         ..all()
     };
-    let call = ListCall {
+    let question = ListQuestion {
         address: group.address(place).unwrap(),
         query: wire::encode_query(&query).into(),
         known: page.map(wire::digest),
     };
-    there.0.serve_list(world.ids[0], call).await.unwrap()
+    let call = ListCall(vec![question]);
+    match there.0.serve_list(world.ids[0], call).await {
+        Ok(ListReply::Pages(mut pages)) if pages.len() == 1 => pages.remove(0),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -82,16 +89,18 @@ async fn who_has_the_same_page_says_so_and_sends_none() {
         tombstones: true,
         ..all()
     };
-    let page = world.nodes[0].0.read_page(query).await.unwrap();
+    let here = world.nodes[0].store();
+    let page = here.read(move |rows| read_page(rows, &query)).await;
+    let page = page.unwrap();
     assert_eq!(page.listing.entries.len(), 50);
-    assert_eq!(answer(&world, Some(&page)).await, ListReply::Same);
+    assert_eq!(answer(&world, Some(&page)).await, PageReply::Same);
     let asked_without = answer(&world, None).await;
-    assert!(matches!(asked_without, ListReply::Page(_)));
+    assert!(matches!(asked_without, PageReply::Page(_)));
     let newer = world.nodes[1].0.next_stamp(Stamp::ZERO);
     plant(&world.nodes[1], key(7), newer, None).await;
     assert!(matches!(
         answer(&world, Some(&page)).await,
-        ListReply::Page(_)
+        PageReply::Page(_)
     ));
 }
 
@@ -113,4 +122,40 @@ async fn what_the_replica_here_lacks_is_listed_nevertheless() {
         .collect();
     let wanted: Vec<_> = (0..50).chain([99]).filter(|n| *n != 7).map(key).collect();
     assert_eq!(listed, wanted);
+}
+
+/// Pages that have no room in one answer together are asked for again; each partition's rows come with its own query.
+#[tokio::test(start_paused = true)]
+async fn several_partitions_are_listed_at_once_however_much_they_hold() {
+    let world = three().await;
+    let newer = world.nodes[1].0.next_stamp(Stamp::ZERO);
+    let large = Value {
+        head: Bytes::from(vec![b'h'; 3000]),
+        ..Value::default()
+    };
+    let partitions = [3, 1, 2];
+    let key = |partition: u16, n: u32| RowKey {
+        partition: PartitionId(partition),
+        key: Bytes::from(format!("row {partition} {n:03}")),
+    };
+    for row in partitions.iter().flat_map(|p| (0..60).map(|n| key(*p, n))) {
+        for node in &world.nodes[1..] {
+            plant(node, row.clone(), newer, Some(large.clone())).await;
+        }
+    }
+    let query = |partition| ListQuery {
+        partition: PartitionId(partition),
+        ..all()
+    };
+    let listed = world.nodes[0].list_all(&partitions.map(query)).await;
+    for (partition, page) in partitions.into_iter().zip(listed.unwrap()) {
+        let keys = page.entries.into_iter().map(|entry| match entry {
+            ListEntry::Row { key, .. } => key,
+            prefix => panic!("{prefix:?}"),
+        });
+        assert!(
+            keys.eq((0..60).map(|n| key(partition, n).key)),
+            "{partition}"
+        );
+    }
 }

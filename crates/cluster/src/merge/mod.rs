@@ -31,6 +31,7 @@ pub mod wire;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use archipel_base::Stamp;
 use archipel_storage::rows::codec::successor;
@@ -102,7 +103,7 @@ pub struct ListMerge {
 struct Round {
     query: ListQuery,
     about: About,
-    pages: Vec<(usize, Page)>,
+    pages: Vec<(usize, Arc<Page>)>,
     failed: ReplicaSet,
 }
 
@@ -136,8 +137,15 @@ impl ListMerge {
         (merge, outputs)
     }
 
-    /// A replica's answer came in. One that cannot be right counts as a failure.
-    pub fn on_page(&mut self, replica: usize, round: u32, page: Page) -> Vec<ListOutput> {
+    /// A replica's answer came in. One that cannot be right counts as a failure. Replicas whose pages are known to be the same may
+    /// bring one and the same: it is merged once.
+    pub fn on_page(
+        &mut self,
+        replica: usize,
+        round: u32,
+        page: impl Into<Arc<Page>>,
+    ) -> Vec<ListOutput> {
+        let page = page.into();
         let Some(open) = self.open_round(replica, round) else {
             return Vec::new();
         };
@@ -203,8 +211,9 @@ impl ListMerge {
     /// A quorum has answered a round.
     fn advance(&mut self, mut complete: Round) -> Vec<ListOutput> {
         if !complete.query.tombstones {
-            let page = complete.pages.pop().map(|(_, page)| page.listing);
-            return self.end(ListOutput::Done(page.unwrap_or_default()));
+            let page = complete.pages.pop().map(|(_, page)| page);
+            let page = page.map(Arc::unwrap_or_clone).unwrap_or_default();
+            return self.end(ListOutput::Done(page.listing));
         }
         let merged = page::merge(&self.quorums, &complete.query, &complete.pages);
         let mut outputs = match complete.about {

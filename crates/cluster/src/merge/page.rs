@@ -1,7 +1,9 @@
 //! Pages of several replicas as one page.
 
 use std::iter::Peekable;
+use std::ptr;
 use std::slice::Iter;
+use std::sync::Arc;
 
 use archipel_base::Stamp;
 use archipel_storage::rows::codec::successor;
@@ -37,21 +39,26 @@ pub(super) struct Merged {
 }
 
 /// Merges pages, which a quorum gave to a query for merging. They are [sound](super::sound).
-pub(super) fn merge(quorums: &Quorums, query: &ListQuery, pages: &[(usize, Page)]) -> Merged {
-    let sources = pages.iter().map(|(replica, page)| Source {
-        replica: *replica,
-        entries: page.listing.entries.iter().peekable(),
-        end: page.listing.next.as_ref().and_then(End::of),
-        agreed: page.agreed,
-    });
+pub(super) fn merge(quorums: &Quorums, query: &ListQuery, pages: &[(usize, Arc<Page>)]) -> Merged {
+    let mut sources: Vec<Source<'_>> = Vec::with_capacity(pages.len());
+    for (replica, page) in pages {
+        match sources
+            .iter_mut()
+            .find(|known| ptr::eq(known.page, &**page))
+        {
+            Some(known) => known.replicas.insert(*replica),
+            None => sources.push(Source::new(*replica, page)),
+        }
+    }
     let mut merge = Merge {
         quorums,
         query,
         delimiter: query.delimiter.as_deref().filter(|d| !d.is_empty()),
-        sources: sources.collect(),
+        sources,
         items: Vec::new(),
         unproven: 0,
         silent: Default::default(),
+        told: Vec::new(),
     };
     let end = merge.end();
     let next = merge.run(end.as_ref());
@@ -78,15 +85,24 @@ impl End {
     }
 }
 
-/// The page of one replica, as far as it was not merged yet.
+/// The page of a replica, or of several that have the same, as far as it was not merged yet.
 struct Source<'p> {
-    replica: usize,
+    replicas: ReplicaSet,
+    page: &'p Page,
     entries: Peekable<Iter<'p, ListEntry>>,
     end: Option<End>,
-    agreed: Stamp,
 }
 
 impl<'p> Source<'p> {
+    fn new(replica: usize, page: &'p Page) -> Source<'p> {
+        Source {
+            replicas: ReplicaSet::from_iter([replica]),
+            page,
+            entries: page.listing.entries.iter().peekable(),
+            end: page.listing.next.as_ref().and_then(End::of),
+        }
+    }
+
     fn front(&mut self) -> Option<(&'p Bytes, &'p RowHead)> {
         match self.entries.peek()? {
             ListEntry::Row { key, head } => Some((key, head)),
@@ -131,6 +147,13 @@ struct Merge<'p> {
     unproven: usize,
     /// A prefix, and who showed a live row of it and so tells nothing of those behind.
     silent: (Bytes, ReplicaSet),
+    /// What each page tells of the key that is judged: a version, the floor, and whether it shows all that it has of it.
+    told: Vec<(Option<&'p RowHead>, Stamp, bool)>,
+}
+
+/// All replicas whose pages these are.
+fn union<'s, 'p: 's>(sources: impl Iterator<Item = &'s Source<'p>>) -> ReplicaSet {
+    sources.fold(ReplicaSet::EMPTY, |all, source| all.union(source.replicas))
 }
 
 /// The page has no more room; where to go on instead.
@@ -150,12 +173,12 @@ impl<'p> Merge<'p> {
         let mut ends: Vec<_> = self
             .sources
             .iter()
-            .filter_map(|source| Some((source.replica, source.end.as_ref()?)))
+            .filter_map(|source| Some((source.replicas, source.end.as_ref()?)))
             .collect();
         ends.sort_by(|(_, a), (_, b)| a.key.cmp(&b.key));
-        let mut left: ReplicaSet = self.sources.iter().map(|source| source.replica).collect();
-        let last = ends.into_iter().find(|(replica, _)| {
-            left = left.without(ReplicaSet::from_iter([*replica]));
+        let mut left = union(self.sources.iter());
+        let last = ends.into_iter().find(|(replicas, _)| {
+            left = left.without(*replicas);
             !self.quorums.is_quorum(left)
         });
         last.and_then(|(_, end)| End::of(&end.next))
@@ -240,15 +263,18 @@ impl<'p> Merge<'p> {
 
     /// Takes what the pages tell of a key: the newest version wins, unless it is of the past. Those of `silent` do not tell all that they have.
     fn judge(&mut self, key: &Bytes, silent: ReplicaSet) -> Verdict<'p> {
-        let (mut verdict, mut told) = (Verdict::default(), Vec::new());
+        let mut verdict = Verdict::default();
+        self.told.clear();
         for source in &mut self.sources {
-            let covers = source.covers(key) && !silent.contains(source.replica);
+            // Who has the same page is silent of the same.
+            let covers = source.covers(key) && silent.intersection(source.replicas).is_empty();
             let head = source.take(key);
             if head.is_some_and(RowHead::is_live) {
-                verdict.live_at.insert(source.replica);
+                verdict.live_at = verdict.live_at.union(source.replicas);
             }
-            told.push((head, source.agreed, covers));
+            self.told.push((head, source.page.agreed, covers));
         }
+        let told = &self.told;
         let stamp = |head: Option<&RowHead>| head.map_or(Stamp::ZERO, |head| head.stamp);
         let is_past = |head: &RowHead| {
             told.iter().any(|(other, agreed, covers)| {
@@ -274,8 +300,8 @@ impl<'p> Merge<'p> {
         let behind = successor(prefix);
         let telling = self.sources.iter();
         let telling = telling.filter(|source| !source.ends_before(behind.as_deref()));
-        let telling: ReplicaSet = telling.map(|source| source.replica).collect();
-        self.quorums.is_quorum(telling.without(self.silent.1))
+        self.quorums
+            .is_quorum(union(telling).without(self.silent.1))
     }
 
     fn push(&mut self, item: Item, instead: ListStart) -> Result<(), Full> {

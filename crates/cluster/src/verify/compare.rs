@@ -20,7 +20,7 @@ use crate::epochs::Check;
 use crate::error::Error;
 use crate::inner::Inner;
 use crate::layout::{Epoch, PARTITIONS, StoreName};
-use crate::list::{Asked, ask};
+use crate::list::ask;
 use crate::register::epoch::Member;
 use crate::wire::{Address, method};
 
@@ -290,11 +290,8 @@ async fn rows_at(
     (query.tombstones, query.limit) = (true, PAGE);
     let mut rows = BTreeMap::new();
     loop {
-        let page = match ask(inner, &group, place, query.clone()).await {
-            Asked::Page(page) => page.listing,
-            Asked::Superseded => return Err(gone()),
-            Asked::Failed(error) => return Err(error),
-        };
+        let page = ask(inner, &group, place, query.clone()).await?;
+        let page = Arc::unwrap_or_clone(page.ok_or_else(gone)?).listing;
         rows.extend(page.entries.into_iter().filter_map(|entry| match entry {
             ListEntry::Row { key, head } if head.is_written() => {
                 Some((key, (head.stamp, head.is_live())))

@@ -155,7 +155,7 @@ fn a_replica_alone_is_asked_for_what_is_wanted() {
         entries: vec![ListEntry::Prefix(Bytes::from_static(b"a/"))],
         next: None,
     };
-    let done = merge.on_page(0, *round, page.clone().into());
+    let done = merge.on_page(0, *round, Page::from(page.clone()));
     assert_eq!(done, [ListOutput::Done(page)]);
 }
 
@@ -188,7 +188,7 @@ fn answers_that_cannot_be_are_failures() {
         let (mut merge, _) = ListMerge::new(Quorums::majority_of(2), query.clone());
         let page = Listing { entries, next };
         assert_eq!(
-            merge.on_page(0, 1, page.clone().into()),
+            merge.on_page(0, 1, Page::from(page.clone())),
             [ListOutput::Failed],
             "{page:?}"
         );
@@ -198,7 +198,7 @@ fn answers_that_cannot_be_are_failures() {
         entries: vec![row("pb", true), row("pc", false)],
         next: Some(at("pd")),
     };
-    assert_eq!(merge.on_page(0, 1, page.into()), []);
+    assert_eq!(merge.on_page(0, 1, Page::from(page)), []);
 }
 
 /// One replica listed before it took a deletion; then all agreed that its tombstone may go; then the other listed. Neither the key nor its

@@ -1,5 +1,7 @@
 //! Pages of three replicas, all of which answered: what is silent of a prefix, and what is not.
 
+use std::sync::Arc;
+
 use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, RowHead};
 use bytes::Bytes;
 
@@ -34,7 +36,7 @@ fn merged(pages: [Listing; 3]) -> (Vec<Item>, Option<ListStart>) {
         tombstones: true,
         ..ListQuery::new(HERE, Bytes::new())
     };
-    let pages = pages.into_iter().map(Page::from);
+    let pages = pages.into_iter().map(|page| Arc::new(Page::from(page)));
     let pages: Vec<_> = pages.enumerate().collect();
     let merged = merge(&Quorums::majority_of(3), &query, &pages);
     (merged.items, merged.next)
