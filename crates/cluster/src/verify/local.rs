@@ -14,7 +14,7 @@ use super::{Run, Verify};
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::inner::Inner;
-use crate::layout::PARTITIONS;
+use crate::layout::{Epoch, PARTITIONS};
 
 /// What one step of a deep verification reads, about.
 const STEP_BYTES: u64 = 16 << 20;
@@ -48,19 +48,23 @@ impl Inner {
     }
 }
 
-async fn verify_here(cluster: &Cluster, deep: bool) -> Findings {
+pub(super) async fn verify_here(cluster: &Cluster, deep: bool) -> Findings {
     let mut findings = Findings::default();
     let verify = &cluster.0.verify;
+    let Some(epoch) = cluster.epoch() else {
+        findings.unchecked.push("this node is in no layout".into());
+        return findings;
+    };
+    if let Err(error) = elsewhere(&cluster.0, &epoch, &mut findings).await {
+        let what = "what is left of partitions that went elsewhere";
+        findings.unchecked.push(format!("{what}: {error}"));
+    }
     if let Err(error) = rows(cluster, &mut findings).await {
         findings.unchecked.push(format!("the rows: {error}"));
     }
     if deep && let Err(error) = content(cluster, &mut findings).await {
         findings.unchecked.push(format!("the content: {error}"));
     }
-    let Some(epoch) = cluster.epoch() else {
-        findings.unchecked.push("this node is in no layout".into());
-        return findings;
-    };
     let counterparts = counterparts(&epoch, cluster.me());
     let all = counterparts.len() as u64;
     for (done, (node, replicas)) in counterparts.into_iter().enumerate() {
@@ -91,6 +95,21 @@ async fn rows(cluster: &Cluster, findings: &mut Findings) -> Result<(), Error> {
     findings.problems += more;
     cluster.note_damaged(report.lacking);
     cluster.release_surplus(report.surplus).await
+}
+
+/// That nothing is left here of partitions that the layout gives to others: it is forgotten now, if it was not yet.
+async fn elsewhere(
+    inner: &Arc<Inner>,
+    epoch: &Epoch,
+    findings: &mut Findings,
+) -> Result<(), Error> {
+    inner.clean(epoch.number()).await?;
+    for partition in inner.strays(epoch).await? {
+        findings.problem(format!(
+            "partition {partition} is kept by others, but something of it is here"
+        ));
+    }
+    Ok(())
 }
 
 /// Every block, read and compared with its name.

@@ -2,11 +2,11 @@
 //!
 //! Each node looks at what it holds: that every row decodes, that what is derived from rows (the log, windows, counters,
 //! references) is exact, that every block which a row refers to is there and nothing else is; deep, that every
-//! block's content is right; and that its replicas hold the same rows as those of the others. The node that was asked
-//! asks all others, and gathers what they say.
+//! block's content is right; that nothing is left of partitions which the layout gives to others; and that its replicas hold the
+//! same rows as those of the others. The node that was asked asks all others, and gathers what they say.
 //!
-//! What is found damaged or missing is noted to be mended, and references that are counted too high are corrected; else nothing
-//! is changed.
+//! What is found damaged or missing is noted to be mended, references that are counted too high are corrected, and what is left of
+//! partitions that went elsewhere is forgotten; else nothing is changed.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -30,6 +30,8 @@ use crate::wire::method;
 mod compare;
 mod local;
 mod message;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use message::{DigestCall, DigestReply, VerifyCall, VerifyReply};
 pub use message::{Findings, Step};

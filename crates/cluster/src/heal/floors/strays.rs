@@ -90,7 +90,7 @@ impl Inner {
     }
 
     /// Forgets all rows of partitions that are not this store's in the epoch.
-    pub(super) async fn clean(self: &Arc<Inner>, epoch: u64) -> Result<(), Error> {
+    pub(crate) async fn clean(self: &Arc<Inner>, epoch: u64) -> Result<(), Error> {
         if *crate::heal::lock(&self.heal.floors.self_clean) == epoch {
             return Ok(());
         }
@@ -108,7 +108,7 @@ impl Inner {
     }
 
     /// Partitions that are not this store's, and of which something is here.
-    async fn strays(&self, epoch: &Epoch) -> Result<Vec<PartitionId>, Error> {
+    pub(crate) async fn strays(&self, epoch: &Epoch) -> Result<Vec<PartitionId>, Error> {
         let all = (0..PARTITIONS)
             .map(PartitionId)
             .chain([PartitionId::CONTROL]);

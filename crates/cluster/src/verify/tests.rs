@@ -1,0 +1,61 @@
+use std::time::Duration;
+
+use archipel_base::Stamp;
+use archipel_storage::engine::Durability;
+use archipel_storage::{Row, RowKey, RowTxn, Value};
+use bytes::Bytes;
+
+use super::local::verify_here;
+use super::*;
+use crate::cluster::Hooks;
+use crate::memory::World;
+
+const HOOKS: Hooks = Hooks {
+    on_replace: |_, _, _| None,
+    ends: |_, _| None,
+    holds: |_, _| true,
+};
+
+/// Puts a row into one store, whatever the layout says.
+async fn plant(node: &Cluster, key: &RowKey, stamp: Stamp) {
+    let key = key.clone();
+    let set = move |txn: &mut RowTxn<'_>| {
+        let row = Row {
+            promised: stamp,
+            stamp,
+            value: Some(Value::default()),
+            ..Row::default()
+        };
+        txn.set(&key, &row)
+    };
+    node.store().transact(Durability::Fsync, set).await.unwrap();
+}
+
+/// What a layout change left behind is forgotten; what comes to be there in spite of the layout is told.
+#[tokio::test(start_paused = true)]
+async fn rows_of_partitions_that_others_keep_are_found() {
+    let latency = Duration::from_millis(5);
+    let world = World::new(4, 3, latency, 1, HOOKS).await.unwrap();
+    let node = &world.nodes[0];
+    let epoch = node.epoch().unwrap();
+    let elsewhere = (0..PARTITIONS).map(PartitionId).find(|partition| {
+        let mut replicas = epoch.replicas(*partition).into_iter().flatten();
+        replicas.all(|replica| replica.node != node.me())
+    });
+    let key = RowKey {
+        partition: elsewhere.unwrap(),
+        key: Bytes::from_static(b"left behind"),
+    };
+    let stamp = node.0.next_stamp(Stamp::ZERO);
+    plant(node, &key, stamp).await;
+    let found = verify_here(node, false).await;
+    assert_eq!((found.problems, found.unchecked.len()), (0, 0), "{found:?}");
+    assert_eq!(found.rows, 0);
+    let (store, gone) = (node.store(), key.clone());
+    let row = store.read(move |rows| rows.row(&gone)).await;
+    assert_eq!(row.unwrap(), None);
+    plant(node, &key, stamp).await;
+    let found = verify_here(node, false).await;
+    assert_eq!(found.problems, 1, "{found:?}");
+    assert!(found.told[0].contains("kept by others"), "{found:?}");
+}
