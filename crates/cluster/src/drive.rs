@@ -9,8 +9,9 @@ use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::blocks::Prefetch;
 use crate::error::Error;
@@ -63,6 +64,8 @@ struct Sent {
     refused: Option<Error>,
     /// Who knows a newer layout.
     newer_at: Option<usize>,
+    /// A message has those asked who were to be spared; its end spares them for good.
+    hurry: watch::Sender<()>,
 }
 
 impl Sent {
@@ -89,6 +92,7 @@ impl Run<'_> {
             away: self.away(),
             refused: None,
             newer_at: None,
+            hurry: watch::channel(()).0,
         };
         loop {
             while let Some(output) = todo.pop_front() {
@@ -189,6 +193,7 @@ impl Run<'_> {
                 operation.on_answer(to, round, answer, &mut next(self.inner))
             }
             Err(error) => {
+                sent.hurry.send_replace(());
                 let passing = is_passing(&error) && round == operation.round();
                 sent.refused = Some(error);
                 if passing {
@@ -223,11 +228,14 @@ impl Run<'_> {
     }
 
     /// Asks a replica in a task of its own: a write that has been sent goes on, also when enough
-    /// others have answered.
+    /// others have answered. A read goes to who should not be needed only after a while.
     fn send(&self, sent: &mut Sent, to: usize, round: u32, request: Request<Value>) {
         let Some(address) = self.group.address(to) else {
             return;
         };
+        let is_read = matches!(request, Request::Read { .. });
+        let spare = is_read.then(|| self.spare_time(sent, round)).flatten();
+        let spare = spare.map(|time| (time, sent.hurry.subscribe()));
         if !sent.open.insert((to, round)) {
             return;
         }
@@ -246,6 +254,12 @@ impl Run<'_> {
         let prefetch = prefetch.cloned();
         let is_write = matches!(call.request, Request::Write { .. });
         let task = async move {
+            if let Some((time, mut hurry)) = spare
+                && let Ok(Err(_)) = timeout(time, hurry.changed()).await
+            {
+                let over = "the operation ended without it";
+                return (to, round, Err(Error::Unavailable(over.into())));
+            }
             let answer = match (route, prefetch) {
                 (Some(route), _) => route.ask(call).await,
                 (None, Some(prefetch)) => prefetch.ask(&inner, &group, to, call).await,
@@ -257,6 +271,12 @@ impl Run<'_> {
             (to, round, answer)
         };
         sent.replies.push(tokio::spawn(task));
+    }
+
+    /// How long who is asked next is spared: see [`Group::spare_time`].
+    fn spare_time(&self, sent: &Sent, round: u32) -> Option<Duration> {
+        let asked = sent.open_in(round).without(sent.away);
+        self.group.spare_time(self.inner.peers.as_ref(), asked)
     }
 
     /// Goes on under the layout that a replica knows.

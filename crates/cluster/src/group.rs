@@ -1,5 +1,7 @@
 //! The replicas of one partition, as one operation sees them.
 
+use std::time::Duration;
+
 use archipel_base::{NodeId, PartitionId};
 
 use crate::epochs::Epochs;
@@ -9,6 +11,11 @@ use crate::peers::Peers;
 use crate::register::epoch::Member;
 use crate::register::{Quorums, ReplicaSet};
 use crate::wire::Address;
+
+/// Replicas that usually answer within this time are near; what they do with a request is part of it, such as syncing a write.
+const NEAR: Duration = Duration::from_millis(10);
+/// How long a replica that should not be needed is not asked. Near ones mostly answer within it, also under load.
+const SPARE: Duration = Duration::from_millis(15);
 
 /// The replicas of a partition in all live layout versions, nearest first. An operation knows them by their place.
 #[derive(Clone, Debug)]
@@ -86,6 +93,20 @@ impl Group {
         *node != self.me.node && peers.is_some_and(|peers| peers.directory.is_suspected(node))
     }
 
+    /// Whether another replica need not be asked what those of `asked` are asked, who are nearer: then for how long not. Their answers are
+    /// enough if they come; a third would only cost work where all are near, while it comes sooner than the second at times where they are far.
+    pub fn spare_time(&self, peers: Option<&Peers>, asked: ReplicaSet) -> Option<Duration> {
+        if !self.quorums.is_quorum(asked) {
+            return None;
+        }
+        let is_near = |place: usize| {
+            let node = self.members.get(place).map(|member| member.node.node);
+            let distance = peers.zip(node).map(|(peers, node)| peers.distance(&node));
+            self.is_local(place) || distance.is_some_and(|(away, far)| !away && far < NEAR)
+        };
+        asked.iter().all(is_near).then_some(SPARE)
+    }
+
     /// Whether no other node has a part in it.
     pub fn is_local_alone(&self) -> bool {
         self.members.len() == 1 && self.is_local(0)
@@ -109,3 +130,6 @@ impl Group {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

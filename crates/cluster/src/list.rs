@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use archipel_base::{NodeId, PartitionId};
 use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, RowKey};
@@ -22,6 +23,7 @@ use crate::error::Error;
 use crate::group::Group;
 use crate::inner::Inner;
 use crate::merge::{ListMerge, ListOutput, Page};
+use crate::register::ReplicaSet;
 use crate::scan::Scanned;
 use ask::{Question, ask_node, pages_here};
 
@@ -126,25 +128,36 @@ struct Part {
     listing: Option<Listing>,
 }
 
-/// Questions by the node that they go to; those about this node's own replicas by none.
-type Questions = BTreeMap<Option<NodeId>, Vec<Question>>;
+/// Questions by when they are asked and by the node that they go to; those about this node's own replicas by none.
+type Questions = BTreeMap<(Option<Duration>, Option<NodeId>), Vec<Question>>;
+
+/// The key of the questions that are answered here.
+const HERE: (Option<Duration>, Option<NodeId>) = (None, None);
 
 /// `None` if the layout changed meanwhile.
 async fn merged(inner: &Arc<Inner>, queries: &[ListQuery]) -> Result<Option<Vec<Listing>>, Error> {
     let mut merging = Merging::new(inner, queries)?;
     let (mut asked, mut why) = (FuturesUnordered::new(), None);
     loop {
-        let Some(mut questions) = merging.questions()? else {
+        let Some(mut questions) = merging.questions(inner)? else {
             return Err(why.unwrap_or_else(too_few));
         };
         if merging.is_done() {
             return Ok(Some(merging.listings()));
         }
         merging.look_here(inner, &mut questions).await;
-        asked.extend(questions.into_iter().map(async |(node, questions)| {
-            let pages = ask_node(inner, node, &questions).await;
-            (questions, pages)
-        }));
+        asked.extend(
+            questions
+                .into_iter()
+                .map(async |((spare, node), questions)| {
+                    // By then, mostly, it is over.
+                    if let Some(time) = spare {
+                        tokio::time::sleep(time).await;
+                    }
+                    let pages = ask_node(inner, node, &questions).await;
+                    (questions, pages)
+                }),
+        );
         if !merging.todo.is_empty() {
             continue;
         }
@@ -180,8 +193,9 @@ impl Merging {
     }
 
     /// What is to be asked next; `None` if too few replicas answer.
-    fn questions(&mut self) -> Result<Option<Questions>, Error> {
+    fn questions(&mut self, inner: &Inner) -> Result<Option<Questions>, Error> {
         let mut questions = Questions::new();
+        let mut asked: BTreeMap<(usize, u32), ReplicaSet> = BTreeMap::new();
         for (number, output) in std::mem::take(&mut self.todo) {
             let part = &mut self.parts[number];
             match output {
@@ -191,8 +205,12 @@ impl Merging {
                     round,
                     query,
                 } => {
+                    let asked = asked.entry((number, round)).or_default();
+                    let spare = part.group.spare_time(inner.peers.as_ref(), *asked);
+                    asked.insert(replica);
                     let question = Question::new(&part.group, number, replica, round, query)?;
-                    questions.entry(question.node).or_default().push(question);
+                    let batch = questions.entry((spare, question.node));
+                    batch.or_default().push(question);
                 }
                 ListOutput::Failed => return Ok(None),
             }
@@ -203,11 +221,11 @@ impl Merging {
     /// Answers the questions about this node's own replicas, unless they cannot be answered at once, and tells the others that are asked
     /// the same.
     async fn look_here(&mut self, inner: &Inner, questions: &mut Questions) {
-        let Some(here) = questions.remove(&None) else {
+        let Some(here) = questions.remove(&HERE) else {
             return;
         };
         let Ok(Some(pages)) = pages_here(inner, &here).await else {
-            questions.insert(None, here);
+            questions.insert(HERE, here);
             return;
         };
         for (question, known) in here.iter().zip(pages) {
