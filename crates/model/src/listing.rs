@@ -23,6 +23,32 @@ struct Source {
     next: Option<ListStart>,
 }
 
+impl Source {
+    /// What comes next; none before everything if it is to be fetched.
+    fn first(&self) -> Option<&Bytes> {
+        self.fetched.front().map(name_of)
+    }
+}
+
+/// Drops sources with nothing left, and puts the others in order; those of which more is to be fetched come first.
+fn sort(sources: &mut Vec<Source>) {
+    sources.retain(|source| !source.fetched.is_empty() || source.next.is_some());
+    sources.sort_by(|a, b| a.first().cmp(&b.first()));
+}
+
+/// The same after only the first one gave an entry.
+fn settle(sources: &mut Vec<Source>) {
+    let Some((first, others)) = sources.split_first() else {
+        return;
+    };
+    if first.fetched.is_empty() && first.next.is_none() {
+        sources.remove(0);
+        return;
+    }
+    let before = others.partition_point(|other| other.first() < first.first());
+    sources[..=before].rotate_left(1);
+}
+
 impl Model {
     /// A page of a bucket's objects.
     pub async fn list_objects(&self, bucket: &Bucket, query: &ListQuery) -> Result<Listing, Error> {
@@ -30,7 +56,7 @@ impl Model {
             return Ok(Listing::default());
         }
         let lister = Lister::new(self, bucket, query);
-        let mut sources = lister.begin().await?;
+        let mut sources = lister.sources();
         let mut listing = Listing::default();
         while let Some(entry) = lister.pop(&mut sources).await? {
             if listing.entries.len() == query.limit {
@@ -61,17 +87,15 @@ impl<'a> Lister<'a> {
         }
     }
 
-    /// The first page of every partition, fetched at once.
-    async fn begin(&self) -> Result<Vec<Source>, Error> {
+    /// All partitions, of which nothing was fetched yet.
+    fn sources(&self) -> Vec<Source> {
         let start = self.start();
         let sources = self.partitions.iter().map(|partition| Source {
             partition: *partition,
             fetched: VecDeque::new(),
             next: Some(start.clone()),
         });
-        let mut sources: Vec<Source> = sources.collect();
-        self.refill(&mut sources).await?;
-        Ok(sources)
+        sources.collect()
     }
 
     /// Where the listing begins: behind `after`, and behind its common prefix if it lies in one.
@@ -105,25 +129,26 @@ impl<'a> Lister<'a> {
         share + share / 4 + 8
     }
 
-    /// Takes the lowest entry of all sources; a common prefix that several have counts once.
-    async fn pop(&self, sources: &mut [Source]) -> Result<Option<Listed>, Error> {
-        self.refill(sources).await?;
-        let lowest = sources
-            .iter()
-            .enumerate()
-            .filter_map(|(i, source)| source.fetched.front().map(|entry| (name_of(entry), i)))
-            .min()
-            .map(|(_, i)| i);
-        let Some(entry) = lowest.and_then(|i| sources[i].fetched.pop_front()) else {
+    /// Takes the lowest entry of all sources; a common prefix that several have counts once. The sources are kept in the order of what comes
+    /// next of them.
+    async fn pop(&self, sources: &mut Vec<Source>) -> Result<Option<Listed>, Error> {
+        if sources
+            .first()
+            .is_some_and(|source| source.fetched.is_empty())
+        {
+            self.refill(sources).await?;
+            sort(sources);
+        }
+        let entry = sources.first_mut().and_then(|s| s.fetched.pop_front());
+        let Some(entry) = entry else {
             return Ok(None);
         };
-        for source in sources.iter_mut() {
-            if source
-                .fetched
-                .front()
-                .is_some_and(|e| name_of(e) == name_of(&entry))
-            {
-                source.fetched.pop_front();
+        match &entry {
+            Listed::Row { .. } => settle(sources),
+            Listed::Prefix(prefix) => {
+                let same = sources.iter_mut().filter(|s| s.first() == Some(prefix));
+                same.for_each(|source| _ = source.fetched.pop_front());
+                sort(sources);
             }
         }
         Ok(Some(entry))

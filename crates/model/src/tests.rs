@@ -1,14 +1,14 @@
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use archipel_cluster::Cluster;
 use bytes::Bytes;
-use proptest::prelude::*;
 
 use crate::{
-    Bucket, Condition, EXTENT_BYTES, Error, ListEntry, ListQuery, Model, ObjectHead, ObjectMeta,
-    Part, PartMeta, Permissions, Upload, UploadMeta, UploadQuery,
+    Bucket, Condition, EXTENT_BYTES, Error, Model, ObjectHead, ObjectMeta, Part, PartMeta,
+    Permissions, Upload, UploadMeta, UploadQuery,
 };
+
+mod listings;
 
 async fn model() -> (Model, Arc<Bucket>) {
     let model = Model::open(Cluster::in_memory(1, crate::HOOKS).await.unwrap())
@@ -334,59 +334,4 @@ async fn uploads_are_listed_by_key() {
     let page = model.list_uploads(&bucket, &query).await.unwrap();
     assert_eq!(page.uploads[0].key, "c");
     assert!(!page.truncated && page.prefixes.is_empty());
-}
-
-/// What a listing must be, computed the plain way.
-fn naive(keys: &BTreeSet<String>, query: &ListQuery) -> Vec<String> {
-    let mut names = BTreeSet::new();
-    for key in keys.iter().filter(|key| key.starts_with(&query.prefix)) {
-        let rest = &key[query.prefix.len()..];
-        let rolled = query.delimiter.as_ref().and_then(|d| {
-            let at = rest.find(d.as_str())?;
-            Some(key[..query.prefix.len() + at + d.len()].to_owned())
-        });
-        names.insert(rolled.unwrap_or_else(|| key.clone()));
-    }
-    let after = query.after.clone().unwrap_or_default();
-    names.into_iter().filter(|name| *name > after).collect()
-}
-
-async fn pages(model: &Model, bucket: &Bucket, mut query: ListQuery) -> Vec<String> {
-    let mut names = Vec::new();
-    loop {
-        let page = model.list_objects(bucket, &query).await.unwrap();
-        assert!(page.entries.len() <= query.limit);
-        names.extend(page.entries.iter().map(|e: &ListEntry| e.name().to_owned()));
-        if !page.truncated {
-            return names;
-        }
-        query.after = names.last().cloned();
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
-    #[test]
-    fn listings_are_what_they_must_be(
-        keys in prop::collection::btree_set("[a-c/é]{1,6}", 0..40),
-        gone in prop::collection::vec("[a-c/é]{1,6}", 0..10),
-        prefix in "[a-c/]{0,2}",
-        delimiter in prop::option::of("[/b]{1,2}"),
-        after in prop::option::of("[a-c/]{0,4}"),
-        limit in 1usize..12,
-    ) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let (model, bucket) = model().await;
-            for key in &keys {
-                put(&model, &bucket, key, Bytes::new()).await;
-            }
-            for key in &gone {
-                model.delete_object(&bucket, key, Condition::Always).await.unwrap();
-            }
-            let keys = keys.iter().filter(|k| !gone.contains(k)).cloned().collect();
-            let query = ListQuery { prefix, delimiter, after, limit };
-            assert_eq!(pages(&model, &bucket, query.clone()).await, naive(&keys, &query));
-        });
-    }
 }

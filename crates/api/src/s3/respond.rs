@@ -2,8 +2,6 @@
 
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use time::OffsetDateTime;
-use time::format_description::BorrowedFormatItem;
-use time::macros::format_description;
 
 use super::body::{self, Body};
 use super::error::{S3Error, S3Result};
@@ -11,9 +9,6 @@ use super::xml::Writer;
 
 /// An answer.
 pub type Answer = Response<Body>;
-
-const ISO: &[BorrowedFormatItem<'static>] =
-    format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
 
 /// An answer without content.
 pub fn empty(status: StatusCode) -> Answer {
@@ -57,7 +52,13 @@ pub fn quoted(etag: &str) -> String {
 /// A time as documents have it.
 pub fn iso_time(millis: u64) -> String {
     let time = OffsetDateTime::from_unix_timestamp_nanos(i128::from(millis) * 1_000_000);
-    let text = time.ok().and_then(|time| time.format(ISO).ok());
-    // Beyond the year 9999.
-    text.unwrap_or_else(|| "9999-12-31T23:59:59.000Z".to_owned())
+    let Ok(time) = time else {
+        // Beyond the year 9999.
+        return "9999-12-31T23:59:59.000Z".to_owned();
+    };
+    // By hand: a format description takes three times as long, and a listing has a thousand of them.
+    let (year, month, day) = time.to_calendar_date();
+    let (hour, minute, second, milli) = time.to_hms_milli();
+    let month = u8::from(month);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
 }

@@ -16,6 +16,9 @@ use crate::s3::xml::Writer;
 /// The most entries of one answer.
 const MAX_KEYS: usize = 1000;
 
+/// About what an entry takes besides its name.
+const ENTRY_BYTES: usize = 256;
+
 /// What both versions share.
 struct Page<'a> {
     name: &'a str,
@@ -79,6 +82,8 @@ impl<'a> Page<'a> {
     }
 
     fn write_entries(&self, xml: &mut Writer, owner: Option<&(String, String)>) {
+        let names = self.listing.entries.iter().map(|entry| entry.name().len());
+        xml.reserve(names.map(|name| name + ENTRY_BYTES).sum());
         for entry in &self.listing.entries {
             if let ListEntry::Object { key, head } = entry {
                 write_object(xml, &self.encoding.name(key), head, owner);

@@ -8,6 +8,11 @@ const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 /// What every document begins with.
 pub const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
 
+/// Whether a byte of text is a character that stands for itself.
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~') && !matches!(byte, b'&' | b'<' | b'>' | b'"')
+}
+
 /// Writes one document, element by element. Names are ours, text is escaped.
 pub struct Writer {
     out: String,
@@ -37,6 +42,11 @@ impl Writer {
             out: String::from(DECLARATION),
             open: Vec::new(),
         }
+    }
+
+    /// Makes room for so many bytes more, of a document that will be long.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.out.reserve(bytes);
     }
 
     /// Opens an element.
@@ -83,19 +93,33 @@ impl Writer {
 
     /// Text within the element that is open.
     pub fn characters(&mut self, text: &str) {
-        for c in text.chars() {
-            match c {
-                '&' => self.out.push_str("&amp;"),
-                '<' => self.out.push_str("&lt;"),
-                '>' => self.out.push_str("&gt;"),
-                '"' => self.out.push_str("&quot;"),
-                // A parser would turn it into a line feed or a space if it stood bare.
-                '\r' => self.out.push_str("&#13;"),
-                c if is_legal(c) => self.out.push(c),
-                // XML 1.0 cannot say it, not even escaped, and one such key must not make a whole
-                // listing unreadable; with `encoding-type=url` it is told exactly.
-                _ => self.out.push('\u{fffd}'),
-            }
+        let mut rest = text;
+        loop {
+            // Nearly all text is plain, and goes in one piece.
+            let plain = rest.bytes().position(|byte| !is_plain(byte));
+            let (text, special) = rest.split_at(plain.unwrap_or(rest.len()));
+            self.out.push_str(text);
+            let mut special = special.chars();
+            let Some(c) = special.next() else {
+                return;
+            };
+            self.special(c);
+            rest = special.as_str();
+        }
+    }
+
+    fn special(&mut self, c: char) {
+        match c {
+            '&' => self.out.push_str("&amp;"),
+            '<' => self.out.push_str("&lt;"),
+            '>' => self.out.push_str("&gt;"),
+            '"' => self.out.push_str("&quot;"),
+            // A parser would turn it into a line feed or a space if it stood bare.
+            '\r' => self.out.push_str("&#13;"),
+            c if is_legal(c) => self.out.push(c),
+            // XML 1.0 cannot say it, not even escaped, and one such key must not make a whole
+            // listing unreadable; with `encoding-type=url` it is told exactly.
+            _ => self.out.push('\u{fffd}'),
         }
     }
 
