@@ -10,6 +10,9 @@ mod kinds;
 
 use kinds::{Kind, Nodes, Register};
 
+/// How often it is told how far it is.
+const PROGRESS_MS: u64 = 10_000;
+
 /// Options.
 #[derive(clap::Args)]
 pub struct Args {
@@ -77,6 +80,9 @@ fn replay<K: Kind>(seed: u64, kind: K) -> bool {
 struct Total<C> {
     counts: C,
     bad: Vec<(u64, String)>,
+    done: u64,
+    /// When it was last told how far it is, in milliseconds since 1970.
+    told_ms: u64,
 }
 
 fn run_many<K: Kind>(args: &Args, kind: K) -> bool {
@@ -85,6 +91,8 @@ fn run_many<K: Kind>(args: &Args, kind: K) -> bool {
     let total = Mutex::new(Total {
         counts: K::Counts::default(),
         bad: Vec::new(),
+        done: 0,
+        told_ms: began,
     });
     std::thread::scope(|scope| {
         for _ in 0..args.threads {
@@ -107,13 +115,27 @@ fn work<K: Kind>(args: &Args, kind: K, next: &AtomicU64, total: &Mutex<Total<K::
         let differs = seed.is_multiple_of(100) && kind.simulate(seed).hash != ran.hash;
         let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
         K::add(&mut total.counts, &ran.counts);
-        if let Some(violation) = ran.violation {
+        total.done += 1;
+        let again = differs.then(|| "a second run went another way".into());
+        if let Some(violation) = ran.violation.or(again) {
+            eprintln!("{} seed {seed}: {violation}", K::NAME);
             total.bad.push((seed, violation));
-        } else if differs {
-            total
-                .bad
-                .push((seed, "a second run went another way".into()));
         }
+        tell_progress::<K>(args, &mut total);
+    }
+}
+
+/// Now and then how far it is, so that who ends it knows what was seen.
+fn tell_progress<K: Kind>(args: &Args, total: &mut Total<K::Counts>) {
+    let now = SystemClock.now_millis();
+    if now.saturating_sub(total.told_ms) >= PROGRESS_MS {
+        total.told_ms = now;
+        let (done, bad) = (total.done, total.bad.len());
+        eprintln!(
+            "{}: {done} of {} seeds, {bad} violations",
+            K::NAME,
+            args.seeds
+        );
     }
 }
 
