@@ -95,14 +95,29 @@ fn search(
     if !tried.insert((placed, value)) {
         return false;
     }
-    unplaced
+    let available: Vec<usize> = unplaced
         .filter(|i| history[*i].called < first_return)
-        .any(|i| {
-            let event = &history[i];
-            let reply = event.reply.map(|(_, reply)| reply);
-            let next = apply(event.call, reply, value);
-            next.is_some_and(|value| search(history, placed | 1 << i, value, tried))
-        })
+        .collect();
+    let is_new = |n: usize| {
+        let event = &history[available[n]];
+        let same = |other: &usize| {
+            let other = &history[*other];
+            other.reply.is_none() && other.call == event.call
+        };
+        // Of those without a known result that ask for the same, each may stand here or anywhere later: one is tried for all.
+        event.reply.is_some() || !available[..n].iter().any(same)
+    };
+    let mut wanted = (0..available.len()).filter(|n| is_new(*n));
+    wanted.any(|n| {
+        let event = &history[available[n]];
+        let reply = event.reply.map(|(_, reply)| reply);
+        match apply(event.call, reply, value) {
+            // Without a known result and without an effect it need not be placed at all.
+            Some(next) if reply.is_none() && next == value => false,
+            Some(next) => search(history, placed | 1 << available[n], next, tried),
+            None => false,
+        }
+    })
 }
 
 /// The value after an operation, if its result is right on `value`.
@@ -122,3 +137,6 @@ fn apply(call: Call, reply: Option<Reply>, value: Option<u32>) -> Option<Option<
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;
