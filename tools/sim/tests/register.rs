@@ -4,7 +4,6 @@
 use archipel_cluster::register::Rules;
 use archipel_cluster::register::rules::Mutant;
 use sim::cluster::{Options, simulate};
-use sim::linear::{Call, Event, Reply, is_linearizable};
 use sim::model::{catalogue, walk};
 use stateright::{Checker, Model};
 
@@ -79,49 +78,4 @@ fn the_simulator_notices_answers_that_do_not_wait_for_the_disk() {
     };
     let noticed = |seed| simulate(seed, careless).violation.is_some();
     assert!((20..45).any(noticed));
-}
-
-fn event(call: Call, called: u64, reply: Option<(u64, Reply)>) -> Event {
-    Event {
-        client: 0,
-        call,
-        called,
-        reply,
-    }
-}
-
-#[test]
-fn the_checker_of_histories_tells_right_from_wrong() {
-    let write = event(Call::Write(Some(1)), 0, Some((5, Reply::Done)));
-    let read = |at, saw| event(Call::Read, at, Some((at + 2, Reply::Saw(saw))));
-    assert!(is_linearizable(&[write, read(6, Some(1))]));
-    assert!(!is_linearizable(&[write, read(6, None)]));
-    assert!(is_linearizable(&[write, read(1, None), read(2, Some(1))]));
-    assert!(!is_linearizable(&[write, read(1, Some(1)), read(4, None)]));
-    // A write that nobody was told of may happen late, but only once.
-    let open = event(Call::Write(Some(2)), 0, None);
-    assert!(is_linearizable(&[
-        write,
-        open,
-        read(6, Some(1)),
-        read(9, Some(2))
-    ]));
-    let swings = [
-        write,
-        open,
-        read(6, Some(2)),
-        read(9, Some(1)),
-        read(12, Some(2)),
-    ];
-    assert!(!is_linearizable(&swings));
-    // Of two swaps from the same value one fails.
-    let swap = |new, at| {
-        event(
-            Call::Swap(Some(1), Some(new)),
-            at,
-            Some((at + 1, Reply::Done)),
-        )
-    };
-    assert!(!is_linearizable(&[write, swap(3, 6), swap(4, 8)]));
-    assert!(is_linearizable(&[write, swap(3, 6), read(8, Some(3))]));
 }

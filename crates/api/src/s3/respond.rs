@@ -56,7 +56,7 @@ pub fn iso_time(millis: u64) -> String {
         // Beyond the year 9999.
         return "9999-12-31T23:59:59.000Z".to_owned();
     };
-    // By hand: a format description takes three times as long, and a listing has a thousand of them.
+    // By hand: a listing has a thousand of them, and formatting them by a description showed in its profile.
     let (year, month, day) = time.to_calendar_date();
     let (hour, minute, second, milli) = time.to_hms_milli();
     let month = u8::from(month);
