@@ -3,6 +3,7 @@
 //! To each peer go up to two connections: one for what is small and urgent, one for content. Frames are a
 //! length of four bytes (big-endian) and the payload.
 
+mod congestion;
 mod connection;
 mod stream;
 
@@ -10,7 +11,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig};
+use quinn::congestion::{ControllerFactory, CubicConfig};
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{Endpoint, EndpointConfig, TransportConfig, VarInt};
 
@@ -95,7 +96,7 @@ fn transport(address: SocketAddr) -> TransportConfig {
     // BBR where packets may get lost on their way: CUBIC takes each loss for congestion.
     let controller: Arc<dyn ControllerFactory + Send + Sync> = match local {
         true => Arc::new(CubicConfig::default()),
-        false => Arc::new(BbrConfig::default()),
+        false => Arc::new(congestion::Congestion::default()),
     };
     let mut mtu = quinn::MtuDiscoveryConfig::default();
     if local {
