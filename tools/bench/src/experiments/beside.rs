@@ -1,15 +1,18 @@
 //! `beside`: small reads while one large object is being stored: how much of a link the upload uses, and how long the
 //! reads wait.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use hyper::Method;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::{Began, Common};
 use crate::Outcome;
 use crate::body::Filler;
+use crate::endpoint::Endpoint;
 use crate::http::Client;
 use crate::results::Times;
 use crate::s3::{Ask, What, ask};
@@ -46,7 +49,7 @@ pub async fn run(args: &Args) -> Outcome<()> {
             .good()?;
     }
     let alone = tokio::time::sleep(Duration::from_secs(5));
-    let alone = read_until(args, &mut reader, alone).await?;
+    let alone = read_until(args, &endpoint, alone).await?;
     let mut writer = Client::connect(&endpoint).await?;
     let mut upload = Times::new()?;
     let body = filler.body(args.size_mib << 20, super::first_serial());
@@ -56,7 +59,7 @@ pub async fn run(args: &Args) -> Outcome<()> {
         upload.add(&answer.and_then(|answer| answer.good()), started.elapsed());
         upload.bytes = (args.size_mib << 20) as u64;
     };
-    let beside = read_until(args, &mut reader, stored).await?;
+    let beside = read_until(args, &endpoint, stored).await?;
     let row = upload.row_over("upload", started.elapsed());
     let used = args
         .rate_mbit
@@ -79,33 +82,44 @@ pub async fn run(args: &Args) -> Outcome<()> {
         .finish("beside", options, began, rows, Vec::new())
 }
 
-/// Small reads, one at a time, until something has ended. A read counts from when it was due.
+/// Small reads until something has ended, each when it is due, whether or not those before it are answered; those that are on their way
+/// then are waited for.
 async fn read_until(
     args: &Args,
-    client: &mut Client,
+    endpoint: &Endpoint,
     end: impl Future<Output = ()>,
 ) -> Outcome<Times> {
-    let is_over = AtomicBool::new(false);
-    let reads = async {
-        let mut times = Times::new()?;
-        let mut turns = interval(Duration::from_millis(args.every_ms));
-        turns.set_missed_tick_behavior(MissedTickBehavior::Burst);
-        for number in 0.. {
-            let due = turns.tick().await;
-            if is_over.load(Ordering::Relaxed) {
-                break;
+    let (mut times, mut idle, mut open) = (Times::new()?, Vec::new(), FuturesUnordered::new());
+    let mut turns = interval(Duration::from_millis(args.every_ms));
+    turns.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    let (mut number, mut over) = (0, pin!(end));
+    let mut is_over = false;
+    while !(is_over && open.is_empty()) {
+        tokio::select! {
+            () = &mut over, if !is_over => is_over = true,
+            due = turns.tick(), if !is_over => {
+                let key = key(number % args.objects.max(1));
+                number += 1;
+                let client: Option<Client> = idle.pop();
+                open.push(async move {
+                    let mut client = match client {
+                        Some(client) => client,
+                        None => Client::connect(endpoint).await?,
+                    };
+                    let asked = Ask::new(Method::GET, What::Object(&key));
+                    let answer = ask(&mut client, asked).await.and_then(|answer| answer.good());
+                    Outcome::Ok((client, answer, due.elapsed()))
+                });
             }
-            let key = key(number % args.objects.max(1));
-            let answer = ask(client, Ask::new(Method::GET, What::Object(&key))).await;
-            times.add(&answer.and_then(|answer| answer.good()), due.elapsed());
+            Some(read) = open.next(), if !open.is_empty() => {
+                let (client, answer, time) = read?;
+                times.add(&answer, time);
+                // What a connection that broke would say is no answer.
+                idle.extend(answer.is_ok().then_some(client));
+            }
         }
-        Outcome::Ok(times)
-    };
-    let ends = async {
-        end.await;
-        is_over.store(true, Ordering::Relaxed);
-    };
-    tokio::join!(reads, ends).0
+    }
+    Ok(times)
 }
 
 fn key(number: u64) -> String {
