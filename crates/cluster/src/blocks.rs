@@ -159,9 +159,7 @@ impl BlockStream {
                     (self.untried, self.last_resort) = (None, true);
                     continue;
                 }
-                return Err(why.unwrap_or_else(|| {
-                    Error::Unavailable("no replica has the content in reach".into())
-                }));
+                return Err(self.out_of_reach(why));
             }
             match self.receive(block).await {
                 Ok(content) => return Ok(content),
@@ -171,6 +169,22 @@ impl BlockStream {
                     why = Some(error);
                 }
             }
+        }
+    }
+
+    /// Nobody gives a block. What is missing or damaged here is well on other replicas, which cannot be asked now.
+    fn out_of_reach(&self, why: Option<Error>) -> Error {
+        let has_others = self.group.as_ref().is_some_and(|group| {
+            let mut all = group.quorums.all().iter();
+            all.any(|place| !group.is_local(place))
+        });
+        let out_of_reach = "no other replica that has the content is in reach";
+        match why {
+            Some(Error::Storage(
+                error @ (storage::Error::NoBlock(_) | storage::Error::Damaged(_)),
+            )) if has_others => Error::Unavailable(format!("{error}; {out_of_reach}")),
+            Some(error) => error,
+            None => Error::Unavailable(out_of_reach.into()),
         }
     }
 

@@ -219,6 +219,7 @@ impl Model {
         };
         Ok(ObjectReader {
             cluster: self.cluster().clone(),
+            row,
             head,
             content,
             parts,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use archipel_base::codec;
 use archipel_base::{Id, PartitionId};
 use archipel_cluster::{BlockStream, Cluster, Opened, Pin};
-use archipel_storage::{BlockRef, Body};
+use archipel_storage::{BlockRef, Body, RowKey};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
@@ -25,6 +25,7 @@ const AHEAD: usize = 2;
 /// An object that was opened: its content stays as it is until this is dropped, whatever happens to the key.
 pub struct ObjectReader {
     pub(crate) cluster: Cluster,
+    pub(crate) row: RowKey,
     pub(crate) head: ObjectHead,
     pub(crate) content: Content,
     pub(crate) parts: Vec<PartInfo>,
@@ -41,7 +42,7 @@ pub(crate) struct Keep {
 }
 
 /// Content that was found.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(crate) enum Content {
     Inline(Bytes),
     Blocks(PartitionId, Vec<BlockRef>),
@@ -103,12 +104,14 @@ impl ObjectReader {
             .take();
         let mut feeder = Feeder {
             cluster: self.cluster.clone(),
+            row: self.row.clone(),
+            whole: self.content.clone(),
             sender,
             following: following.filter(|_| range.start == 0),
             _keep: self.keep.clone(),
         };
-        let (content, size) = (self.content.clone(), self.head.size);
-        tokio::spawn(async move { feeder.run(content, size, range).await });
+        let size = self.head.size;
+        tokio::spawn(async move { feeder.run(size, range).await });
         ObjectStream(Source::Fed(receiver))
     }
 }
@@ -143,26 +146,20 @@ struct Stop;
 /// Reads blocks in order into the channel, whose size bounds what is read ahead.
 struct Feeder {
     cluster: Cluster,
+    row: RowKey,
+    /// All that the object is.
+    whole: Content,
     sender: mpsc::Sender<Result<Bytes, Error>>,
     following: Option<BlockStream>,
     _keep: Arc<Keep>,
 }
 
 impl Feeder {
-    async fn run(&mut self, content: Content, size: u64, range: Range<u64>) {
-        let _ = self.content(content, size, range).await;
-    }
-
-    async fn content(
-        &mut self,
-        content: Content,
-        size: u64,
-        range: Range<u64>,
-    ) -> Result<(), Stop> {
-        match content {
+    async fn run(&mut self, size: u64, range: Range<u64>) {
+        let _ = match self.whole.clone() {
             Content::Parts(upload, parts) => self.parts(upload, parts, range).await,
             simple => self.simple(simple, size, range).await,
-        }
+        };
     }
 
     /// Content that is not a list of parts.
@@ -317,9 +314,29 @@ impl Feeder {
     }
 
     async fn fail(&self, error: Error) -> Result<(), Stop> {
+        let error = match error {
+            Error::Damaged(why) if self.is_replaced().await => Error::Unavailable(format!(
+                "the object was replaced or deleted while it was read: {why}"
+            )),
+            error => error,
+        };
         tracing::error!(%error, "reading an object failed");
         let _ = self.sender.send(Err(error)).await;
         Err(Stop)
+    }
+
+    /// Whether the object is another one by now. If it was replaced while nobody could ask this node what it reads, its content is
+    /// gone, and nothing is wrong.
+    async fn is_replaced(&self) -> bool {
+        match self.cluster.open_row(&self.row).await {
+            Ok(None) => true,
+            Ok(Some(Opened { value, .. })) => {
+                let head = codec::decode::<ObjectHead>(&value.head);
+                let now = head.map(|head| Content::of(self.row.partition, head.layout, value.body));
+                now.is_ok_and(|now| now.is_ok_and(|now| now != self.whole))
+            }
+            Err(_) => false,
+        }
     }
 
     async fn or_fail<T, E: Into<Error>>(&self, result: Result<T, E>) -> Result<T, Stop> {

@@ -118,6 +118,21 @@ async fn replaced_content_stays_readable_and_is_swept_afterwards() {
     assert_eq!(model.sweep_once().await.unwrap(), Default::default());
 }
 
+/// As when the node that reads cannot be asked what it reads: its reader must fail, and not be told of damage that is none.
+#[tokio::test]
+async fn content_that_was_replaced_and_swept_is_not_called_damaged() {
+    let (model, bucket) = model().await;
+    let old = noise(1, EXTENT_BYTES as usize + (3 << 20));
+    put(&model, &bucket, "key", old).await;
+    let mut reader = model.open_object(&bucket, "key").await.unwrap();
+    reader.keep = Arc::default();
+    put(&model, &bucket, "key", noise(2, 10)).await;
+    assert!(swept(&model).await > 0);
+    let read = collect(reader.stream(0..u64::MAX)).await;
+    assert!(matches!(read, Err(Error::Unavailable(_))), "{read:?}");
+    assert_consistent(&model).await;
+}
+
 /// Sweeps until nothing is in use any more; tells how many rows were dropped.
 async fn swept(model: &Model) -> u64 {
     let mut dropped = 0;

@@ -6,12 +6,6 @@ use async_trait::async_trait;
 use super::*;
 use crate::{Cluster, Hooks};
 
-const HOOKS: Hooks = Hooks {
-    on_replace: |_, _, _| None,
-    ends: |_, _| None,
-    holds: |_, _| true,
-};
-
 /// What a replica sends.
 struct Pieces(VecDeque<Bytes>);
 
@@ -37,7 +31,7 @@ fn source(frames: Vec<Bytes>) -> Source {
 }
 
 async fn received(content: &[u8], pieces: Vec<Bytes>) -> Result<Bytes, Error> {
-    let cluster = Cluster::in_memory(1, HOOKS).await?;
+    let cluster = Cluster::in_memory(1, Hooks::NONE).await?;
     let blocks = vec![block_of(content)];
     let mut stream = BlockStream {
         remote: Some(source(pieces)),
@@ -98,7 +92,7 @@ async fn drain(mut stream: BlockStream) -> (Vec<u8>, Option<Error>) {
 }
 
 async fn drained(blocks: &[&[u8]], frames: Vec<Bytes>) -> (Vec<u8>, Option<Error>) {
-    let cluster = Cluster::in_memory(1, HOOKS).await.unwrap();
+    let cluster = Cluster::in_memory(1, Hooks::NONE).await.unwrap();
     let blocks = blocks.iter().map(|content| block_of(content)).collect();
     let (inner, partition) = (cluster.0.clone(), PartitionId(0));
     let stream = BlockStream::begun(inner, partition, blocks, source(frames));
@@ -162,7 +156,7 @@ async fn nothing_wrong_is_handed_on() {
 
 /// Three nodes that all have these blocks.
 async fn holding(contents: &[Vec<u8>]) -> (crate::World, Vec<BlockRef>) {
-    let world = crate::World::new(3, 3, Duration::from_millis(20), 7, HOOKS);
+    let world = crate::World::new(3, 3, Duration::from_millis(20), 7, Hooks::NONE);
     let world = world.await.unwrap();
     let upload = world.nodes[0].upload(PartitionId(0)).unwrap();
     let mut blocks = Vec::new();
@@ -218,6 +212,29 @@ async fn another_replica_goes_on_where_a_wrong_one_stopped() {
             assert!(got == all[from as usize..], "from {from}");
         }
     }
+}
+
+/// It may be well on the others: the client may try again, and nobody should be told of damage that cannot be mended.
+#[tokio::test(start_paused = true)]
+async fn what_is_damaged_here_while_the_others_are_away_is_unavailable() {
+    let (world, blocks) = holding(&[content(300_000)]).await;
+    world.disks[2].flip(1, 5000, 1);
+    let read = || {
+        let inner = world.nodes[2].0.clone();
+        drain(BlockStream::new(
+            inner,
+            PartitionId(0),
+            blocks.clone(),
+            true,
+        ))
+    };
+    assert!(read().await.1.is_none());
+    world.kill(0);
+    world.kill(1);
+    let (got, error) = read().await;
+    assert!(got.is_empty());
+    let unavailable = matches!(&error, Some(Error::Unavailable(why)) if why.contains("in reach"));
+    assert!(unavailable, "{error:?}");
 }
 
 /// The end of a block takes a piece of it, not all.
