@@ -1,7 +1,7 @@
 //! Snapshots of metadata: made while the node runs, restored while it does not.
 //!
 //! Only a node that is alone takes one back: in a cluster it would have forgotten what it acknowledged since, and
-//! the others hold all of that.
+//! the others hold all of that. If all nodes of a cluster were put back, by whatever means, they are told to believe one another.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use archipel_storage::{RowReader, Store};
 use crate::config::Settings;
 use crate::identity::Identity;
 use crate::lock::FolderLock;
+use crate::storage;
 
 /// In the data folder.
 const FOLDER: &str = "snapshots";
@@ -86,6 +87,26 @@ pub fn restore(settings: &Settings, name: &str) -> Result<PathBuf, String> {
     snapshot::restore(&snapshot, &settings.metadata_dir, &kept)
         .map_err(|error| error.to_string())?;
     Ok(kept)
+}
+
+/// Has a node whose folders were put back, as those of all other nodes of its cluster, be believed as it is; gives the number of the layout's
+/// epoch that it knows.
+///
+/// # Errors
+/// A text for the operator.
+pub async fn accept(settings: Settings) -> Result<u64, String> {
+    if !settings.data_dir.exists() {
+        let folder = settings.data_dir.display();
+        return Err(format!("there is no folder {folder}; fix: set data_dir"));
+    }
+    let _lock = FolderLock::take(&settings.data_dir)?;
+    let identity = Identity::load(&settings.data_dir)?;
+    let storage = storage::open(Arc::new(settings), &identity).await?;
+    let accepted = archipel_cluster::accept_put_back(&storage.store, identity.node()).await;
+    let closed = storage.store.close().await;
+    let accepted = accepted.map_err(|error| error.to_string())?;
+    closed.map_err(|error| format!("the storage cannot be closed: {error}"))?;
+    Ok(accepted)
 }
 
 fn in_cluster() -> String {

@@ -53,6 +53,15 @@ pub struct Hooks {
     pub holds: fn(&RowKey, &[u8]) -> bool,
 }
 
+impl Hooks {
+    /// Nothing follows from a change of a row, and each that is live holds.
+    pub const NONE: Hooks = Hooks {
+        on_replace: |_, _, _| None,
+        ends: |_, _| None,
+        holds: |_, _| true,
+    };
+}
+
 /// Who answers what concerns the membership.
 #[async_trait]
 pub trait Listener: Send + Sync + 'static {

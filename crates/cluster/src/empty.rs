@@ -22,13 +22,7 @@ pub(crate) async fn empty(store: &Store) -> Result<(), Error> {
         while forget_some(store, partition).await? == BATCH {}
     }
     let how = Transact::new(Durability::Fsync).shrinking();
-    let forget = |txn: &mut RowTxn<'_>| {
-        let mut partitions = (0..PARTITIONS)
-            .map(PartitionId)
-            .chain([PartitionId::CONTROL]);
-        partitions.try_for_each(|partition| record::forget(txn, partition))
-    };
-    store.transact(how, forget).await?;
+    store.transact(how, record::forget_all).await?;
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use clap::Subcommand;
 use super::table;
 use super::target::Target;
 use crate::client::Failure;
-use crate::config::{self, size};
+use crate::config::{self, Settings, size};
 use crate::{process, snapshots};
 
 /// What can be done with snapshots.
@@ -21,6 +21,9 @@ pub enum Command {
         /// The snapshot
         name: String,
     },
+    /// After the folders of ALL nodes of a cluster were put back from copies: have this one believed as it is. To be done on every node
+    /// before the first one starts; needs --config
+    Accept,
 }
 
 /// Does it.
@@ -29,6 +32,7 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
         Command::Create => vec![target.client()?.post("/v1/snapshots", &()).await?],
         Command::List => target.client()?.get("/v1/snapshots").await?,
         Command::Restore { name } => return restore(target, &name),
+        Command::Accept => return accept(target).await,
     };
     if target.json {
         return table::print_json(&snapshots);
@@ -40,14 +44,29 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     table::print(["SNAPSHOT", "AGE", "SIZE"], &rows)
 }
 
-fn restore(target: &Target, name: &str) -> Result<(), Failure> {
+/// The settings of a server that does not run.
+fn settings(target: &Target) -> Result<Settings, Failure> {
     let missing = || Failure("name the server's configuration with --config".into());
     let path = target.config.as_ref().ok_or_else(missing)?;
-    let loaded =
-        config::load(path, std::env::vars()).map_err(|error| Failure(error.to_string()))?;
+    let loaded = config::load(path, std::env::vars());
+    let loaded = loaded.map_err(|error| Failure(error.to_string()))?;
     // The metadata holds secrets.
     process::keep_files_private();
-    let kept = snapshots::restore(&loaded.settings, name).map_err(Failure)?;
+    Ok(loaded.settings)
+}
+
+async fn accept(target: &Target) -> Result<(), Failure> {
+    let epoch = snapshots::accept(settings(target)?)
+        .await
+        .map_err(Failure)?;
+    table::text(&format!(
+        "this node is believed as it is (epoch {epoch} of the layout), once all others have done the same: do that before the first one \
+         starts.\nThen start them all, wait until `archipel status` tells of nothing to fetch, and run `archipel verify --deep`."
+    ))
+}
+
+fn restore(target: &Target, name: &str) -> Result<(), Failure> {
+    let kept = snapshots::restore(&settings(target)?, name).map_err(Failure)?;
     table::text(&format!(
         "the metadata is that of {name}; what it was before is in {}\n\
          When the server starts, content that was written since {name} is freed for good: to go back, swap the \

@@ -13,6 +13,7 @@
 //! | `record` | a store's lineage, its name, and what is remembered of others, in `meta` |
 //! | `driver` | asking the others, telling them |
 //! | `wire` | what is asked |
+//! | `accept` | believing stores that were put back together |
 //!
 //! # Invariants
 //! - A mark is durable before it is told.
@@ -23,6 +24,7 @@ use archipel_base::Id;
 use archipel_base::codec::Versioned;
 use serde::{Deserialize, Serialize};
 
+mod accept;
 mod driver;
 mod past;
 mod record;
@@ -31,6 +33,7 @@ pub(crate) mod wire;
 #[cfg(test)]
 mod tests;
 
+pub use accept::accept_put_back;
 pub(crate) use past::Past;
 pub use past::PutBack;
 

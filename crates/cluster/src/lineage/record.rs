@@ -80,8 +80,19 @@ pub(crate) async fn rename(store: &Store, name: Id, lineage: &Lineage) -> Result
     store.transact(durably(), rename).await
 }
 
-fn durably() -> Transact {
+pub(super) fn durably() -> Transact {
     Transact::new(Durability::Fsync).bounded()
+}
+
+/// Nothing is remembered of a store any more.
+pub(super) fn forget(txn: &mut RowTxn<'_>, other: Id) -> Result<(), Error> {
+    txn.set_meta(&seen_name(other), None)
+}
+
+/// The store goes on under this name, and has no past.
+pub(super) fn begin_anew(txn: &mut RowTxn<'_>, name: Id) -> Result<(), Error> {
+    txn.set_meta(NAME, Some(name.as_bytes()))?;
+    txn.set_meta(LINEAGE, None)
 }
 
 /// What is remembered of a store.

@@ -11,12 +11,6 @@ use crate::heal::HealOptions;
 use crate::memory::World;
 use crate::rows::How;
 
-const HOOKS: Hooks = Hooks {
-    on_replace: |_, _, _| None,
-    ends: |_, _| None,
-    holds: |_, _| true,
-};
-
 fn lineage(runs: &[(u8, u64)]) -> Lineage {
     let mut lineage = Lineage::default();
     for (token, mark) in runs {
@@ -99,7 +93,7 @@ async fn what_is_remembered_only_grows() {
 
 async fn three() -> World {
     let latency = Duration::from_millis(20);
-    World::new(3, 3, latency, 1, HOOKS).await.unwrap()
+    World::new(3, 3, latency, 1, Hooks::NONE).await.unwrap()
 }
 
 fn heal_all(world: &World) {
@@ -131,6 +125,13 @@ async fn others_hear_how_far_a_store_is() {
 async fn a_store_of_which_others_remember_more_goes_on_as_another() {
     let world = three().await;
     let was = world.nodes[0].me().store;
+    let held = RowKey {
+        partition: PartitionId(0),
+        key: Bytes::from_static(b"held"),
+    };
+    let how = How::durable(Durability::Fsync);
+    let written = world.nodes[1].write(&held, Some(Value::default()), how);
+    written.await.unwrap();
     let more = lineage(&[(50, 2)]);
     record::remember(world.nodes[1].store(), was, more)
         .await
@@ -146,8 +147,8 @@ async fn a_store_of_which_others_remember_more_goes_on_as_another() {
     assert_eq!(world.nodes[0].0.others_with_a_share(&epoch), []);
     // It is as one whose disk was lost: the others go on, and it goes on through them.
     let key = RowKey {
-        partition: PartitionId(0),
         key: Bytes::from_static(b"k"),
+        ..held.clone()
     };
     let how = How::durable(Durability::Fsync);
     let written = world.nodes[0]
@@ -159,6 +160,50 @@ async fn a_store_of_which_others_remember_more_goes_on_as_another() {
         .read(move |rows| rows.row(&key))
         .await;
     assert_eq!(row.unwrap(), None);
+    // What it holds may be the last copy of something: it is kept as long as no layout names the store, also after a start.
+    world.nodes[0].0.clean(epoch.number()).await.unwrap_err();
+    let row = world.nodes[0]
+        .store()
+        .read(move |rows| rows.row(&held))
+        .await;
+    assert!(row.unwrap().is_some());
+}
+
+/// All nodes were put back: each remembers more of the others than they know.
+#[tokio::test(start_paused = true)]
+async fn stores_that_were_put_back_together_believe_one_another() {
+    let world = three().await;
+    let names: Vec<Id> = world.nodes.iter().map(|node| node.me().store).collect();
+    for node in &world.nodes {
+        for name in &names {
+            let more = lineage(&[(50, 2), (51, 1)]);
+            record::remember(node.store(), *name, more).await.unwrap();
+        }
+    }
+    let (store, was) = (world.nodes[0].store(), names[0]);
+    // It has gone on under another name already.
+    let mut fresh = Lineage::default();
+    fresh.begin(Id([3; 16]));
+    record::rename(store, Id([9; 16]), &fresh).await.unwrap();
+    for node in &world.nodes {
+        let accepted = accept_put_back(node.store(), node.me().node).await;
+        assert_eq!(accepted.unwrap(), 1);
+    }
+    let begun = record::begin(store, was, Id([4; 16]), true).await.unwrap();
+    assert_eq!((begun.name, begun.is_new), (was, false));
+    assert_eq!(begun.lineage.current(), Some(seen(1, 4, 0)));
+    for node in &world.nodes {
+        assert_eq!(record::seen(node.store(), was).await.unwrap(), None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_was_in_no_layout_is_not_believed() {
+    let latency = Duration::from_millis(20);
+    let world = World::unfounded(2, latency, 1, Hooks::NONE).await.unwrap();
+    let node = &world.nodes[0];
+    let accepted = accept_put_back(node.store(), node.me().node).await;
+    assert!(accepted.unwrap_err().to_string().contains("no cluster"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -55,6 +55,11 @@ pub(super) async fn verify_here(cluster: &Cluster, deep: bool) -> Findings {
         findings.unchecked.push("this node is in no layout".into());
         return findings;
     };
+    if cluster.0.is_put_aside(&epoch) {
+        let what = "this store was put back to an older state, and no layout names it yet: nobody is given what it holds";
+        findings.unchecked.push(what.into());
+        return findings;
+    }
     if let Err(error) = elsewhere(&cluster.0, &epoch, &mut findings).await {
         let what = "what is left of partitions that went elsewhere";
         findings.unchecked.push(format!("{what}: {error}"));

@@ -10,12 +10,6 @@ use super::*;
 use crate::cluster::Hooks;
 use crate::memory::World;
 
-const HOOKS: Hooks = Hooks {
-    on_replace: |_, _, _| None,
-    ends: |_, _| None,
-    holds: |_, _| true,
-};
-
 /// Puts a row into one store, whatever the layout says.
 async fn plant(node: &Cluster, key: &RowKey, stamp: Stamp) {
     let key = key.clone();
@@ -35,7 +29,7 @@ async fn plant(node: &Cluster, key: &RowKey, stamp: Stamp) {
 #[tokio::test(start_paused = true)]
 async fn rows_of_partitions_that_others_keep_are_found() {
     let latency = Duration::from_millis(5);
-    let world = World::new(4, 3, latency, 1, HOOKS).await.unwrap();
+    let world = World::new(4, 3, latency, 1, Hooks::NONE).await.unwrap();
     let node = &world.nodes[0];
     let epoch = node.epoch().unwrap();
     let elsewhere = (0..PARTITIONS).map(PartitionId).find(|partition| {

@@ -5,6 +5,7 @@ use archipel_base::{PartitionId, Stamp};
 use archipel_storage::{Error, RowReader, RowTxn};
 use serde::{Deserialize, Serialize};
 
+use crate::layout::PARTITIONS;
 use crate::register::Bounds;
 use crate::register::floor::Floors;
 
@@ -66,6 +67,14 @@ pub(super) fn write(
 /// Forgets them, with the partition's rows.
 pub(crate) fn forget(txn: &mut RowTxn<'_>, partition: PartitionId) -> Result<(), Error> {
     txn.set_meta(&name(partition), None)
+}
+
+/// Forgets those of all partitions.
+pub(crate) fn forget_all(txn: &mut RowTxn<'_>) -> Result<(), Error> {
+    let mut partitions = (0..PARTITIONS)
+        .map(PartitionId)
+        .chain([PartitionId::CONTROL]);
+    partitions.try_for_each(|partition| forget(txn, partition))
 }
 
 /// The same bounds, with a partition's floors.

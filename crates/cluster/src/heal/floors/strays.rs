@@ -90,6 +90,9 @@ impl Inner {
     }
 
     /// Forgets all rows of partitions that are not this store's in the epoch.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if the layout changed meanwhile, or the store is [put aside](Inner::is_put_aside).
     pub(crate) async fn clean(self: &Arc<Inner>, epoch: u64) -> Result<(), Error> {
         if *crate::heal::lock(&self.heal.floors.self_clean) == epoch {
             return Ok(());
@@ -97,6 +100,10 @@ impl Inner {
         let current = self.epochs.current().filter(|e| e.number() == epoch);
         let changed = || Error::Unavailable("the layout changed meanwhile".into());
         let current = current.ok_or_else(changed)?;
+        if self.is_put_aside(&current) {
+            let why = "this store was put back to an older state, and no layout names it yet: what it holds is kept until one does";
+            return Err(Error::Unavailable(why.into()));
+        }
         let strays = self.strays(&current).await?;
         for partition in strays {
             tracing::info!(%partition, "what is left of a partition that went elsewhere is forgotten");
@@ -105,6 +112,13 @@ impl Inner {
         }
         *crate::heal::lock(&self.heal.floors.self_clean) = epoch;
         Ok(())
+    }
+
+    /// Whether the store was given a new name because its metadata were put back to an older state, and is in no layout under it. Nobody is
+    /// given what it holds, and it is emptied when a layout names it; until then it may be the last copy of something.
+    pub(crate) fn is_put_aside(&self, epoch: &Epoch) -> bool {
+        let me = self.epochs.me();
+        me.store != self.store().identity() && epoch.incarnation_of(&me).is_none()
     }
 
     /// Partitions that are not this store's, and of which something is here.
