@@ -58,11 +58,7 @@ impl Epochs {
         own(store, &me).await?;
         let was_in = store.read(|rows| rows.meta(INCARNATION)).await?.is_some();
         let past = Past::begin(store, me, Id::random(random), was_in).await?;
-        let stored = store.read(|rows| rows.meta(EPOCH)).await?;
-        let current = match stored {
-            None => None,
-            Some(bytes) => Some(Arc::new(Epoch::decode(&bytes).map_err(damaged)?)),
-        };
+        let current = stored(store).await?.map(Arc::new);
         let number = current.as_ref().map_or(0, |epoch| epoch.number());
         let epochs = Epochs {
             past,
@@ -201,6 +197,13 @@ impl Epochs {
     pub fn fence(&self) -> Arc<AtomicU64> {
         self.fence.clone()
     }
+}
+
+/// The epoch that a store knows.
+pub(crate) async fn stored(store: &Store) -> Result<Option<Epoch>, Error> {
+    let bytes = store.read(|rows| rows.meta(EPOCH)).await?;
+    let epoch = bytes.map(|bytes| Epoch::decode(&bytes).map_err(damaged));
+    epoch.transpose()
 }
 
 /// A store and a key that do not belong together are noticed.

@@ -64,7 +64,7 @@ pub use clock::CommonClock;
 pub use cluster::{Cluster, ClusterOptions, Hooks, Listener, Network};
 pub use error::Error;
 pub use heal::{FloorProgress, HealOptions, Healing, PeerHealing};
-pub use lineage::PutBack;
+pub use lineage::{PutBack, accept_put_back};
 pub use memory::{World, memory_store};
 pub use mend::{Behind, Care, Mended, Mending, Scrubbing, Trouble};
 pub use peers::Directory;

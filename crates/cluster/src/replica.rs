@@ -41,17 +41,17 @@ struct Around {
 /// and what was used lately stays.
 #[derive(Default)]
 struct Remembered {
-    /// The store's count of changes that were undone: what was remembered before may be of those.
-    undone: u64,
+    /// The store's: what was remembered in an earlier one may be of changes that were undone, or of rows that were forgotten.
+    era: u64,
     young: HashMap<RowKey, Recent>,
     old: HashMap<RowKey, Recent>,
 }
 
 impl Remembered {
-    fn take(&mut self, key: &RowKey, undone: u64) -> Option<Recent> {
-        if self.undone != undone {
+    fn take(&mut self, key: &RowKey, era: u64) -> Option<Recent> {
+        if self.era != era {
             *self = Remembered {
-                undone,
+                era,
                 ..Remembered::default()
             };
         }
@@ -153,7 +153,7 @@ impl Replica {
             let bounds = record::bounds(&txn.reader(), key.partition, bounds)?;
             let cell = cell_of(txn.row(&key)?.unwrap_or_default());
             let guard_holds = guards_hold(txn, &call, around.hooks)?;
-            let remembered = lock(&memory).take(&key, txn.undone());
+            let remembered = lock(&memory).take(&key, txn.era());
             let mut recent =
                 remembered.unwrap_or_else(|| Recent::forgotten(Rules::CORRECT, &cell, &bounds));
             let step = replica::step(
@@ -199,7 +199,7 @@ impl Replica {
             }
             let bounds = record::bounds(&txn.reader(), key.partition, bounds)?;
             let cell = cell_of(txn.row(&key)?.unwrap_or_default());
-            let remembered = lock(&memory).take(&key, txn.undone());
+            let remembered = lock(&memory).take(&key, txn.era());
             let mut recent =
                 remembered.unwrap_or_else(|| Recent::forgotten(Rules::CORRECT, &cell, &bounds));
             let (new, taken) = offer.spread(&bounds, &cell, &mut recent);

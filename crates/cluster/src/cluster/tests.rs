@@ -13,11 +13,6 @@ use crate::memory::memory_options;
 use crate::memory_store;
 use crate::rows::How;
 
-const HOOKS: Hooks = Hooks {
-    on_replace: |_, _, _| None,
-    ends: |_, _| None,
-    holds: |_, _| true,
-};
 const NOW: u64 = 1_700_000_000_000;
 
 /// A node that starts.
@@ -29,7 +24,7 @@ async fn started(store: &Store, millis: u64) -> Result<Cluster, Error> {
         wall: Arc::new(ManualClock::at(millis)),
         random: Arc::new(SeededRandom::new(1)),
         durability: Durability::Fsync,
-        hooks: HOOKS,
+        hooks: Hooks::NONE,
         network: None,
     });
     cluster.await

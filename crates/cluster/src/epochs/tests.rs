@@ -11,16 +11,10 @@ use bytes::Bytes;
 use crate::cluster::Hooks;
 use crate::memory::World;
 
-const HOOKS: Hooks = Hooks {
-    on_replace: |_, _, _| None,
-    ends: |_, _| None,
-    holds: |_, _| true,
-};
-
 /// From when a node must refuse the older epoch until the newer one is durable a slow disk takes a while.
 #[tokio::test(start_paused = true)]
 async fn a_listing_waits_while_an_epoch_is_being_learnt() {
-    let world = World::new(3, 3, Duration::from_millis(5), 1, HOOKS)
+    let world = World::new(3, 3, Duration::from_millis(5), 1, Hooks::NONE)
         .await
         .unwrap();
     let node = world.nodes[0].clone();

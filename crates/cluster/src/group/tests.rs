@@ -8,12 +8,6 @@ use crate::cluster::Hooks;
 use crate::memory::World;
 use crate::rows::How;
 
-const HOOKS: Hooks = Hooks {
-    on_replace: |_, _, _| None,
-    ends: |_, _| None,
-    holds: |_, _| true,
-};
-
 const LATENCY: Duration = Duration::from_millis(1);
 
 fn key() -> RowKey {
@@ -25,7 +19,7 @@ fn key() -> RowKey {
 
 /// Three nodes so far apart, one way, with a row; each has asked the others before.
 async fn world(latency: Duration) -> World {
-    let world = World::new(3, 3, latency, 1, HOOKS).await.unwrap();
+    let world = World::new(3, 3, latency, 1, Hooks::NONE).await.unwrap();
     for node in &world.nodes {
         let how = How::durable(Durability::Fsync);
         let row = key();

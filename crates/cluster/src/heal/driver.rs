@@ -20,6 +20,24 @@ const PASSES: usize = 2;
 /// How often the driver looks around.
 const TICK: Duration = Duration::from_secs(1);
 
+/// Who shares which partitions with a store.
+pub(super) type Shared = BTreeMap<Member<StoreName>, BTreeSet<PartitionId>>;
+
+fn shared_with(me: StoreName, epoch: &Epoch) -> Shared {
+    let mut shared = Shared::new();
+    let all = (0..PARTITIONS).map(PartitionId);
+    for partition in all.chain([PartitionId::CONTROL]) {
+        let replicas: Vec<_> = epoch.replicas(partition).into_iter().flatten().collect();
+        if !replicas.iter().any(|member| member.node == me) {
+            continue;
+        }
+        for member in replicas.into_iter().filter(|member| member.node != me) {
+            shared.entry(member).or_default().insert(partition);
+        }
+    }
+    shared
+}
+
 impl Heal {
     /// The time that the schedule counts in.
     pub(super) fn now_ms(&self) -> u64 {
@@ -74,35 +92,29 @@ impl Cluster {
         let none = || crate::Error::Unavailable("nothing is shared with that node".into());
         let epoch = self.epoch().ok_or_else(none)?;
         let shared = self.0.shared(&epoch);
-        let (peer, partitions) = shared
-            .into_iter()
-            .find(|(m, _)| m.node.node == *node)
-            .ok_or_else(none)?;
-        let pass = Pass::new(self.0.clone(), peer, &epoch, options);
-        Ok(pass.run(partitions).await? == Ended::Whole)
+        let with = shared.iter().find(|(m, _)| m.node.node == *node);
+        let (peer, partitions) = with.ok_or_else(none)?;
+        let pass = Pass::new(self.0.clone(), *peer, &epoch, options);
+        Ok(pass.run(partitions.clone()).await? == Ended::Whole)
     }
 }
 
 impl Inner {
-    /// The other replicas of this node's partitions, each with the partitions that it shares.
-    pub(super) fn shared(
-        &self,
-        epoch: &Epoch,
-    ) -> BTreeMap<Member<StoreName>, BTreeSet<PartitionId>> {
-        let mut shared: BTreeMap<_, BTreeSet<PartitionId>> = BTreeMap::new();
-        let me = self.epochs.me();
-        for partition in (0..PARTITIONS)
-            .map(PartitionId)
-            .chain([PartitionId::CONTROL])
+    /// The other replicas of this node's partitions, each with the partitions that it shares. It is worked out once in an epoch.
+    pub(super) fn shared(&self, epoch: &Epoch) -> Arc<Shared> {
+        let (number, me) = (epoch.number(), self.epochs.me());
+        let mut known = self.heal.sharing();
+        if let Some(known) = &*known
+            && (known.epoch, known.me) == (number, me)
         {
-            let replicas: Vec<_> = epoch.replicas(partition).into_iter().flatten().collect();
-            if !replicas.iter().any(|member| member.node == me) {
-                continue;
-            }
-            for member in replicas.into_iter().filter(|member| member.node != me) {
-                shared.entry(member).or_default().insert(partition);
-            }
+            return known.shared.clone();
         }
+        let shared = Arc::new(shared_with(me, epoch));
+        *known = Some(Sharing {
+            epoch: number,
+            me,
+            shared: shared.clone(),
+        });
         shared
     }
 
@@ -125,16 +137,17 @@ impl Inner {
             let Some(node) = self.heal.schedule().start(now) else {
                 return;
             };
-            let found = self
-                .shared(epoch)
-                .into_iter()
-                .find(|(m, _)| m.node.node == node);
+            let shared = self.shared(epoch);
+            let found = shared.iter().find(|(m, _)| m.node.node == node);
             let Some((peer, partitions)) = found else {
                 // Nothing is shared with it any more: this store was given another name a moment ago.
                 self.note_ended(Ok((node, Ended::Failed)), options);
                 return;
             };
-            let pass = Pass::new(self.clone(), peer, epoch, options);
+            let (pass, partitions) = (
+                Pass::new(self.clone(), *peer, epoch, options),
+                partitions.clone(),
+            );
             running.spawn(async move {
                 let ended = pass.run(partitions).await;
                 (node, pass.note_end(ended))
@@ -144,25 +157,9 @@ impl Inner {
 
     /// The nodes with which this one shares partitions.
     pub(crate) fn others_with_a_share(&self, epoch: &Epoch) -> Vec<NodeId> {
-        let (number, me) = (epoch.number(), self.epochs.me());
-        let mut known = self.heal.sharing();
-        if let Some(known) = &*known
-            && (known.epoch, known.me) == (number, me)
-        {
-            return known.others.clone();
-        }
-        let others = self
-            .shared(epoch)
-            .into_keys()
-            .map(|member| member.node.node);
-        let others: BTreeSet<NodeId> = others.collect();
-        let others: Vec<NodeId> = others.into_iter().collect();
-        *known = Some(Sharing {
-            epoch: number,
-            me,
-            others: others.clone(),
-        });
-        others
+        let shared = self.shared(epoch);
+        let others: BTreeSet<NodeId> = shared.keys().map(|member| member.node.node).collect();
+        others.into_iter().collect()
     }
 
     fn note_ended(

@@ -23,7 +23,7 @@
 //! - Messages are bounded, and their number grows with what differs, not with what is held.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use archipel_base::{NodeId, PartitionId};
@@ -106,15 +106,15 @@ pub(crate) struct Heal {
     lag: lag::Lag,
     wake: Notify,
     begun: Instant,
-    /// The nodes that share partitions with this one, as they were last worked out.
+    /// Who shares partitions with this node, as it was last worked out.
     sharing: Mutex<Option<Sharing>>,
 }
 
-/// The nodes that share partitions with a store in an epoch.
+/// Who shares partitions with a store in an epoch.
 struct Sharing {
     epoch: u64,
     me: StoreName,
-    others: Vec<NodeId>,
+    shared: Arc<driver::Shared>,
 }
 
 impl Default for Heal {

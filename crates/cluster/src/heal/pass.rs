@@ -228,8 +228,8 @@ impl Pass {
         for some in partitions.chunks(READ_TOGETHER) {
             let some = some.to_vec();
             let look = move |rows: &RowReader<'_>| {
-                let print =
-                    |p: &PartitionId| Ok((*p, prints::shortened(&prints::of_partition(rows, *p)?)));
+                let mut prints = prints::Prints::new(rows);
+                let print = |p: &PartitionId| Ok((*p, prints.of(*p)?));
                 some.iter().map(print).collect::<Result<Vec<_>, _>>()
             };
             all.extend(self.inner.store().read(look).await?);

@@ -1,5 +1,7 @@
 //! Fingerprints of partitions and windows, from what the store keeps in the rows' own transactions.
 
+use std::ops::RangeInclusive;
+
 use archipel_base::{BlockHash, PartitionId};
 use archipel_storage::Error;
 use archipel_storage::RowReader;
@@ -20,6 +22,41 @@ pub(super) fn shortened(window: &Window) -> u64 {
         .iter()
         .take(8)
         .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+}
+
+/// Shortened fingerprints of whole partitions. Those without rows, most of them in a small store, cost one look for many.
+pub(super) struct Prints<'a, 'b> {
+    rows: &'a RowReader<'b>,
+    /// Known to have no rows, and what they amount to.
+    empty: Option<RangeInclusive<PartitionId>>,
+    of_nothing: u64,
+}
+
+impl<'a, 'b> Prints<'a, 'b> {
+    pub fn new(rows: &'a RowReader<'b>) -> Prints<'a, 'b> {
+        Prints {
+            rows,
+            empty: None,
+            of_nothing: shortened(&Window::default()),
+        }
+    }
+
+    /// The fingerprint of a partition.
+    pub fn of(&mut self, partition: PartitionId) -> Result<u64, Error> {
+        if let Some(empty) = &self.empty
+            && empty.contains(&partition)
+        {
+            return Ok(self.of_nothing);
+        }
+        let next = self.rows.next_partition(partition)?;
+        if next == Some(partition) {
+            return Ok(shortened(&of_partition(self.rows, partition)?));
+        }
+        // What comes next is above it, so there is one below that.
+        let last = next.map_or(u16::MAX, |next| next.0.saturating_sub(1));
+        self.empty = Some(partition..=PartitionId(last));
+        Ok(self.of_nothing)
+    }
 }
 
 /// All rows of a partition as one window.

@@ -73,10 +73,9 @@ impl Inner {
         let size = (call.prints.len(), MAX_PARTITIONS);
         self.check_scope(from, call.scope, size, partitions).await?;
         let compare = move |rows: &RowReader<'_>| {
-            let mut differ = Vec::new();
+            let (mut differ, mut prints) = (Vec::new(), prints::Prints::new(rows));
             for (partition, theirs) in call.prints {
-                let ours = prints::of_partition(rows, partition)?;
-                if prints::shortened(&ours) != theirs {
+                if prints.of(partition)? != theirs {
                     differ.push(partition);
                 }
             }

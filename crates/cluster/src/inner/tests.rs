@@ -9,12 +9,6 @@ use crate::memory::World;
 use crate::register::Version;
 use crate::rows::How;
 
-const HOOKS: Hooks = Hooks {
-    on_replace: |_, _, _| None,
-    ends: |_, _| None,
-    holds: |_, _| true,
-};
-
 fn key(name: &'static str) -> RowKey {
     RowKey {
         partition: PartitionId(0),
@@ -47,7 +41,7 @@ fn guarded_write(node: &Cluster) -> RowCall {
 #[tokio::test(start_paused = true)]
 async fn who_cannot_ask_for_a_guard_does_not_say_that_it_is_gone() {
     let latency = Duration::from_millis(20);
-    let world = World::new(3, 3, latency, 1, HOOKS).await.unwrap();
+    let world = World::new(3, 3, latency, 1, Hooks::NONE).await.unwrap();
     let [a, c] = [&world.nodes[0], &world.nodes[2]];
     world.isolate(2);
     let how = How::durable(Durability::Fsync);
@@ -70,7 +64,7 @@ async fn who_cannot_ask_for_a_guard_does_not_say_that_it_is_gone() {
 #[tokio::test(start_paused = true)]
 async fn a_stamp_of_the_far_future_is_not_gone_on_from() {
     let latency = Duration::from_millis(20);
-    let world = World::new(3, 3, latency, 1, HOOKS).await.unwrap();
+    let world = World::new(3, 3, latency, 1, Hooks::NONE).await.unwrap();
     let node = &world.nodes[0].0;
     let now = node.next_stamp(Stamp::ZERO);
     let at = |millis: u64| Stamp {

@@ -12,12 +12,6 @@ use crate::merge::wire;
 use crate::rows::How;
 use crate::wire::{ListCall, ListQuestion, ListReply, PageReply};
 
-const HOOKS: Hooks = Hooks {
-    on_replace: |_, _, _| None,
-    ends: |_, _| None,
-    holds: |_, _| true,
-};
-
 fn key(n: u32) -> RowKey {
     RowKey {
         partition: PartitionId(0),
@@ -32,7 +26,7 @@ fn all() -> ListQuery {
 /// Three nodes that all hold the same fifty rows.
 async fn three() -> World {
     let latency = Duration::from_millis(20);
-    let world = World::new(3, 3, latency, 1, HOOKS).await.unwrap();
+    let world = World::new(3, 3, latency, 1, Hooks::NONE).await.unwrap();
     for n in 0..50 {
         let (row, how) = (key(n), How::durable(Durability::Fsync));
         let written = world.nodes[0].write(&row, Some(Value::default()), how);

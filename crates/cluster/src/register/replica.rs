@@ -174,7 +174,7 @@ pub fn step<V: Clone>(
     let cell = &above_floor(cell, bounds);
     match request {
         Request::Read { with_value } => Step::unchanged(found(bounds, cell, with_value)),
-        Request::Write { version, .. } if was_accepted(cell, recent, &version) => {
+        Request::Write { version, .. } if was_accepted(bounds, cell, recent, &version) => {
             Step::unchanged(Answer::Accepted)
         }
         Request::Prepare { guarded: true, .. } | Request::Write { guarded: true, .. }
@@ -295,9 +295,13 @@ fn write<V: Clone>(
 
 /// A repeated message, or one of several that write the same version back. A write may have ended
 /// its own guard, so this is asked first.
-fn was_accepted<V>(cell: &Cell<V>, recent: &Recent, version: &Version<V>) -> bool {
+///
+/// Whoever accepted it holds it or a newer one, unless that was a tombstone which is gone by now. A replica whose row is older
+/// was made to forget it, and must take it again.
+fn was_accepted<V>(bounds: &Bounds, cell: &Cell<V>, recent: &Recent, version: &Version<V>) -> bool {
     let stamp = version.stamp;
-    stamp != Stamp::ZERO && (stamp == cell.stamp || recent.has(stamp, version.write))
+    let held = stamp <= cell.stamp || stamp <= bounds.gone;
+    stamp != Stamp::ZERO && (stamp == cell.stamp || held && recent.has(stamp, version.write))
 }
 
 fn stale<V>(bounds: &Bounds, cell: &Cell<V>) -> Answer<V> {

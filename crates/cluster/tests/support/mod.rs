@@ -7,11 +7,6 @@ use archipel_cluster::{Cluster, Hooks};
 use archipel_storage::{RowKey, Value};
 use bytes::Bytes;
 
-const HOOKS: Hooks = Hooks {
-    on_replace: |_, _, _| None,
-    ends: |_, _| None,
-    holds: |_, _| true,
-};
 const LATENCY: Duration = Duration::from_millis(50);
 
 /// Nodes 50 ms apart.
@@ -33,13 +28,13 @@ impl World {
 
     /// So many nodes, and so many copies.
     pub async fn with_replicas(nodes: u8, replicas: u8, seed: u64) -> World {
-        let world = archipel_cluster::World::new(nodes, replicas, LATENCY, seed, HOOKS);
+        let world = archipel_cluster::World::new(nodes, replicas, LATENCY, seed, Hooks::NONE);
         World(world.await.expect("a world"))
     }
 
     /// So many nodes, of which none is in a cluster.
     pub async fn unfounded(nodes: u8, seed: u64) -> World {
-        let world = archipel_cluster::World::unfounded(nodes, LATENCY, seed, HOOKS);
+        let world = archipel_cluster::World::unfounded(nodes, LATENCY, seed, Hooks::NONE);
         World(world.await.expect("a world"))
     }
 

@@ -172,6 +172,22 @@ impl<'t> RowReader<'t> {
         Ok(found)
     }
 
+    /// The first partition, at or after this one, that has rows.
+    pub fn next_partition(&self, partition: PartitionId) -> Result<Option<PartitionId>> {
+        let from = codec::window_key(partition, Granularity::Hour, 0);
+        let mut found = None;
+        self.txn.scan(
+            Tree::Windows,
+            (Bound::Included(&from), Bound::Unbounded),
+            Direction::Ascending,
+            &mut |key, _| {
+                found = Some(codec::split_partition(key)?.0);
+                Ok(Flow::Stop)
+            },
+        )?;
+        Ok(found)
+    }
+
     /// The change order: stamps and keys of the rows of a partition that were written behind
     /// `after` (a stamp and a key, as this call gives them) and before the millisecond
     /// `before_millis`, at most `limit`.

@@ -27,6 +27,7 @@ pub struct RowTxn<'t> {
     overlay: Overlay<'t>,
     references: Change,
     gained: bool,
+    forgot: bool,
     around: Around,
     broken: Option<Error>,
 }
@@ -35,7 +36,7 @@ pub struct RowTxn<'t> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Around {
     pub may_grow: bool,
-    pub undone: u64,
+    pub era: u64,
 }
 
 /// What a closure leaves behind.
@@ -44,6 +45,8 @@ pub(crate) struct Outcome {
     pub references: Change,
     /// Whether rows refer to blocks that they did not refer to before.
     pub gained: bool,
+    /// Whether it forgot rows.
+    pub forgot: bool,
     /// Set if the changes are incomplete.
     pub broken: Option<Error>,
 }
@@ -54,6 +57,7 @@ impl<'t> RowTxn<'t> {
             overlay: Overlay::new(below),
             references,
             gained: false,
+            forgot: false,
             around,
             broken: None,
         }
@@ -64,6 +68,7 @@ impl<'t> RowTxn<'t> {
             changes: self.overlay.into_changes(),
             references: self.references,
             gained: self.gained,
+            forgot: self.forgot,
             broken: self.broken,
         }
     }
@@ -74,9 +79,9 @@ impl<'t> RowTxn<'t> {
     }
 
     /// How often, since the store was opened, changes of closures that had returned `Ok` were
-    /// undone. What a closure remembers outside of the store counts only while this stays the same.
-    pub fn undone(&self) -> u64 {
-        self.around.undone
+    /// undone, or rows [forgotten](RowTxn::forget). What a closure remembers of rows outside of the store counts only while this stays the same.
+    pub fn era(&self) -> u64 {
+        self.around.era
     }
 
     /// All ways of reading.
@@ -114,8 +119,9 @@ impl<'t> RowTxn<'t> {
         self.note(done)
     }
 
-    /// Removes a row as if it had never been. Only for what can never come back: below a floor.
+    /// Removes a row as if it had never been, and as if nothing were known of it: another [era](RowTxn::era) begins.
     pub fn forget(&mut self, key: &RowKey) -> Result<()> {
+        self.forgot = true;
         self.set(key, &Row::default())
     }
 

@@ -35,8 +35,16 @@ pub struct Counters {
     pub without_effect: AtomicU64,
     /// How often changes of transactions that had succeeded were undone by a failure.
     pub undone: AtomicU64,
+    /// Transactions that forgot rows.
+    pub forgetting: AtomicU64,
     /// Reads.
     pub reads: AtomicU64,
+}
+
+impl Counters {
+    fn era(&self) -> u64 {
+        self.undone.load(Ordering::Relaxed) + self.forgetting.load(Ordering::Relaxed)
+    }
 }
 
 pub(super) fn count(counter: &AtomicU64, by: u64) {
@@ -152,7 +160,7 @@ impl Core {
         let below: &dyn WriteTxn = txn;
         let around = Around {
             may_grow: room,
-            undone: self.counters.undone.load(Ordering::Relaxed),
+            era: self.counters.era(),
         };
         let mut rows = RowTxn::new(below, self.blocks.change(), around);
         let mut good = job.run(&mut rows);
@@ -166,6 +174,9 @@ impl Core {
             batch.unused.push(done.references);
             count(&self.counters.without_effect, 1);
             return Ok(());
+        }
+        if done.forgot {
+            count(&self.counters.forgetting, 1);
         }
         batch.bytes += done.changes.bytes();
         batch.effective += 1;

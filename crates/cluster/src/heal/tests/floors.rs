@@ -124,7 +124,7 @@ async fn what_is_below_a_floor_is_not_taken_any_more() {
 #[tokio::test(start_paused = true)]
 async fn no_floor_moves_before_everybody_forgot_what_is_not_theirs() {
     let latency = Duration::from_millis(20);
-    let world = World::new(4, 3, latency, 14, HOOKS).await.unwrap();
+    let world = World::new(4, 3, latency, 14, Hooks::NONE).await.unwrap();
     let now = world.nodes[0].now_ms();
     for node in &world.nodes[..3] {
         plant_row(node, tombstone(stamp(now - 3 * HOUR_MS))).await;
@@ -145,7 +145,7 @@ async fn no_floor_moves_before_everybody_forgot_what_is_not_theirs() {
 #[tokio::test(start_paused = true)]
 async fn a_store_forgets_by_itself_what_went_elsewhere() {
     let latency = Duration::from_millis(20);
-    let world = World::new(4, 3, latency, 16, HOOKS).await.unwrap();
+    let world = World::new(4, 3, latency, 16, Hooks::NONE).await.unwrap();
     let stray = &world.nodes[3];
     for node in [&world.nodes[0], stray] {
         plant_row(node, live(stamp(node.now_ms() - 1000))).await;

@@ -18,12 +18,6 @@ mod floors;
 mod rows;
 mod schedule;
 
-const HOOKS: Hooks = Hooks {
-    on_replace: |_, _, _| None,
-    ends: |_, _| None,
-    holds: |_, _| true,
-};
-
 fn key(name: impl AsRef<str>) -> RowKey {
     RowKey {
         partition: PartitionId(0),
@@ -45,7 +39,7 @@ fn durable() -> How<'static> {
 /// Three nodes that all hold all.
 async fn three(seed: u64) -> World {
     let latency = Duration::from_millis(20);
-    World::new(3, 3, latency, seed, HOOKS).await.unwrap()
+    World::new(3, 3, latency, seed, Hooks::NONE).await.unwrap()
 }
 
 /// Has all nodes heal from now on.

@@ -3,7 +3,7 @@
 use archipel_base::{Id, Stamp, Writer};
 
 use super::coordinator::{Decision, Operation, Outcome, Output, Start};
-use super::message::{Answer, Request};
+use super::message::{Answer, Request, Version};
 use super::quorum::{Quorums, ReplicaSet};
 use super::replica::{self, Bounds, Cell, Recent};
 use super::rules::Rules;
@@ -211,6 +211,31 @@ fn what_was_forgotten_is_unknown() {
     replicas.restart(0);
     let (outcome, _) = replicas.write(&mut Clock::new(2, 1000), Some(2));
     assert_eq!(outcome, Outcome::Unknown);
+}
+
+/// Found by the simulator (seed 100021 of whole nodes): a store that had left a layout and came back, empty, said of rows that it had once
+/// accepted that it held them. The mover took its word, and the layout that held them went.
+#[test]
+fn a_row_that_was_forgotten_is_taken_again() {
+    let version = |millis, value| Version {
+        stamp: Stamp::new(millis, 0, Writer(1)),
+        write: Id([millis as u8; 16]),
+        value: Some(value),
+    };
+    let write = |version: &Version<u32>| Request::Write {
+        version: version.clone(),
+        guarded: false,
+    };
+    let (old, new) = (version(1, 10), version(2, 20));
+    let mut replicas = Replicas::new(1);
+    for version in [&old, &new, &old] {
+        assert_eq!(replicas.answer(0, write(version)), Answer::Accepted);
+    }
+    assert_eq!(replicas.cells[0].version(), new);
+    // What was accepted is still remembered.
+    replicas.cells[0] = Cell::default();
+    assert_eq!(replicas.answer(0, write(&old)), Answer::Accepted);
+    assert_eq!(replicas.cells[0].version(), old);
 }
 
 #[test]

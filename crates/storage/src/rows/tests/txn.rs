@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use crate::engine::Durability;
 use crate::error::Error;
-use crate::row::{BlockRef, Body, Row, Tally, Value};
+use crate::row::{BlockRef, Body, Row, RowKey, Tally, Value};
 use crate::rows::{Granularity, RowTxn};
 use crate::store::Store;
 use crate::store::tests::{Parts, assert_clean, block_on, key, row, stamp};
@@ -69,6 +69,39 @@ fn promises_stand_in_neither_log_nor_windows_and_tombstones_in_both() {
     assert_eq!(names, [(5, &b"live"[..]), (6, &b"deleted"[..])]);
     assert_eq!(windows.len(), 1);
     assert_eq!((windows[0].0, windows[0].1.rows), (0, 2));
+}
+
+#[test]
+fn another_era_begins_when_rows_are_forgotten() {
+    let store = Parts::new().open();
+    let era = || transact(&store, |txn| Ok(txn.era())).unwrap();
+    transact(&store, |txn| txn.set(&key("any"), &row(5, "head"))).unwrap();
+    let before = era();
+    assert_eq!(era(), before);
+    transact(&store, |txn| txn.forget(&key("any"))).unwrap();
+    assert_eq!(era(), before + 1);
+}
+
+#[test]
+fn partitions_without_rows_are_passed_over() {
+    let store = Parts::new().open();
+    let in_partition = |number| RowKey {
+        partition: PartitionId(number),
+        ..key("any")
+    };
+    transact(&store, move |txn| {
+        txn.set(&in_partition(3), &row(5, "head"))?;
+        txn.set(&in_partition(9), &row(5, "head"))?;
+        txn.forget(&in_partition(9))?;
+        txn.set(&in_partition(700), &row(5, "head"))
+    })
+    .unwrap();
+    let next = block_on(store.read(|rows| {
+        let next = |from| rows.next_partition(PartitionId(from)).unwrap();
+        Ok([0, 3, 4, 700, 701].map(|from| next(from).map(|found| found.0)))
+    }))
+    .unwrap();
+    assert_eq!(next, [Some(3), Some(3), Some(700), Some(700), None]);
 }
 
 #[test]

@@ -268,7 +268,7 @@ async fn a_failed_commit_fails_all_of_its_batch_and_nothing_else() {
     }
     store
         .transact(Durability::Fsync, |txn| {
-            assert_eq!(txn.undone(), 1);
+            assert_eq!(txn.era(), 1);
             assert!(txn.head(&key("a"))?.is_none());
             set("b".into())(txn)
         })
