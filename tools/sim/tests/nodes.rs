@@ -8,9 +8,6 @@ const SHORT: Options = Options {
     trace: false,
     answer_before_sync: false,
     trust_old: false,
-    hard: false,
-    heal_seconds: 60,
-    dawdle_seconds: 0,
     rules: Rules::CORRECT,
 };
 

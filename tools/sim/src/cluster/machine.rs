@@ -181,7 +181,7 @@ impl Machine {
             self.disk.incarnation = named;
             self.disk.rows.clear();
             self.disk.floors = Floors::joining(config.epoch);
-            self.recent.clear();
+            // What is remembered of its rows stays: whoever has forgotten a row must take it again nevertheless.
         }
     }
 

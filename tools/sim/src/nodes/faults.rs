@@ -1,11 +1,14 @@
 //! What goes wrong: links, power, clocks.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use archipel_base::BlockHash;
 use archipel_base::random::SeededRandom;
 use archipel_net::simulated::Link;
 
+use super::replicas;
 use super::world::World;
 use crate::rng::Rng;
 
@@ -123,16 +126,28 @@ async fn lose_disk(world: &World, rng: &mut Rng) {
     start(world, place).await;
 }
 
-/// Bits flip on the disk of one machine, unless another one's is spoiled: there must be a good copy of everything.
+/// Bits flip on the disk of one machine, unless another one's is spoiled: there must be a good copy of everything. So they flip only in
+/// blocks of rows that another machine holds as well, at two looks in a row: what one replica alone holds was not acknowledged, and
+/// nobody could mend it.
 pub async fn rot(world: Arc<World>, mut rng: Rng) {
     let place = pick(&world, &mut rng);
+    let mut copied_before = BTreeSet::new();
     while !world.is_calm() {
-        tokio::time::sleep(millis(rng.between(500, 20_000))).await;
+        tokio::time::sleep(millis(rng.between(500, 10_000))).await;
         let counts = world.record().counts;
         if counts.disks_lost + counts.put_back > 0 {
             return;
         }
-        if let Some(at) = world.machines[place].flip(&mut rng) {
+        let copied = match replicas::copied(&world, place).await {
+            Ok(copied) => copied,
+            Err(error) => return world.violation(format!("a store cannot be read: {error}")),
+        };
+        let both: Vec<BlockHash> = copied.intersection(&copied_before).copied().collect();
+        copied_before = copied;
+        let Some(block) = both.get(rng.below(both.len().max(1) as u64) as usize) else {
+            continue;
+        };
+        if let Some(at) = world.machines[place].flip(block, &mut rng) {
             world.note(format!("a bit flips on the disk of {place}: {at:?}"));
             world.record().counts.flips += 1;
         }

@@ -87,9 +87,7 @@ pub(super) async fn judge(world: &World) -> Verdict {
     replicas::come_together(world).await;
     replicas::forget_what_was_deleted(world).await;
     replicas::come_together(world).await;
-    if world.is_hard() {
-        proof::prove(world).await;
-    }
+    proof::prove(world).await;
     for machine in 0..world.machines.len() {
         rest(world, machine);
         is_what_it_was(world, machine);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use archipel_base::clock::WallClock;
 use archipel_base::random::{Random, SeededRandom};
 use archipel_base::stamp::StampClock;
-use archipel_base::{Id, NodeId};
+use archipel_base::{BlockHash, Id, NodeId};
 use archipel_cluster::layout::StoreName;
 use archipel_cluster::members::{Facts, Members};
 use archipel_cluster::{Cluster, ClusterOptions, HealOptions, Network};
@@ -25,7 +25,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::power::{Power, PoweredDisk, PoweredEngine};
-use super::world::Options;
+use super::world::{Options, Style};
 use crate::rng::Rng;
 
 /// When simulated time begins: milliseconds since 1970. An hour, on which floors lie, ends 45 seconds later.
@@ -71,6 +71,7 @@ pub struct Machine {
     network: Arc<SimulatedNetwork>,
     seed: u64,
     options: Options,
+    style: Style,
     boots: AtomicU64,
     running: Mutex<Option<Running>>,
 }
@@ -126,7 +127,7 @@ impl Machine {
         all: Arc<[NodeId]>,
         network: Arc<SimulatedNetwork>,
         seed: u64,
-        options: Options,
+        (options, style): (Options, Style),
         passed_millis: Arc<AtomicU64>,
     ) -> Machine {
         let random = SeededRandom::new(seed ^ u64::from(place) << 32);
@@ -142,6 +143,7 @@ impl Machine {
             network,
             seed: random.next_u64(),
             options,
+            style,
             boots: AtomicU64::new(0),
             running: Mutex::default(),
         }
@@ -181,19 +183,24 @@ impl Machine {
         }
     }
 
-    /// Flips a bit somewhere in what its disk holds; tells in which segment and where.
-    pub fn flip(&self, rng: &mut Rng) -> Option<(u32, u64)> {
+    /// Flips a bit of a block, or of the header before it, wherever its disk holds it; tells in which segment and where.
+    pub fn flip(&self, block: &BlockHash, rng: &mut Rng) -> Option<(u32, u64)> {
         let media = self.media();
-        let segments = media.disk.segments().ok()?;
-        let segment = *segments.get(rng.below(segments.len().max(1) as u64) as usize)?;
-        let length = media
-            .disk
-            .length(segment)
-            .ok()
-            .filter(|length| *length > 0)?;
-        let at = rng.below(length);
-        media.disk.flip(segment, at, 1 << rng.below(8));
-        Some((segment, at))
+        for segment in media.disk.segments().ok()? {
+            let mut bytes = vec![0; media.disk.length(segment).ok()? as usize];
+            media.disk.read_at(segment, 0, &mut bytes).ok()?;
+            let mut names = bytes.windows(block.as_bytes().len());
+            let Some(named) = names.position(|bytes| bytes == block.as_bytes()) else {
+                continue;
+            };
+            // docs/internals/blocks.md: the length of what is stored stands before the name, the content behind the rest of the header.
+            let stored = bytes.get(named.checked_sub(4)?..named)?;
+            let stored = u32::from_be_bytes(stored.try_into().ok()?);
+            let at = named as u64 - 16 + rng.below(64 + u64::from(stored));
+            media.disk.flip(segment, at, 1 << rng.below(8));
+            return Some((segment, at));
+        }
+        None
     }
 
     /// Whether it is up.
@@ -241,7 +248,7 @@ impl Machine {
         let mut tasks = on_the_network(&cluster, rpc, members);
         let model = Model::open(cluster).await;
         let model = model.map_err(|error| format!("the model does not open: {error}"))?;
-        tasks.extend(background(&model, self.options));
+        tasks.extend(background(&model, self.options, self.style));
         *self.running() = Some(Running {
             model,
             power,
@@ -347,10 +354,10 @@ fn on_the_network(cluster: &Cluster, rpc: Rpc, members: Members) -> Vec<JoinHand
 }
 
 /// What the daemon runs beside requests.
-fn background(model: &Model, options: Options) -> Vec<JoinHandle<()>> {
+fn background(model: &Model, options: Options, style: Style) -> Vec<JoinHandle<()>> {
     let healing_options = HealOptions {
-        interval: Duration::from_secs(options.heal_seconds),
-        dawdle: Duration::from_secs(options.dawdle_seconds),
+        interval: Duration::from_secs(style.heal_seconds),
+        dawdle: Duration::from_secs(style.dawdle_seconds),
         floor_age: Duration::ZERO,
         floor_look: Duration::from_secs(10),
         mark_interval: Duration::from_secs(10),

@@ -40,12 +40,6 @@ pub struct Options {
     pub answer_before_sync: bool,
     /// Stores are believed to be what they were, though their metadata may have been put back: a defect, to see that it is noticed.
     pub trust_old: bool,
-    /// Also what is not part of every run yet: bits flip, rows lie before they are taken, and at the end all is proved to be whole.
-    pub hard: bool,
-    /// How often nodes compare.
-    pub heal_seconds: u64,
-    /// How long rows that came may lie before they are taken.
-    pub dawdle_seconds: u64,
     /// The rules by which nodes heal; broken ones to see that it is noticed.
     pub rules: Rules,
 }
@@ -57,9 +51,6 @@ impl Default for Options {
             trace: false,
             answer_before_sync: false,
             trust_old: false,
-            hard: false,
-            heal_seconds: 60,
-            dawdle_seconds: 0,
             rules: Rules::CORRECT,
         }
     }
@@ -82,6 +73,10 @@ pub struct Style {
     pub flips: bool,
     /// Whether a machine's disks may be put back to an older state.
     pub puts_back: bool,
+    /// How often nodes compare.
+    pub heal_seconds: u64,
+    /// How long rows that came may lie before they are taken.
+    pub dawdle_seconds: u64,
 }
 
 impl Style {
@@ -94,6 +89,8 @@ impl Style {
             loses_disk: rng.chance(30),
             puts_back: rng.chance(30),
             flips: rng.chance(20),
+            heal_seconds: if rng.chance(50) { 4 } else { 60 },
+            dawdle_seconds: if rng.chance(50) { 40 } else { 0 },
         }
     }
 }
@@ -150,7 +147,7 @@ async fn run(seed: u64, options: Options) -> Verdict {
         let rng = world.rng(100 + number as u64);
         tasks.push(tokio::spawn(client::run(world.clone(), number, rng)));
     }
-    if options.hard && world.style.flips {
+    if world.style.flips {
         tasks.push(tokio::spawn(faults::rot(world.clone(), world.rng(3))));
     }
     if world.style.puts_back {
@@ -178,22 +175,16 @@ impl World {
         let ids: Arc<[NodeId]> = (1..=machines).map(|n| NodeId([n; 32])).collect();
         let passed_millis: Arc<AtomicU64> = Arc::default();
         let style = Style::new(&mut rng);
-        let options = Options {
-            heal_seconds: if options.hard && rng.chance(50) {
-                4
-            } else {
-                60
-            },
-            dawdle_seconds: if options.hard && rng.chance(50) {
-                40
-            } else {
-                0
-            },
-            ..options
-        };
         let machine = |place| {
             let (ids, network) = (ids.clone(), network.clone());
-            Machine::new(place, ids, network, seed, options, passed_millis.clone())
+            Machine::new(
+                place,
+                ids,
+                network,
+                seed,
+                (options, style),
+                passed_millis.clone(),
+            )
         };
         let machines: Vec<_> = (0..machines).map(machine).collect();
         World {
@@ -206,11 +197,6 @@ impl World {
             network,
             record: Mutex::default(),
         }
-    }
-
-    /// Whether all that can be checked is.
-    pub fn is_hard(&self) -> bool {
-        self.options.hard
     }
 
     /// Chance for one purpose.

@@ -40,8 +40,6 @@ pub trait Kind: Copy + Sync {
 
 const ANSWER_BEFORE_SYNC: &str = "answer-before-sync";
 const TRUST_OLD: &str = "trust-old";
-/// No rule is broken: more goes wrong, and more is checked.
-const HARD: &str = "hard";
 
 /// The rules that can be broken, for people.
 pub fn mutants() -> String {
@@ -120,7 +118,6 @@ impl Kind for Nodes {
             None => {}
             Some(ANSWER_BEFORE_SYNC) => options.answer_before_sync = true,
             Some(TRUST_OLD) => options.trust_old = true,
-            Some(HARD) => options.hard = true,
             Some(name) => options.rules = Rules::broken(named(name)?),
         }
         Some(Nodes(options))
