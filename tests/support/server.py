@@ -114,21 +114,40 @@ class Demo:
             raise ServerFailed("did not end on SIGTERM") from None
 
     def kill(self) -> None:
-        """SIGKILL, to the server and its wrapper (a process group of our own)."""
+        """SIGKILL, to the server and its wrapper (a process group of our own), and waits until none of it is left.
+
+        A server under a wrapper is nobody's to wait for, and lives on until the sync that one of its threads is in has ended.
+        """
         if self.process is None:
             return
+        group = self.process.pid
         if self.process.poll() is None:
             try:
-                os.killpg(self.process.pid, signal.SIGKILL)
+                os.killpg(group, signal.SIGKILL)
             except ProcessLookupError:
                 pass
         self.process.wait()
+        if not wait_until(lambda: not group_lives(group), 60):
+            raise ServerFailed(f"processes of group {group} live on after SIGKILL")
 
     def log_end(self, size: int = 2000) -> str:
         return self.log.read_bytes()[-size:].decode(errors="replace") if self.log.exists() else ""
 
     def memory_kib(self, field_name: str = "VmRSS") -> int:
         return memory_kib(self.server_pid, field_name)
+
+
+def group_lives(group: int) -> bool:
+    """Whether a thread of a process of the group still runs: what it had open may be open until the last one has ended."""
+    for stat in Path("/proc").glob("[0-9]*/task/[0-9]*/stat"):
+        try:
+            # After the name, which may hold anything: state, parent, group.
+            state, _, its_group = stat.read_text().rpartition(")")[2].split()[:3]
+        except (OSError, ValueError):
+            continue
+        if int(its_group) == group and state not in ("Z", "X"):
+            return True
+    return False
 
 
 def memory_kib(pid: int, field_name: str = "VmRSS") -> int:
