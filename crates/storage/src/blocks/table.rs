@@ -7,7 +7,7 @@
 //!   what a sweep finds there *after* it began to read the index holds all that is not in that
 //!   view of the index and must be kept.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use archipel_base::BlockHash;
@@ -26,9 +26,9 @@ struct State {
     /// Where a record that must be kept begins and ends.
     unindexed: BTreeMap<Place, u64>,
     /// Blocks that lost their last pin and have places to look after.
-    unpinned: HashSet<BlockHash>,
+    unpinned: BTreeSet<BlockHash>,
     /// Segments that may be empty.
-    suspects: HashSet<(u16, u32)>,
+    suspects: BTreeSet<(u16, u32)>,
     pins: u64,
 }
 

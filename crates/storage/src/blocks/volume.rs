@@ -3,7 +3,7 @@
 //! # Invariants
 //! - A failed sync, and nothing else, makes a running disk failed; that is final.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -59,7 +59,7 @@ pub(super) struct Volume {
     failed: OnceLock<String>,
     usage: Mutex<Usage>,
     pub append: Mutex<Append>,
-    syncs: Mutex<HashMap<u32, Arc<SegmentSync>>>,
+    syncs: Mutex<BTreeMap<u32, Arc<SegmentSync>>>,
 }
 
 impl Volume {
