@@ -33,6 +33,7 @@ use crate::moving::Moving;
 use crate::peers::{Directory, Outbound, Peers};
 use crate::replica::{AHEAD_MILLIS, Replica};
 use crate::service::NodeService;
+use crate::throttle::Throttle;
 use crate::upload::Upload;
 use crate::verify::Verify;
 use crate::wire::method;
@@ -144,6 +145,8 @@ impl Cluster {
             listener,
             queues: (0..QUEUES).map(|_| Mutex::new(())).collect(),
             fetches: Semaphore::new(FETCHES),
+            fetching: (0..QUEUES).map(|_| Mutex::new(())).collect(),
+            throttle: Throttle::default(),
             on_notice: OnceLock::new(),
             on_question: OnceLock::new(),
             heal: Heal::default(),

@@ -47,6 +47,8 @@ pub(crate) struct Run<'a> {
     pub upload: Option<&'a Upload>,
     /// Takes the blocks of what is read, on the stream that brings the row.
     pub prefetch: Option<&'a Arc<Prefetch>>,
+    /// Nobody waits for it.
+    pub background: bool,
     pub group: Group,
 }
 
@@ -245,6 +247,7 @@ impl Run<'_> {
             guards: self.guards.iter().map(|guard| guard.key.clone()).collect(),
             buffered: self.durability == Durability::Buffered,
             with_body: self.with_body,
+            background: self.background,
             request,
         };
         let (inner, group) = (self.inner.clone(), self.group.clone());

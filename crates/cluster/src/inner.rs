@@ -8,7 +8,7 @@ use archipel_base::codec;
 use archipel_base::hash::placement_hash;
 use archipel_base::random::Random;
 use archipel_base::stamp::StampClock;
-use archipel_base::{Id, NodeId, PartitionId, Stamp};
+use archipel_base::{BlockHash, Id, NodeId, PartitionId, Stamp};
 use archipel_net::Class;
 use archipel_storage as storage;
 use archipel_storage::engine::Durability;
@@ -16,6 +16,7 @@ use archipel_storage::{Body, Pin, RowKey, Store, Value};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tokio::sync::{Mutex, Semaphore};
+use tokio::time::Instant;
 
 use crate::blocks::BlockStream;
 use crate::cluster::{Cluster, Listener};
@@ -29,13 +30,14 @@ use crate::moving::Moving;
 use crate::peers::Peers;
 use crate::register::{Answer, Request};
 use crate::replica::{AHEAD_MILLIS, Offer, Replica};
+use crate::throttle::{Kind, Throttle};
 use crate::verify::Verify;
 use crate::wire::{Address, CounterCall, CounterReply, RowCall, RowReply, method};
 
 /// How long what is written waits for the node to know what time it is, and how often it looks.
 const TIME_TIMEOUT: Duration = Duration::from_secs(10);
 const TIME_INTERVAL: Duration = Duration::from_millis(20);
-/// How many queues there are for updates.
+/// How many queues there are for updates, and for fetches.
 pub(crate) const QUEUES: usize = 1024;
 
 pub(crate) struct Inner {
@@ -47,6 +49,9 @@ pub(crate) struct Inner {
     /// Updates of one row queue here: they would only disturb one another. Nothing rests on it.
     pub queues: Vec<Mutex<()>>,
     pub fetches: Semaphore,
+    /// Fetches of the same blocks queue here.
+    pub fetching: Vec<Mutex<()>>,
+    pub throttle: Throttle,
     pub on_notice: OnceLock<Hear>,
     pub on_question: OnceLock<AnswerQuestion>,
     pub heal: Heal,
@@ -87,6 +92,12 @@ impl Inner {
     pub fn queue_of(&self, key: &RowKey) -> &Mutex<()> {
         let hash = placement_hash(&[&key.partition.0.to_be_bytes(), &key.key]);
         &self.queues[hash as usize % QUEUES]
+    }
+
+    /// Healing and the mover, for one, bring the same row to a node at the same time: who fetches the same blocks queues here.
+    fn fetching_of(&self, hash: &BlockHash) -> &Mutex<()> {
+        let place = u16::from_be_bytes([hash.0[0], hash.0[1]]);
+        &self.fetching[usize::from(place) % QUEUES]
     }
 
     /// A stamp of this node that was never issued before, above the one shown unless that is so far ahead that
@@ -206,7 +217,13 @@ impl Inner {
             Request::Write { version, .. } => version.value.as_ref().map(|v| v.body.clone()),
             Request::Read { .. } | Request::Prepare { .. } => None,
         };
-        match (self.replica.answer(call.clone()).await, blocks) {
+        let began = Instant::now();
+        let answer = self.replica.answer(call.clone()).await;
+        if answer.is_ok() && !call.background {
+            self.throttle
+                .answered(Kind::of(&call.request), began.elapsed());
+        }
+        match (answer, blocks) {
             (Err(storage::Error::NoBlock(_)), Some(body)) if self.peers.is_some() => {
                 let _held = self.fetch_missing(call.address.partition, &body).await?;
                 self.replica.answer(call).await
@@ -239,7 +256,16 @@ impl Inner {
         class: Option<Class>,
     ) -> Result<Fetched, storage::Error> {
         let pin = self.store().pin(body.blocks());
-        let missing = self.store().missing_blocks(body.blocks().to_vec()).await?;
+        let mut missing = self.store().missing_blocks(body.blocks().to_vec()).await?;
+        let _turn = match missing.first() {
+            None => None,
+            Some(first) => {
+                let turn = self.fetching_of(&first.hash).lock().await;
+                // Whoever had the turn before may have brought them.
+                missing = self.store().missing_blocks(missing).await?;
+                Some(turn)
+            }
+        };
         let mut fetched = Fetched {
             pin,
             upload: self.store().upload(),

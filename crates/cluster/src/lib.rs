@@ -54,6 +54,7 @@ mod rows;
 mod scan;
 mod service;
 pub mod skip;
+mod throttle;
 mod upload;
 mod verify;
 mod wire;

@@ -7,6 +7,7 @@ use archipel_base::{NodeId, PartitionId};
 use archipel_storage::{ListEntry, ListQuery, RowKey};
 use bytes::Bytes;
 use futures_util::StreamExt;
+use futures_util::future::try_join_all;
 use futures_util::stream::{self, FuturesUnordered};
 
 use crate::cluster::Cluster;
@@ -16,8 +17,9 @@ use crate::layout::{Epoch, PARTITIONS};
 use crate::list::ask;
 use crate::register::epoch::Retirement;
 use crate::register::{ReplicaSet, Rules};
+use crate::throttle::UNIT_ROWS;
 
-/// How many rows are moved at once.
+/// How many rows of a partition are moved at once.
 const MOVES: usize = 32;
 /// How many partitions.
 const PARTITIONS_AT_ONCE: usize = 16;
@@ -141,17 +143,13 @@ impl Cluster {
             if batch.is_empty() {
                 break;
             }
-            let reads = batch.into_iter().map(|key| async move {
-                let row = RowKey {
-                    partition,
-                    key: key.clone(),
-                };
-                self.replicate(&row).await.map(|()| key)
+            let units = batch.chunks(UNIT_ROWS).map(|keys| {
+                let rows = keys.iter().map(|key| self.replicate_row(partition, key));
+                self.0.throttle.run(try_join_all(rows))
             });
-            for key in futures_util::future::try_join_all(reads).await? {
-                retirement.on_read(key);
-                self.0.moving.note(|work| work.rows += 1);
-            }
+            try_join_all(units).await?;
+            self.0.moving.note(|work| work.rows += batch.len() as u64);
+            batch.into_iter().for_each(|key| retirement.on_read(key));
         }
         match retirement.is_complete(Rules::CORRECT) {
             true => Ok(()),
@@ -159,6 +157,11 @@ impl Cluster {
                 Error::Unavailable("too few replicas of the older layout answer".into())
             })),
         }
+    }
+
+    async fn replicate_row(&self, partition: PartitionId, key: &Bytes) -> Result<(), Error> {
+        let key = key.clone();
+        self.replicate(&RowKey { partition, key }).await
     }
 
     /// All keys that a replica holds, tombstones too.

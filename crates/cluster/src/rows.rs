@@ -95,7 +95,10 @@ impl Cluster {
     pub async fn open_row(&self, key: &RowKey) -> Result<Option<Opened>, Error> {
         loop {
             let prefetch = Arc::new(Prefetch::default());
-            let before = self.read_with(key, true, Some(&prefetch)).await?;
+            let how = How::durable(Durability::Fsync);
+            let mut run = self.run(key, &how)?;
+            run.prefetch = Some(&prefetch);
+            let before = self.read_as(run).await?;
             let Some(value) = before.value else {
                 return Ok(None);
             };
@@ -122,19 +125,12 @@ impl Cluster {
         key: &RowKey,
         with_body: bool,
     ) -> Result<Version<Value>, Error> {
-        self.read_with(key, with_body, None).await
+        let how = How::durable(Durability::Fsync);
+        let run = self.run(key, &how)?;
+        self.read_as(Run { with_body, ..run }).await
     }
 
-    async fn read_with(
-        &self,
-        key: &RowKey,
-        with_body: bool,
-        prefetch: Option<&Arc<Prefetch>>,
-    ) -> Result<Version<Value>, Error> {
-        let how = How::durable(Durability::Fsync);
-        let mut run = self.run(key, &how)?;
-        run.with_body = with_body;
-        run.prefetch = prefetch;
+    async fn read_as(&self, mut run: Run<'_>) -> Result<Version<Value>, Error> {
         let mut never = |_: &Version<Value>| register::Decision::Keep;
         loop {
             let (operation, outputs) = Operation::read(start(&run.group));
@@ -158,6 +154,7 @@ impl Cluster {
             needs_body: false,
             upload: how.upload,
             prefetch: None,
+            background: false,
             group: self.0.group(key.partition)?,
         })
     }
@@ -233,9 +230,12 @@ impl Cluster {
         }
     }
 
-    /// Brings a row to all of its replicas that are there, not only to a quorum.
+    /// Brings a row to all of its replicas that are there, not only to a quorum; in the background.
     pub(crate) async fn replicate(&self, key: &RowKey) -> Result<(), Error> {
-        let version = self.read_version(key, true).await?;
+        let how = How::durable(Durability::Fsync);
+        let mut run = self.run(key, &how)?;
+        run.background = true;
+        let version = self.read_as(run).await?;
         if version.stamp == Stamp::ZERO {
             return Ok(());
         }
@@ -290,6 +290,7 @@ impl Cluster {
             guards: Vec::new(),
             buffered: false,
             with_body: true,
+            background: true,
             request,
         };
         self.0.ask(group, place, call).await

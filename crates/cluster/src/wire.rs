@@ -64,6 +64,9 @@ pub(crate) struct RowCall {
     /// Whether the body is wanted, too.
     #[serde(rename = "w", default)]
     pub with_body: bool,
+    /// Nobody waits for it: it says nothing of how clients fare.
+    #[serde(rename = "n", default, skip_serializing_if = "std::ops::Not::not")]
+    pub background: bool,
     #[serde(rename = "r")]
     pub request: Request<Value>,
 }

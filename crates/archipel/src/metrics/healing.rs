@@ -38,6 +38,11 @@ pub(super) fn encode(
             oldest.unwrap_or_default() as f64 / 1000.0,
         ),
         (
+            "archipel_background_allowance",
+            "How many units of 8 rows may be healed or moved at once beside clients; below 1, for which part of the time one may be",
+            cluster.background_allowance(),
+        ),
+        (
             "archipel_floors_waiting",
             "Partitions whose tombstones are old enough to go and wait for a replica",
             healing.floors.waiting as f64,

@@ -8,6 +8,7 @@ use archipel_net::Class;
 use archipel_storage as storage;
 use archipel_storage::{Body, RowKey, Value};
 use futures_util::StreamExt;
+use futures_util::future::join_all;
 use futures_util::stream;
 
 use super::pass::{Candidate, Pass};
@@ -17,9 +18,10 @@ use crate::error::Error;
 use crate::inner::Fetched;
 use crate::register::Version;
 use crate::replica::{Offer, Taken};
+use crate::throttle::UNIT_ROWS;
 
-/// How many rows are taken at once: their transactions share a sync.
-const TAKES: usize = 32;
+/// How many units of rows a pass takes at once.
+const UNITS: usize = 4;
 
 impl Pass {
     /// Brings these rows as the other holds them; tells whether all are here then.
@@ -39,17 +41,32 @@ impl Pass {
                 ));
             }
             let keys: Vec<RowKey> = left.drain(..versions.len()).collect();
-            let mut takes = stream::iter(keys.into_iter().zip(versions))
-                .map(|(key, version)| async move { (self.take(&key, version).await, key) })
-                .buffer_unordered(TAKES);
-            while let Some((taken, key)) = takes.next().await {
-                if let Err(error) = taken {
-                    tracing::debug!(%error, key = %key.key.escape_ascii(), "a row does not come");
-                    whole = false;
-                }
+            let mut rows = keys.into_iter().zip(versions).peekable();
+            let units = std::iter::from_fn(|| {
+                rows.peek()?;
+                Some(rows.by_ref().take(UNIT_ROWS).collect::<Vec<_>>())
+            });
+            let mut units = stream::iter(units)
+                .map(|unit| self.inner.throttle.run(self.take_together(unit)))
+                .buffer_unordered(UNITS);
+            while let Some(all_taken) = units.next().await {
+                whole &= all_taken;
             }
         }
         Ok(whole)
+    }
+
+    /// Takes some rows; tells whether all are here then.
+    async fn take_together(&self, rows: Vec<(RowKey, Version<Value>)>) -> bool {
+        let take = |(key, version)| async move {
+            let taken = self.take(&key, version).await;
+            if let Err(error) = &taken {
+                tracing::debug!(%error, key = %key.key.escape_ascii(), "a row does not come");
+            }
+            taken.is_ok()
+        };
+        let taken = join_all(rows.into_iter().map(take)).await;
+        taken.into_iter().all(|taken| taken)
     }
 
     /// Takes one row. That it is not newer any more is well.

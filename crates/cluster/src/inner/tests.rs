@@ -25,6 +25,7 @@ fn guarded_write(node: &Cluster) -> RowCall {
         guards: vec![key("guard").key],
         buffered: false,
         with_body: true,
+        background: false,
         request: Request::Write {
             version: Version {
                 stamp: node.0.next_stamp(Stamp::ZERO),

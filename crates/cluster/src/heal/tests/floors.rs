@@ -179,6 +179,7 @@ async fn a_floor_ahead_of_the_clock_is_refused_and_new_stamps_below_one_are() {
         guards: Vec::new(),
         buffered: false,
         with_body: false,
+        background: false,
         request: crate::register::Request::Write {
             version: crate::register::Version {
                 stamp: stamp(hour * HOUR_MS - 10),

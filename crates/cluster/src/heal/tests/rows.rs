@@ -17,6 +17,7 @@ async fn promise(node: &Cluster, name: &str) {
         guards: Vec::new(),
         buffered: false,
         with_body: false,
+        background: false,
         request: Request::Prepare {
             ballot: node.0.next_stamp(later),
             asking: None,
