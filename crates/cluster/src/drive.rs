@@ -7,9 +7,10 @@ use std::time::Duration;
 use archipel_base::Stamp;
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value};
-use futures_util::StreamExt;
+use futures_util::future::Shared;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::watch;
+use futures_util::{FutureExt, StreamExt};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
@@ -66,8 +67,10 @@ struct Sent {
     refused: Option<Error>,
     /// Who knows a newer layout.
     newer_at: Option<usize>,
-    /// A message has those asked who were to be spared; its end spares them for good.
-    hurry: watch::Sender<()>,
+    /// A message has those asked who were to be spared; its end spares them for good. No `watch`: it wakes its receivers in random
+    /// order, which the simulation could not repeat.
+    hurry: Option<oneshot::Sender<()>>,
+    hurried: Shared<oneshot::Receiver<()>>,
 }
 
 impl Sent {
@@ -88,13 +91,15 @@ impl Run<'_> {
     ) -> Result<Outcome<Value>, Error> {
         let mut waiting = Waiting::new(Instant::now());
         let mut todo: VecDeque<_> = outputs.into();
+        let (hurry, hurried) = oneshot::channel();
         let mut sent = Sent {
             replies: FuturesUnordered::new(),
             open: BTreeSet::new(),
             away: self.away(),
             refused: None,
             newer_at: None,
-            hurry: watch::channel(()).0,
+            hurry: Some(hurry),
+            hurried: hurried.shared(),
         };
         loop {
             while let Some(output) = todo.pop_front() {
@@ -195,7 +200,10 @@ impl Run<'_> {
                 operation.on_answer(to, round, answer, &mut next(self.inner))
             }
             Err(error) => {
-                sent.hurry.send_replace(());
+                if let Some(hurry) = sent.hurry.take() {
+                    // `sent` holds a receiver, so this does not fail.
+                    let _ = hurry.send(());
+                }
                 let passing = is_passing(&error) && round == operation.round();
                 sent.refused = Some(error);
                 if passing {
@@ -237,7 +245,7 @@ impl Run<'_> {
         };
         let is_read = matches!(request, Request::Read { .. });
         let spare = is_read.then(|| self.spare_time(sent, round)).flatten();
-        let spare = spare.map(|time| (time, sent.hurry.subscribe()));
+        let spare = spare.map(|time| (time, sent.hurried.clone()));
         if !sent.open.insert((to, round)) {
             return;
         }
@@ -257,8 +265,8 @@ impl Run<'_> {
         let prefetch = prefetch.cloned();
         let is_write = matches!(call.request, Request::Write { .. });
         let task = async move {
-            if let Some((time, mut hurry)) = spare
-                && let Ok(Err(_)) = timeout(time, hurry.changed()).await
+            if let Some((time, hurried)) = spare
+                && let Ok(Err(_)) = timeout(time, hurried).await
             {
                 let over = "the operation ended without it";
                 return (to, round, Err(Error::Unavailable(over.into())));
