@@ -10,15 +10,14 @@ use bytes::Bytes;
 
 use crate::error::Error;
 use crate::heal::record;
-use crate::layout::PARTITIONS;
+use crate::layout::all_partitions;
 
 /// Rows forgotten in one transaction.
 const BATCH: usize = 500;
 
 /// Forgets all rows and floors; their blocks go with them. May be broken off and repeated.
 pub(crate) async fn empty(store: &Store) -> Result<(), Error> {
-    let partitions = (0..PARTITIONS).map(PartitionId);
-    for partition in partitions.chain([PartitionId::CONTROL]) {
+    for partition in all_partitions() {
         while forget_some(store, partition).await? == BATCH {}
     }
     let how = Transact::new(Durability::Fsync).shrinking();

@@ -178,7 +178,7 @@ impl Inner {
     /// Brings the guards of a request up to date.
     async fn catch_up(self: &Arc<Inner>, call: &RowCall) -> Result<(), storage::Error> {
         for guard in call.guard_keys() {
-            let brought = self.bring(call.address, &guard).await;
+            let brought = self.bring(call.address, &guard, call.background).await;
             brought.map_err(|error| {
                 storage::Error::Busy(format!("what guards a row cannot be read: {error}"))
             })?;
@@ -186,11 +186,17 @@ impl Inner {
         Ok(())
     }
 
-    /// Brings a row of the local replica up to date; tells whether it was behind.
-    pub async fn bring(self: &Arc<Inner>, address: Address, key: &RowKey) -> Result<bool, Error> {
+    /// Brings a row of the local replica up to date; tells whether it was behind. `background`: nobody waits for it.
+    pub async fn bring(
+        self: &Arc<Inner>,
+        address: Address,
+        key: &RowKey,
+        background: bool,
+    ) -> Result<bool, Error> {
         let wanted = key.clone();
         let before = self.store().read(move |rows| rows.head(&wanted)).await?;
-        let version = Cluster(self.clone()).read_version(key, true).await?;
+        let cluster = Cluster(self.clone());
+        let version = cluster.read_whole(key, background).await?;
         if before.is_some_and(|head| head.stamp >= version.stamp) {
             return Ok(false);
         }

@@ -15,6 +15,12 @@ use crate::register::epoch::{Config, Member, reduced};
 
 /// How many partitions a cluster has. Fixed when it is made.
 pub const PARTITIONS: u16 = 1024;
+
+/// All partitions, the control partition last.
+pub(crate) fn all_partitions() -> impl Iterator<Item = PartitionId> {
+    let data = (0..PARTITIONS).map(PartitionId);
+    data.chain([PartitionId::CONTROL])
+}
 /// The most nodes in a layout.
 pub const MAX_NODES: usize = 1000;
 /// The most replicas of a partition.

@@ -13,7 +13,7 @@ use futures_util::stream::{self, FuturesUnordered};
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::group::Group;
-use crate::layout::{Epoch, PARTITIONS};
+use crate::layout::{Epoch, all_partitions};
 use crate::list::ask;
 use crate::register::epoch::Retirement;
 use crate::register::{ReplicaSet, Rules};
@@ -187,8 +187,7 @@ impl Cluster {
 
 /// The partitions whose replicas differ between the oldest and a newer live version.
 pub(crate) fn moved(epoch: &Epoch) -> Vec<PartitionId> {
-    let all = (0..PARTITIONS).map(PartitionId);
-    all.chain([PartitionId::CONTROL])
+    all_partitions()
         .filter(|partition| {
             let mut versions = epoch.replicas(*partition);
             versions

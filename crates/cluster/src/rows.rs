@@ -120,11 +120,18 @@ impl Cluster {
         }
     }
 
-    pub(crate) async fn read_version(
+    /// A row as a quorum has it; `background`: nobody waits for it.
+    pub(crate) async fn read_whole(
         &self,
         key: &RowKey,
-        with_body: bool,
+        background: bool,
     ) -> Result<Version<Value>, Error> {
+        let how = How::durable(Durability::Fsync);
+        let run = self.run(key, &how)?;
+        self.read_as(Run { background, ..run }).await
+    }
+
+    async fn read_version(&self, key: &RowKey, with_body: bool) -> Result<Version<Value>, Error> {
         let how = How::durable(Durability::Fsync);
         let run = self.run(key, &how)?;
         self.read_as(Run { with_body, ..run }).await
@@ -232,10 +239,7 @@ impl Cluster {
 
     /// Brings a row to all of its replicas that are there, not only to a quorum; in the background.
     pub(crate) async fn replicate(&self, key: &RowKey) -> Result<(), Error> {
-        let how = How::durable(Durability::Fsync);
-        let mut run = self.run(key, &how)?;
-        run.background = true;
-        let version = self.read_as(run).await?;
+        let version = self.read_whole(key, true).await?;
         if version.stamp == Stamp::ZERO {
             return Ok(());
         }

@@ -12,7 +12,7 @@ use super::schedule::Ended;
 use super::{Heal, HealOptions, Sharing};
 use crate::cluster::Cluster;
 use crate::inner::Inner;
-use crate::layout::{Epoch, PARTITIONS, StoreName};
+use crate::layout::{Epoch, StoreName, all_partitions};
 use crate::register::epoch::Member;
 
 /// How many passes run at once, each with another node.
@@ -25,8 +25,7 @@ pub(super) type Shared = BTreeMap<Member<StoreName>, BTreeSet<PartitionId>>;
 
 fn shared_with(me: StoreName, epoch: &Epoch) -> Shared {
     let mut shared = Shared::new();
-    let all = (0..PARTITIONS).map(PartitionId);
-    for partition in all.chain([PartitionId::CONTROL]) {
+    for partition in all_partitions() {
         let replicas: Vec<_> = epoch.replicas(partition).into_iter().flatten().collect();
         if !replicas.iter().any(|member| member.node == me) {
             continue;

@@ -96,7 +96,7 @@ impl Pass {
             Taken::Not => {}
             // A quorum must say what it is.
             Taken::Promised => {
-                self.inner.bring(address, key).await?;
+                self.inner.bring(address, key, true).await?;
                 if self.is_behind(key, stamp).await? {
                     // The quorum that was read does not hold it, and nobody may take it: what the row is
                     // gets a stamp above it, so that all come to hold the same.

@@ -19,7 +19,7 @@ use super::message::{Digest, DigestCall, DigestReply, Findings};
 use crate::epochs::Check;
 use crate::error::Error;
 use crate::inner::Inner;
-use crate::layout::{Epoch, PARTITIONS, StoreName};
+use crate::layout::{Epoch, PARTITIONS, StoreName, all_partitions};
 use crate::list::ask;
 use crate::register::epoch::Member;
 use crate::wire::{Address, method};
@@ -52,8 +52,7 @@ type Differences = BTreeMap<Bytes, (Option<Held>, Option<Held>)>;
 /// The replicas that this node compares its own with, by node: each pair is compared by one of the two.
 pub(super) fn counterparts(epoch: &Epoch, me: StoreName) -> BTreeMap<NodeId, Vec<Address>> {
     let mut all: BTreeMap<NodeId, Vec<Address>> = BTreeMap::new();
-    let partitions = (0..PARTITIONS).map(PartitionId);
-    for partition in partitions.chain([PartitionId::CONTROL]) {
+    for partition in all_partitions() {
         let versions = epoch.replicas(partition);
         // While data moves, its new places are not whole yet.
         let everywhere =

@@ -18,13 +18,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use archipel_base::{Id, NodeId, PartitionId};
+use archipel_base::{Id, NodeId};
 use archipel_net::Class;
 
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::inner::Inner;
-use crate::layout::{Epoch, PARTITIONS, StoreName};
+use crate::layout::{Epoch, StoreName, all_partitions};
 use crate::wire::method;
 
 mod compare;
@@ -146,11 +146,9 @@ impl Cluster {
 
 /// The stores that hold a replica of anything, one for each node: of a node that lost its disks, the store that it has now.
 fn storing(epoch: &Epoch) -> Vec<StoreName> {
-    let partitions = (0..PARTITIONS).map(PartitionId);
-    let partitions = partitions.chain([PartitionId::CONTROL]);
     // Older versions first: what newer ones say of a node stays.
     let members =
-        partitions.flat_map(|partition| epoch.replicas(partition).into_iter().enumerate());
+        all_partitions().flat_map(|partition| epoch.replicas(partition).into_iter().enumerate());
     let mut stores: BTreeMap<NodeId, (usize, StoreName)> = BTreeMap::new();
     for (version, members) in members {
         for member in members {

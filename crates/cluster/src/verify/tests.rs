@@ -32,7 +32,7 @@ async fn rows_of_partitions_that_others_keep_are_found() {
     let world = World::new(4, 3, latency, 1, Hooks::NONE).await.unwrap();
     let node = &world.nodes[0];
     let epoch = node.epoch().unwrap();
-    let elsewhere = (0..PARTITIONS).map(PartitionId).find(|partition| {
+    let elsewhere = all_partitions().find(|partition| {
         let mut replicas = epoch.replicas(*partition).into_iter().flatten();
         replicas.all(|replica| replica.node != node.me())
     });

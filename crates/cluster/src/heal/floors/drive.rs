@@ -17,7 +17,7 @@ use crate::group::Group;
 use crate::heal::HealOptions;
 use crate::heal::wire::{FloorCall, FloorReply, method};
 use crate::inner::Inner;
-use crate::layout::{Epoch, PARTITIONS};
+use crate::layout::{Epoch, all_partitions};
 use crate::register::floor::{FloorAnswer, FloorOutput, FloorRequest, FloorRound};
 use crate::register::rules::Mutant;
 
@@ -117,10 +117,8 @@ impl Inner {
     fn own_partitions(&self, epoch: &Epoch) -> Vec<PartitionId> {
         let mut known = crate::heal::lock(&self.heal.floors.own);
         if known.0 != epoch.number() {
-            let all = (0..PARTITIONS).map(PartitionId);
             let me = self.epochs.me();
-            let own = all
-                .chain([PartitionId::CONTROL])
+            let own = all_partitions()
                 .filter(|p| epoch.replicas(*p).iter().flatten().any(|m| m.node == me));
             *known = (epoch.number(), own.collect());
         }

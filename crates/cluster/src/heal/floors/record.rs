@@ -5,7 +5,7 @@ use archipel_base::{PartitionId, Stamp};
 use archipel_storage::{Error, RowReader, RowTxn};
 use serde::{Deserialize, Serialize};
 
-use crate::layout::PARTITIONS;
+use crate::layout::all_partitions;
 use crate::register::Bounds;
 use crate::register::floor::Floors;
 
@@ -71,10 +71,7 @@ pub(crate) fn forget(txn: &mut RowTxn<'_>, partition: PartitionId) -> Result<(),
 
 /// Forgets those of all partitions.
 pub(crate) fn forget_all(txn: &mut RowTxn<'_>) -> Result<(), Error> {
-    let mut partitions = (0..PARTITIONS)
-        .map(PartitionId)
-        .chain([PartitionId::CONTROL]);
-    partitions.try_for_each(|partition| forget(txn, partition))
+    all_partitions().try_for_each(|partition| forget(txn, partition))
 }
 
 /// The same bounds, with a partition's floors.

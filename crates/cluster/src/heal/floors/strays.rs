@@ -19,7 +19,7 @@ use super::record;
 use crate::error::Error;
 use crate::heal::wire::{CleanCall, method};
 use crate::inner::Inner;
-use crate::layout::{Epoch, PARTITIONS, StoreName};
+use crate::layout::{Epoch, StoreName, all_partitions};
 
 /// Rows forgotten in one transaction.
 const BATCH: usize = 500;
@@ -123,11 +123,8 @@ impl Inner {
 
     /// Partitions that are not this store's, and of which something is here.
     pub(crate) async fn strays(&self, epoch: &Epoch) -> Result<Vec<PartitionId>, Error> {
-        let all = (0..PARTITIONS)
-            .map(PartitionId)
-            .chain([PartitionId::CONTROL]);
         let me = self.epochs.me();
-        let others: Vec<PartitionId> = all
+        let others: Vec<PartitionId> = all_partitions()
             .filter(|p| !epoch.replicas(*p).iter().flatten().any(|m| m.node == me))
             .collect();
         let look = move |rows: &RowReader<'_>| {
