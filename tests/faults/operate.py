@@ -57,8 +57,19 @@ class Operator:
                     return staged["version"]
             except (OSError, NotServing) as error:
                 failure = error
+                if self.is_removed(stage):
+                    return 0
             time.sleep(0.5)
         raise NotServing(f"a change of the layout was not accepted within {timeout_s:.0f} s: {stage}: {failure}")
+
+    def is_removed(self, stage: dict) -> bool:
+        """Whether a change that removes nodes was applied though no answer came: staged again it is refused, as they are gone."""
+        try:
+            members = self.members()
+        except (OSError, NotServing):
+            return False
+        removed, assigned = stage.get("remove", []), [node["node"] for node in stage.get("assign", [])]
+        return bool(removed) and not set(removed) & set(members) and set(assigned) <= set(members)
 
     def wait_moved(self, timeout_s: float = MOVE_S) -> float:
         """Until no data moves; in how many seconds."""
