@@ -150,6 +150,7 @@ class Cluster:
         )
         with open(node.log, "ab") as log:
             log.write(start_line(node.starts + 1).encode())
+            log.flush()
             node.process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -175,8 +176,9 @@ class Cluster:
         except subprocess.TimeoutExpired:
             self.kill(node)
             raise NotServing(f"{node.name} did not end on SIGTERM within {wait_s} s") from None
-        # One that was started a moment ago may not have come as far as its signal handlers, nor as to a first line in its log.
-        unborn = status == -signal.SIGTERM and log_end(node).endswith(start_line(node.starts))
+        # One that was started a moment ago may not have come as far as its signal handlers: it has said no more than what is wrong with its settings.
+        said = log_end(node).rpartition(start_line(node.starts))[2].splitlines()
+        unborn = status == -signal.SIGTERM and all(" archipel::server: " in line for line in said)
         if status != 0 and not unborn:
             raise NotServing(f"{node.name} ended with {status}: {log_end(node)}")
 
