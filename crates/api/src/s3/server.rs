@@ -148,8 +148,28 @@ impl Acceptor {
         {
             connections.spawn(self.connection(stream, place));
         }
-        drop(listener);
+        for (stream, place) in self.left_in_queue(listener) {
+            connections.spawn(self.connection(stream, place));
+        }
         while connections.join_next().await.is_some() {}
+    }
+
+    /// Closes the listener; gives the connections that came since the runtime last looked: they would be reset.
+    fn left_in_queue(&self, listener: TcpListener) -> Vec<(TcpStream, OwnedSemaphorePermit)> {
+        let mut left = Vec::new();
+        let Ok(listener) = listener.into_std() else {
+            return left;
+        };
+        // It does not block.
+        while let Ok(place) = self.places.clone().try_acquire_owned()
+            && let Ok((stream, _)) = listener.accept()
+        {
+            let stream = stream.set_nonblocking(true).map(|()| stream);
+            if let Ok(stream) = stream.and_then(TcpStream::from_std) {
+                left.push((stream, place));
+            }
+        }
+        left
     }
 
     /// One connection from its beginning to its end.
