@@ -197,7 +197,8 @@ class Cluster:
         for node in self.nodes:
             self.wait_admin(node)
         first = self.nodes[0]
-        known = self._wait(lambda: self._known(first), FORM_S, "the nodes do not know one another")
+        # Each of them: who knows only the first could do nothing without it.
+        known = [self._wait(lambda: self._known(node), FORM_S, f"{node.name} does not know the others") for node in self.nodes][0]
         for node, id in zip(self.nodes, known):
             node.id = id
         self._lay_out(first, known[: self.members])
@@ -210,9 +211,9 @@ class Cluster:
         """After its key may have changed."""
         node.id = node.admin("GET", "/v1/status")["node_id"]
 
-    def _known(self, first: Node) -> list[str] | None:
-        """The ids of all nodes in their order, once the first knows them."""
-        listed = first.admin("GET", "/v1/nodes")
+    def _known(self, by: Node) -> list[str] | None:
+        """The ids of all nodes in their order, once this one knows them."""
+        listed = by.admin("GET", "/v1/nodes")
         ids = []
         for node in self.nodes:
             address = f"{node.address}:{CLUSTER_PORT}"
