@@ -17,7 +17,7 @@ use crate::register::epoch::{Config, Member, reduced};
 pub const PARTITIONS: u16 = 1024;
 
 /// All partitions, the control partition last.
-pub(crate) fn all_partitions() -> impl Iterator<Item = PartitionId> {
+pub fn all_partitions() -> impl Iterator<Item = PartitionId> {
     let data = (0..PARTITIONS).map(PartitionId);
     data.chain([PartitionId::CONTROL])
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::{BlockHash, Id, PartitionId, Stamp};
-use archipel_cluster::layout::{Epoch, PARTITIONS, StoreName};
+use archipel_cluster::layout::{Epoch, StoreName, all_partitions};
 use archipel_storage::engine::Flow;
 use archipel_storage::rows::{Granularity, Window};
 use archipel_storage::{BlockRef, RowKey, RowReader, Store};
@@ -114,7 +114,7 @@ async fn litter(world: &World) -> Result<Option<String>, archipel_storage::Error
         };
         // A store that is in no layout is asked nothing, and one that is forgets what is not its own.
         let (me, epoch) = (model.cluster().me(), model.cluster().epoch());
-        let own: Vec<PartitionId> = partitions()
+        let own: Vec<PartitionId> = all_partitions()
             .filter(|p| {
                 epoch
                     .iter()
@@ -162,7 +162,7 @@ async fn difference(world: &World) -> Result<Option<String>, archipel_storage::E
     let Some(epoch) = newest else {
         return Ok(Some("nobody knows a layout".into()));
     };
-    for partition in partitions() {
+    for partition in all_partitions() {
         let mut first: Option<(usize, Store, Months)> = None;
         for member in epoch.replicas(partition).into_iter().flatten() {
             // One whose disks were lost is not there.
@@ -233,7 +233,7 @@ pub async fn copied(
     let Some(store) = stores.get(&place) else {
         return Ok(copied);
     };
-    for partition in partitions() {
+    for partition in all_partitions() {
         let rows = rows_of(store, partition).await?;
         if rows.is_empty() {
             continue;
@@ -254,7 +254,7 @@ pub async fn copied(
 
 /// A row that refers to a block that is not here.
 async fn dangling(store: &Store) -> Result<Option<RowKey>, archipel_storage::Error> {
-    for partition in partitions() {
+    for partition in all_partitions() {
         for (key, _) in rows_of(store, partition).await? {
             let key = RowKey { partition, key };
             let blocks = blocks_of(store, &key).await?;
@@ -264,11 +264,6 @@ async fn dangling(store: &Store) -> Result<Option<RowKey>, archipel_storage::Err
         }
     }
     Ok(None)
-}
-
-fn partitions() -> impl Iterator<Item = PartitionId> {
-    let all = (0..PARTITIONS).map(PartitionId);
-    all.chain([PartitionId::CONTROL])
 }
 
 async fn blocks_of(store: &Store, key: &RowKey) -> Result<Vec<BlockRef>, archipel_storage::Error> {
