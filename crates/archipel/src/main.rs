@@ -48,7 +48,6 @@ use cli::{Cli, Command, ConfigCommand};
 use client::Failure;
 
 fn main() -> ExitCode {
-    process::tune_allocator();
     let command = match Cli::parse().command {
         Command::Verify(args) => return cli::verify::exit(ask(cli::verify::run(args))),
         command => command,

@@ -26,7 +26,7 @@ use crate::network::Links;
 use crate::process::StopSignals;
 use crate::status::NodeView;
 use crate::storage::Storage;
-use crate::{doors, drain, metrics, process, socket, storage};
+use crate::{doors, drain, metrics, socket, storage};
 
 /// Threads for what blocks outside storage's own: name lookups, small files.
 const BLOCKING_THREADS: usize = 4;
@@ -327,7 +327,6 @@ fn background(settings: &Settings, model: &Model, store: &Store) -> JoinSet<()> 
     tasks.spawn(async move { searching.find_orphans_forever().await });
     tasks.spawn(async move { model.sweep_forever().await });
     tasks.spawn(drain::forever(store.blocks().clone()));
-    tasks.spawn(process::trim_memory_forever());
     tasks
 }
 

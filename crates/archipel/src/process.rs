@@ -6,58 +6,18 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Heaps that glibc keeps for threads. Its default, eight a core, holds freed memory in each;
-/// two are enough for as many threads as this program runs at a time.
-#[cfg(target_env = "gnu")]
-const MALLOC_HEAPS: libc::c_int = 2;
+/// What takes and gives memory; libraries in C (LMDB, zstd) have the system's.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Blocks of content come and go all the time: they are taken from heaps, as mapping and unmapping
-/// each costs more than storing it.
-#[cfg(target_env = "gnu")]
-const MALLOC_MAP_BYTES: libc::c_int = 32 << 20;
-
-/// Free memory that glibc keeps at the end of a heap until the next [`trim_memory`].
-#[cfg(target_env = "gnu")]
-const MALLOC_KEEP_BYTES: libc::c_int = 16 << 20;
-
-/// How often free memory is given back.
-const TRIM_INTERVAL: Duration = Duration::from_secs(10);
-
-/// What stays of it, for what comes next.
-#[cfg(target_env = "gnu")]
-const TRIM_KEEP_BYTES: usize = 4 << 20;
-
-/// Sets what the allocator keeps. To be called before threads are started.
-pub fn tune_allocator() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: `mallopt` only sets numbers, and no other thread runs yet.
-    unsafe {
-        libc::mallopt(libc::M_ARENA_MAX, MALLOC_HEAPS);
-        libc::mallopt(libc::M_MMAP_THRESHOLD, MALLOC_MAP_BYTES);
-        libc::mallopt(libc::M_TRIM_THRESHOLD, MALLOC_KEEP_BYTES);
-    }
-}
-
-/// Gives free memory back to the system now and then, until it is dropped.
-pub async fn trim_memory_forever() {
-    loop {
-        tokio::time::sleep(TRIM_INTERVAL).await;
-        // An error means that the runtime ends.
-        let _ = tokio::task::spawn_blocking(trim_memory).await;
-    }
-}
-
-fn trim_memory() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: `malloc_trim` gives back only what is free, and locks the heaps meanwhile.
-    unsafe {
-        libc::malloc_trim(TRIM_KEEP_BYTES);
-    }
-}
+/// How it does that: read by the allocator before anything else runs. Few heaps, as each holds freed memory; what is free
+/// goes back to the system within a second, by a thread that sleeps while there is nothing to give.
+#[unsafe(export_name = "_rjem_malloc_conf")]
+static ALLOCATOR_SETTINGS: &[u8] =
+    b"narenas:4,dirty_decay_ms:1000,muzzy_decay_ms:0,background_thread:true\0";
 
 /// Makes all files that the process creates from now on its user's alone: the metadata holds
 /// secrets. To be called before threads are started.
