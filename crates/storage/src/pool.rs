@@ -80,6 +80,8 @@ struct Shared {
 struct Queue {
     jobs: VecDeque<Job>,
     closed: bool,
+    /// Threads that wait to be woken: waking nobody is a system call, too.
+    waiting: usize,
 }
 
 impl Pool {
@@ -230,8 +232,13 @@ impl Shared {
     }
 
     fn push(&self, job: Job) {
-        self.lock().jobs.push_back(job);
-        self.wake.notify_one();
+        let mut queue = self.lock();
+        queue.jobs.push_back(job);
+        let waiting = queue.waiting;
+        drop(queue);
+        if waiting > 0 {
+            self.wake.notify_one();
+        }
     }
 
     fn work(&self) {
@@ -249,7 +256,9 @@ impl Shared {
             if queue.closed {
                 return None;
             }
+            queue.waiting += 1;
             queue = self.wake.wait(queue).unwrap_or_else(|e| e.into_inner());
+            queue.waiting -= 1;
         }
     }
 }

@@ -38,6 +38,8 @@ struct Shared {
 struct Queue {
     jobs: VecDeque<Box<dyn Job>>,
     closed: bool,
+    /// Whether the thread waits to be woken: waking nobody is a system call, too.
+    waits: bool,
 }
 
 impl Committer {
@@ -92,8 +94,11 @@ impl Committer {
             return;
         }
         queue.jobs.push_back(job);
+        let waits = queue.waits;
         drop(queue);
-        self.shared.wake.notify_one();
+        if waits {
+            self.shared.wake.notify_one();
+        }
     }
 
     /// Runs what is queued in the caller.
@@ -169,11 +174,13 @@ impl Shared {
             if queue.closed {
                 return false;
             }
+            queue.waits = true;
             if !self.core.awaits_sync() {
                 queue = self
                     .wake
                     .wait(queue)
                     .unwrap_or_else(PoisonError::into_inner);
+                queue.waits = false;
                 continue;
             }
             let interval = self.core.limits.sync_interval;
@@ -181,10 +188,11 @@ impl Shared {
                 .wake
                 .wait_timeout(queue, interval)
                 .unwrap_or_else(PoisonError::into_inner);
+            queue = woken;
+            queue.waits = false;
             if waited.timed_out() {
                 return true;
             }
-            queue = woken;
         }
         true
     }
