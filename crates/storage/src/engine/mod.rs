@@ -39,33 +39,29 @@ pub enum Tree {
     Meta = 0,
     /// partition, key → register state, head, tally.
     Rows = 1,
-    /// partition, key → body.
+    /// partition, key → a body that does not stand in the row.
     Bodies = 2,
-    /// partition, stamp, key → nothing: the order of changes.
-    Log = 3,
-    /// partition, granularity, window → fingerprint and count.
-    Windows = 4,
-    /// partition, group → objects, bytes.
-    Counters = 5,
+    /// What follows from rows, that of a partition side by side, so that a change of a row touches one page:
+    /// the order of changes (partition, 0, stamp, key → nothing), windows (partition, 1, granularity, window →
+    /// fingerprint and count), counters (partition, 2, group → objects, bytes).
+    Derived = 3,
     /// block hash → place and references.
-    Blocks = 6,
+    Blocks = 4,
     /// disk, segment, offset → block hash and length.
-    Places = 7,
+    Places = 5,
     /// disk, segment → state.
-    Segments = 8,
+    Segments = 6,
     /// sequence → work to do after a commit (durable queue of the model).
-    Queue = 9,
+    Queue = 7,
 }
 
 impl Tree {
     /// All trees.
-    pub const ALL: [Tree; 10] = [
+    pub const ALL: [Tree; 8] = [
         Tree::Meta,
         Tree::Rows,
         Tree::Bodies,
-        Tree::Log,
-        Tree::Windows,
-        Tree::Counters,
+        Tree::Derived,
         Tree::Blocks,
         Tree::Places,
         Tree::Segments,
@@ -78,9 +74,7 @@ impl Tree {
             Tree::Meta => "meta",
             Tree::Rows => "rows",
             Tree::Bodies => "bodies",
-            Tree::Log => "log",
-            Tree::Windows => "windows",
-            Tree::Counters => "counters",
+            Tree::Derived => "derived",
             Tree::Blocks => "blocks",
             Tree::Places => "places",
             Tree::Segments => "segments",

@@ -3,23 +3,34 @@
 //!
 //! All numbers are big-endian, so that keys sort as what they stand for.
 
-use archipel_base::{BlockHash, Id, PartitionId, Stamp};
+mod fields;
+mod keys;
+
+use archipel_base::{Id, Stamp};
 use bytes::Bytes;
 
-use super::window::{Fingerprint, Granularity, Window};
+use super::window::{Fingerprint, Window};
 use crate::engine::Result;
 use crate::error::Error;
-use crate::row::{BlockRef, Body, MAX_ROW_KEY_BYTES, RowKey, Tally};
-
-/// The version byte that values are written with.
-const VERSION: u8 = 1;
+use crate::row::{Body, Tally};
+use fields::{Reader, VERSION};
+pub use keys::{
+    Part, counter_key, in_partition, log_end, log_key, row_key, split_log_key, split_partition,
+    successor, window_key, window_number,
+};
 
 /// The row has a value (is not a tombstone, and not a mere promise).
 const FLAG_LIVE: u8 = 1;
 /// A tally follows the fixed part.
 const FLAG_TALLY: u8 = 2;
 /// There is an entry in `Tree::Bodies`.
-const FLAG_BODY: u8 = 4;
+const FLAG_APART: u8 = 4;
+/// The body stands before the head.
+const FLAG_WITHIN: u8 = 8;
+
+/// The longest body that stands in its row: what stands apart costs each change another page. Listings
+/// read past it, so it is short.
+const MAX_WITHIN_BYTES: usize = 512;
 
 const KIND_INLINE: u8 = 1;
 const KIND_BLOCKS: u8 = 2;
@@ -41,89 +52,51 @@ pub struct StoredRow {
     pub head: Option<Bytes>,
     /// What the row adds to a counter.
     pub tally: Option<Tally>,
-    /// Whether there is a body that is not empty.
-    pub has_body: bool,
+    /// Where the body is.
+    pub body: StoredBody,
 }
 
-/// `Tree::Rows`, `Tree::Bodies`: partition, key.
-pub fn row_key(key: &RowKey) -> Result<Vec<u8>> {
-    if key.key.is_empty() || key.key.len() > MAX_ROW_KEY_BYTES {
-        return Err(Error::Refused(format!(
-            "a row key of {} bytes: 1 to {MAX_ROW_KEY_BYTES} are allowed",
-            key.key.len()
-        )));
+/// Where a row's body is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum StoredBody {
+    /// It is empty.
+    #[default]
+    Empty,
+    /// In the row: short, and without blocks.
+    Within(Bytes),
+    /// In `Tree::Bodies`.
+    Apart,
+}
+
+impl StoredBody {
+    /// Where a body is put.
+    pub fn of(body: &Body) -> StoredBody {
+        match body {
+            Body::Empty => StoredBody::Empty,
+            Body::Inline(short) if short.len() <= MAX_WITHIN_BYTES => {
+                StoredBody::Within(short.clone())
+            }
+            Body::Inline(_) | Body::Blocks(_) | Body::BlocksAnd(..) => StoredBody::Apart,
+        }
     }
-    Ok(in_partition(key.partition, &key.key))
-}
-
-/// A partition, and bytes behind it.
-pub fn in_partition(partition: PartitionId, rest: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(2 + rest.len());
-    bytes.extend_from_slice(&partition.0.to_be_bytes());
-    bytes.extend_from_slice(rest);
-    bytes
-}
-
-/// The reverse of [`in_partition`].
-pub fn split_partition(bytes: &[u8]) -> Result<(PartitionId, &[u8])> {
-    let (partition, rest) = bytes.split_first_chunk().ok_or_else(|| short("a key"))?;
-    Ok((PartitionId(u16::from_be_bytes(*partition)), rest))
-}
-
-/// `Tree::Log`: partition, stamp, key.
-pub fn log_key(partition: PartitionId, stamp: Stamp, key: &[u8]) -> Vec<u8> {
-    let mut bytes = in_partition(partition, &stamp.to_bytes());
-    bytes.extend_from_slice(key);
-    bytes
-}
-
-/// The reverse of [`log_key`].
-pub fn split_log_key(bytes: &[u8]) -> Result<(PartitionId, Stamp, &[u8])> {
-    let (partition, rest) = split_partition(bytes)?;
-    let (stamp, key) = rest
-        .split_first_chunk()
-        .ok_or_else(|| short("a key of the log"))?;
-    Ok((partition, Stamp::from_bytes(*stamp), key))
-}
-
-/// `Tree::Windows`: partition, granularity, window.
-pub fn window_key(partition: PartitionId, granularity: Granularity, window: u32) -> Vec<u8> {
-    let mut bytes = in_partition(partition, &[granularity as u8]);
-    bytes.extend_from_slice(&window.to_be_bytes());
-    bytes
-}
-
-/// The number of the window that a key of `Tree::Windows` names.
-pub fn window_number(key: &[u8]) -> Result<u32> {
-    match key.len() {
-        7 => Reader::new(&key[3..], "a key of a window").u32(),
-        _ => Err(short("a key of a window")),
-    }
-}
-
-/// `Tree::Counters`: partition, group.
-pub fn counter_key(partition: PartitionId, group: Id) -> Vec<u8> {
-    in_partition(partition, group.as_bytes())
-}
-
-/// The lowest key above all keys that begin with `prefix`; `None` if there is none.
-pub fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
-    let end = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
-    let mut bytes = prefix[..=end].to_vec();
-    bytes[end] += 1;
-    Some(bytes)
 }
 
 /// Encodes a value of `Tree::Rows`.
 pub fn encode_row(row: &StoredRow) -> Vec<u8> {
     let head = row.head.as_deref().unwrap_or_default();
-    let mut bytes = Vec::with_capacity(2 + 48 + 28 + head.len());
+    let within = match &row.body {
+        StoredBody::Within(body) => Some(body),
+        StoredBody::Empty | StoredBody::Apart => None,
+    };
+    let length = within.map_or(0, Bytes::len) + head.len();
+    let mut bytes = Vec::with_capacity(2 + 48 + 28 + 2 + length);
     let flag = |set: bool, flag: u8| if set { flag } else { 0 };
     bytes.push(VERSION);
     bytes.push(
         flag(row.head.is_some(), FLAG_LIVE)
             | flag(row.tally.is_some(), FLAG_TALLY)
-            | flag(row.has_body, FLAG_BODY),
+            | flag(row.body == StoredBody::Apart, FLAG_APART)
+            | flag(within.is_some(), FLAG_WITHIN),
     );
     bytes.extend_from_slice(&row.promised.to_bytes());
     bytes.extend_from_slice(&row.stamp.to_bytes());
@@ -133,17 +106,40 @@ pub fn encode_row(row: &StoredRow) -> Vec<u8> {
         bytes.extend_from_slice(&tally.objects.to_be_bytes());
         bytes.extend_from_slice(&tally.bytes.to_be_bytes());
     }
+    if let Some(body) = within {
+        // At most 512.
+        bytes.extend_from_slice(&(body.len() as u16).to_be_bytes());
+        bytes.extend_from_slice(body);
+    }
     bytes.extend_from_slice(head);
     bytes
 }
 
 /// Decodes a value of `Tree::Rows`.
 pub fn decode_row(bytes: &[u8]) -> Result<StoredRow> {
+    let (row, within) = decode_but_body(bytes)?;
+    Ok(match within {
+        Some(body) => StoredRow {
+            body: StoredBody::Within(Bytes::copy_from_slice(body)),
+            ..row
+        },
+        None => row,
+    })
+}
+
+/// The same, with [`StoredBody::Empty`] instead of a body in the row: for whoever looks only at the head.
+pub fn decode_head(bytes: &[u8]) -> Result<StoredRow> {
+    Ok(decode_but_body(bytes)?.0)
+}
+
+/// A row, and the body that stands in it.
+fn decode_but_body(bytes: &[u8]) -> Result<(StoredRow, Option<&[u8]>)> {
     let mut reader = Reader::versioned(bytes, "a row")?;
     let flags = reader.u8()?;
-    let known = FLAG_LIVE | FLAG_TALLY | FLAG_BODY;
+    let known = FLAG_LIVE | FLAG_TALLY | FLAG_APART | FLAG_WITHIN;
     let live = flags & FLAG_LIVE != 0;
-    if flags & !known != 0 || (!live && flags != 0) {
+    let both = FLAG_APART | FLAG_WITHIN;
+    if flags & !known != 0 || (!live && flags != 0) || flags & both == both {
         return Err(Error::Damaged(format!("a row with the flags {flags:#x}")));
     }
     let (promised, stamp) = (reader.stamp()?, reader.stamp()?);
@@ -152,18 +148,26 @@ pub fn decode_row(bytes: &[u8]) -> Result<StoredRow> {
         0 => None,
         _ => Some(reader.tally()?),
     };
+    let within = match flags & FLAG_WITHIN {
+        0 => None,
+        _ => Some(reader.short()?),
+    };
     let head = reader.rest();
     if !live && !head.is_empty() {
         return Err(Error::Damaged("a tombstone with a head".into()));
     }
-    Ok(StoredRow {
+    let row = StoredRow {
         promised,
         stamp,
         write,
         head: live.then(|| Bytes::copy_from_slice(head)),
         tally,
-        has_body: flags & FLAG_BODY != 0,
-    })
+        body: match flags & FLAG_APART {
+            0 => StoredBody::Empty,
+            _ => StoredBody::Apart,
+        },
+    };
+    Ok((row, within))
 }
 
 /// Encodes a value of `Tree::Bodies`; `None` for an empty body, which has no entry.
@@ -206,7 +210,7 @@ pub fn decode_body(bytes: &[u8]) -> Result<Body> {
     }
 }
 
-/// Encodes a value of `Tree::Windows`.
+/// Encodes a window.
 pub fn encode_window(window: &Window) -> Vec<u8> {
     let mut bytes = vec![VERSION];
     bytes.extend_from_slice(&window.rows.to_be_bytes());
@@ -214,7 +218,7 @@ pub fn encode_window(window: &Window) -> Vec<u8> {
     bytes
 }
 
-/// Decodes a value of `Tree::Windows`.
+/// Decodes a window.
 pub fn decode_window(bytes: &[u8]) -> Result<Window> {
     let mut reader = Reader::versioned(bytes, "a window")?;
     let window = Window {
@@ -234,7 +238,7 @@ pub struct Counter {
     pub bytes: u64,
 }
 
-/// Encodes a value of `Tree::Counters`.
+/// Encodes a counter.
 pub fn encode_counter(counter: &Counter) -> Vec<u8> {
     let mut bytes = vec![VERSION];
     bytes.extend_from_slice(&counter.objects.to_be_bytes());
@@ -242,7 +246,7 @@ pub fn encode_counter(counter: &Counter) -> Vec<u8> {
     bytes
 }
 
-/// Decodes a value of `Tree::Counters`.
+/// Decodes a counter.
 pub fn decode_counter(bytes: &[u8]) -> Result<Counter> {
     let mut reader = Reader::versioned(bytes, "a counter")?;
     let counter = Counter {
@@ -272,94 +276,4 @@ pub fn decode_number(bytes: &[u8], what: &str) -> Result<u64> {
     let number = reader.u64()?;
     reader.end()?;
     Ok(number)
-}
-
-fn short(what: &str) -> Error {
-    Error::Damaged(format!("{what} of the wrong length"))
-}
-
-/// Takes fields off the front; whatever is missing is damage.
-struct Reader<'a> {
-    bytes: &'a [u8],
-    what: &'a str,
-}
-
-impl<'a> Reader<'a> {
-    fn new(bytes: &'a [u8], what: &'a str) -> Reader<'a> {
-        Reader { bytes, what }
-    }
-
-    /// Checks the version byte.
-    fn versioned(bytes: &'a [u8], what: &'a str) -> Result<Reader<'a>> {
-        let mut reader = Reader::new(bytes, what);
-        match reader.u8()? {
-            VERSION => Ok(reader),
-            found => Err(Error::Damaged(format!(
-                "{what} of version {found}: this release reads {VERSION}"
-            ))),
-        }
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let (first, rest) = self
-            .bytes
-            .split_first_chunk()
-            .ok_or_else(|| short(self.what))?;
-        self.bytes = rest;
-        Ok(*first)
-    }
-
-    fn u8(&mut self) -> Result<u8> {
-        Ok(self.array::<1>()?[0])
-    }
-
-    fn u32(&mut self) -> Result<u32> {
-        Ok(u32::from_be_bytes(self.array()?))
-    }
-
-    fn u64(&mut self) -> Result<u64> {
-        Ok(u64::from_be_bytes(self.array()?))
-    }
-
-    fn id(&mut self) -> Result<Id> {
-        Ok(Id(self.array()?))
-    }
-
-    fn stamp(&mut self) -> Result<Stamp> {
-        Ok(Stamp::from_bytes(self.array()?))
-    }
-
-    fn tally(&mut self) -> Result<Tally> {
-        Ok(Tally {
-            group: self.id()?,
-            objects: self.u32()?,
-            bytes: self.u64()?,
-        })
-    }
-
-    fn blocks(&mut self) -> Result<Vec<BlockRef>> {
-        let count = usize::from(self.u8()?);
-        if count > MAX_BODY_BLOCKS {
-            return Err(Error::Damaged(format!("a body of {count} blocks")));
-        }
-        (0..count).map(|_| self.block()).collect()
-    }
-
-    fn block(&mut self) -> Result<BlockRef> {
-        Ok(BlockRef {
-            hash: BlockHash(self.array()?),
-            len: self.u32()?,
-        })
-    }
-
-    fn rest(&mut self) -> &'a [u8] {
-        std::mem::take(&mut self.bytes)
-    }
-
-    fn end(&self) -> Result<()> {
-        match self.bytes.is_empty() {
-            true => Ok(()),
-            false => Err(short(self.what)),
-        }
-    }
 }

@@ -20,10 +20,10 @@ pub(crate) fn restamp(
         return Ok(());
     }
     if old != Stamp::ZERO {
-        edit.delete(Tree::Log, &codec::log_key(partition, old, key))?;
+        edit.delete(Tree::Derived, &codec::log_key(partition, old, key))?;
     }
     if new != Stamp::ZERO {
-        edit.put(Tree::Log, &codec::log_key(partition, new, key), &[])?;
+        edit.put(Tree::Derived, &codec::log_key(partition, new, key), &[])?;
     }
     let (taken, given) = (share(key, old), share(key, new));
     for granularity in Granularity::ALL {
@@ -59,15 +59,15 @@ fn shift(
     rows: i64,
 ) -> Result<()> {
     let key = codec::window_key(partition, granularity, number);
-    let mut window = match edit.get(Tree::Windows, &key)? {
+    let mut window = match edit.get(Tree::Derived, &key)? {
         Some(bytes) => codec::decode_window(&bytes)?,
         None => Window::default(),
     };
     window.fingerprint.toggle(toggled);
     window.rows = add(window.rows, rows, "the rows of a window")?;
     match window.rows {
-        0 => edit.delete(Tree::Windows, &key).map(|_| ()),
-        _ => edit.put(Tree::Windows, &key, &codec::encode_window(&window)),
+        0 => edit.delete(Tree::Derived, &key).map(|_| ()),
+        _ => edit.put(Tree::Derived, &key, &codec::encode_window(&window)),
     }
 }
 
@@ -106,7 +106,7 @@ fn count(
     (objects, bytes): (i64, i128),
 ) -> Result<()> {
     let key = codec::counter_key(partition, tally.group);
-    let old = match edit.get(Tree::Counters, &key)? {
+    let old = match edit.get(Tree::Derived, &key)? {
         Some(bytes) => codec::decode_counter(&bytes)?,
         None => Counter::default(),
     };
@@ -115,8 +115,8 @@ fn count(
         bytes: add(old.bytes, bytes, "a counter's bytes")?,
     };
     match new == Counter::default() {
-        true => edit.delete(Tree::Counters, &key).map(|_| ()),
-        false => edit.put(Tree::Counters, &key, &codec::encode_counter(&new)),
+        true => edit.delete(Tree::Derived, &key).map(|_| ()),
+        false => edit.put(Tree::Derived, &key, &codec::encode_counter(&new)),
     }
 }
 

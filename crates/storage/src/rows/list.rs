@@ -119,7 +119,7 @@ pub(crate) fn list(txn: &dyn ReadTxn, query: &ListQuery) -> Result<Listing> {
             Direction::Ascending,
             &mut |key, value| {
                 let (_, key) = codec::split_partition(key)?;
-                let head = codec::decode_row(value)?.into();
+                let head = codec::decode_head(value)?.into();
                 Ok(match page.show(key, head) {
                     Step::Continue => Flow::Continue,
                     Step::End => Flow::Stop,

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use archipel_base::{Id, PartitionId, Stamp, Writer};
 use bytes::Bytes;
 
-use super::codec::{self, StoredRow};
+use super::codec::{self, StoredBody, StoredRow};
 use super::list::{self, ListQuery, Listing};
 use super::window::{Granularity, Window};
 use crate::engine::{Direction, Flow, KeyRange, MAX_KEY_BYTES, ReadTxn, Result, Tree};
@@ -92,24 +92,34 @@ impl<'t> RowReader<'t> {
 
     /// A row with its body; `None` if it was neither written nor promised.
     pub fn row(&self, key: &RowKey) -> Result<Option<Row>> {
-        let bytes = codec::row_key(key)?;
-        let Some(stored) = stored(self.txn, &bytes)? else {
-            return Ok(None);
-        };
-        let body = match stored.has_body {
-            true => stored_body(self.txn, &bytes)?,
-            false => Body::Empty,
-        };
-        let mut row = Row::from(RowHead::from(stored));
-        if let Some(value) = &mut row.value {
-            value.body = body;
+        let (mut row, at_hand) = self.row_at_hand(key)?;
+        let value = row.as_mut().and_then(|row| row.value.as_mut());
+        if let (Some(value), false) = (value, at_hand) {
+            value.body = stored_body(self.txn, &codec::row_key(key)?)?;
         }
-        Ok(Some(row))
+        Ok(row)
+    }
+
+    /// A row with its body if that is at hand: empty, or short and so in the row. Tells whether it was; otherwise the body is missing.
+    pub fn row_at_hand(&self, key: &RowKey) -> Result<(Option<Row>, bool)> {
+        let Some(stored) = stored(self.txn, &codec::row_key(key)?)? else {
+            return Ok((None, true));
+        };
+        let at_hand = stored.body != StoredBody::Apart;
+        let body = stored.body.clone();
+        let mut row = Row::from(RowHead::from(stored));
+        if let (Some(value), StoredBody::Within(short)) = (&mut row.value, body) {
+            value.body = Body::Inline(short);
+        }
+        Ok((Some(row), at_hand))
     }
 
     /// A row without its body.
     pub fn head(&self, key: &RowKey) -> Result<Option<RowHead>> {
-        Ok(stored(self.txn, &codec::row_key(key)?)?.map(RowHead::from))
+        match self.txn.get(Tree::Rows, &codec::row_key(key)?)? {
+            Some(bytes) => Ok(Some(codec::decode_head(&bytes)?.into())),
+            None => Ok(None),
+        }
     }
 
     /// Shows the rows of a partition whose keys begin with `prefix`, ascending from `start`:
@@ -128,7 +138,7 @@ impl<'t> RowReader<'t> {
             Direction::Ascending,
             &mut |key, value| {
                 let (_, key) = codec::split_partition(key)?;
-                visit(key, codec::decode_row(value)?.into())
+                visit(key, codec::decode_head(value)?.into())
             },
         )
     }
@@ -141,7 +151,7 @@ impl<'t> RowReader<'t> {
     /// A counter of a partition: objects, bytes.
     pub fn counter(&self, partition: PartitionId, group: Id) -> Result<(u64, u64)> {
         let key = codec::counter_key(partition, group);
-        let counter = match self.txn.get(Tree::Counters, &key)? {
+        let counter = match self.txn.get(Tree::Derived, &key)? {
             Some(bytes) => codec::decode_counter(&bytes)?,
             None => codec::Counter::default(),
         };
@@ -162,7 +172,7 @@ impl<'t> RowReader<'t> {
         let range: KeyRange<'_> = (Bound::Included(&from), Bound::Included(&to));
         let mut found = Vec::new();
         self.txn
-            .scan(Tree::Windows, range, Direction::Ascending, &mut |k, v| {
+            .scan(Tree::Derived, range, Direction::Ascending, &mut |k, v| {
                 if found.len() == limit {
                     return Ok(Flow::Stop);
                 }
@@ -174,10 +184,10 @@ impl<'t> RowReader<'t> {
 
     /// The first partition, at or after this one, that has rows.
     pub fn next_partition(&self, partition: PartitionId) -> Result<Option<PartitionId>> {
-        let from = codec::window_key(partition, Granularity::Hour, 0);
+        let from = codec::in_partition(partition, &[]);
         let mut found = None;
         self.txn.scan(
-            Tree::Windows,
+            Tree::Derived,
             (Bound::Included(&from), Bound::Unbounded),
             Direction::Ascending,
             &mut |key, _| {
@@ -199,12 +209,11 @@ impl<'t> RowReader<'t> {
         limit: usize,
     ) -> Result<Vec<(Stamp, Bytes)>> {
         let from = codec::log_key(partition, after.0, after.1);
-        let to = log_end(partition, before_millis);
-        let to = to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let to = log_until(partition, before_millis);
         let mut found = Vec::new();
         self.txn.scan(
-            Tree::Log,
-            (Bound::Excluded(&from), to),
+            Tree::Derived,
+            (Bound::Excluded(&from), Bound::Excluded(&to)),
             Direction::Ascending,
             &mut |key, _| {
                 if found.len() == limit {
@@ -221,26 +230,28 @@ impl<'t> RowReader<'t> {
     /// The highest stamp of a row in any partition, read at the end of each one's log.
     pub fn highest_stamp(&self) -> Result<Option<Stamp>> {
         let mut highest = None;
-        let mut end: Option<Vec<u8>> = None;
-        loop {
-            let to = end.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-            let mut last = None;
+        let mut next = Some(PartitionId(0));
+        while let Some(from) = next {
+            let Some(partition) = self.next_partition(from)? else {
+                break;
+            };
+            let (first, end) = (
+                codec::in_partition(partition, &[]),
+                codec::log_end(partition),
+            );
             self.txn.scan(
-                Tree::Log,
-                (Bound::Unbounded, to),
+                Tree::Derived,
+                (Bound::Included(&first), Bound::Excluded(&end)),
                 Direction::Descending,
                 &mut |key, _| {
-                    let (partition, stamp, _) = codec::split_log_key(key)?;
-                    last = Some((partition, stamp));
+                    let (_, stamp, _) = codec::split_log_key(key)?;
+                    highest = highest.max(Some(stamp));
                     Ok(Flow::Stop)
                 },
             )?;
-            let Some((partition, stamp)) = last else {
-                return Ok(highest);
-            };
-            highest = highest.max(Some(stamp));
-            end = Some(codec::in_partition(partition, &[]));
+            next = partition.0.checked_add(1).map(PartitionId);
         }
+        Ok(highest)
     }
 
     /// What [`log`](Self::log) gives, of one window: behind `after`, at most `limit`.
@@ -283,13 +294,12 @@ impl<'t> RowReader<'t> {
 }
 
 /// The key of the log before which all stamps of earlier milliseconds stand.
-fn log_end(partition: PartitionId, before_millis: u64) -> Option<Vec<u8>> {
+fn log_until(partition: PartitionId, before_millis: u64) -> Vec<u8> {
     // A stamp has 48 bits of milliseconds.
-    if before_millis < 1 << 48 {
-        let first = Stamp::new(before_millis, 0, Writer(0));
-        return Some(codec::log_key(partition, first, &[]));
+    match before_millis < 1 << 48 {
+        true => codec::log_key(partition, Stamp::new(before_millis, 0, Writer(0)), &[]),
+        false => codec::log_end(partition),
     }
-    codec::successor(&codec::in_partition(partition, &[]))
 }
 
 pub(crate) fn meta_key(name: &str) -> Vec<u8> {

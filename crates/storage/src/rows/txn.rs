@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use archipel_base::{Id, PartitionId, Stamp};
 use bytes::Bytes;
 
-use super::codec::{self, StoredRow};
+use super::codec::{self, StoredBody, StoredRow};
 use super::overlay::{Changes, Overlay};
 use super::reader::{self, RowHead, RowReader};
 use super::{derived, reader::meta_key};
 use crate::blocks::Change;
 use crate::engine::{Edit, ReadTxn, Result, Tree};
 use crate::error::Error;
-use crate::row::{BlockRef, Row, RowKey};
+use crate::row::{BlockRef, Body, Row, RowKey};
 
 mod restore;
 
@@ -177,9 +177,9 @@ impl<'t> RowTxn<'t> {
         let Some(row) = reader::stored(&self.overlay, key)? else {
             return Ok(Old::default());
         };
-        let blocks = match row.has_body {
-            true => reader::stored_body(&self.overlay, key)?.blocks().to_vec(),
-            false => Vec::new(),
+        let blocks = match row.body {
+            StoredBody::Apart => reader::stored_body(&self.overlay, key)?.blocks().to_vec(),
+            StoredBody::Empty | StoredBody::Within(_) => Vec::new(),
         };
         Ok(Old { row, blocks })
     }
@@ -208,30 +208,34 @@ impl<'t> RowTxn<'t> {
             (old.stamp, row.stamp),
         )?;
         derived::recount(&mut self.overlay, key.partition, old.tally, tally)?;
-        self.write(bytes, row)
+        self.write(bytes, row, &old.body)
     }
 
-    fn write(&mut self, key: &[u8], row: &Row) -> Result<()> {
+    fn write(&mut self, key: &[u8], row: &Row, old: &StoredBody) -> Result<()> {
         let value = row.value.as_ref();
-        let body = value.and_then(|value| codec::encode_body(&value.body));
+        let body = value.map(|value| StoredBody::of(&value.body));
         let stored = StoredRow {
             promised: row.promised,
             stamp: row.stamp,
             write: row.write,
             head: value.map(|value| value.head.clone()),
             tally: value.and_then(|value| value.tally),
-            has_body: body.is_some(),
+            body: body.unwrap_or_default(),
         };
-        self.write_body(key, body)?;
+        match (value, &stored.body, old) {
+            (Some(value), StoredBody::Apart, _) => self.write_body(key, &value.body)?,
+            (.., StoredBody::Apart) => drop(self.overlay.delete(Tree::Bodies, key)?),
+            _ => {}
+        }
         self.write_row(key, &stored)
     }
 
     /// A promise changes a row and not its body, which may be long: it is not written again.
-    fn write_body(&mut self, key: &[u8], body: Option<Vec<u8>>) -> Result<()> {
-        match body {
+    fn write_body(&mut self, key: &[u8], body: &Body) -> Result<()> {
+        match codec::encode_body(body) {
             Some(body) if self.overlay.get(Tree::Bodies, key)?.as_deref() == Some(&body) => Ok(()),
             Some(body) => self.overlay.put(Tree::Bodies, key, &body),
-            None => self.overlay.delete(Tree::Bodies, key).map(|_| ()),
+            None => Ok(()),
         }
     }
 

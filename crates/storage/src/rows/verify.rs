@@ -8,7 +8,7 @@ use std::ops::Bound;
 
 use archipel_base::{BlockHash, Id, PartitionId, Stamp};
 
-use super::codec::{self, Counter, StoredRow};
+use super::codec::{self, Counter, Part, StoredBody, StoredRow};
 use super::reader::{self, PrefixRange, RowReader};
 use super::window::{Fingerprint, Granularity, Window};
 use crate::engine::{Direction, Flow, KeyRange, ReadTxn, Result, Tree};
@@ -109,13 +109,7 @@ impl Verifier<'_> {
         let from = first.to_be_bytes();
         let range: KeyRange<'_> = (Bound::Included(&from), Bound::Unbounded);
         let mut lowest: Option<PartitionId> = None;
-        for tree in [
-            Tree::Rows,
-            Tree::Bodies,
-            Tree::Log,
-            Tree::Windows,
-            Tree::Counters,
-        ] {
+        for tree in [Tree::Rows, Tree::Bodies, Tree::Derived] {
             self.txn
                 .scan(tree, range, Direction::Ascending, &mut |key, _| {
                     let (found, _) = codec::split_partition(key)?;
@@ -128,27 +122,41 @@ impl Verifier<'_> {
 
     fn partition(&mut self, partition: PartitionId) -> Result<()> {
         let mut expected = Expected::default();
-        let (txn, range) = (self.txn, whole(partition));
+        let (txn, range) = (self.txn, PrefixRange::new(partition, &[], Bound::Unbounded));
         txn.scan(
             Tree::Rows,
             range.bounds(),
             Direction::Ascending,
             &mut |key, value| {
-                match codec::decode_row(value) {
+                match codec::decode_head(value) {
                     Ok(row) => self.row(partition, key, &row, &mut expected)?,
                     Err(error) => self.report.problem(|| format!("{}: {error}", name(key))),
                 }
                 Ok(Flow::Continue)
             },
         )?;
-        self.counted(Tree::Log, &range, expected.written)?;
-        self.counted(Tree::Bodies, &range, expected.bodies)?;
-        self.derived(Tree::Windows, &range, expected.windows, |value| {
-            codec::decode_window(value)
-        })?;
-        self.derived(Tree::Counters, &range, expected.counters, |value| {
-            codec::decode_counter(value)
-        })
+        let bodies = self.count(Tree::Bodies, &range)?;
+        self.counted("bodies", bodies, expected.bodies);
+        let log = self.count(Tree::Derived, &of(partition, Part::Log))?;
+        self.counted("log", log, expected.written);
+        let known = Part::ALL
+            .iter()
+            .map(|part| self.count(Tree::Derived, &of(partition, *part)));
+        let known = known.sum::<Result<u64>>()?;
+        let all = self.count(Tree::Derived, &range)?;
+        self.counted("derived", all, known);
+        self.derived(
+            partition,
+            Part::Windows,
+            expected.windows,
+            codec::decode_window,
+        )?;
+        self.derived(
+            partition,
+            Part::Counters,
+            expected.counters,
+            codec::decode_counter,
+        )
     }
 
     fn row(
@@ -167,7 +175,7 @@ impl Verifier<'_> {
         if row.stamp != Stamp::ZERO {
             expected.written += 1;
             let log_key = codec::log_key(partition, row.stamp, row_key);
-            if self.txn.get(Tree::Log, &log_key)?.is_none() {
+            if self.txn.get(Tree::Derived, &log_key)?.is_none() {
                 self.report
                     .problem(|| format!("{}: not in the log at {}", name(key), row.stamp));
             }
@@ -178,7 +186,7 @@ impl Verifier<'_> {
             counter.objects += u64::from(tally.objects);
             counter.bytes += tally.bytes;
         }
-        if row.has_body {
+        if row.body == StoredBody::Apart {
             expected.bodies += 1;
             self.body(key)?;
         }
@@ -197,8 +205,7 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// Each row accounts for one entry, so a different number means that there are strays.
-    fn counted(&mut self, tree: Tree, range: &PrefixRange, expected: u64) -> Result<()> {
+    fn count(&self, tree: Tree, range: &PrefixRange) -> Result<u64> {
         let mut found = 0;
         let bounds = range.bounds();
         self.txn
@@ -206,26 +213,30 @@ impl Verifier<'_> {
                 found += 1;
                 Ok(Flow::Continue)
             })?;
+        Ok(found)
+    }
+
+    /// Each row accounts for one entry, so a different number means that there are strays.
+    fn counted(&mut self, what: &str, found: u64, expected: u64) {
         if found != expected {
-            let tree = tree.name();
             self.report
-                .problem(|| format!("{tree}: {found} entries, the rows make {expected}"));
+                .problem(|| format!("{what}: {found} entries, the rows make {expected}"));
         }
-        Ok(())
     }
 
     fn derived<T: PartialEq + std::fmt::Debug + Default>(
         &mut self,
-        tree: Tree,
-        range: &PrefixRange,
+        partition: PartitionId,
+        part: Part,
         mut expected: BTreeMap<Vec<u8>, T>,
         decode: impl Fn(&[u8]) -> Result<T>,
     ) -> Result<()> {
         // What is nothing has no entry.
         expected.retain(|_, value| *value != T::default());
         let report = &mut self.report;
+        let (what, range) = (part.name(), of(partition, part));
         self.txn.scan(
-            tree,
+            Tree::Derived,
             range.bounds(),
             Direction::Ascending,
             &mut |key, value| {
@@ -233,24 +244,21 @@ impl Verifier<'_> {
                 let found = match decode(value) {
                     Ok(found) => found,
                     Err(error) => {
-                        report.problem(|| format!("{} {}: {error}", tree.name(), hex::encode(key)));
+                        report.problem(|| format!("{what} {}: {error}", hex::encode(key)));
                         return Ok(Flow::Continue);
                     }
                 };
                 if wanted.as_ref() != Some(&found) {
                     report.problem(|| {
-                        let tree = tree.name();
-                        format!("{tree} {}: {found:?}, not {wanted:?}", hex::encode(key))
+                        format!("{what} {}: {found:?}, not {wanted:?}", hex::encode(key))
                     });
                 }
                 Ok(Flow::Continue)
             },
         )?;
         for (key, wanted) in expected {
-            self.report.problem(|| {
-                let tree = tree.name();
-                format!("{tree} {}: missing, not {wanted:?}", hex::encode(key))
-            });
+            self.report
+                .problem(|| format!("{what} {}: missing, not {wanted:?}", hex::encode(key)));
         }
         Ok(())
     }
@@ -300,8 +308,8 @@ impl Expected {
     }
 }
 
-fn whole(partition: PartitionId) -> PrefixRange {
-    PrefixRange::new(partition, &[], Bound::Unbounded)
+fn of(partition: PartitionId, part: Part) -> PrefixRange {
+    PrefixRange::new(partition, &[part as u8], Bound::Unbounded)
 }
 
 fn name(key: &[u8]) -> String {

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::rows::codec;
 
 /// The version of the whole format; see `docs/internals/data-format.md`.
-pub const FORMAT: u64 = 1;
+pub const FORMAT: u64 = 2;
 
 const KEY_FORMAT: &[u8] = b"format";
 const KEY_IDENTITY: &[u8] = b"identity";
@@ -83,7 +83,7 @@ fn check_format(txn: &dyn ReadTxn) -> Result<()> {
     match number(txn, KEY_FORMAT)? {
         None | Some(FORMAT) => Ok(()),
         Some(found) => Err(Error::Refused(format!(
-            "the store has format {found}, this release reads format {FORMAT}: use a newer release"
+            "the store has format {found}, this release reads format {FORMAT}: use the release that wrote it"
         ))),
     }
 }

@@ -35,7 +35,7 @@ fn fill(engine: &dyn Engine) -> Contents {
             .unwrap();
     }
     txn.put(Tree::Bodies, b"large", &vec![7; 5 << 20]).unwrap();
-    txn.put(Tree::Log, &[0xff; 1200], b"").unwrap();
+    txn.put(Tree::Derived, &[0xff; 1200], b"").unwrap();
     txn.commit(Durability::Buffered).unwrap();
     contents(engine)
 }

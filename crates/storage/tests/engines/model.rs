@@ -39,7 +39,7 @@ enum End {
 }
 
 fn tree() -> impl Strategy<Value = Tree> {
-    prop_oneof![Just(Tree::Rows), Just(Tree::Log)]
+    prop_oneof![Just(Tree::Rows), Just(Tree::Derived)]
 }
 
 /// Keys that often meet, are prefixes of one another, or are as long as can be.

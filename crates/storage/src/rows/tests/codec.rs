@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::error::Error;
 use crate::row::{BlockRef, Body, MAX_ROW_KEY_BYTES, RowKey, Tally};
-use crate::rows::codec::{self, StoredRow};
+use crate::rows::codec::{self, StoredBody, StoredRow};
 use crate::rows::{Fingerprint, Granularity, Window};
 
 fn stamp() -> impl Strategy<Value = Stamp> {
@@ -33,12 +33,21 @@ prop_compose! {
         write: [u8; 16],
         head in prop::option::of(bytes(50)),
         tally in prop::option::of(tally()),
-        has_body: bool,
+        body in stored_body(),
     ) -> StoredRow {
         let live = head.is_some();
         let tally = tally.filter(|_| live);
-        StoredRow { promised, stamp, write: Id(write), head, tally, has_body: has_body && live }
+        let body = if live { body } else { StoredBody::Empty };
+        StoredRow { promised, stamp, write: Id(write), head, tally, body }
     }
+}
+
+fn stored_body() -> impl Strategy<Value = StoredBody> {
+    prop_oneof![
+        Just(StoredBody::Empty),
+        Just(StoredBody::Apart),
+        bytes(513).prop_map(StoredBody::Within),
+    ]
 }
 
 fn body() -> impl Strategy<Value = Body> {
@@ -60,7 +69,20 @@ fn body() -> impl Strategy<Value = Body> {
 proptest! {
     #[test]
     fn rows_are_read_as_written(row in row()) {
-        prop_assert_eq!(codec::decode_row(&codec::encode_row(&row)).unwrap(), row);
+        let bytes = codec::encode_row(&row);
+        prop_assert_eq!(&codec::decode_row(&bytes).unwrap(), &row);
+        let body = match row.body {
+            StoredBody::Apart => StoredBody::Apart,
+            _ => StoredBody::Empty,
+        };
+        prop_assert_eq!(codec::decode_head(&bytes).unwrap(), StoredRow { body, ..row });
+    }
+
+    #[test]
+    fn only_short_bodies_without_blocks_stand_in_the_row(body in body()) {
+        let within = matches!(&body, Body::Inline(bytes) if bytes.len() <= 512);
+        prop_assert_eq!(matches!(StoredBody::of(&body), StoredBody::Within(_)), within);
+        prop_assert_eq!(StoredBody::of(&body) == StoredBody::Empty, body == Body::Empty);
     }
 
     #[test]
@@ -125,19 +147,23 @@ fn the_format_is_stable() {
             objects: 1,
             bytes: 258,
         }),
-        has_body: true,
+        body: StoredBody::Apart,
     };
-    let expected = concat!(
-        "01",
-        "07",
+    let fixed = concat!(
         "00000000000200000000000000000003",
         "00000000000100050000000000000003",
         "09090909090909090909090909090909",
         "08080808080808080808080808080808",
         "00000001",
         "0000000000000102",
-        "68656164"
     );
+    let expected = format!("0107{fixed}68656164");
+    assert_eq!(hex::encode(codec::encode_row(&row)), expected);
+    let row = StoredRow {
+        body: StoredBody::Within(Bytes::from_static(b"body")),
+        ..row
+    };
+    let expected = format!("010b{fixed}0004626f647968656164");
     assert_eq!(hex::encode(codec::encode_row(&row)), expected);
 
     let block = BlockRef {
@@ -155,7 +181,12 @@ fn the_format_is_stable() {
     let expected = format!("010000000000000003{}", "06".repeat(32));
     assert_eq!(hex::encode(codec::encode_window(&window)), expected);
     let key = codec::window_key(PartitionId(258), Granularity::Month, 5);
-    assert_eq!(hex::encode(key), "01020200000005");
+    assert_eq!(hex::encode(key), "0102010200000005");
+    let key = codec::log_key(PartitionId(258), Stamp::new(1, 5, Writer(3)), b"key");
+    let expected = "01020000000000000100050000000000000003".to_owned() + "6b6579";
+    assert_eq!(hex::encode(key), expected);
+    let key = codec::counter_key(PartitionId(258), Id([8; 16]));
+    assert_eq!(hex::encode(key), "010202".to_owned() + &"08".repeat(16));
 }
 
 #[test]
@@ -164,7 +195,7 @@ fn later_versions_and_unknown_flags_are_refused() {
     row[0] = 2;
     assert!(matches!(codec::decode_row(&row), Err(Error::Damaged(_))));
     row[0] = 1;
-    for flags in [8, 128, 2, 4] {
+    for flags in [8, 128, 2, 4, 16 | 1, 8 | 4 | 1] {
         row[1] = flags;
         assert!(matches!(codec::decode_row(&row), Err(Error::Damaged(_))));
     }

@@ -167,7 +167,11 @@ fn row(hours: u8, written: &Written) -> Row {
 fn body(content: &Content) -> Body {
     match content {
         Content::Empty => Body::Empty,
-        Content::Inline(byte) => Body::Inline(Bytes::from(vec![*byte; 7])),
+        // In the row, or apart.
+        Content::Inline(byte) => {
+            let length = if byte % 2 == 0 { 7 } else { 600 };
+            Body::Inline(Bytes::from(vec![*byte; length]))
+        }
         Content::Blocks(numbers, rest) => {
             let blocks = numbers.iter().map(|number| block_ref(*number)).collect();
             match rest {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::engine::{Durability, EngineKind, EngineOptions, Tree};
 use crate::error::Error;
-use crate::store::boot::{self, Purpose};
+use crate::store::boot::{self, FORMAT, Purpose};
 
 fn meta(parts: &Parts, key: &[u8]) -> Option<Vec<u8>> {
     let txn = parts.engine.read().unwrap();
@@ -57,18 +57,21 @@ fn closing_keeps_what_was_buffered_and_refuses_what_comes_later() {
 }
 
 #[test]
-fn a_newer_format_is_refused_and_left_alone() {
-    let parts = Parts::new();
-    drop(parts.open());
-    let mut txn = parts.engine.write().unwrap();
-    txn.put(Tree::Meta, b"format", &2u64.to_be_bytes()).unwrap();
-    txn.commit(Durability::Fsync).unwrap();
-    let refused = Store::open(parts.options()).map(|_| ());
-    assert!(
-        matches!(&refused, Err(Error::Refused(why)) if why.contains("format 2")),
-        "{refused:?}"
-    );
-    assert_eq!(meta(&parts, b"boot"), Some(1u64.to_be_bytes().to_vec()));
+fn another_format_is_refused_and_left_alone() {
+    for format in [FORMAT - 1, FORMAT + 1] {
+        let parts = Parts::new();
+        drop(parts.open());
+        let mut txn = parts.engine.write().unwrap();
+        txn.put(Tree::Meta, b"format", &format.to_be_bytes())
+            .unwrap();
+        txn.commit(Durability::Fsync).unwrap();
+        let refused = Store::open(parts.options()).map(|_| ());
+        assert!(
+            matches!(&refused, Err(Error::Refused(why)) if why.contains(&format!("format {format}"))),
+            "{refused:?}"
+        );
+        assert_eq!(meta(&parts, b"boot"), Some(1u64.to_be_bytes().to_vec()));
+    }
 }
 
 #[test]

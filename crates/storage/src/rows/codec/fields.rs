@@ -1,0 +1,113 @@
+//! Fields of keys and values, taken off the front.
+
+use archipel_base::{BlockHash, Id, Stamp};
+
+use super::MAX_BODY_BLOCKS;
+use crate::engine::Result;
+use crate::error::Error;
+use crate::row::{BlockRef, Tally};
+
+/// The version byte that values are written with.
+pub const VERSION: u8 = 1;
+
+/// What is damaged.
+pub fn short(what: &str) -> Error {
+    Error::Damaged(format!("{what} of the wrong length"))
+}
+
+/// Takes fields off the front; whatever is missing is damage.
+pub struct Reader<'a> {
+    bytes: &'a [u8],
+    what: &'a str,
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(bytes: &'a [u8], what: &'a str) -> Reader<'a> {
+        Reader { bytes, what }
+    }
+
+    /// Checks the version byte.
+    pub fn versioned(bytes: &'a [u8], what: &'a str) -> Result<Reader<'a>> {
+        let mut reader = Reader::new(bytes, what);
+        match reader.u8()? {
+            VERSION => Ok(reader),
+            found => Err(Error::Damaged(format!(
+                "{what} of version {found}: this release reads {VERSION}"
+            ))),
+        }
+    }
+
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let (first, rest) = self
+            .bytes
+            .split_first_chunk()
+            .ok_or_else(|| short(self.what))?;
+        self.bytes = rest;
+        Ok(*first)
+    }
+
+    pub fn u8(&mut self) -> Result<u8> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    pub fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_be_bytes(self.array()?))
+    }
+
+    pub fn u64(&mut self) -> Result<u64> {
+        Ok(u64::from_be_bytes(self.array()?))
+    }
+
+    pub fn id(&mut self) -> Result<Id> {
+        Ok(Id(self.array()?))
+    }
+
+    pub fn stamp(&mut self) -> Result<Stamp> {
+        Ok(Stamp::from_bytes(self.array()?))
+    }
+
+    pub fn tally(&mut self) -> Result<Tally> {
+        Ok(Tally {
+            group: self.id()?,
+            objects: self.u32()?,
+            bytes: self.u64()?,
+        })
+    }
+
+    pub fn blocks(&mut self) -> Result<Vec<BlockRef>> {
+        let count = usize::from(self.u8()?);
+        if count > MAX_BODY_BLOCKS {
+            return Err(Error::Damaged(format!("a body of {count} blocks")));
+        }
+        (0..count).map(|_| self.block()).collect()
+    }
+
+    pub fn block(&mut self) -> Result<BlockRef> {
+        Ok(BlockRef {
+            hash: BlockHash(self.array()?),
+            len: self.u32()?,
+        })
+    }
+
+    /// Bytes behind their length.
+    pub fn short(&mut self) -> Result<&'a [u8]> {
+        let length = usize::from(u16::from_be_bytes(self.array()?));
+        let (first, rest) = self
+            .bytes
+            .split_at_checked(length)
+            .ok_or_else(|| short(self.what))?;
+        self.bytes = rest;
+        Ok(first)
+    }
+
+    pub fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.bytes)
+    }
+
+    pub fn end(&self) -> Result<()> {
+        match self.bytes.is_empty() {
+            true => Ok(()),
+            false => Err(short(self.what)),
+        }
+    }
+}

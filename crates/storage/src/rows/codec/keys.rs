@@ -1,0 +1,121 @@
+//! Keys.
+
+use archipel_base::{Id, PartitionId, Stamp};
+
+use super::fields::{Reader, short};
+use crate::engine::Result;
+use crate::error::Error;
+use crate::row::{MAX_ROW_KEY_BYTES, RowKey};
+use crate::rows::window::Granularity;
+
+/// The parts of `Tree::Derived`, as they follow on one another within a partition: what a new row changes in them is
+/// near together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// stamp, key: the order of changes.
+    Log = 0,
+    /// granularity, window.
+    Windows = 1,
+    /// group.
+    Counters = 2,
+}
+
+impl Part {
+    /// All parts.
+    pub const ALL: [Part; 3] = [Part::Log, Part::Windows, Part::Counters];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Log => "log",
+            Part::Windows => "windows",
+            Part::Counters => "counters",
+        }
+    }
+}
+
+/// `Tree::Rows`, `Tree::Bodies`: partition, key.
+pub fn row_key(key: &RowKey) -> Result<Vec<u8>> {
+    if key.key.is_empty() || key.key.len() > MAX_ROW_KEY_BYTES {
+        return Err(Error::Refused(format!(
+            "a row key of {} bytes: 1 to {MAX_ROW_KEY_BYTES} are allowed",
+            key.key.len()
+        )));
+    }
+    Ok(in_partition(key.partition, &key.key))
+}
+
+/// A partition, and bytes behind it.
+pub fn in_partition(partition: PartitionId, rest: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(2 + rest.len());
+    bytes.extend_from_slice(&partition.0.to_be_bytes());
+    bytes.extend_from_slice(rest);
+    bytes
+}
+
+/// The reverse of [`in_partition`].
+pub fn split_partition(bytes: &[u8]) -> Result<(PartitionId, &[u8])> {
+    let (partition, rest) = bytes.split_first_chunk().ok_or_else(|| short("a key"))?;
+    Ok((PartitionId(u16::from_be_bytes(*partition)), rest))
+}
+
+/// What all keys of a part of `Tree::Derived` begin with, and room for `more` bytes.
+fn in_part(partition: PartitionId, part: Part, more: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(3 + more);
+    bytes.extend_from_slice(&partition.0.to_be_bytes());
+    bytes.push(part as u8);
+    bytes
+}
+
+/// `Tree::Derived`: partition, 0, stamp, key.
+pub fn log_key(partition: PartitionId, stamp: Stamp, key: &[u8]) -> Vec<u8> {
+    let mut bytes = in_part(partition, Part::Log, 16 + key.len());
+    bytes.extend_from_slice(&stamp.to_bytes());
+    bytes.extend_from_slice(key);
+    bytes
+}
+
+/// The first key behind a partition's log.
+pub fn log_end(partition: PartitionId) -> Vec<u8> {
+    in_part(partition, Part::Windows, 0)
+}
+
+/// The reverse of [`log_key`].
+pub fn split_log_key(bytes: &[u8]) -> Result<(PartitionId, Stamp, &[u8])> {
+    let (partition, rest) = split_partition(bytes)?;
+    let wrong = || short("a key of the log");
+    let stamp_and_key = rest.strip_prefix(&[Part::Log as u8]).ok_or_else(wrong)?;
+    let (stamp, key) = stamp_and_key.split_first_chunk().ok_or_else(wrong)?;
+    Ok((partition, Stamp::from_bytes(*stamp), key))
+}
+
+/// `Tree::Derived`: partition, 1, granularity, window.
+pub fn window_key(partition: PartitionId, granularity: Granularity, window: u32) -> Vec<u8> {
+    let mut bytes = in_part(partition, Part::Windows, 5);
+    bytes.push(granularity as u8);
+    bytes.extend_from_slice(&window.to_be_bytes());
+    bytes
+}
+
+/// The number of the window that a [`window_key`] names.
+pub fn window_number(key: &[u8]) -> Result<u32> {
+    match key.len() {
+        8 => Reader::new(&key[4..], "a key of a window").u32(),
+        _ => Err(short("a key of a window")),
+    }
+}
+
+/// `Tree::Derived`: partition, 2, group.
+pub fn counter_key(partition: PartitionId, group: Id) -> Vec<u8> {
+    let mut bytes = in_part(partition, Part::Counters, 16);
+    bytes.extend_from_slice(group.as_bytes());
+    bytes
+}
+
+/// The lowest key above all keys that begin with `prefix`; `None` if there is none.
+pub fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
+    let end = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
+    let mut bytes = prefix[..=end].to_vec();
+    bytes[end] += 1;
+    Some(bytes)
+}
