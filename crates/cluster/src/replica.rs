@@ -18,6 +18,8 @@ use crate::wire::{Address, RowCall};
 
 /// How far a stamp may be ahead of the local clock.
 pub(crate) const AHEAD_MILLIS: u64 = 60_000;
+/// The longest value that is told unasked: it fits the packet of the answer.
+const TOLD_UNASKED_BYTES: usize = 1024;
 /// For how many rows the accepted writes are remembered at most.
 const REMEMBERED_ROWS: usize = 4096;
 
@@ -115,20 +117,25 @@ impl Replica {
         Bounds::without_floors(self.wall.now_millis(), AHEAD_MILLIS)
     }
 
-    /// Answers a `Read`; the body comes along only if it is wanted.
+    /// Answers a `Read`; the body comes along only if it is wanted. What is short is told unasked, so that the reader does not
+    /// depend on the one replica that it asked for the value.
     async fn read(
         &self,
         call: &RowCall,
         with_value: bool,
     ) -> Result<Answer<Value>, storage::Error> {
         let bounds = self.bounds();
-        let (key, with_body) = (call.row_key(), call.with_body && with_value);
+        let (key, with_body) = (call.row_key(), call.with_body);
         let read = move |rows: &RowReader<'_>| {
             let bounds = record::bounds(rows, key.partition, bounds)?;
-            let row = match with_body {
-                true => rows.row(&key)?,
-                false => rows.head(&key)?.map(Row::from),
+            let (row, is_whole) = match (with_body, with_value) {
+                (true, true) => (rows.row(&key)?, true),
+                (true, false) => rows.row_at_hand(&key)?,
+                (false, _) => (rows.head(&key)?.map(Row::from), true),
             };
+            let value = row.as_ref().and_then(|row| row.value.as_ref());
+            let is_short = value.is_some_and(|value| content_bytes(value) <= TOLD_UNASKED_BYTES);
+            let with_value = with_value || (is_whole && is_short);
             let cell = cell_of(row.unwrap_or_default());
             let mut recent = Recent::forgotten(Rules::CORRECT, &cell, &bounds);
             let request = Request::Read { with_value };
@@ -325,13 +332,17 @@ fn how_to_run(durability: Durability, request: &Request<Value>) -> Transact {
 
 /// What a value holds in memory, roughly.
 pub(crate) fn weight(value: &Value) -> usize {
+    1024 + content_bytes(value)
+}
+
+fn content_bytes(value: &Value) -> usize {
     let body = match &value.body {
         Body::Empty => 0,
         Body::Inline(bytes) => bytes.len(),
         Body::Blocks(blocks) => blocks.len() * size_of::<BlockRef>(),
         Body::BlocksAnd(blocks, rest) => blocks.len() * size_of::<BlockRef>() + rest.len(),
     };
-    1024 + value.head.len() + body
+    value.head.len() + body
 }
 
 fn lock(memory: &Mutex<Remembered>) -> MutexGuard<'_, Remembered> {
