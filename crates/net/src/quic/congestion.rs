@@ -1,20 +1,27 @@
-//! Congestion control: BBR, and a slow start that it does not break off before it has measured anything.
+//! Congestion control: BBR, a slow start that it does not break off before it has measured anything, and shorter queues than its own.
 //!
 //! BBR keeps throughput where packets get lost, which CUBIC takes for congestion. quinn's BBR measures the round trip (`ProbeRtt`: a window of
 //! three quarters of what it takes for the link's content, until so little is under way, and 200 ms more) for the first time when a connection has more to
 //! send than its window. On a connection that had carried only little until then, its measure of the bandwidth rests on one acknowledgement: the
 //! window falls to a few packets, and the first megabyte takes six round trips. So until a connection has carried some megabytes, or lost a
 //! packet, its window is at least the first one and what was acknowledged since while more was waiting.
+//!
+//! The first window of BBR is 200 packets, 240 KB: in a round trip of 20 ms that is 96 Mbit/s, in one of 100 ms only 19. Where the round trip is
+//! long, the first window is what 50 Mbit/s carry in it, so that a block does not take three of them.
 
 use std::any::Any;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Bbr, BbrConfig, Controller, ControllerFactory, ControllerMetrics};
 
 /// When the window has become so large, the bandwidth is known.
 const LEARNT_BYTES: u64 = 4 << 20;
+/// What a link is taken to carry until it is known, per second: 50 Mbit/s.
+const ASSUMED_BYTES: f64 = 50e6 / 8.0;
+/// The first window at most: a block with what goes around it.
+const MOST_ASSUMED_BYTES: u64 = 1_200_000;
 
 /// Makes a controller for each connection.
 #[derive(Default)]
@@ -26,24 +33,39 @@ impl ControllerFactory for Congestion {
     }
 }
 
-/// A controller with a slow start of its own.
+/// A controller with a slow start of its own, and no long queues.
 #[derive(Clone)]
 struct Learning<C> {
     inner: C,
-    /// The window at least; none once the controller has learnt.
-    least: Option<u64>,
+    /// What was acknowledged while more was waiting; `None` once the controller has learnt.
+    carried: Option<u64>,
+    shortest: Shortest,
+    filled: Filled,
 }
 
 impl<C: Controller> Learning<C> {
     fn new(inner: C) -> Learning<C> {
-        let least = Some(inner.initial_window());
-        Learning { inner, least }
+        Learning {
+            inner,
+            carried: Some(0),
+            shortest: Shortest::default(),
+            filled: Filled::default(),
+        }
+    }
+
+    /// The window at least.
+    fn least(&self) -> Option<u64> {
+        let assumed = self.shortest.get().as_secs_f64() * ASSUMED_BYTES;
+        let first = (assumed as u64).min(MOST_ASSUMED_BYTES);
+        Some(self.inner.initial_window().max(first) + self.carried?)
     }
 
     /// So much was acknowledged while more was waiting.
     fn carried(&mut self, bytes: u64) {
-        let grown = self.least.map(|least| least.saturating_add(bytes));
-        self.least = grown.filter(|least| *least < LEARNT_BYTES);
+        self.carried = self.carried.map(|carried| carried.saturating_add(bytes));
+        if self.least().is_some_and(|least| least >= LEARNT_BYTES) {
+            self.carried = None;
+        }
     }
 }
 
@@ -60,8 +82,15 @@ impl<C: Controller + Clone + 'static> Controller for Learning<C> {
         app_limited: bool,
         rtt: &RttEstimator,
     ) {
-        if !app_limited {
+        // `rtt` knows of it only later, and keeps its shortest for ever, though ways change.
+        self.shortest
+            .on_ack(now, now.saturating_duration_since(sent));
+        let (shortest, usual) = (self.shortest.get(), rtt.get());
+        if app_limited {
+            self.filled.rest(shortest, usual);
+        } else {
             self.carried(bytes);
+            self.filled.on_ack(now, bytes, shortest, usual);
         }
         self.inner.on_ack(now, sent, bytes, app_limited, rtt);
     }
@@ -85,7 +114,7 @@ impl<C: Controller + Clone + 'static> Controller for Learning<C> {
         lost_bytes: u64,
     ) {
         // It may be the link's queue that is full.
-        self.least = None;
+        self.carried = None;
         self.inner
             .on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
     }
@@ -95,7 +124,9 @@ impl<C: Controller + Clone + 'static> Controller for Learning<C> {
     }
 
     fn window(&self) -> u64 {
-        self.inner.window().max(self.least.unwrap_or_default())
+        let most = self.filled.most_bytes().unwrap_or(u64::MAX);
+        let window = self.inner.window().min(most.max(self.initial_window()));
+        window.max(self.least().unwrap_or_default())
     }
 
     fn metrics(&self) -> ControllerMetrics {
@@ -114,6 +145,91 @@ impl<C: Controller + Clone + 'static> Controller for Learning<C> {
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
+    }
+}
+
+/// The shortest round trip of late. While more is sent than the link carries, BBR lets its queue run empty every 10 s
+/// (`ProbeRtt`), so one of these is among it.
+#[derive(Clone, Default)]
+struct Shortest {
+    since: Option<Instant>,
+    now: Option<Duration>,
+    before: Option<Duration>,
+}
+
+impl Shortest {
+    /// How long one is remembered: so long to twice as long.
+    const REMEMBERED: Duration = Duration::from_secs(15);
+
+    fn on_ack(&mut self, now: Instant, round_trip: Duration) {
+        let since = *self.since.get_or_insert(now);
+        if now.saturating_duration_since(since) >= Shortest::REMEMBERED {
+            (self.since, self.before) = (Some(now), self.now.take());
+        }
+        self.now = Some(self.now.map_or(round_trip, |now| now.min(round_trip)));
+    }
+
+    fn get(&self) -> Duration {
+        let both = self.now.into_iter().chain(self.before);
+        both.min().unwrap_or_default()
+    }
+}
+
+/// What a link carries once packets queue before it.
+///
+/// BBR keeps twice as much under way as the link holds, so that a queue as long as the link stands before it, in which everything small waits, too: on
+/// 100 Mbit/s and 40 ms another 40 ms. Once the round trip tells of a queue, and until there is less to send than the window, the window is half more than
+/// what came through lately in the shortest round trip: enough to bridge what gets lost, and to find out that the link carries more.
+#[derive(Clone, Default)]
+struct Filled {
+    since: Option<Instant>,
+    bytes: u64,
+    /// Bytes a second in the last rounds.
+    rates: [u64; Filled::ROUNDS],
+    next: usize,
+    shortest: Duration,
+    /// Packets queue.
+    queues: bool,
+}
+
+impl Filled {
+    /// BBR looks for more in one round trip of eight; what came through then counts until it does so again.
+    const ROUNDS: usize = 10;
+    /// A round takes a round trip, and this at least.
+    const LEAST: Duration = Duration::from_millis(10);
+    /// Round trips stray by so much without a queue.
+    const NOISE: Duration = Duration::from_millis(2);
+
+    /// Less is to be sent than the window holds: what comes through says nothing of the link.
+    fn rest(&mut self, shortest: Duration, usual: Duration) {
+        if !Filled::tells_of_queue(shortest, usual) {
+            *self = Filled::default();
+        }
+    }
+
+    fn tells_of_queue(shortest: Duration, usual: Duration) -> bool {
+        usual > shortest + shortest / 4 + Filled::NOISE
+    }
+
+    /// So much came through while more was waiting.
+    fn on_ack(&mut self, now: Instant, bytes: u64, shortest: Duration, usual: Duration) {
+        self.shortest = shortest;
+        self.queues |= Filled::tells_of_queue(shortest, usual);
+        self.bytes += bytes;
+        let since = *self.since.get_or_insert(now);
+        let passed = now.saturating_duration_since(since);
+        if passed >= shortest.max(Filled::LEAST) {
+            self.rates[self.next] = (self.bytes as f64 / passed.as_secs_f64()) as u64;
+            self.next = (self.next + 1) % Filled::ROUNDS;
+            (self.since, self.bytes) = (Some(now), 0);
+        }
+    }
+
+    /// The most that is to be under way, if packets queue.
+    fn most_bytes(&self) -> Option<u64> {
+        let fastest = self.rates.iter().max().filter(|_| self.queues)?;
+        let carried = *fastest as f64 * self.shortest.as_secs_f64();
+        Some((carried * 1.5) as u64)
     }
 }
 
@@ -157,10 +273,70 @@ mod tests {
         assert_eq!(small.window(), 5_000);
     }
 
+    fn begin() -> Instant {
+        tokio::time::Instant::now().into_std()
+    }
+
+    const fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn the_first_window_is_made_for_the_round_trip() {
+        let window_at = |round_trip| {
+            let mut small = Learning::new(Fixed(5_000));
+            // The first one took long for some reason of the peer.
+            small.shortest.on_ack(begin(), millis(900));
+            small.shortest.on_ack(begin(), millis(round_trip));
+            small.window()
+        };
+        assert_eq!(
+            [1, 38, 100, 400].map(window_at),
+            [240_000, 240_000, 625_000, 1_200_000]
+        );
+    }
+
+    #[test]
+    fn the_shortest_round_trip_is_forgotten_when_the_way_has_become_longer() {
+        let (mut shortest, begin) = (Shortest::default(), begin());
+        shortest.on_ack(begin, millis(20));
+        shortest.on_ack(begin + millis(14_000), millis(40));
+        assert_eq!(shortest.get(), millis(20));
+        shortest.on_ack(begin + millis(16_000), millis(40));
+        assert_eq!(shortest.get(), millis(20));
+        shortest.on_ack(begin + millis(31_000), millis(40));
+        assert_eq!(shortest.get(), millis(40));
+    }
+
+    /// 10 MB/s over 40 ms are 400 KB.
+    #[test]
+    fn a_queue_keeps_the_window_near_what_the_link_holds() {
+        let (mut large, begin) = (Learning::new(Fixed(9_000_000)), begin());
+        large.carried = None;
+        let send = |large: &mut Learning<Fixed>, from: u64, usual| {
+            for at in (from..from + 1000).step_by(10) {
+                let now = begin + millis(at);
+                large.filled.on_ack(now, 100_000, millis(40), millis(usual));
+            }
+        };
+        send(&mut large, 0, 45);
+        assert_eq!(large.window(), 9_000_000);
+        send(&mut large, 1000, 60);
+        let capped = large.window();
+        assert!((600_000..760_000).contains(&capped), "{capped}");
+        // Its own effect does not end it, and there being less to send does.
+        send(&mut large, 2000, 45);
+        assert_eq!(large.window(), capped);
+        large.filled.rest(millis(40), millis(60));
+        assert_eq!(large.window(), capped);
+        large.filled.rest(millis(40), millis(45));
+        assert_eq!(large.window(), 9_000_000);
+    }
+
     #[test]
     fn a_loss_ends_it() {
         let mut small = Learning::new(Fixed(5_000));
-        let now = tokio::time::Instant::now().into_std();
+        let now = begin();
         small.on_congestion_event(now, now, false, 1_000);
         assert_eq!(small.window(), 5_000);
     }
