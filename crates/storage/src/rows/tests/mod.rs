@@ -1,5 +1,6 @@
 //! Rows against reference models.
 
+mod bodies;
 mod codec;
 mod list;
 mod overlay;
