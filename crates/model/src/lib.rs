@@ -70,6 +70,9 @@ use uploads::KnownUploads;
 /// How long the sweep waits before it looks again at content that was in use.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
+/// How long the sweep rests at least: under load something is replaced all the time, and all of it waits for longer than this.
+const SWEEP_REST: Duration = Duration::from_millis(500);
+
 /// How long to rest between attempts to read the control data for the first time.
 const READ_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -159,6 +162,7 @@ impl Model {
                     SWEEP_INTERVAL
                 }
             };
+            tokio::time::sleep(SWEEP_REST).await;
             let _ = tokio::time::timeout(pause, self.0.sweep.notified()).await;
         }
     }
