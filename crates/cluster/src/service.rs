@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::inner::Inner;
-use crate::register::Answer;
+use crate::register::{Answer, Request};
 use crate::wire::{
     CounterCall, CounterReply, FetchCall, Refusal, RowCall, RowReply, UploadOpen, frame, method,
 };
@@ -45,9 +45,14 @@ impl Service for NodeService {
         match name {
             method::ROW => {
                 let call: RowCall = decode(&request)?;
-                // In a task of its own: a caller that goes away does not undo half of it.
-                let answer = tokio::spawn(async move { inner.serve_row(from, call).await });
-                let reply = answer.await.map_err(|error| error.to_string())?;
+                let is_read = matches!(call.request, Request::Read { .. });
+                let reply = match is_read && call.address.epoch <= inner.epochs.number() {
+                    true => inner.serve_row(from, call).await,
+                    // In a task of its own: a caller that goes away does not undo half of it.
+                    false => tokio::spawn(async move { inner.serve_row(from, call).await })
+                        .await
+                        .map_err(|error| error.to_string())?,
+                };
                 Ok(codec::encode(&reply).into())
             }
             method::LIST => {
