@@ -92,26 +92,18 @@ impl<'t> RowReader<'t> {
 
     /// A row with its body; `None` if it was neither written nor promised.
     pub fn row(&self, key: &RowKey) -> Result<Option<Row>> {
-        let (mut row, at_hand) = self.row_at_hand(key)?;
+        let bytes = codec::row_key(key)?;
+        let (mut row, at_hand) = row_at_hand(self.txn, &bytes)?;
         let value = row.as_mut().and_then(|row| row.value.as_mut());
         if let (Some(value), false) = (value, at_hand) {
-            value.body = stored_body(self.txn, &codec::row_key(key)?)?;
+            value.body = stored_body(self.txn, &bytes)?;
         }
         Ok(row)
     }
 
     /// A row with its body if that is at hand: empty, or short and so in the row. Tells whether it was; otherwise the body is missing.
     pub fn row_at_hand(&self, key: &RowKey) -> Result<(Option<Row>, bool)> {
-        let Some(stored) = stored(self.txn, &codec::row_key(key)?)? else {
-            return Ok((None, true));
-        };
-        let at_hand = stored.body != StoredBody::Apart;
-        let body = stored.body.clone();
-        let mut row = Row::from(RowHead::from(stored));
-        if let (Some(value), StoredBody::Within(short)) = (&mut row.value, body) {
-            value.body = Body::Inline(short);
-        }
-        Ok((Some(row), at_hand))
+        row_at_hand(self.txn, &codec::row_key(key)?)
     }
 
     /// A row without its body.
@@ -312,6 +304,20 @@ pub(crate) fn stored(txn: &dyn ReadTxn, key: &[u8]) -> Result<Option<StoredRow>>
         Some(bytes) => Ok(Some(codec::decode_row(&bytes)?)),
         None => Ok(None),
     }
+}
+
+/// See [`RowReader::row_at_hand`].
+fn row_at_hand(txn: &dyn ReadTxn, key: &[u8]) -> Result<(Option<Row>, bool)> {
+    let Some(mut stored) = stored(txn, key)? else {
+        return Ok((None, true));
+    };
+    let body = std::mem::take(&mut stored.body);
+    let at_hand = body != StoredBody::Apart;
+    let mut row = Row::from(RowHead::from(stored));
+    if let (Some(value), StoredBody::Within(short)) = (&mut row.value, body) {
+        value.body = Body::Inline(short);
+    }
+    Ok((Some(row), at_hand))
 }
 
 /// The body of a row that has one.

@@ -10,7 +10,7 @@ use crate::row::{BlockRef, Tally};
 /// The version byte that values are written with.
 pub const VERSION: u8 = 1;
 
-/// What is damaged.
+/// The error of a key or value that is not as long as it should be.
 pub fn short(what: &str) -> Error {
     Error::Damaged(format!("{what} of the wrong length"))
 }

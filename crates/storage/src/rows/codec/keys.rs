@@ -24,6 +24,12 @@ impl Part {
     /// All parts.
     pub const ALL: [Part; 3] = [Part::Log, Part::Windows, Part::Counters];
 
+    /// The part that a key of `Tree::Derived` is of; `None` for a key of none.
+    pub fn of(key: &[u8]) -> Option<Part> {
+        let is_of = |part: &Part| key.get(2) == Some(&(*part as u8));
+        Part::ALL.into_iter().find(is_of)
+    }
+
     /// What it is called.
     pub fn name(self) -> &'static str {
         match self {
