@@ -57,7 +57,7 @@ pub enum Request<V> {
 pub enum Answer<V> {
     /// To `Read`.
     Found {
-        /// What is held; its value is `None` if it was not asked for.
+        /// What is held; its value may be missing if it was not asked for.
         version: Version<V>,
         /// Whether what is held has a value (is not a tombstone).
         live: bool,

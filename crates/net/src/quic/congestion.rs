@@ -124,7 +124,8 @@ impl<C: Controller + Clone + 'static> Controller for Learning<C> {
     }
 
     fn window(&self) -> u64 {
-        let most = self.filled.most_bytes().unwrap_or(u64::MAX);
+        let most = self.filled.most_bytes(self.shortest.get());
+        let most = most.unwrap_or(u64::MAX);
         let window = self.inner.window().min(most.max(self.initial_window()));
         window.max(self.least().unwrap_or_default())
     }
@@ -187,7 +188,6 @@ struct Filled {
     /// Bytes a second in the last rounds.
     rates: [u64; Filled::ROUNDS],
     next: usize,
-    shortest: Duration,
     /// Packets queue.
     queues: bool,
 }
@@ -213,7 +213,6 @@ impl Filled {
 
     /// So much came through while more was waiting.
     fn on_ack(&mut self, now: Instant, bytes: u64, shortest: Duration, usual: Duration) {
-        self.shortest = shortest;
         self.queues |= Filled::tells_of_queue(shortest, usual);
         self.bytes += bytes;
         let since = *self.since.get_or_insert(now);
@@ -226,9 +225,9 @@ impl Filled {
     }
 
     /// The most that is to be under way, if packets queue.
-    fn most_bytes(&self) -> Option<u64> {
+    fn most_bytes(&self, shortest: Duration) -> Option<u64> {
         let fastest = self.rates.iter().max().filter(|_| self.queues)?;
-        let carried = *fastest as f64 * self.shortest.as_secs_f64();
+        let carried = *fastest as f64 * shortest.as_secs_f64();
         Some((carried * 1.5) as u64)
     }
 }
@@ -313,6 +312,7 @@ mod tests {
     fn a_queue_keeps_the_window_near_what_the_link_holds() {
         let (mut large, begin) = (Learning::new(Fixed(9_000_000)), begin());
         large.carried = None;
+        large.shortest.on_ack(begin, millis(40));
         let send = |large: &mut Learning<Fixed>, from: u64, usual| {
             for at in (from..from + 1000).step_by(10) {
                 let now = begin + millis(at);
