@@ -20,8 +20,8 @@ use crate::pool::Pool;
 
 /// After so long without a sign of the peer its connections break.
 const SILENCE: Duration = Duration::from_secs(8);
-/// How often a sign is given while a connection is otherwise quiet.
-const KEEP_ALIVE: Duration = Duration::from_secs(2);
+/// How often a sign is given while a connection is otherwise quiet. If it gets lost it is repeated, long before that time.
+const KEEP_ALIVE: Duration = Duration::from_secs(4);
 /// Bytes of one stream that may be on their way: 4 MiB in 100 ms are 335 Mbit/s.
 const STREAM_WINDOW: u32 = 4 << 20;
 /// Of all streams of a connection for content: those that nobody reads count, and must not hold up the others. It is a bound
@@ -33,7 +33,9 @@ const SMALL_WINDOW: u32 = 32 << 20;
 const UNPROVEN_WINDOW: u32 = 4 << 10;
 /// Kept of what was sent and not acknowledged.
 const SEND_WINDOW: u64 = 8 << 20;
-/// Streams that a peer may have open on one connection.
+/// Streams that a peer may have open on one connection: at first, and once it has many. Each that it may have takes memory, 100 bytes, whether
+/// it is there or not, and a node may have connections to hundreds of others.
+const FIRST_STREAMS: u32 = 64;
 const STREAMS: u32 = 1024;
 /// Buffers of the socket.
 const SOCKET_BYTES: usize = 4 << 20;

@@ -1,7 +1,7 @@
 //! Which connections are in use, and since when the others are not.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -15,6 +15,8 @@ struct Used {
     /// Milliseconds after it began.
     last: AtomicU64,
     streams: AtomicUsize,
+    /// Many streams were in use at once.
+    busy: AtomicBool,
 }
 
 impl Usage {
@@ -23,6 +25,7 @@ impl Usage {
             begun: Instant::now(),
             last: AtomicU64::new(0),
             streams: AtomicUsize::new(0),
+            busy: AtomicBool::new(false),
         }))
     }
 
@@ -30,6 +33,12 @@ impl Usage {
     pub fn hold(&self) -> Held {
         self.0.streams.fetch_add(1, Ordering::Relaxed);
         Held(self.clone())
+    }
+
+    /// Whether more than `many` streams are in use at once, for the first time. Both directions of a stream count.
+    pub fn becomes_busy(&self, many: usize) -> bool {
+        let used = &self.0;
+        used.streams.load(Ordering::Relaxed) > many && !used.busy.swap(true, Ordering::Relaxed)
     }
 
     /// How long nobody has used the connection.

@@ -7,7 +7,7 @@
 //! packet, its window is at least the first one and what was acknowledged since while more was waiting.
 //!
 //! The first window of BBR is 200 packets, 240 KB: in a round trip of 20 ms that is 96 Mbit/s, in one of 100 ms only 19. Where the round trip is
-//! longer, the first window is what 100 Mbit/s carry in it, so that a block does not take three of them.
+//! longer, the first window is what 120 Mbit/s carry in it, so that a block does not take three of them, nor two where it is about 100 ms.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use quinn_proto::congestion::{Bbr, BbrConfig, Controller, ControllerFactory, Con
 
 /// When the window has become so large, the bandwidth is known.
 const LEARNT_BYTES: u64 = 4 << 20;
-/// What a link is taken to carry until it is known, per second: 100 Mbit/s.
-const ASSUMED_BYTES: f64 = 100e6 / 8.0;
+/// What a link is taken to carry until it is known, per second: 120 Mbit/s.
+const ASSUMED_BYTES: f64 = 120e6 / 8.0;
 /// The first window at most: a block with what goes around it.
 const MOST_ASSUMED_BYTES: u64 = 1_200_000;
 
@@ -291,7 +291,7 @@ mod tests {
         };
         assert_eq!(
             [1, 19, 40, 80, 400].map(window_at),
-            [240_000, 240_000, 500_000, 1_000_000, 1_200_000]
+            [240_000, 285_000, 600_000, 1_200_000, 1_200_000]
         );
     }
 

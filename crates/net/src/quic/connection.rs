@@ -11,7 +11,7 @@ use quinn::{Connection, VarInt};
 use rustls::pki_types::CertificateDer;
 
 use super::stream::stream_of;
-use super::{CONTENT_WINDOW, Quic, SMALL_WINDOW, STREAMS};
+use super::{CONTENT_WINDOW, FIRST_STREAMS, Quic, SMALL_WINDOW, STREAMS};
 use crate::error::Error;
 use crate::handshake::{self, Keying};
 use crate::identity::{Identity, LABEL, PROOF_BYTES, peer_of};
@@ -47,7 +47,7 @@ fn trust(connection: &Connection, lane: Lane) {
         Lane::SMALL => SMALL_WINDOW,
         _ => CONTENT_WINDOW,
     };
-    connection.set_max_concurrent_bi_streams(VarInt::from_u32(STREAMS));
+    connection.set_max_concurrent_bi_streams(VarInt::from_u32(FIRST_STREAMS));
     connection.set_receive_window(VarInt::from_u32(window));
 }
 
@@ -162,6 +162,9 @@ impl pool::Connection for Connection {
 
     async fn accept(&self, peer: NodeId, usage: &Usage) -> Option<Stream> {
         let (send, receive) = self.accept_bi().await.ok()?;
+        if usage.becomes_busy(FIRST_STREAMS as usize) {
+            self.set_max_concurrent_bi_streams(VarInt::from_u32(STREAMS));
+        }
         // Small until the service says otherwise.
         let held = usage.hold();
         Some(stream_of(peer, send, receive, Class::Small, held))
