@@ -1,24 +1,23 @@
 //! Drives one operation of the register: sends what it asks to be sent, and tells it what comes back.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::Stamp;
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value};
-use futures_util::future::Shared;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use crate::blocks::Prefetch;
 use crate::error::Error;
 use crate::group::Group;
 use crate::heal::is_settled;
 use crate::inner::Inner;
+use crate::lasting::Lasting;
 use crate::register::{self, Answer, Operation, Outcome, Output, ReplicaSet, Request, Version};
 use crate::upload::Upload;
 use crate::wire::RowCall;
@@ -56,10 +55,21 @@ pub(crate) struct Run<'a> {
 /// An answer, or why there is none, to the request of a round.
 type Reply = (usize, u32, Result<Answer<Value>, Error>);
 
+/// A request that a replica is spared for a while.
+struct Spared {
+    until: Instant,
+    to: usize,
+    round: u32,
+    request: Request<Value>,
+}
+
 /// What is under way.
 struct Sent {
-    replies: FuturesUnordered<JoinHandle<Reply>>,
-    /// Who has been asked, in which round, and has not answered.
+    /// `None` is a panic.
+    replies: FuturesUnordered<Lasting<Option<Reply>>>,
+    /// Those that are asked only if the others do not answer in time, or one of them fails.
+    spared: Vec<Spared>,
+    /// Who has been asked, or is to be, in which round, and has not answered.
     open: BTreeSet<(usize, u32)>,
     /// Who seemed to be away when it was looked at last.
     away: ReplicaSet,
@@ -67,10 +77,6 @@ struct Sent {
     refused: Option<Error>,
     /// Who knows a newer layout.
     newer_at: Option<usize>,
-    /// A message has those asked who were to be spared; its end spares them for good. No `watch`: it wakes its receivers in random
-    /// order, which the simulation could not repeat.
-    hurry: Option<oneshot::Sender<()>>,
-    hurried: Shared<oneshot::Receiver<()>>,
 }
 
 impl Sent {
@@ -91,15 +97,13 @@ impl Run<'_> {
     ) -> Result<Outcome<Value>, Error> {
         let mut waiting = Waiting::new(Instant::now());
         let mut todo: VecDeque<_> = outputs.into();
-        let (hurry, hurried) = oneshot::channel();
         let mut sent = Sent {
             replies: FuturesUnordered::new(),
+            spared: Vec::new(),
             open: BTreeSet::new(),
             away: self.away(),
             refused: None,
             newer_at: None,
-            hurry: Some(hurry),
-            hurried: hurried.shared(),
         };
         loop {
             while let Some(output) = todo.pop_front() {
@@ -133,8 +137,10 @@ impl Run<'_> {
                     waiting.on_answer(Instant::now(), operation.is_reading().then(hedge));
                     self.take(&mut operation, &mut sent, &mut waiting, *reply)
                 }
-                Came::Panic(why) => {
-                    return Err(Error::Unavailable(format!("a request broke off: {why}")));
+                Came::Panic => return Err(Error::Unavailable("a request broke off".into())),
+                Came::Time => {
+                    self.ask_spared(&mut sent);
+                    Vec::new()
                 }
                 Came::Silence => {
                     sent.away = self.away();
@@ -161,26 +167,28 @@ impl Run<'_> {
                 until => until,
             },
         };
-        let reply = match (until, sent.replies.is_empty()) {
+        let spared = sent.spared.iter().map(|spared| spared.until).min();
+        let first = until.into_iter().chain(spared).min();
+        let reply = match (first, sent.replies.is_empty()) {
             (None, _) => sent.replies.next().await,
-            (Some(until), true) => {
-                tokio::time::sleep_until(until).await;
-                return Came::Silence;
+            (Some(first), true) => {
+                tokio::time::sleep_until(first).await;
+                return Came::nothing(first, spared);
             }
-            (Some(until), false) => {
-                match tokio::time::timeout_at(until, sent.replies.next()).await {
+            (Some(first), false) => {
+                match tokio::time::timeout_at(first, sent.replies.next()).await {
                     Ok(reply) => reply,
-                    Err(_) => return Came::Silence,
+                    Err(_) => return Came::nothing(first, spared),
                 }
             }
         };
         match reply {
             None => Came::End,
-            Some(Ok((to, round, reply))) => {
+            Some(Some((to, round, reply))) => {
                 sent.open.remove(&(to, round));
                 Came::Reply(Box::new((to, round, reply)))
             }
-            Some(Err(panicked)) => Came::Panic(panicked.to_string()),
+            Some(None) => Came::Panic,
         }
     }
 
@@ -200,10 +208,7 @@ impl Run<'_> {
                 operation.on_answer(to, round, answer, &mut next(self.inner))
             }
             Err(error) => {
-                if let Some(hurry) = sent.hurry.take() {
-                    // `sent` holds a receiver, so this does not fail.
-                    let _ = hurry.send(());
-                }
+                self.ask_spared(sent);
                 let passing = is_passing(&error) && round == operation.round();
                 sent.refused = Some(error);
                 if passing {
@@ -237,18 +242,37 @@ impl Run<'_> {
         all.filter(away).collect()
     }
 
-    /// Asks a replica in a task of its own: a write that has been sent goes on, also when enough
-    /// others have answered. A read goes to who should not be needed only after a while.
+    /// Asks a replica. A read goes to who should not be needed only after a while.
     fn send(&self, sent: &mut Sent, to: usize, round: u32, request: Request<Value>) {
+        let is_read = matches!(request, Request::Read { .. });
+        let spare = is_read.then(|| self.spare_time(sent, round)).flatten();
+        if self.group.address(to).is_none() || !sent.open.insert((to, round)) {
+            return;
+        }
+        match spare {
+            None => self.ask(sent, to, round, request),
+            Some(time) => sent.spared.push(Spared {
+                until: Instant::now() + time,
+                to,
+                round,
+                request,
+            }),
+        }
+    }
+
+    /// Asks who was to be spared.
+    fn ask_spared(&self, sent: &mut Sent) {
+        for spared in std::mem::take(&mut sent.spared) {
+            self.ask(sent, spared.to, spared.round, spared.request);
+        }
+    }
+
+    /// Asks a replica. Once it is asked that goes on to its end, also when enough others have answered: a write shall reach all, and how
+    /// long an answer takes is how far the replica is.
+    fn ask(&self, sent: &Sent, to: usize, round: u32, request: Request<Value>) {
         let Some(address) = self.group.address(to) else {
             return;
         };
-        let is_read = matches!(request, Request::Read { .. });
-        let spare = is_read.then(|| self.spare_time(sent, round)).flatten();
-        let spare = spare.map(|time| (time, sent.hurried.clone()));
-        if !sent.open.insert((to, round)) {
-            return;
-        }
         let call = RowCall {
             address,
             key: self.key.key.clone(),
@@ -264,16 +288,11 @@ impl Run<'_> {
         let prefetch = self.prefetch.filter(|_| wanted && !group.is_local(to));
         let prefetch = prefetch.cloned();
         let is_write = matches!(call.request, Request::Write { .. });
-        let task = async move {
-            if let Some((time, hurried)) = spare
-                && let Ok(Err(_)) = timeout(time, hurried).await
-            {
-                let over = "the operation ended without it";
-                return (to, round, Err(Error::Unavailable(over.into())));
-            }
+        let asking = async move {
+            // What is rarely needed is kept out of what each request carries about.
             let answer = match (route, prefetch) {
-                (Some(route), _) => route.ask(call).await,
-                (None, Some(prefetch)) => prefetch.ask(&inner, &group, to, call).await,
+                (Some(route), _) => Box::pin(route.ask(call)).await,
+                (None, Some(prefetch)) => Box::pin(prefetch.ask(&inner, &group, to, call)).await,
                 (None, None) => inner.ask(&group, to, call).await,
             };
             if is_write && !is_settled(&answer) {
@@ -281,7 +300,9 @@ impl Run<'_> {
             }
             (to, round, answer)
         };
-        sent.replies.push(tokio::spawn(task));
+        // A defect costs one operation, and is in the log by the panic hook.
+        let asking = AssertUnwindSafe(asking).catch_unwind();
+        sent.replies.push(Lasting::new(asking.map(Result::ok)));
     }
 
     /// How long who is asked next is spared: see [`Group::spare_time`].
@@ -328,11 +349,23 @@ impl Run<'_> {
 /// What came while an operation waited.
 enum Came {
     Reply(Box<Reply>),
+    /// Time to ask who was to be spared.
+    Time,
     /// Nothing, for as long as was to be waited.
     Silence,
     /// Nothing, and nothing is to be expected.
     End,
-    Panic(String),
+    Panic,
+}
+
+impl Came {
+    /// Nothing came until `at`, which is when somebody is not spared any longer, or was silent for long enough.
+    fn nothing(at: Instant, spared: Option<Instant>) -> Came {
+        match spared == Some(at) {
+            true => Came::Time,
+            false => Came::Silence,
+        }
+    }
 }
 
 fn next(inner: &Inner) -> impl FnMut(Stamp) -> Stamp + '_ {

@@ -37,6 +37,7 @@ mod error;
 mod group;
 mod heal;
 mod inner;
+mod lasting;
 pub mod layout;
 mod lineage;
 mod list;

@@ -1,6 +1,7 @@
 //! Operations on rows: reads, writes, conditional writes, each driven over the row's replicas.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use archipel_base::Stamp;
 use archipel_storage::engine::Durability;
@@ -16,6 +17,9 @@ use crate::register::coordinator::Start;
 use crate::register::{self, Answer, Operation, Outcome, Request, Rules, Version};
 use crate::upload::Upload;
 use crate::wire::RowCall;
+
+/// How long at least blocks that are on their way are awaited before another replica is asked for them.
+const LEAST_PATIENCE: Duration = Duration::from_millis(20);
 
 /// What an update decides when it sees the current value.
 pub enum Decision<E> {
@@ -98,13 +102,17 @@ impl Cluster {
             let how = How::durable(Durability::Fsync);
             let mut run = self.run(key, &how)?;
             run.prefetch = Some(&prefetch);
+            let patience = self.0.round_trip(&run.group).max(LEAST_PATIENCE);
             let before = self.read_as(run).await?;
             let Some(value) = before.value else {
                 return Ok(None);
             };
             let blocks = value.body.blocks();
             let pin = self.store().pin(blocks);
-            let receive = prefetch.take(before.stamp).filter(|_| !blocks.is_empty());
+            let receive = match blocks.is_empty() {
+                true => None,
+                false => prefetch.take(before.stamp, patience).await,
+            };
             let following = receive.map(|receive| {
                 let (inner, blocks) = (self.0.clone(), blocks.to_vec());
                 BlockStream::begun(inner, key.partition, blocks, receive)

@@ -15,6 +15,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::inner::Inner;
+use crate::lasting::Lasting;
 use crate::register::{Answer, Request};
 use crate::wire::{
     CounterCall, CounterReply, FetchCall, Refusal, RowCall, RowReply, UploadOpen, frame, method,
@@ -48,10 +49,8 @@ impl Service for NodeService {
                 let is_read = matches!(call.request, Request::Read { .. });
                 let reply = match is_read && call.address.epoch <= inner.epochs.number() {
                     true => inner.serve_row(from, call).await,
-                    // In a task of its own: a caller that goes away does not undo half of it.
-                    false => tokio::spawn(async move { inner.serve_row(from, call).await })
-                        .await
-                        .map_err(|error| error.to_string())?,
+                    // A caller that goes away does not undo half of it.
+                    false => Lasting::new(async move { inner.serve_row(from, call).await }).await,
                 };
                 Ok(codec::encode(&reply).into())
             }
@@ -278,7 +277,7 @@ async fn read_and_pin(
         let pin = inner.store().pin(&blocks);
         let key = call.row_key();
         let same = blocks.is_empty() || {
-            let head = inner.store().read(move |rows| rows.head(&key)).await;
+            let head = inner.store().look_up(move |rows| rows.head(&key)).await;
             // If it cannot be read again, the blocks cannot be either.
             head.map_or(true, |head| head.is_some_and(|head| head.stamp == stamp))
         };

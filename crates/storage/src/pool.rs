@@ -1,7 +1,7 @@
 //! Threads for blocking work, and the bound on memory for content.
 //!
 //! # Invariants
-//! - Calls of engines and disks run here, never on an async thread.
+//! - Calls of engines and disks run here, never on an async thread; but for short reads of what is in memory (`store::place`).
 //! - At most `threads + queue` jobs are admitted at once; further callers wait in the order in
 //!   which they came.
 //! - Deferred jobs have threads of their own and never wait for an engine's write transaction.
@@ -205,7 +205,8 @@ impl Pool {
     }
 }
 
-fn guarded<R>(job: impl FnOnce() -> Result<R>) -> Result<R> {
+/// Runs a job; a panic in it is an error of its own.
+pub(crate) fn guarded<R>(job: impl FnOnce() -> Result<R>) -> Result<R> {
     catch_unwind(AssertUnwindSafe(job))
         .unwrap_or_else(|_| Err(Error::Failed("a storage job panicked".into())))
 }

@@ -1,12 +1,14 @@
 //! Asking for a row and its blocks at once.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use archipel_base::Stamp;
 use archipel_base::codec;
 use archipel_net::Class;
 use archipel_storage as storage;
 use archipel_storage::Value;
+use tokio::sync::Notify;
 
 use super::Source;
 use crate::error::Error;
@@ -19,7 +21,28 @@ use crate::wire::{FetchCall, RowCall, RowReply, method};
 /// The stream on which a replica of another node sends a row and then its blocks: content is on its way
 /// while the other replicas confirm that the row is the newest.
 #[derive(Default)]
-pub(crate) struct Prefetch(Mutex<Option<(Stamp, Source)>>);
+pub(crate) struct Prefetch {
+    state: Mutex<State>,
+    /// Somebody answered, or failed.
+    ended: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    /// How many were asked and have not answered.
+    awaited: usize,
+    came: Option<(Stamp, Source)>,
+}
+
+/// A replica that was asked, until it has answered or failed.
+struct Awaited<'a>(&'a Prefetch);
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        self.0.lock().awaited -= 1;
+        self.0.ended.notify_waiters();
+    }
+}
 
 impl Prefetch {
     /// Asks for a row; keeps the stream.
@@ -30,6 +53,8 @@ impl Prefetch {
         place: usize,
         call: RowCall,
     ) -> Result<Answer<Value>, Error> {
+        self.lock().awaited += 1;
+        let _awaited = Awaited(self);
         let unknown = || Error::Unavailable("the replica is not known".into());
         let member = group.members.get(place).ok_or_else(unknown)?;
         let peers = inner.peers.as_ref().ok_or_else(unknown)?;
@@ -60,20 +85,93 @@ impl Prefetch {
         let answer = reply.0.map_err(storage::Error::from)?;
         if let Answer::Found { version, .. } = &answer {
             let node = member.node.node;
-            *self.lock() = Some((version.stamp, Source { node, receive }));
+            let mut state = self.lock();
+            if state
+                .came
+                .as_ref()
+                .is_none_or(|(of, _)| *of <= version.stamp)
+            {
+                state.came = Some((version.stamp, Source { node, receive }));
+            }
         }
         Ok(answer)
     }
 
-    /// The stream, if it brings the blocks of the version with this stamp.
-    pub fn take(&self, stamp: Stamp) -> Option<Source> {
-        let taken = self.lock().take();
-        taken
-            .filter(|(of, _)| *of == stamp)
-            .map(|(_, source)| source)
+    /// The stream, if it brings the blocks of the version with this stamp. The others may have told the row sooner than the one who was
+    /// asked for all of it: what is on its way is awaited for so long.
+    pub async fn take(&self, stamp: Stamp, patience: Duration) -> Option<Source> {
+        let taken = async {
+            loop {
+                let ended = self.ended.notified();
+                {
+                    let mut state = self.lock();
+                    if let Some((_, source)) = state.came.take_if(|(of, _)| *of == stamp) {
+                        return Some(source);
+                    }
+                    if state.awaited == 0 {
+                        return None;
+                    }
+                }
+                ended.await;
+            }
+        };
+        tokio::time::timeout(patience, taken).await.ok().flatten()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<(Stamp, Source)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use archipel_base::{NodeId, Writer};
+    use archipel_net::ReceiveFrames;
+    use async_trait::async_trait;
+    use bytes::Bytes;
+
+    use super::*;
+
+    struct Nothing;
+
+    #[async_trait]
+    impl ReceiveFrames for Nothing {
+        async fn receive(&mut self) -> Result<Option<Bytes>, archipel_net::Error> {
+            Ok(None)
+        }
+    }
+
+    async fn answer_later(prefetch: &Prefetch, stamp: Stamp) {
+        prefetch.lock().awaited += 1;
+        let awaited = Awaited(prefetch);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let source = Source {
+            node: NodeId::default(),
+            receive: Box::new(Nothing),
+        };
+        prefetch.lock().came = Some((stamp, source));
+        drop(awaited);
+    }
+
+    /// Whether the stream is had that comes after 50 ms, if it is awaited for so long.
+    async fn comes(came: Stamp, patience: u64) -> bool {
+        let prefetch = Prefetch::default();
+        let wanted = Stamp::new(7, 0, Writer(1));
+        let patience = Duration::from_millis(patience);
+        let answer = answer_later(&prefetch, came);
+        let (_, taken) = futures_util::join!(answer, prefetch.take(wanted, patience));
+        taken.is_some()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_on_its_way_is_awaited() {
+        let stamp = |millis| Stamp::new(millis, 0, Writer(1));
+        assert!(comes(stamp(7), 60).await);
+        assert!(!comes(stamp(7), 40).await, "it came too late");
+        assert!(!comes(stamp(6), 60).await, "it is of an older version");
+        let nobody = Prefetch::default();
+        let begun = tokio::time::Instant::now();
+        let taken = nobody.take(stamp(7), Duration::from_secs(1)).await;
+        assert!(taken.is_none() && begun.elapsed().is_zero());
     }
 }

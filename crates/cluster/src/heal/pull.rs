@@ -122,7 +122,11 @@ impl Pass {
     /// Whether the row is older here than the other has it.
     async fn is_behind(&self, key: &RowKey, stamp: Stamp) -> Result<bool, Error> {
         let key = key.clone();
-        let held = self.inner.store().read(move |rows| rows.head(&key)).await?;
+        let held = self
+            .inner
+            .store()
+            .look_up(move |rows| rows.head(&key))
+            .await?;
         Ok(held.is_none_or(|held| held.stamp < stamp))
     }
 

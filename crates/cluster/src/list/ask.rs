@@ -6,7 +6,7 @@ use archipel_base::{BlockHash, NodeId};
 use archipel_net::Class;
 use archipel_storage::{ListQuery, RowReader};
 
-use super::serve::{MAX_QUESTIONS, read_page};
+use super::serve::{MAX_QUESTIONS, read_page, warm};
 use crate::drive::waiting::again_if_it_fails;
 use crate::error::Error;
 use crate::group::Group;
@@ -177,6 +177,7 @@ pub(super) async fn pages_here(
         };
         queries.iter().map(known).collect()
     };
+    warm(inner.store(), questions.iter().map(|q| &q.query)).await;
     let pages = inner.store().read(read).await?;
     // Read under an epoch that was superseded meanwhile, they may lack what was written since.
     let number = inner.epochs.number();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use archipel_base::{BlockHash, NodeId, Stamp};
 use archipel_storage as storage;
-use archipel_storage::{ListQuery, RowReader};
+use archipel_storage::{ListQuery, RowReader, Store};
 
 use crate::epochs::Check;
 use crate::heal::record;
@@ -25,6 +25,12 @@ pub(super) fn read_page(rows: &RowReader<'_>, query: &ListQuery) -> Result<Page,
         listing: rows.list(query)?,
         agreed: floors.map_or(Stamp::ZERO, |floors| floors.agreed),
     })
+}
+
+/// Brings what these pages are made of into memory, if it seems not to be there.
+pub(super) async fn warm(store: &Store, queries: impl Iterator<Item = &ListQuery>) {
+    let touch = |rows: &RowReader<'_>, query: &ListQuery| rows.list(query).map(drop);
+    store.warm(queries.cloned(), touch).await;
 }
 
 impl Inner {
@@ -55,6 +61,7 @@ impl Inner {
             }
             asked.push((query, question.known));
         }
+        warm(self.store(), asked.iter().map(|(query, _)| query)).await;
         let answer = move |rows: &RowReader<'_>| replies(rows, &asked);
         let pages = self.store().read(answer).await;
         pages

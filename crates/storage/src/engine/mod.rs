@@ -135,6 +135,12 @@ pub trait Engine: Send + Sync {
     /// Bytes on disk (or in memory, for the in-memory engine).
     fn size_bytes(&self) -> Result<u64>;
 
+    /// Whether a short read of what is in memory makes no system call and waits for no lock: then it may be made where it is
+    /// asked for ([`Store::look_up`](crate::Store::look_up)).
+    fn reads_in_place(&self) -> bool {
+        false
+    }
+
     /// Lets go of file pages that are mapped into this process, if more than `limit_bytes` of
     /// them are resident; the kernel keeps them in its page cache as it sees fit. Returns how many
     /// bytes were resident. Cheap (about a millisecond): meant to be called now and then, and when

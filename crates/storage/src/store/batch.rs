@@ -18,7 +18,7 @@ use super::wait::block_on;
 use crate::blocks::{Blocks, Change};
 use crate::engine::{Durability, Engine, Result, WriteTxn};
 use crate::error::Error;
-use crate::rows::{Around, RowTxn};
+use crate::rows::{Around, RowReader, RowTxn};
 
 /// What the store has counted since it was opened.
 #[derive(Debug, Default)]
@@ -99,6 +99,13 @@ impl Core {
     /// Why the store takes no more writes, if so.
     pub fn failed(&self) -> Option<Error> {
         self.ledger.failed()
+    }
+
+    /// Runs a closure on a consistent view of what is committed.
+    pub fn read<T>(&self, closure: impl FnOnce(&RowReader<'_>) -> Result<T>) -> Result<T> {
+        count(&self.counters.reads, 1);
+        let txn = self.engine.read()?;
+        closure(&RowReader::new(&*txn))
     }
 
     /// Runs what `next` gives, until there is no more or the batch is full, and commits it.

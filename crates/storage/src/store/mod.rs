@@ -14,6 +14,7 @@ mod committer;
 mod job;
 mod ledger;
 mod options;
+mod place;
 mod rebuild;
 mod wait;
 
@@ -22,6 +23,7 @@ use std::sync::Arc;
 
 use archipel_base::{Id, Stamp, Writer};
 use bytes::Bytes;
+use futures_util::future::join_all;
 
 pub use batch::Counters;
 pub use boot::FORMAT;
@@ -31,13 +33,17 @@ pub use rebuild::Rebuilt;
 use crate::blocks::{BlockOptions, Blocks, Pin, Upload};
 use crate::engine::Result;
 use crate::error::Error;
-use crate::pool::Pool;
+use crate::pool::{Pool, guarded};
 use crate::row::{BlockRef, Row, RowKey};
 use crate::rows::{Report, RowReader, RowTxn};
-use batch::{Core, count};
+use batch::Core;
 use boot::{Boot, Purpose};
 use committer::Committer;
 use job::Call;
+use place::Place;
+
+/// How many threads read ahead at once: those of a [`Pool`] of the usual size.
+const WARMERS: usize = 8;
 
 /// One node's durable state. Clones are the same store.
 #[derive(Clone)]
@@ -48,6 +54,7 @@ struct Inner {
     committer: Committer,
     pool: Pool,
     threads: Threads,
+    place: Place,
     boot: Boot,
 }
 
@@ -103,6 +110,7 @@ impl Store {
             committer,
             pool: options.pool,
             threads: options.threads,
+            place: Place::default(),
             boot,
         })))
     }
@@ -139,16 +147,49 @@ impl Store {
         F: FnOnce(&RowReader<'_>) -> Result<T> + Send + 'static,
         T: Send + 'static,
     {
-        let core = self.0.core.clone();
+        let inner = self.0.clone();
         let job = move || {
-            count(&core.counters.reads, 1);
-            let txn = core.engine.read()?;
-            closure(&RowReader::new(&*txn))
+            let _watched = inner.place.watch();
+            inner.core.read(closure)
         };
         match self.0.threads {
             Threads::Own => self.0.pool.run(job).await,
             Threads::Inline => job(),
         }
+    }
+
+    /// The same for a closure that reads a few rows: it may run where it is called, which saves waking a thread (`place`).
+    pub async fn look_up<T, F>(&self, closure: F) -> Result<T>
+    where
+        F: FnOnce(&RowReader<'_>) -> Result<T> + Send + 'static,
+        T: Send + 'static,
+    {
+        if self.0.core.engine.reads_in_place()
+            && let Some(_turn) = self.0.place.here()
+        {
+            return guarded(|| self.0.core.read(closure));
+        }
+        self.read(closure).await
+    }
+
+    /// To be called before a read of many `items`, with what reads one of them: if such a read is likely to wait for the disk again and
+    /// again, it is done ahead, by many threads at once, for what that brings into memory.
+    pub async fn warm<T, F>(&self, items: impl Iterator<Item = T>, closure: F)
+    where
+        T: Clone + Send + 'static,
+        F: Fn(&RowReader<'_>, &T) -> Result<()> + Copy + Send + 'static,
+    {
+        if self.0.threads == Threads::Inline || !self.0.place.is_cold() {
+            return;
+        }
+        let items: Vec<T> = items.collect();
+        let some = items.chunks(items.len().div_ceil(WARMERS).max(1));
+        let jobs = some.map(|items| {
+            let items = items.to_vec();
+            self.read(move |rows| items.iter().try_for_each(|item| closure(rows, item)))
+        });
+        // If one fails, the read itself will say so.
+        let _ = join_all(jobs).await;
     }
 
     /// Begins to write blocks.

@@ -253,6 +253,10 @@ impl Engine for LmdbEngine {
         home::size_bytes(&self.home.data)
     }
 
+    fn reads_in_place(&self) -> bool {
+        true
+    }
+
     fn trim_resident(&self, limit_bytes: u64) -> Result<u64> {
         resident::trim(&self.home.data.join(DATA_FILE), limit_bytes)
     }

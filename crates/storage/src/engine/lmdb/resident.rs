@@ -2,7 +2,8 @@
 //!
 //! Only Linux tells how much of a map is resident (`/proc/self`); elsewhere nothing is done.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,6 +16,8 @@ const READS_BETWEEN_LOOKS: u64 = 64;
 /// Keeps the resident part of a map bounded while it is worked with.
 pub(super) struct Limit {
     map: Option<Mapping>,
+    /// `/proc/self/statm`, kept open: it is read after each commit.
+    statm: Option<File>,
     limit_bytes: u64,
     page_bytes: u64,
     /// When to let go: this many bytes of files are resident in the process. Files that are not ours
@@ -33,6 +36,7 @@ impl Limit {
             .and_then(|(path, smaps)| mappings(&smaps, &path).next());
         Limit {
             map,
+            statm: File::open("/proc/self/statm").ok(),
             limit_bytes,
             page_bytes: page_bytes(),
             next_bytes: AtomicU64::new(limit_bytes),
@@ -51,7 +55,7 @@ impl Limit {
     /// Lets go of the map if too much is resident. Costs a few microseconds if not.
     pub(super) fn look(&self) {
         let Some(map) = &self.map else { return };
-        let resident = || resident_file_bytes(self.page_bytes);
+        let resident = || self.resident_file_bytes();
         if resident().is_none_or(|bytes| bytes <= self.next_bytes.load(Ordering::Relaxed)) {
             return;
         }
@@ -62,13 +66,15 @@ impl Limit {
         let next = self.limit_bytes.max(others + self.limit_bytes / 2);
         self.next_bytes.store(next, Ordering::Relaxed);
     }
-}
 
-/// Bytes of files that are mapped and resident in this process: the third number of `statm`, in pages.
-fn resident_file_bytes(page_bytes: u64) -> Option<u64> {
-    let statm = fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: u64 = statm.split(' ').nth(2)?.parse().ok()?;
-    Some(pages * page_bytes)
+    /// Bytes of files that are mapped and resident in this process: the third number of `statm`, in pages.
+    fn resident_file_bytes(&self) -> Option<u64> {
+        let mut text = [0; 256];
+        let len = self.statm.as_ref()?.read_at(&mut text, 0).ok()?;
+        let statm = std::str::from_utf8(&text[..len]).ok()?;
+        let pages: u64 = statm.split(' ').nth(2)?.parse().ok()?;
+        Some(pages * self.page_bytes)
+    }
 }
 
 fn page_bytes() -> u64 {
