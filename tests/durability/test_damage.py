@@ -1,4 +1,4 @@
-"""Bits that flip in segment files: never served, found on read and by scrub, mended from another node."""
+"""Bits that flip in segment files and in metadata: never served, found on read, by scrub and by verification, mended from another node."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from support.sigv4 import Credentials
 pytestmark = pytest.mark.process
 
 OBJECTS = {f"object {n}": content((n + 1) * MIB + 17, f"damage {n}") for n in range(4)}
+SMALL = {f"small {n}": content(5_000 + n, f"damage small {n}") for n in range(8)}
 
 
 class Damaged:
@@ -32,13 +33,13 @@ class Damaged:
         info = self.info
         return Client("http://" + info.nodes[node]["s3"], Credentials(info.access_key, info.secret_key, info.region), timeout=30)
 
-    def put(self) -> None:
-        for key, body in OBJECTS.items():
+    def put(self, objects: dict[str, bytes] = OBJECTS) -> None:
+        for key, body in objects.items():
             reply = self.client(0).put(self.info.bucket, key, body)
             assert reply.status == 200, reply
 
-    def assert_whole(self, node: int) -> None:
-        for key, body in OBJECTS.items():
+    def assert_whole(self, node: int, objects: dict[str, bytes] = OBJECTS) -> None:
+        for key, body in objects.items():
             reply = self.client(node).get(self.info.bucket, key)
             assert reply.status == 200, reply
             assert reply.body == body, f"{key} through node {node} is not what was put"
@@ -75,6 +76,26 @@ class Damaged:
                 file.seek(record + 64 + 5)
                 file.write(bytes([byte ^ 0x20]))
 
+    def in_metadata(self, body: bytes) -> list[int]:
+        """Where the middle of a small object stands in the second node's metadata: also where it stood before."""
+        found, data = [], self.metadata().read_bytes()
+        at = data.find(body[1000:1100])
+        while at >= 0:
+            found.append(at)
+            at = data.find(body[1000:1100], at + 1)
+        return found
+
+    def metadata(self) -> Path:
+        [path] = self.dir.glob("**/data.mdb")
+        return path
+
+    def flip_in_metadata(self, objects: dict[str, bytes]) -> None:
+        with open(self.metadata(), "r+b") as file:
+            for body in objects.values():
+                for at in self.in_metadata(body):
+                    file.seek(at + 50)
+                    file.write(bytes([body[1050] ^ 0x20]))
+
     def mended(self) -> int:
         return self.ask("scrub", "status")["mending"]["mended"]
 
@@ -99,6 +120,38 @@ def test_flipped_bits_are_never_served_and_are_mended(tmp_path):
         scrub = world.ask("scrub", "status")
         assert scrub["scrub"]["damaged"] == 0 and scrub["mending"]["waiting"] == 0, scrub
         assert scrub["scrub"]["blocks"] >= 14, scrub
+    finally:
+        world.demo.stop()
+
+
+def test_flipped_bits_in_metadata_are_never_served_and_are_mended(tmp_path):
+    """Small objects stand in metadata. All of them rot at the second node: they are whole through it, and mended; so is what only a verification finds."""
+    world = Damaged(tmp_path / "nodes")
+    try:
+        world.put(SMALL)
+        assert wait_until(lambda: all(world.in_metadata(body) for body in SMALL.values()), 30), "not: the second node holds all"
+        world.flip_in_metadata(SMALL)
+        assert not any(world.in_metadata(body) for body in SMALL.values())
+        world.assert_whole(1, SMALL)
+        assert wait_until(lambda: world.mended() == len(SMALL), 60), "not: what was read is mended"
+        assert all(world.in_metadata(body) for body in SMALL.values())
+        world.flip_in_metadata(SMALL)
+        status, found = world.verify()
+        assert status == 1, found
+        assert wait_until(lambda: world.mended() == 2 * len(SMALL), 60), "not: what the verification found is mended"
+        assert world.verify("--deep")[0] == 0
+        world.flip_in_metadata(SMALL)
+        world.ask("scrub", "start", "--rate", "1000")
+        assert wait_until(lambda: not world.ask("scrub", "status")["scrub"]["running"], 60), "not: the scrub ends"
+        scrub = world.ask("scrub", "status")
+        assert scrub["scrub"]["damaged"] == len(SMALL) and scrub["mending"]["mended"] == 3 * len(SMALL), scrub
+        # Nobody reads what is overwritten or deleted: that it is damaged does not matter.
+        world.flip_in_metadata(SMALL)
+        new = {key: body[::-1] for key, body in SMALL.items()}
+        world.put(new)
+        world.assert_whole(1, new)
+        assert wait_until(lambda: world.verify("--deep")[0] == 0, 30)
+        assert world.mended() == 3 * len(SMALL)
     finally:
         world.demo.stop()
 

@@ -194,7 +194,7 @@ impl Inner {
         background: bool,
     ) -> Result<bool, Error> {
         let wanted = key.clone();
-        let before = self.store().read(move |rows| rows.head(&wanted)).await?;
+        let before = self.store().look_up(move |rows| rows.head(&wanted)).await?;
         let cluster = Cluster(self.clone());
         let version = cluster.read_whole(key, background).await?;
         if before.is_some_and(|head| head.stamp >= version.stamp) {
@@ -228,6 +228,9 @@ impl Inner {
         if answer.is_ok() && !call.background {
             self.throttle
                 .answered(Kind::of(&call.request), began.elapsed());
+        }
+        if let Err(storage::Error::Damaged(_)) = &answer {
+            self.mend_row_soon(&call.row_key());
         }
         match (answer, blocks) {
             (Err(storage::Error::NoBlock(_)), Some(body)) if self.peers.is_some() => {
@@ -297,7 +300,7 @@ impl Inner {
             return Ok(true);
         }
         let key = key.clone();
-        let head = self.store().read(move |rows| rows.head(&key)).await?;
+        let head = self.store().look_up(move |rows| rows.head(&key)).await?;
         Ok(head.is_none_or(|head| head.stamp <= stamp))
     }
 

@@ -13,8 +13,12 @@ use archipel_storage::{BlockRef, Body, Row, RowKey, RowReader, RowTxn, Store, Va
 use crate::cluster::Hooks;
 use crate::epochs::{Check, Epochs};
 use crate::heal::{Litter, record};
-use crate::register::{Answer, Bounds, Cell, Recent, Request, Rules, Version, replica};
-use crate::wire::{Address, RowCall};
+use crate::register::{Answer, Bounds, Cell, Recent, Request, Rules, replica};
+use crate::wire::RowCall;
+
+mod offer;
+
+pub(crate) use offer::{Offer, Taken};
 
 /// How far a stamp may be ahead of the local clock.
 pub(crate) const AHEAD_MILLIS: u64 = 60_000;
@@ -142,7 +146,7 @@ impl Replica {
             let step = replica::step(Rules::CORRECT, &bounds, &cell, &mut recent, request, true);
             Ok(step.answer)
         };
-        self.store.read(read).await
+        self.store.look_up(read).await
     }
 
     /// Answers a `Prepare` or a `Write`.
@@ -158,7 +162,11 @@ impl Replica {
             }
             let key = call.row_key();
             let bounds = record::bounds(&txn.reader(), key.partition, bounds)?;
-            let cell = cell_of(txn.row(&key)?.unwrap_or_default());
+            let row = match &call.request {
+                Request::Write { .. } => txn.row_to_replace(&key)?,
+                Request::Read { .. } | Request::Prepare { .. } => txn.row(&key)?,
+            };
+            let cell = cell_of(row.unwrap_or_default());
             let guard_holds = guards_hold(txn, &call, around.hooks)?;
             let remembered = lock(&memory).take(&key, txn.era());
             let mut recent =
@@ -179,94 +187,6 @@ impl Replica {
             Ok(step.answer)
         };
         self.store.transact(how, change).await
-    }
-}
-
-impl Replica {
-    /// Takes a version that another replica holds, if it is newer than what is here.
-    ///
-    /// # Errors
-    /// [`storage::Error::NoBlock`] if the row refers to blocks that are not here yet.
-    pub async fn take(
-        &self,
-        address: Address,
-        key: RowKey,
-        offer: Offer,
-    ) -> Result<Taken, storage::Error> {
-        if self.epochs.check(&address) != Check::Pass {
-            return Ok(Taken::Not);
-        }
-        let (bounds, around) = (self.bounds(), self.around.clone());
-        let (memory, fence) = (self.recent.clone(), self.epochs.fence());
-        let weight = offer.version.value.as_ref().map_or(0, weight);
-        let how = Transact::new(Durability::Fsync).weighing(weight);
-        let change = move |txn: &mut RowTxn<'_>| {
-            if fence.load(Ordering::SeqCst) > address.epoch {
-                return Ok(Taken::Not);
-            }
-            let bounds = record::bounds(&txn.reader(), key.partition, bounds)?;
-            let cell = cell_of(txn.row(&key)?.unwrap_or_default());
-            let remembered = lock(&memory).take(&key, txn.era());
-            let mut recent =
-                remembered.unwrap_or_else(|| Recent::forgotten(Rules::CORRECT, &cell, &bounds));
-            let (new, taken) = offer.spread(&bounds, &cell, &mut recent);
-            if let Some(new) = new {
-                end_guard(txn, &key, &cell, &new, &around)?;
-                store_cell(txn, &key, &cell, new, &around)?;
-            }
-            lock(&memory).put(key, recent);
-            Ok(taken)
-        };
-        self.store.transact(how, change).await
-    }
-}
-
-/// A version that another replica holds.
-#[derive(Clone)]
-pub(crate) struct Offer {
-    pub version: Version<Value>,
-    /// A quorum is known to hold it: a read gave it.
-    pub settled: bool,
-    pub rules: Rules,
-}
-
-/// What became of an [`Offer`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Taken {
-    /// It is held.
-    Yes,
-    /// It is not newer than what is held, or was dropped for good.
-    Not,
-    /// It is newer, and a promise keeps it out: a quorum must be asked.
-    Promised,
-}
-
-impl Offer {
-    /// What a read gave.
-    pub fn settled(version: Version<Value>) -> Offer {
-        Offer {
-            version,
-            settled: true,
-            rules: Rules::CORRECT,
-        }
-    }
-
-    fn spread(
-        self,
-        bounds: &Bounds,
-        cell: &Cell<Value>,
-        recent: &mut Recent,
-    ) -> (Option<Cell<Value>>, Taken) {
-        let spread = |version, recent: &mut Recent, settled| {
-            replica::spread(self.rules, bounds, cell, recent, version, settled)
-        };
-        match spread(self.version.clone(), recent, self.settled) {
-            Some(new) => (Some(new), Taken::Yes),
-            None if spread(self.version, &mut recent.clone(), true).is_some() => {
-                (None, Taken::Promised)
-            }
-            None => (None, Taken::Not),
-        }
     }
 }
 

@@ -24,7 +24,7 @@ use crate::sweep::Check;
 use crate::upload::PartInfo;
 
 /// Content up to this many bytes stands in the row.
-pub const INLINE_BYTES: usize = 3 * 1024;
+pub const INLINE_BYTES: usize = 16 * 1024;
 /// The size of a block.
 pub const BLOCK_BYTES: usize = 1 << 20;
 /// How many blocks an extent has.

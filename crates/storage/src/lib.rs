@@ -8,6 +8,7 @@
 //! - Engine and disk calls never run on an async thread.
 
 pub mod blocks;
+mod checksum;
 pub mod disk;
 pub mod engine;
 pub mod error;

@@ -121,7 +121,11 @@ impl Inner {
         let look = move |rows: &RowReader<'_>| {
             let (mut found, mut bytes) = (Vec::new(), 0);
             for (partition, key) in call.keys {
-                let row = rows.row(&RowKey { partition, key })?.unwrap_or_default();
+                let row = match rows.row(&RowKey { partition, key }) {
+                    // As if it were not here: one that is damaged must not keep the others from being healed.
+                    Err(Error::Damaged(_)) => Row::default(),
+                    row => row?.unwrap_or_default(),
+                };
                 bytes += row.value.as_ref().map_or(64, weight);
                 found.push(version_of(row));
                 if bytes > ROWS_BYTES {

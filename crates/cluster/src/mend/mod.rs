@@ -11,15 +11,18 @@
 //! |---|---|
 //! | `queue` | what waits: pure |
 //! | `block` | mending one block |
+//! | `row` | mending a row whose body is damaged |
 //! | `everywhere` | the same of all nodes |
 //! | `scrub`, `pace` | reading everything now and then; when and how fast: pure |
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use archipel_base::{BlockHash, PartitionId};
 use archipel_storage as storage;
+use archipel_storage::RowKey;
 use futures_util::StreamExt;
 use futures_util::stream;
 use serde::{Deserialize, Serialize};
@@ -32,6 +35,7 @@ mod block;
 mod everywhere;
 mod pace;
 mod queue;
+mod row;
 mod scrub;
 #[cfg(test)]
 mod tests;
@@ -58,6 +62,8 @@ pub(crate) struct Mend {
     wake: Notify,
     one_round: tokio::sync::Mutex<()>,
     scrub: Scrub,
+    /// Rows that are being mended.
+    rows: Mutex<BTreeSet<RowKey>>,
     mended: AtomicU64,
     failed: AtomicU64,
 }
@@ -68,7 +74,7 @@ pub(crate) struct Mend {
 pub struct Mending {
     /// Blocks that are damaged or missing, and wait.
     pub waiting: u64,
-    /// Blocks that were replaced by a good copy.
+    /// Blocks, and bodies of rows, that were replaced by a good copy.
     pub mended: u64,
     /// Attempts that failed.
     pub failed: u64,
@@ -98,6 +104,10 @@ enum Outcome {
 impl Mend {
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn rows(&self) -> MutexGuard<'_, BTreeSet<RowKey>> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes a block that is damaged or missing here; `partition` holds a row that refers to it, if that is known.

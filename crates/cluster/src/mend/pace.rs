@@ -37,7 +37,7 @@ pub(crate) struct Progress {
     /// Bytes that it read.
     #[serde(rename = "y", default)]
     pub bytes: u64,
-    /// Damaged blocks that it found.
+    /// Damaged blocks and rows that it found.
     #[serde(rename = "d", default)]
     pub damaged: u64,
 }

@@ -4,17 +4,18 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use archipel_base::codec;
-use archipel_storage::RowTxn;
+use archipel_base::{PartitionId, codec};
 use archipel_storage::blocks::Scrubbed;
 use archipel_storage::engine::Durability;
 use archipel_storage::store::Transact;
+use archipel_storage::{RowReader, RowTxn};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use super::pace::{ASKED_RATE, Progress, STEP_BYTES};
 use crate::cluster::Cluster;
 use crate::error::Error;
+use crate::layout::PARTITIONS;
 
 /// Where progress is kept in the store's `meta`.
 const META: &str = "scrub";
@@ -63,7 +64,7 @@ pub struct Scrubbing {
     pub bytes: u64,
     /// Bytes that are stored, about.
     pub stored_bytes: u64,
-    /// Damaged blocks that it found.
+    /// Damaged blocks and rows that it found.
     pub damaged: u64,
 }
 
@@ -190,14 +191,36 @@ impl Cluster {
             .await?;
         let ended = step.next.is_none();
         self.note_damaged(step.damaged.iter().copied());
+        let rate = progress.rate(stored_bytes, cycle_ms);
+        if ended {
+            self.scrub_rows(pass, rate).await?;
+        }
         if self.take_step(pass, &step) {
             self.keep_scrub().await?;
         }
-        let rate = progress.rate(stored_bytes, cycle_ms);
         match ended {
             true => Ok(REST),
             false => Ok(Duration::from_secs_f64(step.bytes as f64 / rate as f64)),
         }
+    }
+
+    /// Verifies what stands in metadata, at so many bytes a second, and mends what can be mended.
+    async fn scrub_rows(&self, pass: u64, rate: u64) -> Result<(), Error> {
+        for number in (0..PARTITIONS).chain([PartitionId::CONTROL.0]) {
+            if self.0.mend.scrub.work().pass != pass {
+                return Ok(());
+            }
+            let look = move |rows: &RowReader<'_>| rows.damaged_rows(PartitionId(number));
+            let (damaged, bytes) = self.store().read(look).await?;
+            self.0.mend.scrub.work().progress.damaged += damaged.len() as u64;
+            for row in damaged {
+                self.0.mend_row(&row).await;
+            }
+            if bytes > 0 {
+                tokio::time::sleep(Duration::from_secs_f64(bytes as f64 / rate as f64)).await;
+            }
+        }
+        Ok(())
     }
 
     /// Takes a step's result in; tells whether progress should be kept.

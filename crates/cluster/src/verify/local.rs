@@ -99,6 +99,9 @@ async fn rows(cluster: &Cluster, findings: &mut Findings) -> Result<(), Error> {
         .for_each(|what| findings.problem(what));
     findings.problems += more;
     cluster.note_damaged(report.lacking);
+    for row in report.damaged {
+        cluster.0.mend_row(&row).await;
+    }
     cluster.release_surplus(report.surplus).await
 }
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::MAX_BLOCK_BYTES;
 use super::place::{Located, Place};
+use crate::checksum::crc32c;
 use crate::engine::Result;
 use crate::error::Error;
 
@@ -87,11 +88,6 @@ impl Located {
             self.stored == self.len
         }
     }
-}
-
-fn crc32c(bytes: &[u8]) -> u32 {
-    // The algorithm has 32 bits; the crate answers in 64 for all of them.
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
 /// `content` compressed, if that pays: a sample shrinks by 15 %, and the whole by 12 %.

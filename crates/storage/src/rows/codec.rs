@@ -12,8 +12,8 @@ use bytes::Bytes;
 use super::window::{Fingerprint, Window};
 use crate::engine::Result;
 use crate::error::Error;
-use crate::row::{Body, Tally};
-use fields::{Reader, VERSION};
+use crate::row::{BlockRef, Body, Tally};
+use fields::{Reader, SUM_BYTES, VERSION, seal};
 pub use keys::{
     Part, counter_key, in_partition, log_end, log_key, row_key, split_log_key, split_partition,
     successor, window_key, window_number,
@@ -89,7 +89,7 @@ pub fn encode_row(row: &StoredRow) -> Vec<u8> {
         StoredBody::Empty | StoredBody::Apart => None,
     };
     let length = within.map_or(0, Bytes::len) + head.len();
-    let mut bytes = Vec::with_capacity(2 + 48 + 28 + 2 + length);
+    let mut bytes = Vec::with_capacity(2 + 48 + 28 + 2 + length + SUM_BYTES);
     let flag = |set: bool, flag: u8| if set { flag } else { 0 };
     bytes.push(VERSION);
     bytes.push(
@@ -112,7 +112,7 @@ pub fn encode_row(row: &StoredRow) -> Vec<u8> {
         bytes.extend_from_slice(body);
     }
     bytes.extend_from_slice(head);
-    bytes
+    seal(bytes)
 }
 
 /// Decodes a value of `Tree::Rows`.
@@ -134,7 +134,7 @@ pub fn decode_head(bytes: &[u8]) -> Result<StoredRow> {
 
 /// A row, and the body that stands in it.
 fn decode_but_body(bytes: &[u8]) -> Result<(StoredRow, Option<&[u8]>)> {
-    let mut reader = Reader::versioned(bytes, "a row")?;
+    let mut reader = Reader::sealed(bytes, "a row")?;
     let flags = reader.u8()?;
     let known = FLAG_LIVE | FLAG_TALLY | FLAG_APART | FLAG_WITHIN;
     let live = flags & FLAG_LIVE != 0;
@@ -179,7 +179,7 @@ pub fn encode_body(body: &Body) -> Option<Vec<u8>> {
         Body::BlocksAnd(_, inline) => (KIND_BLOCKS_AND, inline),
     };
     let blocks = body.blocks();
-    let mut bytes = Vec::with_capacity(3 + blocks.len() * 36 + inline.len());
+    let mut bytes = Vec::with_capacity(3 + blocks.len() * 36 + inline.len() + SUM_BYTES);
     bytes.extend_from_slice(&[VERSION, kind]);
     if kind != KIND_INLINE {
         bytes.push(blocks.len() as u8);
@@ -189,12 +189,12 @@ pub fn encode_body(body: &Body) -> Option<Vec<u8>> {
         }
     }
     bytes.extend_from_slice(inline);
-    Some(bytes)
+    Some(seal(bytes))
 }
 
 /// Decodes a value of `Tree::Bodies`.
 pub fn decode_body(bytes: &[u8]) -> Result<Body> {
-    let mut reader = Reader::versioned(bytes, "a body")?;
+    let mut reader = Reader::sealed(bytes, "a body")?;
     let kind = reader.u8()?;
     let blocks = match kind {
         KIND_INLINE => Vec::new(),
@@ -207,6 +207,14 @@ pub fn decode_body(bytes: &[u8]) -> Result<Body> {
         KIND_BLOCKS if inline.is_empty() => Ok(Body::Blocks(blocks)),
         KIND_BLOCKS => Err(Error::Damaged("a body with trailing bytes".into())),
         _ => Ok(Body::BlocksAnd(blocks, inline)),
+    }
+}
+
+/// The blocks that a value of `Tree::Bodies` mentions. What stands inline is not looked at: it may be damaged.
+pub fn decode_blocks(bytes: &[u8]) -> Result<Vec<BlockRef>> {
+    match bytes {
+        [VERSION, KIND_INLINE, ..] => Ok(Vec::new()),
+        _ => Ok(decode_body(bytes)?.blocks().to_vec()),
     }
 }
 

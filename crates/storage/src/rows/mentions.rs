@@ -10,6 +10,7 @@ use bytes::Bytes;
 use super::codec;
 use super::reader::{PrefixRange, RowReader};
 use crate::engine::{Direction, Flow, KeyRange, Result, Tree};
+use crate::error::Error;
 use crate::row::{BlockRef, RowKey};
 
 /// How many rows are named for each block.
@@ -34,16 +35,37 @@ impl RowReader<'_> {
         partition: Option<PartitionId>,
         wanted: &BTreeSet<BlockHash>,
     ) -> Result<BTreeMap<BlockHash, Mention>> {
+        self.mentions_of(partition, wanted, &mut |_| Ok(()))
+    }
+
+    /// The same of all partitions, if all bodies can be decoded.
+    pub(crate) fn all_mentions(
+        &self,
+        wanted: &BTreeSet<BlockHash>,
+    ) -> Result<BTreeMap<BlockHash, Mention>> {
+        self.mentions_of(None, wanted, &mut Err)
+    }
+
+    fn mentions_of(
+        &self,
+        partition: Option<PartitionId>,
+        wanted: &BTreeSet<BlockHash>,
+        on_damaged: &mut dyn FnMut(Error) -> Result<()>,
+    ) -> Result<BTreeMap<BlockHash, Mention>> {
         let range = partition.map(|one| PrefixRange::new(one, &[], Bound::Unbounded));
         let everything: KeyRange<'_> = (Bound::Unbounded, Bound::Unbounded);
         let bounds = range.as_ref().map_or(everything, PrefixRange::bounds);
         let mut found = BTreeMap::new();
         let mut visit = |key: &[u8], value: &[u8]| {
-            if let Ok(body) = codec::decode_body(value) {
-                let blocks = body.blocks().iter();
-                for block in blocks.filter(|block| wanted.contains(&block.hash)) {
-                    add(&mut found, key, block)?;
+            let blocks = match codec::decode_blocks(value) {
+                Ok(blocks) => blocks,
+                Err(error) => {
+                    on_damaged(error)?;
+                    Vec::new()
                 }
+            };
+            for block in blocks.iter().filter(|block| wanted.contains(&block.hash)) {
+                add(&mut found, key, block)?;
             }
             Ok(Flow::Continue)
         };

@@ -94,6 +94,14 @@ impl<'t> RowTxn<'t> {
         self.reader().row(key)
     }
 
+    /// A row with its body, which is taken to be empty if it is damaged: for whoever replaces it.
+    pub fn row_to_replace(&self, key: &RowKey) -> Result<Option<Row>> {
+        match self.row(key) {
+            Err(Error::Damaged(_)) => Ok(self.head(key)?.map(Row::from)),
+            row => row,
+        }
+    }
+
     /// A row without its body.
     pub fn head(&self, key: &RowKey) -> Result<Option<RowHead>> {
         self.reader().head(key)
@@ -178,10 +186,26 @@ impl<'t> RowTxn<'t> {
             return Ok(Old::default());
         };
         let blocks = match row.body {
-            StoredBody::Apart => reader::stored_body(&self.overlay, key)?.blocks().to_vec(),
+            StoredBody::Apart => self.old_blocks(key)?,
             StoredBody::Empty | StoredBody::Within(_) => Vec::new(),
         };
         Ok(Old { row, blocks })
+    }
+
+    /// What is damaged can be replaced, though nobody knows what it mentioned: a verification finds what is counted too high then.
+    fn old_blocks(&self, key: &[u8]) -> Result<Vec<BlockRef>> {
+        let blocks = self.overlay.get(Tree::Bodies, key)?;
+        let blocks = blocks.as_deref().map(codec::decode_blocks);
+        match blocks.unwrap_or_else(|| Err(Error::Damaged("a row without its body".into()))) {
+            Err(Error::Damaged(why)) => {
+                tracing::error!(
+                    why,
+                    "a damaged body is replaced: its blocks stay until a verification"
+                );
+                Ok(Vec::new())
+            }
+            blocks => blocks,
+        }
     }
 
     fn replace(

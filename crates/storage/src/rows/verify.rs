@@ -7,17 +7,20 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
 use archipel_base::{BlockHash, Id, PartitionId, Stamp};
+use bytes::Bytes;
 
 use super::codec::{self, Counter, Part, StoredBody, StoredRow};
 use super::reader::{self, PrefixRange, RowReader};
 use super::window::{Fingerprint, Granularity, Window};
 use crate::engine::{Direction, Flow, KeyRange, ReadTxn, Result, Tree};
-use crate::row::Body;
+use crate::row::{Body, RowKey};
 
 /// How many problems are told one by one.
 const MAX_TOLD: usize = 100;
 /// How many blocks are named that the index lacks.
 const MAX_LACKING: usize = 10_000;
+/// How many damaged rows are named.
+const MAX_DAMAGED: usize = 1_000;
 
 /// What a verification found.
 #[derive(Clone, Debug, Default)]
@@ -36,8 +39,10 @@ pub struct Report {
     /// restores. The first ten thousand.
     pub lacking: Vec<BlockHash>,
     /// Blocks of which the index counts more references than bodies make: what
-    /// [`release_surplus`](super::RowTxn::release_surplus) corrects. The first ten thousand.
+    /// [`release_surplus`](super::RowTxn::release_surplus) corrects. The first ten thousand; none if a body is damaged, which may mention them.
     pub surplus: Vec<BlockHash>,
+    /// Rows that are damaged, or whose body is or is missing. The first thousand.
+    pub damaged: Vec<RowKey>,
 }
 
 impl Report {
@@ -49,6 +54,15 @@ impl Report {
     fn lacks(&mut self, hash: BlockHash) {
         if self.lacking.len() < MAX_LACKING {
             self.lacking.push(hash);
+        }
+    }
+
+    fn damaged(&mut self, key: &[u8]) {
+        if self.damaged.len() < MAX_DAMAGED
+            && let Ok((partition, key)) = codec::split_partition(key)
+        {
+            let key = Bytes::copy_from_slice(key);
+            self.damaged.push(RowKey { partition, key });
         }
     }
 
@@ -84,6 +98,35 @@ impl RowReader<'_> {
         }
         verifier.blocks()?;
         Ok(verifier.report)
+    }
+
+    /// The rows of a partition that are damaged, or whose body is or is missing, and how many bytes were read for that: all of them.
+    pub fn damaged_rows(&self, partition: PartitionId) -> Result<(Vec<RowKey>, u64)> {
+        let range = PrefixRange::new(partition, &[], Bound::Unbounded);
+        let (txn, mut damaged, mut bytes) = (self.txn(), Vec::new(), 0);
+        txn.scan(
+            Tree::Rows,
+            range.bounds(),
+            Direction::Ascending,
+            &mut |key, value| {
+                bytes += value.len() as u64;
+                let is_whole = match codec::decode_head(value) {
+                    Ok(row) if row.body == StoredBody::Apart => {
+                        let body = txn.get(Tree::Bodies, key)?;
+                        bytes += body.as_ref().map_or(0, |body| body.len() as u64);
+                        body.is_some_and(|body| codec::decode_body(&body).is_ok())
+                    }
+                    row => row.is_ok(),
+                };
+                if !is_whole {
+                    let (_, key) = codec::split_partition(key)?;
+                    let key = Bytes::copy_from_slice(key);
+                    damaged.push(RowKey { partition, key });
+                }
+                Ok(Flow::Continue)
+            },
+        )?;
+        Ok((damaged, bytes))
     }
 }
 
@@ -130,7 +173,10 @@ impl Verifier<'_> {
             &mut |key, value| {
                 match codec::decode_head(value) {
                     Ok(row) => self.row(partition, key, &row, &mut expected)?,
-                    Err(error) => self.report.problem(|| format!("{}: {error}", name(key))),
+                    Err(error) => {
+                        self.report.damaged(key);
+                        self.report.problem(|| format!("{}: {error}", name(key)));
+                    }
                 }
                 Ok(Flow::Continue)
             },
@@ -203,6 +249,7 @@ impl Verifier<'_> {
 
     fn body(&mut self, key: &[u8]) -> Result<()> {
         let body = reader::stored_body(self.txn, key).unwrap_or_else(|error| {
+            self.report.damaged(key);
             self.report.problem(|| format!("{}: {error}", name(key)));
             Body::Empty
         });
@@ -274,12 +321,13 @@ impl Verifier<'_> {
     /// Each block of the index has exactly the references that bodies make.
     fn blocks(&mut self) -> Result<()> {
         let (report, references) = (&mut self.report, &mut self.references);
+        let is_whole = report.damaged.is_empty();
         crate::blocks::scan_references(self.txn, &mut |hash, found| {
             report.blocks += 1;
             let wanted = references.remove(&hash).unwrap_or(0);
             if found < wanted {
                 report.lacks(hash);
-            } else if found > wanted && report.surplus.len() < MAX_LACKING {
+            } else if found > wanted && is_whole && report.surplus.len() < MAX_LACKING {
                 report.surplus.push(hash);
             }
             if found != wanted || wanted == 0 {

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::rows::codec;
 
 /// The version of the whole format; see `docs/internals/data-format.md`.
-pub const FORMAT: u64 = 2;
+pub const FORMAT: u64 = 3;
 
 const KEY_FORMAT: &[u8] = b"format";
 const KEY_IDENTITY: &[u8] = b"identity";

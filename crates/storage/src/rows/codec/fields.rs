@@ -3,6 +3,7 @@
 use archipel_base::{BlockHash, Id, Stamp};
 
 use super::MAX_BODY_BLOCKS;
+use crate::checksum::crc32c;
 use crate::engine::Result;
 use crate::error::Error;
 use crate::row::{BlockRef, Tally};
@@ -14,6 +15,16 @@ pub const VERSION: u8 = 1;
 pub fn short(what: &str) -> Error {
     Error::Damaged(format!("{what} of the wrong length"))
 }
+
+/// Puts the checksum behind all else, which begins with the version byte.
+pub fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
+    let sum = crc32c(&bytes);
+    bytes.extend_from_slice(&sum.to_be_bytes());
+    bytes
+}
+
+/// How long it is.
+pub const SUM_BYTES: usize = 4;
 
 /// Takes fields off the front; whatever is missing is damage.
 pub struct Reader<'a> {
@@ -34,6 +45,20 @@ impl<'a> Reader<'a> {
             found => Err(Error::Damaged(format!(
                 "{what} of version {found}: this release reads {VERSION}"
             ))),
+        }
+    }
+
+    /// Checks the version byte, and the checksum at the end.
+    pub fn sealed(bytes: &'a [u8], what: &'a str) -> Result<Reader<'a>> {
+        let reader = Reader::versioned(bytes, what)?;
+        let (content, sum) = reader
+            .bytes
+            .split_last_chunk::<SUM_BYTES>()
+            .ok_or_else(|| short(what))?;
+        let summed = &bytes[..bytes.len() - SUM_BYTES];
+        match crc32c(summed) == u32::from_be_bytes(*sum) {
+            true => Ok(Reader::new(content, what)),
+            false => Err(Error::Damaged(format!("{what} with a wrong checksum"))),
         }
     }
 

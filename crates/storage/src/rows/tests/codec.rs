@@ -4,6 +4,7 @@ use archipel_base::{BlockHash, Id, PartitionId, Stamp, Writer};
 use bytes::Bytes;
 use proptest::prelude::*;
 
+use crate::checksum::crc32c;
 use crate::error::Error;
 use crate::row::{BlockRef, Body, MAX_ROW_KEY_BYTES, RowKey, Tally};
 use crate::rows::codec::{self, StoredBody, StoredRow};
@@ -94,6 +95,21 @@ proptest! {
     }
 
     #[test]
+    fn a_bit_that_flipped_is_damage(row in row(), body in body(), bit: prop::sample::Index) {
+        let flipped = |mut bytes: Vec<u8>| {
+            let bit = bit.index(8 * bytes.len());
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            bytes
+        };
+        let bytes = flipped(codec::encode_row(&row));
+        prop_assert!(matches!(codec::decode_row(&bytes), Err(Error::Damaged(_))));
+        prop_assert!(matches!(codec::decode_head(&bytes), Err(Error::Damaged(_))));
+        if let Some(bytes) = codec::encode_body(&body) {
+            prop_assert!(matches!(codec::decode_body(&flipped(bytes)), Err(Error::Damaged(_))));
+        }
+    }
+
+    #[test]
     fn noise_is_an_error_not_a_panic(mut noise: Vec<u8>, version: bool) {
         if let Some(first) = noise.first_mut().filter(|_| version) {
             *first = 1;
@@ -157,13 +173,13 @@ fn the_format_is_stable() {
         "00000001",
         "0000000000000102",
     );
-    let expected = format!("0107{fixed}68656164");
+    let expected = format!("0107{fixed}68656164e899c97d");
     assert_eq!(hex::encode(codec::encode_row(&row)), expected);
     let row = StoredRow {
         body: StoredBody::Within(Bytes::from_static(b"body")),
         ..row
     };
-    let expected = format!("010b{fixed}0004626f647968656164");
+    let expected = format!("010b{fixed}0004626f6479686561649110f3fa");
     assert_eq!(hex::encode(codec::encode_row(&row)), expected);
 
     let block = BlockRef {
@@ -171,7 +187,7 @@ fn the_format_is_stable() {
         len: 1 << 20,
     };
     let body = Body::BlocksAnd(vec![block], Bytes::from_static(b"rest"));
-    let expected = format!("010301{}0010000072657374", "07".repeat(32));
+    let expected = format!("010301{}00100000726573742bd7dfa8", "07".repeat(32));
     assert_eq!(hex::encode(codec::encode_body(&body).unwrap()), expected);
 
     let window = Window {
@@ -197,6 +213,9 @@ fn later_versions_and_unknown_flags_are_refused() {
     row[0] = 1;
     for flags in [8, 128, 2, 4, 16 | 1, 8 | 4 | 1] {
         row[1] = flags;
+        let end = row.len() - 4;
+        let sum = crc32c(&row[..end]);
+        row[end..].copy_from_slice(&sum.to_be_bytes());
         assert!(matches!(codec::decode_row(&row), Err(Error::Damaged(_))));
     }
 }

@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 use archipel_base::BlockHash;
 
 use super::RowTxn;
-use crate::engine::Result;
-use crate::row::BlockRef;
+use crate::engine::{Edit, Result, Tree};
+use crate::error::Error;
+use crate::row::{BlockRef, Body, RowKey};
+use crate::rows::codec;
 
 impl RowTxn<'_> {
     /// Makes the index refer to blocks as often as bodies mention them, where it does so less often: for blocks
@@ -28,11 +30,32 @@ impl RowTxn<'_> {
         Ok(restored)
     }
 
+    /// Writes the body of a row anew if it is damaged; `body` is of the same version as the row. Tells whether it was.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if the row itself is: what it promised is not known.
+    pub fn restore_body(&mut self, key: &RowKey, body: &Body) -> Result<bool> {
+        if !matches!(self.row(key), Err(Error::Damaged(_))) {
+            return Ok(false);
+        }
+        self.head(key)?;
+        let done = match codec::encode_body(body) {
+            Some(bytes) => self
+                .overlay
+                .put(Tree::Bodies, &codec::row_key(key)?, &bytes),
+            None => Err(Error::Refused("an empty body stands nowhere".into())),
+        };
+        self.note(done).map(|()| true)
+    }
+
     /// Makes the index refer to blocks as often as bodies mention them, where it does so more often: they would stay for
     /// ever. Reads all bodies. Gives how many references were too many.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if a body is: it may mention them.
     pub fn release_surplus(&mut self, blocks: &[BlockHash]) -> Result<u64> {
         let wanted: BTreeSet<BlockHash> = blocks.iter().copied().collect();
-        let mentions = self.reader().mentions(None, &wanted)?;
+        let mentions = self.reader().all_mentions(&wanted)?;
         let mut released = 0;
         for hash in wanted {
             let known = crate::blocks::references(&self.overlay, &hash)?;

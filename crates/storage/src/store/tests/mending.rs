@@ -7,6 +7,7 @@ use super::*;
 use crate::disk::Disk;
 use crate::engine::{Durability, Tree};
 use crate::error::Error;
+use crate::row::Body;
 use crate::rows::Mention;
 
 fn mentions(store: &Store, partition: Option<u16>, hash: archipel_base::BlockHash) -> Vec<Mention> {
@@ -186,5 +187,81 @@ fn a_disk_that_was_lost_is_filled_again() {
     block_on(store.transact(Durability::Fsync, |txn| txn.forget(&key("b")))).unwrap();
     assert!(!is_readable(&store, &other[0]));
     assert_eq!(store.blocks().counters().free_errors.get(), 0);
+    assert_clean(&store);
+}
+
+/// Flips a bit in the middle of the body of a row.
+fn damage(engine: &dyn Engine, name: &str) {
+    let key = crate::rows::codec::row_key(&key(name)).unwrap();
+    let mut txn = engine.write().unwrap();
+    let mut body = txn.get(Tree::Bodies, &key).unwrap().unwrap().to_vec();
+    let middle = body.len() / 2;
+    body[middle] ^= 4;
+    txn.put(Tree::Bodies, &key, &body).unwrap();
+    txn.commit(Durability::Fsync).unwrap();
+}
+
+fn with_content(millis: u64) -> Row {
+    let mut row = row(millis, "head");
+    if let Some(value) = &mut row.value {
+        value.body = Body::Inline(content(1));
+    }
+    row
+}
+
+fn is_damaged(store: &Store, name: &str) -> bool {
+    let key = key(name);
+    match block_on(store.read(move |rows| rows.row(&key))) {
+        Ok(_) => false,
+        Err(Error::Damaged(_)) => true,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A body that is damaged is not given out, is named, and can be written anew, as it was or as another one.
+#[test]
+fn a_damaged_body_is_found_and_replaced() {
+    let parts = Parts::new();
+    let store = parts.open();
+    for name in ["a", "b", "c"] {
+        set(&store, name, with_content(1), Durability::Fsync);
+    }
+    for name in ["a", "b"] {
+        damage(&*parts.engine, name);
+    }
+    assert!(is_damaged(&store, "a") && is_damaged(&store, "b") && !is_damaged(&store, "c"));
+    let report = block_on(store.verify()).unwrap();
+    assert_eq!(report.damaged, [key("a"), key("b")]);
+    let scrubbed = block_on(store.read(|rows| rows.damaged_rows(key("a").partition)));
+    assert_eq!(scrubbed.unwrap().0, [key("a"), key("b")]);
+    set(&store, "a", with_content(2), Durability::Fsync);
+    let restore = |name: &str| {
+        let (key, body) = (key(name), Body::Inline(content(1)));
+        let restored = store.transact(Durability::Fsync, move |txn| txn.restore_body(&key, &body));
+        block_on(restored).unwrap()
+    };
+    assert_eq!(["b", "b", "c"].map(restore), [true, false, false]);
+    assert_clean(&store);
+}
+
+/// What a damaged body mentions is not known, so nothing is given back that it may need.
+#[test]
+fn no_reference_is_surplus_while_a_body_is_damaged() {
+    let parts = Parts::new();
+    let store = parts.open();
+    let blocks = write(&store, "a", 1, &[1]);
+    write(&store, "b", 1, &[2]);
+    damage(&*parts.engine, "a");
+    assert_eq!(block_on(store.verify()).unwrap().surplus, []);
+    let hash = blocks[0].hash;
+    let release = |store: &Store| {
+        block_on(store.transact(Durability::Fsync, move |txn| txn.release_surplus(&[hash])))
+    };
+    assert!(matches!(release(&store), Err(Error::Damaged(_))));
+    assert!(is_readable(&store, &blocks[0]));
+    // It is replaced, and what it mentioned is given back by the next verification.
+    set(&store, "a", with_content(2), Durability::Fsync);
+    assert_eq!(block_on(store.verify()).unwrap().surplus, [hash]);
+    assert_eq!(release(&store).unwrap(), 1);
     assert_clean(&store);
 }
