@@ -130,6 +130,7 @@ def test_flipped_bits_in_metadata_are_never_served_and_are_mended(tmp_path):
     try:
         world.put(SMALL)
         assert wait_until(lambda: all(world.in_metadata(body) for body in SMALL.values()), 30), "not: the second node holds all"
+        assert wait_until(lambda: world.verify()[0] == 0, 30), "not: the second node knows all others"
         world.flip_in_metadata(SMALL)
         assert not any(world.in_metadata(body) for body in SMALL.values())
         world.assert_whole(1, SMALL)
