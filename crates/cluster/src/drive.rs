@@ -249,6 +249,8 @@ impl Run<'_> {
         if self.group.address(to).is_none() || !sent.open.insert((to, round)) {
             return;
         }
+        // What is left of an earlier round nobody needs any more.
+        sent.spared.retain(|spared| spared.round == round);
         match spare {
             None => self.ask(sent, to, round, request),
             Some(time) => sent.spared.push(Spared {

@@ -13,9 +13,8 @@
 //! overwritten, and the store is damaged beyond repair.
 //!
 //! # Memory
-//! What was read stays mapped and counts as resident memory of this process although it is the
-//! kernel's page cache. The engine lets go of it when it is more than `resident_bytes` (it looks
-//! after commits and, now and then, after reads); [`Engine::trim_resident`] does so on request.
+//! What was read stays mapped and counts as resident memory of this process although it is the kernel's page cache. The engine lets go of
+//! it when it is more than `resident_bytes` (it looks after commits and, now and then, after reads); [`Engine::trim_resident`] does so on request.
 //!
 //! # Limits
 //! A disk that fails to read a mapped page ends the process (SIGBUS). The file grows while old
