@@ -1,7 +1,6 @@
 //! Operations on rows: reads, writes, conditional writes, each driven over the row's replicas.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use archipel_base::Stamp;
 use archipel_storage::engine::Durability;
@@ -17,9 +16,6 @@ use crate::register::coordinator::Start;
 use crate::register::{self, Answer, Operation, Outcome, Request, Rules, Version};
 use crate::upload::Upload;
 use crate::wire::RowCall;
-
-/// How long at least blocks that are on their way are awaited before another replica is asked for them.
-const LEAST_PATIENCE: Duration = Duration::from_millis(20);
 
 /// What an update decides when it sees the current value.
 pub enum Decision<E> {
@@ -102,7 +98,6 @@ impl Cluster {
             let how = How::durable(Durability::Fsync);
             let mut run = self.run(key, &how)?;
             run.prefetch = Some(&prefetch);
-            let patience = self.0.round_trip(&run.group).max(LEAST_PATIENCE);
             let before = self.read_as(run).await?;
             let Some(value) = before.value else {
                 return Ok(None);
@@ -111,7 +106,7 @@ impl Cluster {
             let pin = self.store().pin(blocks);
             let receive = match blocks.is_empty() {
                 true => None,
-                false => prefetch.take(before.stamp, patience).await,
+                false => prefetch.take(before.stamp).await,
             };
             let following = receive.map(|receive| {
                 let (inner, blocks) = (self.0.clone(), blocks.to_vec());

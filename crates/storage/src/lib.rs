@@ -5,7 +5,7 @@
 //! - A block is readable exactly as long as a row that was committed refers to it, or a pin holds it.
 //! - References, the change log, window fingerprints and counters change only in the transaction
 //!   that changes their row.
-//! - Engine and disk calls never run on an async thread.
+//! - Engine and disk calls never run on an async thread, but short reads of what is in memory (`store::place`).
 
 pub mod blocks;
 mod checksum;

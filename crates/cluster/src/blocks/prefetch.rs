@@ -18,6 +18,9 @@ use crate::peers::CALL_TIMEOUT;
 use crate::register::Answer;
 use crate::wire::{FetchCall, RowCall, RowReply, method};
 
+/// How long at least a stream that is on its way is awaited before another replica is asked.
+const LEAST_PATIENCE: Duration = Duration::from_millis(20);
+
 /// The stream on which a replica of another node sends a row and then its blocks: content is on its way
 /// while the other replicas confirm that the row is the newest.
 #[derive(Default)]
@@ -31,6 +34,8 @@ pub(crate) struct Prefetch {
 struct State {
     /// How many were asked and have not answered.
     awaited: usize,
+    /// How long an answer usually takes, or more.
+    patience: Duration,
     came: Option<(Stamp, Source)>,
 }
 
@@ -53,8 +58,7 @@ impl Prefetch {
         place: usize,
         call: RowCall,
     ) -> Result<Answer<Value>, Error> {
-        self.lock().awaited += 1;
-        let _awaited = Awaited(self);
+        let _awaited = self.awaits(inner.round_trip(group).max(LEAST_PATIENCE));
         let unknown = || Error::Unavailable("the replica is not known".into());
         let member = group.members.get(place).ok_or_else(unknown)?;
         let peers = inner.peers.as_ref().ok_or_else(unknown)?;
@@ -97,9 +101,18 @@ impl Prefetch {
         Ok(answer)
     }
 
+    fn awaits(&self, patience: Duration) -> Awaited<'_> {
+        let mut state = self.lock();
+        state.awaited += 1;
+        state.patience = patience;
+        drop(state);
+        Awaited(self)
+    }
+
     /// The stream, if it brings the blocks of the version with this stamp. The others may have told the row sooner than the one who was
-    /// asked for all of it: what is on its way is awaited for so long.
-    pub async fn take(&self, stamp: Stamp, patience: Duration) -> Option<Source> {
+    /// asked for all of it: what is on its way is awaited for about a round trip.
+    pub async fn take(&self, stamp: Stamp) -> Option<Source> {
+        let patience = self.lock().patience;
         let taken = async {
             loop {
                 let ended = self.ended.notified();
@@ -141,9 +154,7 @@ mod tests {
         }
     }
 
-    async fn answer_later(prefetch: &Prefetch, stamp: Stamp) {
-        prefetch.lock().awaited += 1;
-        let awaited = Awaited(prefetch);
+    async fn answer_later(prefetch: &Prefetch, awaited: Awaited<'_>, stamp: Stamp) {
         tokio::time::sleep(Duration::from_millis(50)).await;
         let source = Source {
             node: NodeId::default(),
@@ -158,8 +169,8 @@ mod tests {
         let prefetch = Prefetch::default();
         let wanted = Stamp::new(7, 0, Writer(1));
         let patience = Duration::from_millis(patience);
-        let answer = answer_later(&prefetch, came);
-        let (_, taken) = futures_util::join!(answer, prefetch.take(wanted, patience));
+        let answer = answer_later(&prefetch, prefetch.awaits(patience), came);
+        let (_, taken) = futures_util::join!(answer, prefetch.take(wanted));
         taken.is_some()
     }
 
@@ -171,7 +182,7 @@ mod tests {
         assert!(!comes(stamp(6), 60).await, "it is of an older version");
         let nobody = Prefetch::default();
         let begun = tokio::time::Instant::now();
-        let taken = nobody.take(stamp(7), Duration::from_secs(1)).await;
+        let taken = nobody.take(stamp(7)).await;
         assert!(taken.is_none() && begun.elapsed().is_zero());
     }
 }

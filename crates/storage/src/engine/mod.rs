@@ -118,7 +118,7 @@ pub type Visitor<'v> = dyn FnMut(&[u8], &[u8]) -> Result<Flow> + 'v;
 
 /// A metadata engine. One writer at a time; readers see the last commit before they began.
 ///
-/// All calls may block: never call them from an async thread.
+/// All calls may block: never call them from an async thread, but for short reads where [`Engine::reads_in_place`].
 pub trait Engine: Send + Sync {
     /// A consistent view of the last commit.
     fn read(&self) -> Result<Box<dyn ReadTxn + '_>>;

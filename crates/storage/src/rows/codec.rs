@@ -15,8 +15,8 @@ use crate::error::Error;
 use crate::row::{BlockRef, Body, Tally};
 use fields::{Reader, SUM_BYTES, VERSION, seal};
 pub use keys::{
-    Part, counter_key, in_partition, log_end, log_key, row_key, split_log_key, split_partition,
-    successor, window_key, window_number,
+    Part, counter_key, in_partition, log_end, log_key, row_key, row_of_key, split_log_key,
+    split_partition, successor, window_key, window_number,
 };
 
 /// The row has a value (is not a tombstone, and not a mere promise).

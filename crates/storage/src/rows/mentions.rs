@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use archipel_base::{BlockHash, PartitionId};
-use bytes::Bytes;
 
 use super::codec;
 use super::reader::{PrefixRange, RowReader};
@@ -88,9 +87,7 @@ fn add(found: &mut BTreeMap<BlockHash, Mention>, key: &[u8], block: &BlockRef) -
     });
     mention.times += 1;
     if mention.rows.len() < MAX_ROWS {
-        let (partition, key) = codec::split_partition(key)?;
-        let key = Bytes::copy_from_slice(key);
-        let row = RowKey { partition, key };
+        let row = codec::row_of_key(key)?;
         if mention.rows.last() != Some(&row) {
             mention.rows.push(row);
         }

@@ -1,5 +1,6 @@
 //! Reading rows and what is derived from them, in one consistent view.
 
+use std::borrow::Cow;
 use std::ops::Bound;
 
 use archipel_base::{Id, PartitionId, Stamp, Writer};
@@ -320,14 +321,15 @@ fn row_at_hand(txn: &dyn ReadTxn, key: &[u8]) -> Result<(Option<Row>, bool)> {
     Ok((Some(row), at_hand))
 }
 
-/// The body of a row that has one.
+/// The body of a row that has one apart.
 pub(crate) fn stored_body(txn: &dyn ReadTxn, key: &[u8]) -> Result<Body> {
-    match txn.get(Tree::Bodies, key)? {
-        Some(bytes) => codec::decode_body(&bytes),
-        None => Err(Error::Damaged(
-            "a row without the body it should have".into(),
-        )),
-    }
+    codec::decode_body(&stored_bytes(txn, key)?)
+}
+
+/// The same, encoded.
+pub(crate) fn stored_bytes<'t>(txn: &'t dyn ReadTxn, key: &[u8]) -> Result<Cow<'t, [u8]>> {
+    let without = || Error::Damaged("a row without the body it should have".into());
+    txn.get(Tree::Bodies, key)?.ok_or_else(without)
 }
 
 /// The keys of a partition that begin with a prefix, from a start on.

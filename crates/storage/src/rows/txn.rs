@@ -194,9 +194,8 @@ impl<'t> RowTxn<'t> {
 
     /// What is damaged can be replaced, though nobody knows what it mentioned: a verification finds what is counted too high then.
     fn old_blocks(&self, key: &[u8]) -> Result<Vec<BlockRef>> {
-        let blocks = self.overlay.get(Tree::Bodies, key)?;
-        let blocks = blocks.as_deref().map(codec::decode_blocks);
-        match blocks.unwrap_or_else(|| Err(Error::Damaged("a row without its body".into()))) {
+        let body = reader::stored_bytes(&self.overlay, key);
+        match body.and_then(|body| codec::decode_blocks(&body)) {
             Err(Error::Damaged(why)) => {
                 tracing::error!(
                     why,

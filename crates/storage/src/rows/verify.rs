@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 
 use archipel_base::{BlockHash, Id, PartitionId, Stamp};
-use bytes::Bytes;
 
 use super::codec::{self, Counter, Part, StoredBody, StoredRow};
 use super::reader::{self, PrefixRange, RowReader};
@@ -59,10 +58,9 @@ impl Report {
 
     fn damaged(&mut self, key: &[u8]) {
         if self.damaged.len() < MAX_DAMAGED
-            && let Ok((partition, key)) = codec::split_partition(key)
+            && let Ok(row) = codec::row_of_key(key)
         {
-            let key = Bytes::copy_from_slice(key);
-            self.damaged.push(RowKey { partition, key });
+            self.damaged.push(row);
         }
     }
 
@@ -119,9 +117,7 @@ impl RowReader<'_> {
                     row => row.is_ok(),
                 };
                 if !is_whole {
-                    let (_, key) = codec::split_partition(key)?;
-                    let key = Bytes::copy_from_slice(key);
-                    damaged.push(RowKey { partition, key });
+                    damaged.push(codec::row_of_key(key)?);
                 }
                 Ok(Flow::Continue)
             },

@@ -1,6 +1,7 @@
 //! Keys.
 
 use archipel_base::{Id, PartitionId, Stamp};
+use bytes::Bytes;
 
 use super::fields::{Reader, short};
 use crate::engine::Result;
@@ -57,6 +58,13 @@ pub fn in_partition(partition: PartitionId, rest: &[u8]) -> Vec<u8> {
     bytes.extend_from_slice(&partition.0.to_be_bytes());
     bytes.extend_from_slice(rest);
     bytes
+}
+
+/// The row that a key of `Tree::Rows` or `Tree::Bodies` stands for.
+pub fn row_of_key(bytes: &[u8]) -> Result<RowKey> {
+    let (partition, key) = split_partition(bytes)?;
+    let key = Bytes::copy_from_slice(key);
+    Ok(RowKey { partition, key })
 }
 
 /// The reverse of [`in_partition`].

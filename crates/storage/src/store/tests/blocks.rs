@@ -21,12 +21,16 @@ fn upload(store: &Store, numbers: &[u8]) -> (Upload, Vec<BlockRef>) {
     (upload, blocks)
 }
 
-pub(super) fn with_blocks(millis: u64, blocks: Vec<BlockRef>) -> Row {
+pub(super) fn with_body(millis: u64, body: Body) -> Row {
     let mut row = row(millis, "head");
     if let Some(value) = &mut row.value {
-        value.body = Body::Blocks(blocks);
+        value.body = body;
     }
     row
+}
+
+pub(super) fn with_blocks(millis: u64, blocks: Vec<BlockRef>) -> Row {
+    with_body(millis, Body::Blocks(blocks))
 }
 
 pub(super) fn set(store: &Store, name: &str, row: Row, durability: Durability) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::blocks::{content, is_readable, set, with_blocks, write};
+use super::blocks::{content, is_readable, set, with_blocks, with_body, write};
 use super::*;
 use crate::disk::Disk;
 use crate::engine::{Durability, Tree};
@@ -202,11 +202,7 @@ fn damage(engine: &dyn Engine, name: &str) {
 }
 
 fn with_content(millis: u64) -> Row {
-    let mut row = row(millis, "head");
-    if let Some(value) = &mut row.value {
-        value.body = Body::Inline(content(1));
-    }
-    row
+    with_body(millis, Body::Inline(content(1)))
 }
 
 fn is_damaged(store: &Store, name: &str) -> bool {
