@@ -6,6 +6,7 @@ else a fresh `archipel demo` in a temporary folder, stopped at the end.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import uuid
@@ -14,6 +15,7 @@ import boto3
 import pytest
 from botocore.config import Config
 from support.client import Client
+from support.picture import Observer
 from support.server import Demo, Endpoint
 from support.sigv4 import Credentials
 
@@ -70,20 +72,51 @@ def s3(server):
 _numbers = itertools.count(1)
 
 
-@pytest.fixture
-def make_bucket(s3, server):
-    """Makes buckets; removes them with all they hold when the test is over."""
-    made = []
+@pytest.fixture(scope="session")
+def observer(server, credentials) -> Observer:
+    """Sees the whole store."""
+    return Observer(server, credentials)
 
-    def make(prefix: str = "t") -> str:
-        name = f"{prefix}-{next(_numbers)}-{uuid.uuid4().hex[:8]}"
-        s3.create_bucket(Bucket=name)
+
+@pytest.fixture(scope="session")
+def nothing_changes(observer):
+    """`with nothing_changes():` around requests that must be refused, and do nothing."""
+    return observer.nothing_changes
+
+
+@pytest.fixture(scope="session")
+def spare_buckets(s3):
+    """Empty buckets of earlier tests. To delete one makes garbage, for which each picture of the store would wait."""
+    names: list[str] = []
+    yield names
+    for name in names:
+        s3.delete_bucket(Bucket=name)
+
+
+@pytest.fixture
+def make_bucket(s3, spare_buckets):
+    """Makes buckets, or takes empty ones; when the test is over they are emptied, or removed if they have a special name."""
+    made, plain = [], set()
+
+    def make(prefix: str | None = None) -> str:
+        if prefix is None and spare_buckets:
+            name = spare_buckets.pop()
+        else:
+            name = f"{prefix or 't'}-{next(_numbers)}-{uuid.uuid4().hex[:8]}"
+            s3.create_bucket(Bucket=name)
+        if prefix is None:
+            plain.add(name)
         made.append(name)
         return name
 
     yield make
     for name in made:
-        empty_and_delete(s3, name)
+        with contextlib.suppress(s3.exceptions.NoSuchBucket):
+            empty(s3, name)
+            if name in plain:
+                spare_buckets.append(name)
+            else:
+                s3.delete_bucket(Bucket=name)
 
 
 @pytest.fixture
@@ -92,19 +125,16 @@ def bucket(make_bucket) -> str:
     return make_bucket()
 
 
-def empty_and_delete(s3, name: str) -> None:
-    """Removes a bucket and what is in it; what is gone already is no error."""
-    try:
-        for upload in s3.list_multipart_uploads(Bucket=name).get("Uploads", []):
-            s3.abort_multipart_upload(Bucket=name, Key=upload["Key"], UploadId=upload["UploadId"])
-        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=name):
-            keys = [o["Key"] for o in page.get("Contents", [])]
-            plain = [{"Key": k} for k in keys if k.isprintable()]
-            if plain:
-                s3.delete_objects(Bucket=name, Delete={"Objects": plain, "Quiet": True})
-            for key in keys:
-                if not key.isprintable():  # the XML of DeleteObjects cannot name it
-                    s3.delete_object(Bucket=name, Key=key)
-        s3.delete_bucket(Bucket=name)
-    except s3.exceptions.NoSuchBucket:
-        pass
+def empty(s3, name: str) -> None:
+    """Removes all that a bucket holds, and its settings."""
+    for upload in s3.list_multipart_uploads(Bucket=name).get("Uploads", []):
+        s3.abort_multipart_upload(Bucket=name, Key=upload["Key"], UploadId=upload["UploadId"])
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=name):
+        keys = [o["Key"] for o in page.get("Contents", [])]
+        plain = [{"Key": k} for k in keys if k.isprintable()]
+        if plain:
+            s3.delete_objects(Bucket=name, Delete={"Objects": plain, "Quiet": True})
+        for key in keys:
+            if not key.isprintable():  # the XML of DeleteObjects cannot name it
+                s3.delete_object(Bucket=name, Key=key)
+    s3.delete_bucket_cors(Bucket=name)

@@ -1,4 +1,4 @@
-//! Tells the binary which commit it was built from, where that is known.
+//! Passes the commit to the binary, if it is known.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,12 +7,12 @@ fn main() {
     println!("cargo:rerun-if-env-changed=ARCHIPEL_COMMIT");
     println!("cargo:rerun-if-changed=build.rs");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    // Changes with every commit and checkout.
+    // This file changes with every commit and checkout.
     let head = root.join(".git/logs/HEAD");
     if head.exists() {
         println!("cargo:rerun-if-changed={}", head.display());
     }
-    // Packages are built outside the repository and say it themselves.
+    // Packages are built outside the repository and set the variable.
     let commit = std::env::var("ARCHIPEL_COMMIT").ok().or_else(|| {
         let git = Command::new("git")
             .args(["rev-parse", "--short=12", "HEAD"])

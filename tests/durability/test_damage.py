@@ -96,12 +96,12 @@ class Damaged:
                     file.seek(at + 50)
                     file.write(bytes([body[1050] ^ 0x20]))
 
-    def mended(self) -> int:
-        return self.ask("scrub", "status")["mending"]["mended"]
+    def repaired(self) -> int:
+        return self.ask("scrub", "status")["repair"]["repaired"]
 
 
 def test_flipped_bits_are_never_served_and_are_mended(tmp_path):
-    """Half of the second node's blocks rot: every object is whole through it; what was read is mended, a scrub finds the rest."""
+    """Half of the second node's blocks rot: every object is whole through it; what was read is repaired, a scrub finds the rest."""
     world = Damaged(tmp_path / "nodes")
     try:
         world.put()
@@ -110,15 +110,15 @@ def test_flipped_bits_are_never_served_and_are_mended(tmp_path):
         rotten = random.Random(5).sample(places, 7)
         world.flip(rotten)
         world.assert_whole(1)
-        assert wait_until(lambda: world.mended() == 7, 60), "not: what was read is mended"
+        assert wait_until(lambda: world.repaired() == 7, 60), "not: what was read is repaired"
         # Nobody reads these; the good copies that were written for the others are among them.
         world.flip([place for place in places if place not in rotten])
         world.ask("scrub", "start")
-        assert wait_until(lambda: world.mended() == 14, 60), "not: what the scrub found is mended"
+        assert wait_until(lambda: world.repaired() == 14, 60), "not: what the scrub found is repaired"
         world.ask("scrub", "start", "--rate", "1000")
         assert wait_until(lambda: not world.ask("scrub", "status")["scrub"]["running"], 60), "not: the scrub ends"
         scrub = world.ask("scrub", "status")
-        assert scrub["scrub"]["damaged"] == 0 and scrub["mending"]["waiting"] == 0, scrub
+        assert scrub["scrub"]["damaged"] == 0 and scrub["repair"]["waiting"] == 0, scrub
         assert scrub["scrub"]["blocks"] >= 14, scrub
     finally:
         world.demo.stop()
@@ -134,25 +134,25 @@ def test_flipped_bits_in_metadata_are_never_served_and_are_mended(tmp_path):
         world.flip_in_metadata(SMALL)
         assert not any(world.in_metadata(body) for body in SMALL.values())
         world.assert_whole(1, SMALL)
-        assert wait_until(lambda: world.mended() == len(SMALL), 60), "not: what was read is mended"
+        assert wait_until(lambda: world.repaired() == len(SMALL), 60), "not: what was read is repaired"
         assert all(world.in_metadata(body) for body in SMALL.values())
         world.flip_in_metadata(SMALL)
         status, found = world.verify()
         assert status == 1, found
-        assert wait_until(lambda: world.mended() == 2 * len(SMALL), 60), "not: what the verification found is mended"
+        assert wait_until(lambda: world.repaired() == 2 * len(SMALL), 60), "not: what the verification found is repaired"
         assert world.verify("--deep")[0] == 0
         world.flip_in_metadata(SMALL)
         world.ask("scrub", "start", "--rate", "1000")
         assert wait_until(lambda: not world.ask("scrub", "status")["scrub"]["running"], 60), "not: the scrub ends"
         scrub = world.ask("scrub", "status")
-        assert scrub["scrub"]["damaged"] == len(SMALL) and scrub["mending"]["mended"] == 3 * len(SMALL), scrub
+        assert scrub["scrub"]["damaged"] == len(SMALL) and scrub["repair"]["repaired"] == 3 * len(SMALL), scrub
         # Nobody reads what is overwritten or deleted: that it is damaged does not matter.
         world.flip_in_metadata(SMALL)
         new = {key: body[::-1] for key, body in SMALL.items()}
         world.put(new)
         world.assert_whole(1, new)
         assert wait_until(lambda: world.verify("--deep")[0] == 0, 30)
-        assert world.mended() == 3 * len(SMALL)
+        assert world.repaired() == 3 * len(SMALL)
     finally:
         world.demo.stop()
 
@@ -171,10 +171,10 @@ def test_verify_tells_what_is_wrong(tmp_path):
         status, found = world.verify("--deep")
         assert status == 1, found
         assert sorted(node["problems"] for node in found["nodes"]) == [0, 0, 1], found
-        assert wait_until(lambda: world.mended() == 1, 60), "not: what was found is mended"
+        assert wait_until(lambda: world.repaired() == 1, 60), "not: what was found is repaired"
         world.flip(world.blocks()[1:2])
         repaired = world.ask("repair", "blocks")
-        assert sum(node["mending"]["mended"] for node in repaired["nodes"]) == 2, repaired
+        assert sum(node["repair"]["repaired"] for node in repaired["nodes"]) == 2, repaired
         assert world.verify("--deep")[0] == 0
         os.kill(int(world.info.nodes[2]["pid"]), signal.SIGKILL)
         status, found = world.verify()

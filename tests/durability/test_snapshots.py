@@ -108,7 +108,7 @@ def test_nodes_that_were_all_put_back_believe_one_another(tmp_path):
         for config, log in zip(configs, logs, strict=True):
             with open(log, "wb") as out:
                 servers.append(subprocess.Popen([str(binary()), "server", "--config", config], stderr=out))
-        told = "put back to an older state"
+        told = "rolled back to an older state"
         wait_for(lambda: all(told in log.read_text(errors="replace") for log in logs[:2]), "they are noticed")
         refused = run("snapshot", "accept", "--config", configs[0])
         assert refused.returncode == 1 and "in use" in refused.stderr, refused
@@ -117,7 +117,7 @@ def test_nodes_that_were_all_put_back_believe_one_another(tmp_path):
         assert [server.wait(20) for server in servers] == [0, 0, 0]
         for config in configs:
             accepted = run("snapshot", "accept", "--config", config)
-            assert accepted.returncode == 0 and "believed" in accepted.stdout, accepted
+            assert accepted.returncode == 0 and "is accepted" in accepted.stdout, accepted
         info = demo.start()
         client = client_of(info)
         assert client.get(info.bucket, "early").body == content(2 * MIB, "early")

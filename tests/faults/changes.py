@@ -156,10 +156,10 @@ def come_back(run) -> None:
     run.cluster.wait_admin(away)
     seconds = wait_healed(away, began)
     names = {
-        "calls": "archipel_healing_calls_total",
-        "bytes of calls": "archipel_healing_call_bytes_total",
-        "bytes of blocks": "archipel_healed_block_bytes_total",
-        "rows": "archipel_healed_rows_total",
+        "calls": "archipel_anti_entropy_calls_total",
+        "bytes of calls": "archipel_anti_entropy_call_bytes_total",
+        "bytes of blocks": "archipel_anti_entropy_fetched_bytes_total",
+        "rows": "archipel_anti_entropy_applied_rows_total",
     }
     told = ", ".join(f"{away.metric(metric):.0f} {name}" for name, metric in names.items())
     print(f"back after {seconds:.1f} s since its start: {told}")
@@ -184,11 +184,11 @@ def wait_healed(node: Node, began: float, timeout_s: float = 300) -> float:
     """Until a whole pass with each other node has ended that found no more to fetch; when, since `began`."""
     rows, last = -1.0, began
     while time.monotonic() - began < timeout_s:
-        now = node.metric("archipel_healed_rows_total")
+        now = node.metric("archipel_anti_entropy_applied_rows_total")
         if now != rows:
             rows, last = now, time.monotonic()
-        passed = node.metric("archipel_healing_whole_timestamp_seconds") > 0
-        if passed and node.metric("archipel_healing_rows") == 0 and time.monotonic() - last > 3:
+        passed = node.metric("archipel_anti_entropy_whole_timestamp_seconds") > 0
+        if passed and node.metric("archipel_anti_entropy_rows") == 0 and time.monotonic() - last > 3:
             return last - began
         time.sleep(0.1)
     raise NotServing(f"{node.name} was not brought up to date within {timeout_s:.0f} s")

@@ -93,7 +93,7 @@ class Operator:
                 raise NotServing(f"blocks were not repaired within {timeout_s:.0f} s: {json.dumps(shown)[:3000]}")
             time.sleep(0.3)
             shown = self.ask("GET", "/v1/repair")
-        mended = sum(node["mending"]["mended"] for node in shown["nodes"])
+        mended = sum(node["repair"]["repaired"] for node in shown["nodes"])
         self.note(f"blocks are repaired; {mended} mended since the nodes' starts")
 
     def verify(self, *options: str) -> tuple[int, str]:
@@ -123,5 +123,5 @@ class Operator:
 
 
 def busy(node: dict) -> bool:
-    mending = node["mending"]
-    return node["scrub"]["running"] or mending["waiting"] > mending["stuck"]
+    repair = node["repair"]
+    return node["scrub"]["running"] or repair["waiting"] > repair["stuck"]

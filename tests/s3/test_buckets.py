@@ -39,8 +39,9 @@ def test_own_bucket_again_keeps_its_content(s3, bucket):
     "name",
     ["ab", "a" * 64, "Upper", "under_score", "-start", "end-", "two..dots", "192.168.5.4", "a.-b", "xn--abc"],
 )
-def test_invalid_names(raw, name):
-    answer(raw.request("PUT", f"/{name}"), 400, "InvalidBucketName")
+def test_invalid_names(raw, name, nothing_changes):
+    with nothing_changes():
+        answer(raw.request("PUT", f"/{name}"), 400, "InvalidBucketName")
 
 
 @pytest.mark.parametrize("name", ["abc", "a" * 63, "with.dots.inside", "0digits9"])
@@ -50,30 +51,32 @@ def test_valid_names(s3, name):
     s3.delete_bucket(Bucket=name)
 
 
-def test_delete_of_a_full_bucket_is_refused(s3, bucket):
+def test_delete_of_a_full_bucket_is_refused(s3, bucket, nothing_changes):
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
-    with refused(409, "BucketNotEmpty"):
-        s3.delete_bucket(Bucket=bucket)
+    with nothing_changes():
+        with refused(409, "BucketNotEmpty"):
+            s3.delete_bucket(Bucket=bucket)
     s3.delete_object(Bucket=bucket, Key="k")
     s3.delete_bucket(Bucket=bucket)
 
 
-def test_missing_bucket_everywhere(s3, raw):
+def test_missing_bucket_everywhere(s3, raw, nothing_changes):
     name = "never-made-bucket"
-    with refused(404, "NoSuchBucket"):
-        s3.list_objects_v2(Bucket=name)
-    with refused(404, "NoSuchBucket"):
-        s3.put_object(Bucket=name, Key="k", Body=b"x")
-    with refused(404, "NoSuchBucket"):
-        s3.get_object(Bucket=name, Key="k")
-    with refused(404, "NoSuchBucket"):
-        s3.delete_bucket(Bucket=name)
-    with refused(404, "NoSuchBucket"):
-        s3.create_multipart_upload(Bucket=name, Key="k")
-    with refused(404, "NoSuchBucket"):
-        s3.delete_objects(Bucket=name, Delete={"Objects": [{"Key": "k"}]})
-    with refused(404, "NoSuchBucket"):
-        s3.delete_object(Bucket=name, Key="k")
+    with nothing_changes():
+        with refused(404, "NoSuchBucket"):
+            s3.list_objects_v2(Bucket=name)
+        with refused(404, "NoSuchBucket"):
+            s3.put_object(Bucket=name, Key="k", Body=b"x")
+        with refused(404, "NoSuchBucket"):
+            s3.get_object(Bucket=name, Key="k")
+        with refused(404, "NoSuchBucket"):
+            s3.delete_bucket(Bucket=name)
+        with refused(404, "NoSuchBucket"):
+            s3.create_multipart_upload(Bucket=name, Key="k")
+        with refused(404, "NoSuchBucket"):
+            s3.delete_objects(Bucket=name, Delete={"Objects": [{"Key": "k"}]})
+        with refused(404, "NoSuchBucket"):
+            s3.delete_object(Bucket=name, Key="k")
     reply = raw.request("HEAD", f"/{name}")
     assert reply.status == 404 and reply.body == b""
 
@@ -83,18 +86,20 @@ def test_location(s3, bucket, server):
     assert location == (None if server.region == "us-east-1" else server.region)
 
 
-def test_create_in_another_region_is_refused(s3):
-    with refused(400, "IllegalLocationConstraintException", "InvalidLocationConstraint"):
-        s3.create_bucket(
-            Bucket="elsewhere-1", CreateBucketConfiguration={"LocationConstraint": "mars-north-1"}
-        )
+def test_create_in_another_region_is_refused(s3, nothing_changes):
+    with nothing_changes():
+        with refused(400, "IllegalLocationConstraintException", "InvalidLocationConstraint"):
+            s3.create_bucket(
+                Bucket="elsewhere-1", CreateBucketConfiguration={"LocationConstraint": "mars-north-1"}
+            )
     with refused(404):
         s3.head_bucket(Bucket="elsewhere-1")
 
 
-def test_malformed_create_body_is_refused(raw):
+def test_malformed_create_body_is_refused(raw, nothing_changes):
     body = b"<CreateBucketConfiguration><Location"
-    answer(raw.request("PUT", "/malformed-create", body=body), 400, "MalformedXML")
+    with nothing_changes():
+        answer(raw.request("PUT", "/malformed-create", body=body), 400, "MalformedXML")
 
 
 def test_list_buckets_by_prefix_and_page(s3, make_bucket):

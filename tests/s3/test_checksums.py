@@ -25,23 +25,26 @@ def test_in_a_header(raw, s3, bucket, algorithm):
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_wrong_in_a_header(raw, s3, bucket, algorithm):
+def test_wrong_in_a_header(raw, s3, bucket, algorithm, nothing_changes):
     raw.put(bucket, "k", b"old")
-    reply = raw.put(bucket, "k", DATA, [(header(algorithm), encoded(algorithm, b"other"))])
+    with nothing_changes():
+        reply = raw.put(bucket, "k", DATA, [(header(algorithm), encoded(algorithm, b"other"))])
     answer(reply, 400, "BadDigest")
     holds(s3, bucket, "k", b"old")
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_malformed_in_a_header(raw, s3, bucket, algorithm):
-    for value in ("AAAA", "no base64!", encoded("SHA256", b"") + "AAAA"):
-        answer(raw.put(bucket, "k", DATA, [(header(algorithm), value)]), 400, "InvalidRequest")
+def test_malformed_in_a_header(raw, s3, bucket, algorithm, nothing_changes):
+    with nothing_changes():
+        for value in ("AAAA", "no base64!", encoded("SHA256", b"") + "AAAA"):
+            answer(raw.put(bucket, "k", DATA, [(header(algorithm), value)]), 400, "InvalidRequest")
     absent(s3, bucket, "k")
 
 
-def test_two_checksums_are_refused(raw, s3, bucket):
+def test_two_checksums_are_refused(raw, s3, bucket, nothing_changes):
     headers = [(header(a), encoded(a, DATA)) for a in ("CRC32", "SHA1")]
-    answer(raw.put(bucket, "k", DATA, headers), 400, "InvalidRequest")
+    with nothing_changes():
+        answer(raw.put(bucket, "k", DATA, headers), 400, "InvalidRequest")
     absent(s3, bucket, "k")
 
 
@@ -67,9 +70,10 @@ def test_in_a_trailer(raw, s3, bucket, algorithm, mode):
 
 @pytest.mark.parametrize("mode", [chunked.SIGNED_TRAILER, chunked.UNSIGNED_TRAILER])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_wrong_in_a_trailer(raw, s3, bucket, algorithm, mode):
+def test_wrong_in_a_trailer(raw, s3, bucket, algorithm, mode, nothing_changes):
     trailers = [(header(algorithm), encoded(algorithm, b"other"))]
-    reply = chunked.put(raw, bucket, "k", chunked.Upload([DATA], mode, trailers))
+    with nothing_changes():
+        reply = chunked.put(raw, bucket, "k", chunked.Upload([DATA], mode, trailers))
     answer(reply, 400, "BadDigest")
     absent(s3, bucket, "k")
 
@@ -140,32 +144,35 @@ def test_full_object_size_at_completion(s3, bucket):
     send(s3, bucket, "CRC32", "FULL_OBJECT", PARTS, MpuObjectSize=sum(map(len, PARTS)))
 
 
-def test_impossible_kinds(s3, bucket):
-    for algorithm, kind in (("CRC64NVME", "COMPOSITE"), ("SHA1", "FULL_OBJECT"), ("SHA256", "FULL_OBJECT")):
-        with refused(400, "InvalidRequest"):
-            s3.create_multipart_upload(
-                Bucket=bucket, Key="k", ChecksumAlgorithm=algorithm, ChecksumType=kind
-            )
+def test_impossible_kinds(s3, bucket, nothing_changes):
+    with nothing_changes():
+        for algorithm, kind in (("CRC64NVME", "COMPOSITE"), ("SHA1", "FULL_OBJECT"), ("SHA256", "FULL_OBJECT")):
+            with refused(400, "InvalidRequest"):
+                s3.create_multipart_upload(
+                    Bucket=bucket, Key="k", ChecksumAlgorithm=algorithm, ChecksumType=kind
+                )
 
 
-def test_part_with_another_algorithm(raw, s3, bucket):
+def test_part_with_another_algorithm(raw, s3, bucket, nothing_changes):
     upload = s3.create_multipart_upload(Bucket=bucket, Key="k", ChecksumAlgorithm="SHA256")["UploadId"]
     query = [("partNumber", "1"), ("uploadId", upload)]
     headers = [(header("CRC32"), encoded("CRC32", b"x"))]
-    reply = raw.request("PUT", object_path(bucket, "k"), query, headers, b"x")
+    with nothing_changes():
+        reply = raw.request("PUT", object_path(bucket, "k"), query, headers, b"x")
     answer(reply, 400, "InvalidRequest")
 
 
-def test_wrong_part_checksum_at_completion(s3, bucket):
+def test_wrong_part_checksum_at_completion(s3, bucket, nothing_changes):
     upload = s3.create_multipart_upload(Bucket=bucket, Key="k", ChecksumAlgorithm="SHA256")["UploadId"]
     part = s3.upload_part(
         Bucket=bucket, Key="k", UploadId=upload, PartNumber=1, Body=b"x", ChecksumAlgorithm="SHA256"
     )
     wrong = {"PartNumber": 1, "ETag": part["ETag"], "ChecksumSHA256": encoded("SHA256", b"y")}
-    with refused(400, "InvalidPart", "BadDigest"):
-        s3.complete_multipart_upload(
-            Bucket=bucket, Key="k", UploadId=upload, MultipartUpload={"Parts": [wrong]}
-        )
+    with nothing_changes():
+        with refused(400, "InvalidPart", "BadDigest"):
+            s3.complete_multipart_upload(
+                Bucket=bucket, Key="k", UploadId=upload, MultipartUpload={"Parts": [wrong]}
+            )
     absent(s3, bucket, "k")
 
 

@@ -9,10 +9,11 @@ NONE = [("If-None-Match", "*")]
 OTHER = etag(b"something else")
 
 
-def test_put_if_absent(s3, bucket):
+def test_put_if_absent(s3, bucket, nothing_changes):
     s3.put_object(Bucket=bucket, Key="k", Body=b"first", IfNoneMatch="*")
-    with refused(412, "PreconditionFailed"):
-        s3.put_object(Bucket=bucket, Key="k", Body=b"second", IfNoneMatch="*")
+    with nothing_changes():
+        with refused(412, "PreconditionFailed"):
+            s3.put_object(Bucket=bucket, Key="k", Body=b"second", IfNoneMatch="*")
     holds(s3, bucket, "k", b"first")
 
 
@@ -23,50 +24,56 @@ def test_put_if_absent_after_delete(s3, bucket):
     holds(s3, bucket, "k", b"second")
 
 
-def test_put_if_match(s3, bucket):
+def test_put_if_match(s3, bucket, nothing_changes):
     tag = s3.put_object(Bucket=bucket, Key="k", Body=b"first")["ETag"]
     newer = s3.put_object(Bucket=bucket, Key="k", Body=b"second", IfMatch=tag)["ETag"]
-    with refused(412, "PreconditionFailed"):
-        s3.put_object(Bucket=bucket, Key="k", Body=b"third", IfMatch=tag)
+    with nothing_changes():
+        with refused(412, "PreconditionFailed"):
+            s3.put_object(Bucket=bucket, Key="k", Body=b"third", IfMatch=tag)
     s3.put_object(Bucket=bucket, Key="k", Body=b"fourth", IfMatch=newer.strip('"'))
     holds(s3, bucket, "k", b"fourth")
 
 
-def test_put_if_match_of_a_missing_key(s3, bucket):
-    with refused(404, "NoSuchKey"):
-        s3.put_object(Bucket=bucket, Key="k", Body=b"x", IfMatch=OTHER)
+def test_put_if_match_of_a_missing_key(s3, bucket, nothing_changes):
+    with nothing_changes():
+        with refused(404, "NoSuchKey"):
+            s3.put_object(Bucket=bucket, Key="k", Body=b"x", IfMatch=OTHER)
     absent(s3, bucket, "k")
 
 
-def test_large_put_with_a_failed_condition(s3, bucket):
+def test_large_put_with_a_failed_condition(s3, bucket, nothing_changes):
     data = content(3 * MIB, "large")
     s3.put_object(Bucket=bucket, Key="k", Body=data)
-    with refused(412, "PreconditionFailed"):
-        s3.put_object(Bucket=bucket, Key="k", Body=content(3 * MIB, "other"), IfNoneMatch="*")
-    with refused(412, "PreconditionFailed"):
-        s3.put_object(Bucket=bucket, Key="k", Body=content(3 * MIB, "other"), IfMatch=OTHER)
+    with nothing_changes():
+        with refused(412, "PreconditionFailed"):
+            s3.put_object(Bucket=bucket, Key="k", Body=content(3 * MIB, "other"), IfNoneMatch="*")
+        with refused(412, "PreconditionFailed"):
+            s3.put_object(Bucket=bucket, Key="k", Body=content(3 * MIB, "other"), IfMatch=OTHER)
     holds(s3, bucket, "k", data)
 
 
-def test_none_match_takes_only_the_asterisk(raw, bucket):
+def test_none_match_takes_only_the_asterisk(raw, bucket, nothing_changes):
     """AWS defines `*` alone; a tag must not be ignored and overwrite."""
     tag = raw.put(bucket, "k", b"first").headers["etag"]
-    reply = raw.put(bucket, "k", b"second", [("If-None-Match", tag)])
+    with nothing_changes():
+        reply = raw.put(bucket, "k", b"second", [("If-None-Match", tag)])
     assert reply.status in (400, 412, 501), reply.brief()
     assert raw.get(bucket, "k").body == b"first"
 
 
-def test_contradicting_conditions_write_nothing(raw, bucket):
+def test_contradicting_conditions_write_nothing(raw, bucket, nothing_changes):
     tag = raw.put(bucket, "k", b"first").headers["etag"]
-    reply = raw.put(bucket, "k", b"second", [("If-None-Match", "*"), ("If-Match", tag)])
+    with nothing_changes():
+        reply = raw.put(bucket, "k", b"second", [("If-None-Match", "*"), ("If-Match", tag)])
     assert reply.status in (400, 412, 501), reply.brief()
     assert raw.get(bucket, "k").body == b"first"
 
 
-def test_delete_if_match(s3, raw, bucket):
+def test_delete_if_match(s3, raw, bucket, nothing_changes):
     tag = s3.put_object(Bucket=bucket, Key="k", Body=b"x")["ETag"]
-    with refused(412, "PreconditionFailed"):
-        s3.delete_object(Bucket=bucket, Key="k", IfMatch=OTHER)
+    with nothing_changes():
+        with refused(412, "PreconditionFailed"):
+            s3.delete_object(Bucket=bucket, Key="k", IfMatch=OTHER)
     holds(s3, bucket, "k", b"x")
     s3.delete_object(Bucket=bucket, Key="k", IfMatch=tag)
     absent(s3, bucket, "k")
@@ -76,8 +83,9 @@ def test_delete_if_match(s3, raw, bucket):
 
 
 @pytest.mark.parametrize("condition", ["*", OTHER])
-def test_delete_if_match_of_a_missing_key(raw, bucket, condition):
-    reply = raw.delete(bucket, "k", [("If-Match", condition)])
+def test_delete_if_match_of_a_missing_key(raw, bucket, condition, nothing_changes):
+    with nothing_changes():
+        reply = raw.delete(bucket, "k", [("If-Match", condition)])
     assert (reply.status, reply.code) in [(404, "NoSuchKey"), (412, "PreconditionFailed")], reply.brief()
 
 
@@ -104,13 +112,14 @@ def test_copy_if_absent_and_if_match(raw, bucket):
     assert raw.get(bucket, "k").body == b"source"
 
 
-def test_complete_if_absent(s3, bucket):
+def test_complete_if_absent(s3, bucket, nothing_changes):
     upload, parts = started(s3, bucket, "k", b"multipart")
     s3.put_object(Bucket=bucket, Key="k", Body=b"meanwhile")
-    with refused(412, "PreconditionFailed"):
-        s3.complete_multipart_upload(
-            Bucket=bucket, Key="k", UploadId=upload, MultipartUpload=parts, IfNoneMatch="*"
-        )
+    with nothing_changes():
+        with refused(412, "PreconditionFailed"):
+            s3.complete_multipart_upload(
+                Bucket=bucket, Key="k", UploadId=upload, MultipartUpload=parts, IfNoneMatch="*"
+            )
     holds(s3, bucket, "k", b"meanwhile")
     s3.delete_object(Bucket=bucket, Key="k")
     s3.complete_multipart_upload(
@@ -119,12 +128,13 @@ def test_complete_if_absent(s3, bucket):
     holds(s3, bucket, "k", b"multipart")
 
 
-def test_complete_if_match(s3, bucket):
+def test_complete_if_match(s3, bucket, nothing_changes):
     tag = s3.put_object(Bucket=bucket, Key="k", Body=b"old")["ETag"]
     upload, parts = started(s3, bucket, "k", b"multipart")
     arguments = dict(Bucket=bucket, Key="k", UploadId=upload, MultipartUpload=parts)
-    with refused(412, "PreconditionFailed"):
-        s3.complete_multipart_upload(IfMatch=OTHER, **arguments)
+    with nothing_changes():
+        with refused(412, "PreconditionFailed"):
+            s3.complete_multipart_upload(IfMatch=OTHER, **arguments)
     holds(s3, bucket, "k", b"old")
     s3.complete_multipart_upload(IfMatch=tag, **arguments)
     holds(s3, bucket, "k", b"multipart")

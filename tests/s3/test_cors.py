@@ -117,8 +117,9 @@ def test_errors_carry_headers_too(raw, cors_bucket):
         b"<CORSConfiguration><CORSRule><AllowedMethod>GET</AllowedMethod><AllowedOrigin>a*b*c</AllowedOrigin></CORSRule></CORSConfiguration>",
     ],
 )
-def test_bad_configurations(raw, s3, bucket, body):
-    reply = raw.request("PUT", f"/{bucket}", [("cors", "")], body=body)
+def test_bad_configurations(raw, s3, bucket, body, nothing_changes):
+    with nothing_changes():
+        reply = raw.request("PUT", f"/{bucket}", [("cors", "")], body=body)
     answer(reply, 400, "MalformedXML", "InvalidRequest", "MissingRequestBodyError")
     with refused(404, "NoSuchCORSConfiguration"):
         s3.get_bucket_cors(Bucket=bucket)

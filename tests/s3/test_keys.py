@@ -63,20 +63,22 @@ def test_longest_key(raw, bucket):
     assert len(listed(raw, bucket)) == 3
 
 
-def test_too_long_key(raw, s3, bucket):
-    for key in ("k" * 1025, "ü" * 512 + "x"):
-        answer(raw.put(bucket, key, b"x"), 400, "KeyTooLongError")
-        answer(raw.get(bucket, key), 400, "KeyTooLongError")
-    with refused(400, "KeyTooLongError"):
-        s3.create_multipart_upload(Bucket=bucket, Key="k" * 1025)
+def test_too_long_key(raw, s3, bucket, nothing_changes):
+    with nothing_changes():
+        for key in ("k" * 1025, "ü" * 512 + "x"):
+            answer(raw.put(bucket, key, b"x"), 400, "KeyTooLongError")
+            answer(raw.get(bucket, key), 400, "KeyTooLongError")
+        with refused(400, "KeyTooLongError"):
+            s3.create_multipart_upload(Bucket=bucket, Key="k" * 1025)
     assert listed(raw, bucket) == []
 
 
-def test_invalid_utf8_is_refused(raw, bucket):
+def test_invalid_utf8_is_refused(raw, bucket, nothing_changes):
     """%FF, an overlong slash and a lone surrogate are no UTF-8."""
-    for path in ("%FF", "%C0%AF", "%ED%A0%80", "a%80"):
-        reply = raw.request("PUT", f"/{bucket}/{path}", body=b"x")
-        assert reply.status == 400, reply.brief()
+    with nothing_changes():
+        for path in ("%FF", "%C0%AF", "%ED%A0%80", "a%80"):
+            reply = raw.request("PUT", f"/{bucket}/{path}", body=b"x")
+            assert reply.status == 400, reply.brief()
     assert listed(raw, bucket) == []
 
 

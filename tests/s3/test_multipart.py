@@ -64,79 +64,85 @@ def test_empty_part(s3, bucket):
     assert s3.head_object(Bucket=bucket, Key="k")["ContentLength"] == 0
 
 
-def test_refused_completions(s3, bucket):
+def test_refused_completions(s3, bucket, nothing_changes):
     """Each refusal leaves the upload as it was."""
     upload = start(s3, bucket)
     small = add(s3, bucket, upload, 1, b"small")
     other = add(s3, bucket, upload, 2, b"other")
-    with refused(400, "EntityTooSmall"):
-        complete(s3, bucket, upload, [small, other])
-    with refused(400, "InvalidPartOrder"):
-        complete(s3, bucket, upload, [other, small])
-    with refused(400, "InvalidPartOrder"):
-        complete(s3, bucket, upload, [small, small])
-    with refused(400, "InvalidPart"):
-        complete(s3, bucket, upload, [{"PartNumber": 1, "ETag": etag(b"wrong")}])
-    with refused(400, "InvalidPart"):
-        complete(s3, bucket, upload, [small | {"PartNumber": 3}])
-    with refused(400, "MalformedXML", "InvalidRequest"):
-        complete(s3, bucket, upload, [])
+    with nothing_changes():
+        with refused(400, "EntityTooSmall"):
+            complete(s3, bucket, upload, [small, other])
+        with refused(400, "InvalidPartOrder"):
+            complete(s3, bucket, upload, [other, small])
+        with refused(400, "InvalidPartOrder"):
+            complete(s3, bucket, upload, [small, small])
+        with refused(400, "InvalidPart"):
+            complete(s3, bucket, upload, [{"PartNumber": 1, "ETag": etag(b"wrong")}])
+        with refused(400, "InvalidPart"):
+            complete(s3, bucket, upload, [small | {"PartNumber": 3}])
+        with refused(400, "MalformedXML", "InvalidRequest"):
+            complete(s3, bucket, upload, [])
     absent(s3, bucket, "k")
     complete(s3, bucket, upload, [small])
     holds(s3, bucket, "k", b"small")
 
 
-def test_malformed_completion(raw, s3, bucket):
+def test_malformed_completion(raw, s3, bucket, nothing_changes):
     upload = start(s3, bucket)
     add(s3, bucket, upload, 1, b"x")
-    for body in (b"", b"<CompleteMultipartUpload>", b"not xml", b"<Other/>", b"<!DOCTYPE a []><a/>"):
-        reply = raw.request("POST", object_path(bucket, "k"), [("uploadId", upload)], body=body)
-        answer(reply, 400, "MalformedXML", "InvalidRequest")
+    with nothing_changes():
+        for body in (b"", b"<CompleteMultipartUpload>", b"not xml", b"<Other/>", b"<!DOCTYPE a []><a/>"):
+            reply = raw.request("POST", object_path(bucket, "k"), [("uploadId", upload)], body=body)
+            answer(reply, 400, "MalformedXML", "InvalidRequest")
     assert len(s3.list_parts(Bucket=bucket, Key="k", UploadId=upload)["Parts"]) == 1
 
 
-def test_no_such_upload(s3, bucket):
+def test_no_such_upload(s3, bucket, nothing_changes):
     upload = start(s3, bucket)
-    for wrong, key in (("nosuchupload", "k"), (upload, "other"), (upload[:-1] + "0~", "k"), ("../..", "k")):
-        with refused(404, "NoSuchUpload"):
-            add(s3, bucket, wrong, 1, b"x", key=key)
-        with refused(404, "NoSuchUpload"):
-            complete(s3, bucket, wrong, [{"PartNumber": 1, "ETag": etag(b"x")}], key=key)
-        with refused(404, "NoSuchUpload"):
-            s3.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=wrong)
-        with refused(404, "NoSuchUpload"):
-            s3.list_parts(Bucket=bucket, Key=key, UploadId=wrong)
+    with nothing_changes():
+        for wrong, key in (("nosuchupload", "k"), (upload, "other"), (upload[:-1] + "0~", "k"), ("../..", "k")):
+            with refused(404, "NoSuchUpload"):
+                add(s3, bucket, wrong, 1, b"x", key=key)
+            with refused(404, "NoSuchUpload"):
+                complete(s3, bucket, wrong, [{"PartNumber": 1, "ETag": etag(b"x")}], key=key)
+            with refused(404, "NoSuchUpload"):
+                s3.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=wrong)
+            with refused(404, "NoSuchUpload"):
+                s3.list_parts(Bucket=bucket, Key=key, UploadId=wrong)
 
 
-def test_upload_of_another_bucket(s3, make_bucket):
+def test_upload_of_another_bucket(s3, make_bucket, nothing_changes):
     one, other = make_bucket(), make_bucket()
     upload = start(s3, one)
-    with refused(404, "NoSuchUpload"):
-        add(s3, other, upload, 1, b"x")
-    with refused(404, "NoSuchUpload"):
-        s3.abort_multipart_upload(Bucket=other, Key="k", UploadId=upload)
+    with nothing_changes():
+        with refused(404, "NoSuchUpload"):
+            add(s3, other, upload, 1, b"x")
+        with refused(404, "NoSuchUpload"):
+            s3.abort_multipart_upload(Bucket=other, Key="k", UploadId=upload)
     add(s3, one, upload, 1, b"x")
 
 
-def test_part_numbers(raw, s3, bucket):
+def test_part_numbers(raw, s3, bucket, nothing_changes):
     upload = start(s3, bucket)
-    for number in ("0", "10001", "-1", "x", "", "99999999999"):
-        query = [("partNumber", number), ("uploadId", upload)]
-        reply = raw.request("PUT", object_path(bucket, "k"), query, body=b"x")
-        answer(reply, 400, "InvalidArgument")
+    with nothing_changes():
+        for number in ("0", "10001", "-1", "x", "", "99999999999"):
+            query = [("partNumber", number), ("uploadId", upload)]
+            reply = raw.request("PUT", object_path(bucket, "k"), query, body=b"x")
+            answer(reply, 400, "InvalidArgument")
     part = add(s3, bucket, upload, 10000, b"last")
     complete(s3, bucket, upload, [part])
 
 
-def test_abort(s3, bucket):
+def test_abort(s3, bucket, nothing_changes):
     upload = start(s3, bucket)
     add(s3, bucket, upload, 1, content(5 * MIB, "gone"))
     reply = s3.abort_multipart_upload(Bucket=bucket, Key="k", UploadId=upload)
     assert reply["ResponseMetadata"]["HTTPStatusCode"] == 204
-    with refused(404, "NoSuchUpload"):
-        s3.list_parts(Bucket=bucket, Key="k", UploadId=upload)
-    with refused(404, "NoSuchUpload"):
-        add(s3, bucket, upload, 2, b"x")
+    with nothing_changes():
+        with refused(404, "NoSuchUpload"):
+            s3.list_parts(Bucket=bucket, Key="k", UploadId=upload)
+        with refused(404, "NoSuchUpload"):
+            add(s3, bucket, upload, 2, b"x")
     assert "Uploads" not in s3.list_multipart_uploads(Bucket=bucket)
     absent(s3, bucket, "k")
 
@@ -257,25 +263,26 @@ def test_upload_part_copy(s3, bucket):
     holds(s3, bucket, "k", source + source[10 : 5 * MIB + 10] + source[5:6])
 
 
-def test_upload_part_copy_refusals(s3, bucket):
+def test_upload_part_copy_refusals(s3, bucket, nothing_changes):
     s3.put_object(Bucket=bucket, Key="source", Body=b"0123456789")
     upload = start(s3, bucket)
     common = dict(Bucket=bucket, Key="k", UploadId=upload, PartNumber=1)
     source = {"Bucket": bucket, "Key": "source"}
-    for wrong in ("bytes=0-10", "bytes=5-2", "bytes=3-", "bytes=-3", "0-3"):
-        try:
-            s3.upload_part_copy(CopySource=source, CopySourceRange=wrong, **common)
-            raise AssertionError(f"{wrong} was accepted")
-        except s3.exceptions.ClientError as error:
-            assert error.response["Error"]["Code"] in ("InvalidArgument", "InvalidRange"), wrong
-    with refused(404, "NoSuchKey"):
-        s3.upload_part_copy(CopySource={"Bucket": bucket, "Key": "missing"}, **common)
-    with refused(404, "NoSuchBucket"):
-        s3.upload_part_copy(CopySource={"Bucket": "no-such-source", "Key": "k"}, **common)
-    with refused(412, "PreconditionFailed"):
-        s3.upload_part_copy(CopySource=source, CopySourceIfMatch=etag(b"other"), **common)
-    with refused(412, "PreconditionFailed"):
-        s3.upload_part_copy(CopySource=source, CopySourceIfNoneMatch=etag(b"0123456789"), **common)
+    with nothing_changes():
+        for wrong in ("bytes=0-10", "bytes=5-2", "bytes=3-", "bytes=-3", "0-3"):
+            try:
+                s3.upload_part_copy(CopySource=source, CopySourceRange=wrong, **common)
+                raise AssertionError(f"{wrong} was accepted")
+            except s3.exceptions.ClientError as error:
+                assert error.response["Error"]["Code"] in ("InvalidArgument", "InvalidRange"), wrong
+        with refused(404, "NoSuchKey"):
+            s3.upload_part_copy(CopySource={"Bucket": bucket, "Key": "missing"}, **common)
+        with refused(404, "NoSuchBucket"):
+            s3.upload_part_copy(CopySource={"Bucket": "no-such-source", "Key": "k"}, **common)
+        with refused(412, "PreconditionFailed"):
+            s3.upload_part_copy(CopySource=source, CopySourceIfMatch=etag(b"other"), **common)
+        with refused(412, "PreconditionFailed"):
+            s3.upload_part_copy(CopySource=source, CopySourceIfNoneMatch=etag(b"0123456789"), **common)
     assert "Parts" not in s3.list_parts(Bucket=bucket, Key="k", UploadId=upload)
 
 
@@ -291,11 +298,12 @@ def test_parts_outlive_their_source(s3, bucket):
     holds(s3, bucket, "k", data)
 
 
-def test_wrong_md5_of_a_part_keeps_the_old_one(s3, bucket):
+def test_wrong_md5_of_a_part_keeps_the_old_one(s3, bucket, nothing_changes):
     upload = start(s3, bucket)
     good = add(s3, bucket, upload, 1, b"good")
-    with refused(400, "BadDigest"):
-        add(s3, bucket, upload, 1, b"bad", ContentMD5="1B2M2Y8AsgTpgAmY7PhCfg==")
+    with nothing_changes():
+        with refused(400, "BadDigest"):
+            add(s3, bucket, upload, 1, b"bad", ContentMD5="1B2M2Y8AsgTpgAmY7PhCfg==")
     complete(s3, bucket, upload, [good])
     holds(s3, bucket, "k", b"good")
 

@@ -13,29 +13,32 @@ OBJECT_PARTS = ["acl", "legal-hold", "retention", "tagging", "torrent"]
 
 
 @pytest.mark.parametrize("part", BUCKET_PARTS)
-def test_bucket_sub_resources(raw, s3, bucket, part):
+def test_bucket_sub_resources(raw, s3, bucket, part, nothing_changes):
     raw.put(bucket, "k", b"x")
-    for method in ("GET", "PUT", "DELETE"):
-        if method == "DELETE" and part in ("acl", "versions", "policyStatus"):
-            continue
-        reply = raw.request(method, f"/{bucket}", [(part, "")], body=b"<x/>" if method == "PUT" else b"")
-        answer(reply, 501, "NotImplemented")
+    with nothing_changes():
+        for method in ("GET", "PUT", "DELETE"):
+            if method == "DELETE" and part in ("acl", "versions", "policyStatus"):
+                continue
+            reply = raw.request(method, f"/{bucket}", [(part, "")], body=b"<x/>" if method == "PUT" else b"")
+            answer(reply, 501, "NotImplemented")
     holds(s3, bucket, "k", b"x")
 
 
 @pytest.mark.parametrize("part", OBJECT_PARTS)
-def test_object_sub_resources(raw, s3, bucket, part):
+def test_object_sub_resources(raw, s3, bucket, part, nothing_changes):
     raw.put(bucket, "k", b"kept")
-    for method in ("GET", "PUT", "DELETE"):
-        reply = raw.request(method, object_path(bucket, "k"), [(part, "")], body=b"<x/>" if method == "PUT" else b"")
-        answer(reply, 501, "NotImplemented")
+    with nothing_changes():
+        for method in ("GET", "PUT", "DELETE"):
+            reply = raw.request(method, object_path(bucket, "k"), [(part, "")], body=b"<x/>" if method == "PUT" else b"")
+            answer(reply, 501, "NotImplemented")
     holds(s3, bucket, "k", b"kept")
 
 
-def test_select_and_restore(raw, s3, bucket):
+def test_select_and_restore(raw, s3, bucket, nothing_changes):
     raw.put(bucket, "k", b"kept")
-    answer(raw.request("POST", object_path(bucket, "k"), [("select", ""), ("select-type", "2")], body=b"<x/>"), 501)
-    answer(raw.request("POST", object_path(bucket, "k"), [("restore", "")], body=b"<x/>"), 501)
+    with nothing_changes():
+        answer(raw.request("POST", object_path(bucket, "k"), [("select", ""), ("select-type", "2")], body=b"<x/>"), 501)
+        answer(raw.request("POST", object_path(bucket, "k"), [("restore", "")], body=b"<x/>"), 501)
     holds(s3, bucket, "k", b"kept")
 
 
@@ -54,14 +57,15 @@ HEADERS = [
 
 
 @pytest.mark.parametrize("name,value", HEADERS)
-def test_headers_that_ask_for_more(raw, s3, bucket, name, value):
+def test_headers_that_ask_for_more(raw, s3, bucket, name, value, nothing_changes):
     """Encryption, tags, locks, public access: never taken and forgotten."""
-    reply = raw.put(bucket, "k", b"x", [(name, value)])
-    answer(reply, 501, "NotImplemented")
-    absent(s3, bucket, "k")
-    reply = raw.request("POST", object_path(bucket, "k"), [("uploads", "")], [(name, value)])
-    if name != "x-amz-write-offset-bytes":
+    with nothing_changes():
+        reply = raw.put(bucket, "k", b"x", [(name, value)])
         answer(reply, 501, "NotImplemented")
+        absent(s3, bucket, "k")
+        reply = raw.request("POST", object_path(bucket, "k"), [("uploads", "")], [(name, value)])
+        if name != "x-amz-write-offset-bytes":
+            answer(reply, 501, "NotImplemented")
 
 
 def test_private_acl_is_what_it_is_anyway(raw, bucket):
@@ -69,38 +73,43 @@ def test_private_acl_is_what_it_is_anyway(raw, bucket):
     answer(raw.put(bucket, "k", b"x", [("x-amz-acl", "private")]), 200)
 
 
-def test_create_bucket_with_object_lock(raw, s3):
-    reply = raw.request("PUT", "/locked-bucket-x", headers=[("x-amz-bucket-object-lock-enabled", "true")])
+def test_create_bucket_with_object_lock(raw, s3, nothing_changes):
+    with nothing_changes():
+        reply = raw.request("PUT", "/locked-bucket-x", headers=[("x-amz-bucket-object-lock-enabled", "true")])
     answer(reply, 501, "NotImplemented")
     assert "locked-bucket-x" not in [b["Name"] for b in s3.list_buckets()["Buckets"]]
 
 
-def test_a_version_is_not_ignored(raw, s3, bucket):
+def test_a_version_is_not_ignored(raw, s3, bucket, nothing_changes):
     raw.put(bucket, "k", b"x")
-    for method in ("GET", "HEAD", "DELETE"):
-        reply = raw.request(method, object_path(bucket, "k"), [("versionId", "3sL4kqtJlcpXroDTDmJ")])
-        assert reply.status in (400, 404, 501), f"{method} {reply.brief()}"
+    with nothing_changes():
+        for method in ("GET", "HEAD", "DELETE"):
+            reply = raw.request(method, object_path(bucket, "k"), [("versionId", "3sL4kqtJlcpXroDTDmJ")])
+            assert reply.status in (400, 404, 501), f"{method} {reply.brief()}"
     holds(s3, bucket, "k", b"x")
 
 
 @pytest.mark.parametrize("method", ["PATCH", "TRACE", "PROPFIND", "MKCOL", "LINK"])
-def test_other_methods(raw, s3, bucket, method):
+def test_other_methods(raw, s3, bucket, method, nothing_changes):
     raw.put(bucket, "k", b"x")
-    for path in ("/", f"/{bucket}", object_path(bucket, "k")):
-        reply = raw.request(method, path)
-        assert reply.status in (400, 405, 501), f"{method} {path} {reply.brief()}"
+    with nothing_changes():
+        for path in ("/", f"/{bucket}", object_path(bucket, "k")):
+            reply = raw.request(method, path)
+            assert reply.status in (400, 405, 501), f"{method} {path} {reply.brief()}"
     holds(s3, bucket, "k", b"x")
 
 
-def test_methods_on_the_root(raw):
-    for method in ("PUT", "DELETE", "POST"):
-        reply = raw.request(method, "/")
-        assert reply.status in (400, 405, 501), f"{method} {reply.brief()}"
+def test_methods_on_the_root(raw, nothing_changes):
+    with nothing_changes():
+        for method in ("PUT", "DELETE", "POST"):
+            reply = raw.request(method, "/")
+            assert reply.status in (400, 405, 501), f"{method} {reply.brief()}"
 
 
-def test_versioning_is_off_and_stays_off(raw, bucket):
+def test_versioning_is_off_and_stays_off(raw, bucket, nothing_changes):
     """Clients ask before they begin; the true answer is an empty configuration. Turning it on is refused."""
     root = answer(raw.request("GET", f"/{bucket}", [("versioning", "")]), 200).xml()
     assert root.tag == "VersioningConfiguration" and root.find("Status") is None
     body = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
-    answer(raw.request("PUT", f"/{bucket}", [("versioning", "")], body=body), 501, "NotImplemented")
+    with nothing_changes():
+        answer(raw.request("PUT", f"/{bucket}", [("versioning", "")], body=body), 501, "NotImplemented")

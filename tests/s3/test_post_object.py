@@ -18,9 +18,9 @@ def policy(conditions, seconds=600, text=None) -> str:
     return base64.b64encode((text or json.dumps(document)).encode()).decode()
 
 
-def signed_fields(credentials, conditions, fields, seconds=600, text=None) -> list[tuple[str, str]]:
+def signed_fields(credentials, conditions, fields, seconds=600, text=None, stamp=None) -> list[tuple[str, str]]:
     """The form's fields with policy and signature; the signing fields are among the conditions."""
-    stamp = sigv4.timestamp()
+    stamp = stamp or sigv4.timestamp()
     signing = [
         ("x-amz-algorithm", "AWS4-HMAC-SHA256"),
         ("x-amz-credential", f"{credentials.access_key}/{sigv4.scope(credentials, stamp)}"),
@@ -126,18 +126,20 @@ def refused(raw, s3, bucket, fields, status, *codes, file=b"content", **more):
         ({"bucket": "another-bucket"}, None),
     ],
 )
-def test_violated_conditions(raw, s3, bucket, credentials, condition, field):
+def test_violated_conditions(raw, s3, bucket, credentials, condition, field, nothing_changes):
     """Class of RustFS w5fh-f8xh-5x3p: each violated alone is refused and nothing stored."""
     conditions, fields = usual(bucket)
     fields = fields + ([field] if field else [])
     made = signed_fields(credentials, [*conditions, condition], fields)
-    refused(raw, s3, bucket, made, 403, "AccessDenied")
+    with nothing_changes():
+        refused(raw, s3, bucket, made, 403, "AccessDenied")
 
 
-def test_field_without_condition(raw, s3, bucket, credentials):
+def test_field_without_condition(raw, s3, bucket, credentials, nothing_changes):
     conditions, fields = usual(bucket)
     made = signed_fields(credentials, conditions, [*fields, ("x-amz-meta-sneaked", "1")])
-    refused(raw, s3, bucket, made, 403, "AccessDenied")
+    with nothing_changes():
+        refused(raw, s3, bucket, made, 403, "AccessDenied")
 
 
 def test_ignored_fields_need_no_condition(raw, s3, bucket, credentials):
@@ -154,43 +156,95 @@ def test_fields_after_the_file_are_ignored(raw, s3, bucket, credentials):
     absent(s3, bucket, "other")
 
 
-def test_length_range(raw, s3, bucket, credentials):
+def test_length_range(raw, s3, bucket, credentials, nothing_changes):
     conditions, fields = usual(bucket)
     made = signed_fields(credentials, [*conditions, ["content-length-range", 5, 10]], fields)
-    refused(raw, s3, bucket, made, 400, "EntityTooLarge", file=b"x" * 11)
-    refused(raw, s3, bucket, made, 400, "EntityTooSmall", file=b"x" * 4)
-    refused(raw, s3, bucket, made, 400, "EntityTooLarge", file=content(3 * MIB, "too large"))
+    with nothing_changes():
+        refused(raw, s3, bucket, made, 400, "EntityTooLarge", file=b"x" * 11)
+        refused(raw, s3, bucket, made, 400, "EntityTooSmall", file=b"x" * 4)
+        refused(raw, s3, bucket, made, 400, "EntityTooLarge", file=content(3 * MIB, "too large"))
     answer(send(raw, bucket, made, b"x" * 10), 204)
 
 
-def test_expired_policy(raw, s3, bucket, credentials):
+def test_expired_policy(raw, s3, bucket, credentials, nothing_changes):
     conditions, fields = usual(bucket)
     made = signed_fields(credentials, conditions, fields, seconds=-5)
+    with nothing_changes():
+        refused(raw, s3, bucket, made, 403, "AccessDenied")
+
+
+def test_signature_is_valid_for_seven_days(raw, s3, bucket, credentials):
+    """The signing key of a day is valid for seven days: a policy of ten years does not outlive it."""
+    conditions, fields = usual(bucket)
+    week, years = 7 * 86400, 10 * 365 * 86400
+    old = signed_fields(credentials, conditions, fields, seconds=years, stamp=sigv4.shifted(-week - 60))
+    refused(raw, s3, bucket, old, 403, "AccessDenied")
+    young = signed_fields(credentials, conditions, fields, seconds=years, stamp=sigv4.shifted(-week + 600))
+    answer(send(raw, bucket, young), 204)
+
+
+def test_policy_without_a_bucket(raw, s3, bucket, credentials):
+    """A policy that names no bucket would allow uploads to all buckets of its signer."""
+    conditions = [["starts-with", "$key", ""]]
+    made = signed_fields(credentials, conditions, [("key", "k")])
+    refused(raw, s3, bucket, made, 403, "AccessDenied")
+    made = signed_fields(credentials, conditions, [("key", "k"), ("bucket", bucket)])
     refused(raw, s3, bucket, made, 403, "AccessDenied")
 
 
-def test_tampered(raw, s3, bucket, credentials):
+@pytest.mark.parametrize("prefix", ["", "t"])
+def test_bucket_cannot_be_matched_by_prefix(raw, s3, bucket, credentials, prefix):
+    conditions = [["starts-with", "$key", ""], ["starts-with", "$bucket", prefix]]
+    made = signed_fields(credentials, conditions, [("key", "k")])
+    refused(raw, s3, bucket, made, 400, "InvalidPolicyDocument")
+
+
+@pytest.mark.parametrize(
+    "members,condition",
+    [
+        ("", '{"bucket": "other", "bucket": "BUCKET"}'),
+        ("", '{"bucket": "BUCKET", "x-ignore-a": "1"}'),
+        ("", "{}"),
+        (', "conditions": []', '{"bucket": "BUCKET"}'),
+        (', "expiration": "2099-01-01T00:00:00Z"', '{"bucket": "BUCKET"}'),
+        (', "not-before": "2098-01-01T00:00:00Z"', '{"bucket": "BUCKET"}'),
+    ],
+)
+def test_ambiguous_policies(raw, s3, bucket, credentials, members, condition):
+    """A policy that two readers may read differently allows nothing."""
+    text = f'{{"expiration": "2099-01-01T00:00:00Z", "conditions": [{condition}, REST]{members}}}'
+    text = text.replace("BUCKET", bucket)
+    signing = [f'["starts-with", "$x-amz-{n}", ""]' for n in ("algorithm", "credential", "date")]
+    text = text.replace("REST", ", ".join(['["starts-with", "$key", ""]', *signing]))
+    made = signed_fields(credentials, [], [("key", "k")], text=text)
+    refused(raw, s3, bucket, made, 400, "InvalidPolicyDocument")
+
+
+def test_tampered(raw, s3, bucket, credentials, nothing_changes):
     conditions, fields = usual(bucket)
     made = dict(signed_fields(credentials, conditions, fields))
     wider = policy([{"bucket": bucket}], 6000)
-    refused(raw, s3, bucket, list((made | {"policy": wider}).items()), 403, "SignatureDoesNotMatch")
-    wrong = made | {"x-amz-signature": "0" * 64}
-    refused(raw, s3, bucket, list(wrong.items()), 403, "SignatureDoesNotMatch")
-    unknown = made | {"x-amz-credential": "GKUNKNOWN0/" + made["x-amz-credential"].split("/", 1)[1]}
-    refused(raw, s3, bucket, list(unknown.items()), 403, "InvalidAccessKeyId", "AccessDenied")
+    with nothing_changes():
+        refused(raw, s3, bucket, list((made | {"policy": wider}).items()), 403, "SignatureDoesNotMatch")
+        wrong = made | {"x-amz-signature": "0" * 64}
+        refused(raw, s3, bucket, list(wrong.items()), 403, "SignatureDoesNotMatch")
+        unknown = made | {"x-amz-credential": "GKUNKNOWN0/" + made["x-amz-credential"].split("/", 1)[1]}
+        refused(raw, s3, bucket, list(unknown.items()), 403, "InvalidAccessKeyId", "AccessDenied")
 
 
 @pytest.mark.parametrize("missing", ["policy", "x-amz-signature", "x-amz-credential", "x-amz-date", "x-amz-algorithm"])
-def test_missing_signing_fields(raw, s3, bucket, credentials, missing):
+def test_missing_signing_fields(raw, s3, bucket, credentials, missing, nothing_changes):
     conditions, fields = usual(bucket)
     made = [(n, v) for n, v in signed_fields(credentials, conditions, fields) if n != missing]
-    reply = send(raw, bucket, made)
+    with nothing_changes():
+        reply = send(raw, bucket, made)
     assert reply.status in (400, 403), reply.brief()
     assert keys(s3, bucket) == []
 
 
-def test_anonymous_form(raw, s3, bucket):
-    refused(raw, s3, bucket, [("key", "k")], 403, "AccessDenied")
+def test_anonymous_form(raw, s3, bucket, nothing_changes):
+    with nothing_changes():
+        refused(raw, s3, bucket, [("key", "k")], 403, "AccessDenied")
 
 
 @pytest.mark.parametrize(
@@ -204,19 +258,21 @@ def test_anonymous_form(raw, s3, bucket):
         '{"expiration": "2099-01-01T00:00:00Z", "expiration": "2099-01-01T00:00:00Z", "conditions": []}',
     ],
 )
-def test_malformed_policies(raw, s3, bucket, credentials, text):
+def test_malformed_policies(raw, s3, bucket, credentials, text, nothing_changes):
     _, fields = usual(bucket)
-    reply = send(raw, bucket, signed_fields(credentials, [], fields, text=text))
+    with nothing_changes():
+        reply = send(raw, bucket, signed_fields(credentials, [], fields, text=text))
     assert reply.status in (400, 403), reply.brief()
     assert keys(s3, bucket) == []
 
 
-def test_missing_key_or_file(raw, s3, bucket, credentials):
+def test_missing_key_or_file(raw, s3, bucket, credentials, nothing_changes):
     conditions, _ = usual(bucket)
     made = signed_fields(credentials, [{"bucket": bucket}], [])
-    refused(raw, s3, bucket, made, 400, "InvalidArgument")
-    conditions, fields = usual(bucket)
-    refused(raw, s3, bucket, signed_fields(credentials, conditions, fields), 400, file=None)
+    with nothing_changes():
+        refused(raw, s3, bucket, made, 400, "InvalidArgument")
+        conditions, fields = usual(bucket)
+        refused(raw, s3, bucket, signed_fields(credentials, conditions, fields), 400, file=None)
 
 
 def test_duplicate_fields(raw, s3, bucket, credentials):
@@ -227,13 +283,14 @@ def test_duplicate_fields(raw, s3, bucket, credentials):
     absent(s3, bucket, "other")
 
 
-def test_form_for_another_bucket(raw, s3, make_bucket, credentials):
+def test_form_for_another_bucket(raw, s3, make_bucket, credentials, nothing_changes):
     """Class of CVE-2023-43040 and CVE-2023-28434: the policy names one bucket, the form is sent to another."""
     mine, other = make_bucket(), make_bucket()
     conditions, fields = usual(mine)
-    refused(raw, s3, other, signed_fields(credentials, conditions, fields), 403, "AccessDenied")
-    made = signed_fields(credentials, conditions, [*fields, ("bucket", mine)])
-    refused(raw, s3, other, made, 403, "AccessDenied")
+    with nothing_changes():
+        refused(raw, s3, other, signed_fields(credentials, conditions, fields), 403, "AccessDenied")
+        made = signed_fields(credentials, conditions, [*fields, ("bucket", mine)])
+        refused(raw, s3, other, made, 403, "AccessDenied")
 
 
 def test_traversal_in_filename(raw, s3, make_bucket, credentials):
@@ -243,27 +300,29 @@ def test_traversal_in_filename(raw, s3, make_bucket, credentials):
     assert keys(s3, other) == []
 
 
-def test_malformed_forms(raw, s3, bucket, credentials):
+def test_malformed_forms(raw, s3, bucket, credentials, nothing_changes):
     conditions, fields = usual(bucket)
     kind, body = form(signed_fields(credentials, conditions, fields), b"content")
-    for bad_kind, bad_body in [
-        ("multipart/form-data", body),
-        ("multipart/form-data; boundary=", body),
-        ("multipart/form-data; boundary=other", body),
-        ("application/x-www-form-urlencoded", b"key=k"),
-        (kind, body[: len(body) // 2]),
-        (kind, body[:-8]),
-        (kind, b""),
-    ]:
-        reply = raw.request("POST", f"/{bucket}", headers=[("Content-Type", bad_kind)], body=bad_body, anonymous=True)
-        assert reply.status in (400, 403, 412, 415), reply.brief()
+    with nothing_changes():
+        for bad_kind, bad_body in [
+            ("multipart/form-data", body),
+            ("multipart/form-data; boundary=", body),
+            ("multipart/form-data; boundary=other", body),
+            ("application/x-www-form-urlencoded", b"key=k"),
+            (kind, body[: len(body) // 2]),
+            (kind, body[:-8]),
+            (kind, b""),
+        ]:
+            reply = raw.request("POST", f"/{bucket}", headers=[("Content-Type", bad_kind)], body=bad_body, anonymous=True)
+            assert reply.status in (400, 403, 412, 415), reply.brief()
     assert keys(s3, bucket) == []
 
 
-def test_endless_field_is_bounded(raw, s3, bucket, credentials):
+def test_endless_field_is_bounded(raw, s3, bucket, credentials, nothing_changes):
     """A form field of 2 MiB is refused, not collected."""
     conditions, fields = usual(bucket)
     fields.append(("x-ignore-long", "v" * (2 * MIB)))
-    reply = send(raw, bucket, signed_fields(credentials, conditions, fields))
+    with nothing_changes():
+        reply = send(raw, bucket, signed_fields(credentials, conditions, fields))
     assert reply.status == 400, reply.brief()
     assert keys(s3, bucket) == []

@@ -54,9 +54,10 @@ def test_upload_part(raw, s3, bucket, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_forged_seed(raw, s3, bucket, mode):
+def test_forged_seed(raw, s3, bucket, mode, nothing_changes):
     """Class of CVE-2025-31489: a known key and any secret, in every mode."""
-    reply = chunked.put(raw, bucket, "k", Upload(PARTS, mode, trailers(mode), wrong_secret=True))
+    with nothing_changes():
+        reply = chunked.put(raw, bucket, "k", Upload(PARTS, mode, trailers(mode), wrong_secret=True))
     answer(reply, 403, "SignatureDoesNotMatch")
     absent(s3, bucket, "k")
 
@@ -99,10 +100,11 @@ SIGNED_CHANGES = {
 
 
 @pytest.mark.parametrize("name", SIGNED_CHANGES)
-def test_broken_signatures(raw, s3, bucket, name):
+def test_broken_signatures(raw, s3, bucket, name, nothing_changes):
     """Class of CVE-2021-21390: nothing of an unverified chunk is kept."""
     raw.put(bucket, "k", b"old")
-    reply = chunked.put(raw, bucket, "k", Upload(PARTS, SIGNED, change=SIGNED_CHANGES[name]))
+    with nothing_changes():
+        reply = chunked.put(raw, bucket, "k", Upload(PARTS, SIGNED, change=SIGNED_CHANGES[name]))
     assert reply is None or reply.status in (400, 403), reply.brief()
     holds(s3, bucket, "k", b"old")
 
@@ -127,30 +129,33 @@ FRAME_CHANGES = {
 
 @pytest.mark.parametrize("mode", [SIGNED, UNSIGNED_TRAILER])
 @pytest.mark.parametrize("name", FRAME_CHANGES)
-def test_broken_frames(raw, s3, bucket, name, mode):
+def test_broken_frames(raw, s3, bucket, name, mode, nothing_changes):
     raw.put(bucket, "k", b"old")
     upload = Upload(PARTS, mode, trailers(mode), change=FRAME_CHANGES[name])
-    reply = chunked.put(raw, bucket, "k", upload)
+    with nothing_changes():
+        reply = chunked.put(raw, bucket, "k", upload)
     assert reply is None or reply.status in (400, 403), reply.brief()
     holds(s3, bucket, "k", b"old")
 
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("difference", [-1, 1, -len(WHOLE), 10**12])
-def test_wrong_decoded_length(raw, s3, bucket, mode, difference):
+def test_wrong_decoded_length(raw, s3, bucket, mode, difference, nothing_changes):
     """Class of VersityGW 0a2a23d9."""
     raw.put(bucket, "k", b"old")
     upload = Upload(PARTS, mode, trailers(mode), decoded_length=len(WHOLE) + difference)
-    reply = chunked.put(raw, bucket, "k", upload)
+    with nothing_changes():
+        reply = chunked.put(raw, bucket, "k", upload)
     assert reply is None or reply.status in (400, 403), reply.brief()
     holds(s3, bucket, "k", b"old")
 
 
-def test_decoded_length_missing(raw, s3, bucket):
+def test_decoded_length_missing(raw, s3, bucket, nothing_changes):
     from support import sigv4
 
     headers = [("content-encoding", "aws-chunked")]
-    reply = raw.put(bucket, "k", b"0\r\n\r\n", headers, payload_hash=chunked.UNSIGNED_TRAILER)
+    with nothing_changes():
+        reply = raw.put(bucket, "k", b"0\r\n\r\n", headers, payload_hash=chunked.UNSIGNED_TRAILER)
     answer(reply, 411, "MissingContentLength")
     absent(s3, bucket, "k")
     assert sigv4.UNSIGNED  # the mode above is not this one
@@ -171,37 +176,41 @@ TRAILER_CHANGES = {
 
 @pytest.mark.parametrize("mode", [SIGNED_TRAILER, UNSIGNED_TRAILER])
 @pytest.mark.parametrize("name", TRAILER_CHANGES)
-def test_broken_trailers(raw, s3, bucket, name, mode):
+def test_broken_trailers(raw, s3, bucket, name, mode, nothing_changes):
     raw.put(bucket, "k", b"old")
     upload = TRAILER_CHANGES[name]
-    reply = chunked.put(raw, bucket, "k", Upload(upload.chunks, mode, upload.trailers, upload.announce))
+    with nothing_changes():
+        reply = chunked.put(raw, bucket, "k", Upload(upload.chunks, mode, upload.trailers, upload.announce))
     assert reply is None or reply.status in (400, 403), reply.brief()
     holds(s3, bucket, "k", b"old")
 
 
-def test_tampered_trailer(raw, s3, bucket):
+def test_tampered_trailer(raw, s3, bucket, nothing_changes):
     """The trailer's own signature covers it."""
 
     def change(frames):
         return [*frames[:-1], frames[-1].replace(CRC[1].encode(), WRONG[1].encode())]
 
-    reply = chunked.put(raw, bucket, "k", Upload(PARTS, SIGNED_TRAILER, [CRC], change=change))
+    with nothing_changes():
+        reply = chunked.put(raw, bucket, "k", Upload(PARTS, SIGNED_TRAILER, [CRC], change=change))
     answer(reply, 403, "SignatureDoesNotMatch")
     absent(s3, bucket, "k")
 
 
-def test_trailer_signature_missing(raw, s3, bucket):
+def test_trailer_signature_missing(raw, s3, bucket, nothing_changes):
     def change(frames):
         return [*frames[:-1], frames[-1].split(b"x-amz-trailer-signature")[0] + b"\r\n"]
 
-    reply = chunked.put(raw, bucket, "k", Upload(PARTS, SIGNED_TRAILER, [CRC], change=change))
+    with nothing_changes():
+        reply = chunked.put(raw, bucket, "k", Upload(PARTS, SIGNED_TRAILER, [CRC], change=change))
     assert reply is None or reply.status in (400, 403), reply.brief()
     absent(s3, bucket, "k")
 
 
-def test_chunk_of_another_upload(raw, s3, bucket):
+def test_chunk_of_another_upload(raw, s3, bucket, nothing_changes):
     """A rightly signed chunk, replayed into another request."""
     _, other = chunked.build(raw, "PUT", object_path(bucket, "other"), [], Upload(PARTS))
-    reply = chunked.put(raw, bucket, "k", Upload(PARTS, change=lambda f: [other[0], *f[1:]]))
+    with nothing_changes():
+        reply = chunked.put(raw, bucket, "k", Upload(PARTS, change=lambda f: [other[0], *f[1:]]))
     answer(reply, 403, "SignatureDoesNotMatch")
     absent(s3, bucket, "k")

@@ -1,5 +1,8 @@
 """Presigned URLs: what they allow, and nothing beside it."""
 
+import base64
+import hashlib
+
 import pytest
 from support import sigv4
 from support.expect import absent, answer, holds
@@ -80,16 +83,18 @@ def test_longest_lifetime(raw, target):
         lambda u: u + "&X-Amz-Expires=604800",
     ],
 )
-def test_tampered(raw, target, change):
+def test_tampered(raw, target, change, nothing_changes):
     raw.put(target, "other", b"other's")
-    reply = raw.presigned("GET", change(url(raw, "GET", target, "k")))
+    with nothing_changes():
+        reply = raw.presigned("GET", change(url(raw, "GET", target, "k")))
     assert reply.status in (400, 403), reply.brief()
 
 
-def test_other_method(raw, s3, target):
+def test_other_method(raw, s3, target, nothing_changes):
     made = url(raw, "GET", target, "k")
-    answer(raw.presigned("PUT", made, body=b"new"), 403, "SignatureDoesNotMatch")
-    answer(raw.presigned("DELETE", made), 403, "SignatureDoesNotMatch")
+    with nothing_changes():
+        answer(raw.presigned("PUT", made, body=b"new"), 403, "SignatureDoesNotMatch")
+        answer(raw.presigned("DELETE", made), 403, "SignatureDoesNotMatch")
     holds(s3, target, "k", b"kept")
 
 
@@ -104,18 +109,20 @@ def test_other_method(raw, s3, target):
         ("x-amz-trailer", "x-amz-checksum-crc32"),
     ],
 )
-def test_unsigned_amz_headers(raw, s3, target, name, value):
+def test_unsigned_amz_headers(raw, s3, target, name, value, nothing_changes):
     """Class of VersityGW 44967116: a presigned PUT with an x-amz-* header added."""
     made = url(raw, "PUT", target, "new")
-    reply = raw.presigned("PUT", made, [(name, value.replace("BUCKET", target))], b"x")
+    with nothing_changes():
+        reply = raw.presigned("PUT", made, [(name, value.replace("BUCKET", target))], b"x")
     answer(reply, 403, "AccessDenied", "SignatureDoesNotMatch")
     absent(s3, target, "new")
 
 
-def test_signed_headers_must_come(raw, s3, target):
+def test_signed_headers_must_come(raw, s3, target, nothing_changes):
     headers = [("x-amz-meta-a", "1"), ("content-type", "text/x")]
     made = url(raw, "PUT", target, "new", headers=headers)
-    answer(raw.presigned("PUT", made, body=b"x"), 403, "AccessDenied", "SignatureDoesNotMatch")
+    with nothing_changes():
+        answer(raw.presigned("PUT", made, body=b"x"), 403, "AccessDenied", "SignatureDoesNotMatch")
     wrong = [("x-amz-meta-a", "2"), ("content-type", "text/x")]
     answer(raw.presigned("PUT", made, wrong, b"x"), 403, "SignatureDoesNotMatch")
     answer(raw.presigned("PUT", made, headers, b"x"), 200)
@@ -154,14 +161,171 @@ def test_signature_v2_is_refused(raw, target, credentials):
     assert reply.status in (400, 403), reply.brief()
 
 
-def test_payload_mode_in_the_query(raw, s3, target):
+def test_payload_mode_in_the_query(raw, s3, target, nothing_changes):
     """Classes of CVE-2025-31489 and CVE-2026-41145: a streaming mode named in query or header by the uploader."""
-    for mode in ("STREAMING-UNSIGNED-PAYLOAD-TRAILER", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"):
-        forged = url(raw, "PUT", target, "new")[:-64] + "0" * 64
-        for made, headers in (
-            (forged, [("x-amz-content-sha256", mode)]),
-            (forged + f"&X-Amz-Content-Sha256={mode}", []),
-        ):
-            reply = raw.presigned("PUT", made, headers, b"1\r\nx\r\n0\r\n\r\n")
-            assert reply.status in (400, 403), reply.brief()
+    with nothing_changes():
+        for mode in ("STREAMING-UNSIGNED-PAYLOAD-TRAILER", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"):
+            forged = url(raw, "PUT", target, "new")[:-64] + "0" * 64
+            for made, headers in (
+                (forged, [("x-amz-content-sha256", mode)]),
+                (forged + f"&X-Amz-Content-Sha256={mode}", []),
+            ):
+                reply = raw.presigned("PUT", made, headers, b"1\r\nx\r\n0\r\n\r\n")
+                assert reply.status in (400, 403), reply.brief()
     absent(s3, target, "new")
+
+
+def base64_of(digest: bytes) -> str:
+    return base64.b64encode(digest).decode()
+
+
+def in_query(raw, method, bucket, key, pairs, body=b""):
+    """Sends a presigned request whose `x-amz-*` headers stand in the query, as most SDKs write it."""
+    return raw.presigned(method, url(raw, method, bucket, key, query=pairs), body=body)
+
+
+@pytest.mark.parametrize("name", ["x-amz-copy-source", "X-Amz-Copy-Source"])
+def test_copy_source_in_the_query_copies(raw, s3, target, name):
+    reply = answer(in_query(raw, "PUT", target, "copy", [(name, f"{target}/k")]), 200)
+    assert reply.xml().tag.endswith("CopyObjectResult")
+    holds(s3, target, "copy", b"kept")
+
+
+def test_part_copy_source_in_the_query_copies(raw, s3, target):
+    upload = s3.create_multipart_upload(Bucket=target, Key="m")["UploadId"]
+    pairs = [("uploadId", upload), ("partNumber", "1"), ("x-amz-copy-source", f"{target}/k")]
+    reply = answer(in_query(raw, "PUT", target, "m", [*pairs, ("x-amz-copy-source-range", "bytes=1-2")]), 200)
+    assert reply.xml().tag.endswith("CopyPartResult")
+    assert [p["Size"] for p in s3.list_parts(Bucket=target, Key="m", UploadId=upload)["Parts"]] == [2]
+
+
+def test_metadata_and_storage_class_in_the_query_are_kept(raw, s3, target):
+    pairs = [("X-Amz-Meta-Colour", "blue +"), ("x-amz-storage-class", "STANDARD_IA")]
+    answer(in_query(raw, "PUT", target, "new", pairs, b"new"), 200)
+    head = s3.head_object(Bucket=target, Key="new")
+    assert head["Metadata"] == {"colour": "blue +"} and head["StorageClass"] == "STANDARD_IA"
+
+
+def test_checksum_in_the_query_must_match(raw, s3, target):
+    right = base64_of(hashlib.sha256(b"new").digest())
+    pairs = [("X-Amz-Checksum-Sha256", right)]
+    answer(in_query(raw, "PUT", target, "new", pairs, b"bad"), 400, "BadDigest")
+    absent(s3, target, "new")
+    answer(in_query(raw, "PUT", target, "new", pairs, b"new"), 200)
+    reply = answer(in_query(raw, "GET", target, "new", [("x-amz-checksum-mode", "ENABLED")]), 200)
+    assert reply.headers["x-amz-checksum-sha256"] == right
+
+
+def test_checksum_of_nothing_in_the_query_is_no_claim(raw, s3, target):
+    """The JavaScript SDK presigns uploads with the CRC of an empty body; S3 takes any body."""
+    pairs = [("x-amz-checksum-crc32", "AAAAAA=="), ("x-amz-sdk-checksum-algorithm", "CRC32"), ("x-id", "PutObject")]
+    answer(in_query(raw, "PUT", target, "new", pairs, b"new"), 200)
+    holds(s3, target, "new", b"new")
+
+
+@pytest.mark.parametrize(
+    "name,value",
+    [
+        ("x-amz-acl", "public-read"),
+        ("X-Amz-Acl", "public-read"),
+        ("x-amz-grant-read", "id=1"),
+        ("x-amz-server-side-encryption", "AES256"),
+        ("x-amz-server-side-encryption-customer-algorithm", "AES256"),
+        ("x-amz-object-lock-mode", "COMPLIANCE"),
+        ("x-amz-object-lock-legal-hold", "ON"),
+        ("x-amz-tagging", "a=b"),
+        ("x-amz-website-redirect-location", "/elsewhere"),
+    ],
+)
+def test_query_is_refused_as_the_header_is(raw, s3, target, name, value):
+    """Encryption, tags, locks, public access: never taken and forgotten."""
+    answer(in_query(raw, "PUT", target, "k", [(name, value)], b"new"), 501, "NotImplemented")
+    header = [(name.lower(), value)]
+    made = url(raw, "PUT", target, "k", headers=header)
+    answer(raw.presigned("PUT", made, header, b"new"), 501, "NotImplemented")
+    holds(s3, target, "k", b"kept")
+
+
+def test_expected_owner_in_the_query_is_checked(raw, s3, target):
+    pairs = [("x-amz-expected-bucket-owner", "123456789012")]
+    answer(in_query(raw, "GET", target, "k", pairs), 403, "AccessDenied")
+    answer(in_query(raw, "PUT", target, "k", pairs, b"new"), 403, "AccessDenied")
+    holds(s3, target, "k", b"kept")
+
+
+def test_header_and_query_must_agree(raw, s3, target):
+    for other, status in (("1", 200), ("2", 400)):
+        header = [("x-amz-meta-a", other)]
+        made = url(raw, "PUT", target, "new", query=[("x-amz-meta-a", "1")], headers=header)
+        answer(raw.presigned("PUT", made, header, other.encode()), status, *(["InvalidArgument"] if status == 400 else []))
+    holds(s3, target, "new", b"1")
+    twice = [("x-amz-meta-a", "1"), ("X-Amz-Meta-A", "2")]
+    answer(in_query(raw, "PUT", target, "new", twice, b"new"), 400, "InvalidArgument")
+    holds(s3, target, "new", b"1")
+
+
+def test_line_breaks_in_headers_of_the_query(raw, s3, target):
+    answer(in_query(raw, "PUT", target, "new", [("x-amz-meta-a", "1\r\nx-b: 2")], b"x"), 400, "InvalidArgument")
+    absent(s3, target, "new")
+
+
+def test_payload_hash_in_the_query_counts(raw, s3, target):
+    """The hash that is named in the query, in any case, is the hash of the body."""
+    right = hashlib.sha256(b"new").hexdigest()
+    for name in ("X-Amz-Content-Sha256", "x-amz-content-sha256"):
+        made = url(raw, "PUT", target, "new", query=[(name, right)], payload_hash=right)
+        answer(raw.presigned("PUT", made, body=b"bad"), 400, "XAmzContentSHA256Mismatch")
+        absent(s3, target, "new")
+    answer(raw.presigned("PUT", made, body=b"new"), 200)
+
+
+MD5 = base64_of(hashlib.md5(b"new").digest())
+SHA256 = base64_of(hashlib.sha256(b"new").digest())
+
+
+@pytest.mark.parametrize(
+    "params,headers,wrong",
+    [
+        ({"Metadata": {"a": "1"}}, {"x-amz-meta-a": "1"}, None),
+        ({"ChecksumSHA256": SHA256}, {"x-amz-checksum-sha256": SHA256}, "BadDigest"),
+        ({"ContentMD5": MD5}, {"content-md5": MD5}, "BadDigest"),
+        ({"ACL": "private"}, {"x-amz-acl": "private"}, None),
+        ({"StorageClass": "GLACIER"}, {"x-amz-storage-class": "GLACIER"}, None),
+    ],
+)
+def test_boto3_put_urls(raw, s3, target, server, params, headers, wrong):
+    made = s3.generate_presigned_url("put_object", Params={"Bucket": target, "Key": "new"} | params, ExpiresIn=60)
+    made = made.removeprefix(server.endpoint)
+    answer(raw.presigned("PUT", made, body=b"new"), 403, "AccessDenied", "SignatureDoesNotMatch")
+    if wrong:
+        answer(raw.presigned("PUT", made, headers.items(), b"bad"), 400, wrong)
+    absent(s3, target, "new")
+    answer(raw.presigned("PUT", made, headers.items(), b"new"), 200)
+    head = s3.head_object(Bucket=target, Key="new")
+    assert head["Metadata"] == params.get("Metadata", {})
+    assert head.get("StorageClass") == params.get("StorageClass")
+
+
+@pytest.mark.parametrize(
+    "params,headers",
+    [
+        ({"ACL": "public-read"}, {"x-amz-acl": "public-read"}),
+        ({"ServerSideEncryption": "AES256"}, {"x-amz-server-side-encryption": "AES256"}),
+        ({"Tagging": "a=b"}, {"x-amz-tagging": "a=b"}),
+        ({"ObjectLockLegalHoldStatus": "ON"}, {"x-amz-object-lock-legal-hold": "ON"}),
+    ],
+)
+def test_boto3_put_urls_that_ask_for_more(raw, s3, target, server, params, headers):
+    made = s3.generate_presigned_url("put_object", Params={"Bucket": target, "Key": "new"} | params, ExpiresIn=60)
+    reply = raw.presigned("PUT", made.removeprefix(server.endpoint), headers.items(), b"new")
+    answer(reply, 501, "NotImplemented")
+    absent(s3, target, "new")
+
+
+def test_boto3_copy_url(raw, s3, target, server):
+    params = {"Bucket": target, "Key": "copy", "CopySource": f"{target}/k"}
+    made = s3.generate_presigned_url("copy_object", Params=params, ExpiresIn=60).removeprefix(server.endpoint)
+    answer(raw.presigned("PUT", made), 403, "AccessDenied", "SignatureDoesNotMatch")
+    absent(s3, target, "copy")
+    answer(raw.presigned("PUT", made, [("x-amz-copy-source", f"{target}/k")]), 200)
+    holds(s3, target, "copy", b"kept")

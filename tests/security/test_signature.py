@@ -1,5 +1,7 @@
 """Signature Version 4 in headers: what is not signed exactly right is refused, and does nothing."""
 
+import hashlib
+
 import pytest
 from support import sigv4, wire
 from support.expect import absent, answer, holds
@@ -12,40 +14,43 @@ def target(raw, bucket):
     return bucket
 
 
-def test_wrong_secret(raw, target, credentials):
+def test_wrong_secret(raw, target, credentials, nothing_changes):
     """Class of CVE-2020-11012: a known key with any secret."""
     wrong = Credentials(credentials.access_key, "wrong" * 8, credentials.region)
-    for method in ("GET", "PUT", "DELETE", "HEAD"):
-        reply = raw.request(method, object_path(target, "k"), credentials=wrong)
-        answer(reply, 403, *([] if method == "HEAD" else ["SignatureDoesNotMatch"]))
-    for method, path, query in (
-        ("GET", "/", []), ("GET", f"/{target}", []), ("PUT", "/forged-bucket", []), ("DELETE", f"/{target}", []),
-        ("POST", f"/{target}", [("delete", "")]), ("POST", object_path(target, "k"), [("uploads", "")]),
-    ):  # fmt: skip
-        answer(raw.request(method, path, query, credentials=wrong), 403, "SignatureDoesNotMatch")
+    with nothing_changes():
+        for method in ("GET", "PUT", "DELETE", "HEAD"):
+            reply = raw.request(method, object_path(target, "k"), credentials=wrong)
+            answer(reply, 403, *([] if method == "HEAD" else ["SignatureDoesNotMatch"]))
+        for method, path, query in (
+            ("GET", "/", []), ("GET", f"/{target}", []), ("PUT", "/forged-bucket", []), ("DELETE", f"/{target}", []),
+            ("POST", f"/{target}", [("delete", "")]), ("POST", object_path(target, "k"), [("uploads", "")]),
+        ):  # fmt: skip
+            answer(raw.request(method, path, query, credentials=wrong), 403, "SignatureDoesNotMatch")
     assert raw.get(target, "k").body == b"kept"
 
 
-def test_unknown_key(raw, target):
+def test_unknown_key(raw, target, nothing_changes):
     unknown = Credentials("GK" + "0" * 24, "s" * 40)
-    answer(raw.get(target, "k", credentials=unknown), 403, "InvalidAccessKeyId")
-    answer(raw.put(target, "new", b"x", credentials=unknown), 403, "InvalidAccessKeyId")
+    with nothing_changes():
+        answer(raw.get(target, "k", credentials=unknown), 403, "InvalidAccessKeyId")
+        answer(raw.put(target, "new", b"x", credentials=unknown), 403, "InvalidAccessKeyId")
 
 
-def test_anonymous(raw, s3, target):
+def test_anonymous(raw, s3, target, nothing_changes):
     """Classes of CVE-2016-7031 and CVE-2018-10861: every route, with every sub-resource."""
     key = object_path(target, "k")
-    for method, path, query in (
-        ("GET", "/", []), ("GET", f"/{target}", []), ("HEAD", f"/{target}", []), ("GET", key, []), ("HEAD", key, []),
-        ("PUT", key, []), ("DELETE", key, []), ("DELETE", f"/{target}", []), ("PUT", "/anonymous-bucket", []),
-        ("GET", f"/{target}", [("uploads", "")]), ("GET", f"/{target}", [("location", "")]),
-        ("GET", f"/{target}", [("cors", "")]), ("PUT", f"/{target}", [("cors", "")]),
-        ("POST", f"/{target}", [("delete", "")]), ("POST", key, [("uploads", "")]),
-        ("GET", f"/{target}", [("versions", "")]), ("GET", f"/{target}", [("acl", "")]),
-        ("GET", key, [("attributes", "")]), ("GET", key, [("response-content-type", "text/html")]),
-    ):  # fmt: skip
-        reply = raw.request(method, path, query, anonymous=True)
-        answer(reply, 403, *([] if method == "HEAD" else ["AccessDenied"]))
+    with nothing_changes():
+        for method, path, query in (
+            ("GET", "/", []), ("GET", f"/{target}", []), ("HEAD", f"/{target}", []), ("GET", key, []), ("HEAD", key, []),
+            ("PUT", key, []), ("DELETE", key, []), ("DELETE", f"/{target}", []), ("PUT", "/anonymous-bucket", []),
+            ("GET", f"/{target}", [("uploads", "")]), ("GET", f"/{target}", [("location", "")]),
+            ("GET", f"/{target}", [("cors", "")]), ("PUT", f"/{target}", [("cors", "")]),
+            ("POST", f"/{target}", [("delete", "")]), ("POST", key, [("uploads", "")]),
+            ("GET", f"/{target}", [("versions", "")]), ("GET", f"/{target}", [("acl", "")]),
+            ("GET", key, [("attributes", "")]), ("GET", key, [("response-content-type", "text/html")]),
+        ):  # fmt: skip
+            reply = raw.request(method, path, query, anonymous=True)
+            answer(reply, 403, *([] if method == "HEAD" else ["AccessDenied"]))
     assert raw.get(target, "k").body == b"kept"
 
 
@@ -63,8 +68,9 @@ def test_skew_within_bounds(raw, target, seconds):
 
 
 @pytest.mark.parametrize("seconds", [-16 * 60, 16 * 60, -86400, 86400])
-def test_skew_beyond_bounds(raw, target, seconds):
-    reply = raw.put(target, "k", b"new", stamp=sigv4.shifted(seconds))
+def test_skew_beyond_bounds(raw, target, seconds, nothing_changes):
+    with nothing_changes():
+        reply = raw.put(target, "k", b"new", stamp=sigv4.shifted(seconds))
     answer(reply, 403, "RequestTimeTooSkewed")
     assert raw.get(target, "k").body == b"kept"
 
@@ -78,10 +84,11 @@ def test_wrong_region_and_service(raw, target, credentials):
 
 
 @pytest.mark.parametrize("name", ["x-amz-meta-a", "x-amz-copy-source", "x-amz-tagging", "x-amz-acl", "x-amz-checksum-crc32"])
-def test_unsigned_amz_headers(raw, s3, target, name):
+def test_unsigned_amz_headers(raw, s3, target, name, nothing_changes):
     """Class of VersityGW 44967116: an x-amz-* header outside the signature must not act."""
     value = {"x-amz-copy-source": f"/{target}/k", "x-amz-checksum-crc32": "AAAAAA=="}.get(name, "private")
-    reply = raw.put(target, "new", b"x", add_after=[(name, value)])
+    with nothing_changes():
+        reply = raw.put(target, "new", b"x", add_after=[(name, value)])
     answer(reply, 403, "AccessDenied", "SignatureDoesNotMatch")
     absent(s3, target, "new")
 
@@ -162,19 +169,20 @@ def test_date_missing(raw, target):
     assert reply.status in (400, 403), reply.brief()
 
 
-def test_changes_after_signing(raw, s3, target):
+def test_changes_after_signing(raw, s3, target, nothing_changes):
     """Another key, another method, another parameter: the signature covers all of them."""
     headers, _ = authorization_of(raw, target)
     raw.put(target, "other", b"other")
-    for method, where in (
-        ("GET", object_path(target, "other")),
-        ("DELETE", object_path(target, "k")),
-        ("HEAD", object_path(target, "k")),
-        ("GET", object_path(target, "k") + "?partNumber=1"),
-        ("GET", object_path(target, "k") + "?response-content-type=text/html"),
-        ("GET", object_path(target, "k") + "?uploads"),
-    ):
-        assert raw.send(method, where, headers).status == 403, (method, where)
+    with nothing_changes():
+        for method, where in (
+            ("GET", object_path(target, "other")),
+            ("DELETE", object_path(target, "k")),
+            ("HEAD", object_path(target, "k")),
+            ("GET", object_path(target, "k") + "?partNumber=1"),
+            ("GET", object_path(target, "k") + "?response-content-type=text/html"),
+            ("GET", object_path(target, "k") + "?uploads"),
+        ):
+            assert raw.send(method, where, headers).status == 403, (method, where)
     holds(s3, target, "k", b"kept")
 
 
@@ -196,14 +204,36 @@ def test_header_values_are_trimmed_and_joined(raw, target):
 # Payloads
 
 
-def test_payload_hash_is_checked(raw, s3, target):
+def test_payload_hash_is_checked(raw, s3, target, nothing_changes):
     """The body must be the one that was signed, also when it is empty or larger than memory wants."""
-    for signed, sent in ((b"right", b"wrong"), (b"", b"body"), (b"body", b""), (b"a" * 3_000_000, b"b" * 3_000_000)):
-        import hashlib
+    with nothing_changes():
+        for signed, sent in ((b"right", b"wrong"), (b"", b"body"), (b"body", b""), (b"a" * 3_000_000, b"b" * 3_000_000)):
+            import hashlib
 
-        reply = raw.put(target, "k", sent, payload_hash=hashlib.sha256(signed).hexdigest())
-        answer(reply, 400, "XAmzContentSHA256Mismatch")
+            reply = raw.put(target, "k", sent, payload_hash=hashlib.sha256(signed).hexdigest())
+            answer(reply, 400, "XAmzContentSHA256Mismatch")
     holds(s3, target, "k", b"kept")
+
+
+@pytest.mark.parametrize(
+    "method,key,query,headers",
+    [
+        ("GET", "k", [], []),
+        ("HEAD", "k", [], []),
+        ("DELETE", "k", [], []),
+        ("GET", None, [("list-type", "2")], []),
+        ("DELETE", None, [("cors", "")], []),
+        ("POST", "up", [("uploads", "")], []),
+        ("PUT", "copy", [], [("x-amz-copy-source", "BUCKET/k")]),
+    ],
+)
+def test_payload_hash_is_checked_without_a_body(raw, s3, target, method, key, query, headers):
+    headers = [(n, v.replace("BUCKET", target)) for n, v in headers]
+    reply = raw.request(method, object_path(target, key), query, headers, payload_hash=hashlib.sha256(b"x").hexdigest())
+    answer(reply, 400, *([] if method == "HEAD" else ["XAmzContentSHA256Mismatch"]))
+    holds(s3, target, "k", b"kept")
+    absent(s3, target, "copy")
+    assert "Uploads" not in s3.list_multipart_uploads(Bucket=target)
 
 
 def test_unsigned_payload(raw, s3, target):
@@ -214,14 +244,15 @@ def test_unsigned_payload(raw, s3, target):
 @pytest.mark.parametrize(
     "value", ["garbage", "", "0" * 63, "STREAMING-UNKNOWN", "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD", "unsigned-payload"]
 )
-def test_strange_payload_hashes(raw, s3, target, value):
+def test_strange_payload_hashes(raw, s3, target, value, nothing_changes):
     headers = [("x-amz-content-sha256", value)]
-    reply = raw.put(target, "new", b"x", headers, payload_hash=value or " ")
+    with nothing_changes():
+        reply = raw.put(target, "new", b"x", headers, payload_hash=value or " ")
     assert reply.status in (400, 403, 501), reply.brief()
     absent(s3, target, "new")
 
 
-def test_payload_header_missing(raw, s3, target):
+def test_payload_header_missing(raw, s3, target, nothing_changes):
     """Without x-amz-content-sha256 the signature of a body cannot be checked."""
     headers = [("Host", raw.host), ("x-amz-date", sigv4.timestamp())]
     canonical = sigv4.canonical_request(
@@ -229,21 +260,23 @@ def test_payload_header_missing(raw, s3, target):
     )
     value = sigv4.signature(raw.credentials, headers[1][1], canonical)
     line = sigv4.authorization(raw.credentials, headers[1][1], ["host", "x-amz-date"], value)
-    reply = raw.send("PUT", object_path(target, "new"), [*headers, ("Authorization", line), ("Content-Length", "1")], b"x")
+    with nothing_changes():
+        reply = raw.send("PUT", object_path(target, "new"), [*headers, ("Authorization", line), ("Content-Length", "1")], b"x")
     assert reply.status in (400, 403), reply.brief()
     absent(s3, target, "new")
 
 
-def test_truncated_body_stores_nothing(raw, s3, target):
+def test_truncated_body_stores_nothing(raw, s3, target, nothing_changes):
     """The connection ends before Content-Length: no object, the old one whole."""
-    for size, sent in ((1000, 999), (3_000_000, 2_500_000), (3_000_000, 0)):
-        headers = sigv4.sign_headers(
-            raw.credentials, "PUT", object_path(target, "k"), [], [("Host", raw.host)], sigv4.UNSIGNED
-        )
-        head = wire.head("PUT", object_path(target, "k"), [*headers, ("Content-Length", str(size))])
-        reply = wire.exchange(raw.address, head + b"t" * sent, "PUT", half_close=True)
-        assert reply is None or reply.status >= 400, reply.brief()
-        holds(s3, target, "k", b"kept")
+    with nothing_changes():
+        for size, sent in ((1000, 999), (3_000_000, 2_500_000), (3_000_000, 0)):
+            headers = sigv4.sign_headers(
+                raw.credentials, "PUT", object_path(target, "k"), [], [("Host", raw.host)], sigv4.UNSIGNED
+            )
+            head = wire.head("PUT", object_path(target, "k"), [*headers, ("Content-Length", str(size))])
+            reply = wire.exchange(raw.address, head + b"t" * sent, "PUT", half_close=True)
+            assert reply is None or reply.status >= 400, reply.brief()
+            holds(s3, target, "k", b"kept")
 
 
 def test_expect_continue(raw, s3, target):
@@ -263,11 +296,12 @@ def test_expect_continue(raw, s3, target):
         assert sock.recv(1000).startswith(b"HTTP/1.1 403 ")
 
 
-def test_signature_before_body(raw, target):
+def test_signature_before_body(raw, target, nothing_changes):
     """Class of CVE-2018-1000538: a forged upload of gigabytes is answered without reading them."""
     path = object_path(target, "k")
     headers = sigv4.sign_headers(raw.credentials, "PUT", path, [], [("Host", raw.host)], sigv4.UNSIGNED)
     forged = [(n, v[:-64] + "0" * 64 if n == "Authorization" else v) for n, v in headers]
-    with wire.connect(raw.address, timeout=20) as sock:
-        sock.sendall(wire.head("PUT", path, [*forged, ("Content-Length", str(4 << 30))]) + b"x" * 1000)
-        assert wire.read_response(sock, "PUT").status == 403
+    with nothing_changes():
+        with wire.connect(raw.address, timeout=20) as sock:
+            sock.sendall(wire.head("PUT", path, [*forged, ("Content-Length", str(4 << 30))]) + b"x" * 1000)
+            assert wire.read_response(sock, "PUT").status == 403

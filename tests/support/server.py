@@ -139,15 +139,29 @@ class Demo:
 
 def group_lives(group: int) -> bool:
     """Whether a thread of a process of the group still runs: what it had open may be open until the last one has ended."""
-    for stat in Path("/proc").glob("[0-9]*/task/[0-9]*/stat"):
-        try:
-            # After the name, which may hold anything: state, parent, group.
-            state, _, its_group = stat.read_text().rpartition(")")[2].split()[:3]
-        except (OSError, ValueError):
-            continue
-        if int(its_group) == group and state not in ("Z", "X"):
-            return True
-    return False
+    return any(
+        _runs_in(group, f"/proc/{process}/task/{task}/stat")
+        for process in _numbers("/proc")
+        for task in _numbers(f"/proc/{process}/task")
+    )
+
+
+def _runs_in(group: int, stat: str) -> bool:
+    try:
+        text = Path(stat).read_text()
+    except OSError:  # the thread has ended since it was listed
+        return False
+    # After the name, which may hold anything: state, parent, group.
+    state, _, its_group = text.rpartition(")")[2].split()[:3]
+    return int(its_group) == group and state not in ("Z", "X")
+
+
+def _numbers(folder: str) -> list[str]:
+    """The processes or threads that a folder of /proc lists; none if the process has ended since it was listed itself."""
+    try:
+        return [name for name in os.listdir(folder) if name.isdigit()]
+    except OSError:
+        return []
 
 
 def memory_kib(pid: int, field_name: str = "VmRSS") -> int:

@@ -2,7 +2,7 @@
 # Takes the figures of docs/benchmarks.md again, one experiment after another, and renders them as one page. As root, on a
 # machine that does nothing else; how long it takes as a whole has not been measured.
 #
-#   cargo build --release -p archipel -p bench -p netlab
+#   cargo build --profile dist -p archipel -p bench -p netlab
 #   cargo install garage --root target/peers
 #   tools/bench/retake.sh [FOLDER [EXPERIMENT...]]
 #
@@ -14,7 +14,7 @@ folder=${1:-results}
 [ $# -gt 0 ] && shift
 wanted=" $* "
 garage=${GARAGE-target/peers/bin/garage}
-bench=target/release/bench
+bench=target/dist/bench
 # Garage once more, with fsync.
 fsync=${garage:+--garage-fsync}
 

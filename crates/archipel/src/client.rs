@@ -16,13 +16,13 @@ use tokio::net::TcpStream;
 
 use crate::socket;
 
-/// The largest answer that is read, in bytes.
+/// The limit of an answer, in bytes.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
-/// How long the server may take.
+/// The time limit for the server's answer.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What went wrong, for the person at the terminal.
+/// An error message for the person at the terminal.
 #[derive(Debug)]
 pub struct Failure(pub String);
 
@@ -32,17 +32,17 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A server's admin API.
+/// A client of a server's admin API.
 pub struct Client {
-    place: Place,
+    address: Address,
 }
 
-enum Place {
+enum Address {
     Socket(PathBuf),
     Tcp { authority: String, token: String },
 }
 
-/// A path made of parts that may hold any character.
+/// Returns the path of `parts`, which may hold any character.
 pub fn path(parts: &[&str]) -> String {
     let encoded = parts.iter().map(|part| {
         let plain = |b: &u8| b.is_ascii_alphanumeric() || b"-._~".contains(b);
@@ -62,18 +62,19 @@ pub fn path(parts: &[&str]) -> String {
 }
 
 impl Client {
-    /// A client over a local socket.
+    /// Creates a client over a local socket.
     pub fn socket(path: PathBuf) -> Client {
         Client {
-            place: Place::Socket(path),
+            address: Address::Socket(path),
         }
     }
 
-    /// A client over TCP. Only `http` URLs: TLS ends at a proxy, and then there is a tunnel to it.
+    /// Creates a client over TCP. Only `http` URLs are supported: TLS ends at a proxy, which needs
+    /// a tunnel.
     pub fn tcp(url: &str, token: &str) -> Result<Client, Failure> {
         let invalid = || {
             Failure(format!(
-                "--admin {url:?}: it is not an address; fix: write for example http://127.0.0.1:3903"
+                "--admin {url:?}: not an address; fix: write for example http://127.0.0.1:3903"
             ))
         };
         let uri: Uri = url.parse().map_err(|_| invalid())?;
@@ -82,19 +83,19 @@ impl Client {
             return Err(invalid());
         }
         Ok(Client {
-            place: Place::Tcp {
+            address: Address::Tcp {
                 authority: authority.to_string(),
                 token: token.to_owned(),
             },
         })
     }
 
-    /// `GET path`
+    /// Sends `GET path`.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         decode(&self.send(Method::GET, path, Vec::new()).await?)
     }
 
-    /// `POST path`
+    /// Sends `POST path`.
     pub async fn post<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -103,7 +104,7 @@ impl Client {
         decode(&self.send(Method::POST, path, encode(body)?).await?)
     }
 
-    /// `PATCH path`
+    /// Sends `PATCH path`.
     pub async fn patch<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -112,7 +113,7 @@ impl Client {
         decode(&self.send(Method::PATCH, path, encode(body)?).await?)
     }
 
-    /// `DELETE path`
+    /// Sends `DELETE path`.
     pub async fn delete(&self, path: &str) -> Result<(), Failure> {
         self.send(Method::DELETE, path, Vec::new())
             .await
@@ -122,14 +123,14 @@ impl Client {
     async fn send(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Bytes, Failure> {
         let request = self.request(method, path, body)?;
         let answer = async {
-            match &self.place {
-                Place::Socket(path) => {
+            match &self.address {
+                Address::Socket(path) => {
                     let stream = socket::connect(path)
                         .await
                         .map_err(|e| no_server(path, &e))?;
                     exchange(stream, request).await
                 }
-                Place::Tcp { authority, .. } => {
+                Address::Tcp { authority, .. } => {
                     let stream = TcpStream::connect(authority)
                         .await
                         .map_err(|e| Failure(format!("no server at {authority}: {e}")))?;
@@ -155,9 +156,9 @@ impl Client {
             .method(method)
             .uri(path)
             .header(header::CONTENT_TYPE, "application/json");
-        let request = match &self.place {
-            Place::Socket(_) => request.header(header::HOST, "localhost"),
-            Place::Tcp { authority, token } => request
+        let request = match &self.address {
+            Address::Socket(_) => request.header(header::HOST, "localhost"),
+            Address::Tcp { authority, token } => request
                 .header(header::HOST, authority)
                 .header(header::AUTHORIZATION, format!("Bearer {token}")),
         };
@@ -170,7 +171,7 @@ impl Client {
 fn no_server(path: &Path, error: &std::io::Error) -> Failure {
     let why = match error.kind() {
         std::io::ErrorKind::PermissionDenied => {
-            "only the server's own user may open it: run the command as that user".to_owned()
+            "permission denied; fix: run the command as the server's user".to_owned()
         }
         _ => format!("{error}; is the server running?"),
     };
@@ -186,7 +187,7 @@ where
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .map_err(broken)?;
-    // It ends with its sender; its errors are the sender's too.
+    // The task ends with its sender, which also receives its errors.
     let driver = tokio::spawn(connection);
     let answer = sender.send_request(request).await.map_err(broken)?;
     let status = answer.status();
@@ -196,9 +197,10 @@ where
         .map_err(|error| Failure(format!("the answer was cut off: {error}")))?
         .to_bytes();
     driver.abort();
-    match status.is_success() {
-        true => Ok(body),
-        false => Err(refused(status, &body)),
+    if status.is_success() {
+        Ok(body)
+    } else {
+        Err(refused(status, &body))
     }
 }
 
@@ -216,7 +218,7 @@ fn encode(body: &impl Serialize) -> Result<Vec<u8>, Failure> {
 fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(body).map_err(|error| {
         Failure(format!(
-            "the answer is not what this release expects: {error}"
+            "this release does not understand the answer: {error}"
         ))
     })
 }

@@ -1,8 +1,8 @@
-//! Which disk is which: each has a number that never changes, written on the disk itself.
+//! The numbers of disks. Each disk has a number that never changes, written on the disk itself.
 //!
-//! The metadata refers to disks by number, so a number is never given to another disk. A folder
-//! that should carry a number and is empty is a disk that is not mounted, or was lost: the node
-//! says so and does not start, instead of taking it for a new one.
+//! The metadata refers to disks by number, so that a number is never given to another disk. If a
+//! folder should carry a number but is empty, the disk is not mounted or was lost: the node reports
+//! that and does not start, because it must not treat the folder as a new disk.
 
 use std::fs;
 use std::io;
@@ -13,38 +13,38 @@ use serde::{Deserialize, Serialize};
 use crate::config::Disk;
 use crate::identity::replace;
 
-/// In the data folder: the disks that this node ever had.
+/// The file in the data folder that lists all disks that this node ever had.
 const REGISTRY: &str = "disks.json";
 
-/// On a disk: its number and its node.
+/// The file on a disk with its number and its node.
 const MARK: &str = "archipel-disk.json";
 
 /// All disks that the node ever had.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Registry {
-    disks: Vec<Known>,
+    disks: Vec<RegisteredDisk>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Known {
+struct RegisteredDisk {
     number: u16,
-    /// Where it was last.
+    /// The last known path.
     path: PathBuf,
 }
 
-/// What stands on a disk.
+/// The content of the mark on a disk.
 #[derive(Debug, Serialize, Deserialize)]
 struct Mark {
     node: String,
     number: u16,
 }
 
-/// The numbers of `disks`, in their order; new ones for new disks.
+/// Returns the numbers of `disks`, in their order. New disks get new numbers.
 ///
 /// # Errors
-/// A text for the operator: a disk belongs to another node, or is not there.
+/// A text for the operator: a disk belongs to another node, or is missing.
 pub fn numbers(data_dir: &Path, node: &str, disks: &[Disk]) -> Result<Vec<u16>, String> {
     let registry_path = data_dir.join(REGISTRY);
     let written: Registry = read(&registry_path)?.unwrap_or_default();
@@ -52,13 +52,13 @@ pub fn numbers(data_dir: &Path, node: &str, disks: &[Disk]) -> Result<Vec<u16>, 
     let mut numbers = Vec::with_capacity(disks.len());
     for disk in disks {
         let number = match read::<Mark>(&disk.path.join(MARK))? {
-            Some(mark) => known(&mut registry, node, disk, &mark)?,
-            None => new(&mut registry, disk)?,
+            Some(mark) => number_on_disk(&mut registry, node, disk, &mark)?,
+            None => next_number(&mut registry, disk)?,
         };
         numbers.push(number);
     }
-    // The registry first: a number that stands on a disk is always taken here. Written only if it differs: a node whose disk is
-    // full is to start nevertheless.
+    // The registry is written first, so that every number on a disk is in the registry. It is
+    // written only if it differs, so that a node whose disk is full can start.
     if registry != written {
         write(&registry_path, &registry)?;
     }
@@ -78,11 +78,16 @@ pub fn numbers(data_dir: &Path, node: &str, disks: &[Disk]) -> Result<Vec<u16>, 
     Ok(numbers)
 }
 
-fn known(registry: &mut Registry, node: &str, disk: &Disk, mark: &Mark) -> Result<u16, String> {
+fn number_on_disk(
+    registry: &mut Registry,
+    node: &str,
+    disk: &Disk,
+    mark: &Mark,
+) -> Result<u16, String> {
     let path = disk.path.display();
     if mark.node != node {
         return Err(format!(
-            "the disk {path} belongs to another node ({}); fix: name this node's own disk in the configuration",
+            "the disk {path} belongs to another node ({}); fix: name a disk of this node in the configuration",
             mark.node
         ));
     }
@@ -92,7 +97,7 @@ fn known(registry: &mut Registry, node: &str, disk: &Disk, mark: &Mark) -> Resul
         .find(|known| known.number == mark.number)
     {
         Some(known) => known.path = disk.path.clone(),
-        None => registry.disks.push(Known {
+        None => registry.disks.push(RegisteredDisk {
             number: mark.number,
             path: disk.path.clone(),
         }),
@@ -100,7 +105,7 @@ fn known(registry: &mut Registry, node: &str, disk: &Disk, mark: &Mark) -> Resul
     Ok(mark.number)
 }
 
-fn new(registry: &mut Registry, disk: &Disk) -> Result<u16, String> {
+fn next_number(registry: &mut Registry, disk: &Disk) -> Result<u16, String> {
     let path = disk.path.display();
     if let Some(known) = registry.disks.iter().find(|known| known.path == disk.path) {
         return Err(format!(
@@ -114,7 +119,7 @@ fn new(registry: &mut Registry, disk: &Disk) -> Result<u16, String> {
     if number == u16::MAX {
         return Err("this node has had too many disks".into());
     }
-    registry.disks.push(Known {
+    registry.disks.push(RegisteredDisk {
         number,
         path: disk.path.clone(),
     });

@@ -1,4 +1,4 @@
-//! Moves blocks away from disks that drain or failed, in the background.
+//! The background task that moves blocks away from draining and failed disks.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use archipel_storage::blocks::{Blocks, DiskState};
 
-/// How much one step moves, in bytes: requests come in between.
+/// The bytes that one step moves. Requests can run between steps.
 const STEP_BYTES: u64 = 16 << 20;
 
-/// How long to rest between walks over the disks.
+/// The pause between two passes over the disks.
 const REST: Duration = Duration::from_secs(10);
 
-/// Empties disks until it is dropped.
+/// Moves blocks away from draining and failed disks until the future is dropped.
 pub async fn forever(blocks: Arc<Blocks>) {
     let mut empty = BTreeSet::new();
     loop {
@@ -22,12 +22,12 @@ pub async fn forever(blocks: Arc<Blocks>) {
             }
             match walk(&blocks, disk).await {
                 Ok(true) => {
-                    tracing::info!(disk, "the disk is empty and may be taken away");
+                    tracing::info!(disk, "the disk is empty and may be removed");
                     empty.insert(disk);
                 }
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::warn!(disk, %error, "the disk cannot be emptied; trying again")
+                    tracing::warn!(disk, %error, "cannot empty the disk; trying again")
                 }
             }
         }
@@ -35,16 +35,16 @@ pub async fn forever(blocks: Arc<Blocks>) {
     }
 }
 
-/// The disks that blocks should leave.
+/// Returns the disks that blocks should leave.
 async fn leaving(blocks: &Arc<Blocks>) -> Vec<u16> {
-    let asked = blocks.clone();
-    let disks = blocks.pool().run(move || Ok(asked.disks())).await;
+    let pool_blocks = blocks.clone();
+    let disks = blocks.pool().run(move || Ok(pool_blocks.disks())).await;
     let disks = disks.unwrap_or_default().into_iter();
     let leaving = disks.filter(|disk| disk.state != DiskState::Active);
     leaving.map(|disk| disk.id).collect()
 }
 
-/// Goes over the disk once; tells whether there was nothing on it any more.
+/// Makes one pass over the disk. Returns true if no blocks are left on it.
 async fn walk(blocks: &Arc<Blocks>, disk: u16) -> archipel_storage::engine::Result<bool> {
     let mut after = None;
     let (mut moved, mut unreadable) = (0, 0);
@@ -58,11 +58,7 @@ async fn walk(blocks: &Arc<Blocks>, disk: u16) -> archipel_storage::engine::Resu
         after = step.next;
     }
     if unreadable > 0 {
-        tracing::error!(
-            disk,
-            unreadable,
-            "blocks cannot be read and stay on the disk"
-        );
+        tracing::error!(disk, unreadable, "unreadable blocks stay on the disk");
     }
     Ok(moved == 0 && unreadable == 0)
 }

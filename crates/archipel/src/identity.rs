@@ -1,6 +1,6 @@
-//! Who this node is: an ed25519 key pair, made at the first start and kept.
+//! The identity of this node: an ed25519 key pair, made at the first start and kept.
 //!
-//! The node's id is its public key. Its store has a random name of its own, made when it was
+//! The node's id is its public key. Its store has a separate random name, made when the store was
 //! empty: a node that lost its disk is the same node with another store.
 
 use std::fs::{self, File, OpenOptions};
@@ -12,7 +12,7 @@ use archipel_base::NodeId;
 use ring::rand::SystemRandom;
 use ring::signature::{Ed25519KeyPair, KeyPair};
 
-/// The key pair, as a PKCS#8 document (DER).
+/// The file of the key pair, a PKCS#8 document (DER).
 const KEY_FILE: &str = "node.key";
 
 /// A node's identity.
@@ -22,7 +22,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The identity kept in `folder`, which the caller has locked; a new one if there is none.
+    /// Loads the identity in `folder`, which the caller has locked, or creates a new one.
     ///
     /// # Errors
     /// A text for the operator.
@@ -31,18 +31,18 @@ impl Identity {
         Ok(Identity { public_key })
     }
 
-    /// Who the node is.
+    /// Returns the id of the node.
     pub fn node(&self) -> NodeId {
         NodeId(self.public_key)
     }
 
-    /// The id as it is shown: 64 hexadecimal digits.
+    /// Returns the id as text: 64 hexadecimal digits.
     pub fn node_id(&self) -> String {
         hex::encode(self.public_key)
     }
 }
 
-/// The key pair kept in `folder`, as a PKCS#8 document.
+/// Returns the key pair in `folder` as a PKCS#8 document.
 ///
 /// # Errors
 /// A text for the operator.
@@ -60,7 +60,7 @@ fn public_key(path: &Path) -> Result<[u8; 32], String> {
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new())
-                .map_err(|_| "the operating system gives no randomness".to_owned())?;
+                .map_err(|_| "the operating system provides no randomness".to_owned())?;
             replace(path, document.as_ref()).map_err(cannot)?;
             document.as_ref().to_vec()
         }
@@ -82,13 +82,13 @@ fn refuse_open_key(path: &Path) -> Result<(), String> {
     match metadata.permissions().mode() & 0o077 {
         0 => Ok(()),
         _ => Err(format!(
-            "others may read or change the node's key; fix: chmod 600 {}",
+            "other users can read or change the node's key; fix: chmod 600 {}",
             path.display()
         )),
     }
 }
 
-/// Puts a file in its place durably, whole or not at all, readable by its owner.
+/// Replaces a file durably and atomically. Only its owner can read it.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("new");
     let _ = fs::remove_file(&temporary);

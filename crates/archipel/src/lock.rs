@@ -1,24 +1,24 @@
-//! The lock on the data folder: two servers never open one.
+//! The lock on the data folder, which keeps two servers from using the same one.
 //!
-//! Metadata and disks, which may be elsewhere, are locked by storage.
+//! Storage locks the metadata and the disks, which may be elsewhere.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::Path;
 
-/// The file that is locked. It stays when the server ends; the lock does not.
+/// The locked file. It stays when the server ends; the lock does not.
 const LOCK_FILE: &str = "archipel.lock";
 
-/// Holds a folder until it is dropped, or the process ends in whatever way.
+/// A lock on a folder. It ends when the value is dropped or the process ends in any way.
 #[derive(Debug)]
 pub struct FolderLock {
     _file: File,
 }
 
 impl FolderLock {
-    /// Creates `folder` if need be, and locks it.
+    /// Creates `folder` if needed, and locks it.
     ///
     /// # Errors
-    /// A text for the operator: the folder cannot be made or is in use.
+    /// A text for the operator: the folder cannot be created or is in use.
     pub fn take(folder: &Path) -> Result<FolderLock, String> {
         lock(folder).map(|file| FolderLock { _file: file })
     }
@@ -27,7 +27,7 @@ impl FolderLock {
 fn lock(folder: &Path) -> Result<File, String> {
     let cannot = |error| {
         format!(
-            "the folder {} cannot be used: {error}; fix: create it and give it to the server's user",
+            "cannot use the folder {}: {error}; fix: create it and give it to the server's user",
             folder.display()
         )
     };
@@ -41,7 +41,7 @@ fn lock(folder: &Path) -> Result<File, String> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(format!(
-            "the folder {} is in use by another archipel server; fix: stop that one, or give this one a folder of its own",
+            "the folder {} is in use by another archipel server; fix: stop that server, or use another folder for this one",
             folder.display()
         )),
         Err(TryLockError::Error(error)) => Err(cannot(error)),

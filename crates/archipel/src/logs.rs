@@ -1,4 +1,4 @@
-//! The log: structured lines on standard error, and panics among them.
+//! The log: structured lines on standard error, panics included.
 
 use std::backtrace::Backtrace;
 use std::io;
@@ -8,10 +8,10 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::{Log, LogFormat};
 
-/// Starts the log. To be called once, before anything worth logging happens.
+/// Starts the log. Must be called once, before anything is logged.
 ///
 /// # Errors
-/// A text for the operator: the filter makes no sense (the check of the settings has said so before).
+/// A text for the operator: the filter is invalid. The check of the settings reports that earlier.
 pub fn start(log: &Log) -> Result<(), String> {
     let filter = EnvFilter::builder()
         .parse(&log.level)
@@ -19,7 +19,7 @@ pub fn start(log: &Log) -> Result<(), String> {
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
-        // A log that nobody reads any more must not end the server (the library would panic).
+        // The library would panic if the reader of the log has gone. The server must go on.
         .log_internal_errors(false);
     match log.format {
         LogFormat::Text => lines
@@ -31,11 +31,9 @@ pub fn start(log: &Log) -> Result<(), String> {
     Ok(())
 }
 
-/// A panic ends one task, not the server; the log must say that it happened, and where.
+/// Logs a panic and its place, because a panic ends one task and not the server.
 fn log_panic(panic: &panic::PanicHookInfo<'_>) {
-    let message = panic
-        .payload_as_str()
-        .unwrap_or("a panic without a message");
+    let message = panic.payload_as_str().unwrap_or("no message");
     let location = panic
         .location()
         .map(ToString::to_string)

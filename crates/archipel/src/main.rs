@@ -1,18 +1,18 @@
-//! The daemon and the command line. The only crate that reads settings from files and the
-//! environment.
+//! The daemon and the command line. Only this crate reads settings from files and the environment.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`cli`] | commands and their arguments |
 //! | [`config`] | settings: read, checked, typed |
-//! | [`client`], [`socket`] | the admin API's client, local sockets |
-//! | [`node`], [`storage`], [`doors`] | a running node: storage, model and doors wired together |
-//! | [`network`] | the way to other nodes |
-//! | [`server`], [`demo`] | the commands that run one |
-//! | [`identity`], [`lock`], [`disks`] | what is unique to a node: its key, its folder, its disks |
-//! | [`drain`], [`snapshots`] | empties disks that leave; snapshots of the metadata |
+//! | [`client`], [`socket`] | the client of the admin API, local sockets |
+//! | [`node`], [`storage`], [`endpoints`] | a running node: storage, model and endpoints wired together
+//! |
+//! | [`network`] | the network between nodes |
+//! | [`server`], [`demo`] | the commands that run nodes |
+//! | [`identity`], [`lock`], [`disks`] | the identity of a node: its key, its folder, its disks |
+//! | [`drain`], [`snapshots`] | moving blocks off disks; snapshots of the metadata |
 //! | [`logs`], [`metrics`], [`status`], [`process`], [`version`] | operation |
-//! | [`unsafe_no_fsync`] | the control of the power-cut tests |
+//! | [`unsafe_no_fsync`] | the deliberately unsafe mode that the power-cut tests must detect |
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -24,8 +24,8 @@ mod client;
 mod config;
 mod demo;
 mod disks;
-mod doors;
 mod drain;
+mod endpoints;
 mod identity;
 mod lock;
 mod logs;
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     match run(command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // If nobody reads standard error any more, the exit status still says it.
+            // Errors are ignored, because the exit status also reports the failure.
             let _ = writeln!(io::stderr(), "error: {failure}");
             ExitCode::FAILURE
         }
@@ -74,7 +74,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Scrub { target, command } => ask(cli::scrub::run(&target, command)),
         Command::Snapshot { target, command } => ask(cli::snapshot::run(&target, command)),
         Command::Repair { target, command } => ask(cli::repair::run(&target, command)),
-        // Has an exit status of its own: see `main`.
+        // `main` handles this command, which has its own exit status.
         Command::Verify(args) => ask(cli::verify::run(args)).map(|_| ()),
         Command::Config { command } => match command {
             ConfigCommand::Check(args) => server::check(&args),
@@ -83,7 +83,7 @@ fn run(command: Command) -> Result<(), Failure> {
     }
 }
 
-/// Runs a command that talks to a server: one thread is enough.
+/// Runs a command that talks to a server. One thread is enough.
 fn ask<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,4 +1,4 @@
-//! Metrics that are read when they are asked for: of the process, and of storage.
+//! Metrics of the process and of storage, read when they are requested.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use prometheus_client::registry::Registry;
 use crate::network::Links;
 use crate::{process, version};
 
-mod healing;
+mod anti_entropy;
 pub mod upkeep;
 
 /// Registers the metrics of the process, the build and the store.
@@ -31,7 +31,7 @@ pub fn register(registry: &mut Registry, clock: Arc<dyn WallClock>, store: Store
     ];
     registry.register(
         "archipel_build",
-        "What the program was built from",
+        "The version and commit of the program",
         Info::new(build),
     );
     let started_ms = clock.now_millis();
@@ -39,12 +39,12 @@ pub fn register(registry: &mut Registry, clock: Arc<dyn WallClock>, store: Store
     registry.register_collector(Box::new(Storage(store)));
 }
 
-/// Registers the metrics of the way to other nodes.
+/// Registers the metrics of the network between nodes.
 pub fn register_links(registry: &mut Registry, links: Links) {
     registry.register_collector(Box::new(Peers(links)));
 }
 
-/// Other nodes: members, calls, connections.
+/// A collector of metrics about other nodes: members, calls, connections.
 struct Peers(Links);
 
 impl fmt::Debug for Peers {
@@ -57,14 +57,14 @@ impl Collector for Peers {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let members = self.0.members.list();
         let away = members.iter().filter(|member| member.suspected).count();
-        let about = "Nodes that are known, this one too";
+        let about = "Known nodes, this one included";
         gauge(
             &mut encoder,
             "archipel_members",
             about,
             members.len() as f64,
         )?;
-        let about = "Nodes that seem to be away";
+        let about = "Nodes that are suspected to be down";
         gauge(
             &mut encoder,
             "archipel_members_suspected",
@@ -72,7 +72,8 @@ impl Collector for Peers {
             away as f64,
         )?;
         let correction = self.0.members.clock().correction_millis();
-        let about = "What is added to this node's clock because most others show another time; 0 if it is right";
+        let about =
+            "The correction of this node's clock towards the majority of nodes; 0 if it is right";
         gauge(
             &mut encoder,
             "archipel_clock_correction_seconds",
@@ -94,7 +95,7 @@ impl Peers {
                 "Calls to other nodes that failed",
                 |c| c.failed,
             ),
-            ("archipel_calls_served", "Calls of other nodes", |c| {
+            ("archipel_calls_served", "Calls from other nodes", |c| {
                 c.served
             }),
         ];
@@ -107,7 +108,7 @@ impl Peers {
                 counter.encode(family.encode_family(&labels)?)?;
             }
         }
-        let about = "Calls to other nodes under way";
+        let about = "Calls to other nodes in progress";
         gauge(
             encoder,
             "archipel_calls_in_flight",
@@ -145,7 +146,7 @@ impl Peers {
             ),
             (
                 "archipel_peer_lost_packets",
-                "Packets to a node that were lost",
+                "Lost packets to a node",
                 MetricType::Gauge,
                 |p| p.lost_packets as f64,
             ),
@@ -163,7 +164,7 @@ impl Peers {
     }
 }
 
-/// The process; the names are those that all exporters use.
+/// A collector of process metrics, with the names that all exporters use.
 #[derive(Debug)]
 struct Process {
     started_ms: u64,
@@ -172,29 +173,24 @@ struct Process {
 impl Collector for Process {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let started = self.started_ms as f64 / 1000.0;
-        let about = "When the process started, in seconds since 1970";
+        let about = "Start time of the process, in seconds since 1970";
         gauge(&mut encoder, "process_start_time_seconds", about, started)?;
         if let Some(memory) = process::memory() {
-            let about = "Memory that the process holds, with pages of mapped files";
+            let about = "Resident memory of the process, including pages of mapped files";
             let (name, value) = ("process_resident_memory_bytes", memory.resident as f64);
             gauge(&mut encoder, name, about, value)?;
-            let about = "Memory that is the process's alone: heaps and stacks";
+            let about = "Private memory of the process: heaps and stacks";
             let (name, value) = ("process_anonymous_memory_bytes", memory.anonymous as f64);
             gauge(&mut encoder, name, about, value)?;
         }
         if let Some(files) = process::open_files() {
-            gauge(
-                &mut encoder,
-                "process_open_fds",
-                "Files that are open",
-                files as f64,
-            )?;
+            gauge(&mut encoder, "process_open_fds", "Open files", files as f64)?;
         }
         Ok(())
     }
 }
 
-/// The store.
+/// A collector of metrics of the store.
 struct Storage(Store);
 
 impl fmt::Debug for Storage {
@@ -207,7 +203,7 @@ impl Collector for Storage {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         self.metadata(&mut encoder)?;
         self.blocks(&mut encoder)?;
-        let about = "Blocks that were found damaged and are still referred to";
+        let about = "Damaged blocks that are still referred to";
         let damaged = self.0.blocks().damaged().len();
         gauge(
             &mut encoder,
@@ -230,7 +226,7 @@ impl Storage {
             ),
             (
                 "durable_commits",
-                "Commits that went to stable storage",
+                "Commits synced to stable storage",
                 &counters.durable_commits,
             ),
             (
@@ -240,12 +236,12 @@ impl Storage {
             ),
             (
                 "transactions",
-                "Transactions that were committed",
+                "Committed transactions",
                 &counters.transactions,
             ),
             (
                 "transactions_without_effect",
-                "Transactions that failed, were refused or changed nothing",
+                "Transactions that failed, were refused, or changed nothing",
                 &counters.without_effect,
             ),
             ("reads", "Reads of metadata", &counters.reads),
@@ -272,12 +268,12 @@ impl Storage {
             ),
             (
                 "deduplicated",
-                "Blocks that were here already",
+                "Blocks that were already stored",
                 &counters.deduplicated,
             ),
             (
                 "saved_bytes",
-                "Bytes that compression saved",
+                "Bytes saved by compression",
                 &counters.saved_bytes,
             ),
             ("read", "Blocks read and verified", &counters.read),
@@ -288,7 +284,7 @@ impl Storage {
             ),
             (
                 "damaged",
-                "Times that a block was found damaged or unreadable",
+                "Damaged or unreadable blocks found",
                 &counters.damaged,
             ),
             (
@@ -299,17 +295,17 @@ impl Storage {
             ("freed", "Blocks freed", &counters.freed),
             (
                 "punched_bytes",
-                "Bytes given back to file systems",
+                "Bytes returned to file systems",
                 &counters.punched_bytes,
             ),
             (
                 "missing",
-                "References released to blocks that the index lacks",
+                "Released references to blocks missing in the index",
                 &counters.missing,
             ),
             (
                 "free_errors",
-                "Calls for freeing space that failed",
+                "Failed calls that free space",
                 &counters.free_errors,
             ),
         ];
@@ -323,24 +319,20 @@ impl Storage {
         })
     }
 
-    /// One family for each figure, with a disk's number as label.
+    /// Writes one family for each figure, with the disk's number as label.
     fn disks(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let disks = self.0.blocks().disks();
         let failed = |disk: &DiskStatus| u64::from(disk.state == DiskState::Failed);
         let all: [Figure; 4] = [
-            ("used_bytes", "Bytes that blocks take on the disk", |disk| {
+            ("used_bytes", "Bytes used by blocks on the disk", |disk| {
                 disk.used_bytes
             }),
-            (
-                "free_bytes",
-                "Bytes that may still be written to the disk",
-                |disk| disk.free_bytes,
-            ),
-            (
-                "capacity_bytes",
-                "Bytes that may be used of the disk",
-                |disk| disk.total_bytes,
-            ),
+            ("free_bytes", "Bytes still available on the disk", |disk| {
+                disk.free_bytes
+            }),
+            ("capacity_bytes", "Usable bytes of the disk", |disk| {
+                disk.total_bytes
+            }),
             ("failed", "1 if the disk failed", failed),
         ];
         for (name, about, figure) in all {
@@ -351,7 +343,7 @@ impl Storage {
                 gauge.encode(family.encode_family(&[("disk", disk.id.to_string())])?)?;
             }
         }
-        let about = "Calls of fsync and fdatasync on the disk";
+        let about = "fsync and fdatasync calls on the disk";
         let name = "archipel_disk_fsyncs";
         let mut family = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
         for disk in &disks {
@@ -362,7 +354,7 @@ impl Storage {
     }
 }
 
-/// A figure of a disk: its name, what it is, where it is.
+/// A figure of a disk: its name, its help text, its value.
 type Figure = (&'static str, &'static str, fn(&DiskStatus) -> u64);
 
 fn gauge(

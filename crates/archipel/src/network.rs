@@ -1,11 +1,11 @@
-//! The way to other nodes: transport, calls, membership.
+//! The network between nodes: transport, calls, membership.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use archipel_base::clock::SystemClock;
 use archipel_base::random::{Random, SystemRandom};
-use archipel_cluster::members::{Facts, Members};
+use archipel_cluster::membership::{Members, NodeInfo};
 use archipel_cluster::{Cluster, Network};
 use archipel_net::dual::{DualTransport, TCP_SCHEME};
 use archipel_net::identity::Identity;
@@ -18,20 +18,20 @@ use crate::{identity, version};
 
 mod peers;
 
-/// How this node reaches others, and they it.
+/// The network of this node.
 #[derive(Clone)]
 pub struct Links {
-    /// What carries them.
+    /// The transport.
     pub transport: config::Transport,
-    /// Calls.
+    /// The calls.
     pub rpc: Rpc,
-    /// Who is there.
+    /// The members.
     pub members: Members,
     data_dir: PathBuf,
 }
 
 impl Links {
-    /// Listens for other nodes.
+    /// Starts listening for other nodes.
     ///
     /// # Errors
     /// A text for the operator.
@@ -54,7 +54,7 @@ impl Links {
         let rpc = Rpc::new(transport);
         let scheme = if tcp_only { TCP_SCHEME } else { "" };
         let addresses = settings.advertise.iter();
-        let facts = Facts {
+        let info = NodeInfo {
             addresses: addresses.map(|a| format!("{scheme}{a}")).collect(),
             store: store.identity(),
             version: version::VERSION.into(),
@@ -67,7 +67,7 @@ impl Links {
         let clock = Arc::new(SystemClock);
         let mut seeds = settings.join.clone();
         seeds.extend(peers::read(data_dir));
-        let members = Members::new(rpc.clone(), random, store.boot(), facts, seeds, clock);
+        let members = Members::new(rpc.clone(), random, store.boot(), info, seeds, clock);
         let data_dir = data_dir.to_owned();
         Ok(Links {
             transport: settings.transport,
@@ -77,7 +77,7 @@ impl Links {
         })
     }
 
-    /// What the cluster needs of it.
+    /// Returns the network as the cluster needs it.
     pub fn network(&self) -> Network {
         Network {
             rpc: self.rpc.clone(),
@@ -86,7 +86,7 @@ impl Links {
         }
     }
 
-    /// Begins to serve other nodes, to gossip, and to follow the layout.
+    /// Starts to serve other nodes, to gossip, and to follow the layout.
     pub fn start(&self, cluster: &Cluster, tasks: &mut JoinSet<()>) {
         let (rpc, service) = (self.rpc.clone(), cluster.service());
         tasks.spawn(async move { rpc.serve(service).await });

@@ -1,4 +1,4 @@
-//! A running node: storage, cluster, model and doors, wired together and taken apart again.
+//! A running node: storage, cluster, model and endpoints, wired together and taken apart.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use archipel_base::NodeId;
 use archipel_base::clock::{SystemClock, WallClock};
 use archipel_base::random::SystemRandom;
 use archipel_base::stamp::StampClock;
-use archipel_cluster::{Cluster, ClusterOptions, HealOptions, Network};
+use archipel_cluster::{AntiEntropyOptions, Cluster, ClusterOptions, Network};
 use archipel_model::Model;
 use archipel_storage::Store;
 use prometheus_client::registry::Registry;
@@ -26,30 +26,30 @@ use crate::network::Links;
 use crate::process::StopSignals;
 use crate::status::NodeView;
 use crate::storage::Storage;
-use crate::{doors, drain, metrics, socket, storage};
+use crate::{drain, endpoints, metrics, socket, storage};
 
-/// Threads for what blocks outside storage's own: name lookups, small files.
+/// The threads for blocking work outside storage: name lookups and small files.
 const BLOCKING_THREADS: usize = 4;
 
-/// How long requests wait for the node to find the others when it starts; then they are refused.
+/// The time that requests wait for the starting node to find the others. Later they are refused.
 const FIND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the doors may take to cut off what still runs at the deadline.
+/// The time that the endpoints get to cancel requests after the deadline.
 const CUT_OFF_TIME: Duration = Duration::from_secs(1);
 
 const DAY_SECONDS: u64 = 24 * 3600;
 
-/// How long storage may take to write down that it ended well, after everything else has ended.
+/// The time that storage gets to record a clean shutdown, after everything else has ended.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The threads of a server: one a core for requests, few for what blocks.
+/// Creates the threads of a server: one a core for requests, and a few for blocking work.
 pub fn runtime() -> Result<Runtime, Failure> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("archipel")
         .max_blocking_threads(BLOCKING_THREADS)
         .build()
-        .map_err(|error| Failure(format!("threads cannot be started: {error}")))
+        .map_err(|error| Failure(format!("cannot start threads: {error}")))
 }
 
 /// A running node.
@@ -62,13 +62,13 @@ pub struct Node {
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
     links: Option<Links>,
-    /// What runs beside the doors, and may be dropped at any moment.
+    /// Tasks beside the endpoints. They may be dropped at any moment.
     background: JoinSet<()>,
     _lock: FolderLock,
 }
 
 impl Node {
-    /// Starts a node; once this returns, it serves.
+    /// Starts a node. It serves requests when this returns.
     ///
     /// # Errors
     /// A text for the operator.
@@ -76,7 +76,8 @@ impl Node {
         let signals = StopSignals::new().map_err(|error| format!("signals: {error}"))?;
         let lock = FolderLock::take(&settings.data_dir)?;
         let identity = Identity::load(&settings.data_dir)?;
-        // Before anything is opened: an address that is taken is the most common mistake.
+        // The address is checked before anything is opened, because an address in use is the most
+        // common mistake.
         let s3_listener = listen("s3.listen", settings.s3.listen).await?;
         let s3_address = s3_listener
             .local_addr()
@@ -114,7 +115,7 @@ impl Node {
             tasks: JoinSet::new(),
             _lock: lock,
         };
-        node.open_doors(storage, &identity, s3_listener, clock)
+        node.open_endpoints(storage, &identity, s3_listener, clock)
             .await?;
         tracing::info!(
             node = identity.node_id(),
@@ -126,7 +127,7 @@ impl Node {
         Ok(node)
     }
 
-    async fn open_doors(
+    async fn open_endpoints(
         &mut self,
         storage: Storage,
         identity: &Identity,
@@ -139,7 +140,7 @@ impl Node {
         if let Some(links) = &self.links {
             metrics::register_links(&mut registry, links.clone());
         }
-        let s3_door = doors::s3(&self.settings, &self.model, clock.clone(), &mut registry);
+        let s3_endpoint = endpoints::s3(&self.settings, &self.model, clock.clone(), &mut registry);
         let view = NodeView::new(
             self.settings.clone(),
             storage,
@@ -183,42 +184,43 @@ impl Node {
                 () = model.wait_until_read(FIND_TIMEOUT) => {}
                 _ = stop.wait_for(|stop| *stop) => {}
             }
-            doors::serve_s3(s3_door, s3, stop).await;
+            endpoints::serve_s3(s3_endpoint, s3, stop).await;
         });
         Ok(())
     }
 
-    /// The operations, for what runs beside the doors.
+    /// Returns the model, for tasks beside the endpoints.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// What the node was told.
+    /// Returns the settings of the node.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Where S3 clients connect.
+    /// Returns the address for S3 clients.
     pub fn s3_address(&self) -> SocketAddr {
         self.s3_address
     }
 
-    /// Serves until SIGINT or SIGTERM, then ends: running requests have as long as the settings
-    /// say; a second signal ends the process at once.
+    /// Serves until SIGINT or SIGTERM and then stops. Running requests get the time that the
+    /// settings allow. A second signal ends the process at once.
     ///
     /// # Errors
-    /// A text for the operator: storage could not be closed well, or a second signal came.
+    /// A text for the operator: an endpoint ended, storage could not be closed cleanly, or a second
+    /// signal arrived.
     pub async fn run_until_signal(mut self) -> Result<(), String> {
         let deadline_seconds = self.settings.limits.shutdown_seconds;
         let signal = tokio::select! {
             signal = self.signals.next() => signal,
-            // The doors only end when they are told to.
-            _ = self.tasks.join_next() => return Err("a door ended by itself: see the log".into()),
+            // The endpoints end only when they are told to.
+            _ = self.tasks.join_next() => return Err("an endpoint ended unexpectedly: see the log".into()),
         };
         tracing::info!(
             signal,
             deadline_seconds,
-            "stopping; a second signal ends at once"
+            "stopping; a second signal ends the process at once"
         );
         let Node {
             mut signals,
@@ -233,9 +235,10 @@ impl Node {
         stop.send_replace(true);
         let end = async {
             let deadline = Duration::from_secs(deadline_seconds.into()) + CUT_OFF_TIME;
-            // Requests under way still need the other nodes.
+            // Running requests still need the other nodes.
             finish(tasks, deadline).await;
-            // Before the transport: whoever waits for other nodes' calls would keep it from closing.
+            // This precedes the transport, because tasks that wait for calls would keep it from
+            // closing.
             background.shutdown().await;
             if let Some(links) = links {
                 links.rpc.transport().close().await;
@@ -257,7 +260,7 @@ async fn listen(key: &str, address: SocketAddr) -> Result<TcpListener, String> {
     })
 }
 
-/// The model on a store of this node alone.
+/// Opens the model on a store of this node without a cluster.
 ///
 /// # Errors
 /// A text for the operator.
@@ -279,21 +282,21 @@ pub async fn open_model(
         network,
     })
     .await
-    .map_err(|error| format!("the layout cannot be read: {error}"))?;
+    .map_err(|error| format!("cannot read the layout: {error}"))?;
     let joins = settings.cluster.network.as_ref();
     if joins.is_none_or(|network| network.join.is_empty()) {
         let capacity = capacity_bytes(settings, store).await;
         cluster
             .found(&settings.cluster.zone, capacity)
             .await
-            .map_err(|error| format!("the layout cannot be written: {error}"))?;
+            .map_err(|error| format!("cannot write the layout: {error}"))?;
     }
-    Model::open(cluster)
+    Model::open_with_lease(cluster, settings.limits.control_lease)
         .await
-        .map_err(|error| format!("the buckets and keys cannot be read: {error}"))
+        .map_err(|error| format!("cannot read the buckets and keys: {error}"))
 }
 
-/// What this node can hold: as much as it was given, or as its disks have.
+/// Returns the capacity of this node: the configured one, or that of its disks.
 async fn capacity_bytes(settings: &Settings, store: &Store) -> u64 {
     let configured = settings.disks.iter().map(|disk| disk.capacity_bytes);
     if let Some(bytes) = configured.sum::<Option<u64>>() {
@@ -313,28 +316,33 @@ fn background(settings: &Settings, model: &Model, store: &Store) -> JoinSet<()> 
     let mut tasks = JoinSet::new();
     let model = model.clone();
     let cluster = model.cluster().clone();
-    tasks.spawn(async move { cluster.move_forever().await });
-    let healing = model.cluster().clone();
-    tasks.spawn(async move { healing.heal_forever(HealOptions::default()).await });
-    let mending = model.cluster().clone();
-    tasks.spawn(async move { mending.mend_forever().await });
-    let scrubbing = model.cluster().clone();
+    tasks.spawn(async move { cluster.layouts().run_rebalance().await });
+    let cluster = model.cluster().clone();
+    tasks.spawn(async move {
+        cluster
+            .upkeep()
+            .run_anti_entropy(AntiEntropyOptions::default())
+            .await
+    });
+    let cluster = model.cluster().clone();
+    tasks.spawn(async move { cluster.upkeep().run_repair().await });
+    let cluster = model.cluster().clone();
     let scrub_cycle = Duration::from_secs(u64::from(settings.limits.scrub_days) * DAY_SECONDS);
-    tasks.spawn(async move { scrubbing.scrub_forever(scrub_cycle).await });
-    let other = model.clone();
-    tasks.spawn(async move { other.refresh_forever().await });
-    let searching = model.clone();
-    tasks.spawn(async move { searching.find_orphans_forever().await });
-    tasks.spawn(async move { model.sweep_forever().await });
+    tasks.spawn(async move { cluster.upkeep().run_scrub(scrub_cycle).await });
+    let refresher = model.clone();
+    tasks.spawn(async move { refresher.refresh_forever().await });
+    let orphan_finder = model.clone();
+    tasks.spawn(async move { orphan_finder.find_orphans_forever().await });
+    tasks.spawn(async move { model.run_gc().await });
     tasks.spawn(drain::forever(store.blocks().clone()));
     tasks
 }
 
-/// Waits for the doors to close, within bounds.
+/// Waits for the endpoints to close, up to the deadline.
 async fn finish(mut tasks: JoinSet<()>, deadline: Duration) {
     let all = async { while tasks.join_next().await.is_some() {} };
     if tokio::time::timeout(deadline, all).await.is_err() {
-        tracing::warn!("requests still run after the deadline; they are cut off");
+        tracing::warn!("requests still run after the deadline and are cancelled");
         tasks.shutdown().await;
     }
 }
@@ -345,7 +353,7 @@ async fn close(store: &Store) -> Result<(), String> {
             tracing::info!("stopped");
             Ok(())
         }
-        Ok(Err(error)) => Err(format!("storage did not end well: {error}")),
-        Err(_) => Err("storage did not end in time".into()),
+        Ok(Err(error)) => Err(format!("storage did not close cleanly: {error}")),
+        Err(_) => Err("storage did not close in time".into()),
     }
 }

@@ -1,4 +1,4 @@
-//! The process: its limits, its memory, the signals that end it.
+//! The process: its limits, its memory, its stop signals.
 
 use std::ffi::CString;
 use std::fs;
@@ -9,18 +9,19 @@ use std::path::Path;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What takes and gives memory; libraries in C (LMDB, zstd) have the system's.
+/// The memory allocator of Rust code. Libraries in C (LMDB, zstd) use the system's.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// How it does that: read by the allocator before anything else runs. Few heaps, as each holds freed memory; what is free
-/// goes back to the system within a second, by a thread that sleeps while there is nothing to give.
+/// The allocator's settings, which it reads before anything else runs. There are few heaps, because
+/// each holds freed memory. Free memory returns to the system within a second, by a thread that
+/// sleeps while there is none to return.
 #[unsafe(export_name = "_rjem_malloc_conf")]
 static ALLOCATOR_SETTINGS: &[u8] =
     b"narenas:4,dirty_decay_ms:1000,muzzy_decay_ms:0,background_thread:true\0";
 
-/// Makes all files that the process creates from now on its user's alone: the metadata holds
-/// secrets. To be called before threads are started.
+/// Makes all files that the process creates private to its user, because the metadata holds
+/// secrets. Must be called before threads start.
 pub fn keep_files_private() {
     // SAFETY: `umask` only sets a number.
     unsafe {
@@ -28,11 +29,10 @@ pub fn keep_files_private() {
     }
 }
 
-/// Raises the number of files that may be open from the soft limit to the hard one.
-/// Returns the limit that holds now.
+/// Raises the limit of open files from the soft limit to the hard limit. Returns the new limit.
 pub fn raise_open_files() -> io::Result<u64> {
     let mut limit = MaybeUninit::<libc::rlimit>::uninit();
-    // SAFETY: `getrlimit` fills the structure it is given, and says if it did not.
+    // SAFETY: `getrlimit` fills the given structure, and its result reports failure.
     let mut limit = unsafe {
         if libc::getrlimit(libc::RLIMIT_NOFILE, limit.as_mut_ptr()) != 0 {
             return Err(io::Error::last_os_error());
@@ -47,16 +47,16 @@ pub fn raise_open_files() -> io::Result<u64> {
     }
 }
 
-/// Memory that the process holds, in bytes.
+/// The memory of the process, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Memory {
-    /// All of it (resident set), with pages of mapped files, which the system may take back.
+    /// All resident memory, including pages of mapped files, which the system can reclaim.
     pub resident: u64,
-    /// What is the process's alone: heaps and stacks.
+    /// The private memory of the process: heaps and stacks.
     pub anonymous: u64,
 }
 
-/// Memory that the process holds, if the system tells.
+/// Returns the memory of the process, if the system reports it.
 pub fn memory() -> Option<Memory> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let bytes = |name: &str| {
@@ -70,16 +70,17 @@ pub fn memory() -> Option<Memory> {
     })
 }
 
-/// Files that the process has open, if the system tells.
+/// Returns the number of open files, if the system reports it.
 pub fn open_files() -> Option<u64> {
     Some(fs::read_dir("/proc/self/fd").ok()?.count() as u64)
 }
 
-/// Bytes that this process may still write to the file system of `folder`.
+/// Returns the bytes that this process may still write to the file system of `folder`.
 pub fn free_bytes(folder: &Path) -> io::Result<u64> {
     let path = CString::new(folder.as_os_str().as_bytes())?;
     let mut about = MaybeUninit::<libc::statvfs>::uninit();
-    // SAFETY: the path ends with a zero; `statvfs` fills the structure, and says if it did not.
+    // SAFETY: the path ends with a zero byte. `statvfs` fills the structure, and its result reports
+    // failure.
     let about = unsafe {
         if libc::statvfs(path.as_ptr(), about.as_mut_ptr()) != 0 {
             return Err(io::Error::last_os_error());
@@ -96,7 +97,7 @@ pub struct StopSignals {
 }
 
 impl StopSignals {
-    /// Takes the signals over: from now on they no longer end the process by themselves.
+    /// Takes the signals over, so that they no longer end the process by themselves.
     pub fn new() -> io::Result<StopSignals> {
         Ok(StopSignals {
             interrupt: signal(SignalKind::interrupt())?,
@@ -104,7 +105,7 @@ impl StopSignals {
         })
     }
 
-    /// Waits for the next one; returns its name.
+    /// Waits for the next signal and returns its name.
     pub async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.interrupt.recv() => "SIGINT",

@@ -9,10 +9,10 @@ use crate::config::{self, Loaded, MINIMAL};
 use crate::node::{self, Node};
 use crate::{logs, process};
 
-/// Where a configuration is looked for when none is named.
+/// The path of the configuration if no flag names one.
 const USUAL_CONFIG: &str = "/etc/archipel/archipel.toml";
 
-/// Runs a node until a signal.
+/// Runs a node until a stop signal.
 pub fn run(args: &ServerArgs) -> Result<(), Failure> {
     process::keep_files_private();
     let loaded = load(args)?;
@@ -21,7 +21,7 @@ pub fn run(args: &ServerArgs) -> Result<(), Failure> {
     warn_unknown(&loaded.unknown_variables);
     match process::raise_open_files() {
         Ok(limit) => tracing::debug!(limit, "open files"),
-        Err(error) => tracing::warn!(%error, "the limit of open files cannot be raised"),
+        Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
     }
     node::runtime()?.block_on(async {
         let node = Node::start(settings).await.map_err(Failure)?;
@@ -29,7 +29,7 @@ pub fn run(args: &ServerArgs) -> Result<(), Failure> {
     })
 }
 
-/// Says what is wrong with a configuration, or that nothing is.
+/// Checks a configuration and reports its problems.
 pub fn check(args: &ServerArgs) -> Result<(), Failure> {
     let loaded = load(args)?;
     for name in &loaded.unknown_variables {

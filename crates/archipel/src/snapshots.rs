@@ -1,7 +1,8 @@
 //! Snapshots of metadata: made while the node runs, restored while it does not.
 //!
-//! Only a node that is alone takes one back: in a cluster it would have forgotten what it acknowledged since, and
-//! the others hold all of that. If all nodes of a cluster were put back, by whatever means, they are told to believe one another.
+//! Only a node without a cluster can restore one. In a cluster, the node would forget what it has
+//! acknowledged since, while the other nodes still have it. If all nodes of a cluster were restored
+//! from copies, each of them must be told to accept the others' data.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,37 +18,35 @@ use crate::identity::Identity;
 use crate::lock::FolderLock;
 use crate::storage;
 
-/// In the data folder.
+/// The folder of the snapshots, in the data folder.
 const FOLDER: &str = "snapshots";
 
-/// Where the snapshots of a node are.
+/// Returns the folder of a node's snapshots.
 pub fn folder(settings: &Settings) -> PathBuf {
     settings.data_dir.join(FOLDER)
 }
 
-/// Makes a snapshot of what is committed now.
+/// Makes a snapshot of the committed state.
 ///
 /// # Errors
 /// A text for the operator.
 pub async fn create(folder: PathBuf, store: &Store, now_ms: u64) -> Result<SnapshotInfo, String> {
     let status = store.status().await.map_err(|error| error.to_string())?;
-    // It lies in the data folder; the metadata must not be left without room by it.
+    // The snapshot is in the data folder. It must leave enough space for the metadata.
     if let Some(free) = status.metadata_free_bytes
         && free < status.metadata_bytes.saturating_mul(2)
     {
-        return Err(
-            "there is too little room for a snapshot: it takes as much as the metadata".into(),
-        );
+        return Err("too little space for a snapshot: it takes as much as the metadata".into());
     }
     let name = snapshot::name_at(now_ms);
     let made = store.snapshot_to(&folder.join(&name)).await;
-    made.map_err(|error| format!("the snapshot cannot be made: {error}"))?;
+    made.map_err(|error| format!("cannot make the snapshot: {error}"))?;
     let all = list(folder).await?;
     let made = all.into_iter().find(|snapshot| snapshot.name == name);
-    made.ok_or_else(|| "the snapshot is not there".into())
+    made.ok_or_else(|| "the snapshot is missing".into())
 }
 
-/// The snapshots that there are, oldest first.
+/// Lists the snapshots, oldest first.
 ///
 /// # Errors
 /// A text for the operator.
@@ -66,7 +65,7 @@ fn info(snapshot: Snapshot) -> SnapshotInfo {
     }
 }
 
-/// Puts a snapshot in the place of the metadata of a server that does not run; tells where the old metadata is.
+/// Replaces the metadata of a stopped server by a snapshot. Returns the path of the old metadata.
 ///
 /// # Errors
 /// A text for the operator.
@@ -89,8 +88,8 @@ pub fn restore(settings: &Settings, name: &str) -> Result<PathBuf, String> {
     Ok(kept)
 }
 
-/// Has a node whose folders were put back, as those of all other nodes of its cluster, be believed as it is; gives the number of the layout's
-/// epoch that it knows.
+/// Makes the cluster accept the data of a node whose folders were restored, as were those of all
+/// its other nodes. Returns the number of the newest layout epoch that the node knows.
 ///
 /// # Errors
 /// A text for the operator.
@@ -102,36 +101,36 @@ pub async fn accept(settings: Settings) -> Result<u64, String> {
     let _lock = FolderLock::take(&settings.data_dir)?;
     let identity = Identity::load(&settings.data_dir)?;
     let storage = storage::open(Arc::new(settings), &identity).await?;
-    let accepted = archipel_cluster::accept_put_back(&storage.store, identity.node()).await;
+    let accepted = archipel_cluster::accept_rollback(&storage.store, identity.node()).await;
     let closed = storage.store.close().await;
     let accepted = accepted.map_err(|error| error.to_string())?;
-    closed.map_err(|error| format!("the storage cannot be closed: {error}"))?;
+    closed.map_err(|error| format!("cannot close the storage: {error}"))?;
     Ok(accepted)
 }
 
 fn in_cluster() -> String {
-    "this node belongs to a cluster: with older metadata it would have forgotten what it acknowledged since, and the others \
-     hold all of it; fix: let it start empty, see docs/operations/metadata-damaged.md"
+    "this node belongs to a cluster: with older metadata it would forget what it has acknowledged since, and the other \
+     nodes still hold all of it; fix: let it start empty, see docs/operations/metadata-damaged.md"
         .into()
 }
 
-/// That the snapshot is whole, of this node, and of a time when it was alone.
+/// Checks that the snapshot is complete, belongs to this node, and was made without a cluster.
 fn check(settings: &Settings, snapshot: &Path) -> Result<(), String> {
     let kind = engine::kind_of(snapshot).map_err(|error| error.to_string())?;
     if kind != Some(settings.engine) {
         let engine = settings.engine.name();
         return Err(format!(
-            "the snapshot is not of the engine {engine}; fix: set engine to what it was"
+            "the snapshot is not from the engine {engine}; fix: set engine to the snapshot's engine"
         ));
     }
     let opened: Arc<dyn Engine> =
         engine::open(settings.engine, snapshot, &EngineOptions::default())
-            .map_err(|error| format!("the snapshot cannot be opened: {error}"))?;
-    let looked = look(&*opened, &Identity::load(&settings.data_dir)?);
-    looked.map_err(|error| format!("the snapshot cannot be read: {error}"))?
+            .map_err(|error| format!("cannot open the snapshot: {error}"))?;
+    let inspected = inspect(&*opened, &Identity::load(&settings.data_dir)?);
+    inspected.map_err(|error| format!("cannot read the snapshot: {error}"))?
 }
 
-fn look(
+fn inspect(
     engine: &dyn Engine,
     identity: &Identity,
 ) -> Result<Result<(), String>, archipel_storage::Error> {
@@ -142,20 +141,20 @@ fn look(
         .meta("node")?
         .is_some_and(|owner| owner[..] != node.as_bytes()[..])
     {
-        return Ok(Err("the snapshot is of another node".into()));
+        return Ok(Err("the snapshot belongs to another node".into()));
     }
     let epoch = rows.meta("epoch")?.map(|bytes| Epoch::decode(&bytes));
     match epoch {
         None => {}
         Some(Ok(epoch)) if epoch.layouts.iter().all(|layout| layout.roles.len() == 1) => {}
         Some(Ok(_)) => return Ok(Err(in_cluster())),
-        Some(Err(error)) => return Ok(Err(format!("the layout in it: {error}"))),
+        Some(Err(error)) => return Ok(Err(format!("the layout in the snapshot: {error}"))),
     }
     let report = rows.verify()?;
     Ok(match report.told.first() {
         None => Ok(()),
         Some(first) => Err(format!(
-            "{} things in it are wrong; the first: {first}",
+            "the snapshot has {} problems; the first: {first}",
             report.problems
         )),
     })

@@ -1,4 +1,4 @@
-//! What the node says of itself: for `archipel status` and `/health`.
+//! The node's view of itself, for `archipel status` and `/health`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use archipel_api::admin::Node;
 use archipel_api::admin::types::{DiskStatus, NodeInfo, NodeState, NodeStatus, SnapshotInfo};
 use archipel_base::Id;
 use archipel_base::clock::WallClock;
-use archipel_cluster::members::Member;
+use archipel_cluster::membership::Member;
 use archipel_net::dual::is_tcp;
 use archipel_storage::Store;
 use archipel_storage::blocks::{self, DiskState};
@@ -20,7 +20,7 @@ use crate::snapshots;
 use crate::storage::Storage;
 use crate::version;
 
-/// A suspected node that was not heard of for so long is shown as gone.
+/// A suspected node that was silent for this long is shown as gone.
 const GONE_MS: u64 = 60_000;
 
 /// The node as the admin API shows it.
@@ -37,7 +37,7 @@ pub struct NodeView {
 }
 
 impl NodeView {
-    /// Looks at a node that starts now.
+    /// Creates the view of a starting node.
     pub fn new(
         settings: Arc<Settings>,
         storage: Storage,
@@ -78,7 +78,7 @@ impl NodeView {
                 status.metadata_bytes = store.metadata_bytes;
                 let read_only = store
                     .read_only
-                    .map(|why| format!("metadata takes no writes: {why}"));
+                    .map(|why| format!("the metadata accepts no writes: {why}"));
                 status.troubles.extend(read_only);
             }
             Err(error) => status.troubles.push(format!("metadata: {error}")),
@@ -88,7 +88,7 @@ impl NodeView {
         status
     }
 
-    /// The disks, in the order of their numbers, with the paths that they have now.
+    /// Returns the disks in the order of their numbers, with their current paths.
     async fn disks(&self) -> Vec<DiskStatus> {
         let blocks = self.store.blocks().clone();
         let ask = self.store.blocks().pool().run(move || Ok(blocks.disks()));
@@ -149,15 +149,15 @@ impl Node for NodeView {
             return Box::pin(async move {
                 let joined = links.members.join(&addresses).await;
                 joined.map_err(|why| {
-                    let fix = "check that a node of the cluster listens there, with the same secret, and that no firewall is between";
+                    let fix = "check that a node with the same secret listens there, and that no firewall blocks the connection";
                     format!("{why}; fix: {fix}")
                 })
             });
         }
         let addresses = addresses.join(", ");
         let refused = format!(
-            "addresses = {addresses}: this server has no [cluster] section, so it stays alone; \
-             fix: add one to its configuration and start it again"
+            "addresses = {addresses}: this server has no [cluster] section, so it cannot join a cluster; \
+             fix: add the section to its configuration and restart it"
         );
         Box::pin(async { Err(refused) })
     }
@@ -186,30 +186,27 @@ impl NodeView {
             (false, true) => NodeState::Suspected,
         };
         let heard_ms = self.clock.now_millis().saturating_sub(member.heard_ms_ago);
-        let tcp = member.facts.addresses.iter().any(|a| is_tcp(a));
-        let transport = match tcp {
-            true => Transport::Tcp,
-            false => links.transport,
-        };
+        let tcp = member.info.addresses.iter().any(|a| is_tcp(a));
+        let transport = if tcp { Transport::Tcp } else { links.transport };
         let round_trip = links.rpc.round_trip(&member.id);
         NodeInfo {
             short: member.id.short(),
-            // What nothing was told of yet has a default name.
-            store: match member.facts.store {
+            // A store that is not known yet has the default name.
+            store: match member.info.store {
                 store if store == Id::default() => String::new(),
                 store => store.to_string(),
             },
-            addresses: member.facts.addresses,
+            addresses: member.info.addresses,
             since_ms: if id == self.node_id {
                 self.started_ms
             } else {
                 heard_ms
             },
-            version: member.facts.version,
-            epoch: member.facts.epoch,
+            version: member.info.version,
+            epoch: member.info.epoch,
             round_trip_ms: round_trip.map(|time| time.as_secs_f64() * 1000.0),
-            zone: Some(member.facts.zone).filter(|zone| !zone.is_empty()),
-            capacity_bytes: Some(member.facts.capacity_bytes).filter(|bytes| *bytes > 0),
+            zone: Some(member.info.zone).filter(|zone| !zone.is_empty()),
+            capacity_bytes: Some(member.info.capacity_bytes).filter(|bytes| *bytes > 0),
             transport: transport.name().into(),
             id,
             state,

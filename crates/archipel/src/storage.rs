@@ -1,4 +1,4 @@
-//! Opens the node's storage as the settings say.
+//! Opens the node's storage according to the settings.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,13 +17,14 @@ use crate::disks;
 use crate::identity::Identity;
 use crate::unsafe_no_fsync::{self, NoSyncDisk, NoSyncEngine};
 
-/// Threads for reads and disks: more than cores, as most of their time is waiting.
+/// The threads for reads and disks. They outnumber the cores because they mostly wait.
 const THREADS_PER_CORE: usize = 4;
 
-/// Where content is parked that waits for a client and finds no memory; empty but for that.
+/// The folder of content that waits for a client and does not fit into memory. Otherwise it is
+/// empty.
 const SCRATCH_FOLDER: &str = "scratch";
 
-/// The node's storage, and which disk of the settings has which number.
+/// The node's storage, and the numbers of the disks in the settings.
 #[derive(Clone)]
 pub struct Storage {
     /// The store.
@@ -32,7 +33,7 @@ pub struct Storage {
     pub disk_numbers: Vec<u16>,
 }
 
-/// Opens it. Takes as long as recovery takes.
+/// Opens the storage. Takes as long as recovery takes.
 ///
 /// # Errors
 /// A text for the operator.
@@ -56,7 +57,7 @@ pub async fn open(settings: Arc<Settings>, identity: &Identity) -> Result<Storag
             limits: Limits::default(),
         };
         let store =
-            Store::open(options).map_err(|error| format!("storage cannot be opened: {error}"))?;
+            Store::open(options).map_err(|error| format!("cannot open storage: {error}"))?;
         Ok(Storage {
             store,
             disk_numbers,
@@ -64,13 +65,13 @@ pub async fn open(settings: Arc<Settings>, identity: &Identity) -> Result<Storag
     };
     tokio::task::spawn_blocking(open)
         .await
-        .map_err(|error| format!("storage cannot be opened: {error}"))?
+        .map_err(|error| format!("cannot open storage: {error}"))?
 }
 
 fn open_pool(settings: &Settings) -> Result<Pool, String> {
     let folder = settings.data_dir.join(SCRATCH_FOLDER);
     let scratch = Scratch::open(&folder)
-        .map_err(|error| format!("the folder {} cannot be used: {error}", folder.display()))?;
+        .map_err(|error| format!("cannot use the folder {}: {error}", folder.display()))?;
     let pool = Pool::start(pool_options()).map_err(|error| error.to_string())?;
     Ok(pool.with_scratch(scratch))
 }
@@ -85,25 +86,20 @@ fn pool_options() -> PoolOptions {
 
 fn open_engine(settings: &Settings, no_fsync: bool) -> Result<Arc<dyn Engine>, String> {
     let folder = &settings.metadata_dir;
-    let engine =
-        engine::open(settings.engine, folder, &EngineOptions::default()).map_err(|error| {
-            format!(
-                "the metadata in {} cannot be opened: {error}",
-                folder.display()
-            )
-        })?;
-    Ok(match no_fsync {
-        false => engine,
-        true => Arc::new(NoSyncEngine(engine)),
+    let engine = engine::open(settings.engine, folder, &EngineOptions::default())
+        .map_err(|error| format!("cannot open the metadata in {}: {error}", folder.display()))?;
+    Ok(if no_fsync {
+        Arc::new(NoSyncEngine(engine))
+    } else {
+        engine
     })
 }
 
 fn open_disks(settings: &Settings, node: &str, no_fsync: bool) -> Result<Vec<DiskConfig>, String> {
     let mut opened = Vec::with_capacity(settings.disks.len());
     for disk in &settings.disks {
-        let file_disk = FileDisk::open(&disk.path).map_err(|error| {
-            format!("the disk {} cannot be opened: {error}", disk.path.display())
-        })?;
+        let file_disk = FileDisk::open(&disk.path)
+            .map_err(|error| format!("cannot open the disk {}: {error}", disk.path.display()))?;
         opened.push(Arc::new(file_disk));
     }
     let numbers = disks::numbers(&settings.data_dir, node, &settings.disks)?;
@@ -111,9 +107,10 @@ fn open_disks(settings: &Settings, node: &str, no_fsync: bool) -> Result<Vec<Dis
     Ok(parts
         .map(|((disk, id), opened)| DiskConfig {
             id,
-            disk: match no_fsync {
-                false => opened,
-                true => Arc::new(NoSyncDisk(opened)),
+            disk: if no_fsync {
+                Arc::new(NoSyncDisk(opened))
+            } else {
+                opened
             },
             draining: disk.draining,
             capacity_bytes: disk.capacity_bytes,
@@ -121,7 +118,7 @@ fn open_disks(settings: &Settings, node: &str, no_fsync: bool) -> Result<Vec<Dis
         .collect())
 }
 
-/// Bytes that the server may still write in `folder`.
+/// Returns the bytes that the server may still write in `folder`.
 fn free_space(folder: PathBuf) -> FreeSpace {
     Arc::new(move || {
         crate::process::free_bytes(&folder)

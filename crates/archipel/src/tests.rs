@@ -1,4 +1,4 @@
-//! What is unique to a node: its key, its folder, its disks, its socket.
+//! Tests of a node's identity: its key, its folder, its disks, its socket.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -23,7 +23,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn an_identity_stays() {
+fn identity_survives_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let first = Identity::load(folder.path()).unwrap();
     let second = Identity::load(folder.path()).unwrap();
@@ -36,7 +36,7 @@ fn an_identity_stays() {
 }
 
 #[test]
-fn a_damaged_or_open_identity_is_refused_with_its_path() {
+fn damaged_or_readable_key_is_refused_with_its_path() {
     let folder = tempfile::tempdir().unwrap();
     Identity::load(folder.path()).unwrap();
     let key = folder.path().join("node.key");
@@ -59,7 +59,7 @@ fn a_damaged_or_open_identity_is_refused_with_its_path() {
 }
 
 #[test]
-fn a_folder_is_locked_once() {
+fn folder_can_be_locked_only_once() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("new");
     let held = FolderLock::take(&folder).unwrap();
@@ -83,7 +83,7 @@ fn disk(folder: &Path, name: &str) -> Disk {
 }
 
 #[test]
-fn disks_keep_their_numbers_wherever_they_are() {
+fn disks_keep_their_numbers_at_other_paths() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
     let (a, b) = (disk(data, "a"), disk(data, "b"));
@@ -95,7 +95,7 @@ fn disks_keep_their_numbers_wherever_they_are() {
         disks::numbers(data, "n", &[b.clone(), a.clone()]),
         Ok(vec![1, 0])
     );
-    // A third one, while the first is gone: its number is not given away.
+    // A third disk appears while the first is absent. The first disk's number stays reserved.
     let c = disk(data, "c");
     assert_eq!(disks::numbers(data, "n", &[b.clone(), c]), Ok(vec![1, 2]));
     let moved = Disk {
@@ -107,7 +107,7 @@ fn disks_keep_their_numbers_wherever_they_are() {
 }
 
 #[test]
-fn a_disk_of_another_node_and_one_that_is_not_mounted_are_refused() {
+fn disk_of_another_node_and_unmounted_disk_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path();
     let a = disk(data, "a");
@@ -120,7 +120,7 @@ fn a_disk_of_another_node_and_one_that_is_not_mounted_are_refused() {
     assert!(refusal.contains("mount it"), "{refusal}");
 }
 
-/// What one side of a socket says is heard at the other.
+/// Sends a text over the socket and checks that it arrives at the other side.
 async fn talk(path: &Path) {
     let listener = socket::listen(path).await.unwrap();
     let mut near = socket::connect(path).await.unwrap();
@@ -133,12 +133,12 @@ async fn talk(path: &Path) {
 }
 
 #[tokio::test]
-async fn a_socket_is_its_owners_alone_and_replaces_a_dead_one() {
+async fn socket_is_private_and_replaces_a_dead_one() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("admin.sock");
     talk(&path).await;
     assert_eq!(mode(&path), 0o600);
-    // The listener is gone, its file is not.
+    // The listener is gone, but its file remains.
     talk(&path).await;
     let _living = socket::listen(&path).await.unwrap();
     let second = socket::listen(&path).await.err().unwrap();
@@ -146,7 +146,7 @@ async fn a_socket_is_its_owners_alone_and_replaces_a_dead_one() {
 }
 
 #[tokio::test]
-async fn a_socket_may_have_a_long_path() {
+async fn socket_can_have_a_long_path() {
     let folder = tempfile::tempdir().unwrap();
     let deep: PathBuf = folder.path().join("d".repeat(100)).join("e".repeat(100));
     fs::create_dir_all(&deep).unwrap();
@@ -154,14 +154,14 @@ async fn a_socket_may_have_a_long_path() {
 }
 
 #[test]
-fn the_process_tells_what_it_holds() {
+fn process_reports_its_memory_and_open_files() {
     assert!(process::raise_open_files().unwrap() > 0);
     let memory = process::memory().unwrap();
     assert!(memory.resident > memory.anonymous && memory.anonymous > 0);
     assert!(process::open_files().unwrap() >= 3);
 }
 
-/// A model on two disks in `folder`, the first of which drains if asked to.
+/// Opens a model on two disks in `folder`. The first disk drains if `first_drains` is set.
 async fn on_two_disks(folder: &Path, first_drains: bool) -> (storage::Storage, Model) {
     let listen = "127.0.0.1:0".parse().unwrap();
     let mut settings = config::for_demo(folder.to_owned(), listen);
@@ -186,7 +186,7 @@ async fn on_two_disks(folder: &Path, first_drains: bool) -> (storage::Storage, M
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_draining_disk_is_emptied_and_nothing_is_lost() {
+async fn draining_disk_is_emptied_without_loss() {
     let folder = tempfile::tempdir().unwrap();
     let (storage, model) = on_two_disks(folder.path(), false).await;
     let bucket = model.create_bucket("bucket", None).await.unwrap();
@@ -206,7 +206,7 @@ async fn a_draining_disk_is_emptied_and_nothing_is_lost() {
         .iter()
         .map(|disk| disk.used_bytes)
         .min();
-    assert!(used >= Some(1 << 20), "both disks should have got blocks");
+    assert!(used >= Some(1 << 20), "both disks should hold blocks");
     storage.store.close().await.unwrap();
     drop((storage, model));
 
@@ -214,7 +214,7 @@ async fn a_draining_disk_is_emptied_and_nothing_is_lost() {
     let blocks = storage.store.blocks().clone();
     let draining = tokio::spawn(drain::forever(blocks.clone()));
     let empty = async {
-        // What is left is less than a block: the head of the last segment.
+        // What remains is less than a block: the header of the last segment.
         while blocks.disks()[0].used_bytes >= 1 << 20 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -223,7 +223,7 @@ async fn a_draining_disk_is_emptied_and_nothing_is_lost() {
         .await
         .expect("the disk is emptied");
     draining.abort();
-    let bucket = model.bucket("bucket").unwrap();
+    let bucket = model.bucket("bucket").unwrap().unwrap();
     let reader = model.open_object(&bucket, "key").await.unwrap();
     let mut stream = reader.stream(0..content.len() as u64);
     let mut read = Vec::new();

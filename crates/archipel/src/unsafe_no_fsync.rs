@@ -1,6 +1,7 @@
-//! Storage that forgets to sync: the control of the power-cut tests, which must notice it.
+//! Storage that skips syncs, which the power-cut tests must detect.
 //!
-//! Set `ARCHIPEL_UNSAFE_NO_FSYNC=1` and every acknowledgement is a lie. For nothing else.
+//! With `ARCHIPEL_UNSAFE_NO_FSYNC=1` acknowledged writes are not on stable storage. It has no other
+//! use.
 
 use std::borrow::Cow;
 use std::io;
@@ -12,7 +13,7 @@ use archipel_storage::engine::{
     Direction, Durability, Edit, Engine, KeyRange, ReadTxn, Result, Tree, Visitor, WriteTxn,
 };
 
-/// Whether it is asked for. Says so in the log, loudly.
+/// Returns true if the mode is requested. Logs a warning then.
 pub fn wanted() -> bool {
     let wanted = std::env::var_os("ARCHIPEL_UNSAFE_NO_FSYNC").is_some_and(|value| value == "1");
     if wanted {
@@ -23,7 +24,7 @@ pub fn wanted() -> bool {
     wanted
 }
 
-/// A disk that does not sync.
+/// A disk that never syncs.
 pub struct NoSyncDisk<D>(pub Arc<D>);
 
 impl<D: Disk> Disk for NoSyncDisk<D> {

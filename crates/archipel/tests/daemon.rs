@@ -1,4 +1,4 @@
-//! The program as people start it: a process, its output, its exit status.
+//! Tests of the program from outside: a process, its output, its exit status.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, too, may panic")]
 
@@ -16,7 +16,7 @@ use serde_json::Value;
 #[path = "daemon/cluster.rs"]
 mod cluster;
 
-/// How long a process may take before the test gives up and kills it.
+/// The time limit of a process. A test then gives up and kills it.
 const BOUND: Duration = Duration::from_secs(60);
 
 fn archipel(arguments: &[&str]) -> Command {
@@ -40,7 +40,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A server process, killed when the test ends however it ends.
+/// A server process. It is killed when the test ends in any way.
 struct Server(Child);
 
 impl Server {
@@ -52,7 +52,7 @@ impl Server {
         Server(command.spawn().unwrap())
     }
 
-    /// The first line of its standard output, within bounds.
+    /// Returns the first line of standard output, if it arrives in time.
     fn first_line(&mut self) -> String {
         let out = self.0.stdout.take().unwrap();
         within_bounds(move || BufReader::new(out).lines().next())
@@ -80,7 +80,7 @@ impl Server {
         );
     }
 
-    /// Its exit status, once it ends by itself; `None` if it was ended by a signal.
+    /// Returns the exit status once the process has ended, or `None` if a signal ended it.
     fn ended(&mut self) -> Option<i32> {
         let pid = self.0.id();
         let (done, ended) = mpsc::channel();
@@ -121,7 +121,7 @@ fn demo(folder: &Path) -> (Server, Value) {
     (server, serde_json::from_str(&line).unwrap())
 }
 
-/// The status line and the body of an answer.
+/// Returns the status line and the body of an answer.
 fn http_get(address: &str, path: &str, headers: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(BOUND)).unwrap();
@@ -134,7 +134,7 @@ fn http_get(address: &str, path: &str, headers: &str) -> (String, String) {
 }
 
 #[test]
-fn a_demo_says_one_line_and_comes_back_with_the_same_key() {
+fn demo_prints_one_line_and_restarts_with_the_same_key() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
     let (mut server, first) = demo(&data);
@@ -152,7 +152,7 @@ fn a_demo_says_one_line_and_comes_back_with_the_same_key() {
 }
 
 #[test]
-fn one_folder_is_for_one_server() {
+fn second_server_on_the_same_folder_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (_server, _) = demo(folder.path());
     let second = run(&[
@@ -173,7 +173,7 @@ fn one_folder_is_for_one_server() {
 }
 
 #[test]
-fn the_command_line_manages_buckets_and_keys() {
+fn command_line_manages_buckets_and_keys() {
     let folder = tempfile::tempdir().unwrap();
     let (_server, _) = demo(folder.path());
     let ask = |arguments: &[&str]| {
@@ -223,7 +223,7 @@ fn the_command_line_manages_buckets_and_keys() {
 }
 
 #[test]
-fn what_fails_says_so_and_ends_with_one() {
+fn failed_command_explains_and_exits_with_status_one() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().to_str().unwrap().to_owned();
     let no_server = run(&["status", "--data-dir", &data]);
@@ -239,14 +239,14 @@ fn what_fails_says_so_and_ends_with_one() {
     assert_eq!(stderr(&no_bucket), "error: no such bucket (NoSuchBucket)\n");
     let nothing = run(&["key", "allow", "AK", "--data-dir", &data]);
     assert!(
-        stderr(&nothing).contains("say what"),
+        stderr(&nothing).contains("no permission named"),
         "{}",
         stderr(&nothing)
     );
 }
 
 #[test]
-fn without_a_configuration_the_server_shows_one() {
+fn server_without_a_configuration_suggests_one() {
     let refused = run(&["server"]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(
@@ -263,7 +263,7 @@ fn without_a_configuration_the_server_shows_one() {
 }
 
 #[test]
-fn a_server_serves_its_admin_api_with_a_token_until_a_signal() {
+fn server_serves_the_admin_api_with_a_token_until_a_signal() {
     let folder = tempfile::tempdir().unwrap();
     let (config, address) = server_config(folder.path());
     let mut command = archipel(&["server", "--config", &config]);
@@ -278,7 +278,7 @@ fn a_server_serves_its_admin_api_with_a_token_until_a_signal() {
     });
     let ready = ready.flatten().expect("a line of JSON that says ready");
     assert_eq!(ready["engine"], "sqlite");
-    // From here on nobody reads the log any more: that must not end the server.
+    // From here on the log has no reader. That must not end the server.
     let (status, body) = http_get(&address, "/health", "");
     assert!(
         status.contains("200") && body.contains("\"healthy\":true"),
@@ -307,9 +307,10 @@ fn a_server_serves_its_admin_api_with_a_token_until_a_signal() {
     assert_eq!(server.ended(), Some(0));
 }
 
-/// A configuration with everything in `folder`; its path, and the admin API's address.
+/// Writes a configuration with everything in `folder`. Returns its path and the admin API's
+/// address.
 fn server_config(folder: &Path) -> (String, String) {
-    // Free a moment ago; the tests of this machine do not fight over ports.
+    // The port was free a moment ago, and the tests on this machine do not compete for ports.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap().to_string();
     let token = folder.join("token");

@@ -1,15 +1,15 @@
-//! Wall clocks: the system's, and one that a test moves.
+//! Wall clocks: the system's, and a manual one for tests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A clock that tells the time of day. It may jump; nothing that must be safe rests on it.
+/// A clock of the time of day. It may jump; no safety property depends on it.
 pub trait WallClock: Send + Sync {
-    /// Milliseconds since 1970-01-01 00:00 UTC.
+    /// Returns the milliseconds since 1970-01-01 00:00 UTC.
     fn now_millis(&self) -> u64;
 
-    /// Whether it is to be relied upon. A clock that is compared with others' may not have been yet; what
-    /// is dated is put off until then.
+    /// Returns true if the time is reliable. A clock that is compared with other nodes' clocks is
+    /// not reliable before the first comparison; work that depends on dates waits until then.
     fn is_known(&self) -> bool {
         true
     }
@@ -20,7 +20,7 @@ pub trait WallClock: Send + Sync {
 pub struct SystemClock;
 
 impl WallClock for SystemClock {
-    // The one place where the system's time comes in.
+    // The only place that reads the system's time.
     #[allow(clippy::disallowed_methods)]
     fn now_millis(&self) -> u64 {
         SystemTime::now()
@@ -29,17 +29,17 @@ impl WallClock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is moved.
+/// A clock that moves only when it is told to.
 #[derive(Debug, Default)]
 pub struct ManualClock(AtomicU64);
 
 impl ManualClock {
-    /// A clock that shows `millis` since 1970.
+    /// Creates a clock that shows `millis` since 1970.
     pub fn at(millis: u64) -> ManualClock {
         ManualClock(AtomicU64::new(millis))
     }
 
-    /// Sets the time, forwards or back.
+    /// Sets the time, forward or back.
     pub fn set(&self, millis: u64) {
         self.0.store(millis, Ordering::SeqCst);
     }

@@ -1,48 +1,48 @@
-//! Versioned MessagePack: how structures are stored and sent.
+//! Versioned MessagePack, the encoding of all structures that are stored or sent.
 //!
-//! One byte of version, then MessagePack with named fields. A reader skips fields that it does
-//! not know and takes the default for those that are missing (`#[serde(default)]`), so two
-//! adjacent releases read one another. The version changes only when that is not enough; a
-//! reader then keeps a branch for the old one.
+//! One byte of version, then MessagePack with named fields. A reader skips unknown fields and uses
+//! the default for missing ones (`#[serde(default)]`), so that two adjacent releases can read each
+//! other's data. The version changes only when that is not enough; a reader then keeps a branch for
+//! the old version.
 
 use rmp_serde::decode::Error as Malformed;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 
-/// Why bytes could not be decoded.
+/// The reason why bytes could not be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// There is not even a version.
+    /// The bytes are empty, without even a version.
     #[error("empty")]
     Empty,
-    /// A version that this program does not know, most likely of a later release.
-    #[error("version {found} is not known (this release reads {known})")]
+    /// The version is unknown. A later release has probably written it.
+    #[error("unknown version {found} (this release reads {known})")]
     Version {
-        /// What the bytes say.
+        /// The version in the bytes.
         found: u8,
-        /// What this program reads.
+        /// The version that this release reads.
         known: u8,
     },
-    /// The bytes do not hold what is expected.
+    /// The bytes do not hold the expected structure.
     #[error("malformed: {0}")]
     Malformed(String),
 }
 
-/// A structure with a version of its own.
+/// A structure with its own version number.
 pub trait Versioned: Serialize + DeserializeOwned {
-    /// The version that is written, and the newest that is read.
+    /// The version that is written, and the newest version that is read.
     const VERSION: u8;
 }
 
 /// Encodes `value` with its version.
 pub fn encode<T: Versioned>(value: &T) -> Vec<u8> {
     let mut bytes = vec![T::VERSION];
-    // Writing to a Vec does not fail, and our types serialise (derived, no maps with odd keys).
+    // Writing to a `Vec` cannot fail, and the derived serialisers use no maps with unusual keys.
     rmp_serde::encode::write_named(&mut bytes, value).expect("serialising to memory");
     bytes
 }
 
-/// Decodes what [`encode`] wrote. Trailing bytes are an error.
+/// Decodes the result of [`encode`]. Trailing bytes are an error.
 pub fn decode<T: Versioned>(bytes: &[u8]) -> Result<T, DecodeError> {
     let (&version, rest) = bytes.split_first().ok_or(DecodeError::Empty)?;
     if version != T::VERSION {
@@ -51,10 +51,10 @@ pub fn decode<T: Versioned>(bytes: &[u8]) -> Result<T, DecodeError> {
             known: T::VERSION,
         });
     }
-    // Borrows names and strings from `rest`; a reader of a stream would copy each of them first.
+    // Names and strings are borrowed from `rest`; a stream reader would copy each of them first.
     let mut reader = rmp_serde::Deserializer::from_read_ref(rest);
     let value = T::deserialize(&mut reader).map_err(|e| DecodeError::Malformed(e.to_string()))?;
-    // It does not tell how far it is, but without one more byte nothing more begins.
+    // The deserialiser does not expose its position. If no byte is left, no further value begins.
     match IgnoredAny::deserialize(&mut reader) {
         Err(Malformed::InvalidMarkerRead(_)) => Ok(value),
         _ => Err(DecodeError::Malformed("trailing bytes".into())),

@@ -1,4 +1,4 @@
-//! Names of things: random 128-bit identifiers and partition numbers.
+//! Identifiers: random 128-bit names and partition numbers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,22 +7,22 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::random::Random;
 
-/// A 128-bit name: of a bucket, an upload, a version, an extent group.
+/// A random 128-bit name of a bucket, an upload, a version or an extent group.
 ///
-/// Random, so that any node may make one without asking another. Shown as 32 lower-case
-/// hexadecimal digits.
+/// Any node can make one without asking another. The text form has 32 lower-case hexadecimal
+/// digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Id(pub [u8; 16]);
 
 impl Id {
-    /// A fresh name.
+    /// Returns a new random name.
     pub fn random(random: &dyn Random) -> Id {
         let mut bytes = [0; 16];
         random.fill(&mut bytes);
         Id(bytes)
     }
 
-    /// The bytes, in the order in which names sort.
+    /// Returns the bytes, which sort like the names.
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
@@ -40,9 +40,9 @@ impl fmt::Debug for Id {
     }
 }
 
-/// A string that is not an [`Id`].
+/// The error for a text that is not an [`Id`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not an identifier: 32 hexadecimal digits are expected")]
+#[error("not an identifier: expected 32 hexadecimal digits")]
 pub struct ParseIdError;
 
 impl FromStr for Id {
@@ -78,7 +78,8 @@ impl<'de> Deserialize<'de> for Id {
     }
 }
 
-/// The number of one slice of the hash space: `0..P` with P a power of two, or [`CONTROL`](PartitionId::CONTROL).
+/// The number of a slice of the hash space: `0..P` with P a power of two, or
+/// [`CONTROL`](PartitionId::CONTROL).
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
@@ -86,7 +87,7 @@ impl<'de> Deserialize<'de> for Id {
 pub struct PartitionId(pub u16);
 
 impl PartitionId {
-    /// Where buckets, access keys and the layout are kept: a partition of its own, on the control group.
+    /// The partition of buckets, access keys and the layout. The control group holds it.
     pub const CONTROL: PartitionId = PartitionId(u16::MAX);
 }
 

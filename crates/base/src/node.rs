@@ -1,23 +1,23 @@
-//! Who a node is.
+//! Node ids.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A node's ed25519 public key: who it is, in every place where a node is named.
+/// A node's ed25519 public key, which identifies the node everywhere.
 ///
-/// Shown as 64 lower-case hexadecimal digits; in debug output as the first 8.
+/// The text form has 64 lower-case hexadecimal digits, the debug form only the first 8.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct NodeId(pub [u8; 32]);
 
 impl NodeId {
-    /// The bytes of the key.
+    /// Returns the bytes of the key.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// The first 8 digits: enough to tell nodes apart in a table.
+    /// Returns the first 8 digits, which are enough to tell nodes apart in a table.
     pub fn short(&self) -> String {
         hex::encode(&self.0[..4])
     }
@@ -35,9 +35,9 @@ impl fmt::Debug for NodeId {
     }
 }
 
-/// A string that is not a [`NodeId`].
+/// The error for a text that is not a [`NodeId`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not a node id: 64 hexadecimal digits are expected")]
+#[error("not a node id: expected 64 hexadecimal digits")]
 pub struct ParseNodeIdError;
 
 impl FromStr for NodeId {

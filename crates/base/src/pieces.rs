@@ -1,13 +1,15 @@
-//! Pieces of a block that can be verified one by one, before the rest of the block is there.
+//! Pieces of a block that can be verified one by one, before the rest of the block has arrived.
 //!
-//! BLAKE3 hashes a tree whose leaves are chunks of 1 KiB. The pieces of a block are subtrees of it, so the values of
-//! its pieces (32 bytes each), merged as the tree says, give the block's hash: whoever knows the hash and the length can
-//! check these values first, and then each piece against its own. The first pieces are small, so that the first
-//! bytes of a block are there soon; later ones have 64 KiB.
+//! BLAKE3 hashes a tree whose leaves are chunks of 1 KiB. The pieces of a block are subtrees of it,
+//! so that the hash values of the pieces (32 bytes each), merged along the tree, give the block's
+//! hash. A reader that knows the hash and the length first verifies these values and then each
+//! piece against its own value. The first pieces are small, so that the first bytes of a block are
+//! available early; later pieces have 64 KiB.
 //!
 //! # Invariants
-//! - The pieces of a block follow from its length alone.
-//! - A piece that [`Pieces::check`] took is what the block with that hash has at that place.
+//! - The block's length alone determines its pieces.
+//! - A piece that [`Pieces::check`] accepted is the content at that offset of the block with that
+//!   hash.
 
 use blake3::Hasher;
 use blake3::hazmat::{
@@ -16,23 +18,25 @@ use blake3::hazmat::{
 
 use crate::hash::BlockHash;
 
-/// The first piece, and the second, have so many bytes; the next ones double.
+/// The length of the first piece and of the second. Later lengths double.
 pub const FIRST_PIECE_BYTES: usize = 4 << 10;
-/// The most that a piece has.
+/// The limit of a piece's length.
 pub const MAX_PIECE_BYTES: usize = 64 << 10;
 const VALUE_BYTES: usize = size_of::<ChainingValue>();
 
-/// What a subtree at `offset` may have and still be one piece.
+/// Returns the maximum length of a piece that begins at `offset`.
 fn most(offset: usize) -> usize {
     offset.clamp(FIRST_PIECE_BYTES, MAX_PIECE_BYTES)
 }
 
-/// The lengths of the pieces of a block of `len` bytes, in order: one for a short block, none for an empty one.
+/// Returns the lengths of the pieces of a block of `len` bytes, in order: one for a short block,
+/// none for an empty one.
 pub fn lengths(len: usize) -> Vec<usize> {
     let mut lengths = Vec::new();
     let mut left = vec![len];
     let mut offset = 0;
-    // Depth first, left before right: the stack has the subtrees to the right of `offset`.
+    // The walk is depth first, left before right. The stack holds the subtrees to the right of
+    // `offset`.
     while let Some(subtree) = left.pop().filter(|subtree| *subtree > 0) {
         if subtree <= most(offset) {
             lengths.push(subtree);
@@ -45,7 +49,8 @@ pub fn lengths(len: usize) -> Vec<usize> {
     lengths
 }
 
-/// The values of the pieces of `content`, one after another. Empty if it has one piece only, whose hash is the block's.
+/// Returns the concatenated hash values of the pieces of `content`. Returns nothing for a single
+/// piece, whose hash is the block's.
 pub fn values(content: &[u8]) -> Vec<u8> {
     let lengths = lengths(content.len());
     if lengths.len() < 2 {
@@ -66,16 +71,17 @@ fn value(offset: usize, piece: &[u8]) -> ChainingValue {
     hasher.finalize_non_root()
 }
 
-/// The pieces of a block that are still to come.
+/// The pieces of a block that have not arrived yet.
 pub struct Pieces {
-    /// The length of each, and its value, last first.
+    /// The length and the hash value of each piece, the last piece first.
     left: Vec<(usize, ChainingValue)>,
-    /// Where the next one begins.
+    /// The offset of the next piece.
     offset: usize,
 }
 
 impl Pieces {
-    /// The pieces of the block that has this hash and length, if these are their [`values`].
+    /// Returns the pieces of the block with this hash and length, or `None` if `values` are not
+    /// their [`values`].
     pub fn of(hash: &BlockHash, len: usize, values: &[u8]) -> Option<Pieces> {
         let lengths = lengths(len);
         let (values, rest) = values.as_chunks::<VALUE_BYTES>();
@@ -96,7 +102,7 @@ impl Pieces {
         })
     }
 
-    /// Passes over pieces that end at `offset` or before; gives where the next one begins.
+    /// Skips the pieces that end at or before `offset`. Returns the offset of the next piece.
     pub fn skip_to(&mut self, offset: usize) -> usize {
         while let Some((len, _)) = self.left.last().copied()
             && self.offset + len <= offset
@@ -107,12 +113,12 @@ impl Pieces {
         self.offset
     }
 
-    /// The length of the next piece; `None` after the last.
+    /// Returns the length of the next piece, or `None` after the last.
     pub fn next_len(&self) -> Option<usize> {
         self.left.last().map(|(len, _)| *len)
     }
 
-    /// Whether this is the next piece. Then the one behind it is next.
+    /// Returns true and advances if `piece` is the next piece.
     pub fn check(&mut self, piece: &[u8]) -> bool {
         let Some((len, wanted)) = self.left.last() else {
             return false;
@@ -126,7 +132,7 @@ impl Pieces {
     }
 }
 
-/// The value of the subtree at `offset`, of the values of its pieces.
+/// Returns the value of the subtree at `offset`, computed from the values of its pieces.
 fn merged<'a>(
     offset: usize,
     len: usize,

@@ -7,7 +7,7 @@ pub trait Random: Send + Sync {
     /// Fills `bytes` with random data.
     fn fill(&self, bytes: &mut [u8]);
 
-    /// A random number.
+    /// Returns a random number.
     fn next_u64(&self) -> u64 {
         let mut bytes = [0; 8];
         self.fill(&mut bytes);
@@ -15,23 +15,24 @@ pub trait Random: Send + Sync {
     }
 }
 
-/// The operating system's generator, fit for secrets.
+/// The operating system's generator, suitable for secrets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemRandom;
 
 impl Random for SystemRandom {
     fn fill(&self, bytes: &mut [u8]) {
-        // Without randomness no identifier is unique and no secret is one: there is no going on.
-        getrandom::fill(bytes).expect("the operating system gives no randomness");
+        // Without randomness neither identifiers are unique nor secrets safe, so the process must
+        // stop.
+        getrandom::fill(bytes).expect("the operating system provides no randomness");
     }
 }
 
-/// A reproducible generator: BLAKE3 in counter mode over a seed. Never for secrets.
+/// A reproducible generator: BLAKE3 in counter mode over a seed. Not for secrets.
 #[derive(Debug)]
 pub struct SeededRandom(Mutex<blake3::OutputReader>);
 
 impl SeededRandom {
-    /// The generator of `seed`; the same seed gives the same bytes.
+    /// Creates the generator of `seed`. The same seed gives the same bytes.
     pub fn new(seed: u64) -> SeededRandom {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&seed.to_le_bytes());

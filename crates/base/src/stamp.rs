@@ -1,10 +1,10 @@
 //! Stamps: the total order of writes, and the hybrid logical clock that issues them.
 //!
-//! A stamp is both the version of a row and the ballot of the register protocol. Two stamps are
-//! never equal unless one writer issued them once: the writer part names the node *and* its
-//! boot, so a node that restarts with its clock set back cannot issue a stamp twice.
+//! A stamp is both the version of a row and the ballot of the register protocol. No stamp is issued
+//! twice: the writer part names the node *and* its boot, so that a node that restarts with its
+//! clock set back cannot repeat a stamp.
 //!
-//! Source: Kulkarni et al., "Logical Physical Clocks" (2014), for the clock.
+//! Source of the clock: Kulkarni et al., "Logical Physical Clocks" (2014).
 
 use std::fmt;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::clock::WallClock;
 
-/// Who issues stamps: 48 random bits of a run of a node and the low 16 bits of its boot number.
+/// An issuer of stamps: 48 random bits of a node's run and the low 16 bits of its boot number.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]
@@ -21,8 +21,8 @@ use crate::clock::WallClock;
 pub struct Writer(pub u64);
 
 impl Writer {
-    /// The writer of a node's `boot`-th run, with the run's random token: metadata that were put back to an older state count
-    /// boots anew.
+    /// Returns the writer of a node's `boot`-th run, with the run's random token. The token is
+    /// needed because metadata that was rolled back repeats boot numbers.
     pub fn new(token: [u8; 6], boot: u64) -> Writer {
         let mut bytes = [0; 8];
         bytes[..6].copy_from_slice(&token);
@@ -37,18 +37,18 @@ impl Writer {
 pub struct Stamp {
     /// Milliseconds since 1970 in the high 48 bits, a counter in the low 16.
     pub time: u64,
-    /// Who issued it; breaks ties.
+    /// The issuer. It orders stamps of the same time.
     pub writer: Writer,
 }
 
 impl Stamp {
-    /// Before every stamp that a writer issues: the stamp of a row that was never written.
+    /// The stamp of a row that was never written. It precedes every issued stamp.
     pub const ZERO: Stamp = Stamp {
         time: 0,
         writer: Writer(0),
     };
 
-    /// A stamp from its parts. `millis` is cut to 48 bits.
+    /// Creates a stamp from its parts. `millis` is cut to 48 bits.
     pub fn new(millis: u64, counter: u16, writer: Writer) -> Stamp {
         Stamp {
             time: millis << 16 | u64::from(counter),
@@ -56,12 +56,12 @@ impl Stamp {
         }
     }
 
-    /// Milliseconds since 1970.
+    /// Returns the milliseconds since 1970.
     pub fn millis(&self) -> u64 {
         self.time >> 16
     }
 
-    /// Sixteen bytes that sort as stamps do.
+    /// Returns sixteen bytes that sort like the stamps.
     pub fn to_bytes(self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.time.to_be_bytes());
@@ -69,7 +69,7 @@ impl Stamp {
         bytes
     }
 
-    /// The reverse of [`to_bytes`](Stamp::to_bytes).
+    /// Returns the stamp of bytes from [`to_bytes`](Stamp::to_bytes).
     pub fn from_bytes(bytes: [u8; 16]) -> Stamp {
         let number = u128::from_be_bytes(bytes);
         Stamp {
@@ -105,14 +105,14 @@ impl<'de> Deserialize<'de> for Stamp {
     }
 }
 
-/// A hybrid logical clock: issues stamps that follow the wall clock and never repeat or fall.
+/// A hybrid logical clock. It issues increasing stamps that follow the wall clock.
 pub struct StampClock {
     writer: Writer,
     last: Mutex<u64>,
 }
 
 impl StampClock {
-    /// A clock for one writer. Each boot of a node must use a [`Writer`] of its own.
+    /// Creates a clock for one writer. Each boot of a node must use its own [`Writer`].
     pub fn new(writer: Writer) -> StampClock {
         StampClock {
             writer,
@@ -120,12 +120,13 @@ impl StampClock {
         }
     }
 
-    /// Who this clock issues stamps for.
+    /// Returns the writer of this clock's stamps.
     pub fn writer(&self) -> Writer {
         self.writer
     }
 
-    /// The next stamp: at the wall clock's time, or just after the last one issued or seen.
+    /// Issues the next stamp: at the wall clock's time, or just after the last stamp issued or
+    /// observed.
     pub fn next(&self, wall: &dyn WallClock) -> Stamp {
         let now = wall.now_millis() << 16;
         let mut last = self.last.lock().unwrap_or_else(|e| e.into_inner());
@@ -136,7 +137,7 @@ impl StampClock {
         }
     }
 
-    /// Moves the clock past `stamp`, so that the next one issued is later.
+    /// Moves the clock past `stamp`, so that the next stamp is later.
     ///
     /// The caller has checked that `stamp` is not too far ahead (see the register protocol).
     pub fn observe(&self, stamp: Stamp) {

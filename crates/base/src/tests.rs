@@ -28,7 +28,7 @@ fn sample() -> Sample {
 }
 
 #[test]
-fn codec_round_trip_and_refusals() {
+fn codec_reads_what_it_wrote_and_refuses_malformed_bytes() {
     let bytes = codec::encode(&sample());
     assert_eq!(codec::decode::<Sample>(&bytes), Ok(sample()));
     assert_eq!(codec::decode::<Sample>(&[]), Err(DecodeError::Empty));
@@ -38,7 +38,7 @@ fn codec_round_trip_and_refusals() {
         codec::decode::<Sample>(&other),
         Err(DecodeError::Version { found: 4, known: 3 })
     );
-    // A value, a string without its length, and a byte that begins nothing.
+    // A value, a string without its length, and a byte that begins no value.
     for more in [0, 0xd9, 0xc1] {
         let long = [&bytes[..], &[more]].concat();
         let trailing = DecodeError::Malformed("trailing bytes".into());
@@ -49,7 +49,7 @@ fn codec_round_trip_and_refusals() {
 }
 
 #[test]
-fn ids_as_text() {
+fn ids_parse_from_their_text_form() {
     let id = Id::random(&SeededRandom::new(2));
     assert_eq!(id.to_string().parse(), Ok(id));
     assert!("zz".parse::<Id>().is_err());
@@ -57,7 +57,7 @@ fn ids_as_text() {
 }
 
 #[test]
-fn stamps_never_fall_when_the_wall_clock_does() {
+fn stamps_increase_even_if_the_wall_clock_goes_back() {
     let wall = ManualClock::at(1000);
     let clock = StampClock::new(Writer::new([1; 6], 1));
     let first = clock.next(&wall);
@@ -71,18 +71,18 @@ fn stamps_never_fall_when_the_wall_clock_does() {
 }
 
 #[test]
-fn a_new_boot_is_a_new_writer() {
+fn each_boot_has_a_new_writer() {
     assert_ne!(Writer::new([1; 6], 1), Writer::new([1; 6], 2));
 }
 
 #[test]
-fn a_seed_gives_the_same_bytes() {
+fn same_seed_gives_the_same_bytes() {
     let (a, b) = (SeededRandom::new(5), SeededRandom::new(5));
     assert_eq!(a.next_u64(), b.next_u64());
     assert_ne!(a.next_u64(), SeededRandom::new(6).next_u64());
 }
 
-/// Placement is for ever: these values may not change.
+/// These values must never change, because stored data is found by them.
 #[test]
 fn placement_is_stable() {
     assert_eq!(placement_hash(&[b"bucket", b"key"]), PLACED);
@@ -97,7 +97,7 @@ const PLACED: u64 = 3283096158412506187;
 
 proptest! {
     #[test]
-    fn stamp_bytes_sort_as_stamps(a: (u64, u64), b: (u64, u64)) {
+    fn stamp_bytes_sort_like_stamps(a: (u64, u64), b: (u64, u64)) {
         let (a, b) = (
             Stamp { time: a.0, writer: Writer(a.1) },
             Stamp { time: b.0, writer: Writer(b.1) },
@@ -107,7 +107,7 @@ proptest! {
     }
 
     #[test]
-    fn decoding_noise_is_an_error_not_a_panic(bytes: Vec<u8>) {
+    fn decoding_noise_returns_an_error(bytes: Vec<u8>) {
         let _ = codec::decode::<Sample>(&bytes);
     }
 }

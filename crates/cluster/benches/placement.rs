@@ -1,5 +1,6 @@
-//! Placement from 3 to 1000 nodes: time, usable capacity against the upper bound, and data moved against the lower
-//! bound when one node comes and when one goes. `cargo xtask placement` runs it.
+//! Placement from 3 to 1000 nodes: the time, the usable capacity against the upper bound, and the
+//! data moved against the lower bound when one node comes and when one leaves. `cargo xtask
+//! placement` runs it.
 
 use std::time::{Duration, Instant};
 
@@ -8,11 +9,11 @@ use archipel_cluster::placement::{Candidate, Goal, Placement, Previous, Zones, p
 
 const TB: u64 = 1_000_000_000_000;
 
-/// How nodes are spread and how large they are.
+/// The zones and sizes of nodes.
 #[derive(Clone, Copy)]
 struct Shape {
     name: &'static str,
-    /// The most zones.
+    /// The largest number of zones.
     zones: u16,
     /// A node's capacity in TB, by its number.
     capacity: fn(u16) -> u64,
@@ -92,7 +93,7 @@ fn main() {
     }
 }
 
-/// One line: a cluster of `count` nodes, one more, and one less.
+/// Prints one line: a cluster of `count` nodes, one node more, and one less.
 fn measure(shape: &Shape, count: u16) {
     let goal = Goal {
         partitions: shape.partitions,

@@ -1,11 +1,12 @@
-//! What can go wrong in the cluster, named by what the caller should do.
+//! Errors of the cluster, named by what the caller should do.
 
 use archipel_storage as storage;
 
 /// An error of a quorum operation.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// Too few replicas answered, or it cannot be known whether the write took effect: the client may retry.
+    /// Too few replicas answered, or nobody knows whether the write took effect. The client may
+    /// retry.
     #[error("unavailable: {0}")]
     Unavailable(String),
     /// The row that guards the write is gone.

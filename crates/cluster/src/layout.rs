@@ -1,8 +1,9 @@
-//! Who holds what: layout versions, and the epochs in which they live.
+//! Layouts: the nodes that hold each partition, and the epochs in which layout versions are live.
 //!
-//! A [`Layout`] says which nodes hold which partition. An [`Epoch`] is the list of layout versions that are live at
-//! once: one, or two while data moves from the older to the newer. How epochs follow one another
-//! is the matter of [`register::epoch`](crate::register::epoch); this is what it is applied to.
+//! A [`Layout`] names the nodes that hold each partition. An [`Epoch`] is the list of live layout
+//! versions: one, or two while data moves from the older to the newer.
+//! [`register::epoch`](crate::register::epoch) defines the succession of epochs. This module
+//! applies it to layouts.
 
 use std::sync::Arc;
 
@@ -13,19 +14,19 @@ use serde::{Deserialize, Serialize};
 use crate::register::ReplicaSet;
 use crate::register::epoch::{Config, Member, reduced};
 
-/// How many partitions a cluster has. Fixed when it is made.
+/// The number of partitions of a cluster. It never changes.
 pub const PARTITIONS: u16 = 1024;
 
-/// All partitions, the control partition last.
+/// Returns all partitions, the control partition last.
 pub fn all_partitions() -> impl Iterator<Item = PartitionId> {
     let data = (0..PARTITIONS).map(PartitionId);
     data.chain([PartitionId::CONTROL])
 }
-/// The most nodes in a layout.
+/// The largest number of nodes in a layout.
 pub const MAX_NODES: usize = 1000;
-/// The most replicas of a partition.
+/// The largest number of replicas of a partition.
 pub const MAX_REPLICAS: usize = 15;
-/// The most layout versions that live at once.
+/// The largest number of live layout versions.
 const MAX_LIVE: usize = 8;
 
 /// A store: a node, and the random name that its disks got when they were empty.
@@ -42,24 +43,24 @@ pub struct StoreName {
 /// A node's part in a layout.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Role {
-    /// Who.
+    /// The store.
     #[serde(rename = "n")]
     pub store: StoreName,
-    /// Its site: replicas go to different ones.
+    /// Its zone. Replicas are in different zones.
     #[serde(rename = "z")]
     pub zone: String,
-    /// How much it may hold, in bytes; 0 for a gateway.
+    /// Its capacity in bytes; 0 for a gateway.
     #[serde(rename = "c")]
     pub capacity_bytes: u64,
 }
 
-/// How many copies there are, and over how many zones.
+/// The number of replicas, and the number of zones that they span.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Redundancy {
-    /// Copies of each partition, on as many nodes.
+    /// The number of copies of each partition, on as many nodes.
     #[serde(rename = "r")]
     pub replicas: u8,
-    /// In at least so many zones; `None`: as many as there are, up to one for each copy.
+    /// The smallest number of zones. `None`: as many as there are, up to one for each copy.
     #[serde(rename = "z")]
     pub zones: Option<u8>,
 }
@@ -70,22 +71,22 @@ pub struct Layout {
     /// Its number; the first is 1.
     #[serde(rename = "v")]
     pub version: u64,
-    /// What was asked for.
+    /// The redundancy that the layout provides.
     #[serde(rename = "r")]
     pub redundancy: Redundancy,
-    /// All nodes, gateways too.
+    /// All nodes, including gateways.
     #[serde(rename = "n")]
     pub roles: Vec<Role>,
-    /// For each partition the places in `roles` of its replicas, one after another.
+    /// For each partition the indices in `roles` of its replicas, one after another.
     #[serde(rename = "a")]
     pub assignment: Vec<u16>,
-    /// The places in `roles` of the control group.
+    /// The indices in `roles` of the control group.
     #[serde(rename = "c")]
     pub control: Vec<u16>,
 }
 
 impl Layout {
-    /// A layout of one node with one copy of everything.
+    /// Returns a layout of one node with one copy of everything.
     pub fn single(store: StoreName, zone: &str, capacity_bytes: u64) -> Layout {
         Layout {
             version: 1,
@@ -103,7 +104,7 @@ impl Layout {
         }
     }
 
-    /// The places in `roles` of a partition's replicas.
+    /// Returns the indices in `roles` of a partition's replicas.
     pub fn replicas_of(&self, partition: PartitionId) -> &[u16] {
         if partition == PartitionId::CONTROL {
             return &self.control;
@@ -113,17 +114,17 @@ impl Layout {
         self.assignment.get(from..from + each).unwrap_or_default()
     }
 
-    /// The role of a node.
+    /// Returns the role of a node.
     pub fn role_of(&self, node: &NodeId) -> Option<&Role> {
         self.roles.iter().find(|role| role.store.node == *node)
     }
 
-    /// The roles of the nodes that hold data.
+    /// Returns the roles of the nodes that hold data.
     pub fn storage_roles(&self) -> impl Iterator<Item = &Role> {
         self.roles.iter().filter(|role| role.capacity_bytes > 0)
     }
 
-    /// Whether every place that is named exists: what comes from a peer is not trusted.
+    /// Returns true if every index is within `roles`. Data from a peer is not trusted.
     fn is_sound(&self) -> bool {
         let each = usize::from(self.redundancy.replicas);
         let whole = self.assignment.len() == each * usize::from(PARTITIONS);
@@ -136,12 +137,12 @@ impl Layout {
     }
 }
 
-/// The layout versions that are live, and their number in the order of such lists.
+/// The live layout versions, and their number in the sequence of such lists.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Epoch {
-    /// Names the cluster: two never become one.
+    /// The cluster's id. Two clusters never become one.
     pub cluster: Id,
-    /// The number, and the stores of each live version in their incarnations.
+    /// The epoch's number, and the stores of each live version in their incarnations.
     pub config: Config<StoreName>,
     /// The live versions, oldest first, as in `config`.
     pub layouts: Vec<Arc<Layout>>,
@@ -169,7 +170,7 @@ impl Versioned for Stored {
 }
 
 impl Epoch {
-    /// The first epoch of a cluster.
+    /// Returns the first epoch of a cluster.
     pub fn first(cluster: Id, layout: Layout) -> Epoch {
         let stores = layout.roles.iter().map(|role| role.store).collect();
         Epoch {
@@ -179,18 +180,18 @@ impl Epoch {
         }
     }
 
-    /// Its number.
+    /// Returns the epoch's number.
     pub fn number(&self) -> u64 {
         self.config.epoch
     }
 
-    /// The newest live version.
+    /// Returns the newest live version.
     pub fn newest(&self) -> &Layout {
-        // Made with one, never left without (`decode` checks).
+        // `first` adds one, no step removes the last, and `decode` checks.
         self.layouts.last().expect("a live layout")
     }
 
-    /// The proposal to add a layout version.
+    /// Returns the proposal to add a layout version.
     #[must_use]
     pub fn with_next(&self, layout: Layout) -> Epoch {
         let stores = layout.roles.iter().map(|role| role.store).collect();
@@ -203,8 +204,8 @@ impl Epoch {
         }
     }
 
-    /// The proposal to wait no more for a store that is lost for good and that only older versions have; see
-    /// [`Config::skipping`].
+    /// Returns the proposal to stop waiting for a store that is lost for good and that only older
+    /// versions have; see [`Config::skipping`].
     pub fn skipping(&self, store: &StoreName) -> Option<Epoch> {
         Some(Epoch {
             config: self.config.skipping(store)?,
@@ -212,7 +213,7 @@ impl Epoch {
         })
     }
 
-    /// The proposal to drop the oldest version, if there are several.
+    /// Returns the proposal to drop the oldest version, if there are several.
     pub fn without_oldest(&self) -> Option<Epoch> {
         let config = self.config.without_oldest()?;
         Some(Epoch {
@@ -222,12 +223,14 @@ impl Epoch {
         })
     }
 
-    /// Whether a layout may be added: a change that is under way must end first, unless it is stuck.
+    /// Returns true while a change is under way. It must end before another layout is added, unless
+    /// it is stuck.
     pub fn is_changing(&self) -> bool {
         self.layouts.len() > 1
     }
 
-    /// The replicas of a partition in each live version, oldest first, without those that were skipped.
+    /// Returns the replicas of a partition in each live version, oldest first, without skipped
+    /// ones.
     pub fn replicas(&self, partition: PartitionId) -> Vec<Vec<Member<StoreName>>> {
         let versions = self.layouts.iter().zip(&self.config.live);
         versions
@@ -240,8 +243,8 @@ impl Epoch {
             .collect()
     }
 
-    /// For each live version, oldest first, the sets of which a quorum of a partition holds a majority each, with the
-    /// index that the driver gave each replica.
+    /// Returns, for each live version of a partition, oldest first, the sets of which a quorum
+    /// holds a majority each. `index` is the driver's index of a replica.
     pub fn quorums(
         &self,
         partition: PartitionId,
@@ -256,7 +259,7 @@ impl Epoch {
             .collect()
     }
 
-    /// Whether a store is waited for no more.
+    /// Returns true if nothing waits for this store any more.
     pub fn is_skipped(&self, store: &StoreName) -> bool {
         self.config
             .skipped
@@ -264,12 +267,12 @@ impl Epoch {
             .any(|member| member.node == *store)
     }
 
-    /// The incarnation in which a store is in the live versions.
+    /// Returns the incarnation of a store in the live versions.
     pub fn incarnation_of(&self, store: &StoreName) -> Option<u64> {
         self.config.incarnation_of(store)
     }
 
-    /// As bytes.
+    /// Encodes the epoch.
     pub fn encode(&self) -> Vec<u8> {
         let members = self.config.live.iter();
         codec::encode(&Stored {
@@ -289,10 +292,10 @@ impl Epoch {
         })
     }
 
-    /// The reverse of [`encode`](Epoch::encode).
+    /// Decodes the result of [`encode`](Epoch::encode).
     ///
     /// # Errors
-    /// If the bytes are no epoch, or one that names what it does not have.
+    /// If the bytes are no epoch, or if an index is out of range.
     pub fn decode(bytes: &[u8]) -> Result<Epoch, codec::DecodeError> {
         let stored: Stored = codec::decode(bytes)?;
         let malformed = |why: &str| codec::DecodeError::Malformed(why.into());
@@ -310,7 +313,7 @@ impl Epoch {
                     .zip(members)
                     .all(|(role, (_, store))| role.store == *store);
             if !same || !layout.is_sound() {
-                return Err(malformed("a layout that does not fit together"));
+                return Err(malformed("an inconsistent layout"));
             }
         }
         let member = |(incarnation, node): &(u64, StoreName)| Member {

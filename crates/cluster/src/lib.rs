@@ -1,76 +1,65 @@
-//! The store as the model sees it: rows that are linearizable registers, blocks, listings, on all
-//! nodes of a layout.
+//! The store as the model sees it: rows that are linearizable registers, blocks and listings, on
+//! all nodes of a layout.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`register`] | the protocol: pure state machines |
-//! | [`layout`] | who holds what: layout versions, epochs |
-//! | [`placement`] | which nodes hold which partition: pure |
-//! | [`merge`] | listings of several replicas as one: pure |
-//! | [`change`], `moving`, [`skip`] | changing the layout; moving what must move; going on without who is lost |
-//! | `cluster`, `rows`, `inner` | the handle; operations on rows; what handles share |
-//! | `drive`, `group` | one operation, driven over the row's replicas |
-//! | `upload`, `blocks` | blocks on their way in and out |
-//! | `list` | listings and scans |
-//! | `heal` | replicas bring one another up to date |
-//! | `mend` | damaged blocks are replaced by good copies |
-//! | `verify` | all nodes prove that what they hold is whole |
-//! | `replica`, `service`, `wire` | this node's own replica, and what it answers to others |
-//! | `epochs`, `empty` | the layout that this node knows; coming back under a new incarnation |
-//! | `lineage` | metadata that were put back to an older state are noticed |
-//! | [`members`] | who is there: gossip |
-//! | `clock` | the time that the nodes have in common |
-//! | `peers`, `planning` | the other nodes; from what is asked for to a layout |
+//! | [`layout`] | layout versions, and the epochs in which they are live; pure |
+//! | [`placement`] | chooses the nodes of each partition; pure |
+//! | [`merge`] | merges the listings of several replicas; pure |
+//! | `node` | this node: store, clock, epochs, replica, connections to other nodes |
+//! | `data` | rows, blocks and listings over all replicas |
+//! | `upkeep` | background work that keeps data whole: anti-entropy, tombstones, repair, verification |
+//! | `reconfigure` | changes the layout and moves data |
+//! | [`membership`] | the known nodes and their state: gossip |
+//! | `server`, `cluster` | hands on the calls of other nodes; the facade |
+//! | `memory` | nodes in memory, for tests and simulation |
+//! | `error`, `faults` | the errors; switches for checkers |
+//!
+//! Each module may use those above it in this table. `cluster` composes them, and `server`, which
+//! answers calls for `cluster`, is the one module that uses it in turn.
 //!
 //! # Invariants
-//! - An answer of a replica leaves after what it says is durable, and in the epoch of the request.
-//! - What a row refers to is here before the row is.
+//! - A replica's answer is sent after everything it says is durable, and in the epoch of the
+//!   request.
+//! - A row's blocks are on a node before the row is.
 
-mod blocks;
-pub mod change;
-mod clock;
 mod cluster;
-mod drive;
-mod empty;
-mod epochs;
+mod data;
 mod error;
-mod group;
-mod heal;
-mod inner;
-mod lasting;
+mod faults;
 pub mod layout;
-mod lineage;
-mod list;
-pub mod members;
+pub mod membership;
 mod memory;
-mod mend;
 pub mod merge;
-mod moving;
-mod peers;
+mod node;
 pub mod placement;
-mod planning;
+mod reconfigure;
 pub mod register;
-mod replica;
-mod rows;
-mod scan;
-mod service;
-pub mod skip;
-mod throttle;
-mod upload;
-mod verify;
-mod wire;
+mod server;
+mod upkeep;
 
 pub use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, Pin};
-pub use blocks::BlockStream;
-pub use clock::CommonClock;
-pub use cluster::{Cluster, ClusterOptions, Hooks, Listener, Network};
+pub use cluster::Cluster;
+pub use data::Data;
+pub use data::block_reader::BlockStream;
+pub use data::block_writer::BlockWriter;
+pub use data::list::Scanned;
+pub use data::rows::{Decision, OpenRow, State, WriteOptions};
 pub use error::Error;
-pub use heal::{FloorProgress, HealOptions, Healing, PeerHealing};
-pub use lineage::{PutBack, accept_put_back};
+#[doc(hidden)]
+pub use faults::Faults;
 pub use memory::{World, memory_store};
-pub use mend::{Behind, Care, Mended, Mending, Scrubbing, Trouble};
-pub use peers::Directory;
-pub use rows::{Decision, How, Opened, State};
-pub use scan::Scanned;
-pub use upload::Upload;
-pub use verify::{Findings, NodePart, Step, Verification};
+pub use node::Node;
+pub use node::clock::CommonClock;
+pub use node::options::{ClusterOptions, Hooks, Listener, Network};
+pub use node::own_history::Rollback;
+pub use node::peers::Directory;
+pub use reconfigure::{LayoutChanges, change, remove_dead};
+pub use upkeep::Upkeep;
+pub use upkeep::anti_entropy::{AntiEntropyOptions, AntiEntropyStatus, FloorProgress, PeerStatus};
+pub use upkeep::repair::{
+    Lagging, MaintenanceStatus, RepairRound, RepairStatus, ScrubStatus, Trouble,
+};
+pub use upkeep::rollback::accept_rollback;
+pub use upkeep::verify::{Findings, NodePart, Step, Verification};

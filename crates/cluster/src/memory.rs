@@ -1,4 +1,4 @@
-//! A cluster in memory: for tests of what stands above.
+//! A cluster in memory, for tests of the layers above.
 
 use std::sync::Arc;
 
@@ -14,15 +14,16 @@ use archipel_storage::engine::memory::MemoryEngine;
 use archipel_storage::pool::{Pool, PoolOptions};
 use archipel_storage::store::{Limits, StoreOptions, Threads};
 
-use crate::cluster::{Cluster, ClusterOptions, Hooks, Network};
+use crate::cluster::Cluster;
 use crate::error::Error;
+use crate::node::options::{ClusterOptions, Hooks, Network};
 
 mod world;
 
 pub use world::World;
 
 impl Cluster {
-    /// A cluster of one node whose engine and disk are in memory, and gone when it is dropped.
+    /// Opens a cluster of one node. Its engine and disk are in memory, and gone when it is dropped.
     pub async fn in_memory(seed: u64, hooks: Hooks) -> Result<Cluster, Error> {
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(seed));
         let store = memory_store(random.clone(), Threads::Own)?;
@@ -31,7 +32,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// A node of a cluster on a given store.
+    /// Opens a node of a cluster on a given store.
     pub async fn with_store(
         store: Store,
         node: NodeId,
@@ -53,7 +54,7 @@ impl Cluster {
     }
 }
 
-/// A store whose engine and disk are in memory.
+/// Opens a store whose engine and disk are in memory.
 pub fn memory_store(random: Arc<dyn Random>, threads: Threads) -> Result<Store, Error> {
     memory_store_on(Arc::new(MemoryDisk::new()), random, threads)
 }
@@ -66,7 +67,7 @@ fn memory_store_on(
     Ok(Store::open(memory_options(disk, random, threads)?)?)
 }
 
-/// A store whose engine and disk are in memory, as it is opened.
+/// Returns the options of a store whose engine and disk are in memory.
 pub(crate) fn memory_options(
     disk: Arc<MemoryDisk>,
     random: Arc<dyn Random>,

@@ -1,28 +1,29 @@
 //! Several nodes in one process, on a simulated network.
 
-mod failing;
-mod mending;
-mod skipping;
+mod cross_row;
+mod failures;
+mod remove_dead;
+mod repair;
 mod support;
-mod verifying;
+mod verify;
 
 use std::time::Duration;
 
 use archipel_base::PartitionId;
-use archipel_cluster::change::Change;
+use archipel_cluster::change::LayoutChange;
 use archipel_cluster::layout::{Redundancy, Role};
-use archipel_cluster::{Decision, Error, How, ListQuery};
+use archipel_cluster::{Decision, Error, ListQuery, WriteOptions};
 use archipel_storage::engine::Durability;
-use archipel_storage::{Body, ListEntry, Value};
+use archipel_storage::{ListEntry, Payload, Value};
 use bytes::Bytes;
 use support::{World, key, value};
 
-fn durable() -> How<'static> {
-    How::durable(Durability::Fsync)
+fn durable() -> WriteOptions<'static> {
+    WriteOptions::durable(Durability::Fsync)
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_one_node_writes_all_others_read() {
+async fn all_other_nodes_read_what_one_node_writes() {
     let world = World::new(3, 1).await;
     let [a, b, c] = world.three();
     a.write(&key("k"), Some(value("one")), durable())
@@ -30,7 +31,7 @@ async fn what_one_node_writes_all_others_read() {
         .unwrap();
     for node in [a, b, c] {
         assert_eq!(
-            node.head(&key("k")).await.unwrap(),
+            node.metadata(&key("k")).await.unwrap(),
             Some(Bytes::from("one"))
         );
     }
@@ -41,7 +42,7 @@ async fn what_one_node_writes_all_others_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_racing_updates_one_wins() {
+async fn exactly_one_of_racing_updates_wins() {
     let world = World::new(3, 2).await;
     let nodes = world.three();
     let racers = (0..12).map(|n| {
@@ -61,25 +62,25 @@ async fn of_racing_updates_one_wins() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn content_reaches_all_replicas_and_is_read_from_any() {
+async fn content_reaches_all_replicas_and_is_readable_from_each() {
     let world = World::new(3, 3).await;
     let [a, b, c] = world.three();
     let content = Bytes::from(vec![7; 300_000]);
-    let upload = a.upload(PartitionId(0)).unwrap();
-    let block = upload.append(content.clone()).await.unwrap();
+    let writer = a.block_writer(PartitionId(0)).unwrap();
+    let block = writer.append(content.clone()).await.unwrap();
     let row = Value {
-        body: Body::Blocks(vec![block]),
+        payload: Payload::Blocks(vec![block]),
         ..value("big")
     };
-    let how = How {
-        upload: Some(&upload),
+    let options = WriteOptions {
+        upload: Some(&writer),
         ..durable()
     };
-    a.write(&key("big"), Some(row), how).await.unwrap();
-    drop(upload);
+    a.write(&key("big"), Some(row), options).await.unwrap();
+    drop(writer);
     for node in [a, b, c] {
         let value = node.open_row(&key("big")).await.unwrap().unwrap().value;
-        let mut stream = node.read_blocks(PartitionId(0), value.body.blocks().to_vec());
+        let mut stream = node.read_blocks(PartitionId(0), value.payload.blocks().to_vec());
         assert_eq!(stream.next().await.unwrap().unwrap(), content);
         assert!(stream.next().await.is_none());
     }
@@ -91,48 +92,55 @@ async fn content_reaches_all_replicas_and_is_read_from_any() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replica_that_was_away_gets_the_content_with_the_row() {
+async fn a_returning_replica_gets_the_content_with_the_row() {
     let world = World::new(3, 4).await;
     let [a, _, c] = world.three();
     world.isolate(2);
-    let upload = a.upload(PartitionId(0)).unwrap();
-    let block = upload.append(Bytes::from(vec![9; 100_000])).await.unwrap();
+    let writer = a.block_writer(PartitionId(0)).unwrap();
+    let block = writer.append(Bytes::from(vec![9; 100_000])).await.unwrap();
     let row = Value {
-        body: Body::Blocks(vec![block]),
+        payload: Payload::Blocks(vec![block]),
         ..value("big")
     };
-    let how = How {
-        upload: Some(&upload),
+    let options = WriteOptions {
+        upload: Some(&writer),
         ..durable()
     };
-    a.write(&key("big"), Some(row), how).await.unwrap();
+    a.write(&key("big"), Some(row), options).await.unwrap();
     world.network.heal_all();
     world.isolate(0);
-    // Only b has it: c must take it, whole, before it is shown.
-    assert_eq!(c.head(&key("big")).await.unwrap(), Some(Bytes::from("big")));
+    // Only b has the content. c must fetch it whole before it shows the row.
+    assert_eq!(
+        c.metadata(&key("big")).await.unwrap(),
+        Some(Bytes::from("big"))
+    );
     let missing = c.store().missing_blocks(vec![block]).await.unwrap();
-    assert!(missing.is_empty(), "the row is here without its content");
+    assert!(
+        missing.is_empty(),
+        "the replica has the row without its content"
+    );
 }
 
-/// In virtual time: who falls silent in the middle of an upload holds it up for less than a second, not for as long as who is slow.
+/// In virtual time: a replica that falls silent in the middle of an upload delays it for less than
+/// a second, not for as long as a slow one.
 #[tokio::test(start_paused = true)]
-async fn a_replica_that_falls_silent_is_soon_left_behind() {
+async fn a_write_goes_on_soon_without_a_silent_replica() {
     let world = World::new(3, 6).await;
     let [a, _, _] = world.three();
-    let upload = a.upload(PartitionId(0)).unwrap();
-    upload.append(Bytes::from(vec![0; 1000])).await.unwrap();
+    let writer = a.block_writer(PartitionId(0)).unwrap();
+    writer.append(Bytes::from(vec![0; 1000])).await.unwrap();
     world.isolate(2);
     let begun = tokio::time::Instant::now();
     for number in 1..=30 {
         let content = Bytes::from(vec![number; 1 << 20]);
-        upload.append(content).await.unwrap();
+        writer.append(content).await.unwrap();
     }
     let took = begun.elapsed();
     assert!(took < Duration::from_secs(4), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_node_away_hinders_nobody_and_serves_nothing_stale() {
+async fn an_isolated_node_hinders_no_other_and_serves_nothing_stale() {
     let world = World::new(3, 5).await;
     let [a, b, c] = world.three();
     a.write(&key("k"), Some(value("old")), durable())
@@ -142,16 +150,22 @@ async fn one_node_away_hinders_nobody_and_serves_nothing_stale() {
     b.write(&key("k"), Some(value("new")), durable())
         .await
         .unwrap();
-    assert_eq!(a.head(&key("k")).await.unwrap(), Some(Bytes::from("new")));
-    assert!(c.head(&key("k")).await.is_err());
-    // Not known whether it took effect: so of another row.
+    assert_eq!(
+        a.metadata(&key("k")).await.unwrap(),
+        Some(Bytes::from("new"))
+    );
+    assert!(c.metadata(&key("k")).await.is_err());
+    // Nobody knows whether this write took effect, so it goes to another row.
     assert!(c.write(&key("other"), None, durable()).await.is_err());
     world.network.heal_all();
-    assert_eq!(c.head(&key("k")).await.unwrap(), Some(Bytes::from("new")));
+    assert_eq!(
+        c.metadata(&key("k")).await.unwrap(),
+        Some(Bytes::from("new"))
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listing_has_all_that_was_acknowledged() {
+async fn a_listing_shows_every_acknowledged_row() {
     let world = World::new(3, 6).await;
     let [a, b, c] = world.three();
     for n in 0..5 {
@@ -178,77 +192,79 @@ async fn a_listing_has_all_that_was_acknowledged() {
     }
 }
 
-fn assign(node: &archipel_cluster::Cluster, zone: &str) -> Change {
-    Change::Assign(Role {
+fn assign(node: &archipel_cluster::Cluster, zone: &str) -> LayoutChange {
+    LayoutChange::Assign(Role {
         store: node.me(),
         zone: zone.into(),
         capacity_bytes: 1 << 40,
     })
 }
 
-/// One node founds a cluster and takes in two more; all rows move to them, and the old version retires.
+/// One node founds a cluster and adds two more. All rows move to them, and the old version retires.
 #[tokio::test(start_paused = true)]
 async fn a_cluster_grows_from_one_node_to_three() {
     let world = World::unfounded(3, 7).await;
     let [a, b, c] = world.three();
     a.found("zone0", 1 << 40).await.unwrap();
-    let upload = a.upload(PartitionId(0)).unwrap();
-    let block = upload.append(Bytes::from(vec![5; 50_000])).await.unwrap();
+    let writer = a.block_writer(PartitionId(0)).unwrap();
+    let block = writer.append(Bytes::from(vec![5; 50_000])).await.unwrap();
     for n in 0..40 {
         let row = Value {
-            body: Body::Blocks(vec![block]),
+            payload: Payload::Blocks(vec![block]),
             ..value(&format!("v{n}"))
         };
-        let how = How {
-            upload: Some(&upload),
+        let options = WriteOptions {
+            upload: Some(&writer),
             ..durable()
         };
-        a.write(&key(&format!("k{n}")), Some(row), how)
+        a.write(&key(&format!("k{n}")), Some(row), options)
             .await
             .unwrap();
     }
-    drop(upload);
+    drop(writer);
     a.write(&key("k7"), None, durable()).await.unwrap();
     for node in [a, b, c] {
         let node = node.clone();
-        tokio::spawn(async move { node.move_forever().await });
+        tokio::spawn(async move { node.layouts().run_rebalance().await });
     }
-    let redundancy = Change::Redundancy(Redundancy {
+    let redundancy = LayoutChange::Redundancy(Redundancy {
         replicas: 3,
         zones: None,
     });
     let staged = a
+        .layouts()
         .stage(vec![assign(b, "zone1"), assign(c, "zone2"), redundancy])
         .await
         .unwrap();
-    a.apply(staged.version, Some(staged.revision))
+    a.layouts()
+        .apply(staged.version, Some(staged.revision))
         .await
         .unwrap();
-    let again = a.apply(staged.version, None).await;
+    let again = a.layouts().apply(staged.version, None).await;
     assert!(again.is_err(), "applied twice");
-    while a.progress().is_some() {
+    while a.layouts().progress().is_some() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     world.settle().await;
-    // Any two now know everything, without the first.
+    // The first node is not needed any more: the other two have everything.
     world.isolate(0);
     for node in [b, c] {
         assert_eq!(node.epoch().unwrap().number(), 3);
         for n in 0..40 {
             let wanted = (n != 7).then(|| Bytes::from(format!("v{n}")));
-            assert_eq!(node.head(&key(&format!("k{n}"))).await.unwrap(), wanted);
+            assert_eq!(node.metadata(&key(&format!("k{n}"))).await.unwrap(), wanted);
         }
         let missing = node.store().missing_blocks(vec![block]).await.unwrap();
         assert!(missing.is_empty(), "the content has not moved");
     }
     b.write(&key("k3"), None, durable()).await.unwrap();
-    assert_eq!(c.head(&key("k3")).await.unwrap(), None);
+    assert_eq!(c.metadata(&key("k3")).await.unwrap(), None);
 }
 
-/// A guard is a row like any other: a replica that was away when it was written must not
-/// take it for gone.
+/// A guard is a row like any other. A replica that was unreachable when it was written must not
+/// treat it as gone.
 #[tokio::test(start_paused = true)]
-async fn a_replica_that_missed_a_guard_asks_before_it_refuses() {
+async fn a_replica_that_missed_a_guard_reads_it_before_it_refuses() {
     let world = World::new(3, 8).await;
     let [a, b, c] = world.three();
     world.isolate(2);
@@ -257,7 +273,7 @@ async fn a_replica_that_missed_a_guard_asks_before_it_refuses() {
         .unwrap();
     world.network.heal_all();
     world.isolate(0);
-    let guarded = || How {
+    let guarded = || WriteOptions {
         guards: vec![key("guard")],
         ..durable()
     };

@@ -1,4 +1,4 @@
-//! Buckets, access keys, and who may do what.
+//! Buckets, access keys and permissions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,51 +10,114 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// What an access key may do with a bucket.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+/// The permissions of an access key for a bucket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Permissions {
-    /// List and get objects.
-    #[serde(rename = "r", default)]
+    /// May list and get objects.
     pub read: bool,
-    /// Put and delete objects, all of multipart.
-    #[serde(rename = "w", default)]
+    /// May put and delete objects, and use multipart uploads.
     pub write: bool,
-    /// Change the bucket's settings and delete it.
-    #[serde(rename = "o", default)]
+    /// May change the bucket's settings and delete the bucket.
     pub owner: bool,
 }
 
 impl Permissions {
-    /// Everything.
+    /// All permissions.
     pub const ALL: Permissions = Permissions {
         read: true,
         write: true,
         owner: true,
     };
 
-    /// Whether nothing is permitted.
+    /// Returns true if nothing is permitted.
     pub fn is_empty(&self) -> bool {
         *self == Permissions::default()
     }
 }
 
-/// A CORS rule, as S3 has it.
+/// A change of an access key's permissions for a bucket. `None` leaves a permission as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GrantChange {
+    /// See [`Permissions::read`].
+    pub read: Option<bool>,
+    /// See [`Permissions::write`].
+    pub write: Option<bool>,
+    /// See [`Permissions::owner`].
+    pub owner: Option<bool>,
+}
+
+impl GrantChange {
+    /// Returns the permissions after the change.
+    pub(crate) fn of(&self, now: Permissions) -> Permissions {
+        Permissions {
+            read: self.read.unwrap_or(now.read),
+            write: self.write.unwrap_or(now.write),
+            owner: self.owner.unwrap_or(now.owner),
+        }
+    }
+}
+
+impl From<Permissions> for GrantChange {
+    fn from(all: Permissions) -> GrantChange {
+        GrantChange {
+            read: Some(all.read),
+            write: Some(all.write),
+            owner: Some(all.owner),
+        }
+    }
+}
+
+/// An access key's permissions as the bucket's row holds them. A grant counts for one incarnation
+/// of the key only.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Grant {
+    #[serde(rename = "r", default)]
+    read: bool,
+    #[serde(rename = "w", default)]
+    write: bool,
+    #[serde(rename = "o", default)]
+    owner: bool,
+    #[serde(rename = "k", default)]
+    pub incarnation: Id,
+}
+
+impl Grant {
+    pub fn new(key: &AccessKey, permissions: Permissions) -> Grant {
+        let Permissions { read, write, owner } = permissions;
+        Grant {
+            read,
+            write,
+            owner,
+            incarnation: key.incarnation,
+        }
+    }
+
+    fn permissions(self) -> Permissions {
+        Permissions {
+            read: self.read,
+            write: self.write,
+            owner: self.owner,
+        }
+    }
+}
+
+/// A CORS rule as in S3.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct CorsRule {
-    /// A name that the user gave.
+    /// The rule's name, if the user gave one.
     #[serde(default)]
     pub id: Option<String>,
-    /// Origins, each with at most one `*`.
+    /// The allowed origins, each with at most one `*`.
     pub allowed_origins: Vec<String>,
-    /// `GET`, `PUT`, `HEAD`, `POST`, `DELETE`.
+    /// The allowed methods: `GET`, `PUT`, `HEAD`, `POST`, `DELETE`.
     pub allowed_methods: Vec<String>,
-    /// Request headers, each with at most one `*`.
+    /// The allowed request headers, each with at most one `*`.
     #[serde(default)]
     pub allowed_headers: Vec<String>,
-    /// Response headers that a script may read.
+    /// The response headers that a script may read.
     #[serde(default)]
     pub expose_headers: Vec<String>,
-    /// How long a browser may keep a preflight's answer.
+    /// The seconds for which a browser may keep the answer to a preflight request.
     #[serde(default)]
     pub max_age_seconds: Option<u32>,
 }
@@ -62,24 +125,24 @@ pub struct CorsRule {
 /// A bucket.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Bucket {
-    /// Its identity; a bucket that is deleted and made again is another one.
+    /// The bucket's identity. A bucket that is deleted and created again gets another one.
     pub id: Id,
-    /// Its name, unique in the cluster.
+    /// The bucket's name, unique in the cluster.
     pub name: String,
-    /// Milliseconds since 1970.
+    /// The time of creation in milliseconds since 1970.
     pub created_ms: u64,
-    /// Who may do what, by access key id.
+    /// The grants, by access key id.
     #[serde(default)]
-    pub grants: BTreeMap<String, Permissions>,
-    /// CORS rules; empty if CORS is not configured.
+    pub(crate) grants: BTreeMap<String, Grant>,
+    /// The CORS rules; empty if CORS is not configured.
     #[serde(default)]
     pub cors: Vec<CorsRule>,
-    /// `true` if acknowledged writes may be lost in a power cut; `None` for the node's setting.
+    /// True if a power cut may undo acknowledged writes; `None` for the node's setting.
     #[serde(default)]
     pub buffered: Option<bool>,
-    /// Whose turn it is to move the bucket's gates.
-    #[serde(default)]
-    pub(crate) turn: Turn,
+    /// The token of the operation that may set the bucket's write fences.
+    #[serde(rename = "turn", default)]
+    pub(crate) token: FencingToken,
 }
 
 impl Versioned for Bucket {
@@ -87,9 +150,12 @@ impl Versioned for Bucket {
 }
 
 impl Bucket {
-    /// What `access_key` may do here.
-    pub fn permissions(&self, access_key: &str) -> Permissions {
-        self.grants.get(access_key).copied().unwrap_or_default()
+    /// Returns the permissions of an access key for this bucket.
+    pub fn permissions(&self, key: &AccessKey) -> Permissions {
+        // A key that is deleted and imported again under its id gets no old grant back.
+        let grant = self.grants.get(&key.id);
+        let own = grant.filter(|grant| grant.incarnation == key.incarnation);
+        own.map_or(Permissions::default(), |grant| grant.permissions())
     }
 
     pub(crate) fn durability(&self, default: Durability) -> Durability {
@@ -101,27 +167,28 @@ impl Bucket {
     }
 }
 
-/// Whose turn it is to move a bucket's gates: see [`gate`](crate::gate).
+/// A fencing token: see [`fence`](crate::fence).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Turn {
-    /// Grows with each turn.
+pub(crate) struct FencingToken {
+    /// The token's number. Each token is higher than the one before.
     #[serde(rename = "n", default)]
     pub number: u64,
-    /// When it was taken, in milliseconds since 1970; `None` if it was given back.
+    /// The time at which an operation took the token, in milliseconds since 1970; `None` if it was
+    /// released.
     #[serde(rename = "s", default)]
-    pub since_ms: Option<u64>,
+    pub taken_ms: Option<u64>,
 }
 
-/// What a bucket holds, exactly, as this replica counts it.
+/// The exact number of objects and bytes in a bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Usage {
-    /// Objects.
+    /// The number of objects.
     pub objects: u64,
-    /// Bytes of content.
+    /// The bytes of content.
     pub bytes: u64,
 }
 
-/// A secret: shown only when asked for by name, never in debug output.
+/// A secret. Debug output does not show it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
@@ -132,7 +199,7 @@ impl Secret {
         Secret(secret)
     }
 
-    /// The secret itself.
+    /// Returns the secret itself.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -144,27 +211,30 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// An access key: who signs requests.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// An access key, with which a client signs requests.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct AccessKey {
-    /// The public part.
+    /// The id, which is public.
     pub id: String,
-    /// The secret part.
+    /// The secret.
     pub secret: Secret,
-    /// What people call it.
+    /// The name for people.
     pub name: String,
-    /// Milliseconds since 1970.
+    /// The time of creation in milliseconds since 1970.
     pub created_ms: u64,
-    /// Whether it may create buckets.
+    /// True if the key may create buckets.
     #[serde(default)]
     pub may_create_buckets: bool,
+    /// A random identity. A key that is deleted and imported again under its id gets another one.
+    #[serde(default)]
+    pub incarnation: Id,
 }
 
 impl Versioned for AccessKey {
     const VERSION: u8 = 1;
 }
 
-/// Checks a bucket's name by S3's rules for general purpose buckets.
+/// Checks a bucket's name against S3's rules for general purpose buckets.
 ///
 /// Source: AWS, "Bucket naming rules".
 pub fn check_bucket_name(name: &str) -> Result<(), Error> {

@@ -1,148 +1,73 @@
-//! Where an object's content is, and how it is written.
-//!
-//! Small content stands in the row. Up to 64 blocks (one extent) are the row's own. What follows
-//! is a **tail**: extents of 64 blocks, each a row of its own in a partition of its own. A
-//! multipart object holds no content itself: its row lists the rows of its parts, which have
-//! content in these same three forms.
+//! Writes content: inline, as blocks of its row, or with a tail (see [`form`](crate::form)).
 
 use std::sync::Arc;
 
 use archipel_base::Id;
-use archipel_base::codec::{self, Versioned};
-use archipel_cluster::{Cluster, How, Upload};
+use archipel_base::codec;
+use archipel_cluster::{BlockWriter, Cluster, WriteOptions};
 use archipel_storage::engine::Durability;
 use archipel_storage::pool::{Pool, Staged};
-use archipel_storage::{BlockRef, Body, Value};
+use archipel_storage::{BlockRef, Payload, Value};
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
 
-use crate::active::{Active, ActiveGuard};
 use crate::error::Error;
-use crate::rowkeys::{self, Owner};
-use crate::sweep::Check;
-use crate::upload::PartInfo;
+use crate::form::{BLOCK_BYTES, ContentForm, EXTENT_BLOCKS, ExtentHead, INLINE_BYTES, Tail};
+use crate::gc::GcTask;
+use crate::in_use::{InUse, InUseMark};
+use crate::owner::Owner;
+use crate::rowkeys;
 
-/// Content up to this many bytes stands in the row.
-pub const INLINE_BYTES: usize = 16 * 1024;
-/// The size of a block.
-pub const BLOCK_BYTES: usize = 1 << 20;
-/// How many blocks an extent has.
-pub const EXTENT_BLOCKS: usize = 64;
-/// The size of a full extent.
-pub const EXTENT_BYTES: u64 = (BLOCK_BYTES * EXTENT_BLOCKS) as u64;
-
-/// The form that content has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) enum Layout {
-    /// In the row (or empty).
-    #[serde(rename = "i")]
-    Inline,
-    /// Blocks of the row.
-    #[serde(rename = "b")]
-    Blocks,
-    /// Blocks of the row, then a [`Tail`].
-    #[serde(rename = "t")]
-    Tail,
-    /// A [`PartList`].
-    #[serde(rename = "p")]
-    Parts,
-}
-
-/// Where the content behind the first extent is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct Tail {
-    /// The name that its extents have in common.
-    #[serde(rename = "g")]
-    pub group: Id,
-    /// How many there are; all but the last are full.
-    #[serde(rename = "n")]
-    pub extents: u32,
-}
-
-impl Versioned for Tail {
-    const VERSION: u8 = 1;
-}
-
-/// The parts of a multipart object.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct PartList {
-    /// The upload that they belong to.
-    #[serde(rename = "u")]
-    pub upload: Id,
-    /// In order.
-    #[serde(rename = "p")]
-    pub parts: Vec<PartInfo>,
-}
-
-impl Versioned for PartList {
-    const VERSION: u8 = 1;
-}
-
-/// The head of an extent's row: whom to ask whether it is still needed.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct ExtentHead {
-    #[serde(rename = "o")]
-    pub owner: Owner,
-    /// The store of the node that wrote it, whose queue holds the question.
-    #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
-    pub store: Option<Id>,
-}
-
-impl Versioned for ExtentHead {
-    const VERSION: u8 = 1;
-}
-
-/// Content that was written and waits for the row that makes it real.
+/// Content that is written and waits for the row that makes it visible.
 pub(crate) struct Written {
-    pub layout: Layout,
-    pub body: Body,
+    pub form: ContentForm,
+    pub payload: Payload,
     pub size: u64,
-    /// Brings the blocks to where the row will be, and keeps them until it holds them.
-    pub upload: Option<Upload>,
-    /// Keeps the tail from being swept until the row holds it.
-    _active: Option<Arc<ActiveGuard>>,
+    /// Sends the blocks to the row's replicas, and keeps the blocks until the row refers to them.
+    pub upload: Option<BlockWriter>,
+    /// Keeps GC from dropping the tail until the row refers to it.
+    _in_use: Option<Arc<InUseMark>>,
 }
 
-/// Writes content: blocks as they fill, extents as they fill. Dropping it leaves nothing behind
-/// but extents that the sweep finds.
+/// A writer of content. It sends each block as soon as the block is full, and commits each extent
+/// as soon as the extent is full. A dropped writer leaves only extents, which GC finds.
 pub(crate) struct ContentWriter {
     cluster: Cluster,
-    active: Arc<Active>,
+    in_use: Arc<InUse>,
     owner: Owner,
     durability: Durability,
-    /// The next block, as far as it has come.
+    /// The bytes of the next block so far.
     staged: Staged,
     size: u64,
     /// The first extent.
-    upload: Option<Upload>,
+    upload: Option<BlockWriter>,
     blocks: Vec<BlockRef>,
     tail: Option<TailWriter>,
 }
 
-/// What stands behind the first extent, as it grows.
+/// A writer of the extents after the first one.
 struct TailWriter {
     group: Id,
     extents: u32,
-    upload: Option<Upload>,
+    upload: Option<BlockWriter>,
     blocks: Vec<BlockRef>,
-    guard: Arc<ActiveGuard>,
-    /// The extent before, on its way: the client goes on meanwhile.
+    guard: Arc<InUseMark>,
+    /// The commit of the extent before. The client continues to send meanwhile.
     committing: Option<JoinHandle<Result<(), Error>>>,
 }
 
 impl ContentWriter {
-    /// Begins content that `owner` will hold.
+    /// Begins content that `owner` will refer to.
     pub fn new(
         cluster: Cluster,
-        active: Arc<Active>,
+        in_use: Arc<InUse>,
         owner: Owner,
         durability: Durability,
     ) -> ContentWriter {
         ContentWriter {
-            staged: cluster.store().blocks().pool().stage(),
+            staged: cluster.buffers().stage(),
             cluster,
-            active,
+            in_use,
             owner,
             durability,
             size: 0,
@@ -152,12 +77,12 @@ impl ContentWriter {
         }
     }
 
-    /// Where memory for content is taken.
+    /// Returns the memory that content is buffered in.
     pub fn pool(&self) -> &Pool {
-        self.cluster.store().blocks().pool()
+        self.cluster.buffers()
     }
 
-    /// Appends; waits while storage is behind.
+    /// Appends bytes. Waits while storage is slower than the client.
     pub async fn write(&mut self, mut bytes: Bytes) -> Result<(), Error> {
         self.size += bytes.len() as u64;
         while !bytes.is_empty() {
@@ -177,7 +102,8 @@ impl ContentWriter {
         Ok(())
     }
 
-    /// Ends the content; what is behind the first extent is on stable storage then (unless it is buffered).
+    /// Ends the content. The extents after the first one are on stable storage then, unless the
+    /// writer is buffered.
     pub async fn finish(mut self) -> Result<Written, Error> {
         if self.upload.is_none() && self.staged.len() <= INLINE_BYTES {
             return self.inline().await;
@@ -190,45 +116,46 @@ impl ContentWriter {
             None => None,
             Some(tail) => Some(self.finish_tail(tail).await?),
         };
-        let (layout, body, active) = match tail {
-            None => (Layout::Blocks, Body::Blocks(self.blocks), None),
+        let (form, payload, in_use) = match tail {
+            None => (ContentForm::Blocks, Payload::Blocks(self.blocks), None),
             Some((tail, guard)) => {
                 let rest = Bytes::from(codec::encode(&tail));
                 (
-                    Layout::Tail,
-                    Body::BlocksAnd(self.blocks, rest),
+                    ContentForm::Tail,
+                    Payload::BlocksAnd(self.blocks, rest),
                     Some(guard),
                 )
             }
         };
         Ok(Written {
-            layout,
-            body,
+            form,
+            payload,
             size: self.size,
             upload: self.upload,
-            _active: active,
+            _in_use: in_use,
         })
     }
 
     async fn inline(&mut self) -> Result<Written, Error> {
         let content = self.staged.take().await?;
         Ok(Written {
-            layout: Layout::Inline,
+            form: ContentForm::Inline,
             size: content.len() as u64,
-            body: match content.is_empty() {
-                true => Body::Empty,
-                false => Body::Inline(content),
+            payload: if content.is_empty() {
+                Payload::Empty
+            } else {
+                Payload::Inline(content)
             },
             upload: None,
-            _active: None,
+            _in_use: None,
         })
     }
 
     async fn append(&mut self, block: Bytes) -> Result<(), Error> {
         if self.blocks.len() < EXTENT_BLOCKS {
             if self.upload.is_none() {
-                let row = self.owner.row(&self.cluster);
-                self.upload = Some(self.cluster.upload(row.partition)?);
+                let row = rowkeys::owner(&self.cluster, &self.owner);
+                self.upload = Some(self.cluster.block_writer(row.partition)?);
             }
             if let Some(upload) = &self.upload {
                 self.blocks.push(upload.append(block).await?);
@@ -241,7 +168,7 @@ impl ContentWriter {
         };
         if tail.upload.is_none() {
             let row = rowkeys::extent(&self.cluster, &tail.group, tail.extents);
-            tail.upload = Some(self.cluster.upload(row.partition)?);
+            tail.upload = Some(self.cluster.block_writer(row.partition)?);
         }
         if let Some(upload) = &tail.upload {
             tail.blocks.push(upload.append(block).await?);
@@ -253,17 +180,17 @@ impl ContentWriter {
         Ok(())
     }
 
-    /// Names the tail, and notes durably that it must be checked: if this process dies, its
-    /// extents are found by asking the owner.
+    /// Names the tail and queues its GC task durably. If this process dies, GC finds the extents
+    /// and asks the owner.
     async fn begin_tail(&self) -> Result<TailWriter, Error> {
         let group = self.cluster.random_id();
-        let guard = Arc::new(self.active.enter(group));
-        let check = Check::Tail {
+        let guard = Arc::new(self.in_use.mark(group));
+        let task = GcTask::Tail {
             owner: self.owner.clone(),
             group,
         };
         self.cluster
-            .queue_push(codec::encode(&check).into(), Durability::Fsync)
+            .queue_push(codec::encode(&task).into(), Durability::Fsync)
             .await?;
         Ok(TailWriter {
             group,
@@ -276,27 +203,28 @@ impl ContentWriter {
     }
 
     async fn commit_extent(&self, tail: &mut TailWriter) -> Result<(), Error> {
-        // In order: the sweep takes the first that is missing for the end.
+        // Extents are committed in order, because GC takes the first absent one for the end.
         tail.committed().await?;
         let upload = tail.upload.take();
-        let head = ExtentHead {
+        let metadata = ExtentHead {
             owner: self.owner.clone(),
-            store: Some(self.cluster.me().store),
+            store: Some(self.cluster.own_store()),
         };
         let value = Value {
-            head: codec::encode(&head).into(),
-            body: Body::Blocks(std::mem::take(&mut tail.blocks)),
-            tally: None,
+            metadata: codec::encode(&metadata).into(),
+            payload: Payload::Blocks(std::mem::take(&mut tail.blocks)),
+            usage: None,
         };
         let key = rowkeys::extent(&self.cluster, &tail.group, tail.extents);
         let (cluster, durability) = (self.cluster.clone(), self.durability);
-        // The task may outlive the writer: the sweep must not look before it is over.
+        // The task may outlive the writer. GC must not look at the tail before it ends.
         let guard = tail.guard.clone();
         tail.committing = Some(tokio::spawn(async move {
             let _guard = guard;
-            let how = How {
+            let how = WriteOptions {
                 durability,
                 guards: Vec::new(),
+                yields: false,
                 upload: upload.as_ref(),
             };
             cluster.write(&key, Some(value), how).await?;
@@ -306,7 +234,7 @@ impl ContentWriter {
         Ok(())
     }
 
-    async fn finish_tail(&self, mut tail: TailWriter) -> Result<(Tail, Arc<ActiveGuard>), Error> {
+    async fn finish_tail(&self, mut tail: TailWriter) -> Result<(Tail, Arc<InUseMark>), Error> {
         if !tail.blocks.is_empty() {
             self.commit_extent(&mut tail).await?;
         }
@@ -320,34 +248,13 @@ impl ContentWriter {
 }
 
 impl TailWriter {
-    /// Waits for the extent that is on its way.
+    /// Waits for the commit of the extent before.
     async fn committed(&mut self) -> Result<(), Error> {
         match self.committing.take() {
             None => Ok(()),
-            Some(task) => task
-                .await
-                .map_err(|error| Error::Internal(format!("an extent broke off: {error}")))?,
+            Some(task) => task.await.map_err(|error| {
+                Error::Internal(format!("the task that commits an extent failed: {error}"))
+            })?,
         }
     }
-}
-
-/// The tail that a body of [`Layout::Tail`] names.
-pub(crate) fn decode_tail(body: &Body) -> Result<Tail, Error> {
-    match body {
-        Body::BlocksAnd(_, rest) => codec::decode(rest).map_err(damaged_row),
-        _ => Err(Error::Damaged("a row lacks the list of its extents".into())),
-    }
-}
-
-/// The parts that a body of [`Layout::Parts`] lists.
-pub(crate) fn decode_parts(body: &Body) -> Result<PartList, Error> {
-    match body {
-        Body::Inline(list) => codec::decode(list).map_err(damaged_row),
-        _ => Err(Error::Damaged("a row lacks the list of its parts".into())),
-    }
-}
-
-/// A row that cannot be decoded.
-pub(crate) fn damaged_row(error: codec::DecodeError) -> Error {
-    Error::Damaged(format!("a row cannot be read: {error}"))
 }

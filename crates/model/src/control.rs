@@ -1,5 +1,5 @@
-//! Control data: buckets and access keys, cached whole on every node, so that requests check
-//! them without a network round.
+//! Control data: buckets and access keys. Every node caches all of it, so that requests check
+//! permissions without a network round trip.
 
 mod cache;
 mod keys;
@@ -11,62 +11,95 @@ use std::sync::Arc;
 
 use archipel_base::Id;
 use archipel_base::codec;
-use archipel_cluster::{Decision, How};
+use archipel_cluster::{Decision, WriteOptions};
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value};
 
 use crate::Model;
-use crate::bucket::{AccessKey, Bucket, CorsRule, Permissions, Turn, Usage, check_bucket_name};
-use crate::content::damaged_row;
-use crate::error::Error;
+use crate::bucket::{
+    AccessKey, Bucket, CorsRule, FencingToken, Grant, GrantChange, Permissions, Usage,
+    check_bucket_name,
+};
+use crate::error::{Error, damaged_row};
 use crate::rowkeys;
 
 pub(crate) use cache::Control;
 
-fn row(head: Vec<u8>) -> Value {
+fn row(metadata: Vec<u8>) -> Value {
     Value {
-        head: head.into(),
+        metadata: metadata.into(),
         ..Value::default()
     }
 }
 
 impl Model {
-    /// The bucket of that name.
-    pub fn bucket(&self, name: &str) -> Option<Arc<Bucket>> {
-        self.control().read(|c| c.buckets.get(name).cloned())
-    }
-
-    /// All buckets, by name.
-    pub fn buckets(&self) -> Vec<Arc<Bucket>> {
-        self.control()
-            .read(|c| c.buckets.values().cloned().collect())
-    }
-
-    /// The access key of that id.
-    pub fn access_key(&self, id: &str) -> Option<Arc<AccessKey>> {
-        self.control().read(|c| c.keys.get(id).cloned())
-    }
-
-    /// All access keys, by id.
-    pub fn access_keys(&self) -> Vec<Arc<AccessKey>> {
-        self.control().read(|c| c.keys.values().cloned().collect())
-    }
-
-    /// Creates a bucket, owned by `owner` (an access key) if one is named.
+    /// Returns the cached bucket of that name.
     ///
     /// # Errors
-    /// [`Error::InvalidName`], [`Error::BucketExists`] (whoever owns it), [`Error::NoSuchAccessKey`].
+    /// As [`Model::buckets`].
+    pub fn bucket(&self, name: &str) -> Result<Option<Arc<Bucket>>, Error> {
+        self.look(|c| c.buckets.get(name).cloned())
+    }
+
+    /// Returns all buckets, sorted by name.
+    ///
+    /// # Errors
+    /// [`Error::Unconfirmed`] before they were read for the first time, and when they could not be
+    /// confirmed within the lease; [`Error::Unavailable`] on a node that is in no layout.
+    pub fn buckets(&self) -> Result<Vec<Arc<Bucket>>, Error> {
+        self.look(|c| c.buckets.values().cloned().collect())
+    }
+
+    /// Returns the cached access key of that id.
+    ///
+    /// # Errors
+    /// As [`Model::buckets`].
+    pub fn access_key(&self, id: &str) -> Result<Option<Arc<AccessKey>>, Error> {
+        self.look(|c| c.keys.get(id).cloned())
+    }
+
+    /// Returns all access keys, sorted by id.
+    ///
+    /// # Errors
+    /// As [`Model::buckets`].
+    pub fn access_keys(&self) -> Result<Vec<Arc<AccessKey>>, Error> {
+        self.look(|c| c.keys.values().cloned().collect())
+    }
+
+    /// Returns the access keys that may use a bucket, sorted by id, with their permissions. Leaves
+    /// out grants of deleted keys.
+    ///
+    /// # Errors
+    /// As [`Model::buckets`].
+    pub fn grants_of(&self, bucket: &Bucket) -> Result<Vec<(Arc<AccessKey>, Permissions)>, Error> {
+        self.look(|cached| {
+            let keys = bucket.grants.keys().filter_map(|id| cached.keys.get(id));
+            let granted = keys.map(|key| (key.clone(), bucket.permissions(key)));
+            granted.filter(|(_, has)| !has.is_empty()).collect()
+        })
+    }
+
+    /// Creates a bucket. If `owner` names an access key, the key gets all permissions.
+    ///
+    /// # Errors
+    /// [`Error::InvalidName`]; [`Error::BucketExists`], whichever key owns it;
+    /// [`Error::NoSuchAccessKey`].
     pub async fn create_bucket(
         &self,
         name: &str,
         owner: Option<&str>,
     ) -> Result<Arc<Bucket>, Error> {
         check_bucket_name(name)?;
+        // A node that has just got its first layout has not read them yet.
+        if !self.control().is_filled() {
+            self.refresh_all().await?;
+        }
+        self.check_control()?;
         let mut grants = BTreeMap::new();
         if let Some(owner) = owner {
-            let known = self.find_access_key(owner).await?;
-            known.ok_or(Error::NoSuchAccessKey)?;
-            grants.insert(owner.to_owned(), Permissions::ALL);
+            let key = self.refresh_access_key(owner).await?;
+            let key = key.ok_or(Error::NoSuchAccessKey)?;
+            grants.insert(owner.to_owned(), Grant::new(&key, Permissions::ALL));
         }
         let bucket = Bucket {
             id: self.random_id(),
@@ -75,26 +108,23 @@ impl Model {
             grants,
             cors: Vec::new(),
             buffered: None,
-            turn: Turn::default(),
+            token: FencingToken::default(),
         };
         let value = row(codec::encode(&bucket));
         let row = rowkeys::bucket(name);
-        {
-            let _changing = self.control().changing.lock().await;
-            let put = self.put_if_absent(row.clone(), value, Error::BucketExists);
-            match put.await {
-                // Who hears that it exists may use it here at once.
-                Err(Error::BucketExists) => {
-                    self.reread(&row.key).await?;
-                    return Err(Error::BucketExists);
-                }
-                other => other?,
+        let put = self.put_if_absent(row.clone(), value, Error::BucketExists);
+        match put.await {
+            // A client that hears that the bucket exists may use it here at once.
+            Err(Error::BucketExists) => {
+                self.reread(&row.key).await?;
+                return Err(Error::BucketExists);
             }
-            self.changed(&row).await?;
+            other => other?,
         }
-        // Closed as long as they are not there: the first commit opens them if this node dies now, and
-        // whoever has a later turn since then has opened them.
-        match self.move_gates(&bucket.id, 0, true).await {
+        self.changed(&row).await?;
+        // A missing fence counts as closed. If this node dies now, the first commit opens the
+        // fences. An operation that has taken a later token since then has opened them.
+        match self.set_fences(&bucket.id, 0, true).await {
             Ok(()) | Err(Error::Conflict) => Ok(Arc::new(bucket)),
             Err(error) => Err(error),
         }
@@ -104,7 +134,7 @@ impl Model {
         self.cluster()
             .update(
                 &key,
-                How::durable(Durability::Fsync),
+                WriteOptions::durable(Durability::Fsync),
                 move |current| match current {
                     Some(_) => Decision::Abort(exists.clone()),
                     None => Decision::Write(Some(value.clone())),
@@ -113,36 +143,51 @@ impl Model {
             .await?
     }
 
-    /// Deletes an empty bucket. The uploads that were left in it are dropped in the background.
+    /// Deletes an empty bucket. GC drops its uploads in the background.
     ///
     /// # Errors
-    /// [`Error::NoSuchBucket`], [`Error::BucketNotEmpty`]; [`Error::Conflict`] if another deletes it, too.
+    /// [`Error::NoSuchBucket`], [`Error::BucketNotEmpty`]; [`Error::Conflict`] if another operation
+    /// deletes it, too.
     pub async fn delete_bucket(&self, name: &str) -> Result<(), Error> {
         let bucket = self.find_bucket(name).await?.ok_or(Error::NoSuchBucket)?;
-        // Most that are not empty are found so without disturbing anybody.
+        // This finds most buckets that are not empty without closing their fences.
         if !self.is_empty(&bucket).await? {
             return Err(Error::BucketNotEmpty);
         }
-        let turn = self.take_turn(&bucket).await?;
-        let empty = match self.move_gates(&bucket.id, turn, false).await {
-            Ok(()) => self.is_empty(&bucket).await,
+        let token = self.take_token(&bucket).await?;
+        let empty = match self.set_fences(&bucket.id, token, false).await {
+            Ok(()) => self.is_empty_behind_fences(&bucket).await,
             Err(error) => Err(error),
         };
         if !matches!(empty, Ok(true)) {
-            // A later turn, so that no message of this one closes a gate behind it.
-            self.leave_turn(&bucket, turn).await?;
-            self.open_gates(&bucket).await?;
+            // Opening takes a later token, so that no late message of this one closes a fence
+            // again.
+            self.release_token(&bucket, token).await?;
+            self.open_fences(&bucket).await?;
             return empty.and(Err(Error::BucketNotEmpty));
         }
-        let _changing = self.control().changing.lock().await;
         let (id, row) = (bucket.id, rowkeys::bucket(name));
-        let how = How::durable(Durability::Fsync);
+        let how = WriteOptions::durable(Durability::Fsync);
         self.cluster()
-            .update(&row, how, move |current| delete_if(current, id, turn))
+            .update(&row, how, move |current| delete_if(current, id, token))
             .await??;
         self.changed(&row).await?;
-        self.wake_sweep();
+        self.wake_gc();
         Ok(())
+    }
+
+    /// Returns true if a bucket is empty and stays so, once its write fences are closed at a quorum of
+    /// each of its partitions.
+    async fn is_empty_behind_fences(&self, bucket: &Bucket) -> Result<bool, Error> {
+        let prefix = rowkeys::objects(&bucket.id);
+        for partition in rowkeys::bucket_partitions(self.cluster(), &bucket.id) {
+            let fence = rowkeys::write_fence(partition, &bucket.id);
+            let cluster = self.cluster();
+            if cluster.has_rows_fenced(partition, &prefix, &fence).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     async fn is_empty(&self, bucket: &Bucket) -> Result<bool, Error> {
@@ -156,7 +201,7 @@ impl Model {
         Ok(true)
     }
 
-    /// Changes a bucket's row and the cache.
+    /// Changes a bucket's row and then the cache.
     async fn change_bucket(
         &self,
         name: &str,
@@ -170,18 +215,17 @@ impl Model {
         .await
     }
 
-    /// Changes a bucket's row and the cache, unless `change` refuses.
+    /// Changes a bucket's row and then the cache, unless `change` fails.
     pub(crate) async fn change_row(
         &self,
         bucket: &Bucket,
         change: impl Fn(&mut Bucket) -> Result<(), Error> + Send + Sync,
     ) -> Result<Arc<Bucket>, Error> {
-        let _changing = self.control().changing.lock().await;
         let (id, row_key) = (bucket.id, rowkeys::bucket(&bucket.name));
-        let how = How::durable(Durability::Fsync);
+        let how = WriteOptions::durable(Durability::Fsync);
         self.cluster()
             .update(&row_key, how, move |current| {
-                match current.map(|v| codec::decode::<Bucket>(&v.head)) {
+                match current.map(|v| codec::decode::<Bucket>(&v.metadata)) {
                     Some(Ok(mut bucket)) if bucket.id == id => match change(&mut bucket) {
                         Ok(()) => Decision::Write(Some(row(codec::encode(&bucket)))),
                         Err(error) => Decision::Abort(error),
@@ -191,26 +235,29 @@ impl Model {
                 }
             })
             .await??;
-        self.changed(&row_key).await?;
-        let changed = self.bucket(&bucket.name).filter(|b| b.id == id);
-        changed.ok_or(Error::NoSuchBucket)
+        let metadata = self.changed(&row_key).await?;
+        let changed =
+            metadata.map(|metadata| codec::decode::<Bucket>(&metadata).map_err(damaged_row));
+        let changed = changed.transpose()?.filter(|bucket| bucket.id == id);
+        changed.map(Arc::new).ok_or(Error::NoSuchBucket)
     }
 
-    /// Sets a bucket's CORS rules; none switch CORS off.
+    /// Sets a bucket's CORS rules. An empty list disables CORS.
     pub async fn set_cors(&self, name: &str, rules: Vec<CorsRule>) -> Result<(), Error> {
         self.change_bucket(name, move |bucket| bucket.cors = rules.clone())
             .await
             .map(|_| ())
     }
 
-    /// Sets whether writes to a bucket are acknowledged before they are on stable storage; `None` for the node's setting.
+    /// Sets a bucket's durability. If `buffered` is true, writes are acknowledged before they are
+    /// on stable storage. `None` restores the node's setting.
     pub async fn set_buffered(&self, name: &str, buffered: Option<bool>) -> Result<(), Error> {
         self.change_bucket(name, move |bucket| bucket.buffered = buffered)
             .await
             .map(|_| ())
     }
 
-    /// Sets what an access key may do with a bucket; nothing removes the grant.
+    /// Sets an access key's permissions for a bucket. Empty permissions remove the grant.
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`], [`Error::NoSuchAccessKey`].
@@ -220,20 +267,40 @@ impl Model {
         access_key: &str,
         permissions: Permissions,
     ) -> Result<Arc<Bucket>, Error> {
-        let known = self.find_access_key(access_key).await?;
-        known.ok_or(Error::NoSuchAccessKey)?;
-        let access_key = access_key.to_owned();
-        self.change_bucket(name, move |bucket| {
-            if permissions.is_empty() {
-                bucket.grants.remove(&access_key);
-            } else {
-                bucket.grants.insert(access_key.clone(), permissions);
-            }
-        })
-        .await
+        let changed = self.change_grant(name, access_key, permissions.into());
+        changed.await.map(|(bucket, _)| bucket)
     }
 
-    /// What a bucket holds.
+    /// Changes an access key's permissions for a bucket, and returns the permissions after the
+    /// change. Permissions that the change does not name stay as they are in the row, whatever the
+    /// cache says.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchBucket`], [`Error::NoSuchAccessKey`].
+    pub async fn change_grant(
+        &self,
+        name: &str,
+        access_key: &str,
+        change: GrantChange,
+    ) -> Result<(Arc<Bucket>, Permissions), Error> {
+        let key = self.refresh_access_key(access_key).await?;
+        let key = Arc::new(key.ok_or(Error::NoSuchAccessKey)?);
+        let granted = key.clone();
+        let changed = self.change_bucket(name, move |bucket| {
+            let permissions = change.of(bucket.permissions(&granted));
+            if permissions.is_empty() {
+                bucket.grants.remove(&granted.id);
+            } else {
+                let grant = Grant::new(&granted, permissions);
+                bucket.grants.insert(granted.id.clone(), grant);
+            }
+        });
+        let bucket = changed.await?;
+        let permissions = bucket.permissions(&key);
+        Ok((bucket, permissions))
+    }
+
+    /// Returns the number of objects and bytes in a bucket.
     pub async fn bucket_usage(&self, bucket: &Bucket) -> Result<Usage, Error> {
         let mut usage = Usage::default();
         for partition in rowkeys::bucket_partitions(self.cluster(), &bucket.id) {
@@ -245,10 +312,10 @@ impl Model {
     }
 }
 
-/// A bucket is deleted only by who still has its turn.
-fn delete_if(current: Option<&Value>, id: Id, turn: u64) -> Decision<Error> {
-    match current.map(|v| codec::decode::<Bucket>(&v.head)) {
-        Some(Ok(bucket)) if bucket.id == id && bucket.turn.number != turn => {
+/// Deletes a bucket's row if `token` is still the bucket's fencing token.
+fn delete_if(current: Option<&Value>, id: Id, token: u64) -> Decision<Error> {
+    match current.map(|v| codec::decode::<Bucket>(&v.metadata)) {
+        Some(Ok(bucket)) if bucket.id == id && bucket.token.number != token => {
             Decision::Abort(Error::Conflict)
         }
         Some(Ok(bucket)) if bucket.id == id => Decision::Write(None),

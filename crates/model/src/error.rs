@@ -1,60 +1,65 @@
-//! What can go wrong, in the words of the domain. The doors translate it to their own codes.
+//! Errors in terms of the domain. The endpoints translate them to their own codes.
 
+use archipel_base::codec::DecodeError;
 use archipel_cluster as cluster;
 use archipel_storage as storage;
 
 /// An error of an operation on buckets, keys, objects or uploads.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// There is no bucket of that name, or it was deleted meanwhile.
+    /// No bucket has that name, or the bucket was deleted meanwhile.
     #[error("no such bucket")]
     NoSuchBucket,
     /// A bucket of that name exists already.
-    #[error("the bucket exists already")]
+    #[error("the bucket already exists")]
     BucketExists,
     /// The bucket still holds objects.
     #[error("the bucket is not empty")]
     BucketNotEmpty,
-    /// There is no object of that key.
+    /// No object has that key.
     #[error("no such key")]
     NoSuchKey,
-    /// There is no such upload: it never was, was completed, or was aborted.
+    /// The upload does not exist: it was never begun, or it was completed or aborted.
     #[error("no such upload")]
     NoSuchUpload,
-    /// There is no access key of that id.
+    /// No access key has that id.
     #[error("no such access key")]
     NoSuchAccessKey,
     /// An access key of that id exists already.
-    #[error("the access key exists already")]
+    #[error("the access key already exists")]
     AccessKeyExists,
-    /// A part that was named does not exist (any more).
+    /// A part that the request names does not exist, or no longer exists.
     #[error("no such part: {0}")]
     InvalidPart(u16),
-    /// A name breaks the rules; the text says which.
+    /// A name breaks a rule. The text names the rule.
     #[error("{0}")]
     InvalidName(String),
     /// A condition of the request does not hold.
-    #[error("a precondition does not hold")]
+    #[error("a condition of the request does not hold")]
     PreconditionFailed,
-    /// Another operation on the same thing is under way: try again.
-    #[error("a conflicting operation is under way")]
+    /// Another operation on the same bucket is in progress. Try again.
+    #[error("a conflicting operation is in progress")]
     Conflict,
-    /// No room: reading and deleting go on.
+    /// No space is left. Reads and deletions still work.
     #[error("no space left: {0}")]
     Full(String),
-    /// The operation may or may not have taken effect, or could not begin: try again.
+    /// The operation may or may not have taken effect, or could not begin. Try again.
     #[error("unavailable: {0}")]
     Unavailable(String),
-    /// Too much is under way: try again later.
+    /// This node does not know the buckets and access keys: it has not read them yet, or has not
+    /// confirmed them for too long. Nothing was done. Try again, here or on another node.
+    #[error("{0}")]
+    Unconfirmed(String),
+    /// Too many operations are in progress. Try again later.
     #[error("busy: {0}")]
     Busy(String),
-    /// The data is damaged here and no good copy is in reach.
+    /// The data is damaged here, and no node that answers has a good copy.
     #[error("damaged: {0}")]
     Damaged(String),
-    /// Larger than what can be stored.
+    /// The object is too large to be stored.
     #[error("too large")]
     TooLarge,
-    /// A defect or a failure that an operator must look at.
+    /// A defect, or a failure that an operator must examine.
     #[error("internal error: {0}")]
     Internal(String),
 }
@@ -79,4 +84,9 @@ impl From<storage::Error> for Error {
             storage::Error::Refused(why) => Error::Internal(why),
         }
     }
+}
+
+/// Returns the error for a row that cannot be decoded.
+pub(crate) fn damaged_row(error: DecodeError) -> Error {
+    Error::Damaged(format!("a row cannot be read: {error}"))
 }

@@ -1,25 +1,31 @@
-//! What the product does: buckets, access keys, objects and multipart uploads as plain
-//! operations. Knows no HTTP and no S3 error codes; every operation goes through the register
-//! ([`archipel_cluster`]), so nothing here changes with the number of nodes.
+//! The operations of the product: buckets, access keys, objects and multipart uploads.
+//!
+//! This crate knows no HTTP and no S3 error codes. Every operation goes through the register
+//! ([`archipel_cluster`]), so nothing here depends on the number of nodes.
 //!
 //! # Invariants
-//! - An object becomes visible whole, at once, or not at all.
-//! - Content is dropped only after its owner was asked (see [`sweep`]).
-//! - Control data is read from the cache only; a change updates the row first, then the cache.
+//! - An object becomes visible whole and at once, or not at all.
+//! - Content is dropped only after its owner was asked (see [`gc`]).
+//! - Requests read control data from the cache only, and only while the cache counts: after it was
+//!   filled, and for a lease after it was last confirmed. A change updates the row first, then the
+//!   cache.
+//! - A grant counts for one incarnation of an access key. A key that is deleted and imported again
+//!   gets no old grant back.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`bucket`] | buckets, access keys, permissions, CORS rules |
-//! | [`object`], [`upload`], [`list`] | what is known of objects, uploads, listings |
-//! | `control`, `objects`, `uploads`, `listing` | the operations |
-//! | `gate` | what keeps commits out of a bucket that is being deleted |
-//! | `content`, `reader` | where content is, how it is written and read |
-//! | `active` | what is being written or read here |
-//! | [`sweep`], `orphans` | dropping what nothing refers to; finding that for which nobody asks |
-//! | `rowkeys`, `names` | which row holds what; what it is called |
+//! | [`error`] | errors |
+//! | [`checksum`], `form`, `owner` | what rows say of content: checksum, form, owner |
+//! | `rowkeys`, `names` | keys of rows; names of rows for people |
+//! | [`bucket`], [`object`], [`upload`] | buckets, access keys, objects and uploads as data |
+//! | `in_use` | content that this process writes or reads |
+//! | [`gc`], `orphans` | drops unneeded content; finds content that no GC task names |
+//! | `content`, `reader` | writes and reads content |
+//! | `control`, `objects`, `uploads` | operations on buckets and keys, objects, uploads |
+//! | [`listing`] | listings of objects |
+//! | `fence` | keeps commits out of a bucket that is being deleted |
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use archipel_base::Id;
@@ -27,21 +33,23 @@ use archipel_cluster::{Cluster, Hooks};
 use archipel_storage::engine::Durability;
 use tokio::sync::Notify;
 
-mod active;
 pub mod bucket;
+pub mod checksum;
 mod content;
 mod control;
 pub mod error;
-mod gate;
-pub mod list;
-mod listing;
+mod fence;
+mod form;
+pub mod gc;
+mod in_use;
+pub mod listing;
 mod names;
 pub mod object;
 mod objects;
 mod orphans;
+mod owner;
 mod reader;
 mod rowkeys;
-pub mod sweep;
 pub mod upload;
 mod uploads;
 
@@ -49,135 +57,177 @@ mod uploads;
 mod tests;
 
 pub use archipel_storage::pool::{Pool, Reservation};
-pub use bucket::{AccessKey, Bucket, CorsRule, Permissions, Secret, Usage, check_bucket_name};
-pub use content::{BLOCK_BYTES, EXTENT_BYTES, INLINE_BYTES};
+pub use bucket::{
+    AccessKey, Bucket, CorsRule, GrantChange, Permissions, Secret, Usage, check_bucket_name,
+};
+pub use checksum::{Checksum, ChecksumKind};
 pub use error::Error;
-pub use list::{ListEntry, ListQuery, Listing};
-pub use object::{Checksum, ChecksumKind, Condition, ObjectHead, ObjectMeta, Predicate};
+pub use form::{BLOCK_BYTES, EXTENT_BYTES, INLINE_BYTES, PartInfo};
+pub use gc::GcReport;
+pub use listing::{ListEntry, ListQuery, Listing};
+pub use object::{Condition, ObjectHead, ObjectMeta, Predicate};
 pub use objects::{MAX_KEY_BYTES, ObjectWriter};
 pub use reader::{ObjectReader, ObjectStream};
-pub use sweep::SweepReport;
-pub use upload::{
-    MAX_PART_NUMBER, Part, PartInfo, PartMeta, Upload, UploadMeta, UploadPage, UploadQuery,
-};
+pub use upload::{MAX_PART_NUMBER, Part, PartMeta, Upload, UploadMeta, UploadPage, UploadQuery};
 pub use uploads::PartWriter;
 
-use active::Active;
 use control::Control;
-use sweep::Turns;
+use gc::Delays;
+use in_use::InUse;
 use uploads::KnownUploads;
 
-/// How long the sweep waits before it looks again at content that was in use.
-const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
+/// The pause of GC before it looks again at tasks whose content was in use.
+const GC_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How long the sweep rests at least: under load something is replaced all the time, and all of it waits for longer than this.
-const SWEEP_REST: Duration = Duration::from_millis(500);
+/// The shortest pause of GC. Under load, clients replace content all the time, and each task waits
+/// for longer than this anyway.
+const GC_REST: Duration = Duration::from_millis(500);
 
-/// How long to rest between attempts to read the control data for the first time.
+/// The pause between attempts to read the control data for the first time.
 const READ_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How often the control data is read anew, in case that a change was not heard of.
-const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
+/// The time for which cached control data counts without confirmation, by default.
+pub const CONTROL_LEASE: Duration = Duration::from_secs(30);
 
-/// The product's operations. Cheap to clone.
+/// The number of times that the control data is read again within a lease. That many attempts may
+/// fail before requests do.
+const REFRESHES: u32 = 3;
+
+/// The pause after an attempt that failed.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The operations of the product on one node. Cheap to clone.
 #[derive(Clone)]
 pub struct Model(Arc<Inner>);
 
 struct Inner {
     cluster: Cluster,
     control: Control,
-    active: Arc<Active>,
-    turns: Turns,
+    in_use: Arc<InUse>,
+    gc_delays: Delays,
+    gc_wake: Notify,
     uploads: KnownUploads,
-    sweep: Notify,
-    /// Whether the control data has been read since the start.
-    is_read: AtomicBool,
 }
 
 impl Model {
-    /// Opens the model on a cluster (made with [`HOOKS`]) and reads the control data, if the
-    /// node is in a layout already.
+    /// Opens the model on a cluster that was made with [`HOOKS`]. Reads the control data if the
+    /// node is in a layout already. The control data counts for [`CONTROL_LEASE`].
     pub async fn open(cluster: Cluster) -> Result<Model, Error> {
+        Model::open_with_lease(cluster, CONTROL_LEASE).await
+    }
+
+    /// Opens the model with control data that counts for `lease` after it was last confirmed. Then
+    /// the node refuses requests that need it until it is confirmed again. A node that is alone
+    /// needs no confirmation.
+    pub async fn open_with_lease(cluster: Cluster, lease: Duration) -> Result<Model, Error> {
         let model = Model(Arc::new(Inner {
             cluster,
-            control: Control::default(),
-            active: Arc::default(),
-            turns: Turns::default(),
+            control: Control::new(lease),
+            in_use: Arc::default(),
+            gc_delays: Delays::default(),
+            gc_wake: Notify::new(),
             uploads: KnownUploads::default(),
-            sweep: Notify::new(),
-            is_read: AtomicBool::new(false),
         }));
         model.listen();
-        let active = model.active().clone();
-        let used =
-            move |content: &[u8]| content.try_into().is_ok_and(|id| active.contains(&Id(id)));
-        model.cluster().on_question(used);
-        if model.cluster().epoch().is_some() {
-            // A node that starts apart from the others serves when it has found them.
+        let in_use = model.in_use().clone();
+        let is_used =
+            move |content: &[u8]| content.try_into().is_ok_and(|id| in_use.contains(&Id(id)));
+        model.cluster().on_question(is_used);
+        if model.cluster().is_in_layout() {
+            // A node that cannot reach the others yet serves requests once it has found them.
             if let Err(error) = model.refresh_all().await {
-                tracing::warn!(%error, "buckets and keys cannot be read yet");
+                tracing::warn!(%error, "buckets and access keys cannot be read yet");
             }
         }
         Ok(model)
     }
 
-    /// Waits until the control data has been read, which needs a majority of the nodes that hold
-    /// it, for `limit` at most. A node in no layout has nothing to wait for.
+    /// Waits until the control data has been read, at most for `limit`. That needs a majority of
+    /// the nodes that hold it. A node in no layout does not wait.
     pub async fn wait_until_read(&self, limit: Duration) {
         let read = async {
-            while self.cluster().epoch().is_some() && !self.0.is_read.load(Ordering::SeqCst) {
+            while self.cluster().is_in_layout() && !self.control().is_filled() {
                 if self.refresh_all().await.is_err() {
                     tokio::time::sleep(READ_INTERVAL).await;
                 }
             }
         };
         if tokio::time::timeout(limit, read).await.is_err() {
-            tracing::warn!("too few other nodes are there; requests are refused until they are");
+            tracing::warn!("too few other nodes answer; this node refuses requests until they do");
         }
     }
 
-    /// Keeps the cached control data fresh, until it is dropped. Changes are pushed; this is for
-    /// what was missed. Run it in a task of its own.
+    /// Keeps the cached control data confirmed and fresh, until it is dropped. Other nodes push
+    /// their changes; this reads the changes that the node missed. It also drops the grants of
+    /// deleted access keys. Run it in a task of its own.
     pub async fn refresh_forever(&self) {
-        let mut epochs = self.cluster().epoch_changes();
+        tokio::join!(self.confirm_forever(), self.drop_dead_grants_forever());
+    }
+
+    async fn confirm_forever(&self) {
+        let mut layouts = self.cluster().layout_changes();
+        let interval = self.control().lease / REFRESHES;
         loop {
-            let _ = tokio::time::timeout(REFRESH_INTERVAL, epochs.changed()).await;
-            if self.cluster().epoch().is_some()
+            let pause = if self.control().is_fresh() || !self.cluster().is_in_layout() {
+                interval
+            } else {
+                interval.min(RETRY_INTERVAL)
+            };
+            let _ = tokio::time::timeout(pause, layouts.changed()).await;
+            if self.cluster().is_in_layout()
                 && let Err(error) = self.refresh_all().await
             {
-                tracing::warn!(%error, "buckets and keys could not be read anew");
+                tracing::warn!(%error, "buckets and access keys cannot be read again");
             }
         }
     }
 
-    /// Sweeps in the background, whenever something was replaced and every few seconds, until
-    /// it is dropped. Run it in a task of its own.
-    pub async fn sweep_forever(&self) {
+    /// Drops the grants of deleted keys: at the start, because the node that deleted the key may
+    /// have crashed before it dropped them, and after each deletion.
+    async fn drop_dead_grants_forever(&self) {
         loop {
-            let pause = match self.sweep_due().await {
-                Ok(report) if report.waiting > 0 => sweep::TURN,
-                Ok(_) => SWEEP_INTERVAL,
-                Err(error) => {
-                    tracing::warn!(%error, "the sweep failed and will be tried again");
-                    SWEEP_INTERVAL
-                }
-            };
-            tokio::time::sleep(SWEEP_REST).await;
-            let _ = tokio::time::timeout(pause, self.0.sweep.notified()).await;
+            // Dead grants permit nothing, so no request waits for this.
+            while let Err(error) = self.drop_dead_grants().await {
+                tracing::debug!(%error, "grants of deleted access keys are left");
+                tokio::time::sleep(self.control().lease / REFRESHES).await;
+            }
+            self.control().dead_grants.notified().await;
         }
     }
 
-    /// Goes once through the open questions whose turn has come.
-    pub async fn sweep_due(&self) -> Result<SweepReport, Error> {
-        sweep::pass(self.cluster(), &self.0.active, Some(&self.0.turns)).await
+    /// Runs GC in the background until it is dropped: after each replacement, and every few
+    /// seconds. Run it in a task of its own.
+    pub async fn run_gc(&self) {
+        loop {
+            let pause = match self.run_due_gc_tasks().await {
+                Ok(report) if report.delayed > 0 => gc::DELAY,
+                Ok(_) => GC_INTERVAL,
+                Err(error) => {
+                    tracing::warn!(%error, "garbage collection failed and will be tried again");
+                    GC_INTERVAL
+                }
+            };
+            tokio::time::sleep(GC_REST).await;
+            let _ = tokio::time::timeout(pause, self.0.gc_wake.notified()).await;
+        }
     }
 
-    /// Goes once through all open questions, at once.
-    pub async fn sweep_once(&self) -> Result<SweepReport, Error> {
-        sweep::pass(self.cluster(), &self.0.active, None).await
+    /// Runs the queued GC tasks whose delay is over, each once.
+    pub async fn run_due_gc_tasks(&self) -> Result<GcReport, Error> {
+        gc::run_tasks(self.cluster(), &self.0.in_use, Some(&self.0.gc_delays)).await
     }
 
-    /// The cluster below, for status and metrics.
+    /// Runs all queued GC tasks once, without delay.
+    pub async fn run_all_gc_tasks(&self) -> Result<GcReport, Error> {
+        gc::run_tasks(self.cluster(), &self.0.in_use, None).await
+    }
+
+    /// Returns the number of GC tasks in this node's queue.
+    pub async fn gc_tasks(&self) -> Result<u64, Error> {
+        gc::count_tasks(self.cluster()).await
+    }
+
+    /// Returns the cluster below, for status and metrics.
     pub fn cluster(&self) -> &Cluster {
         &self.0.cluster
     }
@@ -186,12 +236,12 @@ impl Model {
         &self.0.control
     }
 
-    pub(crate) fn active(&self) -> &Arc<Active> {
-        &self.0.active
+    pub(crate) fn in_use(&self) -> &Arc<InUse> {
+        &self.0.in_use
     }
 
-    pub(crate) fn wake_sweep(&self) {
-        self.0.sweep.notify_one();
+    pub(crate) fn wake_gc(&self) {
+        self.0.gc_wake.notify_one();
     }
 
     pub(crate) fn durability(&self, bucket: &Bucket) -> Durability {
@@ -211,9 +261,9 @@ impl Model {
     }
 }
 
-/// What the model adds to the rules of rows: to be given to the cluster.
+/// The model's additions to the rules of rows. The cluster must be opened with them.
 pub const HOOKS: Hooks = Hooks {
-    on_replace: sweep::on_replace,
+    on_replace: gc::on_replace,
     ends: uploads::ended_by,
-    holds: gate::holds,
+    holds: fence::holds,
 };

@@ -1,4 +1,5 @@
-//! Listing a bucket: all its partitions at once, merged. Prefix and delimiter are evaluated in storage.
+//! Listings of a bucket's objects. They read all of its partitions at once and merge them. Storage
+//! evaluates prefix and delimiter.
 
 use std::collections::VecDeque;
 
@@ -9,35 +10,81 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::Model;
 use crate::bucket::Bucket;
-use crate::content::damaged_row;
-use crate::error::Error;
-use crate::list::{ListEntry, ListQuery, Listing};
+use crate::error::{Error, damaged_row};
 use crate::object::ObjectHead;
 use crate::rowkeys;
 
-/// A partition being listed: what was fetched of it, and where it goes on.
+/// A request for a page of a bucket's objects.
+#[derive(Clone, Debug, Default)]
+pub struct ListQuery {
+    /// The prefix of the keys to list.
+    pub prefix: String,
+    /// The delimiter. Keys that contain it after the prefix are rolled up to a common prefix.
+    pub delimiter: Option<String>,
+    /// The listing leaves out keys and common prefixes up to and including this one.
+    pub after: Option<String>,
+    /// The largest number of entries.
+    pub limit: usize,
+}
+
+/// An entry of a listing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ListEntry {
+    /// An object.
+    Object {
+        /// The object's key.
+        key: String,
+        /// The object's metadata.
+        metadata: ObjectHead,
+    },
+    /// A common prefix of keys. It ends with the delimiter.
+    Prefix(String),
+}
+
+impl ListEntry {
+    /// Returns the key or the prefix. Entries are sorted by it, bytewise.
+    pub fn name(&self) -> &str {
+        match self {
+            ListEntry::Object { key, .. } => key,
+            ListEntry::Prefix(prefix) => prefix,
+        }
+    }
+}
+
+/// A page of a listing, sorted bytewise by name.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Listing {
+    /// The entries.
+    pub entries: Vec<ListEntry>,
+    /// True if more entries follow the last one.
+    pub truncated: bool,
+}
+
+/// A partition that is being listed: its fetched entries, and the start of its next page.
 struct Source {
     partition: PartitionId,
     fetched: VecDeque<Listed>,
-    /// Where the next page begins; `None` if there is none.
+    /// The start of the next page; `None` if there is none.
     next: Option<ListStart>,
 }
 
 impl Source {
-    /// What comes next; none before everything if it is to be fetched.
+    /// Returns the name of the next entry. Returns `None`, which sorts first, if the next page must
+    /// be fetched.
     fn first(&self) -> Option<&Bytes> {
         self.fetched.front().map(name_of)
     }
 }
 
-/// Drops sources with nothing left, and puts the others in order; those of which more is to be fetched come first.
+/// Removes sources without more entries and sorts the others. Sources whose next page must be
+/// fetched come first.
 fn sort(sources: &mut Vec<Source>) {
     sources.retain(|source| !source.fetched.is_empty() || source.next.is_some());
     sources.sort_by(|a, b| a.first().cmp(&b.first()));
 }
 
-/// The same after only the first one gave an entry.
-fn settle(sources: &mut Vec<Source>) {
+/// Does the same after an entry was taken from the first source only.
+fn reinsert_first(sources: &mut Vec<Source>) {
     let Some((first, others)) = sources.split_first() else {
         return;
     };
@@ -50,7 +97,7 @@ fn settle(sources: &mut Vec<Source>) {
 }
 
 impl Model {
-    /// A page of a bucket's objects.
+    /// Returns a page of a bucket's objects.
     pub async fn list_objects(&self, bucket: &Bucket, query: &ListQuery) -> Result<Listing, Error> {
         if query.limit == 0 {
             return Ok(Listing::default());
@@ -73,7 +120,7 @@ struct Lister<'a> {
     model: &'a Model,
     query: &'a ListQuery,
     partitions: Vec<PartitionId>,
-    /// What the row keys of the bucket's objects begin with, before the user's key.
+    /// The beginning of all row keys of the bucket's objects, before the user's key.
     base: Bytes,
 }
 
@@ -87,7 +134,7 @@ impl<'a> Lister<'a> {
         }
     }
 
-    /// All partitions, of which nothing was fetched yet.
+    /// Returns all partitions without fetched entries.
     fn sources(&self) -> Vec<Source> {
         let start = self.start();
         let sources = self.partitions.iter().map(|partition| Source {
@@ -98,7 +145,8 @@ impl<'a> Lister<'a> {
         sources.collect()
     }
 
-    /// Where the listing begins: behind `after`, and behind its common prefix if it lies in one.
+    /// Returns the start of the listing: after `query.after`, or after its common prefix if it has
+    /// one.
     fn start(&self) -> ListStart {
         let Some(after) = self.query.after.as_deref().filter(|a| !a.is_empty()) else {
             return ListStart::At(self.row_key(self.query.prefix.as_bytes()));
@@ -122,15 +170,16 @@ impl<'a> Lister<'a> {
         key.freeze()
     }
 
-    /// Keys are spread evenly, so a partition's share of a page and a bit more mostly suffices;
-    /// where it does not, there is another fetch.
+    /// Returns the number of entries to fetch from a partition. Keys are spread evenly, so a
+    /// partition's share of a page and a little more is mostly enough. Otherwise the lister fetches
+    /// again.
     fn batch(&self) -> usize {
         let share = self.query.limit / self.partitions.len() + 1;
         share + share / 4 + 8
     }
 
-    /// Takes the lowest entry of all sources; a common prefix that several have counts once. The sources are kept in the order of what comes
-    /// next of them.
+    /// Takes the lowest entry of all sources. A common prefix that several sources have counts
+    /// once. The sources stay sorted by their next entry.
     async fn pop(&self, sources: &mut Vec<Source>) -> Result<Option<Listed>, Error> {
         if sources
             .first()
@@ -144,7 +193,7 @@ impl<'a> Lister<'a> {
             return Ok(None);
         };
         match &entry {
-            Listed::Row { .. } => settle(sources),
+            Listed::Row { .. } => reinsert_first(sources),
             Listed::Prefix(prefix) => {
                 let same = sources.iter_mut().filter(|s| s.first() == Some(prefix));
                 same.for_each(|source| _ = source.fetched.pop_front());
@@ -154,11 +203,11 @@ impl<'a> Lister<'a> {
         Ok(Some(entry))
     }
 
-    /// Fetches more wherever nothing is left and there is more.
+    /// Fetches the next page of each source that has no fetched entries left.
     async fn refill(&self, sources: &mut [Source]) -> Result<(), Error> {
         loop {
             let prefix = self.row_key(self.query.prefix.as_bytes());
-            let (mut dry, mut queries) = (Vec::new(), Vec::new());
+            let (mut empty, mut queries) = (Vec::new(), Vec::new());
             for source in sources.iter_mut().filter(|s| s.fetched.is_empty()) {
                 let Some(start) = source.next.take() else {
                     continue;
@@ -169,13 +218,13 @@ impl<'a> Lister<'a> {
                     limit: self.batch(),
                     ..RowQuery::new(source.partition, prefix.clone())
                 });
-                dry.push(source);
+                empty.push(source);
             }
-            if dry.is_empty() {
+            if empty.is_empty() {
                 return Ok(());
             }
             let pages = self.model.cluster().list_all(&queries).await?;
-            for (source, page) in dry.into_iter().zip(pages) {
+            for (source, page) in empty.into_iter().zip(pages) {
                 source.fetched.extend(page.entries);
                 source.next = page.next;
             }
@@ -188,16 +237,16 @@ impl<'a> Lister<'a> {
             .map_err(|_| Error::Damaged("a key is not UTF-8".into()))?;
         Ok(match listed {
             Listed::Prefix(_) => ListEntry::Prefix(name),
-            Listed::Row { head, .. } => ListEntry::Object {
+            Listed::Row { metadata, .. } => ListEntry::Object {
                 key: name,
-                head: codec::decode::<ObjectHead>(&head.head.unwrap_or_default())
+                metadata: codec::decode::<ObjectHead>(&metadata.metadata.unwrap_or_default())
                     .map_err(damaged_row)?,
             },
         })
     }
 }
 
-/// What entries are sorted by.
+/// Returns the name by which an entry is sorted.
 fn name_of(listed: &Listed) -> &Bytes {
     match listed {
         Listed::Row { key, .. } => key,

@@ -1,55 +1,72 @@
-//! What rows are called, for people.
+//! Names of rows for people.
 
 use archipel_base::{Id, codec};
 use archipel_storage::RowKey;
 use bytes::Bytes;
 
 use crate::Model;
-use crate::content::ExtentHead;
-use crate::rowkeys::{self, Kind, Owner};
+use crate::form::ExtentHead;
+use crate::owner::{Owner, UploadName};
+use crate::rowkeys::{self, Kind};
+use crate::upload::Part;
 
 impl Model {
-    /// What a row of this node holds, in words that an operator knows: `object photos/cat.jpg`. Asks no other node.
+    /// Returns what a row of this node holds, in an operator's terms: `object photos/cat.jpg`. Asks
+    /// no other node.
     pub async fn name_of_row(&self, row: &RowKey) -> String {
         if let Some(owner) = rowkeys::owner_of(&row.key) {
-            return self.name_of_owner(&owner);
+            return self.name_of_owner(&owner).await;
         }
         if rowkeys::is_extent(&row.key)
-            && let Some(head) = self.local_head(row).await
-            && let Ok(ExtentHead { owner, .. }) = codec::decode(&head)
+            && let Some(metadata) = self.local_metadata(row).await
+            && let Ok(ExtentHead { owner, .. }) = codec::decode(&metadata)
         {
-            return self.name_of_owner(&owner);
+            return self.name_of_owner(&owner).await;
         }
         match (rowkeys::kind(&row.key), rowkeys::name_of(&row.key)) {
             (Kind::Bucket, Some(name)) => format!("bucket {name}"),
             (Kind::AccessKey, Some(name)) => format!("access key {name}"),
             (Kind::Upload, _) => match rowkeys::upload_of(&row.key) {
-                Some((bucket, key, _)) => {
-                    format!("upload of {}/{key}", self.name_of_bucket(&bucket))
-                }
+                Some(upload) => self.name_of_upload(&upload),
                 None => escaped(row),
             },
             _ => escaped(row),
         }
     }
 
-    async fn local_head(&self, row: &RowKey) -> Option<Bytes> {
+    async fn local_metadata(&self, row: &RowKey) -> Option<Bytes> {
         let row = row.clone();
-        let head = self.cluster().store().read(move |rows| rows.head(&row));
-        head.await.ok()??.head
+        let metadata = self.cluster().store().read(move |rows| rows.metadata(&row));
+        metadata.await.ok()??.metadata
     }
 
-    pub(crate) fn name_of_owner(&self, owner: &Owner) -> String {
+    async fn name_of_owner(&self, owner: &Owner) -> String {
         match owner {
             Owner::Object { bucket, key } => {
                 format!("object {}/{key}", self.name_of_bucket(bucket))
             }
-            Owner::Part { upload, number, .. } => format!("part {number} of upload {upload}"),
+            Owner::Part { number, .. } => {
+                // Only the row itself names its upload.
+                let metadata = self
+                    .local_metadata(&rowkeys::owner(self.cluster(), owner))
+                    .await;
+                match metadata.and_then(|metadata| codec::decode::<Part>(&metadata).ok()) {
+                    Some(part) => format!("part {number} of {}", self.name_of_upload(&part.of)),
+                    None => format!("part {number} of an upload"),
+                }
+            }
         }
     }
 
+    fn name_of_upload(&self, upload: &UploadName) -> String {
+        let bucket = self.name_of_bucket(&upload.bucket);
+        format!("upload of {bucket}/{}", upload.key)
+    }
+
     fn name_of_bucket(&self, id: &Id) -> String {
-        let known = self.buckets().into_iter().find(|bucket| bucket.id == *id);
+        // The id stands for a name that is not known here.
+        let buckets = self.buckets().unwrap_or_default();
+        let known = buckets.into_iter().find(|bucket| bucket.id == *id);
         known.map_or_else(|| id.to_string(), |bucket| bucket.name.clone())
     }
 }

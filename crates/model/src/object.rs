@@ -1,4 +1,4 @@
-//! Objects: what is known of one, and under which condition it may be replaced.
+//! Objects: metadata, and conditions of their replacement.
 
 use std::sync::Arc;
 
@@ -6,72 +6,49 @@ use archipel_base::Id;
 use archipel_base::codec::Versioned;
 use serde::{Deserialize, Serialize};
 
-use crate::content::Layout;
+use crate::checksum::Checksum;
 use crate::error::Error;
+use crate::form::ContentForm;
 
-/// Who vouches for a checksum: the whole object, or its parts' checksums.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum ChecksumKind {
-    /// Of the object's bytes.
-    #[serde(rename = "f")]
-    FullObject,
-    /// Of the parts' checksums.
-    #[serde(rename = "c")]
-    Composite,
-}
-
-/// A checksum that a client gave or asked for; opaque here.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Checksum {
-    /// As S3 names it: `CRC32`, `CRC32C`, `CRC64NVME`, `SHA1`, `SHA256`.
-    #[serde(rename = "a")]
-    pub algorithm: String,
-    /// Base64, with `-N` behind it for a composite one.
-    #[serde(rename = "v")]
-    pub value: String,
-    /// What it is of.
-    #[serde(rename = "k")]
-    pub kind: ChecksumKind,
-}
-
-/// What the door gives with an object's content.
+/// The metadata that a client gives with an object's content.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ObjectMeta {
-    /// Without quotes.
+    /// The entity tag, without quotes.
     pub etag: String,
-    /// Headers to give back, by lower-case name: `content-type`, `x-amz-meta-*`, ….
+    /// The headers to return with the object, by lower-case name: `content-type`, `x-amz-meta-*`,
+    /// ….
     pub headers: Vec<(String, String)>,
-    /// A checksum, if there is one.
+    /// The checksum, if there is one.
     pub checksum: Option<Checksum>,
 }
 
-/// What is known of an object without reading its content.
+/// The stored metadata of an object.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ObjectHead {
-    /// The identity of this version.
+    /// The random identity of this write of the object.
     #[serde(rename = "v")]
     pub version: Id,
-    /// Bytes of content.
+    /// The bytes of content.
     #[serde(rename = "s")]
     pub size: u64,
-    /// Without quotes; `-N` behind it if it was uploaded in N parts.
+    /// The entity tag, without quotes. It ends with `-N` if the object was uploaded in N parts.
     #[serde(rename = "e")]
     pub etag: String,
-    /// Milliseconds since 1970.
+    /// The time of the write in milliseconds since 1970.
     #[serde(rename = "m")]
     pub modified_ms: u64,
-    /// Headers to give back, by lower-case name.
+    /// The headers to return with the object, by lower-case name.
     #[serde(rename = "h", default, skip_serializing_if = "Vec::is_empty")]
     pub headers: Vec<(String, String)>,
-    /// A checksum, if there is one.
+    /// The checksum, if there is one.
     #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<Checksum>,
-    /// How many parts it was uploaded in; 0 if in one request.
+    /// The number of parts in which the object was uploaded; 0 if it was uploaded in one request.
     #[serde(rename = "p", default)]
     pub parts: u32,
-    /// Where the content is.
+    /// The form of the content.
     #[serde(rename = "l")]
-    pub(crate) layout: Layout,
+    pub(crate) form: ContentForm,
 }
 
 impl Versioned for ObjectHead {
@@ -79,7 +56,7 @@ impl Versioned for ObjectHead {
 }
 
 impl ObjectHead {
-    /// An empty object with this entity tag, for tests of what stands above.
+    /// Returns an empty object with this entity tag, for tests of the crates above.
     #[doc(hidden)]
     pub fn for_tests(etag: &str, modified_ms: u64) -> ObjectHead {
         ObjectHead {
@@ -90,26 +67,27 @@ impl ObjectHead {
             headers: Vec::new(),
             checksum: None,
             parts: 0,
-            layout: Layout::Inline,
+            form: ContentForm::Inline,
         }
     }
 
-    /// The value of a header, by lower-case name.
+    /// Returns the value of a header, by lower-case name.
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(n, _)| n == name);
         found.map(|(_, value)| value.as_str())
     }
 }
 
-/// A test of the current object (`None`: there is none), made atomically with the write.
+/// A test of the current object, or of `None` if there is none. It is atomic with the write.
 pub type Predicate = Arc<dyn Fn(Option<&ObjectHead>) -> Result<(), Error> + Send + Sync>;
 
-/// Under which condition a write takes effect.
+/// The condition under which a write takes effect.
 #[derive(Clone, Default)]
 pub enum Condition {
-    /// None: one round.
+    /// No condition. The write takes one round trip.
     #[default]
     Always,
-    /// Only if the test passes; its error is the operation's. Two rounds.
+    /// The test must pass; otherwise the operation fails with its error. The write takes two round
+    /// trips.
     Check(Predicate),
 }

@@ -3,25 +3,27 @@
 use std::sync::Arc;
 
 use archipel_base::codec;
-use archipel_cluster::{Decision, How, Upload};
+use archipel_cluster::{BlockWriter, Decision, WriteOptions};
 use archipel_storage::engine::Durability;
 use archipel_storage::pool::Pool;
-use archipel_storage::{RowKey, Tally, Value};
+use archipel_storage::{RowKey, UsageDelta, Value};
 use bytes::Bytes;
 
 use crate::Model;
 use crate::bucket::Bucket;
-use crate::content::{ContentWriter, damaged_row};
-use crate::error::Error;
+use crate::content::ContentWriter;
+use crate::error::{Error, damaged_row};
+use crate::form::ContentForm;
 use crate::object::{Condition, ObjectHead, ObjectMeta, Predicate};
+use crate::owner::Owner;
 use crate::reader::{Content, ObjectReader, keep};
-use crate::rowkeys::{self, Owner};
+use crate::rowkeys;
 
 /// The longest key of an object, in bytes of UTF-8.
 pub const MAX_KEY_BYTES: usize = 1024;
 
-/// Writes an object: content first, then everything becomes visible at once. Dropping it leaves
-/// nothing behind.
+/// A writer of an object. It writes the content first; then everything becomes visible at once. A
+/// dropped writer leaves nothing visible.
 pub struct ObjectWriter {
     model: Model,
     bucket: Arc<Bucket>,
@@ -30,24 +32,25 @@ pub struct ObjectWriter {
 }
 
 impl ObjectWriter {
-    /// Where memory for content is taken.
+    /// Returns the memory that content is buffered in.
     pub fn pool(&self) -> &Pool {
         self.content.pool()
     }
 
-    /// Appends content; waits while storage is behind.
+    /// Appends content. Waits while storage is slower than the client.
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), Error> {
         self.content.write(bytes).await
     }
 
-    /// Makes the object real, if the condition holds, and gives what is known of it.
+    /// Makes the object visible if the condition holds, and returns its metadata.
     ///
     /// # Errors
-    /// What the condition's test gives; [`Error::NoSuchBucket`] if the bucket was deleted meanwhile.
+    /// The error of the condition's test; [`Error::NoSuchBucket`] if the bucket was deleted
+    /// meanwhile.
     pub async fn finish(self, meta: ObjectMeta, condition: Condition) -> Result<ObjectHead, Error> {
         let durability = self.model.durability(&self.bucket);
         let written = self.content.finish().await?;
-        let head = ObjectHead {
+        let metadata = ObjectHead {
             version: self.model.random_id(),
             size: written.size,
             etag: meta.etag,
@@ -55,49 +58,52 @@ impl ObjectWriter {
             headers: meta.headers,
             checksum: meta.checksum,
             parts: 0,
-            layout: written.layout,
+            form: written.form,
         };
-        let value = object_value(&self.bucket, &head, written.body.clone());
-        let change = Change {
+        let value = object_value(&self.bucket, &metadata, written.payload.clone());
+        let change = ObjectChange {
             bucket: &self.bucket,
             row: &self.row,
             value: Some(value),
             durability,
+            yields: written.form == ContentForm::Tail,
             upload: written.upload.as_ref(),
         };
         self.model.put_row(&change, condition).await?;
-        Ok(head)
+        Ok(metadata)
     }
 }
 
-/// The row of an object.
+/// Returns the value of an object's row.
 pub(crate) fn object_value(
     bucket: &Bucket,
-    head: &ObjectHead,
-    body: archipel_storage::Body,
+    metadata: &ObjectHead,
+    payload: archipel_storage::Payload,
 ) -> Value {
     Value {
-        head: codec::encode(head).into(),
-        body,
-        tally: Some(Tally {
+        metadata: codec::encode(metadata).into(),
+        payload,
+        usage: Some(UsageDelta {
             group: bucket.id,
             objects: 1,
-            bytes: head.size,
+            bytes: metadata.size,
         }),
     }
 }
 
-/// A change of an object's row.
-pub(crate) struct Change<'a> {
+/// A write or a deletion of an object's row.
+pub(crate) struct ObjectChange<'a> {
     pub bucket: &'a Bucket,
     pub row: &'a RowKey,
-    /// `None` deletes.
+    /// The new value; `None` deletes the object.
     pub value: Option<Value>,
     pub durability: Durability,
-    pub upload: Option<&'a Upload>,
+    /// True if the value refers to content in other rows: see [`WriteOptions::yields`].
+    pub yields: bool,
+    pub upload: Option<&'a BlockWriter>,
 }
 
-/// Refuses keys that S3 does not allow.
+/// Checks that S3 allows a key.
 pub(crate) fn check_key(key: &str) -> Result<(), Error> {
     if key.is_empty() {
         return Err(Error::InvalidName("a key must not be empty".into()));
@@ -107,32 +113,33 @@ pub(crate) fn check_key(key: &str) -> Result<(), Error> {
         return Err(Error::InvalidName(why));
     }
     if key.contains('\0') {
-        return Err(Error::InvalidName("a key must not hold a NUL".into()));
+        return Err(Error::InvalidName("a key must not contain NUL".into()));
     }
     Ok(())
 }
 
+/// Decides whether to write `new`: the current object must pass the test.
 pub(crate) fn decide(
     current: Option<&Value>,
     test: &Predicate,
     new: &Option<Value>,
 ) -> Decision<Error> {
-    let head = match current.map(|value| codec::decode::<ObjectHead>(&value.head)) {
+    let metadata = match current.map(|value| codec::decode::<ObjectHead>(&value.metadata)) {
         None => None,
-        Some(Ok(head)) => Some(head),
+        Some(Ok(metadata)) => Some(metadata),
         Some(Err(error)) => return Decision::Abort(damaged_row(error)),
     };
-    match test(head.as_ref()) {
+    match test(metadata.as_ref()) {
         Ok(()) => Decision::Write(new.clone()),
         Err(error) => Decision::Abort(error),
     }
 }
 
 impl Model {
-    /// Begins to write an object.
+    /// Returns a writer of an object.
     ///
     /// # Errors
-    /// [`Error::InvalidName`] for a key that is empty, too long, or holds a NUL.
+    /// [`Error::InvalidName`] for a key that is empty, too long, or contains NUL.
     pub fn begin_object(&self, bucket: &Arc<Bucket>, key: &str) -> Result<ObjectWriter, Error> {
         check_key(key)?;
         let owner = Owner::Object {
@@ -150,24 +157,25 @@ impl Model {
     pub(crate) fn content_writer(&self, owner: Owner, bucket: &Bucket) -> ContentWriter {
         ContentWriter::new(
             self.cluster().clone(),
-            self.active().clone(),
+            self.in_use().clone(),
             owner,
             self.durability(bucket),
         )
     }
 
-    /// Writes an object's row while its bucket's gate is open: in one round, or in two if there
-    /// is a condition.
+    /// Writes an object's row while its bucket's write fence is open: in one round trip, or in two
+    /// if the write has a condition.
     pub(crate) async fn put_row(
         &self,
-        change: &Change<'_>,
+        change: &ObjectChange<'_>,
         condition: Condition,
     ) -> Result<(), Error> {
-        let gate = self.gate_of(&change.bucket.id, change.row);
+        let fence = self.fence_of(&change.bucket.id, change.row);
         let commit = || async {
-            let how = How {
+            let how = WriteOptions {
                 durability: change.durability,
-                guards: vec![gate.clone()],
+                guards: vec![fence.clone()],
+                yields: change.yields,
                 upload: change.upload,
             };
             let (row, value) = (change.row, change.value.clone());
@@ -182,23 +190,27 @@ impl Model {
                 }
             }
         };
-        self.through_gate(change.bucket, commit).await??;
-        self.wake_sweep();
+        self.commit_fenced(change.bucket, commit).await??;
+        self.wake_gc();
         Ok(())
     }
 
-    /// What is known of an object.
+    /// Returns the metadata of an object.
     ///
     /// # Errors
     /// [`Error::NoSuchKey`].
     pub async fn head_object(&self, bucket: &Bucket, key: &str) -> Result<ObjectHead, Error> {
         check_key(key)?;
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
-        let head = self.cluster().head(&row).await?.ok_or(Error::NoSuchKey)?;
-        codec::decode(&head).map_err(damaged_row)
+        let metadata = self
+            .cluster()
+            .metadata(&row)
+            .await?
+            .ok_or(Error::NoSuchKey)?;
+        codec::decode(&metadata).map_err(damaged_row)
     }
 
-    /// Opens an object for reading: what was opened stays readable until it is dropped.
+    /// Opens an object for reading. Its content stays readable until the reader is dropped.
     ///
     /// # Errors
     /// [`Error::NoSuchKey`].
@@ -208,11 +220,12 @@ impl Model {
         let found = self.cluster().open_row(&row).await?;
         let opened = found.ok_or(Error::NoSuchKey)?;
         let (value, pin) = (opened.value, opened.pin);
-        let head: ObjectHead = codec::decode(&value.head).map_err(damaged_row)?;
-        let content = Content::of(row.partition, head.layout, value.body)?;
-        // Content in rows of its own is safe from the sweep since here: it asks all nodes, and not so soon after a
-        // replacement that one that has read the row before would not have come this far.
-        let keep = keep(self.active(), &content, pin);
+        let metadata: ObjectHead = codec::decode(&value.metadata).map_err(damaged_row)?;
+        let content = Content::of(&row, metadata.form, value.payload)?;
+        // From here on, GC does not drop content in rows of its own: it asks all nodes, and its
+        // delay after a replacement is long enough for a node that has read the row before to get
+        // here.
+        let keep = keep(self.in_use(), &content, pin);
         let parts = match &content {
             Content::Parts(_, parts) => parts.clone(),
             _ => Vec::new(),
@@ -220,7 +233,7 @@ impl Model {
         Ok(ObjectReader {
             cluster: self.cluster().clone(),
             row,
-            head,
+            metadata,
             content,
             parts,
             keep,
@@ -228,7 +241,7 @@ impl Model {
         })
     }
 
-    /// Deletes an object; that there is none is no error, unless the condition says so.
+    /// Deletes an object. A missing object is no error, unless the condition's test fails.
     pub async fn delete_object(
         &self,
         bucket: &Bucket,
@@ -238,11 +251,12 @@ impl Model {
         check_key(key)?;
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
         let durability = self.durability(bucket);
-        let change = Change {
+        let change = ObjectChange {
             bucket,
             row: &row,
             value: None,
             durability,
+            yields: false,
             upload: None,
         };
         self.put_row(&change, condition).await

@@ -1,13 +1,15 @@
-//! Orphans: extents and parts for which nobody will ask any more, as the question stood in the queue of a node that is gone
-//! for good, or had not been put there yet when its writer crashed.
+//! Search for orphans: extents and parts whose owner does not refer to them and for which no GC
+//! task is queued. The task was in the queue of a node that is gone for good, or the writer crashed
+//! before it queued the task.
 //!
-//! Each replica looks through the extents and parts that it holds, now and then, and puts a question to the
-//! [sweep](crate::sweep) for what its owner's row does not refer to.
+//! The replicas of a partition take turns to look through its extents and parts. They queue a
+//! [GC](crate::gc) task for each tail or upload whose owner does not refer to it.
 //!
 //! # Invariants
-//! - Nothing is dropped here: the sweep asks again, and settles the owner's row first.
-//! - An extent is left alone while the store of its writer is in a live layout: that one's queue holds the question, and it may still write.
-//! - What was written lately is left alone.
+//! - The search drops nothing. GC asks the owner again, and settles the owner's row first.
+//! - The search skips an extent while the store of its writer is in a live layout, because the
+//!   queue of that store has the task and the writer may not have finished.
+//! - The search skips rows that were written recently.
 
 use std::collections::{BTreeSet, HashSet};
 use std::ops::Bound;
@@ -15,74 +17,67 @@ use std::time::Duration;
 
 use archipel_base::codec::{self, Versioned};
 use archipel_base::{Id, PartitionId};
-use archipel_cluster::layout::PARTITIONS;
 use archipel_storage::engine::{Durability, Flow};
-use archipel_storage::{RowHead, RowReader};
+use archipel_storage::{RowMetadata, RowReader};
 use bytes::Bytes;
 
 use crate::Model;
-use crate::content::ExtentHead;
 use crate::error::Error;
-use crate::rowkeys::{self, Owner};
-use crate::sweep::{self, Check};
+use crate::form::ExtentHead;
+use crate::gc::{self, GcTask};
+use crate::owner::{Owner, UploadName};
+use crate::rowkeys;
 use crate::upload::Part;
 
-/// How often a node looks through what it holds.
+/// The pause between two rounds of the search.
 const INTERVAL: Duration = Duration::from_secs(24 * 3600);
-/// How old a row must be.
+/// The lowest age of an orphan's row.
 const AGE: Duration = Duration::from_secs(24 * 3600);
-/// Rows looked at in one read.
+/// The number of rows in one read.
 const PAGE: usize = 1000;
-/// A pause after each owner that was asked.
+/// The pause after each read of an owner's row.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// An extent or a part, and whom to ask for it.
-struct Held {
-    question: Check,
-    /// Which of an upload's parts it is.
+/// An extent or a part that may be an orphan.
+struct Candidate {
+    /// The task to queue if it is an orphan.
+    task: GcTask,
+    /// The attempt, if it is a part.
     attempt: Option<Id>,
 }
 
-/// What is known already in one search.
+/// Answers of owners in one search, so that it asks each owner once.
 #[derive(Default)]
-struct Known {
-    /// Tails and uploads that need not be asked for again.
+struct Answers {
+    /// Tails and uploads whose owner need not be asked again.
     done: BTreeSet<Id>,
-    /// The parts that are needed of the upload that was looked at last; `None` for all.
-    last: Option<(Id, Option<HashSet<Id>>)>,
+    /// The needed parts of the last upload; `None` if all are needed.
+    upload: Option<(Id, Option<HashSet<Id>>)>,
 }
 
 impl Model {
-    /// Looks for orphans once a day, until it is dropped. Run it in a task of its own.
+    /// Searches for orphans once a day, until it is dropped. Run it in a task of its own.
     pub async fn find_orphans_forever(&self) {
         for round in 0.. {
             tokio::time::sleep(INTERVAL).await;
             if let Err(error) = self.find_orphans(AGE, Some(round)).await {
-                tracing::warn!(%error, "content that nobody needs cannot be looked for");
+                tracing::warn!(%error, "the search for orphans failed; next try in a day");
             }
         }
     }
 
-    /// Looks once for orphans that are so old at least, and has the sweep ask for them; tells for how many. With a
-    /// `round`, only in those partitions in which it is this replica's turn.
+    /// Searches once for orphans of at least this age and queues a GC task for each. Returns the
+    /// number of queued tasks. With a `round`, searches only the partitions in which it is this
+    /// node's turn.
     pub async fn find_orphans(&self, age: Duration, round: Option<usize>) -> Result<u64, Error> {
-        let Some(epoch) = self.cluster().epoch() else {
-            return Ok(0);
-        };
-        let me = self.cluster().me();
         let mut found = 0;
-        let mut known = Known::default();
-        for partition in (0..PARTITIONS).map(PartitionId) {
-            let replicas: Vec<_> = epoch.replicas(partition).into_iter().flatten().collect();
-            let rank = self.cluster().rank(partition);
-            let turn = round.is_none_or(|round| round % replicas.len().max(1) == rank);
-            if turn && replicas.iter().any(|member| member.node == me) {
-                found += self.find_orphans_of(partition, age, &mut known).await?;
-            }
+        let mut answers = Answers::default();
+        for partition in self.cluster().local_partitions(round) {
+            found += self.find_orphans_of(partition, age, &mut answers).await?;
         }
         if found > 0 {
-            tracing::info!(found, "content was found that nobody needs");
-            self.wake_sweep();
+            tracing::info!(found, "the search for orphans has queued GC tasks");
+            self.wake_gc();
         }
         Ok(found)
     }
@@ -91,7 +86,7 @@ impl Model {
         &self,
         partition: PartitionId,
         age: Duration,
-        known: &mut Known,
+        answers: &mut Answers,
     ) -> Result<u64, Error> {
         let before_ms = self.now_ms().saturating_sub(age.as_millis() as u64);
         let mut found = 0;
@@ -99,18 +94,18 @@ impl Model {
             let mut after = None;
             loop {
                 let (rows, last) = self.page(partition, prefix.clone(), after).await?;
-                for (key, head) in rows {
-                    let old = head.stamp.millis() <= before_ms;
-                    let Some(held) = self.question_of(&key, &head).filter(|_| old) else {
+                for (key, metadata) in rows {
+                    let old = metadata.stamp.millis() <= before_ms;
+                    let Some(candidate) = self.candidate(&key, &metadata).filter(|_| old) else {
                         continue;
                     };
-                    if self.is_needed(&held, known).await? {
+                    if self.is_needed(&candidate, answers).await? {
                         continue;
                     }
-                    known.done.insert(held.question.content());
-                    let work = codec::encode(&held.question).into();
+                    answers.done.insert(candidate.task.content());
+                    let task = codec::encode(&candidate.task).into();
                     self.cluster()
-                        .queue_push(work, Durability::Buffered)
+                        .queue_push(task, Durability::Buffered)
                         .await?;
                     found += 1;
                 }
@@ -123,24 +118,24 @@ impl Model {
         Ok(found)
     }
 
-    /// Live rows behind a key, and the last that was looked at if there may be more.
+    /// Returns live rows after a key, and the key of the last row that was read if more may follow.
     async fn page(
         &self,
         partition: PartitionId,
         prefix: Bytes,
         after: Option<Bytes>,
-    ) -> Result<(Vec<(Bytes, RowHead)>, Option<Bytes>), Error> {
+    ) -> Result<(Vec<(Bytes, RowMetadata)>, Option<Bytes>), Error> {
         let look = move |rows: &RowReader<'_>| {
             let (mut found, mut seen, mut last) = (Vec::new(), 0, None);
             let start = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-            rows.scan_heads(partition, &prefix, start, &mut |key, head| {
+            rows.scan_metadata(partition, &prefix, start, &mut |key, metadata| {
                 seen += 1;
                 let key = Bytes::copy_from_slice(key);
                 if seen == PAGE {
                     last = Some(key.clone());
                 }
-                if head.is_live() {
-                    found.push((key, head));
+                if metadata.is_live() {
+                    found.push((key, metadata));
                 }
                 Ok(if seen < PAGE {
                     Flow::Continue
@@ -154,93 +149,86 @@ impl Model {
         Ok(read.map_err(archipel_cluster::Error::from)?)
     }
 
-    /// What to ask for a row that may be an orphan.
-    fn question_of(&self, key: &[u8], head: &RowHead) -> Option<Held> {
-        let bytes = head.head.as_ref()?;
+    /// Returns a row as a candidate, if it may be an orphan.
+    fn candidate(&self, key: &[u8], metadata: &RowMetadata) -> Option<Candidate> {
+        let bytes = metadata.metadata.as_ref()?;
         if let Some(group) = rowkeys::group_of(key) {
             let extent: ExtentHead = decoded(bytes)?;
             let writer = extent.store?;
-            return (!self.is_in_a_layout(writer)).then_some(Held {
-                question: Check::Tail {
+            return (!self.cluster().is_store_in_layout(writer)).then_some(Candidate {
+                task: GcTask::Tail {
                     owner: extent.owner,
                     group,
                 },
                 attempt: None,
             });
         }
-        let Owner::Part {
-            upload, attempt, ..
-        } = rowkeys::owner_of(key)?
-        else {
+        let Owner::Part { parts, attempt, .. } = rowkeys::owner_of(key)? else {
             return None;
         };
         let part: Part = decoded(bytes)?;
-        let (bucket, key) = part.of?;
-        Some(Held {
-            question: Check::Upload {
-                bucket,
-                key,
-                upload,
-            },
+        // The row's key decides which upload the part belongs to.
+        (part.of.parts() == parts).then_some(Candidate {
+            task: GcTask::Upload(part.of),
             attempt: Some(attempt),
         })
     }
 
-    fn is_in_a_layout(&self, store: Id) -> bool {
-        let epoch = self.cluster().epoch();
-        epoch.is_none_or(|epoch| {
-            let mut members = epoch.config.members().into_iter();
-            members.any(|member| member.node.store == store)
-        })
-    }
-
-    /// Whether the owner refers to it, an upload goes on to which it belongs, or it was asked for already.
-    async fn is_needed(&self, held: &Held, known: &mut Known) -> Result<bool, Error> {
-        let content = held.question.content();
-        if known.done.contains(&content) {
+    /// Returns true if the candidate's owner refers to it, if its upload is in progress, or if a
+    /// task for it is queued already.
+    async fn is_needed(&self, candidate: &Candidate, answers: &mut Answers) -> Result<bool, Error> {
+        let content = candidate.task.content();
+        if answers.done.contains(&content) {
             return Ok(true);
         }
-        match &held.question {
-            Check::Tail { owner, group } => {
-                let value = self.cluster().read(&owner.row(self.cluster())).await?;
+        match &candidate.task {
+            GcTask::Tail { owner, group } => {
+                let value = self
+                    .cluster()
+                    .read(&rowkeys::owner(self.cluster(), owner))
+                    .await?;
                 tokio::time::sleep(PAUSE).await;
-                let needed = sweep::tail_in(owner, value)? == Some(*group);
+                let needed = gc::tail_in(owner, value)? == Some(*group);
                 if needed {
-                    known.done.insert(content);
+                    answers.done.insert(content);
                 }
                 Ok(needed)
             }
-            Check::Upload { bucket, key, .. } => {
-                if known.last.as_ref().is_none_or(|(last, _)| *last != content) {
-                    known.last = Some((content, self.parts_needed(bucket, key, &content).await?));
+            GcTask::Upload(upload) => {
+                if answers
+                    .upload
+                    .as_ref()
+                    .is_none_or(|(last, _)| *last != content)
+                {
+                    answers.upload = Some((content, self.parts_needed(upload).await?));
                 }
-                let needed = known.last.as_ref().and_then(|(_, parts)| parts.as_ref());
-                let attempt = held.attempt.as_ref();
+                let needed = answers
+                    .upload
+                    .as_ref()
+                    .and_then(|(_, parts)| parts.as_ref());
+                let attempt = candidate.attempt.as_ref();
                 Ok(needed.is_none_or(|parts| attempt.is_some_and(|one| parts.contains(one))))
             }
-            Check::Bucket { .. } => Ok(true),
+            GcTask::Bucket { .. } => Ok(true),
         }
     }
 
-    /// The parts of an upload that an object lists; `None` while the upload goes on, and all of them are needed.
-    async fn parts_needed(
-        &self,
-        bucket: &Id,
-        key: &str,
-        upload: &Id,
-    ) -> Result<Option<HashSet<Id>>, Error> {
+    /// Returns the parts of an upload that the object lists. Returns `None` while the upload is in
+    /// progress, because all of its parts are needed.
+    async fn parts_needed(&self, upload: &UploadName) -> Result<Option<HashSet<Id>>, Error> {
         let cluster = self.cluster();
         tokio::time::sleep(PAUSE).await;
-        let row = rowkeys::upload(cluster, bucket, key, upload);
-        if cluster.head(&row).await?.is_some() {
+        let row = rowkeys::upload(cluster, upload);
+        if cluster.metadata(&row).await?.is_some() {
             return Ok(None);
         }
-        let object = rowkeys::object(cluster, bucket, key);
-        Ok(Some(sweep::parts_in(cluster.read(&object).await?, upload)?))
+        let object = rowkeys::object(cluster, &upload.bucket, &upload.key);
+        let value = cluster.read(&object).await?;
+        Ok(Some(gc::parts_in(value, &upload.id)?))
     }
 }
 
-/// What another release wrote is left alone.
+/// Decodes metadata. Returns `None` if another release wrote it in a way that this one cannot read.
 fn decoded<T: Versioned>(bytes: &[u8]) -> Option<T> {
     codec::decode(bytes).ok()
 }

@@ -1,107 +1,116 @@
-//! Reading an object's content: bounded memory, a few blocks ahead, every block verified.
+//! Reads an object's content: with bounded memory, a few blocks ahead. Every block is verified.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use archipel_base::codec;
 use archipel_base::{Id, PartitionId};
-use archipel_cluster::{BlockStream, Cluster, Opened, Pin};
-use archipel_storage::{BlockRef, Body, RowKey};
+use archipel_cluster::{BlockStream, Cluster, OpenRow, Pin};
+use archipel_storage::{BlockRef, Payload, RowKey};
 use bytes::Bytes;
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-use crate::active::{Active, ActiveGuard};
-use crate::content::{
-    BLOCK_BYTES, EXTENT_BYTES, Layout, Tail, damaged_row, decode_parts, decode_tail,
+use crate::error::{Error, damaged_row};
+use crate::form::{
+    BLOCK_BYTES, ContentForm, EXTENT_BYTES, PartInfo, Tail, decode_parts, decode_tail,
 };
-use crate::error::Error;
+use crate::in_use::{InUse, InUseMark};
 use crate::object::ObjectHead;
+use crate::owner::{Owner, PartsId, UploadName};
 use crate::rowkeys;
-use crate::upload::{Part, PartInfo};
+use crate::upload::Part;
 
-/// How many blocks are read ahead of the client.
+/// The number of blocks that are read ahead of the client.
 const AHEAD: usize = 2;
 
-/// An object that was opened: its content stays as it is until this is dropped, whatever happens to the key.
+/// An open object. Its content stays readable until the reader is dropped, even if the object is
+/// replaced or deleted.
 pub struct ObjectReader {
     pub(crate) cluster: Cluster,
     pub(crate) row: RowKey,
-    pub(crate) head: ObjectHead,
+    pub(crate) metadata: ObjectHead,
     pub(crate) content: Content,
     pub(crate) parts: Vec<PartInfo>,
     pub(crate) keep: Arc<Keep>,
-    /// The first blocks, if they are on their way already.
+    /// The first blocks, if a replica sends them already.
     pub(crate) following: Mutex<Option<BlockStream>>,
 }
 
-/// What keeps the content readable.
+/// Marks that keep the content readable.
 #[derive(Default)]
 pub(crate) struct Keep {
     pub _pin: Option<Pin>,
-    pub _active: Option<ActiveGuard>,
+    pub _in_use: Option<InUseMark>,
 }
 
-/// Content that was found.
+/// The content that a row refers to.
 #[derive(Clone, PartialEq)]
 pub(crate) enum Content {
     Inline(Bytes),
     Blocks(PartitionId, Vec<BlockRef>),
     Tail(PartitionId, Vec<BlockRef>, Tail),
-    Parts(Id, Vec<PartInfo>),
+    Parts(PartsId, Vec<PartInfo>),
 }
 
 impl Content {
-    /// What a row of `partition` with this layout and body holds.
-    pub fn of(partition: PartitionId, layout: Layout, body: Body) -> Result<Content, Error> {
-        Ok(match (layout, body) {
-            (Layout::Inline, Body::Empty) => Content::Inline(Bytes::new()),
-            (Layout::Inline, Body::Inline(bytes)) => Content::Inline(bytes),
-            (Layout::Blocks, Body::Blocks(blocks)) => Content::Blocks(partition, blocks),
-            (Layout::Tail, body) => {
-                Content::Tail(partition, body.blocks().to_vec(), decode_tail(&body)?)
+    /// Returns the content of a row with this form and payload.
+    pub fn of(row: &RowKey, form: ContentForm, payload: Payload) -> Result<Content, Error> {
+        let partition = row.partition;
+        Ok(match (form, payload) {
+            (ContentForm::Inline, Payload::Empty) => Content::Inline(Bytes::new()),
+            (ContentForm::Inline, Payload::Inline(bytes)) => Content::Inline(bytes),
+            (ContentForm::Blocks, Payload::Blocks(blocks)) => Content::Blocks(partition, blocks),
+            (ContentForm::Tail, payload) => {
+                Content::Tail(partition, payload.blocks().to_vec(), decode_tail(&payload)?)
             }
-            (Layout::Parts, body) => {
-                let list = decode_parts(&body)?;
-                Content::Parts(list.upload, list.parts)
+            (ContentForm::Parts, payload) => {
+                let Some(Owner::Object { bucket, key }) = rowkeys::owner_of(&row.key) else {
+                    return Err(Error::Damaged("a part lists parts".into()));
+                };
+                let list = decode_parts(&payload)?;
+                let upload = UploadName::new(&bucket, &key, &list.upload);
+                Content::Parts(upload.parts(), list.parts)
             }
-            _ => return Err(Error::Damaged("a row's body is not of its layout".into())),
+            _ => {
+                return Err(Error::Damaged(
+                    "a row's payload does not match its form".into(),
+                ));
+            }
         })
     }
 
-    /// The name under which its pieces are kept from the sweep, if it has pieces.
+    /// Returns the name under which the content is marked as in use; `None` if its row holds all of
+    /// it.
     pub fn name(&self) -> Option<Id> {
         match self {
             Content::Inline(_) | Content::Blocks(..) => None,
             Content::Tail(_, _, tail) => Some(tail.group),
-            Content::Parts(upload, _) => Some(*upload),
+            Content::Parts(parts, _) => Some(parts.0),
         }
     }
 }
 
 impl ObjectReader {
-    /// What is known of the object.
-    pub fn head(&self) -> &ObjectHead {
-        &self.head
+    /// Returns the object's metadata.
+    pub fn metadata(&self) -> &ObjectHead {
+        &self.metadata
     }
 
-    /// The parts that it was uploaded in; empty if it was uploaded in one request.
+    /// Returns the parts of the object; none if it was uploaded in one request.
     pub fn parts(&self) -> &[PartInfo] {
         &self.parts
     }
 
-    /// Streams a range of the content; a range beyond the end is cut.
+    /// Returns a stream of a range of the content. The range is cut at the end of the object.
     pub fn stream(&self, range: Range<u64>) -> ObjectStream {
-        let range = range.start..range.end.min(self.head.size);
+        let range = range.start..range.end.min(self.metadata.size);
         if let Content::Inline(bytes) = &self.content {
             let piece = slice(bytes, &range);
             return ObjectStream(Source::Ready(piece));
         }
         let (sender, receiver) = mpsc::channel(AHEAD);
-        let following = self
-            .following
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let following = self.following.lock().take();
         let mut feeder = Feeder {
             cluster: self.cluster.clone(),
             row: self.row.clone(),
@@ -110,7 +119,7 @@ impl ObjectReader {
             following: following.filter(|_| range.start == 0),
             _keep: self.keep.clone(),
         };
-        let size = self.head.size;
+        let size = self.metadata.size;
         tokio::spawn(async move { feeder.run(size, range).await });
         ObjectStream(Source::Fed(receiver))
     }
@@ -131,7 +140,7 @@ enum Source {
 }
 
 impl ObjectStream {
-    /// The next piece; `None` at the end. After an error there is nothing more.
+    /// Returns the next piece; `None` at the end and after an error.
     pub async fn next(&mut self) -> Option<Result<Bytes, Error>> {
         match &mut self.0 {
             Source::Ready(piece) => piece.take().map(Ok),
@@ -140,14 +149,15 @@ impl ObjectStream {
     }
 }
 
-/// The client has gone, or an error was passed on: stop.
+/// The reason to stop: the client has gone, or the stream has got an error.
 struct Stop;
 
-/// Reads blocks in order into the channel, whose size bounds what is read ahead.
+/// A task that reads blocks in order into a channel. The size of the channel bounds how far it
+/// reads ahead.
 struct Feeder {
     cluster: Cluster,
     row: RowKey,
-    /// All that the object is.
+    /// The content of the whole object.
     whole: Content,
     sender: mpsc::Sender<Result<Bytes, Error>>,
     following: Option<BlockStream>,
@@ -157,12 +167,12 @@ struct Feeder {
 impl Feeder {
     async fn run(&mut self, size: u64, range: Range<u64>) {
         let _ = match self.whole.clone() {
-            Content::Parts(upload, parts) => self.parts(upload, parts, range).await,
+            Content::Parts(id, parts) => self.parts(id, parts, range).await,
             simple => self.simple(simple, size, range).await,
         };
     }
 
-    /// Content that is not a list of parts.
+    /// Sends a range of content that is no list of parts.
     async fn simple(&mut self, content: Content, size: u64, range: Range<u64>) -> Result<(), Stop> {
         match content {
             Content::Inline(bytes) => match slice(&bytes, &range) {
@@ -178,7 +188,8 @@ impl Feeder {
         }
     }
 
-    /// The blocks that begin at `offset` of the content, as far as they touch `range`.
+    /// Sends those bytes of `blocks` that are in `range`. The first block begins at `offset` of the
+    /// content.
     async fn blocks(
         &mut self,
         partition: PartitionId,
@@ -202,7 +213,7 @@ impl Feeder {
         let mut at = range.start.max(*first);
         let mut stream = match self.following.take() {
             Some(stream) => stream,
-            // A block has at most 1 MiB.
+            // The difference fits because a block has at most 1 MiB.
             None => (self.cluster.read_blocks(partition, wanted)).in_pieces((at - first) as u32),
         };
         let end = end.min(range.end);
@@ -228,7 +239,7 @@ impl Feeder {
             }
             let key = rowkeys::extent(&self.cluster, &tail.group, index);
             let found = self.or_fail(self.cluster.open_row(&key).await).await?;
-            let Some(Opened {
+            let Some(OpenRow {
                 value,
                 pin: _pin,
                 following,
@@ -238,7 +249,7 @@ impl Feeder {
                 return self.fail(Error::Damaged(why)).await;
             };
             self.following = following.filter(|_| offset >= range.start);
-            self.blocks(key.partition, value.body.blocks(), offset, range)
+            self.blocks(key.partition, value.payload.blocks(), offset, range)
                 .await?;
         }
         Ok(())
@@ -246,7 +257,7 @@ impl Feeder {
 
     async fn parts(
         &mut self,
-        upload: Id,
+        id: PartsId,
         parts: Vec<PartInfo>,
         range: Range<u64>,
     ) -> Result<(), Stop> {
@@ -255,7 +266,7 @@ impl Feeder {
             let end = start + part.size;
             if end > range.start && start < range.end {
                 let within = range.start.saturating_sub(start)..(range.end - start).min(part.size);
-                let opened = self.open_part(&upload, &part).await;
+                let opened = self.open_part(&id, &part).await;
                 let (content, _pin, following) = self.or_fail(opened).await?;
                 self.following = following.filter(|_| within.start == 0);
                 self.simple(content, part.size, within).await?;
@@ -267,42 +278,44 @@ impl Feeder {
 
     async fn open_part(
         &self,
-        upload: &Id,
+        id: &PartsId,
         info: &PartInfo,
     ) -> Result<(Content, Pin, Option<BlockStream>), Error> {
-        let key = rowkeys::part(&self.cluster, upload, info.number, &info.attempt);
+        let key = rowkeys::part(&self.cluster, id, info.number, &info.attempt);
         let Some(opened) = self.cluster.open_row(&key).await? else {
-            let why = format!("part {} of upload {upload} is missing", info.number);
+            let why = format!("part {} of the object is missing", info.number);
             return Err(Error::Damaged(why));
         };
         let value = opened.value;
-        let part: Part = codec::decode(&value.head).map_err(damaged_row)?;
+        let part: Part = codec::decode(&value.metadata).map_err(damaged_row)?;
         if part.size != info.size {
             return Err(Error::Damaged(
                 "a part is not of the size that is listed".into(),
             ));
         }
-        let content = Content::of(key.partition, part.layout, value.body)?;
+        let content = Content::of(&key, part.form, value.payload)?;
         Ok((content, opened.pin, opened.following))
     }
 
-    /// Waits until a block may be read. A block holds a share of the node's memory until the
-    /// client has it, so while memory is short nothing is read ahead.
+    /// Waits until the next block may be read. A block occupies the node's memory until the client
+    /// has it, so the task does not read ahead while memory is short.
     async fn room(&self) -> Result<(), Stop> {
-        let wanted = match self.cluster.is_short_of_buffers() {
-            true => AHEAD,
-            false => 1,
+        let wanted = if self.cluster.is_short_of_buffers() {
+            AHEAD
+        } else {
+            1
         };
         let room = self.sender.reserve_many(wanted).await;
         room.map(|_| ()).map_err(|_| Stop)
     }
 
-    /// Sends a range of a block, at the client's pace.
+    /// Sends a range of a block to the client. Waits while the client is slower.
     async fn pass(&self, block: Bytes, range: &Range<u64>) -> Result<(), Stop> {
         let length = block.len() as u64;
         let within = range.start.min(length) as usize..range.end.min(length) as usize;
-        let pool = self.cluster.store().blocks().pool();
-        let mut content = self.or_fail(pool.outgoing(block, within).await).await?;
+        let mut content = self
+            .or_fail(self.cluster.buffers().outgoing(block, within).await)
+            .await?;
         while let Some(piece) = self.or_fail(content.next().await).await? {
             self.send(piece).await?;
         }
@@ -325,14 +338,15 @@ impl Feeder {
         Err(Stop)
     }
 
-    /// Whether the object is another one by now. If it was replaced while nobody could ask this node what it reads, its content is
-    /// gone, and nothing is wrong.
+    /// Returns true if the object has other content now. If it was replaced while GC could not ask
+    /// this node what it reads, the old content is gone and nothing is damaged.
     async fn is_replaced(&self) -> bool {
         match self.cluster.open_row(&self.row).await {
             Ok(None) => true,
-            Ok(Some(Opened { value, .. })) => {
-                let head = codec::decode::<ObjectHead>(&value.head);
-                let now = head.map(|head| Content::of(self.row.partition, head.layout, value.body));
+            Ok(Some(OpenRow { value, .. })) => {
+                let metadata = codec::decode::<ObjectHead>(&value.metadata);
+                let now =
+                    metadata.map(|metadata| Content::of(&self.row, metadata.form, value.payload));
                 now.is_ok_and(|now| now.is_ok_and(|now| now != self.whole))
             }
             Err(_) => false,
@@ -349,11 +363,11 @@ impl Feeder {
     }
 }
 
-/// Marks the content as being read.
-pub(crate) fn keep(active: &Arc<Active>, content: &Content, pin: Pin) -> Arc<Keep> {
+/// Marks the content as in use by a reader.
+pub(crate) fn keep(in_use: &Arc<InUse>, content: &Content, pin: Pin) -> Arc<Keep> {
     Arc::new(Keep {
         _pin: Some(pin),
-        _active: content.name().map(|name| active.enter(name)),
+        _in_use: content.name().map(|name| in_use.mark(name)),
     })
 }
 

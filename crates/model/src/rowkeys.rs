@@ -1,14 +1,16 @@
-//! Which row holds what. The bytes are documented in `docs/internals/data-format.md`.
+//! Keys of rows. `docs/internals/data-format.md` documents their bytes.
 
+use archipel_base::hash::placement_hash;
 use archipel_base::{Id, PartitionId};
 use archipel_cluster::Cluster;
 use archipel_storage::RowKey;
 use bytes::{BufMut, Bytes, BytesMut};
-use serde::{Deserialize, Serialize};
 
-/// Over how many metadata shards the keys of a bucket are spread.
+use crate::owner::{Owner, PartsId, UploadName};
+
+/// The number of shards over which the keys of a bucket are spread.
 pub(crate) const BUCKET_SHARDS: u16 = 16;
-/// Over how many partitions the parts of an upload are spread.
+/// The number of shards over which the parts of an upload are spread.
 pub(crate) const PART_SHARDS: u16 = 16;
 
 const BUCKET: u8 = b'b';
@@ -17,49 +19,7 @@ const OBJECT: u8 = b'o';
 const UPLOAD: u8 = b'u';
 const PART: u8 = b'p';
 const EXTENT: u8 = b'x';
-const GATE: u8 = b'g';
-
-/// Who holds content: the row to ask whether it is still needed.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) enum Owner {
-    /// An object.
-    #[serde(rename = "o")]
-    Object {
-        /// Its bucket.
-        #[serde(rename = "b")]
-        bucket: Id,
-        /// Its key.
-        #[serde(rename = "k")]
-        key: String,
-    },
-    /// A part of an upload.
-    #[serde(rename = "p")]
-    Part {
-        /// The upload.
-        #[serde(rename = "u")]
-        upload: Id,
-        /// The part's number.
-        #[serde(rename = "n")]
-        number: u16,
-        /// Which upload of that part.
-        #[serde(rename = "t")]
-        attempt: Id,
-    },
-}
-
-impl Owner {
-    /// The owner's row.
-    pub fn row(&self, cluster: &Cluster) -> RowKey {
-        match self {
-            Owner::Object { bucket, key } => object(cluster, bucket, key),
-            Owner::Part {
-                upload,
-                number,
-                attempt,
-            } => part(cluster, upload, *number, attempt),
-        }
-    }
-}
+const WRITE_FENCE: u8 = b'g';
 
 fn join(partition: PartitionId, tag: u8, fields: &[&[u8]]) -> RowKey {
     let length = 1 + fields.iter().map(|f| f.len()).sum::<usize>();
@@ -74,34 +34,34 @@ fn join(partition: PartitionId, tag: u8, fields: &[&[u8]]) -> RowKey {
     }
 }
 
-/// A bucket, by name.
+/// Returns the row of a bucket, by name.
 pub(crate) fn bucket(name: &str) -> RowKey {
     join(PartitionId::CONTROL, BUCKET, &[name.as_bytes()])
 }
 
-/// What the rows of all buckets begin with.
+/// The beginning of all row keys of buckets.
 pub(crate) const ALL_BUCKETS: Bytes = Bytes::from_static(&[BUCKET]);
 
-/// An access key, by id.
+/// Returns the row of an access key, by id.
 pub(crate) fn access_key(id: &str) -> RowKey {
     join(PartitionId::CONTROL, ACCESS_KEY, &[id.as_bytes()])
 }
 
-/// What the rows of all access keys begin with.
+/// The beginning of all row keys of access keys.
 pub(crate) const ALL_ACCESS_KEYS: Bytes = Bytes::from_static(&[ACCESS_KEY]);
 
-/// The partition of a shard of a bucket.
+/// Returns the partition of a shard of a bucket.
 fn shard(cluster: &Cluster, bucket: &Id, shard: u16) -> PartitionId {
     cluster.partition(&[b"bucket", bucket.as_bytes(), &shard.to_be_bytes()])
 }
 
-/// The partition that a key of a bucket lives in.
+/// Returns the partition of a key of a bucket.
 fn key_partition(cluster: &Cluster, bucket: &Id, key: &str) -> PartitionId {
-    let hash = archipel_base::hash::placement_hash(&[bucket.as_bytes(), key.as_bytes()]);
+    let hash = placement_hash(&[bucket.as_bytes(), key.as_bytes()]);
     shard(cluster, bucket, (hash % u64::from(BUCKET_SHARDS)) as u16)
 }
 
-/// The partitions that the keys of a bucket live in, each once.
+/// Returns the partitions of all keys of a bucket, each once.
 pub(crate) fn bucket_partitions(cluster: &Cluster, bucket: &Id) -> Vec<PartitionId> {
     let mut all: Vec<_> = (0..BUCKET_SHARDS)
         .map(|n| shard(cluster, bucket, n))
@@ -111,88 +71,103 @@ pub(crate) fn bucket_partitions(cluster: &Cluster, bucket: &Id) -> Vec<Partition
     all
 }
 
-/// An object.
+/// Returns the row of an object.
 pub(crate) fn object(cluster: &Cluster, bucket: &Id, key: &str) -> RowKey {
     let partition = key_partition(cluster, bucket, key);
     join(partition, OBJECT, &[bucket.as_bytes(), key.as_bytes()])
 }
 
-/// The gate of a bucket in a partition: see [`gate`](crate::gate).
-pub(crate) fn gate(partition: PartitionId, bucket: &Id) -> RowKey {
-    join(partition, GATE, &[bucket.as_bytes()])
+/// Returns the row of a bucket's write fence in a partition: see [`fence`](crate::fence).
+pub(crate) fn write_fence(partition: PartitionId, bucket: &Id) -> RowKey {
+    join(partition, WRITE_FENCE, &[bucket.as_bytes()])
 }
 
-/// What the rows of a bucket's objects begin with; the key follows.
+/// Returns the beginning of all row keys of a bucket's objects. The object's key follows it.
 pub(crate) fn objects(bucket: &Id) -> Bytes {
     join(PartitionId(0), OBJECT, &[bucket.as_bytes()]).key
 }
 
-/// An upload: in the partition of its object, so that the object's row can be guarded by it.
-pub(crate) fn upload(cluster: &Cluster, bucket: &Id, key: &str, id: &Id) -> RowKey {
-    upload_in(key_partition(cluster, bucket, key), bucket, key, id)
+/// Returns the row of an upload. It is in the partition of the upload's object, so that it can
+/// guard the object's row.
+pub(crate) fn upload(cluster: &Cluster, name: &UploadName) -> RowKey {
+    upload_in(key_partition(cluster, &name.bucket, &name.key), name)
 }
 
-/// An upload in a partition that is known.
-pub(crate) fn upload_in(partition: PartitionId, bucket: &Id, key: &str, id: &Id) -> RowKey {
+/// Returns the row of an upload whose partition is known.
+pub(crate) fn upload_in(partition: PartitionId, name: &UploadName) -> RowKey {
+    let UploadName { bucket, key, id } = name;
     let fields: [&[u8]; 4] = [bucket.as_bytes(), key.as_bytes(), &[0], id.as_bytes()];
     join(partition, UPLOAD, &fields)
 }
 
-/// What the rows of a bucket's uploads begin with; the key, a NUL and the identity follow.
+/// Returns the beginning of all row keys of a bucket's uploads. The object's key, NUL and the
+/// upload's id follow it.
 pub(crate) fn uploads(bucket: &Id) -> Bytes {
     join(PartitionId(0), UPLOAD, &[bucket.as_bytes()]).key
 }
 
-fn part_partition(cluster: &Cluster, upload: &Id, shard: u16) -> PartitionId {
-    cluster.partition(&[b"part", upload.as_bytes(), &shard.to_be_bytes()])
+fn part_partition(cluster: &Cluster, parts: &PartsId, shard: u16) -> PartitionId {
+    cluster.partition(&[b"part", parts.0.as_bytes(), &shard.to_be_bytes()])
 }
 
-/// A part of an upload.
-pub(crate) fn part(cluster: &Cluster, upload: &Id, number: u16, attempt: &Id) -> RowKey {
-    let partition = part_partition(cluster, upload, number % PART_SHARDS);
+/// Returns the row of a part of an upload.
+pub(crate) fn part(cluster: &Cluster, parts: &PartsId, number: u16, attempt: &Id) -> RowKey {
+    let partition = part_partition(cluster, parts, number % PART_SHARDS);
     let number = number.to_be_bytes();
-    let fields: [&[u8]; 3] = [upload.as_bytes(), &number, attempt.as_bytes()];
+    let fields: [&[u8]; 3] = [parts.0.as_bytes(), &number, attempt.as_bytes()];
     join(partition, PART, &fields)
 }
 
-/// What the rows of an upload's parts begin with, and the partitions that they live in.
-pub(crate) fn parts(cluster: &Cluster, upload: &Id) -> (Bytes, Vec<PartitionId>) {
+/// Returns the beginning of all row keys of an upload's parts, and the partitions of these rows.
+pub(crate) fn parts(cluster: &Cluster, parts: &PartsId) -> (Bytes, Vec<PartitionId>) {
     let mut partitions: Vec<_> = (0..PART_SHARDS)
-        .map(|n| part_partition(cluster, upload, n))
+        .map(|n| part_partition(cluster, parts, n))
         .collect();
     partitions.sort_unstable();
     partitions.dedup();
     (
-        join(PartitionId(0), PART, &[upload.as_bytes()]).key,
+        join(PartitionId(0), PART, &[parts.0.as_bytes()]).key,
         partitions,
     )
 }
 
-/// An extent of a tail.
+/// Returns the row of an owner.
+pub(crate) fn owner(cluster: &Cluster, owner: &Owner) -> RowKey {
+    match owner {
+        Owner::Object { bucket, key } => object(cluster, bucket, key),
+        Owner::Part {
+            parts,
+            number,
+            attempt,
+        } => part(cluster, parts, *number, attempt),
+    }
+}
+
+/// Returns the row of an extent of a tail.
 pub(crate) fn extent(cluster: &Cluster, group: &Id, index: u32) -> RowKey {
     let index = index.to_be_bytes();
     let partition = cluster.partition(&[b"extent", group.as_bytes(), &index]);
     join(partition, EXTENT, &[group.as_bytes(), &index])
 }
 
-/// What kind of thing a row is, by its key.
+/// The kind of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Bucket,
     AccessKey,
-    Gate,
+    WriteFence,
     Object,
     Upload,
     Part,
     Other,
 }
 
-/// The kind of a row, and for objects and uploads the bucket.
+/// Returns the kind of a row by its key.
 pub(crate) fn kind(key: &[u8]) -> Kind {
     match key.first() {
         Some(&BUCKET) => Kind::Bucket,
         Some(&ACCESS_KEY) => Kind::AccessKey,
-        Some(&GATE) => Kind::Gate,
+        Some(&WRITE_FENCE) => Kind::WriteFence,
         Some(&OBJECT) => Kind::Object,
         Some(&UPLOAD) => Kind::Upload,
         Some(&PART) => Kind::Part,
@@ -200,22 +175,23 @@ pub(crate) fn kind(key: &[u8]) -> Kind {
     }
 }
 
-/// Whether a row is that of an extent.
+/// Returns true if a row is that of an extent.
 pub(crate) fn is_extent(key: &[u8]) -> bool {
     key.first() == Some(&EXTENT)
 }
 
-/// What the rows of all extents begin with, and those of all parts.
+/// The beginning of all row keys of extents.
 pub(crate) const ALL_EXTENTS: Bytes = Bytes::from_static(&[EXTENT]);
+/// The beginning of all row keys of parts.
 pub(crate) const ALL_PARTS: Bytes = Bytes::from_static(&[PART]);
 
-/// The tail that an extent is of.
+/// Returns the name of the tail that an extent belongs to.
 pub(crate) fn group_of(key: &[u8]) -> Option<Id> {
     let id = key.get(1..17).filter(|_| is_extent(key))?;
     Some(Id(id.try_into().ok()?))
 }
 
-/// The owner that a row of an object or a part is.
+/// Returns the owner that a row of an object or a part stands for.
 pub(crate) fn owner_of(key: &[u8]) -> Option<Owner> {
     let id = |from: usize| -> Option<Id> { Some(Id(key.get(from..from + 16)?.try_into().ok()?)) };
     match kind(key) {
@@ -224,30 +200,29 @@ pub(crate) fn owner_of(key: &[u8]) -> Option<Owner> {
             key: String::from_utf8(key.get(17..)?.to_vec()).ok()?,
         }),
         Kind::Part => Some(Owner::Part {
-            upload: id(1)?,
+            parts: PartsId(id(1)?),
             number: u16::from_be_bytes(key.get(17..19)?.try_into().ok()?),
             attempt: id(19)?,
         }),
-        Kind::Bucket | Kind::AccessKey | Kind::Gate | Kind::Upload | Kind::Other => None,
+        Kind::Bucket | Kind::AccessKey | Kind::WriteFence | Kind::Upload | Kind::Other => None,
     }
 }
 
-/// The name that a row of a bucket or an access key holds.
+/// Returns the name in the row key of a bucket or an access key.
 pub(crate) fn name_of(key: &[u8]) -> Option<&str> {
     std::str::from_utf8(key.get(1..)?).ok()
 }
 
-/// The bucket, key and identity that a row of an upload names.
-pub(crate) fn upload_of(key: &[u8]) -> Option<(Id, String, Id)> {
+/// Returns the upload that the row key of an upload names.
+pub(crate) fn upload_of(key: &[u8]) -> Option<UploadName> {
     if kind(key) != Kind::Upload || key.len() < 34 {
         return None;
     }
     let (rest, id) = key.split_at(key.len() - 16);
     let name = rest.get(17..rest.len() - 1)?.to_vec();
-    let bucket = Id(rest.get(1..17)?.try_into().ok()?);
-    Some((
-        bucket,
-        String::from_utf8(name).ok()?,
-        Id(id.try_into().ok()?),
-    ))
+    Some(UploadName {
+        bucket: Id(rest.get(1..17)?.try_into().ok()?),
+        key: String::from_utf8(name).ok()?,
+        id: Id(id.try_into().ok()?),
+    })
 }

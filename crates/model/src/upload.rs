@@ -1,25 +1,26 @@
-//! Multipart uploads: what is known of one, and of its parts.
+//! Multipart uploads and their parts.
 
 use archipel_base::codec::Versioned;
 use archipel_base::{Id, Stamp};
 use serde::{Deserialize, Serialize};
 
-use crate::content::Layout;
-use crate::object::{Checksum, ChecksumKind};
+use crate::checksum::{Checksum, ChecksumKind};
+use crate::form::ContentForm;
+use crate::owner::UploadName;
 
-/// The highest number that a part may have; the lowest is 1.
+/// The highest number of a part. The lowest is 1.
 pub const MAX_PART_NUMBER: u16 = 10_000;
 
-/// What the door gives when an upload begins.
+/// The metadata that a client gives when an upload begins.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct UploadMeta {
-    /// Headers of the object to come, by lower-case name.
+    /// The headers of the future object, by lower-case name.
     #[serde(rename = "h", default)]
     pub headers: Vec<(String, String)>,
-    /// The checksum algorithm that was asked for.
+    /// The checksum algorithm that the client asked for.
     #[serde(rename = "a", default)]
     pub checksum_algorithm: Option<String>,
-    /// What kind of checksum the object shall have.
+    /// The kind of checksum that the object will have.
     #[serde(rename = "k", default)]
     pub checksum_kind: Option<ChecksumKind>,
 }
@@ -27,19 +28,19 @@ pub struct UploadMeta {
 /// An upload in progress.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Upload {
-    /// Its identity.
+    /// The upload's id.
     #[serde(rename = "i")]
     pub id: Id,
-    /// The key of the object to come.
+    /// The key of the future object.
     #[serde(rename = "o")]
     pub key: String,
-    /// Milliseconds since 1970.
+    /// The time at which the upload began, in milliseconds since 1970.
     #[serde(rename = "m")]
     pub initiated_ms: u64,
     /// The access key that began it.
     #[serde(rename = "n", default)]
     pub initiator: Option<String>,
-    /// What was given when it began.
+    /// The metadata that the client gave when the upload began.
     #[serde(rename = "d", default)]
     pub meta: UploadMeta,
 }
@@ -48,43 +49,50 @@ impl Versioned for Upload {
     const VERSION: u8 = 1;
 }
 
-/// What the door gives with a part's content.
+impl Upload {
+    /// Returns the upload's name, if it is an upload of that bucket.
+    pub(crate) fn name_in(&self, bucket: &Id) -> UploadName {
+        UploadName::new(bucket, &self.key, &self.id)
+    }
+}
+
+/// The metadata that a client gives with a part's content.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PartMeta {
-    /// MD5 in hexadecimal, without quotes.
+    /// The entity tag: MD5 in hexadecimal, without quotes.
     pub etag: String,
-    /// A checksum, if there is one.
+    /// The checksum, if there is one.
     pub checksum: Option<Checksum>,
 }
 
 /// A part that was uploaded.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Part {
-    /// 1 to [`MAX_PART_NUMBER`].
+    /// The part's number: 1 to [`MAX_PART_NUMBER`].
     #[serde(rename = "n")]
     pub number: u16,
-    /// Tells this upload of the part from others of the same number; the newest counts.
+    /// The random identity of this attempt. A client may send a part several times.
     #[serde(rename = "t")]
     pub attempt: Id,
-    /// Bytes of content.
+    /// The bytes of content.
     #[serde(rename = "s")]
     pub size: u64,
-    /// MD5 in hexadecimal, without quotes.
+    /// The entity tag: MD5 in hexadecimal, without quotes.
     #[serde(rename = "e")]
     pub etag: String,
-    /// A checksum, if there is one.
+    /// The checksum, if there is one.
     #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<Checksum>,
-    /// Milliseconds since 1970.
+    /// The time of the write in milliseconds since 1970.
     #[serde(rename = "m")]
     pub modified_ms: u64,
-    /// Where the content is.
+    /// The form of the content.
     #[serde(rename = "l")]
-    pub(crate) layout: Layout,
-    /// The bucket and key of its upload: whom to ask whether it is still needed.
-    #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
-    pub(crate) of: Option<(Id, String)>,
-    /// When the row was written; orders attempts.
+    pub(crate) form: ContentForm,
+    /// The part's upload, which decides whether the part is still needed.
+    #[serde(rename = "o")]
+    pub(crate) of: UploadName,
+    /// The stamp of the row. It orders attempts.
     #[serde(skip)]
     pub(crate) stamp: Stamp,
 }
@@ -93,44 +101,28 @@ impl Versioned for Part {
     const VERSION: u8 = 1;
 }
 
-/// A part of a completed object.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct PartInfo {
-    /// Its number.
-    #[serde(rename = "n")]
-    pub number: u16,
-    /// Bytes of content.
-    #[serde(rename = "s")]
-    pub size: u64,
-    /// A checksum, if there is one.
-    #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
-    pub checksum: Option<Checksum>,
-    #[serde(rename = "t")]
-    pub(crate) attempt: Id,
-}
-
-/// What to list of the uploads of a bucket.
+/// A request for a page of a bucket's uploads.
 #[derive(Clone, Debug, Default)]
 pub struct UploadQuery {
-    /// Only keys that begin so.
+    /// The prefix of the keys to list.
     pub prefix: String,
-    /// Keys that hold it behind the prefix are rolled up.
+    /// The delimiter. Keys that contain it after the prefix are rolled up to a common prefix.
     pub delimiter: Option<String>,
-    /// Uploads of keys at or below it are left out (see `after_id`).
+    /// The listing leaves out uploads of keys up to and including this one (see `after_id`).
     pub after_key: Option<String>,
-    /// With `after_key`: of that key itself, uploads above this one are shown.
+    /// With `after_key`: the listing shows uploads of that key itself whose id is above this one.
     pub after_id: Option<Id>,
-    /// At most so many uploads and prefixes.
+    /// The largest number of uploads and prefixes.
     pub limit: usize,
 }
 
-/// A page of uploads: sorted by key, then by identity.
+/// A page of uploads, sorted by key and then by id.
 #[derive(Clone, Debug, Default)]
 pub struct UploadPage {
     /// The uploads.
     pub uploads: Vec<Upload>,
-    /// The prefixes that keys were rolled up to.
+    /// The common prefixes that keys were rolled up to.
     pub prefixes: Vec<String>,
-    /// Whether there is more.
+    /// True if more uploads follow.
     pub truncated: bool,
 }

@@ -1,39 +1,43 @@
 //! Operations on multipart uploads.
 //!
-//! A part is a row of its own that holds its content; completing an upload writes a list of
-//! parts into the object's row and moves no data. That write is guarded by the upload's row, and
-//! ends it in the same transaction at every replica that takes it: an upload is completed once, and
-//! one that was aborted is not, however they race. Parts that the object does not list are
-//! dropped by the sweep, once the upload's row is gone.
+//! A part is a row of its own that refers to its content. A part counts only for the bucket, the
+//! key and the upload that it was written for: its row key derives from all three.
+//!
+//! Completing an upload writes a list of parts into the object's row and moves no data. The
+//! upload's row guards that write, and every replica that accepts the write deletes the upload's
+//! row in the same transaction. So an upload is completed at most once, and an aborted upload is
+//! never completed, whatever the order of concurrent requests. GC drops the parts that the object
+//! does not list after the upload's row is gone.
 
 mod known;
 mod part;
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use archipel_base::Id;
 use archipel_base::codec;
-use archipel_cluster::How;
+use archipel_cluster::{Decision, WriteOptions};
 use archipel_storage::engine::Durability;
-use archipel_storage::{Body, RowKey, Value};
+use archipel_storage::{Payload, RowKey, Value};
 use futures_util::future::try_join_all;
 
 use crate::Model;
 use crate::bucket::Bucket;
-use crate::content::{Layout, PartList, damaged_row, decode_parts};
-use crate::error::Error;
+use crate::error::{Error, damaged_row};
+use crate::form::{ContentForm, PartInfo, PartList, decode_parts};
 use crate::object::{Condition, ObjectHead, ObjectMeta, Predicate};
 use crate::objects::{check_key, decide, object_value};
-use crate::rowkeys::{self, Owner};
-use crate::upload::{Part, PartInfo, Upload, UploadMeta, UploadPage, UploadQuery};
+use crate::owner::{Owner, UploadName};
+use crate::rowkeys;
+use crate::upload::{Part, Upload, UploadMeta, UploadPage, UploadQuery};
 
 pub(crate) use known::KnownUploads;
 
 pub use part::PartWriter;
 
 impl Model {
-    /// Begins an upload.
+    /// Begins an upload and returns it.
     pub async fn create_upload(
         &self,
         bucket: &Bucket,
@@ -49,26 +53,27 @@ impl Model {
             initiator: initiator.map(str::to_owned),
             meta,
         };
-        let row = rowkeys::upload(self.cluster(), &bucket.id, key, &upload.id);
+        let name = upload.name_in(&bucket.id);
+        let row = rowkeys::upload(self.cluster(), &name);
         let value = Value {
-            head: codec::encode(&upload).into(),
+            metadata: codec::encode(&upload).into(),
             ..Value::default()
         };
-        let gate = self.gate_of(&bucket.id, &row);
+        let fence = self.fence_of(&bucket.id, &row);
         let commit = || {
-            let how = How {
-                guards: vec![gate.clone()],
-                ..How::durable(Durability::Fsync)
+            let how = WriteOptions {
+                guards: vec![fence.clone()],
+                ..WriteOptions::durable(Durability::Fsync)
             };
             self.cluster().write(&row, Some(value.clone()), how)
         };
-        self.through_gate(bucket, commit).await?;
-        self.0.uploads.keep(&upload);
+        self.commit_fenced(bucket, commit).await?;
+        self.0.uploads.insert(&name, &upload);
         Ok(upload)
     }
 
-    /// An upload of which parts are to be written: as this node knows it, if it does, without asking whether it
-    /// has ended. [`PartWriter::finish`] asks.
+    /// Returns an upload for which a part will be written. If this node remembers the upload, it
+    /// does not ask whether the upload has ended; [`PartWriter::finish`] does.
     ///
     /// # Errors
     /// [`Error::NoSuchUpload`].
@@ -78,67 +83,84 @@ impl Model {
         key: &str,
         id: &Id,
     ) -> Result<Upload, Error> {
-        if let Some(upload) = self.0.uploads.get(id).filter(|upload| upload.key == key) {
+        let name = UploadName::new(&bucket.id, key, id);
+        if let Some(upload) = self.0.uploads.get(&name) {
             return Ok(upload);
         }
         let upload = self.upload(bucket, key, id).await?;
-        self.0.uploads.keep(&upload);
+        self.0.uploads.insert(&name, &upload);
         Ok(upload)
     }
 
-    /// The upload of that key and identity.
+    /// Returns the upload with that key and id.
     ///
     /// # Errors
     /// [`Error::NoSuchUpload`].
     pub async fn upload(&self, bucket: &Bucket, key: &str, id: &Id) -> Result<Upload, Error> {
         check_key(key)?;
-        let row = rowkeys::upload(self.cluster(), &bucket.id, key, id);
-        let head = self.cluster().head(&row).await?;
-        let head = head.ok_or(Error::NoSuchUpload)?;
-        codec::decode(&head).map_err(damaged_row)
+        self.named_upload(&UploadName::new(&bucket.id, key, id))
+            .await
     }
 
-    /// The parts of an upload with numbers above `after`, in order, at most `limit`; and whether there are more.
+    async fn named_upload(&self, name: &UploadName) -> Result<Upload, Error> {
+        let row = rowkeys::upload(self.cluster(), name);
+        let metadata = self.cluster().metadata(&row).await?;
+        let metadata = metadata.ok_or(Error::NoSuchUpload)?;
+        codec::decode(&metadata).map_err(damaged_row)
+    }
+
+    /// Returns at most `limit` parts of an upload with numbers above `after`, in order, and true if
+    /// more parts follow. Of a part that was sent several times, returns the newest attempt.
     pub async fn list_parts(
         &self,
-        upload: &Id,
+        bucket: &Bucket,
+        upload: &Upload,
         after: u16,
         limit: usize,
     ) -> Result<(Vec<Part>, bool), Error> {
-        let newest = self.newest_parts(upload).await?;
-        let mut parts: Vec<_> = newest.into_values().filter(|p| p.number > after).collect();
+        let mut parts = self.sent_parts(bucket, &upload.key, &upload.id).await?;
+        parts.retain(|part| part.number > after);
+        parts.dedup_by_key(|part| part.number);
         let truncated = parts.len() > limit;
         parts.truncate(limit);
         Ok((parts, truncated))
     }
 
-    /// The newest part of each number.
-    async fn newest_parts(&self, upload: &Id) -> Result<BTreeMap<u16, Part>, Error> {
-        let (prefix, partitions) = rowkeys::parts(self.cluster(), upload);
+    /// Returns all attempts of all parts of an upload, sorted by number, newest attempt first.
+    /// Clocks decide which attempt is the newest, so it may not be the one that the client sent
+    /// last.
+    pub async fn sent_parts(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        upload: &Id,
+    ) -> Result<Vec<Part>, Error> {
+        let name = UploadName::new(&bucket.id, key, upload);
+        let (prefix, partitions) = rowkeys::parts(self.cluster(), &name.parts());
         let scans = partitions
             .into_iter()
             .map(|partition| self.cluster().scan_all(partition, &prefix));
-        let mut newest: BTreeMap<u16, Part> = BTreeMap::new();
-        for row in try_join_all(scans).await?.into_iter().flatten() {
-            let mut part: Part = codec::decode(&row.head).map_err(damaged_row)?;
-            part.stamp = row.stamp;
-            match newest.get(&part.number) {
-                Some(other) if other.stamp > part.stamp => {}
-                _ => {
-                    newest.insert(part.number, part);
-                }
-            }
-        }
-        Ok(newest)
+        let rows = try_join_all(scans).await?.into_iter().flatten();
+        let parts = rows.map(|row| {
+            let part: Part = codec::decode(&row.metadata).map_err(damaged_row)?;
+            let stamp = row.stamp;
+            Ok(Part { stamp, ..part })
+        });
+        let mut parts = parts.collect::<Result<Vec<_>, Error>>()?;
+        parts.sort_unstable_by_key(|part| (part.number, Reverse(part.stamp)));
+        Ok(parts)
     }
 
-    /// Completes an upload: the object is the `parts` (from [`list_parts`](Model::list_parts)) in their order.
+    /// Completes an upload: the object consists of `parts` in their order, which come from
+    /// [`sent_parts`](Model::sent_parts). Returns the object's metadata.
     ///
-    /// Doing it again with the same parts, after the upload's row has gone, is an error; the
-    /// caller may ask [`completed_by`](Model::completed_by) whether it was this upload.
+    /// A second completion with the same parts fails, because the upload's row is gone.
+    /// [`completed_by`](Model::completed_by) tells the caller whether this upload became the
+    /// object.
     ///
     /// # Errors
-    /// [`Error::NoSuchUpload`] if it was completed or aborted meanwhile; what the condition's test gives.
+    /// [`Error::NoSuchUpload`] if it was completed or aborted meanwhile; the error of the
+    /// condition's test.
     pub async fn complete_upload(
         &self,
         bucket: &Bucket,
@@ -151,7 +173,7 @@ impl Model {
             upload: upload.id,
             parts: parts.iter().map(part_info).collect(),
         };
-        let head = ObjectHead {
+        let metadata = ObjectHead {
             version: self.random_id(),
             size: parts.iter().map(|part| part.size).sum(),
             etag: meta.etag,
@@ -159,30 +181,36 @@ impl Model {
             headers: meta.headers,
             checksum: meta.checksum,
             parts: parts.len() as u32,
-            layout: Layout::Parts,
+            form: ContentForm::Parts,
         };
-        let value = object_value(bucket, &head, Body::Inline(codec::encode(&list).into()));
+        let value = object_value(
+            bucket,
+            &metadata,
+            Payload::Inline(codec::encode(&list).into()),
+        );
         let object = rowkeys::object(self.cluster(), &bucket.id, &upload.key);
-        let row = rowkeys::upload(self.cluster(), &bucket.id, &upload.key, &upload.id);
+        let name = upload.name_in(&bucket.id);
+        let row = rowkeys::upload(self.cluster(), &name);
         let durability = self.durability(bucket);
-        // The parts are safe from the sweep until the object's row lists them.
-        let _active = self.active().enter(upload.id);
+        // GC must not drop the parts before the object's row lists them.
+        let _in_use = self.in_use().mark(name.parts().0);
         let test = match condition {
             Condition::Check(test) => test,
             Condition::Always => Arc::new(|_: Option<&ObjectHead>| Ok(())) as Predicate,
         };
-        for look in 0.. {
-            let how = How {
+        for retries in 0.. {
+            let how = WriteOptions {
                 durability,
-                guards: vec![row.clone(), self.gate_of(&bucket.id, &object)],
+                guards: vec![row.clone(), self.fence_of(&bucket.id, &object)],
+                yields: false,
                 upload: None,
             };
             let decide = |current: Option<&Value>| decide(current, &test, &Some(value.clone()));
             match self.cluster().update(&object, how, decide).await {
-                // One of the two: if it is not the upload, it is the gate.
+                // One of the two guards does not hold: if it is not the upload, it is the fence.
                 Err(archipel_cluster::Error::Guarded) => {
-                    self.upload(bucket, &upload.key, &upload.id).await?;
-                    self.gate_is_closed(bucket, look).await?;
+                    self.named_upload(&name).await?;
+                    self.on_closed_fence(bucket, retries).await?;
                 }
                 decided => {
                     decided??;
@@ -190,12 +218,12 @@ impl Model {
                 }
             }
         }
-        self.0.uploads.forget(&upload.id);
-        self.wake_sweep();
-        Ok(head)
+        self.0.uploads.remove(&name);
+        self.wake_gc();
+        Ok(metadata)
     }
 
-    /// The object, if it is the one that this upload became: a repeated completion succeeds.
+    /// Returns the object if this upload became the object, so that a repeated completion succeeds.
     pub async fn completed_by(
         &self,
         bucket: &Bucket,
@@ -207,30 +235,37 @@ impl Model {
         let Some(value) = self.cluster().read(&row).await? else {
             return Ok(None);
         };
-        let head: ObjectHead = codec::decode(&value.head).map_err(damaged_row)?;
-        if head.layout != Layout::Parts {
+        let metadata: ObjectHead = codec::decode(&value.metadata).map_err(damaged_row)?;
+        if metadata.form != ContentForm::Parts {
             return Ok(None);
         }
-        let same = decode_parts(&value.body)?.upload == *upload;
-        Ok(same.then_some(head))
+        let same = decode_parts(&value.payload)?.upload == *upload;
+        Ok(same.then_some(metadata))
     }
 
-    /// Aborts an upload; its parts are dropped in the background.
+    /// Aborts an upload. GC drops its parts in the background.
     ///
     /// # Errors
     /// [`Error::NoSuchUpload`].
     pub async fn abort_upload(&self, bucket: &Bucket, key: &str, id: &Id) -> Result<(), Error> {
+        // The conditional write leaves a promise even where it writes nothing, so read first: a
+        // refused abort changes nothing.
         self.upload(bucket, key, id).await?;
-        let row = rowkeys::upload(self.cluster(), &bucket.id, key, id);
-        let durability = self.durability(bucket);
-        let how = How::durable(durability);
-        self.cluster().write(&row, None, how).await?;
-        self.0.uploads.forget(id);
-        self.wake_sweep();
+        let name = UploadName::new(&bucket.id, key, id);
+        let row = rowkeys::upload(self.cluster(), &name);
+        let how = WriteOptions::durable(self.durability(bucket));
+        // If a completion and an abort race, one of them finds the upload ended.
+        let end = |current: Option<&Value>| match current {
+            Some(_) => Decision::Write(None),
+            None => Decision::Abort(Error::NoSuchUpload),
+        };
+        self.cluster().update(&row, how, end).await??;
+        self.0.uploads.remove(&name);
+        self.wake_gc();
         Ok(())
     }
 
-    /// A page of the uploads in progress.
+    /// Returns a page of the uploads in progress.
     pub async fn list_uploads(
         &self,
         bucket: &Bucket,
@@ -243,7 +278,7 @@ impl Model {
             .map(|partition| self.cluster().scan_all(partition, &prefix));
         let mut uploads = Vec::new();
         for row in try_join_all(scans).await?.into_iter().flatten() {
-            let upload: Upload = codec::decode(&row.head).map_err(damaged_row)?;
+            let upload: Upload = codec::decode(&row.metadata).map_err(damaged_row)?;
             if upload.key.starts_with(&query.prefix) {
                 uploads.push(upload);
             }
@@ -253,17 +288,22 @@ impl Model {
     }
 }
 
-/// The upload's row that an object's value ends: the upload that it was completed from.
+/// Returns the row of the upload that a write of an object ends: the upload that became the object.
 pub(crate) fn ended_by(key: &RowKey, value: &Value) -> Option<RowKey> {
-    let Some(Owner::Object { bucket, key: name }) = rowkeys::owner_of(&key.key) else {
+    let Some(Owner::Object {
+        bucket,
+        key: object,
+    }) = rowkeys::owner_of(&key.key)
+    else {
         return None;
     };
-    let head: ObjectHead = codec::decode(&value.head).ok()?;
-    if head.layout != Layout::Parts {
+    let metadata: ObjectHead = codec::decode(&value.metadata).ok()?;
+    if metadata.form != ContentForm::Parts {
         return None;
     }
-    let upload = decode_parts(&value.body).ok()?.upload;
-    Some(rowkeys::upload_in(key.partition, &bucket, &name, &upload))
+    let upload = decode_parts(&value.payload).ok()?.upload;
+    let name = UploadName::new(&bucket, &object, &upload);
+    Some(rowkeys::upload_in(key.partition, &name))
 }
 
 fn part_info(part: &Part) -> PartInfo {
@@ -275,7 +315,7 @@ fn part_info(part: &Part) -> PartInfo {
     }
 }
 
-/// The common prefix that a key is rolled up to.
+/// Returns the common prefix that a key is rolled up to.
 fn rolled_up<'k>(key: &'k str, query: &UploadQuery) -> Option<&'k str> {
     let delimiter = query.delimiter.as_deref().filter(|d| !d.is_empty())?;
     let at = key[query.prefix.len()..].find(delimiter)?;

@@ -1,5 +1,5 @@
-//! How many round trips between nodes an operation takes, exactly: on the simulated network nothing
-//! but the way takes time.
+//! The exact number of round trips between nodes that an operation takes. On the simulated network,
+//! only messages take time.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,7 +19,8 @@ use tokio::time::Instant;
 
 const LATENCY: Duration = Duration::from_millis(50);
 
-/// Five nodes, three copies: the first node holds some partitions, and others not.
+/// Returns five nodes with three replicas of each partition. The first node holds only some
+/// partitions.
 async fn world() -> (World, Model, Arc<Bucket>) {
     let world = World::new(5, 3, LATENCY, 1, HOOKS).await.unwrap();
     let model = Model::open(world.nodes[0].clone()).await.unwrap();
@@ -27,7 +28,7 @@ async fn world() -> (World, Model, Arc<Bucket>) {
     (world, model, bucket)
 }
 
-/// Round trips of what `run` does.
+/// Returns the result of `run` and the number of round trips that it took.
 async fn rounds<T>(run: impl Future<Output = T>) -> (T, f64) {
     let begun = Instant::now();
     let done = run.await;
@@ -37,7 +38,7 @@ async fn rounds<T>(run: impl Future<Output = T>) -> (T, f64) {
 
 async fn put(model: &Model, bucket: &Arc<Bucket>, key: &str, size: usize) -> f64 {
     let mut writer = model.begin_object(bucket, key).unwrap();
-    // The content is on its way while the client sends it.
+    // The replicas get the content while the client sends it.
     writer.write(Bytes::from(vec![3; size])).await.unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     let finish = writer.finish(ObjectMeta::default(), Condition::Always);
@@ -55,12 +56,12 @@ async fn get(model: &Model, bucket: &Bucket, key: &str) -> Bytes {
 const KEYS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
 #[tokio::test(start_paused = true)]
-async fn reads_writes_and_deletions_take_one() {
+async fn small_reads_writes_and_deletions_take_one_round_trip() {
     let (_world, model, bucket) = world().await;
     for key in KEYS {
         assert_eq!(put(&model, &bucket, key, 16).await, 1.0, "PUT {key}");
-        let (head, n) = rounds(model.head_object(&bucket, key)).await;
-        assert_eq!((head.unwrap().size, n), (16, 1.0), "HEAD {key}");
+        let (metadata, n) = rounds(model.head_object(&bucket, key)).await;
+        assert_eq!((metadata.unwrap().size, n), (16, 1.0), "HEAD {key}");
         let (content, n) = rounds(get(&model, &bucket, key)).await;
         assert_eq!((content.len(), n), (16, 1.0), "GET {key}");
         let delete = model.delete_object(&bucket, key, Condition::Always);
@@ -69,7 +70,7 @@ async fn reads_writes_and_deletions_take_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn content_in_blocks_takes_one_after_the_last_byte_and_one_to_the_first() {
+async fn content_in_blocks_takes_one_round_trip_after_the_last_byte_and_one_before_the_first() {
     let (_world, model, bucket) = world().await;
     for key in KEYS {
         for size in [100_000, 3 << 20] {
@@ -89,9 +90,9 @@ async fn content_in_blocks_takes_one_after_the_last_byte_and_one_to_the_first() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn conditions_take_two() {
+async fn conditional_writes_take_two_round_trips() {
     let (_world, model, bucket) = world().await;
-    let absent = Condition::Check(Arc::new(|head: Option<&ObjectHead>| match head {
+    let absent = Condition::Check(Arc::new(|metadata: Option<&ObjectHead>| match metadata {
         None => Ok(()),
         Some(_) => Err(Error::PreconditionFailed),
     }));
@@ -112,7 +113,7 @@ async fn conditions_take_two() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listing_takes_one() {
+async fn a_listing_takes_one_round_trip() {
     let (_world, model, bucket) = world().await;
     for n in 0..50 {
         put(&model, &bucket, &format!("key{n}"), 1).await;
@@ -132,7 +133,7 @@ async fn a_listing_takes_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn multipart_uploads() {
+async fn multipart_uploads_take_one_round_trip_a_part_and_two_to_complete() {
     let (_world, model, bucket) = world().await;
     let create = model.create_upload(&bucket, "multi", None, UploadMeta::default());
     let (upload, n) = rounds(create).await;
@@ -146,46 +147,46 @@ async fn multipart_uploads() {
     let parts = [part.unwrap()];
     let meta = ObjectMeta::default();
     let complete = model.complete_upload(&bucket, &upload, &parts, meta, Condition::Always);
-    let (head, n) = rounds(complete).await;
+    let (metadata, n) = rounds(complete).await;
     assert_eq!(
-        (head.unwrap().size, n),
+        (metadata.unwrap().size, n),
         (5 << 20, 2.0),
         "CompleteMultipartUpload"
     );
 }
 
-/// Looking after a completed upload rewrites nothing that a client may be writing: three rounds ask for the upload, its
-/// parts and the object. The parts of a deleted object are dropped once, by the replica whose turn it is.
+/// GC of a completed upload rewrites no row: it takes three round trips, which read the upload, its
+/// parts and the object. After the object's deletion, the first replica in turn drops the parts.
 #[tokio::test(start_paused = true)]
-async fn the_sweep_only_reads_what_is_in_use() {
+async fn gc_only_reads_while_content_is_needed_and_one_replica_drops_it() {
     let (world, model, bucket) = world().await;
     let mut models = vec![model.clone()];
     for node in &world.nodes[1..] {
         models.push(Model::open(node.clone()).await.unwrap());
     }
     put_multipart(&model, &bucket, "multi").await;
-    assert_eq!(sweep(&models).await, (3, 0, 3.0));
+    assert_eq!(run_gc(&models).await, (3, 0, 3.0));
     let delete = model.delete_object(&bucket, "multi", Condition::Always);
     delete.await.unwrap();
-    let (settled, dropped, _) = sweep(&models).await;
-    assert_eq!((settled, dropped), (3, 1));
+    let (completed, dropped, _) = run_gc(&models).await;
+    assert_eq!((completed, dropped), (3, 1));
 }
 
-/// What somebody reads through one node stays, whatever becomes of the object through others.
+/// Content that a client reads through one node stays while other nodes delete the object.
 #[tokio::test(start_paused = true)]
-async fn a_reader_at_one_node_holds_the_others_sweeps_back() {
+async fn gc_on_all_nodes_waits_for_a_reader_on_one_node() {
     let (world, model, bucket) = world().await;
     let mut models = vec![model.clone()];
     for node in &world.nodes[1..] {
         models.push(Model::open(node.clone()).await.unwrap());
     }
     put_multipart(&model, &bucket, "multi").await;
-    sweep(&models).await;
+    run_gc(&models).await;
     let (reader, n) = rounds(models[4].open_object(&bucket, "multi")).await;
     assert_eq!(n, 1.0, "opening");
     let delete = models[1].delete_object(&bucket, "multi", Condition::Always);
     delete.await.unwrap();
-    assert_eq!(sweep(&models).await.1, 0);
+    assert_eq!(run_gc(&models).await.1, 0);
     let mut stream = reader.unwrap().stream(0..u64::MAX);
     let mut length = 0;
     while let Some(piece) = stream.next().await {
@@ -193,7 +194,7 @@ async fn a_reader_at_one_node_holds_the_others_sweeps_back() {
     }
     assert_eq!(length, 9);
     drop(stream);
-    assert_eq!(sweep(&models).await.1, 1);
+    assert_eq!(run_gc(&models).await.1, 1);
 }
 
 async fn put_multipart(model: &Model, bucket: &Arc<Bucket>, key: &str) {
@@ -207,25 +208,25 @@ async fn put_multipart(model: &Model, bucket: &Arc<Bucket>, key: &str) {
     complete.await.unwrap();
 }
 
-/// Sweeps everywhere, again and again, until each has had its turn; gives the questions answered, the rows dropped,
-/// and the rounds of the longest pass.
-async fn sweep(models: &[Model]) -> (u64, u64, f64) {
-    let (mut settled, mut dropped, mut longest) = (0, 0, 0.0_f64);
+/// Runs GC on all nodes until each has had its turn. Returns the completed tasks, the dropped rows,
+/// and the round trips of the longest pass.
+async fn run_gc(models: &[Model]) -> (u64, u64, f64) {
+    let (mut completed, mut dropped, mut longest) = (0, 0, 0.0_f64);
     for _ in 0..6 {
         for model in models {
-            let (report, n) = rounds(model.sweep_due()).await;
+            let (report, n) = rounds(model.run_due_gc_tasks()).await;
             let report = report.unwrap();
-            settled += report.settled;
+            completed += report.completed;
             dropped += report.dropped;
             longest = longest.max(n);
         }
         tokio::time::sleep(Duration::from_secs(3)).await;
     }
-    (settled, dropped, longest)
+    (completed, dropped, longest)
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_cached_takes_none() {
+async fn cached_control_data_takes_no_round_trip() {
     let (_world, model, _) = world().await;
     let key = model.create_access_key("key", true).await.unwrap();
     model
@@ -235,15 +236,15 @@ async fn what_is_cached_takes_none() {
     let asked = async {
         let bucket = model.find_bucket("bucket").await.unwrap().unwrap();
         let found = model.find_access_key(&key.id).await.unwrap().unwrap();
-        (model.buckets().len(), bucket.permissions(&found.id))
+        (model.buckets().unwrap().len(), bucket.permissions(&found))
     };
     assert_eq!(rounds(asked).await, ((1, Permissions::ALL), 0.0));
 }
 
-/// A replica that is silent costs nothing where the others are enough; where it was asked for the
-/// content, another is asked after a moment.
+/// A silent replica costs nothing if the others suffice. If it was asked for the content, the
+/// coordinator asks another one after a moment.
 #[tokio::test(start_paused = true)]
-async fn a_silent_replica_costs_little() {
+async fn a_silent_replica_costs_writes_and_listings_nothing_and_reads_little() {
     let (world, model, bucket) = world().await;
     for key in KEYS {
         put(&model, &bucket, key, 16).await;
@@ -252,8 +253,8 @@ async fn a_silent_replica_costs_little() {
     for key in KEYS {
         let n = put(&model, &bucket, key, 16).await;
         assert_eq!(n, 1.0, "PUT {key}");
-        let (head, n) = rounds(model.head_object(&bucket, key)).await;
-        assert!(head.is_ok() && n <= 2.5, "HEAD {key}: {n}");
+        let (metadata, n) = rounds(model.head_object(&bucket, key)).await;
+        assert!(metadata.is_ok() && n <= 2.5, "HEAD {key}: {n}");
         let (content, n) = rounds(get(&model, &bucket, key)).await;
         assert!(content.len() == 16 && n <= 2.5, "GET {key}: {n}");
         let query = ListQuery {

@@ -1,7 +1,9 @@
-//! QUIC and TCP side by side on one port, so that nodes behind networks that drop UDP take part in a cluster of QUIC.
+//! QUIC and TCP side by side on one port, so that nodes behind networks that drop UDP can join a
+//! cluster that uses QUIC.
 //!
-//! A node's address says how it is reached: `tcp://host:port`, or `host:port` for QUIC. A node that has no UDP
-//! tells the former, and reaches all others over TCP at the same port.
+//! The scheme of a node's address selects the transport: `tcp://host:port`, or `host:port` for
+//! QUIC. A node without UDP announces a `tcp://` address and reaches all other nodes over TCP at
+//! the same port.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,27 +17,27 @@ use crate::quic::QuicTransport;
 use crate::tcp::TcpTransport;
 use crate::transport::{Class, Incoming, Peer, PeerStatistics, Stream, Transport};
 
-/// What an address over TCP begins with.
+/// The scheme of an address that is reached over TCP.
 pub const TCP_SCHEME: &str = "tcp://";
 
-/// An address without what says that it is reached over TCP.
+/// Returns the address without its scheme.
 pub fn host_and_port(address: &str) -> &str {
     address.strip_prefix(TCP_SCHEME).unwrap_or(address)
 }
 
-/// Whether an address is reached over TCP.
+/// Returns true if the address is reached over TCP.
 pub fn is_tcp(address: &str) -> bool {
     address.starts_with(TCP_SCHEME)
 }
 
-/// Both kinds of connections of one node, or TCP alone.
+/// The QUIC and TCP connections of one node, or its TCP connections alone.
 pub struct DualTransport {
     quic: Option<Arc<QuicTransport>>,
     tcp: Arc<TcpTransport>,
 }
 
 impl DualTransport {
-    /// Listens on `address` over TCP, and unless `tcp_only` also over QUIC. To be called on a tokio runtime.
+    /// Listens on `address` over TCP, and also over QUIC unless `tcp_only`. Needs a tokio runtime.
     ///
     /// # Errors
     /// A text for the operator.
@@ -46,24 +48,25 @@ impl DualTransport {
     ) -> Result<Arc<DualTransport>, String> {
         let tcp = TcpTransport::bind(address, identity.clone())?;
         let same = tcp.address().map_err(|error| error.to_string())?;
-        let quic = match tcp_only {
-            true => None,
-            false => Some(QuicTransport::bind(same, identity)?),
+        let quic = if tcp_only {
+            None
+        } else {
+            Some(QuicTransport::bind(same, identity)?)
         };
         Ok(Arc::new(DualTransport { quic, tcp }))
     }
 
-    /// Where it listens: the port, if it was left open.
+    /// Returns the address it listens on, with the chosen port if the configured port was 0.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.tcp.address()
     }
 
-    /// Connections of others that were not let in, ever.
+    /// Returns the number of refused incoming connections since the start.
     pub fn refused(&self) -> u64 {
         self.tcp.refused() + self.quic.as_ref().map_or(0, |quic| quic.refused())
     }
 
-    /// QUIC, if this node has it and nothing says that the other is to be reached over TCP.
+    /// Returns the QUIC transport if this node has one and no address demands TCP.
     fn quic_to(&self, addresses: &[impl AsRef<str>]) -> Option<&QuicTransport> {
         let quic = self.quic.as_deref()?;
         let tcp = addresses.iter().any(|address| is_tcp(address.as_ref()));
@@ -71,7 +74,7 @@ impl DualTransport {
     }
 }
 
-/// A peer as TCP reaches it: at those of its addresses that are for TCP; if there are none, at all.
+/// Returns the peer with its TCP addresses only, or with all addresses if it has no TCP address.
 fn over_tcp(peer: &Peer) -> Peer {
     let only = peer.addresses.iter().any(|address| is_tcp(address));
     let addresses = peer.addresses.iter();
@@ -99,7 +102,7 @@ impl Transport for DualTransport {
         let Some(quic) = &self.quic else {
             return self.tcp.accept().await;
         };
-        // Both are closed together.
+        // Both transports are closed together.
         tokio::select! {
             biased;
             stream = quic.accept() => stream,
@@ -145,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn over_tcp_a_peer_is_asked_where_it_listens_for_tcp() {
+    fn over_tcp_keeps_only_tcp_addresses_if_there_are_any() {
         let mixed = over_tcp(&peer(&["a:1", "tcp://b:2", "tcp://[::1]:3"]));
         assert_eq!(mixed.addresses[..], ["b:2", "[::1]:3"]);
         assert_eq!(over_tcp(&peer(&["a:1"])).addresses[..], ["a:1"]);

@@ -1,4 +1,4 @@
-//! Frames in a stream of bytes: a length of four bytes (big-endian), then the payload.
+//! Encoding of frames in a stream of bytes: a length of four bytes (big-endian), then the payload.
 
 use archipel_base::NodeId;
 use bytes::{Buf, Bytes, BytesMut};
@@ -6,14 +6,15 @@ use bytes::{Buf, Bytes, BytesMut};
 use crate::error::Error;
 use crate::transport::MAX_FRAME_BYTES;
 
-/// What goes before a frame of `frame`'s length.
+/// Returns the length prefix of `frame`.
 ///
 /// # Errors
-/// [`Error::Protocol`] if it is too long.
+/// [`Error::Protocol`] if the frame is too long.
 pub(crate) fn prefix(peer: NodeId, frame: &Bytes) -> Result<[u8; 4], Error> {
-    match frame.len() > MAX_FRAME_BYTES {
-        true => Err(too_long(peer, frame.len())),
-        false => Ok((frame.len() as u32).to_be_bytes()),
+    if frame.len() > MAX_FRAME_BYTES {
+        Err(too_long(peer, frame.len()))
+    } else {
+        Ok((frame.len() as u32).to_be_bytes())
     }
 }
 
@@ -21,22 +22,22 @@ fn too_long(peer: NodeId, length: usize) -> Error {
     Error::Protocol(peer, format!("a frame of {length} bytes"))
 }
 
-/// Puts frames together again.
+/// A buffer that assembles frames from the bytes of a stream.
 #[derive(Default)]
 pub(crate) struct Assembler(BytesMut);
 
 impl Assembler {
-    /// More of the stream.
+    /// Appends bytes of the stream.
     pub fn extend(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Whether nothing of a frame is left over.
+    /// Returns true if no bytes of an incomplete frame are left.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Bytes that are kept.
+    /// Returns the number of buffered bytes.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -46,13 +47,13 @@ impl Assembler {
         Some(u32::from_be_bytes(*length) as usize)
     }
 
-    /// Whether [`next`](Assembler::next) has something to say.
+    /// Returns true if [`next`](Assembler::next) would return a frame or an error.
     pub fn is_ready(&self) -> bool {
         self.length()
             .is_some_and(|length| length > MAX_FRAME_BYTES || self.0.len() >= 4 + length)
     }
 
-    /// A whole frame of `peer`, if it is there.
+    /// Returns the next complete frame of `peer`, if it has arrived.
     pub fn next(&mut self, peer: NodeId) -> Result<Option<Bytes>, Error> {
         let Some(length) = self.length() else {
             return Ok(None);
@@ -67,7 +68,7 @@ impl Assembler {
         self.0.advance(4);
         let frame = self.0.split_to(length).freeze();
         if self.0.is_empty() {
-            // It would keep the frame's memory for as long as nothing more comes.
+            // An empty buffer would keep the frame's memory until more bytes arrive.
             self.0 = BytesMut::new();
         }
         Ok(Some(frame))

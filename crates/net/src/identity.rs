@@ -1,9 +1,10 @@
-//! Who a node is to others: an ed25519 key as a raw public key in TLS 1.3 (RFC 7250), and the
-//! cluster's secret, proven over the TLS session.
+//! A node's identity: an ed25519 key as a raw public key in TLS 1.3 (RFC 7250), and the cluster's
+//! secret, proven over the TLS session.
 //!
-//! Both ends sign the handshake with their keys. The dialling end knows whose key it expects. Then each proves the
-//! secret by an HMAC over keying material of this very session (RFC 8446, section 7.5), so that a proof
-//! cannot be used elsewhere. Until then nothing else is read or answered.
+//! Both ends sign the handshake with their keys. The dialling end knows the expected key. Then each
+//! end proves the secret by an HMAC over keying material of this session (RFC 8446, section 7.5),
+//! so that the proof is useless in any other session. Before that proof an end neither reads nor
+//! answers anything else.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,15 +26,15 @@ use rustls::{
     SignatureScheme,
 };
 
-/// What goes before an ed25519 key in its SubjectPublicKeyInfo (RFC 8410).
+/// The prefix of an ed25519 key in its SubjectPublicKeyInfo (RFC 8410).
 const SPKI_PREFIX: [u8; 12] = [
     0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
 ];
-/// Names the protocol: others are refused in the TLS handshake.
+/// The protocol's name. TLS refuses other protocols in the handshake.
 pub(crate) const ALPN: &[u8] = b"archipel/1";
-/// The exporter's label.
+/// The label of the TLS exporter.
 pub(crate) const LABEL: &[u8] = b"EXPORTER archipel cluster secret";
-/// Bytes of a proof, and of the keying material that it is over.
+/// The size of a proof and of its keying material.
 pub(crate) const PROOF_BYTES: usize = 32;
 
 /// A node's key and the cluster's secret.
@@ -50,7 +51,7 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// Which end of a connection.
+/// An end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
     Dialling,
@@ -58,10 +59,10 @@ pub(crate) enum Side {
 }
 
 impl Identity {
-    /// From a PKCS#8 document of an ed25519 key and the secret that all nodes of the cluster share.
+    /// Creates an identity from the PKCS#8 document of an ed25519 key and the cluster's secret.
     ///
     /// # Errors
-    /// A text if the document is no ed25519 key.
+    /// A text if the document holds no ed25519 key.
     pub fn new(pkcs8: &[u8], secret: &[u8]) -> Result<Identity, String> {
         let text = |error: &dyn fmt::Display| format!("the node's key: {error}");
         let pair = Ed25519KeyPair::from_pkcs8(pkcs8).map_err(|error| text(&error))?;
@@ -77,25 +78,25 @@ impl Identity {
         })
     }
 
-    /// Who this is.
+    /// Returns the node's id.
     pub fn node(&self) -> NodeId {
         self.node
     }
 
-    /// The proof of the secret by one side of the session with this keying material.
+    /// Returns the proof of the secret by one side of the session with this keying material.
     pub(crate) fn prove(&self, side: Side, keying: &[u8; PROOF_BYTES]) -> [u8; PROOF_BYTES] {
         let mut proof = [0; PROOF_BYTES];
-        let tag = hmac::sign(&self.secret, &told(side, keying));
+        let tag = hmac::sign(&self.secret, &proof_message(side, keying));
         proof.copy_from_slice(tag.as_ref());
         proof
     }
 
-    /// Whether the other side's proof is right. Takes the same time whatever is wrong.
+    /// Returns true if the other side's proof is right. The time does not depend on the proof.
     pub(crate) fn verify(&self, side: Side, keying: &[u8; PROOF_BYTES], proof: &[u8]) -> bool {
-        hmac::verify(&self.secret, &told(side, keying), proof).is_ok()
+        hmac::verify(&self.secret, &proof_message(side, keying), proof).is_ok()
     }
 
-    /// TLS for dialling `expected`, or whoever answers.
+    /// Returns the TLS configuration for dialling `expected`, or any node if `None`.
     pub(crate) fn client(&self, expected: Option<NodeId>) -> Result<ClientConfig, rustls::Error> {
         let provider = Arc::new(suites());
         let verifier = Arc::new(Verifier {
@@ -113,7 +114,7 @@ impl Identity {
         Ok(config)
     }
 
-    /// TLS for listening.
+    /// Returns the TLS configuration for listening.
     pub(crate) fn server(&self) -> Result<ServerConfig, rustls::Error> {
         let provider = Arc::new(suites());
         let verifier = Arc::new(Verifier {
@@ -127,13 +128,13 @@ impl Identity {
                 self.key.clone(),
             )));
         config.alpn_protocols = vec![ALPN.to_vec()];
-        // Sessions are not resumed: each is proven anew.
+        // Sessions are not resumed: each one needs a new proof.
         config.send_tls13_tickets = 0;
         Ok(config)
     }
 }
 
-fn told(side: Side, keying: &[u8; PROOF_BYTES]) -> Vec<u8> {
+fn proof_message(side: Side, keying: &[u8; PROOF_BYTES]) -> Vec<u8> {
     let role: &[u8] = match side {
         Side::Dialling => b"dialling",
         Side::Listening => b"listening",
@@ -141,7 +142,8 @@ fn told(side: Side, keying: &[u8; PROOF_BYTES]) -> Vec<u8> {
     [role, keying].concat()
 }
 
-/// AES-128 first: it is the fastest where the processor helps with it.
+/// Returns the cipher suites. AES-128 comes first: it is the fastest where the processor supports
+/// it.
 fn suites() -> CryptoProvider {
     let mut provider = provider::default_provider();
     provider.cipher_suites = vec![
@@ -155,13 +157,13 @@ fn spki_of(node: &NodeId) -> Vec<u8> {
     [&SPKI_PREFIX[..], node.as_bytes()].concat()
 }
 
-/// The node that a raw public key names.
+/// Returns the node id of a raw public key, or `None` if it is no ed25519 key.
 pub(crate) fn node_of(spki: &[u8]) -> Option<NodeId> {
     let key = spki.strip_prefix(&SPKI_PREFIX)?;
     Some(NodeId(key.try_into().ok()?))
 }
 
-/// The node that a peer's TLS session names.
+/// Returns the node id of a TLS peer.
 pub(crate) fn peer_of(keys: &[CertificateDer<'_>]) -> Option<NodeId> {
     node_of(keys.first()?)
 }
@@ -176,11 +178,12 @@ impl Verifier {
     fn key(&self, spki: &[u8]) -> Result<(), rustls::Error> {
         let refused = rustls::Error::InvalidCertificate(CertificateError::BadEncoding);
         let node = node_of(spki).ok_or(refused)?;
-        match self.expected.is_none_or(|expected| expected == node) {
-            true => Ok(()),
-            false => Err(rustls::Error::InvalidCertificate(
+        if self.expected.is_none_or(|expected| expected == node) {
+            Ok(())
+        } else {
+            Err(rustls::Error::InvalidCertificate(
                 CertificateError::ApplicationVerificationFailure,
-            )),
+            ))
         }
     }
 
@@ -196,9 +199,9 @@ impl Verifier {
     }
 }
 
-/// TLS 1.2 is not offered.
+/// Rejects TLS 1.2, which is not offered.
 fn only_tls_1_3() -> Result<HandshakeSignatureValid, rustls::Error> {
-    Err(rustls::Error::General("only TLS 1.3 is spoken".into()))
+    Err(rustls::Error::General("only TLS 1.3 is supported".into()))
 }
 
 impl ServerCertVerifier for Verifier {

@@ -2,16 +2,16 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`transport`] | the trait: streams with a class, connections on demand |
+//! | [`transport`] | the `Transport` trait: streams with a class, connections on demand |
 //! | [`rpc`] | calls: a method by name, a deadline, one frame or a stream each way |
-//! | [`identity`] | keys, and the cluster's secret |
+//! | [`identity`] | node keys and the cluster's secret |
 //! | [`quic`] | streams over QUIC |
-//! | [`tcp`] | streams over TCP with TLS, where UDP does not pass |
-//! | [`dual`] | both on one port; an address says how a node is reached |
-//! | `pool` | connections on demand, for both |
-//! | `handshake`, `frames` | the secret's proof, frames in bytes |
+//! | [`tcp`] | streams over TCP with TLS, for networks that drop UDP |
+//! | [`dual`] | QUIC and TCP on one port; the scheme of an address selects one |
+//! | `pool` | connections on demand, for both QUIC and TCP |
+//! | `handshake`, `frames` | the proof of the secret; the encoding of frames |
 //! | [`simulated`] | nodes in one process, for simulation and tests |
-//! | [`error`] | what can go wrong |
+//! | [`error`] | the errors, one kind for each reaction of the caller |
 
 pub mod dual;
 pub mod error;

@@ -1,7 +1,8 @@
-//! Connections to peers: made on demand, one dial at a time, used again, tidied away, counted.
+//! Connections to peers: made on demand by one dial at a time, reused, closed when idle, and
+//! counted.
 //!
-//! What kind of connections they are is a [`Carrier`]'s business. To each peer go several, one for each
-//! [`Lane`]: what is small and urgent never waits behind the buffers of content.
+//! A [`Carrier`] makes the connections. Each peer has several, one for each [`Lane`], so that small
+//! and urgent messages never wait behind content.
 
 mod carrier;
 mod link;
@@ -11,12 +12,13 @@ mod tests;
 mod usage;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use archipel_base::NodeId;
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::error::Error;
@@ -24,13 +26,13 @@ use crate::transport::{Class, Incoming, Peer, PeerStatistics, Stream, Transport}
 pub use carrier::{Carrier, Connection, Figures, Lane};
 use link::Link;
 use refusals::Refusals;
-pub use usage::{Held, Usage};
+pub use usage::{Usage, UsageGuard};
 
-/// Streams that wait to be accepted at most.
+/// The limit of streams that wait to be accepted.
 const WAITING: usize = 1024;
-/// Connections at once that have not proven themselves.
+/// The limit of simultaneous connections that have not proven the secret.
 const UNPROVEN: usize = 64;
-/// How long dialling one address may take, and proving oneself.
+/// The time limit for dialling one address and proving the secret.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The connections of one node.
@@ -43,12 +45,12 @@ struct Inner<C: Carrier> {
     carrier: C,
     incoming: mpsc::Sender<Incoming>,
     closed: watch::Sender<bool>,
-    /// Newest last. When both ends dial at once there are two.
+    /// The connections, the newest last. When both ends dial at once, there are two.
     links: Mutex<Links<C::Connection>>,
-    /// One dials a peer at a time; the others wait for what comes of it.
-    dialling: Mutex<BTreeMap<(NodeId, Lane), Turn>>,
-    counts: Mutex<BTreeMap<NodeId, Counts>>,
-    /// Content takes its lanes in turn.
+    /// The dial locks: one task dials a peer at a time, and the others wait for the result.
+    dialling: Mutex<BTreeMap<(NodeId, Lane), DialLock>>,
+    counts: Mutex<BTreeMap<NodeId, PeerCounts>>,
+    /// The counter that spreads content over its lanes.
     content: AtomicU64,
     unproven: Arc<Semaphore>,
     refusals: Refusals,
@@ -56,23 +58,19 @@ struct Inner<C: Carrier> {
 
 type Links<T> = BTreeMap<(NodeId, Lane), Vec<Link<T>>>;
 
-/// Whoever holds it dials.
-type Turn = Arc<tokio::sync::Mutex<()>>;
+/// A lock that is held while dialling.
+type DialLock = Arc<tokio::sync::Mutex<()>>;
 
 #[derive(Clone, Copy, Default)]
-struct Counts {
+struct PeerCounts {
     streams: u64,
     failures: u64,
-    /// Of connections that are gone.
+    /// Figures of closed connections.
     gone: Figures,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl<C: Carrier> Pool<C> {
-    /// Begins to listen. To be called on a tokio runtime.
+    /// Starts listening. Needs a tokio runtime.
     pub(crate) fn start(carrier: C) -> Arc<Pool<C>> {
         let (incoming, accepted) = mpsc::channel(WAITING);
         let inner = Arc::new(Inner {
@@ -87,7 +85,7 @@ impl<C: Carrier> Pool<C> {
             refusals: Refusals::default(),
         });
         tokio::spawn(inner.clone().listen());
-        tokio::spawn(link::tidy(Arc::downgrade(&inner)));
+        tokio::spawn(link::close_idle(Arc::downgrade(&inner)));
         Arc::new(Pool {
             inner,
             accepted: tokio::sync::Mutex::new(accepted),
@@ -98,7 +96,8 @@ impl<C: Carrier> Pool<C> {
         &self.inner.carrier
     }
 
-    /// Connections of others that were not let in, ever: a wrong secret, a broken handshake, too many at once.
+    /// Returns the number of incoming connections that were refused since the start: for a wrong
+    /// secret, a broken handshake, or too many at once.
     pub fn refused(&self) -> u64 {
         self.inner.refusals.count()
     }
@@ -119,8 +118,8 @@ impl<C: Carrier> Inner<C> {
         *self.closed.borrow()
     }
 
-    fn count(&self, peer: NodeId, change: impl FnOnce(&mut Counts)) {
-        change(lock(&self.counts).entry(peer).or_default());
+    fn count(&self, peer: NodeId, change: impl FnOnce(&mut PeerCounts)) {
+        change(self.counts.lock().entry(peer).or_default());
     }
 }
 
@@ -157,8 +156,8 @@ impl<C: Carrier> Transport for Pool<C> {
 
     fn statistics(&self) -> Vec<PeerStatistics> {
         let figures = self.inner.figures();
-        let counts = lock(&self.inner.counts).clone();
-        let of = |(peer, counts): (NodeId, Counts)| {
+        let counts = self.inner.counts.lock().clone();
+        let of = |(peer, counts): (NodeId, PeerCounts)| {
             let mut known = PeerStatistics {
                 peer,
                 streams: counts.streams,

@@ -1,7 +1,7 @@
-//! QUIC: one UDP port, TLS 1.3 between raw keys, no stream waits for another's lost packets.
+//! QUIC on one UDP port, with TLS 1.3 between raw keys. No stream waits for another's lost packets.
 //!
-//! To each peer go up to two connections: one for what is small and urgent, one for content. Frames are a
-//! length of four bytes (big-endian) and the payload.
+//! Each peer has up to two connections: one for small and urgent messages and one for content. A
+//! frame is a length of four bytes (big-endian) and the payload.
 
 mod congestion;
 mod connection;
@@ -18,28 +18,30 @@ use quinn::{Endpoint, EndpointConfig, TransportConfig, VarInt};
 use crate::identity::Identity;
 use crate::pool::Pool;
 
-/// After so long without a sign of the peer its connections break.
+/// A connection without any packet from the peer for this long is broken.
 const SILENCE: Duration = Duration::from_secs(8);
-/// How often a sign is given while a connection is otherwise quiet. If it gets lost it is repeated, long before that time.
+/// The keep-alive interval of an otherwise quiet connection. A lost keep-alive is repeated long
+/// before `SILENCE` has passed.
 const KEEP_ALIVE: Duration = Duration::from_secs(4);
-/// Bytes of one stream that may be on their way: 4 MiB in 100 ms are 335 Mbit/s.
+/// The receive window of one stream: 4 MiB in 100 ms are 335 Mbit/s.
 const STREAM_WINDOW: u32 = 4 << 20;
-/// Of all streams of a connection for content: those that nobody reads count, and must not hold up the others. It is a bound
-/// and no reservation: what was read takes no memory.
+/// The receive window of a connection for content. Unread streams count and must not delay the
+/// others. The window is a limit and no reservation: bytes already read take no memory.
 const CONTENT_WINDOW: u32 = 512 << 20;
-/// The same of one for what is small: every stream on it is read at once.
+/// The receive window of a connection for small messages: each of its streams is read at once.
 const SMALL_WINDOW: u32 = 32 << 20;
-/// Of one that has not proven itself yet.
+/// The receive window of a connection whose peer has not proven the secret yet.
 const UNPROVEN_WINDOW: u32 = 4 << 10;
-/// Kept of what was sent and not acknowledged.
+/// The limit of sent but unacknowledged bytes that are kept.
 const SEND_WINDOW: u64 = 8 << 20;
-/// Streams that a peer may have open on one connection: at first, and once it has many. Each that it may have takes memory, 100 bytes, whether
-/// it is there or not, and a node may have connections to hundreds of others.
+/// The number of streams that a peer may have open on one connection: at first, and once it uses
+/// many. Each permitted stream takes 100 bytes of memory, used or not, and a node may have
+/// connections to hundreds of others.
 const FIRST_STREAMS: u32 = 64;
 const STREAMS: u32 = 1024;
-/// Buffers of the socket.
+/// The size of the socket's buffers.
 const SOCKET_BYTES: usize = 4 << 20;
-/// The longest packet on loopback: ten of them, which are sent at once, fit 64 KiB.
+/// The largest packet on loopback: ten of them, which are sent at once, fit into 64 KiB.
 const LOOPBACK_MTU: u16 = 6500;
 
 /// QUIC connections of one node.
@@ -53,7 +55,7 @@ pub struct Quic {
 }
 
 impl Pool<Quic> {
-    /// Listens on `address` (UDP), and dials from it. To be called on a tokio runtime.
+    /// Listens on `address` (UDP) and dials from it. Needs a tokio runtime.
     ///
     /// # Errors
     /// A text for the operator.
@@ -75,7 +77,7 @@ impl Pool<Quic> {
         }))
     }
 
-    /// Where it listens: the port, if it was left open.
+    /// Returns the address it listens on, with the chosen port if the configured port was 0.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.carrier().endpoint.local_addr()
     }
@@ -84,7 +86,7 @@ impl Pool<Quic> {
 fn socket(address: SocketAddr) -> std::io::Result<UdpSocket> {
     let domain = socket2::Domain::for_address(address);
     let socket = socket2::Socket::new(domain, socket2::Type::DGRAM, None)?;
-    // As much as the system allows: less only costs throughput.
+    // The system may allow less, which only costs throughput.
     let _ = socket.set_recv_buffer_size(SOCKET_BYTES);
     let _ = socket.set_send_buffer_size(SOCKET_BYTES);
     socket.set_nonblocking(true)?;
@@ -95,10 +97,11 @@ fn socket(address: SocketAddr) -> std::io::Result<UdpSocket> {
 fn transport(address: SocketAddr) -> TransportConfig {
     let mut config = TransportConfig::default();
     let local = address.ip().is_loopback();
-    // BBR where packets may get lost on their way: CUBIC takes each loss for congestion.
-    let controller: Arc<dyn ControllerFactory + Send + Sync> = match local {
-        true => Arc::new(CubicConfig::default()),
-        false => Arc::new(congestion::Congestion::default()),
+    // BBR where packets may get lost on the way, because CUBIC takes each loss for congestion.
+    let controller: Arc<dyn ControllerFactory + Send + Sync> = if local {
+        Arc::new(CubicConfig::default())
+    } else {
+        Arc::new(congestion::Congestion::default())
     };
     let mut mtu = quinn::MtuDiscoveryConfig::default();
     if local {
@@ -109,7 +112,7 @@ fn transport(address: SocketAddr) -> TransportConfig {
         .mtu_discovery_config(Some(mtu))
         .max_idle_timeout(SILENCE.try_into().ok())
         .keep_alive_interval(Some(KEEP_ALIVE))
-        // One stream, for the proof; more once it was right.
+        // One stream for the proof of the secret. More are allowed after the proof.
         .max_concurrent_bidi_streams(VarInt::from_u32(1))
         .receive_window(VarInt::from_u32(UNPROVEN_WINDOW))
         .max_concurrent_uni_streams(VarInt::from_u32(0))

@@ -1,19 +1,20 @@
 //! Calls on top of streams: a method by name, a deadline, frames both ways.
 //!
-//! The first frame of a stream is a header (versioned; unknown fields are skipped): which method,
-//! how long the caller waits, whether it is a plain call. A plain call sends one frame more and
-//! gets one back, whose first byte tells an answer from a refusal. Header and request leave together, so a call over
-//! a connection that stands is one round trip.
+//! The first frame of a stream is a versioned header; unknown fields are skipped. It names the
+//! method, the caller's timeout, and whether it is a plain call. A plain call sends one more frame
+//! and receives one, whose first byte tells an answer from a refusal. Header and request leave
+//! together, so that a call over an existing connection takes one round trip.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use archipel_base::NodeId;
 use archipel_base::codec::{self, Versioned};
 use async_trait::async_trait;
 use bytes::{BufMut, Bytes, BytesMut};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -21,13 +22,14 @@ use tokio::time::Instant;
 use crate::error::Error;
 use crate::transport::{Class, Incoming, MAX_FRAME_BYTES, Peer, Stream, Transport};
 
-/// How many calls of others are served at once.
+/// The number of incoming calls that are served at once.
 const SERVED: usize = 16_384;
-/// How many of one peer: more than its connections have streams, so that it is not refused what it could wait for.
+/// The number of incoming calls of one peer that are served at once. It exceeds the streams of the
+/// peer's connections, so that a call that could wait is not refused.
 const SERVED_OF_ONE: usize = 4096;
-/// The longest that a plain call may take.
+/// The longest time that a plain call may take.
 const LONGEST: Duration = Duration::from_secs(60);
-/// How long a peer may take to say what it wants.
+/// The time limit for a peer to send the header.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 
 const ANSWER: u8 = 0;
@@ -36,11 +38,12 @@ const REFUSAL: u8 = 1;
 /// Answers the calls of peers.
 #[async_trait]
 pub trait Service: Send + Sync + 'static {
-    /// Answers a plain call. `Err` is told to the caller, who gets [`Error::Refused`]. It is dropped when
-    /// the caller's time is over: what must not end half-way runs in a task of its own.
+    /// Answers a plain call. An `Err` reaches the caller as [`Error::Refused`]. The future is
+    /// dropped when the caller's timeout expires; work that must not stop half-way runs in its own
+    /// task.
     async fn call(&self, from: NodeId, method: &str, request: Bytes) -> Result<Bytes, String>;
 
-    /// Serves a stream to its end. At an `Err` the stream is broken off.
+    /// Serves a stream to its end. After an `Err` the stream is broken off.
     async fn stream(&self, from: NodeId, method: &str, stream: Stream) -> Result<(), String>;
 }
 
@@ -49,15 +52,16 @@ pub trait Service: Send + Sync + 'static {
 struct Header {
     #[serde(rename = "m")]
     method: String,
-    /// How long the caller waits for the answer of a plain call.
+    /// The time that the caller of a plain call waits for the answer.
     #[serde(rename = "t", default)]
     timeout_ms: u64,
     #[serde(rename = "p", default)]
     plain: bool,
-    /// How urgent the caller finds it, so that the answer is as urgent: see [`Class`]. Unknown ones are small.
+    /// The caller's class, so that the answer is equally urgent: see [`Class`]. Unknown values mean
+    /// small.
     #[serde(rename = "c", default)]
     class: u8,
-    /// Bytes still to go, of content.
+    /// For content: the bytes that remain to be sent.
     #[serde(rename = "r", default)]
     remaining: u64,
 }
@@ -99,18 +103,18 @@ impl Versioned for Header {
     const VERSION: u8 = 1;
 }
 
-/// What was counted of one method since the start.
+/// Counters of one method since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MethodCounts {
-    /// Calls and streams made to others.
+    /// Outgoing calls and streams.
     pub made: u64,
-    /// Of those, how many failed.
+    /// Outgoing calls and streams that failed.
     pub failed: u64,
-    /// Calls and streams of others.
+    /// Incoming calls and streams.
     pub served: u64,
 }
 
-/// Makes calls, and serves those of others. Cheap to clone.
+/// The calls of one node, outgoing and incoming. Cheap to clone.
 #[derive(Clone)]
 pub struct Rpc(Arc<Inner>);
 
@@ -124,12 +128,8 @@ struct Inner {
     serving_of: Mutex<BTreeMap<NodeId, Arc<Semaphore>>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Rpc {
-    /// Calls over `transport`.
+    /// Creates an `Rpc` that calls over `transport`.
     pub fn new(transport: Arc<dyn Transport>) -> Rpc {
         Rpc(Arc::new(Inner {
             transport,
@@ -141,15 +141,16 @@ impl Rpc {
         }))
     }
 
-    /// What carries the calls.
+    /// Returns the transport under the calls.
     pub fn transport(&self) -> &Arc<dyn Transport> {
         &self.0.transport
     }
 
-    /// Asks, and waits for the answer.
+    /// Calls a method of a peer and waits for the answer.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the peer says no: nothing happened there. After any other it is not known.
+    /// [`Error::Refused`] if the peer refuses: nothing happened there. After any other error the
+    /// outcome is unknown.
     pub async fn call(
         &self,
         peer: &Peer,
@@ -159,17 +160,17 @@ impl Rpc {
         request: Bytes,
     ) -> Result<Bytes, Error> {
         let begun = Instant::now();
-        let under_way = self.0.under_way();
+        let in_flight = self.0.count_in_flight();
         let asked = self.ask(peer, method, class, timeout, request);
         let answer = match tokio::time::timeout(timeout, asked).await {
             Ok(answer) => answer,
             Err(_) => Err(Error::TimedOut(peer.id)),
         };
-        drop(under_way);
+        drop(in_flight);
         if answer.is_ok() && matches!(class, Class::Control | Class::Small) {
-            self.0.took(peer.id, begun.elapsed());
+            self.0.record_round_trip(peer.id, begun.elapsed());
         }
-        self.0.made(method, answer.is_ok());
+        self.0.count_made(method, answer.is_ok());
         answer
     }
 
@@ -198,7 +199,7 @@ impl Rpc {
         }
     }
 
-    /// Opens a stream to a method; `timeout` is for opening it.
+    /// Opens a stream to a method. `timeout` limits the opening only.
     pub async fn stream(
         &self,
         peer: &Peer,
@@ -211,7 +212,7 @@ impl Rpc {
             Ok(opened) => opened,
             Err(_) => Err(Error::TimedOut(peer.id)),
         };
-        self.0.made(method, opened.is_ok());
+        self.0.count_made(method, opened.is_ok());
         opened
     }
 
@@ -228,34 +229,34 @@ impl Rpc {
         Ok(stream)
     }
 
-    /// About how long a round trip to a node takes; `None` if none was made.
+    /// Returns the smoothed round-trip time to a node, or `None` if no call has completed.
     pub fn round_trip(&self, node: &NodeId) -> Option<Duration> {
-        lock(&self.0.round_trips).get(node).copied()
+        self.0.round_trips.lock().get(node).copied()
     }
 
-    /// What was counted, by method.
+    /// Returns the counters of all methods.
     pub fn counts(&self) -> BTreeMap<String, MethodCounts> {
-        lock(&self.0.counts).clone()
+        self.0.counts.lock().clone()
     }
 
-    /// Plain calls under way to others.
+    /// Returns the number of outgoing plain calls in progress.
     pub fn in_flight(&self) -> u64 {
         self.0.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Serves the calls of others until the transport is closed.
+    /// Serves incoming calls until the transport is closed.
     pub async fn serve(&self, service: Arc<dyn Service>) {
         while let Some(incoming) = self.0.transport.accept().await {
-            let turns = self.0.turns(incoming.from);
+            let permits = self.0.permits(incoming.from);
             let (rpc, service) = (self.clone(), service.clone());
             tokio::spawn(async move {
                 let from = incoming.from;
-                let served = match turns {
-                    Some(_turns) => rpc.serve_one(&*service, incoming).await,
+                let served = match permits {
+                    Some(_permits) => rpc.serve_one(&*service, incoming).await,
                     None => refuse(incoming.stream, "too many calls at once").await,
                 };
                 if let Err(why) = served {
-                    tracing::debug!(from = %from.short(), why, "a call of a peer was broken off");
+                    tracing::debug!(from = %from.short(), why, "a peer's call failed");
                 }
             });
         }
@@ -268,7 +269,7 @@ impl Rpc {
         let first = first.map_err(|_| "no header in time")?.map_err(text)?;
         let header = first.ok_or("a stream without a header")?;
         let header: Header = codec::decode(&header).map_err(|error| error.to_string())?;
-        self.0.served(&header.method);
+        self.0.count_served(&header.method);
         stream.send.set_class(header.class());
         if !header.plain {
             return service.stream(from, &header.method, stream).await;
@@ -306,25 +307,25 @@ fn framed(kind: u8, content: &[u8]) -> Bytes {
     bytes.freeze()
 }
 
-/// A call under way, also to its early end.
-struct UnderWay<'a>(&'a AtomicU64);
+/// A call in progress. Counts down when it is dropped, even if the caller gives up.
+struct InFlight<'a>(&'a AtomicU64);
 
-impl Drop for UnderWay<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Inner {
-    fn under_way(&self) -> UnderWay<'_> {
+    fn count_in_flight(&self) -> InFlight<'_> {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
-        UnderWay(&self.in_flight)
+        InFlight(&self.in_flight)
     }
 
-    /// The right to serve a call of that peer; `None` if there are too many.
-    fn turns(&self, from: NodeId) -> Option<impl Send + 'static> {
+    /// Returns permission to serve one call of `from`, or `None` if too many calls are in progress.
+    fn permits(&self, from: NodeId) -> Option<impl Send + 'static> {
         let of_one = {
-            let mut all = lock(&self.serving_of);
+            let mut all = self.serving_of.lock();
             let of_one = all.entry(from);
             of_one
                 .or_insert_with(|| Arc::new(Semaphore::new(SERVED_OF_ONE)))
@@ -335,22 +336,22 @@ impl Inner {
         Some((one, all))
     }
 
-    fn took(&self, peer: NodeId, time: Duration) {
-        let mut known = lock(&self.round_trips);
+    fn record_round_trip(&self, peer: NodeId, time: Duration) {
+        let mut known = self.round_trips.lock();
         let smoothed = known.entry(peer).or_insert(time);
         *smoothed = (*smoothed * 7 + time) / 8;
     }
 
-    fn made(&self, method: &str, well: bool) {
-        let mut counts = lock(&self.counts);
+    fn count_made(&self, method: &str, succeeded: bool) {
+        let mut counts = self.counts.lock();
         let counts = counts.entry(method.to_owned()).or_default();
         counts.made += 1;
-        counts.failed += u64::from(!well);
+        counts.failed += u64::from(!succeeded);
     }
 
-    fn served(&self, method: &str) {
-        let mut counts = lock(&self.counts);
-        // Names come from peers: only so many are kept apart.
+    fn count_served(&self, method: &str) {
+        let mut counts = self.counts.lock();
+        // Peers choose the names, so that the number of separate counters is limited.
         let known = counts.contains_key(method) || counts.len() < 64;
         let name = if known { method } else { "other" };
         counts.entry(name.to_owned()).or_default().served += 1;

@@ -1,18 +1,19 @@
 //! Nodes in one process, joined by links that delay, lose, cut and heal: for simulation and tests.
 //!
-//! Time is tokio's (which a test may pause), chance is a [`Random`]: on a runtime of one thread a run repeats.
-//! Streams are reliable, as those of QUIC and TCP are: a frame that is lost is late, and one that meets a cut
-//! waits until the cut heals or the stream breaks.
+//! Time comes from tokio, where a test may pause it, and chance from a [`Random`], so that a run on
+//! a single-threaded runtime repeats exactly. Streams are reliable, as with QUIC and TCP: a lost
+//! frame arrives late, and a frame that meets a cut waits until the cut heals or the stream breaks.
 
 mod stream;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::NodeId;
 use archipel_base::random::Random;
 use async_trait::async_trait;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
@@ -21,54 +22,54 @@ use crate::error::Error;
 use crate::transport::{Class, Incoming, Peer, PeerStatistics, Stream, Transport};
 use stream::{Path, direction};
 
-/// Streams that wait to be accepted at most.
+/// The limit of streams that wait to be accepted.
 const WAITING: usize = 1024;
-/// After so long in front of a cut a new stream is given up.
+/// A new stream that meets a cut is given up after this long.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How one direction between two nodes is.
+/// The properties of one direction between two nodes.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Link {
-    /// One way.
+    /// The one-way latency.
     pub latency: Duration,
-    /// Up to so much more, by chance.
+    /// The maximum random extra latency.
     pub jitter: Duration,
-    /// In a thousand frames so many are lost, and come after three round trips.
+    /// Lost frames in a thousand. A lost frame arrives after three more round trips.
     pub loss_per_mille: u32,
-    /// `None` for no limit.
+    /// The bandwidth, or `None` for no limit.
     pub bytes_per_second: Option<u64>,
 }
 
 /// A network of nodes in this process.
 pub struct SimulatedNetwork {
     random: Arc<dyn Random>,
-    state: Mutex<State>,
-    /// Tells, in the order in which they wait, that something broke or healed. (A `watch` would
-    /// wake them in random order.)
+    state: Mutex<NetworkState>,
+    /// Notified when a link broke or healed. It wakes the waiting tasks in their order, while a
+    /// `watch` would wake them in random order.
     changes: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct NetworkState {
     nodes: BTreeMap<NodeId, Node>,
     default_link: Link,
     links: BTreeMap<(NodeId, NodeId), Link>,
     cuts: BTreeSet<(NodeId, NodeId)>,
     frames: BTreeMap<(NodeId, NodeId), u64>,
     busy_until: BTreeMap<(NodeId, NodeId), Instant>,
-    /// How many streams still break as they are opened.
+    /// The number of next streams that break when they are opened.
     breaking: BTreeMap<(NodeId, NodeId), u32>,
 }
 
-/// A node that is up.
+/// A running node.
 struct Node {
-    /// Tells runs of it apart.
+    /// A random id that tells the runs of a node apart.
     run: u64,
     incoming: mpsc::Sender<Incoming>,
 }
 
 impl SimulatedNetwork {
-    /// A network without nodes, whose links cost nothing.
+    /// Creates a network without nodes, whose links have no latency.
     pub fn new(random: Arc<dyn Random>) -> Arc<SimulatedNetwork> {
         Arc::new(SimulatedNetwork {
             random,
@@ -77,16 +78,16 @@ impl SimulatedNetwork {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, NetworkState> {
+        self.state.lock()
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut NetworkState)) {
         change(&mut self.state());
         self.changes.notify_waiters();
     }
 
-    /// A node's transport. For a node that is up already this is a restart: its streams break.
+    /// Starts a node and returns its transport. A running node is restarted, and its streams break.
     pub fn node(self: &Arc<Self>, id: NodeId) -> Arc<SimulatedTransport> {
         let (sender, receiver) = mpsc::channel(WAITING);
         let run = self.random.next_u64();
@@ -105,12 +106,12 @@ impl SimulatedNetwork {
         })
     }
 
-    /// How all links are that were not set.
+    /// Sets the properties of all links that have none of their own.
     pub fn set_default_link(&self, link: Link) {
         self.change(|state| state.default_link = link);
     }
 
-    /// Sets one direction.
+    /// Sets the properties of one direction.
     pub fn set_link(&self, from: NodeId, to: NodeId, link: Link) {
         self.change(|state| {
             state.links.insert((from, to), link);
@@ -131,19 +132,20 @@ impl SimulatedNetwork {
         });
     }
 
-    /// Heals all.
+    /// Heals all cuts.
     pub fn heal_all(&self) {
         self.change(|state| state.cuts.clear());
     }
 
-    /// The next so many streams that `from` opens to `to` break at once, as if the connection were closed at that moment.
+    /// Breaks the next `streams` streams that `from` opens to `to`, as if the connection closed at
+    /// that moment.
     pub fn break_next(&self, from: NodeId, to: NodeId, streams: u32) {
         self.change(|state| {
             state.breaking.insert((from, to), streams);
         });
     }
 
-    /// Whether a stream that is opened now breaks.
+    /// Returns true if a stream that is opened now breaks.
     fn breaks(&self, from: NodeId, to: NodeId) -> bool {
         let mut state = self.state();
         let left = state.breaking.get_mut(&(from, to));
@@ -156,19 +158,19 @@ impl SimulatedNetwork {
         }
     }
 
-    /// A node is gone, and its streams break.
+    /// Stops a node. Its streams break.
     pub fn crash(&self, id: NodeId) {
         self.change(|state| {
             state.nodes.remove(&id);
         });
     }
 
-    /// Frames sent so far, by direction.
+    /// Returns the number of frames sent, by direction.
     pub fn frames(&self) -> BTreeMap<(NodeId, NodeId), u64> {
         self.state().frames.clone()
     }
 
-    /// Ends with the next change from now on.
+    /// Returns a future that completes at the next change.
     fn changed(&self) -> Notified<'_> {
         self.changes.notified()
     }
@@ -177,7 +179,7 @@ impl SimulatedNetwork {
         self.state().nodes.get(id).map(|node| node.run)
     }
 
-    /// When a frame sent now is there.
+    /// Returns the arrival time of a frame that is sent now.
     fn arrival(&self, from: NodeId, to: NodeId, bytes: usize) -> Instant {
         let (chance, lost) = (self.random.next_u64(), self.random.next_u64() % 1000);
         let mut state = self.state();
@@ -200,7 +202,7 @@ impl SimulatedNetwork {
     }
 }
 
-/// A node's side of a [`SimulatedNetwork`].
+/// The transport of one node of a [`SimulatedNetwork`].
 pub struct SimulatedTransport {
     id: NodeId,
     run: u64,
@@ -235,7 +237,7 @@ impl Transport for SimulatedTransport {
                 tokio::time::sleep(CONNECT_TIMEOUT).await;
                 return Err(unreachable("no answer"));
             }
-            None => return Err(unreachable("nobody listens there")),
+            None => return Err(unreachable("no node listens there")),
         };
         let path = |from, to, runs| Path {
             network: self.network.clone(),
@@ -250,7 +252,7 @@ impl Transport for SimulatedTransport {
             receive: their_receive,
         };
         let offered = Incoming { from: here, stream };
-        let full = |_| unreachable("it accepts nothing");
+        let full = |_| unreachable("the node accepts nothing");
         incoming.try_send(offered).map_err(full)?;
         Ok(Stream { send, receive })
     }
@@ -270,13 +272,13 @@ impl Transport for SimulatedTransport {
         }
     }
 
-    /// An address here is the node's id.
+    /// Parses the address, which is the node's id in a simulated network.
     async fn identify(&self, address: &str) -> Result<NodeId, Error> {
         let unknown = |why: &str| Error::NotFound(format!("{address}: {why}"));
         let id: NodeId = address.parse().map_err(|_| unknown("not an address"))?;
         match self.network.run_of(&id) {
             Some(_) => Ok(id),
-            None => Err(unknown("nobody listens there")),
+            None => Err(unknown("no node listens there")),
         }
     }
 

@@ -1,8 +1,9 @@
-//! TCP with TLS 1.3 between raw keys: for networks that drop UDP, and for fast local ones.
+//! TCP with TLS 1.3 between raw keys, for networks that drop UDP and for fast local ones.
 //!
-//! To each peer go up to three connections: one for what is small and urgent, two for content, so that a lost packet
-//! holds up no more than what shares its connection. Streams of a connection are cut in pieces; the most
-//! urgent goes next, and each has credit of its own, so that one that nobody reads holds up no other.
+//! Each peer has up to three connections: one for small and urgent messages and two for content, so
+//! that a lost packet delays only the streams of its own connection. The streams of a connection
+//! are cut into pieces, and the most urgent piece is sent next. Each stream has its own credit, so
+//! that an unread stream delays no other.
 
 mod connection;
 mod inbox;
@@ -30,7 +31,7 @@ use crate::identity::{Identity, LABEL, PROOF_BYTES, Side, peer_of};
 use crate::pool::{Carrier, Lane, Pool};
 pub use connection::TcpConnection;
 
-/// Bytes that wait in the kernel before they are sent: their order is no longer ours.
+/// The limit of unsent bytes in the kernel. Once there, their order can no longer change.
 const UNSENT: u32 = 128 << 10;
 const BACKLOG: i32 = 128;
 
@@ -42,7 +43,7 @@ pub struct Tcp {
     identity: Identity,
     acceptor: TlsAcceptor,
     address: SocketAddr,
-    /// `None` once it is closed.
+    /// `None` once the transport is closed.
     listener: tokio::sync::Mutex<Option<TcpListener>>,
 }
 
@@ -51,7 +52,7 @@ fn text(error: impl std::fmt::Display) -> String {
 }
 
 impl Pool<Tcp> {
-    /// Listens on `address`. To be called on a tokio runtime.
+    /// Listens on `address`. Needs a tokio runtime.
     ///
     /// # Errors
     /// A text for the operator.
@@ -67,7 +68,7 @@ impl Pool<Tcp> {
         }))
     }
 
-    /// Where it listens: the port, if it was left open.
+    /// Returns the address it listens on, with the chosen port if the configured port was 0.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         Ok(self.carrier().address)
     }
@@ -76,7 +77,7 @@ impl Pool<Tcp> {
 fn listener(address: SocketAddr) -> std::io::Result<TcpListener> {
     let domain = socket2::Domain::for_address(address);
     let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None)?;
-    // Connections that ended lately do not keep the port.
+    // Recently closed connections do not block the port.
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
@@ -84,7 +85,8 @@ fn listener(address: SocketAddr) -> std::io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// What helps is set where the system allows it; it works without.
+/// Sets socket options that improve performance. Errors are ignored because the options are
+/// optional.
 fn tune(stream: &TcpStream, peer: SocketAddr) {
     let socket = SockRef::from(stream);
     let _ = socket.set_tcp_nodelay(true);
@@ -97,7 +99,7 @@ fn tune(stream: &TcpStream, peer: SocketAddr) {
     }
 }
 
-/// Who is at the other end, and the session's keying material.
+/// Returns the id of the peer and the session's keying material.
 fn session<T>(tls: &rustls::ConnectionCommon<T>) -> Result<(NodeId, Keying), String> {
     let keys: &[CertificateDer] = tls.peer_certificates().ok_or("no key")?;
     let peer = peer_of(keys).ok_or("not an ed25519 key")?;
@@ -129,7 +131,7 @@ async fn check(
 #[async_trait]
 impl Carrier for Tcp {
     type Connection = TcpConnection;
-    type Knock = TcpStream;
+    type Attempt = TcpStream;
     const CONTENT_LANES: u8 = 2;
 
     fn identity(&self) -> &Identity {
@@ -154,14 +156,14 @@ impl Carrier for Tcp {
         Ok((peer, connection))
     }
 
-    async fn knock(&self) -> Option<(SocketAddr, TcpStream)> {
+    async fn next_attempt(&self) -> Option<(SocketAddr, TcpStream)> {
         let listener = self.listener.lock().await;
         loop {
             match listener.as_ref()?.accept().await {
                 Ok((stream, from)) => return Some((from, stream)),
-                // No file left, most likely: it passes.
+                // The process is probably out of file descriptors, which is temporary.
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             }

@@ -1,4 +1,4 @@
-//! What carries frames between nodes.
+//! The transport trait: streams of frames between nodes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,36 +10,38 @@ use bytes::Bytes;
 
 use crate::error::Error;
 
-/// The longest frame: a block of 1 MiB, and what goes before it.
+/// The length limit of a frame: a block of 1 MiB and its header.
 pub const MAX_FRAME_BYTES: usize = (1 << 20) + (64 << 10);
 
-/// Whom to reach, and where.
+/// A node to reach, and its addresses.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Peer {
-    /// Who answers there, or nobody does: proven in the handshake.
+    /// The node that must answer. The handshake proves its identity.
     pub id: NodeId,
-    /// `host:port`, tried in order.
+    /// Addresses as `host:port`. They are tried in order.
     pub addresses: Arc<[String]>,
 }
 
-/// How urgent a stream is. What is more urgent goes first wherever the order is still ours.
+/// The urgency of a stream. More urgent streams are sent first as long as the transport controls
+/// the order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Class {
-    /// Membership, layout, revocation: never waits behind data.
+    /// Membership, layout and revocation. These streams never wait behind data.
     Control,
     /// Rows and other small messages.
     Small,
-    /// Content: the stream with the fewest bytes still to go is first.
+    /// Content. The stream with the fewest remaining bytes is sent first.
     Data {
-        /// Bytes still to be sent, as far as known.
+        /// The bytes that remain to be sent, as far as known.
         remaining: u64,
     },
-    /// Repair and moves: only when nothing else is to be sent.
+    /// Repair and rebalancing. These streams are sent only when nothing else waits.
     Background,
 }
 
 impl Class {
-    /// What it is once so many bytes more have gone: content gets more urgent as it shrinks.
+    /// Returns the class after `bytes` more bytes were sent: content becomes more urgent as it
+    /// shrinks.
     pub(crate) fn after(self, bytes: usize) -> Class {
         match self {
             Class::Data { remaining } => Class::Data {
@@ -50,52 +52,52 @@ impl Class {
     }
 }
 
-/// Carries streams of frames between this node and its peers.
+/// A carrier of streams of frames between this node and its peers.
 ///
-/// Both ends of a connection have proven their key and the cluster's secret before the first stream. Connections
-/// are made on demand and go when they were idle for a while.
+/// Both ends of a connection prove their key and the cluster's secret before the first stream.
+/// Connections are made on demand and closed after they were idle for a while.
 #[async_trait]
 pub trait Transport: Send + Sync + 'static {
-    /// This node.
+    /// Returns the id of this node.
     fn local(&self) -> NodeId;
 
-    /// Opens a stream to a peer, over a connection that there is or a new one. The peer sees it
-    /// with the first frame.
+    /// Opens a stream to a peer over an existing connection or a new one. The peer sees the stream
+    /// when the first frame arrives.
     ///
     /// # Errors
-    /// [`Error::Unreachable`] if no connection could be made; the caller bounds the time.
+    /// [`Error::Unreachable`] if no connection could be made. The caller limits the time.
     async fn open(&self, peer: &Peer, class: Class) -> Result<Stream, Error>;
 
-    /// The next stream that a peer opened; `None` once the transport is closed.
+    /// Returns the next stream that a peer opened, or `None` once the transport is closed.
     async fn accept(&self) -> Option<Incoming>;
 
-    /// Connects to an address, and tells which node answers there and knows the cluster's secret.
+    /// Connects to `address` and returns the id of the node there. The node must prove the secret.
     ///
     /// # Errors
     /// [`Error::NotFound`], with a text for the operator.
     async fn identify(&self, address: &str) -> Result<NodeId, Error>;
 
-    /// What is known of each peer that was connected lately.
+    /// Returns the statistics of every peer that was connected recently.
     fn statistics(&self) -> Vec<PeerStatistics>;
 
-    /// Ends all connections; streams under way fail.
+    /// Closes all connections. Open streams fail.
     async fn close(&self);
 }
 
 /// A stream that a peer opened.
 pub struct Incoming {
-    /// Who opened it.
+    /// The peer that opened it.
     pub from: NodeId,
     /// The stream.
     pub stream: Stream,
 }
 
-/// A stream of frames in both directions. A half that is dropped without its end is reset: the
-/// peer's side of it fails.
+/// A stream of frames in both directions. If a half is dropped before its end, it is reset, and the
+/// peer's matching half fails.
 pub struct Stream {
-    /// What goes to the peer.
+    /// The frames to the peer.
     pub send: Box<dyn SendFrames>,
-    /// What comes from it.
+    /// The frames from the peer.
     pub receive: Box<dyn ReceiveFrames>,
 }
 
@@ -105,51 +107,51 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// The sending half of a stream. Dropping it before [`finish`](SendFrames::finish) tells the peer that
-/// the stream was broken off.
+/// The sending half of a stream. If it is dropped before [`finish`](SendFrames::finish), the peer
+/// sees a broken stream.
 #[async_trait]
 pub trait SendFrames: Send {
-    /// Sends a frame of at most [`MAX_FRAME_BYTES`]; waits while the peer or the network is behind. Cancelled
-    /// in the middle, the stream is of no more use.
+    /// Sends a frame of at most [`MAX_FRAME_BYTES`]. Waits while the peer or the network is busy.
+    /// After a cancelled call the stream can no longer be used.
     async fn send(&mut self, frame: Bytes) -> Result<(), Error>;
 
-    /// Ends the stream in good order; does not wait for the peer.
+    /// Ends the stream properly. Does not wait for the peer.
     async fn finish(&mut self) -> Result<(), Error>;
 
-    /// Changes how urgent the stream is. Content gets more so by itself, as it is sent.
+    /// Changes the urgency of the stream. Content becomes more urgent by itself as it is sent.
     fn set_class(&mut self, class: Class);
 }
 
-/// The receiving half of a stream. Dropping it tells the peer to stop sending.
+/// The receiving half of a stream. If it is dropped, the peer is told to stop sending.
 #[async_trait]
 pub trait ReceiveFrames: Send + Sync {
-    /// The next frame; `None` at the end that the peer made in good order. May be cancelled and called again.
+    /// Returns the next frame, or `None` after the peer has ended the stream properly. Cancel-safe.
     async fn receive(&mut self) -> Result<Option<Bytes>, Error>;
 }
 
-/// What is known of a peer.
+/// Statistics of one peer.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PeerStatistics {
-    /// Who.
+    /// The peer.
     pub peer: NodeId,
-    /// Connections now.
+    /// Open connections.
     pub connections: usize,
-    /// Streams opened to it and by it, ever.
+    /// Streams opened by either side since the start.
     pub streams: u64,
-    /// Bytes sent and received on the wire (or as near as can be told), ever.
+    /// Bytes sent on the wire since the start, or the closest known figure.
     pub sent_bytes: u64,
-    /// See [`sent_bytes`](PeerStatistics::sent_bytes).
+    /// Bytes received from the wire since the start, or the closest known figure.
     pub received_bytes: u64,
-    /// The round-trip time, smoothed, as the transport sees it.
+    /// The smoothed round-trip time that the transport measures.
     pub round_trip: Option<Duration>,
-    /// Packets lost, as far as the transport can tell.
+    /// Lost packets, as far as the transport knows.
     pub lost_packets: u64,
-    /// Connections that failed or could not be made, ever.
+    /// Connections that failed or could not be made, since the start.
     pub failures: u64,
 }
 
 impl PeerStatistics {
-    /// The same peer over another kind of connections.
+    /// Adds the statistics of the same peer's connections of another transport.
     pub(crate) fn add(&mut self, other: &PeerStatistics) {
         self.connections += other.connections;
         self.streams += other.streams;

@@ -1,11 +1,16 @@
 //! One node's durable state: disks, metadata engines, blocks and rows.
 //!
 //! # Invariants
-//! - Nothing is acknowledged before it is on stable storage (unless asked for `Buffered`).
-//! - A block is readable exactly as long as a row that was committed refers to it, or a pin holds it.
+//! - No write is acknowledged before it is on stable storage, unless the caller asked for
+//!   `Buffered`.
+//! - An engine commit, buffered or not, names a block's record only after the record is synced on
+//!   its disk. A power cut may keep any prefix of the buffered commits, and every row in that
+//!   prefix is whole.
+//! - A block is readable exactly as long as a committed row refers to it or a pin holds it.
 //! - References, the change log, window fingerprints and counters change only in the transaction
 //!   that changes their row.
-//! - Engine and disk calls never run on an async thread, but short reads of what is in memory (`store::place`).
+//! - Engine and disk calls never run on an async thread, except short reads of data in memory
+//!   (`store::read_path`).
 
 pub mod blocks;
 mod checksum;
@@ -17,8 +22,8 @@ pub mod row;
 pub mod rows;
 pub mod store;
 
-pub use blocks::{Pin, Upload};
+pub use blocks::{BlockAppender, Pin};
 pub use error::Error;
-pub use row::{BlockRef, Body, Row, RowKey, Tally, Value};
-pub use rows::{ListEntry, ListQuery, ListStart, Listing, RowHead, RowReader, RowTxn};
+pub use row::{BlockRef, Payload, Row, RowKey, UsageDelta, Value};
+pub use rows::{ListEntry, ListQuery, ListStart, Listing, RowMetadata, RowReader, RowTxn};
 pub use store::{Counters, Growth, Limits, Status, Store, StoreOptions, Threads, Transact};

@@ -1,20 +1,21 @@
-//! Threads for blocking work, and the bound on memory for content.
+//! Threads for blocking work, and the limit of memory for content.
 //!
 //! # Invariants
-//! - Calls of engines and disks run here, never on an async thread; but for short reads of what is in memory (`store::place`).
-//! - At most `threads + queue` jobs are admitted at once; further callers wait in the order in
-//!   which they came.
-//! - Deferred jobs have threads of their own and never wait for an engine's write transaction.
-//!   Thus a sync, which the holder of that transaction may wait for, always gets to run.
-//! - A panic in a job is that job's error; the thread goes on.
+//! - Calls of engines and disks run here, never on an async thread, except short reads of data in
+//!   memory (`store::read_path`).
+//! - At most `threads + queue` jobs are admitted at once. Further callers wait in order of arrival.
+//! - Deferred jobs have threads of their own and never wait for an engine's write transaction. A
+//!   sync can therefore always run, even if the holder of that transaction waits for it.
+//! - A panic in a job is an error of that job. The thread continues.
 
 use std::collections::VecDeque;
 use std::future::Future;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::{Semaphore, oneshot};
 
 mod memory;
@@ -28,16 +29,16 @@ use memory::Memory;
 pub use memory::Reservation;
 pub use stage::{Outgoing, Staged};
 
-/// How large a pool is.
+/// The size of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolOptions {
-    /// Threads for jobs that are waited for; deferred ones get half as many more (3 to 8).
+    /// The number of threads for ordinary jobs. Deferred jobs get half as many more (3 to 8).
     pub threads: usize,
-    /// Jobs that may wait for a thread; callers beyond that wait for room.
+    /// The number of jobs that may wait for a thread. Further callers wait for room.
     pub queue: usize,
-    /// Bytes of memory for content that may be in use at once.
+    /// The memory for content that may be in use at once, in bytes.
     pub buffer_bytes: usize,
-    /// How many of them may be held while clients are waited for.
+    /// The part of it that may be held while a client is slow.
     pub holdable_bytes: usize,
 }
 
@@ -52,9 +53,9 @@ impl Default for PoolOptions {
     }
 }
 
-/// A fixed number of threads with a bounded queue, or none at all: see [`Pool::inline`].
+/// A fixed number of threads with a bounded queue, or no threads at all (see [`Pool::inline`]).
 ///
-/// Clones are the same pool. The threads end when the last clone is dropped and the work is done.
+/// Clones share the same pool. The threads end when the last clone is dropped and the work is done.
 #[derive(Clone)]
 pub struct Pool {
     workers: Option<Arc<Workers>>,
@@ -80,7 +81,8 @@ struct Shared {
 struct Queue {
     jobs: VecDeque<Job>,
     closed: bool,
-    /// Threads that wait to be woken: waking nobody is a system call, too.
+    /// The number of threads that sleep. A wake-up is a system call even if nobody sleeps, so it is
+    /// skipped then.
     waiting: usize,
 }
 
@@ -104,8 +106,8 @@ impl Pool {
         })
     }
 
-    /// The same pool, with scratch files for content that finds no memory. Without them it stays
-    /// in memory that is not counted.
+    /// Adds scratch files for content that finds no memory. Without them such content stays in
+    /// memory that is not counted.
     pub fn with_scratch(self, scratch: Scratch) -> Pool {
         Pool {
             scratch: Some(Arc::new(scratch)),
@@ -113,8 +115,8 @@ impl Pool {
         }
     }
 
-    /// A pool without threads: a job runs in the caller, at once. For simulation in one thread,
-    /// where nothing may depend on a scheduler. Its memory for content is not bounded.
+    /// Makes a pool without threads: a job runs in the caller, at once. It is for simulation in one
+    /// thread, where nothing may depend on a scheduler. Its memory for content is unlimited.
     pub fn inline() -> Pool {
         Pool {
             workers: None,
@@ -123,8 +125,8 @@ impl Pool {
         }
     }
 
-    /// Runs `job` on a thread and waits for it. A job that was admitted runs to its end even if
-    /// nobody waits for it any more.
+    /// Runs `job` on a thread and waits for it. A job that was admitted runs to its end even if its
+    /// caller goes away.
     pub fn run<R, F>(&self, job: F) -> impl Future<Output = Result<R>> + Send + use<R, F>
     where
         R: Send + 'static,
@@ -140,20 +142,20 @@ impl Pool {
             workers.shared.push(Box::new(move || {
                 let result = guarded(job);
                 drop(permit);
-                // An error means that the caller went away: nobody wants to know.
+                // An error means that the caller went away, so nobody needs the answer.
                 let _ = answer.send(result);
             }));
             answered
                 .await
-                .unwrap_or_else(|_| Err(Error::Failed("the storage threads ended".into())))
+                .unwrap_or_else(|_| Err(Error::Failed("the storage threads have ended".into())))
         }
     }
 
-    /// Queues `job` without waiting for room. The caller sees to it that only a bounded number of
-    /// its jobs is queued at once, and that they do not wait for an engine's write transaction.
+    /// Queues `job` without waiting for room. The caller must bound the number of its queued jobs,
+    /// and these must not wait for an engine's write transaction.
     pub fn defer(&self, job: impl FnOnce() + Send + 'static) {
         let guarded_job = move || {
-            // The panic was reported by the panic hook; the thread must go on.
+            // The panic hook has reported the panic. The thread must continue.
             let _ = catch_unwind(AssertUnwindSafe(job));
         };
         match &self.workers {
@@ -162,29 +164,30 @@ impl Pool {
         }
     }
 
-    /// Waits for `bytes` of the memory for content. More than there is counts as all of it.
+    /// Waits for `bytes` of the memory for content. A request for more than exists gets all of it.
     ///
-    /// Who has it must not wait for a client: that takes [`try_hold`](Pool::try_hold) or
-    /// [`outgoing`](Pool::outgoing).
+    /// The holder of the reservation must not wait for a client. For that, use
+    /// [`try_hold`](Pool::try_hold) or [`outgoing`](Pool::outgoing).
     pub async fn reserve(&self, bytes: usize) -> Reservation {
         self.memory.reserve(bytes).await
     }
 
-    /// Takes `bytes` of the memory for content, to be kept for any time; `None` if there is not enough.
+    /// Takes `bytes` of the memory for content, for any length of time; `None` if there is not
+    /// enough.
     pub fn try_hold(&self, bytes: usize) -> Option<Reservation> {
         self.memory.try_hold(bytes)
     }
 
-    /// Begins a block that a client sends, at its pace.
+    /// Starts a block that a client sends at its own pace.
     pub fn stage(&self) -> Staged {
         Staged::new(self.clone())
     }
 
-    /// Takes over a range of a block whose bytes were reserved, to be handed to a client at its
-    /// pace. What is beyond the block's end is cut off.
+    /// Takes a range of a block with reserved bytes, to be sent to a client at the client's pace.
+    /// The range is cut at the end of the block.
     ///
     /// # Errors
-    /// What the scratch file's disk says.
+    /// The error of the scratch file's disk.
     pub async fn outgoing(&self, block: Bytes, range: Range<usize>) -> Result<Outgoing> {
         let end = range.end.min(block.len());
         Outgoing::new(self.clone(), block, range.start.min(end)..end).await
@@ -194,18 +197,18 @@ impl Pool {
         self.memory.keep(content)
     }
 
-    /// Whether more than half of the memory that may be held is.
+    /// Returns true if more than half of the holdable memory is held.
     pub fn is_short(&self) -> bool {
         self.memory.is_short()
     }
 
-    /// Bytes of the memory for content that nobody has; `None` if it is not bounded.
+    /// Returns the free bytes of the memory for content; `None` if it is unlimited.
     pub fn free_buffer_bytes(&self) -> Option<usize> {
         self.memory.free_bytes()
     }
 }
 
-/// Runs a job; a panic in it is an error of its own.
+/// Runs a job. A panic in it becomes an error.
 pub(crate) fn guarded<R>(job: impl FnOnce() -> Result<R>) -> Result<R> {
     catch_unwind(AssertUnwindSafe(job))
         .unwrap_or_else(|_| Err(Error::Failed("a storage job panicked".into())))
@@ -224,16 +227,12 @@ impl Shared {
     }
 
     fn close(&self) {
-        self.lock().closed = true;
+        self.queue.lock().closed = true;
         self.wake.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
     fn push(&self, job: Job) {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         queue.jobs.push_back(job);
         let waiting = queue.waiting;
         drop(queue);
@@ -249,7 +248,7 @@ impl Shared {
     }
 
     fn next(&self) -> Option<Job> {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         loop {
             if let Some(job) = queue.jobs.pop_front() {
                 return Some(job);
@@ -258,7 +257,7 @@ impl Shared {
                 return None;
             }
             queue.waiting += 1;
-            queue = self.wake.wait(queue).unwrap_or_else(|e| e.into_inner());
+            self.wake.wait(&mut queue);
             queue.waiting -= 1;
         }
     }

@@ -1,6 +1,7 @@
-//! Bodies that never repeat and cost next to nothing to make: shared random bytes behind a fresh header in each block.
+//! Bodies that never repeat and cost little to make: shared random bytes behind a fresh header in
+//! each block.
 //!
-//! A server that deduplicates or compresses finds nothing to save.
+//! A server cannot save anything by deduplication or compression.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,16 +9,16 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-/// The size of the blocks that each get a header of their own.
+/// The size of the blocks, each of which has its own header.
 const BLOCK_BYTES: usize = 1 << 20;
 const HEADER_BYTES: usize = 16;
 
-/// Random bytes that all bodies share.
+/// The random bytes that all bodies share.
 #[derive(Clone)]
 pub struct Filler(Bytes);
 
 impl Filler {
-    /// One block of bytes that do not compress.
+    /// Creates one block of incompressible bytes.
     pub fn new() -> Self {
         let mut block = vec![0; BLOCK_BYTES];
         blake3::Hasher::new()
@@ -27,7 +28,7 @@ impl Filler {
         Self(block.into())
     }
 
-    /// A body of `size` bytes; `serial` must not repeat within a run.
+    /// Returns a body of `size` bytes. `serial` must not repeat within a run.
     pub fn body(&self, size: usize, serial: u64) -> Fresh {
         Fresh {
             filler: self.0.clone(),

@@ -1,4 +1,4 @@
-//! The server under load: `archipel demo`, started here and stopped at the end, or any S3 endpoint that exists.
+//! The server under load: a demo started and stopped here, or any existing S3 endpoint.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use tokio::process::{Child, Command};
 
 use crate::{Outcome, http};
 
-/// Where to send requests, and with which key.
+/// An S3 endpoint with its credentials.
 #[derive(Clone)]
 pub struct Endpoint {
     /// The bucket, with the endpoint's address.
@@ -19,15 +19,15 @@ pub struct Endpoint {
     pub credentials: Credentials,
     /// The server's process, if it is on this machine.
     pub pid: Option<u32>,
-    /// Where it shows metrics: host and port, or a local socket.
+    /// The address of its metrics: host and port, or a local socket.
     pub metrics: Option<String>,
 }
 
-/// How to reach an endpoint that exists.
+/// The options for an existing endpoint.
 #[derive(clap::Args, Clone)]
 pub struct Existing {
-    /// An S3 endpoint that is running already (a URL; several nodes of one store: with commas); without it
-    /// `bench node` starts `archipel demo`
+    /// A running S3 endpoint (a URL; several nodes of one store with commas). Without it `bench
+    /// node` starts `archipel demo`
     #[arg(long, requires_all = ["access_key", "secret_key", "bucket"])]
     endpoint: Option<String>,
     /// Its access key
@@ -42,22 +42,22 @@ pub struct Existing {
     /// Its region
     #[arg(long, default_value = "us-east-1")]
     region: String,
-    /// Its process on this machine, to tell processor time
+    /// The process id on this machine, for processor time
     #[arg(long)]
     pid: Option<u32>,
-    /// Where it shows Prometheus metrics: host:port, or the path of a local socket
+    /// The address of its Prometheus metrics: host:port, or the path of a local socket
     #[arg(long)]
     metrics: Option<String>,
 }
 
 impl Existing {
-    /// The endpoint; an error if none was named.
+    /// Returns the endpoint. Fails if none was named.
     pub fn required(&self) -> Outcome<Endpoint> {
         self.endpoint()?
-            .ok_or_else(|| "name one with --endpoint, or let `bench lab` start some".into())
+            .ok_or_else(|| "no endpoint; fix: name one with --endpoint, or use `bench lab`".into())
     }
 
-    /// All endpoints that were named with commas between them: nodes of one store.
+    /// Returns all named endpoints, which are nodes of one store.
     pub fn all(&self) -> Outcome<Vec<Endpoint>> {
         let urls = self.endpoint.as_deref().unwrap_or_default().split(',');
         urls.map(|url| {
@@ -70,7 +70,7 @@ impl Existing {
         .collect()
     }
 
-    /// The first endpoint that was named, if any.
+    /// Returns the first named endpoint, if any.
     pub fn endpoint(&self) -> Outcome<Option<Endpoint>> {
         let (Some(url), Some(key), Some(secret), Some(bucket)) = (
             &self.endpoint,
@@ -113,16 +113,16 @@ struct Node {
     admin: String,
 }
 
-/// A server of our own; killed if it is dropped.
+/// A server started here. It is killed when the value is dropped.
 pub struct Demo {
     process: Child,
     folder: PathBuf,
-    /// Where to reach it.
+    /// Its endpoint.
     pub endpoint: Endpoint,
 }
 
 impl Demo {
-    /// Starts one on a new folder within `parent`.
+    /// Starts a demo in a new folder within `parent`.
     pub async fn start(binary: &Path, parent: &Path) -> Outcome<Self> {
         let folder = tempfile::Builder::new()
             .prefix("archipel-bench-")
@@ -135,12 +135,7 @@ impl Demo {
             .stderr(Stdio::null())
             .kill_on_drop(true)
             .spawn()
-            .map_err(|e| {
-                format!(
-                    "{}: {e} (cargo build --release -p archipel)",
-                    binary.display()
-                )
-            })?;
+            .map_err(|e| format!("{}: {e} (cargo build --profile dist)", binary.display()))?;
         let out = process.stdout.take().ok_or("no output to read")?;
         let line = BufReader::new(out)
             .lines()
@@ -180,7 +175,7 @@ impl Endpoint {
         })
     }
 
-    /// Host and port.
+    /// Returns host and port.
     pub fn address(&self) -> Outcome<String> {
         let url = self.bucket.base_url();
         let host = url.host_str().ok_or("the endpoint has no host")?;
@@ -190,8 +185,8 @@ impl Endpoint {
         ))
     }
 
-    /// How many times the server has synced a file so far: the sum of its counters of syncs and of synced commits.
-    /// None if it shows none.
+    /// Returns the number of file syncs of the server so far: the sum of its counters of syncs and
+    /// of synced commits. Returns `None` if it shows no such counters.
     pub async fn syncs(&self) -> Option<f64> {
         let text = http::page(self.metrics.as_ref()?, "/metrics").await.ok()?;
         let counters = text

@@ -1,4 +1,5 @@
-//! A minimal S3 client: one HTTP/1.1 connection, presigned URLs, answers read and counted but not kept.
+//! A minimal S3 client: one HTTP/1.1 connection and presigned URLs. It reads and counts answers
+//! without keeping them.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::endpoint::Endpoint;
 
 const SIGNED_FOR: Duration = Duration::from_secs(3600);
 
-/// What is sent along with a request.
+/// The body of a request.
 pub type AnyBody = http_body_util::combinators::UnsyncBoxBody<Bytes, std::convert::Infallible>;
 
 /// One connection to the endpoint.
@@ -28,7 +29,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects.
+    /// Connects to the endpoint.
     pub async fn connect(endpoint: &Endpoint) -> Outcome<Self> {
         let sender = open(&endpoint.address()?).await?;
         Ok(Self {
@@ -37,7 +38,7 @@ impl Client {
         })
     }
 
-    /// Stores an object; returns the bytes sent.
+    /// Stores an object. Returns the bytes sent.
     pub async fn put(&mut self, key: &str, body: Fresh) -> Outcome<u64> {
         let size = body.size_hint().lower();
         let url = self
@@ -52,7 +53,7 @@ impl Client {
         Ok(size)
     }
 
-    /// Reads an object to its end; returns the bytes received.
+    /// Reads an object to its end. Returns the bytes received.
     pub async fn get(&mut self, key: &str) -> Outcome<u64> {
         let url = self
             .endpoint
@@ -78,12 +79,12 @@ impl Client {
         drain(answer).await.map(drop)
     }
 
-    /// Where it goes to.
+    /// Returns the endpoint.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Closes the connection, with what is still under way on it, and opens another.
+    /// Closes the connection with all requests on it, and opens another.
     pub async fn reopen(&mut self) -> Outcome<()> {
         self.sender = open(&self.endpoint.address()?).await?;
         Ok(())
@@ -108,7 +109,7 @@ impl Client {
         .into())
     }
 
-    /// Sends a request to a signed URL; answers of any status are answers.
+    /// Sends a request to a signed URL and returns the answer with any status.
     pub async fn exchange(
         &mut self,
         method: Method,
@@ -150,7 +151,7 @@ async fn begin(
 ) -> Outcome<SendRequest<AnyBody>> {
     let (sender, connection) = handshake(TokioIo::new(stream)).await?;
     tokio::spawn(async move {
-        // A connection that breaks shows in the next request.
+        // A broken connection shows in the next request.
         let _ = connection.await;
     });
     Ok(sender)
@@ -165,25 +166,27 @@ async fn drain(answer: Response<hyper::body::Incoming>) -> Outcome<u64> {
     Ok(received)
 }
 
-/// Fetches a plain text page, such as metrics, from `host:port` or from a local socket (an absolute path).
+/// Fetches a plain text page, such as metrics, from `host:port` or from a local socket (an absolute
+/// path).
 pub async fn page(address: &str, path: &str) -> Outcome<String> {
     call(address, Method::GET, path, None).await
 }
 
-/// Sends a request, with a JSON text if there is one, to `host:port` or a local socket (an absolute path); an error
-/// if it is refused.
+/// Sends a request, with a JSON text if there is one, to `host:port` or a local socket (an absolute
+/// path). Fails if it is refused.
 pub async fn call(
     address: &str,
     method: Method,
     path: &str,
     json: Option<String>,
 ) -> Outcome<String> {
-    let (mut sender, host) = match address.starts_with('/') {
-        true => (
+    let (mut sender, host) = if address.starts_with('/') {
+        (
             begin(UnixStream::connect(address).await?).await?,
             "localhost",
-        ),
-        false => (open(address).await?, address),
+        )
+    } else {
+        (open(address).await?, address)
     };
     let mut request = Request::builder()
         .method(method)

@@ -1,4 +1,4 @@
-//! What disk and processor could do at best, measured beside the load.
+//! The limits of disk and processor, measured beside the load.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ const BUFFER_BYTES: usize = 64 << 20;
 const SEQUENTIAL_BYTES: usize = 512 << 20;
 const SMALL_SYNCS: Duration = Duration::from_secs(2);
 
-/// Limits of one disk.
+/// The limits of one disk.
 #[derive(Clone, Debug, Serialize)]
 pub struct Disk {
     /// Sequential write of 512 MiB with one sync at its end, MB/s.
@@ -22,10 +22,10 @@ pub struct Disk {
     pub synced_appends_per_s: f64,
 }
 
-/// Limits of one core.
+/// The limits of one core.
 #[derive(Clone, Debug, Serialize)]
 pub struct Core {
-    /// MD5, which every S3 ETag needs, MB/s.
+    /// MD5, which every S3 ETag needs, in MB/s.
     pub md5_mb_per_s: f64,
     /// Copying memory, MB/s.
     pub copy_mb_per_s: f64,

@@ -1,4 +1,4 @@
-//! Many clients for a fixed time: throughput and latencies.
+//! Load by many clients for a fixed time: throughput and latencies.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,16 +12,17 @@ use crate::body::Filler;
 use crate::endpoint::Endpoint;
 use crate::http::Client;
 
-/// What the clients do.
+/// The kind of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Store objects; each client overwrites its own keys in turn, with content that never repeats.
+    /// Stores objects. Each client overwrites its own keys in turn, with content that never
+    /// repeats.
     Put,
-    /// Read the objects that a `Put` load with the same name left behind.
+    /// Reads the objects of an earlier `Put` load with the same name.
     Get,
 }
 
-/// One load.
+/// A load.
 #[derive(Clone, Debug)]
 pub struct Load {
     /// Put or get.
@@ -30,13 +31,13 @@ pub struct Load {
     pub size: usize,
     /// Connections, each with one request at a time.
     pub clients: usize,
-    /// How long.
+    /// The duration.
     pub time: Duration,
-    /// Keys of each client: bounds the space that is used.
+    /// The keys of each client, which limit the used space.
     pub keys: u64,
 }
 
-/// What came of it.
+/// The result of a load.
 pub struct Measured {
     /// Requests answered.
     pub requests: u64,
@@ -50,7 +51,7 @@ pub struct Measured {
 
 static SERIAL: AtomicU64 = AtomicU64::new(0);
 
-/// Runs a load; any refused request is an error.
+/// Runs a load. A refused request is an error.
 pub async fn run(endpoint: &Endpoint, load: &Load, filler: &Filler) -> Outcome<Measured> {
     let started = Instant::now();
     let mut clients = JoinSet::new();
@@ -79,7 +80,7 @@ pub async fn run(endpoint: &Endpoint, load: &Load, filler: &Filler) -> Outcome<M
     Ok(whole)
 }
 
-/// Removes what a `Put` load left behind.
+/// Removes the objects of a `Put` load.
 pub async fn clean(endpoint: &Endpoint, load: &Load) -> Outcome<()> {
     let mut clients = JoinSet::new();
     for number in 0..load.clients {

@@ -1,26 +1,26 @@
-//! The machine that figures were taken on.
+//! The machine of a measurement.
 
 use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-/// What figures depend on.
+/// The properties that figures depend on.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Machine {
     /// The processor's name.
     pub processor: String,
-    /// How many there are.
+    /// The number of processors.
     pub cores: usize,
     /// Memory, MiB.
     pub memory_mib: u64,
     /// The kernel's version.
     pub kernel: String,
-    /// Processes that wanted to run, on average over the last minute, when the experiment began.
+    /// The load average of the last minute at the start of the experiment.
     pub load: f64,
 }
 
 impl Machine {
-    /// This one, now.
+    /// Describes this machine now.
     pub fn now() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let field = |text: &str, name: &str| -> Option<String> {
@@ -44,7 +44,7 @@ impl Machine {
         }
     }
 
-    /// In a line.
+    /// Returns a line of text.
     pub fn line(&self) -> String {
         format!(
             "{} × {}, {} MiB, Linux {}, load average {:.1} at the start",

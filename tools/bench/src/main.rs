@@ -1,16 +1,17 @@
-//! HTTP load against any S3 endpoint, each figure beside its limit, measured in the same run.
+//! HTTP load against any S3 endpoint. Each figure stands beside its limit, measured in the same
+//! run.
 //!
-//! Nothing of the server is linked here: what is measured is what a client sees over HTTP, what the server says of itself
-//! on its metrics address, and what the kernel says of its process.
+//! No code of the server is linked here. The figures are those that a client sees over HTTP, that
+//! the server reports as metrics, and that the kernel reports of its process.
 //!
-//! - [`node`]: the runs, and what they are for
-//! - [`endpoint`]: the server under load: one that is started here, or one that exists
+//! - [`node`]: the loads on one node, and their purpose
+//! - [`endpoint`]: the server under load, started here or existing
 //! - [`http`], [`body`]: a minimal client: one connection, signed URLs, bodies that never repeat
 //! - [`load`]: many clients for a fixed time; throughput and latencies
-//! - [`limits`]: what disk and processor could do at best
-//! - [`experiments`]: what is asked of stores over distance, under load and with many objects
-//! - [`s3`], [`results`], [`machine`]: any request, timed; what was found, and where
-//! - [`lab`]: experiments on servers that are started in an emulated network, ours and others
+//! - [`limits`]: the limits of disk and processor
+//! - [`experiments`]: experiments over distance, under load and with many objects
+//! - [`s3`], [`results`], [`machine`]: any request, timed; the results and their machine
+//! - [`lab`]: experiments on servers started in an emulated network, Archipel and others
 //! - [`process`]: processor time of a process
 //! - [`page`]: results as one page, with plots
 //! - [`report`]: the table and the JSON of `node`
@@ -35,7 +36,7 @@ mod results;
 mod s3;
 
 #[derive(Parser)]
-#[command(about = "Load against an S3 endpoint, each figure beside its limit")]
+#[command(about = "Load against an S3 endpoint; each figure stands beside its limit")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -43,29 +44,30 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// One node: small durable PUTs, 1 MiB and 64 MiB PUT and GET on disk and on tmpfs (about 3 minutes)
+    /// Load one node: small durable PUTs, then 1 MiB and 64 MiB PUT and GET (about 3 minutes)
     Node(node::Args),
-    /// One request at a time: how many round trips each kind takes
+    /// Send one request at a time: the number of round trips of each kind
     Lat(experiments::lat::Args),
-    /// When the first byte of a large object comes
+    /// Measure the time to the first byte of a large object
     Ttfb(experiments::ttfb::Args),
-    /// Batches of tiny objects: whether a store becomes slower as they become many
+    /// Store batches of tiny objects: the speed as the number of objects grows
     Billion(experiments::billion::Args),
-    /// Many clients that read, ask for, store and remove objects
+    /// Run many clients that read, query, store and remove objects
     Mixed(experiments::mixed::Args),
-    /// All keys of a bucket, page after page
+    /// List all keys of a bucket, page by page
     List(experiments::list::Args),
-    /// Small reads while a large object is being stored
+    /// Read small objects while a large one is being stored
     Beside(experiments::beside::Args),
     /// Start Archipel in an emulated network and run an experiment there (needs root)
     Lab(lab::Args),
-    /// The same experiment on Archipel and others, in turn, in the same network (needs root)
+    /// Run the same experiment on Archipel and others, in turn, in the same network (needs root)
     Peers(lab::PeersArgs),
-    /// The same experiment on Archipel with each metadata engine, in turn, in the same network (needs root)
+    /// Run the same experiment on Archipel with each metadata engine, in turn, in the same network
+    /// (needs root)
     Engines(lab::EnginesArgs),
-    /// The same experiment on Archipel with more and more nodes at three sites (needs root)
+    /// Run the same experiment on Archipel with more and more nodes at three sites (needs root)
     Scale(lab::scale::Args),
-    /// Results as one page, with plots
+    /// Render results as one page, with plots
     Report(page::Args),
 }
 
@@ -88,7 +90,7 @@ impl Command {
     }
 }
 
-/// What a run says when it cannot go on.
+/// The result of a run, with an error text.
 type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 fn main() -> ExitCode {

@@ -1,4 +1,5 @@
-//! One node: group commit under small durable PUTs, and large objects beside the limits of disk and processor.
+//! One node: group commit under small durable PUTs, and large objects beside the limits of disk and
+//! processor.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use crate::{Outcome, limits, process};
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
 
-/// Options.
+/// The options.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -20,27 +21,27 @@ pub struct Args {
     /// Seconds for each load
     #[arg(long, default_value_t = 8)]
     seconds: u64,
-    /// Where the server that is started keeps its data on disk
+    /// The folder on disk for the data of the started server
     #[arg(long, default_value = "target")]
     disk: PathBuf,
-    /// A folder on tmpfs, which takes the disk out of the figures
+    /// A folder on tmpfs, which removes the disk from the figures
     #[arg(long, default_value = "/dev/shm")]
     tmpfs: PathBuf,
     /// The server's binary
-    #[arg(long, default_value = "target/release/archipel")]
+    #[arg(long, default_value = "target/dist/archipel")]
     binary: PathBuf,
     /// Also write the figures to this file, as JSON
     #[arg(long)]
     json: Option<PathBuf>,
 }
 
-/// Runs all of it and prints the tables.
+/// Runs all loads and prints the tables.
 pub async fn run(args: &Args) -> Outcome<()> {
     let time = Duration::from_secs(args.seconds);
     let filler = Filler::new();
     let existing = args.existing.endpoint()?;
     let durability = match existing {
-        Some(_) => "as the given endpoint is set",
+        Some(_) => "as configured at the given endpoint",
         None => "fsync: every acknowledged PUT was synced before its answer",
     };
     let mut report = Report::new(limits::core(), durability);
@@ -89,7 +90,8 @@ fn measure_disk(folder: &Path) -> Outcome<limits::Disk> {
     limits::disk(folder).map_err(|e| format!("{}: {e}", folder.display()).into())
 }
 
-/// Small PUTs at 1, 16 and 64 clients: with group commit, syncs per object fall as clients rise.
+/// Small PUTs at 1, 16 and 64 clients. With group commit, the syncs per object fall as clients
+/// rise.
 async fn small(
     endpoint: &Endpoint,
     time: Duration,
@@ -111,7 +113,7 @@ async fn small(
     Ok(())
 }
 
-/// 1 MiB and 64 MiB, PUT and GET.
+/// Runs PUT and GET of 1 MiB and 64 MiB.
 async fn large(
     endpoint: &Endpoint,
     place: &str,

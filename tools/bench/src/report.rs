@@ -1,4 +1,4 @@
-//! The table and the JSON.
+//! The table and the JSON of `bench node`.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::Outcome;
 use crate::limits::{Core, Disk};
 use crate::load::{Kind, Load, Measured};
 
-/// Everything measured in one run.
+/// The measurements of one run.
 #[derive(Serialize)]
 pub struct Report {
     durability: String,
@@ -17,12 +17,12 @@ pub struct Report {
     pub disk: Option<Disk>,
     /// The limits of tmpfs.
     pub tmpfs: Option<Disk>,
-    /// The server's largest resident size on disk, MiB.
+    /// The server's largest resident size on disk, in MiB.
     pub peak_mib: Option<f64>,
     rows: Vec<Row>,
 }
 
-/// One load.
+/// The figures of one load.
 #[derive(Serialize)]
 pub struct Row {
     place: String,
@@ -39,7 +39,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Figures of one load; `cpu` in seconds and `syncs` are what the server used for it.
+    /// Creates the figures of one load. `cpu` (seconds) and `syncs` are the server's usage for it.
     pub fn new(
         place: &str,
         load: &Load,
@@ -66,7 +66,7 @@ impl Row {
         }
     }
 
-    /// The row as a line of the table.
+    /// Returns the row as a line of the table.
     pub fn line(&self) -> String {
         format!(
             "{:<8} {} {:>8} {:>3} clients {:>9.1}/s {:>8.1} MB/s  p50 {:>8.2} ms  p99 {:>8.2} ms  {:>9}  {:>11}",
@@ -116,7 +116,7 @@ impl Row {
 }
 
 impl Report {
-    /// An empty report.
+    /// Creates an empty report.
     pub fn new(core: Core, durability: &str) -> Self {
         Self {
             durability: durability.to_owned(),
@@ -133,7 +133,7 @@ impl Report {
         self.rows.push(row);
     }
 
-    /// Prints all rows, each beside its limit.
+    /// Prints all rows, each with its limit.
     pub fn print(&self) {
         println!("\ndurability: {}", self.durability);
         println!(
@@ -153,7 +153,7 @@ impl Report {
         }
     }
 
-    /// Writes everything as JSON.
+    /// Writes the report as JSON.
     pub fn write(&self, path: &Path) -> Outcome<()> {
         Ok(std::fs::write(path, serde_json::to_string_pretty(self)?)?)
     }

@@ -1,4 +1,4 @@
-//! What an experiment found: the same shape for all, as JSON and as a table.
+//! The results of an experiment: the same form for all, as JSON and as a table.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,26 +12,26 @@ use crate::machine::Machine;
 #[cfg(test)]
 pub mod tests;
 
-/// One experiment on one server.
+/// The results of one experiment on one server.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Results {
-    /// Its name.
+    /// The name of the experiment.
     pub experiment: String,
-    /// How it was asked for.
+    /// The options of the experiment.
     pub options: String,
-    /// Which server, with its version.
+    /// The server with its version.
     pub server: String,
-    /// What an acknowledged write has survived there.
+    /// The durability of an acknowledged write.
     pub durability: String,
     /// The network.
     pub network: String,
-    /// The round trip between sites, as the network was asked for it, milliseconds.
+    /// The requested round trip between sites, in milliseconds.
     pub rtt_ms: Option<f64>,
-    /// When it began.
+    /// The start time.
     pub began: String,
-    /// Where.
+    /// The machine.
     pub machine: Machine,
-    /// What all nodes used of processors and memory, if they were started for it.
+    /// The usage of processors and memory by all nodes, if they were started for the experiment.
     #[serde(default)]
     pub usage: Option<Usage>,
     /// Its figures.
@@ -40,21 +40,22 @@ pub struct Results {
     pub series: Vec<Series>,
 }
 
-/// What the servers of an experiment used. On a busy machine it tells more than rates do.
+/// The resource usage of the servers in an experiment. On a busy machine it says more than rates
+/// do.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct Usage {
-    /// Nodes.
+    /// The number of nodes.
     pub nodes: usize,
-    /// Processor time of all while the experiment ran, with its preparations, seconds.
+    /// The processor time of all nodes during the experiment and its preparations, in seconds.
     pub cpu_s: f64,
-    /// Memory of a node that is no file's, at the end, on average, MiB.
+    /// The average memory of a node at the end that is not backed by files, in MiB.
     pub memory_mib: f64,
-    /// The same of the node that has most.
+    /// The same memory of the node with the most, in MiB.
     pub most_memory_mib: f64,
 }
 
 impl Usage {
-    /// In a line.
+    /// Returns a line of text.
     pub fn line(&self) -> String {
         format!(
             "{} nodes: {:.1} s of processor time in all, {:.1} MiB of memory on average, {:.1} at most",
@@ -66,53 +67,53 @@ impl Usage {
 /// One line of figures.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Row {
-    /// What was measured.
+    /// The name of the measured operation.
     pub name: String,
-    /// How many good answers.
+    /// The number of good answers.
     pub count: u64,
-    /// How many bad ones.
+    /// The number of bad answers.
     pub errors: u64,
-    /// The first bad one.
+    /// The first bad answer.
     pub error: Option<String>,
-    /// Average time.
+    /// The average time.
     pub mean_ms: f64,
-    /// Half took no longer.
+    /// The median time.
     pub p50_ms: f64,
-    /// One in a hundred took longer.
+    /// The 99th percentile.
     pub p99_ms: f64,
-    /// The longest.
+    /// The longest time.
     pub max_ms: f64,
-    /// Requests a second, where many ran at once.
+    /// Requests a second, for concurrent requests.
     pub per_s: Option<f64>,
-    /// Content, megabytes a second.
+    /// Megabytes of content a second.
     pub mb_per_s: Option<f64>,
-    /// Average time as a multiple of the round trip.
+    /// The average time as a multiple of the round trip.
     pub rtts: Option<f64>,
 }
 
 /// A curve.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Series {
-    /// What it shows.
+    /// The name of the curve.
     pub name: String,
-    /// Names of the axes.
+    /// The names of the axes.
     pub axes: [String; 2],
-    /// Its points.
+    /// The points.
     pub points: Vec<(f64, f64)>,
 }
 
-/// Times of many requests of one kind.
+/// The times of many requests of one kind.
 pub struct Times {
     histogram: Histogram<u64>,
     total: Duration,
     errors: u64,
     error: Option<String>,
-    /// Bytes of content.
+    /// The bytes of content.
     pub bytes: u64,
 }
 
 impl Times {
-    /// None yet.
+    /// Creates an empty set.
     pub fn new() -> Outcome<Self> {
         Ok(Self {
             histogram: Histogram::new_with_bounds(1, 3_600_000_000, 3)?,
@@ -123,20 +124,20 @@ impl Times {
         })
     }
 
-    /// A good answer took this long.
+    /// Records a good answer with its time.
     pub fn good(&mut self, time: Duration) {
         self.total += time;
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         self.histogram.saturating_record(micros.max(1));
     }
 
-    /// A bad answer.
+    /// Records a bad answer.
     pub fn bad(&mut self, error: &dyn std::fmt::Display) {
         self.errors += 1;
         self.error.get_or_insert_with(|| error.to_string());
     }
 
-    /// Good or bad.
+    /// Records an answer, good or bad.
     pub fn add<T>(&mut self, answer: &Outcome<T>, time: Duration) {
         match answer {
             Ok(_) => self.good(time),
@@ -144,7 +145,7 @@ impl Times {
         }
     }
 
-    /// Takes those of another client in.
+    /// Adds the times of another client.
     pub fn merge(&mut self, other: Self) -> Outcome<()> {
         self.histogram.add(&other.histogram)?;
         self.total += other.total;
@@ -154,17 +155,17 @@ impl Times {
         Ok(())
     }
 
-    /// How many good answers.
+    /// Returns the number of good answers.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// How many bad ones.
+    /// Returns the number of bad answers.
     pub fn errors(&self) -> u64 {
         self.errors
     }
 
-    /// As a line of figures.
+    /// Returns a row of figures.
     pub fn row(&self, name: &str) -> Row {
         let count = self.histogram.len();
         let quantile = |q| self.histogram.value_at_quantile(q) as f64 / 1e3;
@@ -181,7 +182,7 @@ impl Times {
         }
     }
 
-    /// The same, of requests that ran at once for this long.
+    /// Returns a row of requests that ran concurrently for `elapsed`.
     pub fn row_over(&self, name: &str, elapsed: Duration) -> Row {
         let seconds = elapsed.as_secs_f64();
         Row {
@@ -193,7 +194,7 @@ impl Times {
 }
 
 impl Results {
-    /// Tells average times as multiples of the round trip, too.
+    /// Adds the average times as multiples of the round trip.
     pub fn compare_with_rtt(&mut self) {
         for row in &mut self.rows {
             let rtt = self.rtt_ms.filter(|rtt| *rtt > 0.0 && row.count > 0);
@@ -212,7 +213,7 @@ impl Results {
         }
     }
 
-    /// Writes everything as JSON.
+    /// Writes the results as JSON.
     pub fn write(&self, path: &Path) -> Outcome<()> {
         let text = serde_json::to_string_pretty(self)?;
         std::fs::write(path, text + "\n")
@@ -220,7 +221,7 @@ impl Results {
         Ok(())
     }
 
-    /// Reads what [`Self::write`] wrote.
+    /// Reads the results that [`Self::write`] wrote.
     pub fn read(path: &Path) -> Outcome<Self> {
         let text = std::fs::read_to_string(path);
         let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
@@ -229,7 +230,7 @@ impl Results {
 }
 
 impl Row {
-    /// As a line of the table.
+    /// Returns the row as a line of the table.
     pub fn line(&self) -> String {
         let mut line = format!(
             "{:<28} {:>7} ok  mean {:>9.2} ms  p50 {:>9.2}  p99 {:>9.2}  max {:>9.2}",

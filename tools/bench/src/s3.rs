@@ -1,4 +1,4 @@
-//! Any S3 request, signed, timed, with its answer.
+//! Any S3 request: signed, timed, and with its answer.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use crate::http::{AnyBody, Client};
 mod tests;
 
 const SIGNED_FOR_S: u64 = 3600;
-/// What is kept of an answer that is asked for as text.
+/// The limit of the text that is kept of an answer.
 const KEPT_BYTES: usize = 8 << 20;
 
 /// A request.
 pub struct Ask<'a> {
     /// The method.
     pub method: Method,
-    /// What it is about.
+    /// The target of the request.
     pub what: What<'a>,
     /// The query, sorted.
     pub query: &'a [(&'a str, &'a str)],
@@ -31,11 +31,11 @@ pub struct Ask<'a> {
     pub headers: &'a [(&'a str, &'a str)],
     /// The body.
     pub body: AnyBody,
-    /// Where the answer's body stops to be of interest.
+    /// The point up to which the answer's body is read.
     pub until: Until,
 }
 
-/// What a request is about.
+/// The target of a request.
 #[derive(Clone, Copy, Debug)]
 pub enum What<'a> {
     /// All buckets.
@@ -46,12 +46,12 @@ pub enum What<'a> {
     Object(&'a str),
 }
 
-/// Where an answer's body stops to be of interest.
+/// The point up to which an answer's body is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
-    /// At its end.
+    /// Its end.
     End,
-    /// At its first byte: the connection is closed then, and opened again.
+    /// Its first byte. Then the connection is closed and opened again.
     FirstByte,
 }
 
@@ -64,26 +64,26 @@ pub struct Answer {
     pub etag: Option<String>,
     /// The beginning of its body.
     pub text: String,
-    /// The size of its body as far as it was read.
+    /// The number of bytes of its body that were read.
     pub bytes: u64,
-    /// From sending to the body's first byte, or to its end if there is none.
+    /// The time from sending to the first byte of the body, or to the end of an empty one.
     pub first: Duration,
-    /// From sending to the body's end.
+    /// The time from sending to the end of the body.
     pub total: Duration,
 }
 
-/// A body of some text.
+/// Returns a body with this text.
 pub fn text_body(text: String) -> AnyBody {
     Full::from(text).boxed_unsync()
 }
 
-/// No body.
+/// Returns an empty body.
 pub fn empty() -> AnyBody {
     Full::from(Bytes::new()).boxed_unsync()
 }
 
 impl<'a> Ask<'a> {
-    /// A request without query, headers and body.
+    /// Creates a request without query, headers and body.
     pub fn new(method: Method, what: What<'a>) -> Self {
         Self {
             method,
@@ -95,7 +95,7 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// Stores an object.
+    /// Creates a request that stores an object.
     pub fn put(key: &'a str, body: Fresh) -> Self {
         Self {
             body: body.boxed_unsync(),
@@ -105,7 +105,7 @@ impl<'a> Ask<'a> {
 }
 
 impl Answer {
-    /// The answer, if it is a good one.
+    /// Returns the answer if its status is good.
     pub fn good(self) -> Outcome<Self> {
         match self.status {
             200..=299 => Ok(self),
@@ -113,7 +113,7 @@ impl Answer {
         }
     }
 
-    /// What stands between the first pair of tags of this name.
+    /// Returns the text between the first pair of tags with this name.
     pub fn tag(&self, name: &str) -> Option<&str> {
         let (_, rest) = self.text.split_once(&format!("<{name}>"))?;
         Some(rest.split_once(&format!("</{name}>"))?.0)
@@ -160,7 +160,7 @@ pub async fn ask(client: &mut Client, ask: Ask<'_>) -> Outcome<Answer> {
     })
 }
 
-/// Content of objects is not kept; XML is.
+/// Returns true for XML, which is kept, and false for the content of objects.
 fn is_text(data: &Bytes, kept: usize) -> bool {
     kept > 0 || data.first() == Some(&b'<')
 }
@@ -179,7 +179,7 @@ fn signed(endpoint: &Endpoint, ask: &Ask<'_>) -> Outcome<String> {
         Method::PUT => rusty_s3::Method::Put,
         Method::POST => rusty_s3::Method::Post,
         Method::DELETE => rusty_s3::Method::Delete,
-        _ => return Err("a method that S3 has not".into()),
+        _ => return Err("a method that S3 does not have".into()),
     };
     let url = rusty_s3::signing::sign(
         &jiff::Timestamp::now(),

@@ -1,4 +1,5 @@
-//! What a lab does beside what it was asked to do, and what the relay carries on this machine.
+//! Measurement of a lab: its real behaviour beside the requested one, and the limits of the relay
+//! on this machine.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -13,31 +14,31 @@ use crate::{Outcome, sys};
 const PORT: u16 = 7007;
 const PROBE_BYTES: usize = 1200;
 const HEADERS_BYTES: usize = 28;
-/// Longer than any packet is on its way in a check.
+/// Longer than any packet takes in a check.
 const LAST: Duration = Duration::from_millis(1500);
 
-/// One way, asked and observed.
+/// One direction between two nodes, requested and observed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Observed {
-    /// From which node to which.
+    /// The sending node and the receiving node.
     pub between: [String; 2],
-    /// How the way there was asked to be.
+    /// The requested quality of this direction.
     pub asked: Quality,
-    /// The round trip that was asked for, milliseconds.
+    /// The requested round trip, in milliseconds.
     pub asked_rtt_ms: f64,
-    /// The average of the round trips.
+    /// The average round trip.
     pub rtt_ms: f64,
-    /// The shortest and the longest.
+    /// The shortest round trip and the longest.
     pub range_ms: [f64; 2],
-    /// Their standard deviation.
+    /// The standard deviation of the round trips.
     pub deviation_ms: f64,
-    /// The share of packets that was lost on the way there.
+    /// The share of packets lost in this direction.
     pub loss: f64,
-    /// What came through at one and a half times the rate, Mbit/s.
+    /// The bandwidth at a load of one and a half times the rate, in Mbit/s.
     pub rate_mbit: Option<f64>,
 }
 
-/// Measures the way from one node to another.
+/// Measures the direction from one node to another.
 pub fn observe(lab: &Lab, from: &str, to: &str, probes: u32) -> Outcome<Observed> {
     let nodes = lab.topology.nodes();
     let node = |name: &str| {
@@ -72,7 +73,7 @@ pub fn observe(lab: &Lab, from: &str, to: &str, probes: u32) -> Outcome<Observed
     })
 }
 
-/// What two nodes send one another over the relay at most: one TCP connection. Bytes in all and seconds.
+/// Measures one TCP connection between two nodes over the relay. Returns the bytes and the seconds.
 pub fn bulk(lab: &Lab, from: &str, to: &str, time: Duration) -> Outcome<(u64, f64)> {
     let address = SocketAddr::from((lab.address(to)?, PORT));
     let listener = within(lab, to, move || TcpListener::bind(address))?;
@@ -98,11 +99,12 @@ pub fn bulk(lab: &Lab, from: &str, to: &str, time: Duration) -> Outcome<(u64, f6
     Ok((received, (sys::now() - began) as f64 / 1e9))
 }
 
-/// Round trips in milliseconds of probes 20 ms apart, those that came back. An echo answers at the other end.
+/// Returns the round trips in milliseconds of the probes that came back. Probes are 20 ms apart,
+/// and an echo answers them.
 pub fn round_trips(lab: &Lab, from: &str, to: &str, probes: u32) -> Outcome<Vec<f64>> {
     let (near, far) = sockets(lab, from, to)?;
     let target = far.local_addr()?;
-    // It ends by itself when nothing comes any more.
+    // The echo ends by itself when no more packets arrive.
     std::thread::spawn(move || {
         sys::hurry();
         let mut buffer = [0; PROBE_BYTES];
@@ -129,7 +131,7 @@ pub fn round_trips(lab: &Lab, from: &str, to: &str, probes: u32) -> Outcome<Vec<
     Ok(trips)
 }
 
-/// The share of 4000 small packets that does not arrive.
+/// Returns the share of 4000 small packets that is lost.
 fn lost(lab: &Lab, from: &str, to: &str) -> Outcome<f64> {
     const COUNT: u32 = 4000;
     let (near, far) = sockets(lab, from, to)?;
@@ -145,7 +147,7 @@ fn lost(lab: &Lab, from: &str, to: &str) -> Outcome<f64> {
     Ok(1.0 - f64::from(arrived.packets) / f64::from(COUNT))
 }
 
-/// What comes through when one and a half times the rate is sent for three seconds.
+/// Returns the bandwidth of three seconds of traffic at one and a half times the rate.
 fn flood(lab: &Lab, from: &str, to: &str, rate_bits: u64) -> Outcome<f64> {
     let (near, far) = sockets(lab, from, to)?;
     let target = far.local_addr()?;
@@ -178,7 +180,7 @@ struct Arrived {
     last: Nanos,
 }
 
-/// Counts until nothing has come for a while.
+/// Counts packets until none has arrived for a while.
 fn count(socket: &UdpSocket) -> Arrived {
     sys::hurry();
     let mut arrived = Arrived {

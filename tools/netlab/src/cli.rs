@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use netlab::topology::LinkSpec;
 
-/// Emulated networks of real processes, on one machine. Needs root.
+/// Emulated networks of real processes on one machine. Needs root.
 #[derive(Parser)]
 #[command(name = "netlab", version)]
 pub struct Cli {
@@ -14,7 +14,7 @@ pub struct Cli {
     pub todo: Todo,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Subcommand)]
 pub enum Todo {
     /// Bring a lab up; it stays until `down`
@@ -22,11 +22,11 @@ pub enum Todo {
         /// A topology file, or the name of a preset
         file: String,
     },
-    /// Bring a lab up, run a command, take everything down, whatever happens
+    /// Bring a lab up, run a command, and take the lab down in any case
     Run {
         /// A topology file, or the name of a preset
         file: String,
-        /// The command; it reaches the nodes by `netlab exec`
+        /// The command; it reaches the nodes with `netlab exec`
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
@@ -38,13 +38,13 @@ pub enum Todo {
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
-    /// Round trips between two nodes
+    /// Measure round trips between two nodes
     Ping {
-        /// From here
+        /// The node that sends
         a: String,
-        /// To there and back
+        /// The node that answers
         b: String,
-        /// How many, 20 ms apart
+        /// The number of round trips, 20 ms apart
         #[arg(long, default_value_t = 5)]
         probes: u32,
     },
@@ -55,12 +55,12 @@ pub enum Todo {
         #[command(flatten)]
         quality: QualityArgs,
     },
-    /// Let nothing through between two nodes or sites
+    /// Cut the links between two nodes or sites
     Cut {
         #[command(flatten)]
         links: Links,
     },
-    /// Undo `cut`: between two nodes or sites, or everywhere
+    /// Undo `cut` between two nodes or sites, or everywhere
     Heal {
         #[arg(requires = "b")]
         a: Option<String>,
@@ -69,18 +69,18 @@ pub enum Todo {
         #[arg(long)]
         one_way: bool,
     },
-    /// What the links carry, every second
+    /// Show the traffic of the links every second
     Show {
-        /// Only once
+        /// Show it only once
         #[arg(long)]
         once: bool,
     },
-    /// Take a lab down, also what a crash left behind; without a name all
+    /// Take a lab down, or all labs without a name. Also removes what a crash left behind
     Down {
         /// The lab
         name: Option<String>,
     },
-    /// Measure what a lab does beside what it was asked, and what the relay carries on this machine
+    /// Measure a lab beside what was requested, and the limits of the relay on this machine
     Check {
         /// A topology file, or the name of a preset
         file: String,
@@ -93,7 +93,7 @@ pub enum Todo {
     },
     /// List the presets
     Presets,
-    /// The relay of a lab that `up` prepared
+    /// Run the relay of a lab that `up` has prepared
     #[command(hide = true)]
     Relay {
         /// The lab
@@ -101,32 +101,32 @@ pub enum Todo {
     },
 }
 
-/// Which links.
+/// The selected links.
 #[derive(Args)]
 pub struct Links {
     /// A node or a site
     pub a: String,
-    /// Another
+    /// The other node or site
     pub b: String,
     /// Only from the first to the second
     #[arg(long)]
     pub one_way: bool,
 }
 
-/// What changes.
+/// The properties to change.
 #[derive(Args)]
 #[group(required = true, multiple = true)]
 pub struct QualityArgs {
     /// The round trip
     #[arg(long)]
     rtt_ms: Option<f64>,
-    /// How far it strays
+    /// The variation of the round trip, to either side
     #[arg(long)]
     jitter_ms: Option<f64>,
-    /// Each direction; 0: no limit
+    /// The rate of each direction; 0: no limit
     #[arg(long)]
     rate_mbit: Option<f64>,
-    /// What may wait for the rate
+    /// The queue before a limited rate
     #[arg(long)]
     queue_kib: Option<f64>,
     /// The share of packets that is lost, 0 to 1
@@ -138,7 +138,7 @@ pub struct QualityArgs {
 }
 
 impl QualityArgs {
-    /// The same, as the library says it.
+    /// Returns the arguments in the library's form.
     pub fn spec(&self) -> LinkSpec {
         LinkSpec {
             rtt_ms: self.rtt_ms,

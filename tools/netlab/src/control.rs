@@ -1,4 +1,4 @@
-//! Looking at a relay and changing it while it runs: a local socket, a line of JSON each way.
+//! The control of a running relay: a local socket with a line of JSON in each direction.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -16,77 +16,78 @@ use crate::{Outcome, sys};
 const PATIENCE: Duration = Duration::from_secs(5);
 const MAX_REQUEST_BYTES: u64 = 1 << 16;
 
-/// What may be asked.
+/// A request to the relay.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
-    /// All links that carried something or are not as others.
+    /// Shows all links that carried traffic or differ from the others.
     Show,
-    /// Nothing gets through.
+    /// Cuts the links.
     Cut(Ends),
-    /// Everything gets through again; without ends all links.
+    /// Heals the links, or all links without ends.
     Heal(Option<Ends>),
-    /// Some properties change; the others stay.
+    /// Changes some properties; the others stay.
     Set(Ends, LinkSpec),
-    /// The relay ends.
+    /// Ends the relay.
     Quit,
 }
 
-/// Which links: of one node or site to another.
+/// The links of one node or site to another.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Ends {
-    /// A node's or site's name.
+    /// The name of a node or site.
     pub from: String,
-    /// Another's.
+    /// The name of the other one.
     pub to: String,
-    /// Only in this direction.
+    /// True for this direction only.
     pub one_way: bool,
 }
 
-/// What is answered.
+/// The relay's answer.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
-    /// To `Show`.
+    /// The answer to `Show`.
     Links(Shown),
-    /// How many links were changed.
+    /// The number of changed links.
     Done(usize),
-    /// Why not.
+    /// The reason of a refusal.
     Refused(String),
 }
 
-/// The network at one moment.
+/// A snapshot of the network.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Shown {
-    /// The time, nanoseconds since the machine started.
+    /// The time in nanoseconds since the machine started.
     pub at: u64,
-    /// Packets lost because too much was on its way.
+    /// Packets lost because too many were on their way.
     pub overflows: u64,
-    /// Links that carried something, or are cut.
+    /// The links that carried traffic or are cut.
     pub links: Vec<ShownLink>,
 }
 
-/// One link at one moment.
+/// A snapshot of a link.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ShownLink {
     /// The sending node.
     pub from: String,
     /// The receiving node.
     pub to: String,
-    /// How it is.
+    /// The quality of the link.
     pub quality: Quality,
-    /// Nothing gets through.
+    /// True if no packet gets through.
     pub is_cut: bool,
-    /// What went through so far.
+    /// The traffic so far.
     pub counters: Counters,
 }
 
-/// Answers on the lab's control socket, on a thread of its own, as long as the process lives.
+/// Answers requests on the lab's control socket, in its own thread, for as long as the process
+/// lives.
 pub fn serve(names: &Names, shared: Shared) -> io::Result<()> {
     let listener = UnixListener::bind(names.socket())?;
     let run = move || {
         for stream in listener.incoming().flatten() {
-            // Who asked and went away does not wait for an answer.
+            // A client that has gone does not wait for an answer.
             let _ = converse(&stream, &shared);
         }
     };
@@ -96,7 +97,7 @@ pub fn serve(names: &Names, shared: Shared) -> io::Result<()> {
     Ok(())
 }
 
-/// Asks a lab's relay.
+/// Sends a request to a lab's relay and returns the answer.
 pub fn ask(names: &Names, request: &Request) -> Outcome<Reply> {
     let mut stream = UnixStream::connect(names.socket())?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -126,7 +127,7 @@ fn converse(mut stream: &UnixStream, shared: &Shared) -> io::Result<()> {
     Ok(())
 }
 
-/// Does what is asked.
+/// Executes a request.
 pub fn answer(request: Request, network: &mut Network) -> Reply {
     let done = match request {
         Request::Show => return Reply::Links(show(network)),
@@ -166,7 +167,7 @@ fn show(network: &Network) -> Shown {
     }
 }
 
-/// Changes the links between `ends`, or all; an error if there are none.
+/// Changes the links between `ends`, or all links. Fails if there are none.
 fn change(
     network: &mut Network,
     ends: Option<&Ends>,

@@ -1,17 +1,17 @@
-//! The program `ip`, which makes namespaces, devices and addresses.
+//! The program `ip`, which creates namespaces, devices and addresses.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
 
 use crate::Outcome;
 
-/// One command.
+/// Runs one command.
 pub fn run(arguments: &[&str]) -> Outcome<()> {
     let done = Command::new("ip").args(arguments).output().map_err(no_ip)?;
     succeeded(&done, &arguments.join(" "))
 }
 
-/// Many commands, one a line, in a network namespace or in this one.
+/// Runs several commands, one a line, in a network namespace or in the current one.
 pub fn batch(namespace: Option<&str>, commands: &str) -> Outcome<()> {
     let mut ip = Command::new("ip");
     if let Some(namespace) = namespace {

@@ -1,7 +1,8 @@
 //! A lab on this machine: namespaces, interfaces, addresses, and the relay that joins them.
 //!
-//! A lab's name tells all that belongs to it: namespaces `netlab-LAB-NODE`, and the folder `/run/netlab/LAB` with its
-//! topology and the relay's control socket. So what a crash left behind is found and removed by name.
+//! All parts of a lab carry its name: the namespaces `netlab.LAB.NODE`, and the folder
+//! `/run/netlab/LAB` with the topology and the relay's control socket. So leftovers of a crash are
+//! found and removed by name.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -18,50 +19,50 @@ const NAMESPACES: &str = "/run/netns";
 const TOPOLOGY: &str = "topology.toml";
 const NETWORK: [u8; 2] = [10, 88];
 const NETWORK_BITS: u8 = 16;
-/// Nodes to a block of 256 addresses.
+/// The nodes in a block of 256 addresses.
 const BLOCK: usize = 250;
-/// The namespace that holds the bridge, where there is one. No node can have that name.
+/// The namespace of the bridge, if there is one. No node can have this name.
 const HUB: &str = "_hub";
-/// Packets that wait for the relay in a node's interface.
+/// The limit of packets that wait for the relay in a node's interface.
 const DEVICE_QUEUE: u32 = 4000;
 const START: Duration = Duration::from_secs(20);
 
-/// What a lab's parts are called.
+/// The names of a lab's parts.
 #[derive(Clone, Debug)]
 pub struct Names {
     lab: String,
 }
 
 impl Names {
-    /// Those of a lab.
+    /// Returns the names of a lab.
     pub fn new(lab: &str) -> Self {
         Self {
             lab: lab.to_owned(),
         }
     }
 
-    /// A node's network namespace.
+    /// Returns the path of a node's network namespace.
     pub fn namespace(&self, node: &str) -> PathBuf {
         Path::new(NAMESPACES).join(self.namespace_name(node))
     }
 
-    /// The relay's control socket.
+    /// Returns the path of the relay's control socket.
     pub fn socket(&self) -> PathBuf {
         self.folder().join("control")
     }
 
-    /// The lab's folder.
+    /// Returns the lab's folder.
     pub fn folder(&self) -> PathBuf {
         Path::new(STATE).join(&self.lab)
     }
 
-    /// The address of the node of that number.
+    /// Returns the address of a node by its number.
     pub fn address(number: usize) -> Ipv4Addr {
         let [a, b] = NETWORK;
         Ipv4Addr::new(a, b, (number / BLOCK) as u8, (number % BLOCK + 1) as u8)
     }
 
-    /// The number of the node with that address.
+    /// Returns the number of the node with this address.
     pub fn number(address: Ipv4Addr) -> Option<usize> {
         let [a, b, block, place] = address.octets();
         let place = usize::from(place).checked_sub(1)?;
@@ -72,7 +73,7 @@ impl Names {
         format!("{}{node}", self.prefix())
     }
 
-    /// Names of labs hold no dot, so one lab's is no beginning of another's.
+    /// Lab names contain no dot, so that no lab's prefix begins another lab's.
     fn prefix(&self) -> String {
         format!("netlab.{}.", self.lab)
     }
@@ -81,14 +82,14 @@ impl Names {
 /// A lab that is up.
 #[derive(Clone, Debug)]
 pub struct Lab {
-    /// What it looks like.
+    /// The topology of the lab.
     pub topology: Topology,
     names: Names,
 }
 
 impl Lab {
-    /// Brings a lab up whose relay is a thread of this process, and ends with it; the namespaces do not: see
-    /// [`crate::private`] and [`Self::down`].
+    /// Brings up a lab whose relay is a thread of this process and ends with it. The namespaces
+    /// stay: see [`crate::private`] and [`Self::down`].
     pub fn up(topology: &Topology) -> Outcome<Self> {
         let lab = Self::prepare(topology)?;
         match topology.carrier {
@@ -98,7 +99,8 @@ impl Lab {
         Ok(lab)
     }
 
-    /// Brings a lab up whose relay is a process of its own: `relay` is the command that runs [`Self::serve`].
+    /// Brings up a lab whose relay is a separate process. `relay` is the command that runs
+    /// [`Self::serve`].
     pub fn up_detached(topology: &Topology, relay: &mut Command) -> Outcome<Self> {
         let lab = Self::prepare(topology)?;
         if topology.carrier == Carrier::Bridge {
@@ -120,7 +122,7 @@ impl Lab {
         Ok(lab)
     }
 
-    /// A lab that is up already.
+    /// Returns a lab that is already up.
     pub fn find(name: &str) -> Outcome<Self> {
         let names = Names::new(name);
         let text = std::fs::read_to_string(names.folder().join(TOPOLOGY))
@@ -129,14 +131,15 @@ impl Lab {
         Ok(Self { topology, names })
     }
 
-    /// The names of all labs of which there is anything.
+    /// Returns the names of all labs, also of incomplete ones.
     pub fn all() -> Vec<String> {
         let folders = std::fs::read_dir(STATE).into_iter().flatten().flatten();
         let names = folders.filter_map(|entry| entry.file_name().into_string().ok());
         names.collect()
     }
 
-    /// Runs a prepared lab's relay in this process until it is told to end or its folder is gone.
+    /// Runs the relay of a prepared lab in this process until it is told to end or the lab's folder
+    /// is gone.
     pub fn serve(&self) -> Outcome<()> {
         let relay = self.open_relay()?;
         let folder = self.names.folder();
@@ -144,7 +147,8 @@ impl Lab {
         Ok(relay.run(move || folder.exists())?)
     }
 
-    /// Takes a lab down, whatever there is of it: processes in its namespaces are killed. True if there was anything.
+    /// Takes a lab down, complete or not. Processes in its namespaces are killed. Returns true if
+    /// any part existed.
     pub fn down(name: &str) -> Outcome<bool> {
         let names = Names::new(name);
         let mut found = control::ask(&names, &Request::Quit).is_ok();
@@ -160,12 +164,12 @@ impl Lab {
         }
     }
 
-    /// What its parts are called.
+    /// Returns the names of its parts.
     pub fn names(&self) -> &Names {
         &self.names
     }
 
-    /// A node's address.
+    /// Returns the address of a node.
     pub fn address(&self, node: &str) -> Outcome<Ipv4Addr> {
         let nodes = self.topology.nodes();
         let number = nodes.iter().position(|other| other.name == node);
@@ -174,7 +178,7 @@ impl Lab {
         ))
     }
 
-    /// A program that will run in a node's network.
+    /// Returns a command that will run in a node's network.
     pub fn command(&self, node: &str, program: impl AsRef<std::ffi::OsStr>) -> Outcome<Command> {
         self.address(node)?;
         let mut command = Command::new(program);
@@ -185,7 +189,7 @@ impl Lab {
         Ok(command)
     }
 
-    /// Folder and namespaces, which nothing joins yet.
+    /// Creates the folder and the namespaces, which are not joined yet.
     fn prepare(topology: &Topology) -> Outcome<Self> {
         let names = Names::new(&topology.name);
         if names.folder().exists() && control::ask(&names, &Request::Show).is_ok() {
@@ -229,7 +233,7 @@ impl Lab {
         Ok(relay)
     }
 
-    /// Gives a node's interface its address and sets it up.
+    /// Gives a node's interface its address and brings it up.
     fn configure(&self, number: usize, queue: u32) -> Outcome<()> {
         let (address, mtu) = (Names::address(number), self.topology.mtu);
         let device = sys::INTERFACE;
@@ -242,7 +246,7 @@ impl Lab {
         ip::batch(Some(&self.names.namespace_name(&node.name)), &commands)
     }
 
-    /// Joins all nodes by a bridge in a namespace of its own.
+    /// Joins all nodes by a bridge in a separate namespace.
     fn bridge(&self) -> Outcome<()> {
         let (hub, mtu) = (self.names.namespace_name(HUB), self.topology.mtu);
         ip::run(&["netns", "add", &hub])?;
@@ -261,7 +265,7 @@ impl Lab {
 }
 
 impl Names {
-    /// All namespaces of the lab that exist.
+    /// Returns all existing namespaces of the lab.
     fn namespaces(&self) -> Vec<String> {
         let entries = std::fs::read_dir(NAMESPACES)
             .into_iter()
@@ -281,7 +285,7 @@ fn kill_all(namespace: &str) -> Outcome<()> {
     for pid in String::from_utf8_lossy(&listed.stdout).split_whitespace() {
         let pid = pid.parse().ok().and_then(rustix::process::Pid::from_raw);
         if let Some(pid) = pid {
-            // It may have ended meanwhile.
+            // The process may have ended in the meantime.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
     }

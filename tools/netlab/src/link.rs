@@ -1,86 +1,87 @@
-//! One directed link: when a packet that enters now will arrive, or why it never will. No clock, no packets.
+//! One directed link: the arrival time of a packet that enters now, or the reason of its loss. No
+//! clock, no packets.
 //!
-//! In this order: a cut link loses all; chance loses some; a limited rate makes packets wait for one another, up to
-//! a queue's length; then the way takes its time. The way's length strays slowly: it goes in straight lines
-//! between points that are drawn evenly within `± jitter`, four times `jitter` apart. So it never shortens faster than
-//! time goes by, packets keep their order by themselves, and dense traffic strays no further than sparse.
-//! The standard deviation of one direction is 0.47 × jitter.
+//! The steps are: a cut link loses every packet; chance loses some; a limited rate queues packets
+//! up to a limit; then the latency applies. The latency varies slowly: it moves in straight lines
+//! between points that are drawn evenly within `± jitter` and are four times `jitter` apart. So it
+//! never falls faster than time passes, packets keep their order, and dense traffic sees the same
+//! variation as sparse traffic. The standard deviation of one direction is 0.47 × jitter.
 
 use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
 mod tests;
 
-/// Nanoseconds of some clock that never goes back.
+/// Nanoseconds of a monotonic clock.
 pub type Nanos = u64;
 
-/// A limited link holds at least this: a few packets.
+/// The minimum queue of a limited link: a few packets.
 pub const MIN_QUEUE_BYTES: u64 = 16 << 10;
-/// More is no limit.
+/// Rates above this mean no limit.
 pub const MAX_RATE_BITS: u64 = 100_000_000_000;
 
 const SECOND: u128 = 1_000_000_000;
 
-/// How a link is.
+/// The quality of a link.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq)]
 pub struct Quality {
-    /// One way, on average.
+    /// The average one-way latency.
     pub latency: Nanos,
-    /// The most it strays, to either side.
+    /// The maximum variation of the latency, to either side.
     pub jitter: Nanos,
-    /// Bits a second; 0: no limit.
+    /// Bits per second; 0 means no limit.
     pub rate_bits: u64,
-    /// What may wait for a limited rate.
+    /// The limit of bytes that wait for a limited rate.
     pub queue_bytes: u64,
-    /// Share of the packets that is lost by chance.
+    /// The share of packets that is lost by chance.
     pub loss: f64,
-    /// Share of the packets that take half as long again, so that others overtake them.
+    /// The share of packets that take half as long again, so that others overtake them.
     pub reorder: f64,
 }
 
-/// What becomes of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It arrives then.
+    /// The packet arrives at this time.
     Arrives(Nanos),
-    /// It does not.
+    /// The packet is lost.
     Lost(Why),
 }
 
-/// Why a packet is lost.
+/// The reason of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     /// The link is cut.
     Cut,
-    /// Chance.
+    /// The packet was lost by chance.
     Chance,
     /// The queue is full.
     Queue,
 }
 
-/// What went through so far.
+/// The traffic so far.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 pub struct Counters {
     /// Packets that entered.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Packets that a cut took.
+    /// Packets lost to a cut.
     pub cut: u64,
-    /// Packets that chance took.
+    /// Packets lost by chance.
     pub chance: u64,
-    /// Packets that found the queue full.
+    /// Packets lost to a full queue.
     pub queue: u64,
 }
 
-/// A link's state.
+/// A link with its state.
 #[derive(Clone, Debug)]
 pub struct Link {
-    /// How it is.
+    /// The quality of the link.
     pub quality: Quality,
-    /// Nothing gets through.
+    /// True if no packet gets through.
     pub is_cut: bool,
-    /// What went through so far.
+    /// The traffic so far.
     pub counters: Counters,
     seed: u64,
     draws: u64,
@@ -89,7 +90,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// A link that nothing has passed yet; equal seeds bring equal chances.
+    /// Creates a link without traffic. Equal seeds give equal chances.
     pub fn new(quality: Quality, seed: u64) -> Self {
         Self {
             quality,
@@ -102,7 +103,7 @@ impl Link {
         }
     }
 
-    /// A packet enters. `now` must not go back.
+    /// Sends a packet and returns its fate. `now` must not go back.
     pub fn send(&mut self, now: Nanos, bytes: u64) -> Fate {
         self.counters.packets += 1;
         self.counters.bytes += bytes;
@@ -121,7 +122,7 @@ impl Link {
         Fate::Arrives(self.arrival(sent))
     }
 
-    /// When the last bit has left, if there is room to wait.
+    /// Returns the time at which the last bit has left, or `None` if the queue is full.
     fn through_queue(&mut self, now: Nanos, bytes: u64) -> Option<Nanos> {
         let rate = u128::from(self.quality.rate_bits);
         if rate == 0 {
@@ -146,7 +147,7 @@ impl Link {
         self.last_arrival
     }
 
-    /// How long the way is at a point in time.
+    /// Returns the latency at a point in time.
     fn way(&self, at: Nanos) -> Nanos {
         let Quality {
             latency, jitter, ..
@@ -161,7 +162,7 @@ impl Link {
         latency.saturating_add_signed(stray as i64)
     }
 
-    /// The stray at a point: -1 to 1, always the same.
+    /// Returns the variation at a point, from -1 to 1. It is the same at each call.
     fn stray(&self, point: u64) -> f64 {
         share(mix(self.seed ^ mix(point))) * 2.0 - 1.0
     }
@@ -175,7 +176,8 @@ impl Link {
     }
 }
 
-/// The mixing function of SplitMix64: equal numbers in, equal numbers out, no pattern between.
+/// Returns the mixing function of SplitMix64: equal inputs give equal outputs without a visible
+/// pattern.
 pub fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -183,7 +185,7 @@ pub fn mix(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// 0 to 1, without 1.
+/// Maps a number to 0 to 1, without 1.
 fn share(number: u64) -> f64 {
     (number >> 11) as f64 / (1_u64 << 53) as f64
 }

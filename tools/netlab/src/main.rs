@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`cli`] | commands and their arguments |
 //! | [`show`] | the live table of links |
-//! | [`report`] | `check`: asked beside observed |
+//! | [`report`] | `check`: requested beside observed |
 
 use std::process::{Command, ExitCode};
 
@@ -102,14 +102,14 @@ fn down(name: Option<&str>) -> Outcome<()> {
     };
     for name in names {
         if !Lab::down(&name)? {
-            return Err(format!("there is nothing of a lab {name}").into());
+            return Err(format!("there is no lab {name}").into());
         }
         println!("{name} is down");
     }
     Ok(())
 }
 
-/// The lab that is named, or the only one.
+/// Returns the named lab, or the only one.
 fn find(name: Option<&str>) -> Outcome<Lab> {
     if let Some(name) = name {
         return Lab::find(name);

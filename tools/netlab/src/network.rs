@@ -1,4 +1,4 @@
-//! All links of a network, and the packets on their way. No clock, no devices: time is an argument.
+//! All links of a network and the packets on their way. No clock, no devices: time is an argument.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -9,15 +9,15 @@ use crate::topology::{Node, Topology};
 #[cfg(test)]
 mod tests;
 
-/// The most that may be on its way, all links together.
+/// The limit of bytes on their way over all links.
 pub const MAX_AIR_BYTES: usize = 512 << 20;
 
-/// Buffers are kept for packets up to this size, and for larger ones apart.
+/// The buffer size for small packets. Larger packets have separate buffers.
 const SMALL: usize = 2048;
-/// How many buffers of a kind are kept while nobody needs them.
+/// The limit of unused buffers of each kind.
 const KEPT: usize = 4096;
 
-/// The network's state.
+/// A network with its state.
 pub struct Network {
     nodes: Vec<Node>,
     links: Vec<Link>,
@@ -30,10 +30,10 @@ pub struct Network {
     large: Vec<Vec<u8>>,
 }
 
-/// What is to be done with a packet that entered.
+/// The treatment of a packet that entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// Hand it on at once; nothing was kept.
+    /// Deliver it at once; the network has not kept it.
     Now,
     /// It is on its way.
     Later,
@@ -47,14 +47,14 @@ pub struct Flight {
     due: Nanos,
     serial: u64,
     link: usize,
-    /// The number of the node it goes to.
+    /// The number of the receiving node.
     pub to: usize,
     /// The packet.
     pub packet: Vec<u8>,
 }
 
 impl Network {
-    /// A network without traffic.
+    /// Creates a network without traffic.
     pub fn new(topology: &Topology) -> Self {
         let nodes = topology.nodes();
         let mut links = Vec::with_capacity(nodes.len() * nodes.len());
@@ -77,27 +77,28 @@ impl Network {
         }
     }
 
-    /// All nodes; the place is the number.
+    /// Returns all nodes; the index is the node's number.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// The link from one node to another, by their numbers, which must exist.
+    /// Returns the link between two nodes, by their numbers, which must exist.
     pub fn link(&self, from: usize, to: usize) -> &Link {
         &self.links[from * self.nodes.len() + to]
     }
 
-    /// The same, to be changed.
+    /// Returns the link for changes.
     pub fn link_mut(&mut self, from: usize, to: usize) -> &mut Link {
         &mut self.links[from * self.nodes.len() + to]
     }
 
-    /// Packets lost because too much was on its way.
+    /// Returns the number of packets lost because too many were on their way.
     pub fn overflows(&self) -> u64 {
         self.overflows
     }
 
-    /// A packet enters at `from`; both numbers must exist, and what is due must have been taken by [`Self::arrive`].
+    /// Sends a packet from `from` to `to`. Both numbers must exist, and all due packets must have
+    /// been taken by [`Self::arrive`].
     pub fn send(&mut self, now: Nanos, from: usize, to: usize, packet: &[u8]) -> Sent {
         let number = from * self.nodes.len() + to;
         let Fate::Arrives(due) = self.links[number].send(now, packet.len() as u64) else {
@@ -124,12 +125,12 @@ impl Network {
         Sent::Later
     }
 
-    /// When the next packet arrives.
+    /// Returns the arrival time of the next packet.
     pub fn next_due(&self) -> Option<Nanos> {
         self.air.peek().map(|flight| flight.due)
     }
 
-    /// A packet that has arrived by now; give it back to [`Self::recycle`].
+    /// Returns a packet that has arrived by now. Give it back with [`Self::recycle`].
     pub fn arrive(&mut self, now: Nanos) -> Option<Flight> {
         if self.next_due()? > now {
             return None;
@@ -140,7 +141,7 @@ impl Network {
         Some(flight)
     }
 
-    /// Takes a packet's memory back.
+    /// Takes a packet's buffer back.
     pub fn recycle(&mut self, flight: Flight) {
         let is_large = flight.packet.capacity() > SMALL;
         let pool = if is_large {
@@ -169,7 +170,8 @@ impl Network {
     }
 }
 
-/// Earliest first out of a heap that gives its greatest; those due together in the order they came.
+/// Reverses the order, so that the heap returns the earliest packet first. Packets due at the same
+/// time keep their order.
 impl Ord for Flight {
     fn cmp(&self, other: &Self) -> Ordering {
         (other.due, other.serial).cmp(&(self.due, self.serial))

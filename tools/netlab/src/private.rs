@@ -1,7 +1,8 @@
-//! A lab that ends with its process, whatever happens to it.
+//! A lab that ends with its process in any case.
 //!
-//! The program runs again in namespaces of its own: processes, mounts, network. Whatever it starts lives there, and
-//! the kernel ends all of it with the first process in there; that one is killed when the process outside dies.
+//! The program runs again in new namespaces for processes, mounts and network. Everything that it
+//! starts lives there. The kernel ends all of it with the first process in there, and kills that
+//! process when the process outside dies.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -21,8 +22,8 @@ const UNSHARE: [&str; 6] = [
     "--mount-proc",
 ];
 
-/// Runs this program with the same arguments in namespaces of its own; returns there, and outside never but with
-/// an error.
+/// Runs this program with the same arguments in new namespaces. Returns inside of them; outside it
+/// returns only errors.
 pub fn enter() -> Outcome<()> {
     if std::env::var_os(INSIDE).is_some() {
         return settle();
@@ -30,7 +31,7 @@ pub fn enter() -> Outcome<()> {
     let mut command = Command::new("unshare");
     command.args(UNSHARE).arg(std::env::current_exe()?);
     command.args(std::env::args_os().skip(1)).env(INSIDE, "1");
-    // SAFETY: between fork and exec only a call of the kernel is made.
+    // SAFETY: between fork and exec only a system call is made.
     unsafe {
         command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
     }
@@ -40,7 +41,7 @@ pub fn enter() -> Outcome<()> {
     std::process::exit(status.code().unwrap_or(1));
 }
 
-/// Why this machine permits no private namespaces, or None.
+/// Returns the reason why this machine permits no private namespaces, or `None`.
 pub fn why_not() -> Option<String> {
     let probe = "ip link add br0 type bridge && ip tuntap add dev t0 mode tun";
     let done = Command::new("unshare")
@@ -54,7 +55,7 @@ pub fn why_not() -> Option<String> {
     }
 }
 
-/// What is named under `/run` in here is not seen outside.
+/// Mounts a private `/run`, so that names in it stay invisible outside.
 fn settle() -> Outcome<()> {
     let done = Command::new("mount")
         .args(["-t", "tmpfs", "none", "/run"])

@@ -1,12 +1,14 @@
-//! The network driven by the clock and by TUN devices: one thread that reads packets, keeps them for as long as
-//! their link says, and hands them on. It runs before all ordinary threads, so its delays hold on a busy machine.
+//! The network driven by the clock and by TUN devices: one thread that reads packets, delays them
+//! as their link requires, and delivers them. It runs with a higher priority than ordinary threads,
+//! so that its delays hold on a busy machine.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 
@@ -16,24 +18,24 @@ use crate::network::{Network, Sent};
 use crate::sys;
 use crate::topology::Topology;
 
-/// Packets taken from one device before the others have their turn.
+/// The limit of packets read from one device before the others have their turn.
 const TURN: usize = 64;
 const IPV4_HEADER: usize = 20;
-/// How often it is asked whether the relay goes on.
+/// The interval at which the relay asks whether it should go on.
 const ASK_AFTER: Nanos = 250_000_000;
 
-/// The network, shared with those who look at it and change it.
+/// The network, shared with readers and the control.
 #[derive(Clone)]
 pub struct Shared(Arc<Mutex<Network>>);
 
 impl Shared {
-    /// The network itself. The relay stands still meanwhile.
+    /// Locks the network. The relay waits meanwhile.
     pub fn lock(&self) -> MutexGuard<'_, Network> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
-/// Devices and network, not yet running.
+/// The devices and the network, before they run.
 pub struct Relay {
     devices: Vec<File>,
     shared: Shared,
@@ -41,7 +43,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Makes the device of each node, in its namespace, which must exist.
+    /// Creates the device of each node in its namespace, which must exist.
     pub fn open(topology: &Topology, names: &Names) -> io::Result<Self> {
         let nodes = topology.nodes();
         let open = |node: &str| sys::within(&names.namespace(node), sys::open_tun);
@@ -53,12 +55,13 @@ impl Relay {
         })
     }
 
-    /// The network that it drives.
+    /// Returns the network of the relay.
     pub fn shared(&self) -> Shared {
         self.shared.clone()
     }
 
-    /// Carries packets until `goes_on` says no, which is asked a few times a second, or a device is gone.
+    /// Carries packets until `goes_on` returns false, which is called a few times a second, or
+    /// until a device is gone.
     pub fn run(mut self, goes_on: impl Fn() -> bool) -> io::Result<()> {
         sys::hurry();
         let poll = self.poll()?;
@@ -93,7 +96,7 @@ impl Relay {
         Ok(poll)
     }
 
-    /// Until the next packet is due, and never longer than a quarter of a second.
+    /// Returns the time until the next packet is due, at most a quarter of a second.
     fn timeout(&self) -> Timespec {
         let now = sys::now();
         let next = self.shared.lock().next_due();
@@ -104,7 +107,7 @@ impl Relay {
         }
     }
 
-    /// Hands on what has arrived.
+    /// Delivers the packets that have arrived.
     fn hand_on(&mut self) -> io::Result<()> {
         let mut network = self.shared.lock();
         let now = sys::now();
@@ -115,7 +118,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Takes what a node has sent, up to a turn.
+    /// Reads the packets of a node, up to one turn.
     fn take(&mut self, from: usize) -> io::Result<()> {
         let Some(mut device) = self.devices.get(from) else {
             return Ok(());
@@ -140,14 +143,14 @@ impl Relay {
     }
 }
 
-/// Where a packet goes, if it is one of IP version 4.
+/// Returns the destination of an IP version 4 packet, and `None` for other packets.
 fn target(packet: &[u8]) -> Option<Ipv4Addr> {
     let is_ipv4 = packet.len() >= IPV4_HEADER && packet[0] >> 4 == 4;
     let bytes: [u8; 4] = packet.get(16..20)?.try_into().ok()?;
     is_ipv4.then(|| bytes.into())
 }
 
-/// Hands a packet to a node. One whose interface is down takes none, as in any network.
+/// Delivers a packet to a node. A node whose interface is down drops it, as in any network.
 fn deliver(device: Option<&File>, packet: &[u8]) -> io::Result<()> {
     let Some(mut device) = device else {
         return Ok(());

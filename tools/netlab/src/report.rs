@@ -1,4 +1,4 @@
-//! `check`: asked beside observed, and the limits of the relay on this machine.
+//! `check`: requested beside observed, and the limits of the relay on this machine.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use netlab::topology::{Carrier, Topology};
 use netlab::{Outcome, private};
 use serde::Serialize;
 
-/// As few kinds of links as possible are measured; a topology may have thousands of links.
+/// The limit of measured link kinds, because a topology may have thousands of links.
 const MOST: usize = 8;
 const BULK: Duration = Duration::from_secs(3);
 
@@ -21,7 +21,7 @@ struct Report {
     limits: Vec<Limit>,
 }
 
-/// What the relay carries.
+/// The limit of the relay.
 #[derive(Serialize)]
 struct Limit {
     mtu: u32,
@@ -29,7 +29,7 @@ struct Limit {
     packets_per_s: f64,
 }
 
-/// Measures and prints.
+/// Measures a lab and prints the result.
 pub fn run(file: &str, probes: u32, json: bool) -> Outcome<()> {
     private::enter()?;
     let topology = Topology::load(file)?;
@@ -54,7 +54,7 @@ pub fn run(file: &str, probes: u32, json: bool) -> Outcome<()> {
         println!("{}", serde_json::to_string_pretty(&report)?);
         return Ok(());
     }
-    println!("what the relay carries on this machine now, one TCP connection between two nodes:");
+    println!("limit of the relay on this machine now, one TCP connection between two nodes:");
     for limit in &report.limits {
         println!(
             "  MTU {:>5}: {:.2} Gbit/s, {:.0} packets/s",
@@ -64,7 +64,7 @@ pub fn run(file: &str, probes: u32, json: bool) -> Outcome<()> {
     Ok(())
 }
 
-/// Prints some round trips; an error if none came back.
+/// Prints some round trips. Fails if none came back.
 pub fn ping(lab: &Lab, from: &str, to: &str, probes: u32) -> Outcome<()> {
     let trips = check::round_trips(lab, from, to, probes)?;
     let Some(shortest) = trips.iter().copied().reduce(f64::min) else {
@@ -78,7 +78,7 @@ pub fn ping(lab: &Lab, from: &str, to: &str, probes: u32) -> Outcome<()> {
     Ok(())
 }
 
-/// One pair of nodes for each kind of link.
+/// Returns one pair of nodes for each kind of link.
 fn kinds(topology: &Topology) -> Vec<(String, String)> {
     let nodes = topology.nodes();
     let mut seen: Vec<(Quality, Quality)> = Vec::new();
@@ -119,13 +119,13 @@ fn line(observed: &Observed) -> String {
     let [least, most] = observed.range_ms;
     let rate = match observed.rate_mbit {
         Some(rate) => format!(
-            "; rate asked {:.1}, observed {rate:.2} Mbit/s",
+            "; rate requested {:.1}, observed {rate:.2} Mbit/s",
             asked.rate_bits as f64 / 1e6
         ),
         None => String::new(),
     };
     format!(
-        "{from} - {to}: RTT asked {:.3} ± {:.1} ms, observed {:.3} ms ({least:.3} to {most:.3}, deviation {:.2}); \
+        "{from} - {to}: RTT requested {:.3} ± {:.1} ms, observed {:.3} ms ({least:.3} to {most:.3}, deviation {:.2}); \
          loss asked {:.3} %, observed {:.3} %{rate}",
         observed.asked_rtt_ms,
         asked.jitter as f64 * 2.0 / 1e6,

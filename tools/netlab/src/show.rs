@@ -1,4 +1,4 @@
-//! The live table: what each link carried in the last second, and what it lost.
+//! The live table: the traffic and the losses of each link in the last second.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub fn run(lab: &Lab, once: bool) -> Outcome<()> {
         sys::pause(Duration::from_secs(1));
         let now = shown(lab)?;
         if !once {
-            // To the screen's corner, and all below it away.
+            // Moves to the top left corner and clears the screen.
             print!("\x1b[H\x1b[J");
         }
         print(&before, &now);
@@ -29,7 +29,7 @@ pub fn run(lab: &Lab, once: bool) -> Outcome<()> {
 fn shown(lab: &Lab) -> Outcome<Shown> {
     match control::ask(lab.names(), &Request::Show)? {
         Reply::Links(shown) => Ok(shown),
-        other => Err(format!("an answer that does not fit: {other:?}").into()),
+        other => Err(format!("unexpected answer: {other:?}").into()),
     }
 }
 
@@ -55,7 +55,7 @@ fn print(before: &Shown, now: &Shown) {
         println!("{}", line(link, &old, seconds));
     }
     if now.overflows > 0 {
-        println!("{} packets lost: too much on its way", now.overflows);
+        println!("{} packets lost: too many on their way", now.overflows);
     }
 }
 

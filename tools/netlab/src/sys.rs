@@ -1,4 +1,4 @@
-//! The few calls of the kernel that neither the standard library nor the program `ip` makes for us.
+//! A few system calls that neither the standard library nor the program `ip` offers.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -14,27 +14,27 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::link::Nanos;
 
-/// The name of every node's one interface.
+/// The name of the only interface of every node.
 pub const INTERFACE: &str = "eth0";
 
-/// The time since the machine started.
+/// Returns the time since the machine started.
 pub fn now() -> Nanos {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Lets this thread wait.
+/// Blocks this thread.
 pub fn pause(time: Duration) {
     let until = rustix::time::Timespec {
         tv_sec: time.as_secs() as i64,
         tv_nsec: i64::from(time.subsec_nanos()),
     };
-    // An interrupted wait is a shorter one.
+    // An interruption only shortens the wait.
     let _ = rustix::thread::nanosleep(&until);
 }
 
-/// Runs something on a thread of its own in the network namespace that `path` names. Sockets and devices that
-/// are opened there stay there.
+/// Runs a closure in its own thread in the network namespace at `path`. Sockets and devices opened
+/// there stay there.
 pub fn within<T: Send>(path: &Path, run: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     let namespace = File::open(path)?;
     let enter = || {
@@ -45,10 +45,10 @@ pub fn within<T: Send>(path: &Path, run: impl FnOnce() -> io::Result<T> + Send) 
     std::thread::scope(|scope| scope.spawn(enter).join().unwrap_or_else(panicked))
 }
 
-/// Lets a command run in the network namespace that `path` names, under its own process id.
+/// Makes a command run in the network namespace at `path`, under its own process id.
 pub fn enter(command: &mut Command, path: &Path) -> io::Result<()> {
     let namespace = File::open(path)?;
-    // SAFETY: between fork and exec only a call of the kernel is made, with a file that the closure owns.
+    // SAFETY: between fork and exec only a system call is made, with a file that the closure owns.
     unsafe {
         command.pre_exec(
             move || match libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) {
@@ -60,7 +60,7 @@ pub fn enter(command: &mut Command, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the interface of this thread's network namespace. It exists as long as the file is open.
+/// Creates the interface of this thread's network namespace. It exists as long as the file is open.
 pub fn open_tun() -> io::Result<File> {
     let file = OpenOptions::new()
         .read(true)
@@ -73,15 +73,15 @@ pub fn open_tun() -> io::Result<File> {
         *to = from as libc::c_char;
     }
     request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
-    // SAFETY: the request lives through the call, which reads and writes no more than it.
+    // SAFETY: the request lives through the call, which accesses nothing beyond it.
     match unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &mut request) } {
         0 => Ok(file),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Puts this thread before all ordinary ones, so that a busy machine does not lengthen delays. False if
-/// that is not permitted.
+/// Gives this thread priority over ordinary threads, so that a busy machine does not lengthen
+/// delays. Returns false if that is not permitted.
 pub fn hurry() -> bool {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: the structure lives through the call; 0 is this thread.
@@ -90,7 +90,7 @@ pub fn hurry() -> bool {
     }
 }
 
-/// The time that this thread has used the processor.
+/// Returns the processor time of this thread.
 pub fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

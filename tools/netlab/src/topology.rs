@@ -1,7 +1,8 @@
-//! What a network looks like: sites with nodes, and the quality of the links between them.
+//! The description of a network: sites with nodes, and the quality of their links.
 //!
-//! A link's quality is put together from the general to the particular: `[inside]` for nodes of one site and
-//! `[between]` for the others, then each entry of `[[links]]` that fits, in the file's order.
+//! The quality of a link is combined from the general to the particular: `[inside]` for nodes of
+//! one site and `[between]` for others, then each matching entry of `[[links]]`, in the file's
+//! order.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -27,22 +28,22 @@ const PRESETS: [(&str, &str); 7] = [
     ("hundred", include_str!("../presets/hundred.toml")),
 ];
 
-/// The most nodes of a lab: links grow with the square.
+/// The limit of nodes in a lab, because the number of links grows with the square.
 pub const MAX_NODES: usize = 500;
 
-/// A network, as its file says it.
+/// A network, as described in its file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Topology {
-    /// Names the lab; letters, digits and `-`.
+    /// The name of the lab: letters, digits and `-`.
     pub name: String,
-    /// All chance comes from it.
+    /// The seed of all chance.
     #[serde(default = "one")]
     pub seed: u64,
-    /// The largest packet, bytes.
+    /// The largest packet, in bytes.
     #[serde(default = "ethernet")]
     pub mtu: u32,
-    /// What carries packets.
+    /// The carrier of packets.
     #[serde(default)]
     pub carrier: Carrier,
     /// Links between nodes of one site.
@@ -51,45 +52,45 @@ pub struct Topology {
     /// Links between nodes of different sites.
     #[serde(default)]
     pub between: LinkSpec,
-    /// Where nodes are.
+    /// The sites with their nodes.
     pub sites: Vec<Site>,
     /// Links that differ.
     #[serde(default)]
     pub links: Vec<Exception>,
 }
 
-/// What carries packets from node to node.
+/// The carrier of packets between nodes.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Carrier {
-    /// The relay, which does all that links are asked for.
+    /// The relay, which supports all link properties.
     #[default]
     Relay,
-    /// A bridge of the kernel: costs less, and links have no properties.
+    /// A bridge of the kernel. It costs less, and its links have no properties.
     Bridge,
 }
 
-/// Nodes that are near one another.
+/// A group of nodes near one another.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Site {
     /// The site's name.
     pub name: String,
-    /// Nodes that hold data.
+    /// The names of nodes that hold data.
     #[serde(default)]
     pub nodes: Vec<String>,
-    /// So many more of them, called `SITE-1` and on.
+    /// The number of further nodes, named `SITE-1` and so on.
     #[serde(default)]
     pub count: usize,
-    /// Nodes that take requests and hold nothing.
+    /// The names of nodes that only forward requests.
     #[serde(default)]
     pub gateways: Vec<String>,
-    /// Places for clients.
+    /// The names of client nodes.
     #[serde(default)]
     pub clients: Vec<String>,
 }
 
-/// Links that differ: between two sites or nodes both ways, or from one to another.
+/// Links that differ: between two sites or nodes in both directions, or in one direction.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exception {
@@ -99,16 +100,16 @@ pub struct Exception {
     pub from: Option<String>,
     /// One way, with `from`.
     pub to: Option<String>,
-    /// How they are.
+    /// The quality of these links.
     pub quality: LinkSpec,
 }
 
-/// What a node is there for.
+/// The role of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Holds data.
     Storage,
-    /// Takes requests, holds nothing.
+    /// Forwards requests and holds no data.
     Gateway,
     /// Sends requests.
     Client,
@@ -117,11 +118,11 @@ pub enum Role {
 /// A node of the network.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Its name, which no other node or site has.
+    /// Its name, unique among nodes and sites.
     pub name: String,
-    /// Where it is.
+    /// Its site.
     pub site: String,
-    /// What it is there for.
+    /// Its role.
     pub role: Role,
 }
 
@@ -134,7 +135,7 @@ fn ethernet() -> u32 {
 }
 
 impl Topology {
-    /// Reads a file, or a preset of that name.
+    /// Reads a file, or the preset with this name.
     pub fn load(name: &str) -> Outcome<Self> {
         let preset = PRESETS.iter().find(|(preset, _)| *preset == name);
         let text = match preset {
@@ -147,19 +148,19 @@ impl Topology {
         Self::parse(&text).map_err(|error| format!("{name}: {error}").into())
     }
 
-    /// The names of all presets.
+    /// Returns the names of all presets.
     pub fn presets() -> impl Iterator<Item = &'static str> {
         PRESETS.iter().map(|(name, _)| *name)
     }
 
-    /// Reads a file's text and looks whether it makes sense.
+    /// Parses and checks the text of a file.
     pub fn parse(text: &str) -> Outcome<Self> {
         let topology: Self = toml::from_str(text)?;
         topology.validate()?;
         Ok(topology)
     }
 
-    /// All nodes, in the file's order: the place is a node's number.
+    /// Returns all nodes in the file's order; the index is a node's number.
     pub fn nodes(&self) -> Vec<Node> {
         let mut nodes = Vec::new();
         for site in &self.sites {
@@ -181,7 +182,7 @@ impl Topology {
         nodes
     }
 
-    /// The link from one node to another.
+    /// Returns the quality of the link between two nodes.
     pub fn link(&self, from: &Node, to: &Node) -> Quality {
         let mut spec = if from.site == to.site {
             self.inside
@@ -203,15 +204,15 @@ impl Topology {
         for name in nodes.iter().map(|node| &node.name).chain(sites) {
             plain(name)?;
             if !names.insert(name) {
-                return Err(format!("{name} is named twice").into());
+                return Err(format!("the name {name} is used twice").into());
             }
         }
         plain(&self.name)?;
         if nodes.is_empty() || nodes.len() > MAX_NODES {
-            return Err(format!("{} nodes; 1 to {MAX_NODES} are possible", nodes.len()).into());
+            return Err(format!("{} nodes; use 1 to {MAX_NODES}", nodes.len()).into());
         }
         if !(576..=65_535).contains(&self.mtu) {
-            return Err(format!("an MTU of {}; 576 to 65535 are possible", self.mtu).into());
+            return Err(format!("an MTU of {}; use 576 to 65535", self.mtu).into());
         }
         let specs = self.links.iter().map(|link| &link.quality);
         for spec in specs.chain([&self.inside, &self.between]) {
@@ -226,7 +227,7 @@ impl Topology {
     fn validate_bridge(&self) -> Outcome<()> {
         let plain = self.inside.is_plain() && self.between.is_plain() && self.links.is_empty();
         if self.carrier == Carrier::Bridge && !plain {
-            return Err("a bridge gives links no properties: leave out carrier".into());
+            return Err("links of a bridge have no properties: remove carrier".into());
         }
         Ok(())
     }
@@ -245,7 +246,7 @@ impl Exception {
     fn validate(&self, names: &BTreeSet<&String>) -> Outcome<()> {
         let one_way = self.from.is_some() && self.to.is_some();
         if self.between.is_some() == one_way || self.from.is_some() != self.to.is_some() {
-            return Err("an entry of links has either between, or from and to".into());
+            return Err("an entry of links needs either between, or from and to".into());
         }
         let named = self
             .between
@@ -255,18 +256,22 @@ impl Exception {
             .chain(&self.to);
         for name in named {
             if !names.contains(name) {
-                return Err(format!("links name {name}, which is no site and no node").into());
+                return Err(
+                    format!("links name {name}, which is neither a site nor a node").into(),
+                );
             }
         }
         Ok(())
     }
 }
 
-/// Names become those of namespaces and folders.
+/// Checks a name, which becomes part of the names of namespaces and folders.
 fn plain(name: &str) -> Outcome<()> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
     if name.is_empty() || name.len() > 40 || name.starts_with('-') || !name.chars().all(allowed) {
-        return Err(format!("{name:?} is no name: letters, digits and - are, up to 40").into());
+        return Err(
+            format!("{name:?} is not a valid name: use up to 40 letters, digits and -").into(),
+        );
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! A lab of two nodes: distance, changes, a cut, and that nothing is left of it. Needs root; says so without.
+//! Tests of labs: distance, changes, a cut, and complete removal. Needs root; prints a note
+//! otherwise.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::process::{Command, Output};
@@ -9,8 +10,8 @@ const NETLAB: &str = env!("CARGO_BIN_EXE_netlab");
 
 const TOPOLOGY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/two-nodes.toml");
 
-/// Runs a shell script in a lab of its own; `$N` is the program. None, with the reason printed, where the
-/// machine permits no labs.
+/// Runs a shell script in a private lab; `$N` is the program. Returns `None` and prints the reason
+/// if the machine permits no labs.
 fn run(script: &str) -> Option<Output> {
     if let Some(why) = private::why_not() {
         println!("skipped: {why}");
@@ -30,7 +31,7 @@ fn namespaces() -> usize {
     std::fs::read_dir("/run/netns").map_or(0, Iterator::count)
 }
 
-/// The shortest of some round trips, or that there was none.
+/// Shows the shortest of some round trips, or that none came back.
 #[test]
 fn distance_changes_and_cuts() {
     let before = namespaces();
@@ -66,9 +67,9 @@ fn distance_changes_and_cuts() {
     assert!(text.contains("none"));
 }
 
-/// A lab that stays, whose relay is killed: what is left is found and removed.
+/// Kills the relay of a detached lab and removes what is left.
 #[test]
-fn what_a_crash_left_behind_is_removed() {
+fn leftovers_of_a_crash_are_removed() {
     let script = "
         sed 's/test/other/' /run/netlab/test/topology.toml > /run/other.toml
         $N up /run/other.toml

@@ -1,4 +1,4 @@
-//! `sim check-model`: the scenarios, and the mutants that must be caught.
+//! `sim check-model`: explores the scenarios, and requires that every mutant is caught.
 
 use std::time::Duration;
 
@@ -9,27 +9,28 @@ use sim::model::scenario::Scenario;
 use sim::model::{catalogue, walk};
 use stateright::{Checker, Model};
 
-/// Options.
+/// The options of `sim check-model`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Also explore the large scenarios, and walk further: 40 minutes on two cores
+    /// Also explore the large scenarios, and take more walks: 40 minutes on two cores
     #[arg(long)]
     large: bool,
-    /// Only scenarios whose name contains this
+    /// Explore only scenarios whose name contains this text
     #[arg(long, default_value = "")]
     only: String,
-    /// Show a walk: the scenario (by --only) and this seed, with --mutant if given
+    /// Show the walk of this seed: the scenario by --only, with --mutant if given
     #[arg(long)]
     walk: Option<u64>,
-    /// Check this mutant alone
+    /// Check only this mutant
     #[arg(long)]
     mutant: Option<String>,
-    /// Explore at most about this many steps of each scenario, six times as many with --large (0: all)
+    /// Explore at most about this many steps of each scenario, six times as many with --large (0:
+    /// all)
     #[arg(long, default_value_t = 8_000_000)]
     states: usize,
 }
 
-/// Runs the checks; tells whether the protocol held and each mutant was caught.
+/// Runs the checks. Returns true if the protocol held and each mutant was caught.
 pub fn run(args: &Args) -> bool {
     let known = |name: &String| Mutant::ALL.iter().any(|m| format!("{m:?}") == *name);
     if let Some(name) = args.mutant.as_ref().filter(|name| !known(name)) {
@@ -63,7 +64,7 @@ fn explore_all(args: &Args) -> bool {
     scenarios.retain(|s| s.name.contains(&args.only));
     let mut good = true;
     for scenario in scenarios {
-        // The large space has six times the room.
+        // The large space has six times as many steps.
         let room = if args.large { 6 } else { 1 };
         good &= explore(scenario, args.states * room);
     }
@@ -140,7 +141,8 @@ fn catch_all(args: &Args) -> bool {
     good
 }
 
-/// Breaks a rule and looks for a scenario that shows it: by walks, then by going everywhere in those that are small.
+/// Breaks a rule and looks for a scenario that shows it: by random walks, then by exploring the
+/// small ones in full.
 fn catch(mutant: Mutant, states: usize) -> bool {
     let mut scenarios = catalogue::for_mutant(mutant);
     let mut walks = 0;

@@ -1,11 +1,14 @@
-//! Whole clusters in one process, seeded, with faults; and the model checker.
+//! Whole clusters in one process, seeded, with faults, and the model checker.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`linear`] | a checker of linearizability |
-//! | [`model`] | the register's state machines, all interleavings of small scenarios (`stateright`) |
+//! | [`model`] | explores all interleavings of small scenarios of the register's state machines (`stateright`) |
+//! | [`cluster`] | clusters of the register's state machines, in virtual time |
+//! | [`nodes`] | clusters of whole nodes, in virtual time |
+//! | [`rng`] | seeded pseudo-random numbers |
 //!
-//! Both run the very code of `archipel_cluster::register`.
+//! The model and both kinds of clusters run the code of `archipel_cluster::register` itself.
 
 pub mod cluster;
 pub mod linear;

@@ -1,26 +1,26 @@
 //! A checker of linearizability for the history of one key.
 //!
-//! It looks for an order of the operations that agrees with real time and in which each result is
-//! right (Wing and Gong 1993), and remembers what it tried (Lowe 2017). Operations whose result is not
-//! known may be put anywhere after their call, or left out.
+//! It looks for an order of the operations that agrees with real time and gives each result (Wing
+//! and Gong 1993), and remembers the orders that it tried (Lowe 2017). An operation with an unknown
+//! result may stand anywhere after its call, or be left out.
 
 use std::collections::HashSet;
 
-/// What a client asked for.
+/// A client's request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Call {
-    /// Read.
+    /// Reads.
     Read,
-    /// Write a value (`None` deletes).
+    /// Writes a value (`None` deletes).
     Write(Option<u32>),
-    /// Write the second if the first is there.
+    /// Writes the second value if the first is the current one.
     Swap(Option<u32>, Option<u32>),
 }
 
-/// What a client was told.
+/// A client's answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Reply {
-    /// To a read: the value. To a swap: it failed on this value.
+    /// A read returned this value, or a swap failed on it.
     Saw(Option<u32>),
     /// The write took effect.
     Done,
@@ -29,21 +29,21 @@ pub enum Reply {
 /// One operation in a history.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Event {
-    /// Which client.
+    /// The client.
     pub client: usize,
-    /// What it asked for.
+    /// The request.
     pub call: Call,
-    /// When, in any unit.
+    /// The time of the call, in any unit.
     pub called: u64,
-    /// When it was answered and what; `None` if it never was, or was told that it is not known.
+    /// The time and content of the answer. `None` if there was no answer or the result is unknown.
     pub reply: Option<(u64, Reply)>,
 }
 
-/// How many operations a history may have.
+/// The largest number of operations in a history.
 pub const MAX_EVENTS: usize = 128;
 
-/// Whether the history of one key (absent at first) is linearizable. Longer histories than
-/// [`MAX_EVENTS`] are refused.
+/// Returns true if the history of one key (absent at first) is linearizable. Refuses histories
+/// longer than [`MAX_EVENTS`].
 pub fn is_linearizable(history: &[Event]) -> bool {
     let history: Vec<Event> = history
         .iter()
@@ -52,14 +52,14 @@ pub fn is_linearizable(history: &[Event]) -> bool {
         .collect();
     assert!(
         history.len() <= MAX_EVENTS,
-        "a history of this length is not checked"
+        "the history is too long to check"
     );
     let mut tried = HashSet::new();
     search(&history, 0, None, &mut tried)
 }
 
-/// Leaves out what cannot make a difference: operations without a known result that only read, or
-/// that write a value which nobody ever saw.
+/// Returns false for operations that make no difference: those without a known result that only
+/// read, or that write a value which no client ever saw.
 fn matters(event: &Event, history: &[Event]) -> bool {
     if event.reply.is_some() {
         return true;
@@ -104,7 +104,8 @@ fn search(
             let other = &history[*other];
             other.reply.is_none() && other.call == event.call
         };
-        // Of those without a known result that ask for the same, each may stand here or anywhere later: one is tried for all.
+        // Operations without a known result and with the same request are interchangeable: one is
+        // tried for all.
         event.reply.is_some() || !available[..n].iter().any(same)
     };
     let mut wanted = (0..available.len()).filter(|n| is_new(*n));
@@ -120,7 +121,7 @@ fn search(
     })
 }
 
-/// The value after an operation, if its result is right on `value`.
+/// Returns the value after an operation, if its result is right on `value`.
 fn apply(call: Call, reply: Option<Reply>, value: Option<u32>) -> Option<Option<u32>> {
     let takes_effect = match (call, reply) {
         (Call::Read, Some(Reply::Saw(saw))) => return (saw == value).then_some(value),
@@ -133,7 +134,7 @@ fn apply(call: Call, reply: Option<Reply>, value: Option<u32>) -> Option<Option<
     };
     match call {
         Call::Write(new) | Call::Swap(_, new) if takes_effect => Some(new),
-        // Without an effect a swap with an unknown result need not be placed at all.
+        // A swap with an unknown result and without an effect need not be placed at all.
         _ => None,
     }
 }

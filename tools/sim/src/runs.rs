@@ -1,49 +1,50 @@
 //! `sim run`: clusters with faults, one seed after another.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use archipel_base::clock::{SystemClock, WallClock};
+use parking_lot::Mutex;
 
 mod kinds;
 
 use kinds::{Kind, Nodes, Register};
 
-/// How often it is told how far it is.
+/// The interval of progress lines.
 const PROGRESS_MS: u64 = 10_000;
 
-/// Options.
+/// The options of `sim run`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// How many seeds
+    /// The number of seeds
     #[arg(long, default_value_t = 1000)]
     seeds: u64,
     /// The first seed
     #[arg(long, default_value_t = 0)]
     first: u64,
-    /// Replay this seed alone and tell what happens
+    /// Replay only this seed and print what happens
     #[arg(long)]
     seed: Option<u64>,
-    /// Only the register's state machines, or only whole nodes; without it, both
+    /// Run only the register's state machines, or only whole nodes (default: both)
     #[arg(long)]
     only: Option<Only>,
-    /// Break this rule, to see that it is noticed (`answer-before-sync` or a mutant of the register)
+    /// Break this rule, to see that a checker notices (`answer-before-sync` or a mutant of the
+    /// register)
     #[arg(long)]
     mutant: Option<String>,
-    /// Threads
+    /// The number of threads
     #[arg(long, default_value_t = 2)]
     threads: u64,
 }
 
-/// One kind of runs.
+/// A choice between the kinds of runs.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Only {
     Register,
     Nodes,
 }
 
-/// Runs the seeds; tells whether all were right.
+/// Runs the seeds. Returns true if none had a violation.
 pub fn run(args: &Args) -> bool {
     let wanted = |kind| args.only.is_none_or(|only| only == kind);
     let register = wanted(Only::Register).then(|| run_kind::<Register>(args));
@@ -55,7 +56,7 @@ pub fn run(args: &Args) -> bool {
     !run.is_empty() && run.into_iter().all(|good| good)
 }
 
-/// `None` if this kind of runs has no such mutant.
+/// Runs the seeds of one kind. Returns `None` if this kind has no such mutant.
 fn run_kind<K: Kind>(args: &Args) -> Option<bool> {
     let kind = K::new(args.mutant.as_deref())?;
     Some(match args.seed {
@@ -67,7 +68,7 @@ fn run_kind<K: Kind>(args: &Args) -> Option<bool> {
 fn replay<K: Kind>(seed: u64, kind: K) -> bool {
     let ran = kind.tracing().simulate(seed);
     let again = kind.simulate(seed);
-    println!("{}: {}", K::NAME, K::tell(&ran.counts));
+    println!("{}: {}", K::NAME, K::describe(&ran.counts));
     println!("run {:016x}, run again {:016x}", ran.hash, again.hash);
     match &ran.violation {
         None => println!("{} seed {seed}: all is well", K::NAME),
@@ -76,13 +77,13 @@ fn replay<K: Kind>(seed: u64, kind: K) -> bool {
     ran.violation.is_none() && ran.hash == again.hash
 }
 
-/// What a number of runs came to.
+/// The sum of a number of runs.
 struct Total<C> {
     counts: C,
     bad: Vec<(u64, String)>,
     done: u64,
-    /// When it was last told how far it is, in milliseconds since 1970.
-    told_ms: u64,
+    /// The time of the last progress line, in milliseconds since 1970.
+    printed_ms: u64,
 }
 
 fn run_many<K: Kind>(args: &Args, kind: K) -> bool {
@@ -92,14 +93,14 @@ fn run_many<K: Kind>(args: &Args, kind: K) -> bool {
         counts: K::Counts::default(),
         bad: Vec::new(),
         done: 0,
-        told_ms: began,
+        printed_ms: began,
     });
     std::thread::scope(|scope| {
         for _ in 0..args.threads {
             scope.spawn(|| work(args, kind, &next, &total));
         }
     });
-    let total = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let total = total.into_inner();
     let took = Duration::from_millis(SystemClock.now_millis() - began);
     report::<K>(args, &total, took)
 }
@@ -111,25 +112,25 @@ fn work<K: Kind>(args: &Args, kind: K, next: &AtomicU64, total: &Mutex<Total<K::
             return;
         }
         let ran = kind.simulate(seed);
-        // One in a hundred is run twice: the same seed must give the same run.
+        // One seed in a hundred runs twice, because the same seed must give the same run.
         let differs = seed.is_multiple_of(100) && kind.simulate(seed).hash != ran.hash;
-        let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut total = total.lock();
         K::add(&mut total.counts, &ran.counts);
         total.done += 1;
-        let again = differs.then(|| "a second run went another way".into());
+        let again = differs.then(|| "a second run differed".into());
         if let Some(violation) = ran.violation.or(again) {
             eprintln!("{} seed {seed}: {violation}", K::NAME);
             total.bad.push((seed, violation));
         }
-        tell_progress::<K>(args, &mut total);
+        print_progress::<K>(args, &mut total);
     }
 }
 
-/// Now and then how far it is, so that who ends it knows what was seen.
-fn tell_progress<K: Kind>(args: &Args, total: &mut Total<K::Counts>) {
+/// Prints the progress now and then, so that it is known if somebody interrupts the runs.
+fn print_progress<K: Kind>(args: &Args, total: &mut Total<K::Counts>) {
     let now = SystemClock.now_millis();
-    if now.saturating_sub(total.told_ms) >= PROGRESS_MS {
-        total.told_ms = now;
+    if now.saturating_sub(total.printed_ms) >= PROGRESS_MS {
+        total.printed_ms = now;
         let (done, bad) = (total.done, total.bad.len());
         eprintln!(
             "{}: {done} of {} seeds, {bad} violations",
@@ -145,7 +146,7 @@ fn report<K: Kind>(args: &Args, total: &Total<K::Counts>, took: Duration) -> boo
         K::NAME,
         args.seeds,
         took.as_secs_f64(),
-        K::tell(&total.counts),
+        K::describe(&total.counts),
     );
     let mut bad: Vec<_> = total.bad.iter().collect();
     bad.sort();
@@ -153,9 +154,10 @@ fn report<K: Kind>(args: &Args, total: &Total<K::Counts>, took: Duration) -> boo
         println!("seed {seed}: {violation}");
     }
     let good = bad.is_empty();
-    let verdict = match good {
-        true => "no violation".into(),
-        false => format!("{} VIOLATIONS", bad.len()),
+    let verdict = if good {
+        "no violation".into()
+    } else {
+        format!("{} VIOLATIONS", bad.len())
     };
     println!("{} verdict: {verdict}", K::NAME);
     good

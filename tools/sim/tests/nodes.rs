@@ -1,4 +1,4 @@
-//! Whole nodes under faults: a few seconds of what `cargo xtask sim --only nodes` does at length.
+//! Whole nodes under faults: the first seconds of `cargo xtask sim --only nodes`.
 
 use archipel_cluster::register::Rules;
 use sim::nodes::{Options, simulate};
@@ -7,25 +7,25 @@ const SHORT: Options = Options {
     seconds: 25,
     trace: false,
     answer_before_sync: false,
-    trust_old: false,
+    trust_old_store: false,
     rules: Rules::CORRECT,
 };
 
 #[test]
-fn nodes_keep_what_they_promise_and_a_seed_is_a_run() {
+fn nodes_keep_their_guarantees_and_a_seed_replays_exactly() {
     for seed in 0..2 {
         let verdict = simulate(seed, SHORT);
         assert_eq!(verdict.violation, None, "seed {seed}");
-        assert!(verdict.counts.told > 20, "{:?}", verdict.counts);
+        assert!(verdict.counts.answered > 20, "{:?}", verdict.counts);
         if seed == 1 {
             assert_eq!(simulate(seed, SHORT), verdict);
         }
     }
 }
 
-/// A simulation that finds nothing proves something only if it finds what is there.
+/// A simulation proves something only if it finds a planted defect.
 #[test]
-fn answers_that_do_not_wait_for_the_disk_are_noticed() {
+fn the_simulator_catches_nodes_that_answer_before_sync() {
     let broken = Options {
         answer_before_sync: true,
         ..SHORT

@@ -1,5 +1,5 @@
-//! The register under the model checker and the simulator: a few seconds of what
-//! `cargo xtask check-model` and `cargo xtask sim` do at length.
+//! The register under the model checker and the simulator: the first seconds of `cargo xtask
+//! check-model` and `cargo xtask sim`.
 
 use archipel_cluster::register::Rules;
 use archipel_cluster::register::rules::Mutant;
@@ -24,9 +24,9 @@ fn random_walks_hold() {
     }
 }
 
-/// Found by a walk: a write was accepted by one replica in epoch 2 and by another, over a
-/// conditional write's back, before epoch 3; together they are a quorum of epoch 3 alone, and the
-/// write was taken to have happened.
+/// Found by a walk. One replica accepted a write in epoch 2. Another one accepted it before epoch
+/// 3, after a conditional write that did not see it. Together they are a quorum of epoch 3 alone,
+/// and the write was counted as having happened.
 #[test]
 fn acceptances_of_an_earlier_layout_do_not_add_up() {
     const SEED: u64 = 38_759;
@@ -37,9 +37,10 @@ fn acceptances_of_an_earlier_layout_do_not_add_up() {
     assert!(walk::walk_once(&scenario, SEED, |_, _| ()).1.is_violated());
 }
 
-/// A checker that cannot fail proves nothing. (Those that take longer to catch: `cargo xtask check-model`.)
+/// A checker that cannot fail proves nothing. (`cargo xtask check-model` checks the mutants that
+/// take longer to catch.)
 #[test]
-fn broken_rules_are_noticed() {
+fn broken_rules_are_caught() {
     let soon = [
         Mutant::SkipWriteBack,
         Mutant::ActOnMinority,
@@ -56,12 +57,12 @@ fn broken_rules_are_noticed() {
             scenario.rules = Rules::broken(mutant);
             walk::walk(&scenario, 0..1500).violation.is_some()
         });
-        assert!(caught, "{mutant:?} was not noticed");
+        assert!(caught, "{mutant:?} was not caught");
     }
 }
 
 #[test]
-fn simulated_clusters_hold_and_a_seed_is_a_run() {
+fn simulated_clusters_hold_and_a_seed_replays_exactly() {
     for seed in 0..12 {
         let verdict = simulate(seed, Options::default());
         assert_eq!(verdict.violation, None, "seed {seed}");
@@ -71,7 +72,7 @@ fn simulated_clusters_hold_and_a_seed_is_a_run() {
 }
 
 #[test]
-fn the_simulator_notices_answers_that_do_not_wait_for_the_disk() {
+fn the_simulator_catches_machines_that_answer_before_sync() {
     let careless = Options {
         answer_before_sync: true,
         ..Options::default()

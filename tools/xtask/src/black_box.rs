@@ -1,4 +1,4 @@
-//! What the black-box runs share: the release binary, and Python with the pinned clients of `tests/requirements.txt`.
+//! What the black-box runs share: the release binaries, and Python with the pinned clients of `tests/requirements.txt`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,28 @@ pub fn root() -> PathBuf {
     here.ancestors().nth(2).unwrap_or(here).to_path_buf()
 }
 
-/// Builds the server as it ships and returns its path.
-pub fn server_binary() -> Result<PathBuf, String> {
+/// A program of this workspace that the tests run.
+#[derive(Clone, Copy)]
+pub enum Program {
+    /// The server.
+    Archipel,
+    /// The simulator and the model checker.
+    Sim,
+}
+
+/// Builds a program in the release profile and returns its path.
+///
+/// All programs are named whichever is built, so that their dependencies have the same features and are built once.
+pub fn build(program: Program) -> Result<PathBuf, String> {
+    let name = match program {
+        Program::Archipel => "archipel",
+        Program::Sim => "sim",
+    };
     let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--release", "--package", "archipel"]);
+    build.args(["build", "--release", "--locked"]);
+    build.args(["--package", "archipel", "--package", "sim", "--bin", name]);
     run(build.current_dir(root()))?;
-    Ok(target_folder().join("release/archipel"))
+    Ok(target_folder().join("release").join(name))
 }
 
 /// A Python with the clients installed, made under the target folder and kept while the requirements stay the same.

@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: everything that must hold before a change lands, step by step, with times.
 //!
-//! Steps build on one another's products: clippy and the unit tests share the dev profile, all
-//! that runs a server shares one release build.
+//! Steps use one another's builds: clippy and the unit tests share the dev profile, and everything that
+//! runs a server or the simulator shares one release build.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::black_box::root;
+use crate::black_box::{self, Program, root};
 use crate::{Outcome, deny, tidy};
 
 /// Options.
@@ -72,6 +72,14 @@ const TESTS: &[Step] = &[
         run: || cargo(&["test", "--workspace", "--locked", "--quiet"]),
     },
     Step {
+        name: "build",
+        about: "the server and the simulator, in the release profile",
+        run: || {
+            black_box::build(Program::Archipel)?;
+            black_box::build(Program::Sim).map(drop)
+        },
+    },
+    Step {
         name: "model",
         about: "the register protocol, model-checked (the small model)",
         run: || xtask(&["check-model"]),
@@ -84,12 +92,6 @@ const TESTS: &[Step] = &[
             // Days pass in each of them: more of these are a command of their own.
             xtask(&["sim", "--only", "nodes", "--seeds", "40"])
         },
-    },
-    Step {
-        name: "build",
-        about: "the release binary",
-        // As the steps below want it: with the tools beside it, its dependencies have other features.
-        run: || cargo(&["build", "--release", "--locked", "--package", "archipel"]),
     },
     Step {
         name: "clients",

@@ -4,7 +4,8 @@
 
 use std::process::Command;
 
-use crate::{Outcome, black_box};
+use crate::Outcome;
+use crate::black_box::{self, Program};
 
 /// Options.
 #[derive(clap::Args)]
@@ -39,28 +40,48 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("strace", "strace"),
 ];
 
+/// Tests that leave most of two cores idle: two processes, each with a server of its own, share them out.
+const SIDE_BY_SIDE: &[&str] = &["--numprocesses=2", "--dist=worksteal", "--deselect=faults"];
+
+/// Tests that start clusters under load, which keep two cores busy.
+const ALONE: &[&str] = &["faults"];
+
 /// Runs it.
 pub fn run(args: &Args) -> Outcome {
     black_box::require(PROGRAMS)?;
-    let mut command = Command::new(black_box::python()?);
-    command.current_dir(black_box::root().join("tests"));
-    match &args.endpoint {
-        Some(endpoint) => {
-            command.env("ARCHIPEL_DEMO_JSON", described(args, endpoint));
-        }
-        None => {
-            command.env("ARCHIPEL_BIN", black_box::server_binary()?);
-        }
-    }
-    if args.big {
-        command.arg("durability/big_data.py").args(&args.more);
-    } else {
+    let python = black_box::python()?;
+    let server = match &args.endpoint {
+        Some(endpoint) => ("ARCHIPEL_DEMO_JSON", described(args, endpoint).into()),
+        None => (
+            "ARCHIPEL_BIN",
+            black_box::build(Program::Archipel)?.into_os_string(),
+        ),
+    };
+    if !args.big {
         build_object_store_tests()?;
-        command.args(pytest_arguments(args));
     }
-    black_box::run(&mut command)?;
+    for arguments in runs(args) {
+        let mut command = Command::new(&python);
+        command.current_dir(black_box::root().join("tests"));
+        black_box::run(command.env(server.0, &server.1).args(arguments))?;
+    }
     println!("clients: passed");
     Ok(())
+}
+
+/// Returns the arguments of Python, run by run: two runs for all tests, one for a choice of them or for another server.
+fn runs(args: &Args) -> Vec<Vec<String>> {
+    let owned = |list: &[&str]| -> Vec<String> { list.iter().map(|&one| one.into()).collect() };
+    if args.big {
+        return vec![[&owned(&["durability/big_data.py"])[..], &args.more].concat()];
+    }
+    let usual = pytest_arguments(args);
+    let is_all = args.select.is_none() && args.endpoint.is_none() && args.more.is_empty();
+    if !is_all {
+        return vec![usual];
+    }
+    let with = |more: &[&str]| [&usual[..], &owned(more)].concat();
+    vec![with(SIDE_BY_SIDE), with(ALONE)]
 }
 
 fn pytest_arguments(args: &Args) -> Vec<String> {
@@ -100,4 +121,42 @@ fn build_object_store_tests() -> Outcome {
         .current_dir(project)
         .env("CARGO_TARGET_DIR", target);
     black_box::run(&mut build)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::{Args, runs};
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn of(line: &[&str]) -> Vec<Vec<String>> {
+        let words = std::iter::once(&"clients").chain(line);
+        runs(&Line::try_parse_from(words).unwrap().args)
+    }
+
+    #[test]
+    fn all_tests_run_in_two_parts_that_leave_none_out() {
+        let [side_by_side, alone] = &of(&[])[..] else {
+            panic!("not two runs");
+        };
+        assert!(side_by_side.contains(&"--deselect=faults".into()));
+        assert_eq!(alone.last().map(String::as_str), Some("faults"));
+    }
+
+    #[test]
+    fn a_choice_of_tests_or_another_server_is_one_run_in_one_process() {
+        let other = ["--endpoint=u", "--access-key=k", "--secret-key=s"];
+        for line in [&["-k", "copy"][..], &other, &["--", "s3"], &["--big"]] {
+            let [only] = &of(line)[..] else {
+                panic!("not one run: {line:?}");
+            };
+            assert!(!only.iter().any(|word| word.contains("numprocesses")));
+        }
+    }
 }

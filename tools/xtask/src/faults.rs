@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use crate::{Outcome, black_box};
+use crate::Outcome;
+use crate::black_box::{self, Program};
 
 /// Options.
 #[derive(clap::Args)]
@@ -49,7 +50,7 @@ pub fn run(args: &Args) -> Outcome {
     black_box::require(PROGRAMS)?;
     let mut command = Command::new(black_box::python()?);
     command.arg(black_box::root().join("tests/faults/run.py"));
-    command.env("ARCHIPEL_BIN", black_box::server_binary()?);
+    command.env("ARCHIPEL_BIN", black_box::build(Program::Archipel)?);
     let scenario = match args.rolling {
         true => "rolling",
         false => &args.scenario,

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod advisories;
 mod black_box;
 mod ci;
 mod clients;
@@ -23,10 +24,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Everything that must hold before a change lands: checks, unit tests, black-box tests (under 30 minutes)
+    /// Everything that must hold before a change lands: checks, unit tests, black-box tests
     Ci(ci::Args),
     /// Formatting, clippy, tidy, licences
     Check(ci::CheckArgs),
+    /// The rules of this repository that no other tool knows: a part of `check`, in seconds
+    Tidy,
+    /// Asks the database of published advisories about all dependencies (installs cargo-deny, once)
+    Advisories,
     /// Black-box tests with real S3 clients against a real process
     Clients(clients::Args),
     /// Cuts the power under load, again and again, and looks for what was acknowledged
@@ -48,6 +53,8 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Ci(args) => ci::run(&args),
         Command::Check(args) => ci::check(&args),
+        Command::Tidy => tidy::run(),
+        Command::Advisories => advisories::run(),
         Command::Clients(args) => clients::run(&args),
         Command::PowerCuts(args) => power_cuts::run(&args),
         Command::Faults(args) => faults::run(&args),

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use crate::Outcome;
+use crate::black_box::{self, Program};
 
 /// Options of `check-model`.
 #[derive(clap::Args)]
@@ -74,14 +75,6 @@ pub fn sim(args: &SimArgs) -> Outcome {
 
 /// Builds `tools/sim` optimised, and runs it.
 fn run(options: &[String]) -> Outcome {
-    let mut command = Command::new("cargo");
-    command.args(["run", "--quiet", "--release", "--package", "sim", "--"]);
-    let status = command
-        .args(options)
-        .status()
-        .map_err(|e| format!("cannot start cargo: {e}"))?;
-    if status.success() {
-        return Ok(());
-    }
-    Err(format!("sim {}: {status}", options.join(" ")))
+    let program = black_box::build(Program::Sim)?;
+    black_box::run(Command::new(program).args(options))
 }

@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use crate::{Outcome, black_box};
+use crate::Outcome;
+use crate::black_box::{self, Program};
 
 /// Options.
 #[derive(clap::Args)]
@@ -34,7 +35,7 @@ pub fn run(args: &Args) -> Outcome {
     black_box::require(PROGRAMS)?;
     let mut command = Command::new(black_box::python()?);
     command.arg(black_box::root().join("tests/durability/power_cuts.py"));
-    command.env("ARCHIPEL_BIN", black_box::server_binary()?);
+    command.env("ARCHIPEL_BIN", black_box::build(Program::Archipel)?);
     command.arg("--rounds").arg(args.rounds.to_string());
     if let Some(fs) = &args.fs {
         command.arg("--fs").arg(fs);

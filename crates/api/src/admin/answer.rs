@@ -15,7 +15,7 @@ use super::types::ErrorAnswer;
 /// The largest request body, in bytes: requests are a few short texts.
 const MAX_BODY_BYTES: usize = 64 << 10;
 
-/// How long a request's body may take to arrive.
+/// The timeout of a request's body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) type Answer = Response<Full<Bytes>>;
@@ -55,6 +55,7 @@ impl From<ModelError> for Refusal {
             ModelError::Full(_) => (StatusCode::INSUFFICIENT_STORAGE, "NoSpace"),
             ModelError::Busy(_) => (StatusCode::SERVICE_UNAVAILABLE, "Busy"),
             ModelError::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "Unavailable"),
+            ModelError::Unconfirmed(_) => (StatusCode::SERVICE_UNAVAILABLE, "Unconfirmed"),
             _ => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
         };
         if status.is_server_error() {
@@ -77,18 +78,22 @@ impl From<Refusal> for Answer {
                 .headers_mut()
                 .insert(header::WWW_AUTHENTICATE, challenge);
         }
+        if refusal.status == StatusCode::SERVICE_UNAVAILABLE {
+            let seconds = header::HeaderValue::from_static("1");
+            answer.headers_mut().insert(header::RETRY_AFTER, seconds);
+        }
         answer
     }
 }
 
-/// `value` as JSON.
+/// Makes an answer with `value` as JSON.
 pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Answer {
     match serde_json::to_vec(value) {
         Ok(mut body) => {
             body.push(b'\n');
             with_type(status, "application/json", body)
         }
-        // Our own types always encode; should one not, the client still gets an answer.
+        // These types always encode. If one did not, the client would still get an answer.
         Err(_) => with_type(
             StatusCode::INTERNAL_SERVER_ERROR,
             "application/json",
@@ -105,7 +110,7 @@ pub(super) fn with_type(status: StatusCode, content_type: &'static str, body: Ve
         header::CONTENT_TYPE,
         header::HeaderValue::from_static(content_type),
     );
-    // Secrets and states: nothing here is for caches.
+    // Answers hold secrets and states, which no cache may keep.
     headers.insert(
         header::CACHE_CONTROL,
         header::HeaderValue::from_static("no-store"),
@@ -113,7 +118,7 @@ pub(super) fn with_type(status: StatusCode, content_type: &'static str, body: Ve
     answer
 }
 
-/// Done, and nothing to say.
+/// Makes an answer without a body.
 pub(super) fn no_content() -> Answer {
     let mut answer = Response::new(Full::default());
     *answer.status_mut() = StatusCode::NO_CONTENT;
@@ -138,12 +143,13 @@ where
                 "the body took too long",
             )
         })?
-        .map_err(|error| match error.is::<LengthLimitError>() {
-            true => {
+        .map_err(|error| {
+            if error.is::<LengthLimitError>() {
                 let message = format!("a body has at most {MAX_BODY_BYTES} bytes");
                 Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "TooLarge", message)
+            } else {
+                Refusal::invalid("the body was cut off")
             }
-            false => Refusal::invalid("the body was cut off"),
         })?;
     serde_json::from_slice(&body.to_bytes())
         .map_err(|error| Refusal::invalid(format!("the body is not what is expected: {error}")))

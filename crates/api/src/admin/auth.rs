@@ -3,7 +3,7 @@
 use http::{HeaderMap, header};
 use ring::digest::{SHA256, digest};
 
-/// What a request must carry.
+/// The tokens that requests must carry.
 pub(super) struct Tokens {
     all: Option<[u8; 32]>,
     metrics: Option<[u8; 32]>,
@@ -17,12 +17,12 @@ impl Tokens {
         }
     }
 
-    /// Whether the request carries the token for everything.
+    /// Returns true if the request carries the token for everything.
     pub(super) fn open_all(&self, headers: &HeaderMap) -> bool {
         carries(headers, self.all.as_ref())
     }
 
-    /// Whether the request carries a token that opens the metrics.
+    /// Returns true if the request carries a token that opens the metrics.
     pub(super) fn open_metrics(&self, headers: &HeaderMap) -> bool {
         self.open_all(headers) || carries(headers, self.metrics.as_ref())
     }
@@ -47,7 +47,7 @@ fn carries(headers: &HeaderMap, expected: Option<&[u8; 32]>) -> bool {
     }
 }
 
-/// Looks at all bytes, whatever they are.
+/// Compares all bytes in constant time.
 fn same(a: &[u8; 32], b: &[u8; 32]) -> bool {
     let difference = a.iter().zip(b).fold(0, |sum, (a, b)| sum | (a ^ b));
     std::hint::black_box(difference) == 0

@@ -1,26 +1,24 @@
 //! Buckets and grants.
 
-use archipel_model::{Bucket, Error, Permissions};
+use archipel_model::{Bucket, Error, GrantChange, Permissions};
 
 use super::Admin;
 use super::answer::Refusal;
 use super::types::{BucketInfo, BucketSummary, ChangeGrant, CreateBucket, Grant};
 
-pub(super) fn list(admin: &Admin) -> Vec<BucketSummary> {
-    let summary = |bucket: &Bucket| BucketSummary {
-        name: bucket.name.clone(),
-        created_ms: bucket.created_ms,
-        grants: bucket.grants.len(),
+pub(super) fn list(admin: &Admin) -> Result<Vec<BucketSummary>, Refusal> {
+    let summary = |bucket: &Bucket| {
+        Ok(BucketSummary {
+            name: bucket.name.clone(),
+            created_ms: bucket.created_ms,
+            grants: admin.model.grants_of(bucket)?.len(),
+        })
     };
-    admin.model.buckets().iter().map(|b| summary(b)).collect()
+    let buckets = admin.model.buckets()?;
+    buckets.iter().map(|bucket| summary(bucket)).collect()
 }
 
 pub(super) async fn create(admin: &Admin, ask: CreateBucket) -> Result<BucketInfo, Refusal> {
-    if let Some(owner) = &ask.owner
-        && admin.model.access_key(owner).is_none()
-    {
-        return Err(Error::NoSuchAccessKey.into());
-    }
     let bucket = admin
         .model
         .create_bucket(&ask.name, ask.owner.as_deref())
@@ -29,27 +27,29 @@ pub(super) async fn create(admin: &Admin, ask: CreateBucket) -> Result<BucketInf
 }
 
 pub(super) async fn info(admin: &Admin, name: &str) -> Result<BucketInfo, Refusal> {
-    let bucket = admin.model.bucket(name).ok_or(Error::NoSuchBucket)?;
-    describe(admin, &bucket).await
+    let bucket = admin.model.find_bucket(name).await?;
+    describe(admin, &*bucket.ok_or(Error::NoSuchBucket)?).await
 }
 
 async fn describe(admin: &Admin, bucket: &Bucket) -> Result<BucketInfo, Refusal> {
     let usage = admin.model.bucket_usage(bucket).await?;
-    let grants = bucket.grants.iter();
+    let grants = admin.model.grants_of(bucket)?.into_iter();
     Ok(BucketInfo {
         id: bucket.id.to_string(),
         name: bucket.name.clone(),
         created_ms: bucket.created_ms,
         objects: usage.objects,
         bytes: usage.bytes,
-        grants: grants.map(|(key, p)| grant(bucket, key, *p)).collect(),
+        grants: grants
+            .map(|(key, permissions)| grant(&bucket.name, &key.id, permissions))
+            .collect(),
     })
 }
 
-/// What `key` may do with `bucket`, as it is shown.
-pub(super) fn grant(bucket: &Bucket, key: &str, permissions: Permissions) -> Grant {
+/// Describes the permissions of `key` on `bucket`.
+pub(super) fn grant(bucket: &str, key: &str, permissions: Permissions) -> Grant {
     Grant {
-        bucket: bucket.name.clone(),
+        bucket: bucket.to_owned(),
         key: key.to_owned(),
         read: permissions.read,
         write: permissions.write,
@@ -63,14 +63,11 @@ pub(super) async fn change_grant(
     key: &str,
     change: ChangeGrant,
 ) -> Result<Grant, Refusal> {
-    let _changing = admin.changing_grants.lock().await;
-    let bucket = admin.model.bucket(name).ok_or(Error::NoSuchBucket)?;
-    let now = bucket.permissions(key);
-    let permissions = Permissions {
-        read: change.read.unwrap_or(now.read),
-        write: change.write.unwrap_or(now.write),
-        owner: change.owner.unwrap_or(now.owner),
+    let change = GrantChange {
+        read: change.read,
+        write: change.write,
+        owner: change.owner,
     };
-    admin.model.set_grant(name, key, permissions).await?;
-    Ok(grant(&bucket, key, permissions))
+    let (bucket, permissions) = admin.model.change_grant(name, key, change).await?;
+    Ok(grant(&bucket.name, key, permissions))
 }

@@ -1,7 +1,7 @@
 //! The state of the cluster as one node sees it: who is away, what is at risk, what to do.
 //!
-//! Pure: from the live layouts and what is known of the nodes. A partition can be read and written while
-//! in every live layout a majority of its replicas answers.
+//! A pure function of the live layouts and the states of the nodes. A partition can be read and
+//! written while a majority of its replicas answers in every live layout.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,29 +11,29 @@ use archipel_cluster::register::epoch::quorum_of;
 
 use super::types::{ClusterState, ClusterStatus, NodeInfo, NodeState};
 
-/// How many nodes a line names; more are counted.
+/// The most nodes that a line names; it counts the others.
 const NAMED: usize = 5;
 
-/// What the absences do to the partitions.
+/// The consequences of absent nodes for the partitions.
 #[derive(Default)]
 struct Risk {
     /// Partitions that lack a copy, and the most copies that one lacks.
     short: u32,
     most_missing: usize,
-    /// Of those, how many stop if one more node is lost.
+    /// The number of them that stop if one more node is lost.
     on_the_edge: u32,
-    /// How many cannot be read and written.
+    /// The number of partitions that can be neither read nor written.
     stopped: u32,
-    /// Whether buckets, keys and the layout are among them.
+    /// True if buckets, keys and the layout are among them.
     control_stopped: bool,
 }
 
-/// Why a node of a layout cannot be counted on.
+/// The reason why a node of a layout is absent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Away {
     /// It does not answer.
     Silent(NodeState),
-    /// It answers, but its store is another one than the layout knows: its disks were lost.
+    /// It answers with another store than the layout names: its disks were lost.
     OtherStore,
 }
 
@@ -55,7 +55,7 @@ pub(super) fn assess(epoch: &Epoch, nodes: &[NodeInfo]) -> ClusterStatus {
     advice.extend(risk.lines(away.len()));
     advice.extend(remedy(&away, &risk));
     advice.extend(epoch.is_changing().then(|| {
-        "data moves to a newer layout version: archipel layout show tells how far it is".to_owned()
+        "data moves to a newer layout version: archipel layout show tells the progress".to_owned()
     }));
     advice.extend(unassigned(nodes));
     let newest = epoch.newest();
@@ -77,12 +77,13 @@ pub(super) fn assess(epoch: &Epoch, nodes: &[NodeInfo]) -> ClusterStatus {
     }
 }
 
-/// Why the node cannot serve requests as far as the cluster goes; nothing while part of the data is in reach.
+/// Returns the reason why the cluster keeps this node from serving requests. Returns `None` while
+/// part of the data is reachable.
 pub(super) fn serves_nothing(status: Option<&ClusterStatus>) -> Option<String> {
     match status {
         None => Some("this node is in no layout yet".into()),
         Some(cluster) if cluster.partitions_stopped == u32::from(PARTITIONS) => {
-            Some("of no partition a majority of the copies is in reach".into())
+            Some("no partition has a reachable majority of its copies".into())
         }
         Some(_) => None,
     }
@@ -100,12 +101,12 @@ fn away(role: &Role, known: &BTreeMap<&str, &NodeInfo>) -> Option<Away> {
     }
 }
 
-/// How a node stands in a layout.
+/// The standing of a node in a layout.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Here,
     Away,
-    /// It is lost, and waited for no more.
+    /// It is lost and was removed as dead.
     Skipped,
 }
 
@@ -133,8 +134,8 @@ fn risk(epoch: &Epoch, is_away: &dyn Fn(&Role) -> bool) -> Risk {
     risk
 }
 
-/// How many replicas of a partition are away, and how many more may go before there is no majority (below
-/// 0: there is none); of all live layouts the worst.
+/// Returns how many replicas of a partition are away, and how many more may fail before the
+/// majority is lost. Below 0 it is lost already. The worst of all live layouts counts.
 fn counts(layouts: &[(&Layout, Vec<Place>)], partition: PartitionId) -> (usize, i64) {
     let each = layouts.iter().map(|(layout, places)| {
         let replicas = layout.replicas_of(partition);
@@ -174,12 +175,13 @@ fn absences(
             .filter_map(|role| away.get(&role.store.node.to_string()))
             .collect();
         let silent = lost.iter().all(|(_, why)| matches!(why, Away::Silent(_)));
-        match silent && lost.len() == roles.count() {
-            true => lines.push(format!(
+        if silent && lost.len() == roles.count() {
+            lines.push(format!(
                 "zone {zone} does not answer: {}",
                 names(lost.iter().map(|(role, _)| *role))
-            )),
-            false => lines.extend(lost.iter().map(|(role, why)| absence(role, *why))),
+            ))
+        } else {
+            lines.extend(lost.iter().map(|(role, why)| absence(role, *why)))
         }
     }
     let leaving = away
@@ -230,17 +232,17 @@ impl Risk {
         if self.stopped > 0 {
             let stopped = self.stopped;
             lines.push(format!(
-                "{stopped} of {PARTITIONS} partitions have no majority of their copies: what they hold cannot be read or written until nodes are back"
+                "{stopped} of {PARTITIONS} partitions have no reachable majority of their copies: their objects can be neither read nor written until enough nodes return"
             ));
         }
         if self.control_stopped {
-            lines.push("buckets, keys and the layout have no majority of their copies: they cannot be changed until nodes are back".into());
+            lines.push("buckets, keys and the layout have no reachable majority of their copies: they cannot be changed, and soon nodes refuse requests because they cannot confirm them, until enough nodes return".into());
         }
         lines
     }
 }
 
-/// What to do about the nodes that are away.
+/// Returns advice about the nodes that are away.
 fn remedy(away: &BTreeMap<String, (&Role, Away)>, risk: &Risk) -> Vec<String> {
     let of = |other_store: bool| {
         let is_so = move |why: &Away| (*why == Away::OtherStore) == other_store;
@@ -248,18 +250,21 @@ fn remedy(away: &BTreeMap<String, (&Role, Away)>, risk: &Risk) -> Vec<String> {
         let shorts: Vec<String> = some.map(|(role, _)| role.store.node.short()).collect();
         (!shorts.is_empty()).then(|| shorts.join(" "))
     };
-    let silent = of(false).map(|nodes| match risk.control_stopped {
-        true => format!("to do: bring {nodes} back; before, the layout cannot be changed either"),
-        false => format!(
-            "to do: bring {nodes} back; what is lost for good: archipel layout remove {nodes}, then archipel layout show"
-        ),
+    let silent = of(false).map(|nodes| {
+        let otherwise = if risk.control_stopped {
+            "until then the layout cannot be changed either".to_owned()
+        } else {
+            let remove = format!("archipel layout remove {nodes}, then archipel layout show");
+            format!("if lost for good: {remove}")
+        };
+        format!("to do: bring {nodes} back; {otherwise}")
     });
     let emptied = of(true)
         .map(|nodes| format!("to do: archipel layout assign {nodes}, then archipel layout show"));
     silent.into_iter().chain(emptied).collect()
 }
 
-/// Nodes that answer and have nothing to do.
+/// Names the nodes that answer and have no role.
 fn unassigned(nodes: &[NodeInfo]) -> Option<String> {
     let idle = nodes
         .iter()

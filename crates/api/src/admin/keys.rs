@@ -1,15 +1,18 @@
 //! Access keys.
 
-use archipel_model::{AccessKey, Error, Secret};
+use std::sync::Arc;
+
+use archipel_model::{AccessKey, Bucket, Error, Secret};
 
 use super::Admin;
 use super::answer::Refusal;
 use super::buckets::grant;
 use super::types::{ChangeKey, CreateKey, KeyInfo, KeyWithSecret};
 
-pub(super) fn list(admin: &Admin) -> Vec<KeyInfo> {
-    let keys = admin.model.access_keys();
-    keys.iter().map(|key| describe(admin, key)).collect()
+pub(super) fn list(admin: &Admin) -> Result<Vec<KeyInfo>, Refusal> {
+    let buckets = admin.model.buckets()?;
+    let keys = admin.model.access_keys()?;
+    Ok(keys.iter().map(|key| describe(key, &buckets)).collect())
 }
 
 pub(super) async fn create(admin: &Admin, ask: CreateKey) -> Result<KeyWithSecret, Refusal> {
@@ -28,38 +31,45 @@ pub(super) async fn create(admin: &Admin, ask: CreateKey) -> Result<KeyWithSecre
         }
         _ => return Err(Refusal::invalid("an import needs both id and secret")),
     };
-    Ok(reveal(admin, &key))
+    // A new key has no grants: what was made is shown whatever is known of buckets.
+    Ok(reveal(&key, &[]))
 }
 
-pub(super) fn info(admin: &Admin, id: &str) -> Result<KeyInfo, Refusal> {
-    let key = admin.model.access_key(id).ok_or(Error::NoSuchAccessKey)?;
-    Ok(describe(admin, &key))
+pub(super) async fn info(admin: &Admin, id: &str) -> Result<KeyInfo, Refusal> {
+    let (key, buckets) = find(admin, id).await?;
+    Ok(describe(&key, &buckets))
 }
 
-pub(super) fn with_secret(admin: &Admin, id: &str) -> Result<KeyWithSecret, Refusal> {
-    let key = admin.model.access_key(id).ok_or(Error::NoSuchAccessKey)?;
-    Ok(reveal(admin, &key))
+pub(super) async fn with_secret(admin: &Admin, id: &str) -> Result<KeyWithSecret, Refusal> {
+    let (key, buckets) = find(admin, id).await?;
+    Ok(reveal(&key, &buckets))
+}
+
+/// A key, and all buckets.
+async fn find(admin: &Admin, id: &str) -> Result<(Arc<AccessKey>, Vec<Arc<Bucket>>), Refusal> {
+    let key = admin.model.find_access_key(id).await?;
+    let key = key.ok_or(Error::NoSuchAccessKey)?;
+    Ok((key, admin.model.buckets()?))
 }
 
 pub(super) async fn change(admin: &Admin, id: &str, change: ChangeKey) -> Result<KeyInfo, Refusal> {
     if let Some(may) = change.create_bucket {
         admin.model.set_may_create_buckets(id, may).await?;
     }
-    info(admin, id)
+    info(admin, id).await
 }
 
-fn reveal(admin: &Admin, key: &AccessKey) -> KeyWithSecret {
+fn reveal(key: &AccessKey, buckets: &[Arc<Bucket>]) -> KeyWithSecret {
     KeyWithSecret {
-        key: describe(admin, key),
+        key: describe(key, buckets),
         secret: key.secret.expose().to_owned(),
     }
 }
 
-fn describe(admin: &Admin, key: &AccessKey) -> KeyInfo {
-    let buckets = admin.model.buckets();
+fn describe(key: &AccessKey, buckets: &[Arc<Bucket>]) -> KeyInfo {
     let grants = buckets.iter().filter_map(|bucket| {
-        let permissions = bucket.grants.get(&key.id)?;
-        Some(grant(bucket, &key.id, *permissions))
+        let permissions = bucket.permissions(key);
+        (!permissions.is_empty()).then(|| grant(&bucket.name, &key.id, permissions))
     });
     KeyInfo {
         id: key.id.clone(),

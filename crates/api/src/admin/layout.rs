@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use archipel_cluster as cluster;
-use archipel_cluster::change::{Change, Progress, Staged};
+use archipel_cluster::change::{LayoutChange, Progress, Staged};
 use archipel_cluster::layout::{self, Epoch, Layout, PARTITIONS, Role, StoreName};
 use archipel_model::Error as ModelError;
 use archipel_storage as storage;
@@ -12,21 +12,21 @@ use http::StatusCode;
 use super::answer::Refusal;
 use super::types::{
     Apply, Assign, HistoryInfo, LayoutInfo, LayoutNode, NodeInfo, ProgressInfo, Redundancy,
-    SkipDead, SkippedInfo, Stage, StagedInfo, StagedNode, StagedRole,
+    RemoveDead, RemovedInfo, Stage, StagedInfo, StagedNode, StagedRole,
 };
 use super::{Admin, nodes};
 
-/// How long may be asked what is staged before the layout is shown without it.
+/// The timeout for the staged changes. After it, the layout is shown without them.
 const STAGED_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The layout, what is staged and how far a change is. The layout is known here, and shown even if no
-/// majority tells what is staged.
+/// Returns the layout, the staged changes and the progress of a change. This node knows the layout,
+/// so it is shown even if no majority can tell the staged changes.
 pub(super) async fn show(admin: &Admin) -> Result<LayoutInfo, Refusal> {
     let cluster = admin.model.cluster();
     let epoch = cluster.epoch().ok_or_else(no_layout)?;
     let newest = epoch.newest();
     let (staged, staged_unknown) =
-        match tokio::time::timeout(STAGED_TIMEOUT, cluster.staged()).await {
+        match tokio::time::timeout(STAGED_TIMEOUT, cluster.layouts().staged()).await {
             Ok(Ok(staged)) if is_empty(&staged, newest) => (None, None),
             Ok(Ok(staged)) => (Some(describe_staged(admin, newest, &staged).await), None),
             Ok(Err(error)) => (None, Some(error.to_string())),
@@ -40,26 +40,26 @@ pub(super) async fn show(admin: &Admin) -> Result<LayoutInfo, Refusal> {
         nodes: describe_nodes(newest),
         staged,
         staged_unknown,
-        progress: cluster.progress().map(describe_progress),
+        progress: cluster.layouts().progress().map(describe_progress),
     })
 }
 
-/// Stages changes on top of those that are; tells the layout as it is then.
+/// Stages further changes. Returns the resulting layout.
 pub(super) async fn stage(admin: &Admin, ask: Stage) -> Result<LayoutInfo, Refusal> {
     let cluster = admin.model.cluster();
     let epoch = cluster.epoch().ok_or_else(no_layout)?;
-    let staged = cluster.staged().await.map_err(refusal)?;
+    let staged = cluster.layouts().staged().await.map_err(refusal)?;
     let (known, me) = (nodes::list(admin), cluster.me().node);
     let mut changes = Vec::new();
     for assign in &ask.assign {
         let node = nodes::find(&known, &me, &assign.node)?;
-        changes.push(Change::Assign(role(node, assign, &epoch, &staged)?));
+        changes.push(LayoutChange::Assign(role(node, assign, &epoch, &staged)?));
     }
     for name in &ask.remove {
         changes.push(removal(nodes::find(&known, &me, name)?, &epoch, &staged)?);
     }
     changes.extend(ask.redundancy.map(|asked| {
-        Change::Redundancy(layout::Redundancy {
+        LayoutChange::Redundancy(layout::Redundancy {
             replicas: asked.replicas,
             zones: asked.zones,
         })
@@ -69,23 +69,24 @@ pub(super) async fn stage(admin: &Admin, ask: Stage) -> Result<LayoutInfo, Refus
             "nothing to stage; fix: name at least one of assign, remove and redundancy",
         ));
     }
-    cluster.stage(changes).await.map_err(refusal)?;
+    cluster.layouts().stage(changes).await.map_err(refusal)?;
     show(admin).await
 }
 
-/// Makes what is staged the next layout version.
+/// Makes the staged changes the next layout version.
 pub(super) async fn apply(admin: &Admin, ask: Apply) -> Result<LayoutInfo, Refusal> {
     let cluster = admin.model.cluster();
     cluster.epoch().ok_or_else(no_layout)?;
     cluster
+        .layouts()
         .apply(ask.version, ask.revision)
         .await
         .map_err(refusal)?;
     show(admin).await
 }
 
-/// Says what it means to wait no more for a node that is lost, and does it if that is confirmed.
-pub(super) async fn skip_dead(admin: &Admin, ask: SkipDead) -> Result<SkippedInfo, Refusal> {
+/// Describes the consequences of removing a dead node, and removes it if that is confirmed.
+pub(super) async fn remove_dead(admin: &Admin, ask: RemoveDead) -> Result<RemovedInfo, Refusal> {
     let cluster = admin.model.cluster();
     cluster.epoch().ok_or_else(no_layout)?;
     let known = nodes::list(admin);
@@ -94,11 +95,12 @@ pub(super) async fn skip_dead(admin: &Admin, ask: SkipDead) -> Result<SkippedInf
         let short = &node.short;
         Refusal::invalid(format!("node {short}: its id is no id"))
     })?;
-    let risk = match ask.confirm {
-        true => cluster.skip_dead(&id).await.map_err(refusal)?,
-        false => cluster.skip_risk(&id).map_err(refusal)?,
+    let risk = if ask.confirm {
+        cluster.layouts().remove_dead(&id).await.map_err(refusal)?
+    } else {
+        cluster.layouts().removal_risk(&id).map_err(refusal)?
     };
-    Ok(SkippedInfo {
+    Ok(RemovedInfo {
         id: node.id.clone(),
         version: risk.version,
         may_lose: risk.may_lose(),
@@ -107,11 +109,15 @@ pub(super) async fn skip_dead(admin: &Admin, ask: SkipDead) -> Result<SkippedInf
     })
 }
 
-/// Forgets what is staged.
+/// Discards the staged changes.
 pub(super) async fn revert(admin: &Admin) -> Result<(), Refusal> {
     let cluster = admin.model.cluster();
     cluster.epoch().ok_or_else(no_layout)?;
-    cluster.stage(vec![Change::Revert]).await.map_err(refusal)?;
+    cluster
+        .layouts()
+        .stage(vec![LayoutChange::Revert])
+        .await
+        .map_err(refusal)?;
     Ok(())
 }
 
@@ -119,7 +125,7 @@ pub(super) async fn revert(admin: &Admin) -> Result<(), Refusal> {
 pub(super) async fn history(admin: &Admin) -> Result<Vec<HistoryInfo>, Refusal> {
     let cluster = admin.model.cluster();
     cluster.epoch().ok_or_else(no_layout)?;
-    let entries = cluster.history().await.map_err(refusal)?;
+    let entries = cluster.layouts().history().await.map_err(refusal)?;
     let shown = entries.into_iter().map(|entry| HistoryInfo {
         epoch: entry.epoch,
         versions: entry.versions,
@@ -128,7 +134,8 @@ pub(super) async fn history(admin: &Admin) -> Result<Vec<HistoryInfo>, Refusal> 
     Ok(shown.collect())
 }
 
-/// What a node is to be: what is not asked for is as it is staged, as it was, or as the node tells.
+/// Returns the new role of a node. Values that the request leaves out come from the staged role,
+/// the former role or the node's own report, in that order.
 fn role(node: &NodeInfo, ask: &Assign, epoch: &Epoch, staged: &Staged) -> Result<Role, Refusal> {
     let store = store_name(node)?;
     let before = match staged.roles.get(&store.node) {
@@ -162,7 +169,7 @@ fn role(node: &NodeInfo, ask: &Assign, epoch: &Epoch, staged: &Staged) -> Result
     })
 }
 
-fn removal(node: &NodeInfo, epoch: &Epoch, staged: &Staged) -> Result<Change, Refusal> {
+fn removal(node: &NodeInfo, epoch: &Epoch, staged: &Staged) -> Result<LayoutChange, Refusal> {
     let store = store_name(node)?;
     let is_in = epoch.newest().role_of(&store.node).is_some();
     if !is_in && !matches!(staged.roles.get(&store.node), Some(Some(_))) {
@@ -171,7 +178,7 @@ fn removal(node: &NodeInfo, epoch: &Epoch, staged: &Staged) -> Result<Change, Re
             "node {short}: layout version {version} does not have it, so there is nothing to remove"
         )));
     }
-    Ok(Change::Remove(store.node))
+    Ok(LayoutChange::Remove(store.node))
 }
 
 /// The node and its store; both came as text from the node's membership.
@@ -186,18 +193,18 @@ fn store_name(node: &NodeInfo) -> Result<StoreName, Refusal> {
     Ok(StoreName { node: id, store })
 }
 
-/// Whether applying would change nothing that is asked for.
+/// Returns true if applying would change nothing that is asked for.
 fn is_empty(staged: &Staged, current: &Layout) -> bool {
     shown_change(staged, current).is_none() && shown_roles(staged, current).next().is_none()
 }
 
-/// What is staged of redundancy, if it differs.
+/// Returns the staged redundancy, if it differs.
 fn shown_change(staged: &Staged, current: &Layout) -> Option<Redundancy> {
     let differs = staged.redundancy.filter(|r| *r != current.redundancy);
     differs.map(shown_redundancy)
 }
 
-/// What is staged of nodes, without what was taken back.
+/// Returns the staged roles of nodes, without those that were taken back.
 fn shown_roles(staged: &Staged, current: &Layout) -> impl Iterator<Item = StagedNode> {
     let roles = staged.roles.iter();
     let real = roles.filter(|(node, role)| role.as_ref() != current.role_of(node));
@@ -221,7 +228,7 @@ async fn describe_staged(admin: &Admin, current: &Layout, staged: &Staged) -> St
         refused: None,
         result: Vec::new(),
     };
-    match admin.model.cluster().plan(staged.clone()).await {
+    match admin.model.cluster().layouts().plan(staged.clone()).await {
         Ok(plan) => {
             info.plan = plan.explanation;
             info.result = describe_nodes(&plan.layout);
@@ -283,7 +290,7 @@ fn no_layout() -> Refusal {
     )
 }
 
-/// What the cluster refuses is the asker's to put right; all else is as for the model.
+/// Turns a refusal of the cluster into an error of the client; all others as the model's errors.
 fn refusal(error: cluster::Error) -> Refusal {
     match error {
         cluster::Error::Storage(storage::Error::Refused(why)) => {

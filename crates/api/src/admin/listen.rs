@@ -18,19 +18,19 @@ use tokio::task::JoinSet;
 
 use super::{Admin, Trust, route};
 
-/// Connections at a time; operators and scrapers are few.
+/// The most connections at once; operators and scrapers are few.
 const MAX_CONNECTIONS: usize = 64;
 
-/// How long a request's head may take to arrive, and a connection may idle.
+/// The timeout of a request's head, and of an idle connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The largest request head, in bytes.
 const MAX_HEAD_BYTES: usize = 16 << 10;
 
-/// How long to wait after a failed accept (no file descriptors left, for example).
+/// The pause after a failed accept, for example when no file descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Where connections come from.
+/// A source of connections.
 pub trait Listener: Send + Sync + 'static {
     /// A connection.
     type Io: AsyncRead + AsyncWrite + Unpin + Send + 'static;

@@ -9,28 +9,28 @@
 //! | `GET /metrics` | OpenMetrics text; the token, or the metrics token |
 //! | `GET /v1/status` | the node: version, disks, counters |
 //! | `GET`, `POST /v1/buckets` | list, create |
-//! | `GET`, `DELETE /v1/buckets/{name}` | what it holds and who may use it; delete |
-//! | `PATCH /v1/buckets/{name}/grants/{key}` | change what an access key may do |
+//! | `GET`, `DELETE /v1/buckets/{name}` | contents and permissions; delete |
+//! | `PATCH /v1/buckets/{name}/grants/{key}` | change the permissions of an access key |
 //! | `GET`, `POST /v1/keys` | list, create or import |
-//! | `GET`, `PATCH`, `DELETE /v1/keys/{id}` | show (`?secret=true` shows the secret), change, delete |
-//! | `GET /v1/nodes`, `POST /v1/nodes/join` | the nodes that are known; join a cluster |
-//! | `GET /v1/layout`, `GET /v1/layout/history` | who holds what, what is staged; earlier epochs |
-//! | `POST /v1/layout/stage`, `DELETE /v1/layout/staged` | stage changes; forget them |
-//! | `POST /v1/layout/apply` | make what is staged the next version |
-//! | `POST /v1/layout/skip-dead` | what it means to wait no more for a node that is lost; with `confirm` it is done |
-//! | `GET /v1/scrub`, `POST /v1/scrub/start`, `POST /v1/scrub/stop` | reading and verifying everything |
+//! | `GET`, `PATCH`, `DELETE /v1/keys/{id}` | show (with the secret: `?secret=true`), change, delete |
+//! | `GET /v1/nodes`, `POST /v1/nodes/join` | the known nodes; join a cluster |
+//! | `GET /v1/layout`, `GET /v1/layout/history` | roles and staged changes; earlier epochs |
+//! | `POST /v1/layout/stage`, `DELETE /v1/layout/staged` | stage changes; discard them |
+//! | `POST /v1/layout/apply` | make the staged changes the next version |
+//! | `POST /v1/layout/remove-dead` | consequences of removing a dead node; `confirm` removes it |
+//! | `GET /v1/scrub`, `POST /v1/scrub/start`, `POST /v1/scrub/stop` | verify all blocks |
 //! | `GET`, `POST /v1/snapshots` | snapshots of the metadata |
-//! | `GET /v1/verify`, `POST /v1/verify` | all nodes prove that what they hold is whole |
-//! | `GET /v1/repair`, `POST /v1/repair/blocks` | what is wrong and what is done about it; mend what is damaged |
+//! | `GET /v1/verify`, `POST /v1/verify` | all nodes verify what they store |
+//! | `GET /v1/repair`, `POST /v1/repair/blocks` | faults and repairs; repair all blocks |
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`types`] | requests and answers; the command line reads the same types |
-//! | `route` | from method and path to a handler |
+//! | `route` | the way from method and path to a handler |
 //! | `auth` | tokens |
 //! | `buckets`, `keys`, `node`, `nodes`, `layout` | the handlers |
-//! | `condition` | the state of the cluster: what is away, what is at risk, what to do |
-//! | `upkeep`, `verify`, `repair` | scrubbing and mending; verification; what is wrong, everywhere |
+//! | `condition` | the state of the cluster: absences, risks, advice |
+//! | `upkeep`, `verify`, `repair` | scrubbing and repair; verification; faults of all nodes |
 //! | `answer` | responses, errors, bounded bodies |
 //! | [`listen`] | serving connections, with bounds, until shutdown |
 
@@ -39,7 +39,6 @@ use std::sync::Arc;
 use archipel_model::Model;
 use futures_util::future::BoxFuture;
 use prometheus_client::registry::Registry;
-use tokio::sync::Mutex;
 
 mod answer;
 mod auth;
@@ -63,11 +62,11 @@ pub use listen::serve;
 
 /// The node as the admin API shows it; the daemon knows it.
 pub trait Node: Send + Sync {
-    /// What the node is and how it does. May ask the disks.
+    /// Returns the node's identity and health. It may ask the disks.
     fn status(&self) -> BoxFuture<'_, types::NodeStatus>;
 
-    /// This node and those that it knows of, as they tell of themselves. What the layout says is
-    /// added to it (zone, capacity, `in_layout`).
+    /// Returns this node and those that it knows, as they report themselves. The caller adds the
+    /// layout's part (zone, capacity, `in_layout`).
     fn nodes(&self) -> Vec<types::NodeInfo>;
 
     /// Joins the cluster of the nodes at these addresses, `host:port` each.
@@ -93,22 +92,20 @@ pub trait Node: Send + Sync {
     }
 }
 
-/// What all requests share.
+/// The state that all requests share.
 pub struct Admin {
     model: Model,
     node: Arc<dyn Node>,
     metrics: Arc<Registry>,
     tokens: auth::Tokens,
-    /// Held while a grant is read, changed and written.
-    changing_grants: Mutex<()>,
 }
 
-/// Who may ask on a listener.
+/// The clients that a listener admits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trust {
-    /// Everybody who can connect: a local socket that only the server's user may open.
+    /// All clients: the listener is a local socket that only the server's user may open.
     Peer,
-    /// Who carries a token.
+    /// Clients that carry a token.
     Token,
 }
 
@@ -127,7 +124,6 @@ impl Admin {
             node,
             metrics,
             tokens: auth::Tokens::new(token, metrics_token),
-            changing_grants: Mutex::new(()),
         }
     }
 }

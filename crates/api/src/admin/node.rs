@@ -12,22 +12,30 @@ use super::{Admin, condition, nodes, upkeep};
 /// The content type of the OpenMetrics text format, which Prometheus asks for.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// How long the node may take to look at itself. Storage that hangs is a trouble, too.
-const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
+/// The timeout of the node's check of itself. Storage that hangs is a fault, too.
+pub(super) const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) async fn health(admin: &Admin) -> Answer {
     let node = status(admin).await;
     let mut reasons = node.troubles;
     reasons.extend(condition::serves_nothing(node.cluster.as_ref()));
-    let status = match reasons.is_empty() {
-        true => StatusCode::OK,
-        false => StatusCode::SERVICE_UNAVAILABLE,
+    let status = if reasons.is_empty() {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
     };
     let health = Health {
         healthy: reasons.is_empty(),
         reasons,
     };
     json(status, &health)
+}
+
+/// Why the buckets and access keys are not known here; a node in no layout has none to know.
+fn unconfirmed(admin: &Admin) -> Option<String> {
+    admin.model.cluster().epoch()?;
+    let why = admin.model.check_control().err()?;
+    Some(format!("S3 requests are refused: {why}"))
 }
 
 pub(super) async fn status(admin: &Admin) -> NodeStatus {
@@ -37,18 +45,21 @@ pub(super) async fn status(admin: &Admin) -> NodeStatus {
     };
     let status = tokio::time::timeout(STATUS_TIMEOUT, admin.node.status()).await;
     let epoch = admin.model.cluster().epoch();
+    let status = status.unwrap_or_else(|_| hangs());
+    let troubles = status.troubles.into_iter().chain(unconfirmed(admin));
     NodeStatus {
+        troubles: troubles.collect(),
         cluster: epoch.map(|epoch| condition::assess(&epoch, &nodes::list(admin))),
-        buckets: admin.model.buckets().len() as u64,
-        access_keys: admin.model.access_keys().len() as u64,
+        buckets: admin.model.buckets().ok().map(|all| all.len() as u64),
+        access_keys: admin.model.access_keys().ok().map(|all| all.len() as u64),
         upkeep: upkeep::show(admin).await,
-        ..status.unwrap_or_else(|_| hangs())
+        ..status
     }
 }
 
 pub(super) async fn metrics(admin: &Admin) -> Result<Answer, Refusal> {
     let metrics = admin.metrics.clone();
-    // Some figures ask file systems, which may hang: never on an async thread.
+    // Some figures come from file systems, which may hang, so they are read on a blocking thread.
     let encoded = tokio::task::spawn_blocking(move || {
         let mut text = String::new();
         encode(&mut text, &metrics).map(|()| text.into_bytes())

@@ -1,4 +1,4 @@
-//! Nodes: who is known, and which one is meant.
+//! Nodes: the list of known ones, and the choice of one by its id.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use super::Admin;
 use super::answer::Refusal;
 use super::types::{Join, NodeInfo, NodeState};
 
-/// How few digits may stand for a node.
+/// The fewest digits that may stand for a node.
 const MIN_PREFIX: usize = 4;
-/// How many addresses a request to join may name.
+/// The most addresses that a request to join may name.
 const MAX_ADDRESSES: usize = 100;
-/// How long joining may take: longer than one address that does not answer.
+/// The timeout of a join. It outlasts one address that does not answer.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(45);
 
-/// All nodes that are known, this one first, then by zone.
+/// Returns all known nodes: this one first, then by zone.
 pub(super) fn list(admin: &Admin) -> Vec<NodeInfo> {
     let known = admin.node.nodes().into_iter();
     let mut nodes: BTreeMap<String, NodeInfo> = known.map(|node| (node.id.clone(), node)).collect();
@@ -86,7 +86,7 @@ pub(super) fn find<'a>(
     }
 }
 
-/// Joins the cluster of other nodes; tells which nodes are known then.
+/// Joins the cluster of other nodes. Returns the nodes that are known then.
 pub(super) async fn join(admin: &Admin, ask: Join) -> Result<Vec<NodeInfo>, Refusal> {
     if ask.addresses.is_empty() || ask.addresses.len() > MAX_ADDRESSES {
         let count = ask.addresses.len();

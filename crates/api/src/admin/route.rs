@@ -1,4 +1,4 @@
-//! From method and path to a handler.
+//! The way from method and path to a handler.
 
 use http::{Method, Request, StatusCode};
 use http_body::Body;
@@ -48,7 +48,7 @@ where
     let created = StatusCode::CREATED;
     match (&method, segments.as_slice()) {
         (&Method::GET, ["v1", "status"]) => Ok(json(ok, &node::status(admin).await)),
-        (&Method::GET, ["v1", "buckets"]) => Ok(json(ok, &buckets::list(admin))),
+        (&Method::GET, ["v1", "buckets"]) => Ok(json(ok, &buckets::list(admin)?)),
         (&Method::POST, ["v1", "buckets"]) => {
             let info = buckets::create(admin, read_json(request).await?).await?;
             Ok(json(created, &info))
@@ -65,14 +65,14 @@ where
                 &buckets::change_grant(admin, name, key, change).await?,
             ))
         }
-        (&Method::GET, ["v1", "keys"]) => Ok(json(ok, &keys::list(admin))),
+        (&Method::GET, ["v1", "keys"]) => Ok(json(ok, &keys::list(admin)?)),
         (&Method::POST, ["v1", "keys"]) => {
             let key = keys::create(admin, read_json(request).await?).await?;
             Ok(json(created, &key))
         }
         (&Method::GET, ["v1", "keys", id]) => match request.uri().query() {
-            Some("secret=true") => Ok(json(ok, &keys::with_secret(admin, id)?)),
-            _ => Ok(json(ok, &keys::info(admin, id)?)),
+            Some("secret=true") => Ok(json(ok, &keys::with_secret(admin, id).await?)),
+            _ => Ok(json(ok, &keys::info(admin, id).await?)),
         },
         (&Method::PATCH, ["v1", "keys", id]) => {
             let change = read_json(request).await?;
@@ -119,9 +119,9 @@ where
             let ask = read_json(request).await?;
             Ok(json(ok, &layout::apply(admin, ask).await?))
         }
-        (&Method::POST, ["v1", "layout", "skip-dead"]) => {
+        (&Method::POST, ["v1", "layout", "remove-dead"]) => {
             let ask = read_json(request).await?;
-            Ok(json(ok, &layout::skip_dead(admin, ask).await?))
+            Ok(json(ok, &layout::remove_dead(admin, ask).await?))
         }
         (&Method::DELETE, ["v1", "layout", "staged"]) => {
             layout::revert(admin).await?;
@@ -131,7 +131,7 @@ where
     }
 }
 
-/// What looks after what is stored.
+/// The routes of maintenance.
 async fn care<B>(
     admin: &Admin,
     method: &Method,
@@ -217,21 +217,22 @@ fn nothing_here(path: &[&str]) -> Refusal {
             | [
                 "v1",
                 "layout",
-                "history" | "stage" | "staged" | "apply" | "skip-dead"
+                "history" | "stage" | "staged" | "apply" | "remove-dead"
             ]
             | ["v1", "buckets" | "keys", _]
             | ["v1", "buckets", _, "grants", _]
     );
-    match known {
-        true => Refusal::new(
+    if known {
+        Refusal::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "MethodNotAllowed",
             "this path does not know this method",
-        ),
-        false => Refusal::new(
+        )
+    } else {
+        Refusal::new(
             StatusCode::NOT_FOUND,
             "NoSuchPath",
             "there is nothing at this path",
-        ),
+        )
     }
 }

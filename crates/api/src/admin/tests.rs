@@ -19,6 +19,7 @@ use super::types::{NodeInfo, NodeStatus};
 use super::{Admin, Node, Trust, route};
 
 mod cluster;
+mod control;
 
 const TOKEN: &str = "the-token-of-the-operator";
 const METRICS_TOKEN: &str = "the-token-of-the-scraper";
@@ -64,6 +65,10 @@ async fn admin_with(troubles: &[&str]) -> Admin {
     let model = Model::open(Cluster::in_memory(1, archipel_model::HOOKS).await.unwrap())
         .await
         .unwrap();
+    admin_of(model, troubles)
+}
+
+fn admin_of(model: Model, troubles: &[&str]) -> Admin {
     let mut metrics = Registry::default();
     metrics.register("things", "Things", Counter::<u64>::default());
     let node = FakeNode(troubles.iter().map(|t| t.to_string()).collect());
@@ -199,45 +204,6 @@ async fn a_key_is_imported_whole_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn grants_change_only_what_is_named() {
-    let admin = admin().await;
-    ask(
-        &admin,
-        Method::POST,
-        "/v1/buckets",
-        json!({"name": "photos"}),
-    )
-    .await;
-    let (_, key) = ask(&admin, Method::POST, "/v1/keys", json!({"name": "k"})).await;
-    let path = format!("/v1/buckets/photos/grants/{}", key["id"].as_str().unwrap());
-    let change = json!({"read": true, "write": true});
-    let (status, grant) = ask(&admin, Method::PATCH, &path, change).await;
-    assert_eq!(status, StatusCode::OK);
-    assert_eq!(
-        (&grant["write"], &grant["owner"]),
-        (&json!(true), &json!(false))
-    );
-    let (_, grant) = ask(&admin, Method::PATCH, &path, json!({"write": false})).await;
-    assert_eq!(
-        (&grant["read"], &grant["write"]),
-        (&json!(true), &json!(false))
-    );
-    let (_, info) = get(&admin, "/v1/buckets/photos").await;
-    assert_eq!(info["grants"].as_array().unwrap().len(), 1);
-    ask(&admin, Method::PATCH, &path, json!({"read": false})).await;
-    let (_, info) = get(&admin, "/v1/buckets/photos").await;
-    assert_eq!(info["grants"], json!([]));
-    let (status, _) = ask(
-        &admin,
-        Method::PATCH,
-        "/v1/buckets/photos/grants/AKNONE",
-        json!({"read": true}),
-    )
-    .await;
-    assert_eq!(status, StatusCode::NOT_FOUND);
-}
-
-#[tokio::test]
 async fn over_tcp_the_token_opens_everything_and_nothing_else_does() {
     let admin = admin().await;
     let (good, metrics) = (format!("Bearer {TOKEN}"), format!("bearer {METRICS_TOKEN}"));
@@ -287,7 +253,7 @@ async fn without_a_token_nothing_is_open_over_tcp() {
 }
 
 #[tokio::test]
-async fn health_and_status_tell_troubles() {
+async fn health_and_status_report_faults() {
     let admin = admin_with(&["disk /one failed"]).await;
     let (status, health) = get(&admin, "/health").await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
@@ -303,7 +269,21 @@ async fn health_and_status_tell_troubles() {
 }
 
 #[tokio::test]
-async fn a_node_that_hangs_is_not_healthy() {
+async fn status_tells_how_many_tasks_garbage_collection_has() {
+    let admin = admin().await;
+    let tasks = async || get(&admin, "/v1/status").await.1["upkeep"]["gc"]["tasks"].clone();
+    assert_eq!(tasks().await, 0);
+    for name in ["one", "two"] {
+        admin.model.create_bucket(name, None).await.unwrap();
+        admin.model.delete_bucket(name).await.unwrap();
+    }
+    assert_eq!(tasks().await, 2);
+    admin.model.run_all_gc_tasks().await.unwrap();
+    assert_eq!(tasks().await, 0);
+}
+
+#[tokio::test]
+async fn hanging_node_is_not_healthy() {
     let admin = admin().await;
     let admin = Admin {
         node: Arc::new(HangingNode),
@@ -316,7 +296,7 @@ async fn a_node_that_hangs_is_not_healthy() {
 }
 
 #[tokio::test]
-async fn what_is_not_understood_is_refused_in_json() {
+async fn unknown_requests_are_refused_in_json() {
     let admin = admin().await;
     for (method, path, body, expected) in [
         (Method::GET, "/", Value::Null, StatusCode::NOT_FOUND),
@@ -382,7 +362,7 @@ async fn the_listener_serves_until_shutdown_and_then_ends() {
         answer.starts_with("HTTP/1.1 200") && answer.contains("\"healthy\":true"),
         "{answer}"
     );
-    // One that stays open and says nothing more does not hold the end up.
+    // An open idle connection does not delay the end.
     let mut idle = TcpStream::connect(address).await.unwrap();
     let request = b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n";
     idle.write_all(request).await.unwrap();

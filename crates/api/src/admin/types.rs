@@ -8,17 +8,19 @@ mod verify;
 
 pub use cluster::{
     Apply, Assign, ClusterState, ClusterStatus, HistoryInfo, Join, LayoutInfo, LayoutNode,
-    NodeInfo, NodeState, ProgressInfo, Redundancy, SkipDead, SkippedInfo, Stage, StagedInfo,
+    NodeInfo, NodeState, ProgressInfo, Redundancy, RemoveDead, RemovedInfo, Stage, StagedInfo,
     StagedNode, StagedRole,
 };
 
-pub use upkeep::{BlockTrouble, HealingInfo, MendingInfo, ScrubInfo, StartScrub, Upkeep};
+pub use upkeep::{
+    AntiEntropyInfo, BlockTrouble, GcInfo, RepairCounts, ScrubInfo, StartScrub, Upkeep,
+};
 pub use verify::{
     BehindInfo, RepairBlocks, RepairInfo, RepairNode, SnapshotInfo, StartVerify, VerifyInfo,
     VerifyNode,
 };
 
-/// What is wrong, in every answer that is not a success.
+/// The error in every answer that is not a success.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ErrorAnswer {
     /// A stable name: `NoSuchBucket`, `BucketNotEmpty`, `InvalidRequest`...
@@ -30,9 +32,9 @@ pub struct ErrorAnswer {
 /// `GET /health`
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Health {
-    /// Whether the node can do its work.
+    /// True if the node can do its work.
     pub healthy: bool,
-    /// Why not.
+    /// The reasons why it cannot.
     pub reasons: Vec<String>,
 }
 
@@ -45,11 +47,11 @@ pub struct NodeStatus {
     pub version: String,
     /// The commit it was built from, if known.
     pub commit: Option<String>,
-    /// How often it was started on its data.
+    /// The number of starts on its data.
     pub boot: u64,
     /// Seconds since it started.
     pub uptime_seconds: u64,
-    /// Where S3 clients connect.
+    /// The addresses at which S3 clients connect.
     pub s3_endpoint: String,
     /// The region that they sign for.
     pub region: String,
@@ -57,20 +59,20 @@ pub struct NodeStatus {
     pub engine: String,
     /// `fsync` or `buffered`.
     pub durability: String,
-    /// What carries what goes between nodes: `quic` or `tcp`; absent if the node stays alone.
+    /// The transport between nodes: `quic` or `tcp`; absent if the node stays alone.
     #[serde(default)]
     pub transport: Option<String>,
     /// Bytes of metadata on disk.
     pub metadata_bytes: u64,
-    /// Where blocks are kept.
+    /// The disks that hold blocks.
     pub disks: Vec<DiskStatus>,
-    /// Buckets and access keys.
-    pub buckets: u64,
-    /// Access keys.
-    pub access_keys: u64,
+    /// Buckets; absent while they are not known here.
+    pub buckets: Option<u64>,
+    /// Access keys; absent while they are not known here.
+    pub access_keys: Option<u64>,
     /// The cluster as this node sees it; absent if it is in none yet.
     pub cluster: Option<ClusterStatus>,
-    /// How the node looks after what it stores.
+    /// The maintenance of the node's data.
     #[serde(default)]
     pub upkeep: Upkeep,
     /// Why the node cannot do its work; empty if it can.
@@ -101,7 +103,7 @@ pub struct BucketSummary {
     pub name: String,
     /// Milliseconds since 1970.
     pub created_ms: u64,
-    /// How many access keys may use it.
+    /// The number of access keys that may use it.
     pub grants: usize,
 }
 
@@ -125,15 +127,15 @@ pub struct BucketInfo {
     pub name: String,
     /// Milliseconds since 1970.
     pub created_ms: u64,
-    /// How many objects it holds.
+    /// The number of its objects.
     pub objects: u64,
-    /// How many bytes they have.
+    /// Their size in bytes.
     pub bytes: u64,
-    /// Who may do what.
+    /// The permissions of each access key.
     pub grants: Vec<Grant>,
 }
 
-/// What an access key may do with a bucket.
+/// The permissions of an access key on a bucket.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Grant {
     /// The bucket's name.
@@ -168,13 +170,13 @@ pub struct ChangeGrant {
 pub struct KeyInfo {
     /// The public part.
     pub id: String,
-    /// What people call it.
+    /// The name for people.
     pub name: String,
     /// Milliseconds since 1970.
     pub created_ms: u64,
-    /// Whether it may create buckets.
+    /// True if it may create buckets.
     pub create_bucket: bool,
-    /// What it may do with which bucket.
+    /// Its permissions on each bucket.
     pub grants: Vec<Grant>,
 }
 
@@ -192,9 +194,9 @@ pub struct KeyWithSecret {
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CreateKey {
-    /// What people call it.
+    /// The name for people.
     pub name: String,
-    /// Whether it may create buckets.
+    /// True if it may create buckets.
     #[serde(default)]
     pub create_bucket: bool,
     /// The public part of a key to import.
@@ -209,7 +211,7 @@ pub struct CreateKey {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeKey {
-    /// Whether it may create buckets.
+    /// True if it may create buckets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub create_bucket: Option<bool>,
 }

@@ -1,36 +1,51 @@
-//! Scrubbing, mending and healing.
+//! Scrubbing, repair and anti-entropy.
 
-use archipel_cluster::{Healing, Mending, PeerHealing, Scrubbing};
+use archipel_cluster::{AntiEntropyStatus, PeerStatus, RepairStatus, ScrubStatus};
 
 use super::Admin;
 use super::answer::Refusal;
-use super::types::{BlockTrouble, HealingInfo, MendingInfo, ScrubInfo, StartScrub, Upkeep};
+use super::node::STATUS_TIMEOUT;
+use super::types::{
+    AntiEntropyInfo, BlockTrouble, GcInfo, RepairCounts, ScrubInfo, StartScrub, Upkeep,
+};
 
-/// How scrubbing and mending go on this node.
+/// Returns how scrubbing, repair and anti-entropy go on this node.
 pub(super) async fn show(admin: &Admin) -> Upkeep {
     let cluster = admin.model.cluster();
     Upkeep {
-        scrub: scrub_info(cluster.scrubbing()),
-        mending: mending_info(admin, cluster.mending()).await,
-        healing: healing_info(&cluster.healing()),
+        scrub: scrub_info(cluster.upkeep().scrub_status()),
+        repair: repair_counts(admin, cluster.upkeep().repair_status()).await,
+        anti_entropy: anti_entropy_info(&cluster.upkeep().anti_entropy_status()),
+        gc: gc_info(admin).await,
     }
 }
 
-fn healing_info(healing: &Healing) -> HealingInfo {
-    let peers = &healing.peers;
-    let sum = |of: fn(&PeerHealing) -> u64| peers.iter().map(of).sum::<u64>();
-    HealingInfo {
+async fn gc_info(admin: &Admin) -> Option<GcInfo> {
+    match tokio::time::timeout(STATUS_TIMEOUT, admin.model.gc_tasks()).await {
+        Ok(Ok(tasks)) => Some(GcInfo { tasks }),
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "the queue of garbage collection cannot be read");
+            None
+        }
+        Err(_) => None,
+    }
+}
+
+fn anti_entropy_info(anti_entropy: &AntiEntropyStatus) -> AntiEntropyInfo {
+    let peers = &anti_entropy.peers;
+    let sum = |of: fn(&PeerStatus) -> u64| peers.iter().map(of).sum::<u64>();
+    AntiEntropyInfo {
         away: sum(|peer| u64::from(peer.away)),
         partitions: sum(|peer| peer.partitions),
         rows: sum(|peer| peer.rows),
-        waiting_bytes: healing.waiting_bytes,
-        came_rows: healing.rows,
-        came_bytes: healing.block_bytes,
+        waiting_bytes: anti_entropy.waiting_bytes,
+        came_rows: anti_entropy.rows,
+        came_bytes: anti_entropy.block_bytes,
         trouble: peers.iter().find_map(|peer| peer.trouble.clone()),
     }
 }
 
-/// Begins a pass now; everything damaged that waits is tried again, too.
+/// Begins a pass now. Waiting repairs are tried again, too.
 pub(super) async fn start(admin: &Admin, ask: StartScrub) -> Result<Upkeep, Refusal> {
     if ask.rate == Some(0) {
         return Err(Refusal::invalid(
@@ -38,14 +53,24 @@ pub(super) async fn start(admin: &Admin, ask: StartScrub) -> Result<Upkeep, Refu
         ));
     }
     let cluster = admin.model.cluster();
-    cluster.scrub_start(ask.rate).await.map_err(failed)?;
-    cluster.hurry_mending();
+    cluster
+        .upkeep()
+        .scrub_start(ask.rate)
+        .await
+        .map_err(failed)?;
+    cluster.upkeep().retry_repairs();
     Ok(show(admin).await)
 }
 
-/// Ends the pass that runs.
+/// Ends the current pass.
 pub(super) async fn stop(admin: &Admin) -> Result<Upkeep, Refusal> {
-    admin.model.cluster().scrub_stop().await.map_err(failed)?;
+    admin
+        .model
+        .cluster()
+        .upkeep()
+        .scrub_stop()
+        .await
+        .map_err(failed)?;
     Ok(show(admin).await)
 }
 
@@ -53,8 +78,8 @@ fn failed(error: archipel_cluster::Error) -> Refusal {
     archipel_model::Error::from(error).into()
 }
 
-/// Scrubbing.
-pub(super) fn scrub_info(scrub: Scrubbing) -> ScrubInfo {
+/// Describes scrubbing.
+pub(super) fn scrub_info(scrub: ScrubStatus) -> ScrubInfo {
     ScrubInfo {
         running: scrub.running,
         asked: scrub.asked,
@@ -69,10 +94,10 @@ pub(super) fn scrub_info(scrub: Scrubbing) -> ScrubInfo {
     }
 }
 
-/// Mending, with what is damaged called by its name.
-pub(super) async fn mending_info(admin: &Admin, mending: Mending) -> MendingInfo {
-    let mut troubles = Vec::with_capacity(mending.troubles.len());
-    for trouble in mending.troubles {
+/// Returns the state of repair, with damaged things by name.
+pub(super) async fn repair_counts(admin: &Admin, repair: RepairStatus) -> RepairCounts {
+    let mut troubles = Vec::with_capacity(repair.troubles.len());
+    for trouble in repair.troubles {
         let mut used_by = Vec::with_capacity(trouble.rows.len());
         for row in &trouble.rows {
             used_by.push(admin.model.name_of_row(row).await);
@@ -83,11 +108,11 @@ pub(super) async fn mending_info(admin: &Admin, mending: Mending) -> MendingInfo
             used_by,
         });
     }
-    MendingInfo {
-        waiting: mending.waiting,
-        mended: mending.mended,
-        failed: mending.failed,
-        stuck: mending.stuck,
+    RepairCounts {
+        waiting: repair.waiting,
+        repaired: repair.repaired,
+        failed: repair.failed,
+        stuck: repair.stuck,
         troubles,
     }
 }

@@ -6,16 +6,16 @@ use super::Admin;
 use super::answer::Refusal;
 use super::types::{StartVerify, VerifyInfo, VerifyNode};
 
-/// Begins one.
+/// Begins a verification.
 pub(super) fn start(admin: &Admin, ask: StartVerify) -> Result<VerifyInfo, Refusal> {
-    let begun = admin.model.cluster().verify_start(ask.deep);
+    let begun = admin.model.cluster().upkeep().verify_start(ask.deep);
     begun.map_err(archipel_model::Error::from)?;
     Ok(show(admin))
 }
 
 /// The last one that this node was asked for.
 pub(super) fn show(admin: &Admin) -> VerifyInfo {
-    let Some(verification) = admin.model.cluster().verification() else {
+    let Some(verification) = admin.model.cluster().upkeep().verification() else {
         return VerifyInfo::default();
     };
     let Verification {

@@ -1,5 +1,5 @@
-//! Who may do what. Handlers take [`Authorised`] values, and only this module makes them: there
-//! is no way around the signature and the permissions.
+//! Permissions. Handlers take [`Authorised`] values, and only this module makes them. No handler
+//! can therefore bypass the signature or the permissions.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use archipel_model::{AccessKey, Bucket, Model};
 use super::error::{Code, S3Error, S3Result};
 use super::route::{BucketOp, Need, ObjectOp};
 
-/// Somebody whose signature was checked.
+/// A client whose signature was verified.
 #[derive(Clone)]
 pub struct Caller(Arc<AccessKey>);
 
 impl Caller {
-    /// Of a key that [`super::sigv4::Verifier`] gave for this request.
+    /// Wraps a key that [`super::sigv4::Verifier`] returned for this request.
     pub fn verified(key: Arc<AccessKey>) -> Caller {
         Caller(key)
     }
@@ -24,23 +24,23 @@ impl Caller {
     }
 }
 
-/// Something that this caller may do what was asked with.
+/// A resource on which the caller has the permission that its operation needs.
 pub struct Authorised<T> {
     caller: Caller,
     on: T,
 }
 
 impl<T> Authorised<T> {
-    /// Who asks.
+    /// Returns the caller.
     pub fn caller(&self) -> &Caller {
         &self.caller
     }
 }
 
-/// All buckets: what is shown is filtered.
+/// The list of buckets; the handler filters it.
 pub struct OnService(());
 
-/// A name that a bucket may be made of.
+/// The name of a bucket that is to be created.
 pub struct OnName(String);
 
 /// A bucket.
@@ -82,7 +82,7 @@ fn denied() -> S3Error {
     Code::AccessDenied.into()
 }
 
-/// Anyone with a key may list buckets, and sees what it has a permission on.
+/// Permits every key to list buckets. The answer shows those that the key has a permission on.
 pub fn service(caller: &Caller) -> Authorised<OnService> {
     Authorised {
         caller: caller.clone(),
@@ -90,21 +90,22 @@ pub fn service(caller: &Caller) -> Authorised<OnService> {
     }
 }
 
-/// Whether the caller may create a bucket.
+/// Checks that the caller may create a bucket.
 ///
 /// # Errors
 /// [`Code::AccessDenied`].
 pub fn create(caller: &Caller, name: &str) -> S3Result<Authorised<OnName>> {
-    match caller.0.may_create_buckets {
-        true => Ok(Authorised {
+    if caller.0.may_create_buckets {
+        Ok(Authorised {
             caller: caller.clone(),
             on: OnName(name.to_owned()),
-        }),
-        false => Err(denied()),
+        })
+    } else {
+        Err(denied())
     }
 }
 
-/// Whether the caller may do `op` with a bucket.
+/// Checks that the caller may do `op` with a bucket.
 ///
 /// # Errors
 /// [`Code::NoSuchBucket`], [`Code::AccessDenied`].
@@ -121,7 +122,7 @@ pub fn bucket(
     })
 }
 
-/// Whether the caller may do `op` with a key.
+/// Checks that the caller may do `op` with a key.
 ///
 /// # Errors
 /// [`Code::NoSuchBucket`], [`Code::AccessDenied`].
@@ -142,19 +143,16 @@ pub fn object(
     })
 }
 
-/// The one place where permissions are compared.
+/// Returns the bucket if the caller has the permission. No other function compares permissions.
 fn permitted(model: &Model, caller: &Caller, need: Need, name: &str) -> S3Result<Arc<Bucket>> {
     let no_such = || S3Error::from(Code::NoSuchBucket).with("BucketName", name);
-    let bucket = model.bucket(name).ok_or_else(no_such)?;
-    let has = bucket.permissions(&caller.0.id);
+    let bucket = model.bucket(name)?.ok_or_else(no_such)?;
+    let has = bucket.permissions(&caller.0);
     let enough = match need {
         Need::Any => !has.is_empty(),
         Need::Read => has.read,
         Need::Write => has.write,
         Need::Owner => has.owner,
     };
-    match enough {
-        true => Ok(bucket),
-        false => Err(denied()),
-    }
+    if enough { Ok(bucket) } else { Err(denied()) }
 }

@@ -1,8 +1,7 @@
-//! Bodies: what comes in, with its decoding and its limits; what goes out.
+//! Bodies of requests, with their decoding and limits, and bodies of answers.
 
 use std::collections::VecDeque;
 use std::error::Error as StdError;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use archipel_model::ObjectStream;
@@ -11,12 +10,13 @@ use futures_util::stream;
 use http_body::{Body as _, Frame};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full, StreamBody};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::chunked::Decoder;
 use super::error::{Code, S3Result};
 
-/// Why a body ended early.
+/// The reason why a body ended early.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
 /// A body as hyper gives and takes it.
@@ -49,12 +49,12 @@ pub fn object(content: ObjectStream, keep: impl Send + 'static) -> Body {
 
 /// The body of a request.
 pub struct RequestBody {
-    /// Never waited for: the lock makes the whole shareable between threads, which handlers need.
+    /// No thread ever waits for this lock. It makes the body `Sync`, as handlers need.
     inner: Mutex<Body>,
     decoder: Option<Decoder>,
     ready: VecDeque<Bytes>,
     trailers: Vec<(String, String)>,
-    /// How long to wait for the next piece.
+    /// The timeout of the next piece.
     idle: Duration,
     pace: Pace,
     touched: bool,
@@ -66,7 +66,8 @@ pub struct RequestBody {
 const PACE_TIME: Duration = Duration::from_secs(60);
 const LEAST_BYTES: usize = 16 << 10;
 
-/// Whether a client sends at all, or just enough to seem to. Only time in which it was waited for counts.
+/// The rate at which a client sends, to tell a slow client from one that only pretends. Only the
+/// time that the server waited for the client counts.
 #[derive(Default)]
 struct Pace {
     waited: Duration,
@@ -82,9 +83,10 @@ impl Pace {
         }
         let enough = self.bytes >= LEAST_BYTES;
         *self = Pace::default();
-        match enough {
-            true => Ok(()),
-            false => Err(Code::RequestTimeout.into()),
+        if enough {
+            Ok(())
+        } else {
+            Err(Code::RequestTimeout.into())
         }
     }
 }
@@ -105,7 +107,7 @@ impl RequestBody {
         }
     }
 
-    /// Decodes what comes from now on.
+    /// Decodes all bytes that arrive from now on.
     pub fn decode(&mut self, decoder: Decoder) {
         self.decoder = Some(decoder);
     }
@@ -132,7 +134,7 @@ impl RequestBody {
     async fn receive(&mut self) -> S3Result<Option<Bytes>> {
         self.touched = true;
         loop {
-            let inner = self.inner.get_mut().unwrap_or_else(|e| e.into_inner());
+            let inner = self.inner.get_mut();
             let began = Instant::now();
             let frame = tokio::time::timeout(self.idle, inner.frame());
             let frame = frame.await.map_err(|_| Code::RequestTimeout)?;
@@ -144,7 +146,7 @@ impl RequestBody {
             match frame {
                 None => return Ok(None),
                 Some(Err(_)) => return Err(Code::IncompleteBody.into()),
-                // HTTP's own trailers say nothing that is signed: they are passed over.
+                // HTTP's own trailers are not signed, so they are ignored.
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(bytes) if !bytes.is_empty() => return Ok(Some(bytes)),
                     _ => {}
@@ -194,18 +196,19 @@ impl RequestBody {
         Ok(all.freeze())
     }
 
-    /// How many bytes came in.
+    /// Returns the number of bytes that arrived.
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// Whether something may still come that nobody reads.
+    /// Returns true if bytes may still arrive that nobody reads.
     pub fn is_pending(&self) -> bool {
-        let inner = self.inner.lock().unwrap_or_else(|e| e.into_inner());
+        let inner = self.inner.lock();
         !self.ended && !inner.is_end_stream()
     }
 
-    /// Whether it was ever read from. Until then, a client that waits for `100 Continue` sends nothing.
+    /// Returns true once a handler has read from the body. Until then, a client that waits for `100
+    /// Continue` sends nothing.
     pub fn is_touched(&self) -> bool {
         self.touched
     }

@@ -5,15 +5,20 @@ use archipel_model::{Bucket, Model};
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header;
+use ring::digest;
 
 use super::body::RequestBody;
 use super::checksum::{Algorithm, Declared, Expected, HashPipe, content_md5};
 use super::chunked::Decoder;
 use super::error::{Code, S3Error, S3Result};
+use super::owner::Owner;
 use super::sigv4::{Payload, Verified};
 use super::target::Target;
 
-/// One request, and what handling it takes.
+/// The largest body of an operation that reads none. S3 ignores such a body.
+const MAX_UNREAD_BYTES: usize = 64 << 10;
+
+/// One request, with all that its handler needs.
 pub struct Call<'a> {
     /// The product.
     pub model: &'a Model,
@@ -21,15 +26,15 @@ pub struct Call<'a> {
     pub clock: &'a dyn WallClock,
     /// The region's name.
     pub region: &'a str,
-    /// What is addressed.
+    /// The addressed bucket and key.
     pub target: &'a Target,
-    /// The headers.
+    /// The headers, with those that the query carries.
     pub headers: &'a HeaderMap,
     /// The body.
     pub body: RequestBody,
-    /// What the signature says of the body.
+    /// The body's hash or encoding, as it was signed.
     payload: Payload,
-    /// How long the content is, if it was told.
+    /// The content's length, if the request declares it.
     length: Option<u64>,
 }
 
@@ -57,7 +62,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Lets the body be decoded and checked as the signature wants it.
+    /// Sets how the body is decoded and checked, as the signature demands.
     ///
     /// # Errors
     /// [`Code::MissingContentLength`] for a chunked body that does not tell its length.
@@ -73,7 +78,7 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// How long the content is.
+    /// Returns the content's length.
     ///
     /// # Errors
     /// [`Code::MissingContentLength`].
@@ -81,7 +86,7 @@ impl<'a> Call<'a> {
         self.length.ok_or(Code::MissingContentLength.into())
     }
 
-    /// What the body must agree with.
+    /// Returns the hashes that the body must match.
     ///
     /// # Errors
     /// As [`Expected::of`].
@@ -97,9 +102,10 @@ impl<'a> Call<'a> {
     /// what the checks give.
     pub async fn document(&mut self, limit: usize) -> S3Result<Bytes> {
         let document = self.optional_document(limit).await?;
-        match document.is_empty() {
-            true => Err(Code::MissingRequestBodyError.into()),
-            false => Ok(document),
+        if document.is_empty() {
+            Err(Code::MissingRequestBodyError.into())
+        } else {
+            Ok(document)
         }
     }
 
@@ -112,8 +118,8 @@ impl<'a> Call<'a> {
         self.checked(limit, expected).await
     }
 
-    /// As [`document`](Call::document), where checksum headers speak of something else: of the
-    /// object that an upload becomes.
+    /// As [`document`](Call::document), for a request whose checksum headers describe the object
+    /// that an upload becomes.
     ///
     /// # Errors
     /// See there.
@@ -124,14 +130,34 @@ impl<'a> Call<'a> {
             declared: Declared::Nothing,
         };
         let document = self.checked(limit, expected).await?;
-        match document.is_empty() {
-            true => Err(Code::MalformedXML.into()),
-            false => Ok(document),
+        if document.is_empty() {
+            Err(Code::MalformedXML.into())
+        } else {
+            Ok(document)
+        }
+    }
+
+    /// Checks the body of an operation that reads none: it must be the one that was signed, which
+    /// is nearly always the empty one.
+    ///
+    /// # Errors
+    /// [`Code::XAmzContentSHA256Mismatch`], [`Code::MaxMessageLengthExceeded`], and those of
+    /// reading.
+    pub async fn check_unread_body(&mut self) -> S3Result<()> {
+        let Some(signed) = self.signed_sha256() else {
+            return Ok(());
+        };
+        let body = self.body.collect(MAX_UNREAD_BYTES).await?;
+        let found = digest::digest(&digest::SHA256, &body);
+        if found.as_ref() == signed {
+            Ok(())
+        } else {
+            Err(Code::XAmzContentSHA256Mismatch.into())
         }
     }
 
     async fn checked(&mut self, limit: usize, expected: Expected) -> S3Result<Bytes> {
-        // What is announced as too large is not collected first.
+        // A body that is announced as too large is not read.
         if self.length.is_some_and(|length| length > limit as u64) {
             return Err(Code::MaxMessageLengthExceeded.into());
         }
@@ -157,7 +183,7 @@ impl<'a> Call<'a> {
         single_header(self.headers, name)
     }
 
-    /// Milliseconds since 1970.
+    /// Returns the time in milliseconds since 1970.
     pub fn now_ms(&self) -> u64 {
         self.clock.now_millis()
     }
@@ -170,13 +196,13 @@ impl<'a> Call<'a> {
         check_version(self.target.query.single("versionId")?)
     }
 
-    /// Checks `x-amz-expected-bucket-owner` (or that of a copy's source): an owner's access key.
+    /// Checks `x-amz-expected-bucket-owner`, or that of a copy's source.
     ///
     /// # Errors
     /// [`Code::AccessDenied`].
     pub fn check_owner(&self, header: &str, bucket: &Bucket) -> S3Result<()> {
         match self.header(header)? {
-            Some(id) if !bucket.permissions(id).owner => Err(Code::AccessDenied.into()),
+            Some(id) if !Owner::matches(self.model, id, bucket)? => Err(Code::AccessDenied.into()),
             _ => Ok(()),
         }
     }

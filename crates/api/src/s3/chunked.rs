@@ -22,7 +22,7 @@ const MIN_CHUNK: u64 = 8 << 10;
 /// The longest line of a chunk's header or of a trailer.
 const MAX_LINE: usize = 4 << 10;
 
-/// How many trailing headers there may be.
+/// The most trailing headers.
 const MAX_TRAILERS: usize = 8;
 
 /// Decodes one body.
@@ -66,8 +66,8 @@ struct SignedChunk {
 impl Decoder {
     /// A decoder of a body with `length` bytes of content.
     ///
-    /// With a `signer`, chunks and trailer must be signed. Without `trailer` no trailing header
-    /// is taken.
+    /// Makes a decoder. With a `signer`, chunks and trailer must be signed. Without `trailer`,
+    /// trailing headers are refused.
     pub fn new(signer: Option<ChunkSigner>, trailer: bool, length: u64) -> Decoder {
         Decoder {
             signer,
@@ -82,10 +82,10 @@ impl Decoder {
         }
     }
 
-    /// Takes the next bytes of the body and puts content that may be used to `out`.
+    /// Decodes the next bytes of the body and appends verified content to `out`.
     ///
     /// # Errors
-    /// The body is malformed, too long, or a signature is wrong. The decoder is then of no more use.
+    /// The body is malformed or too long, or a signature is wrong. The decoder is useless then.
     pub fn feed(&mut self, mut input: Bytes, out: &mut Vec<Bytes>) -> S3Result<()> {
         while !input.is_empty() {
             match &mut self.state {
@@ -101,7 +101,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// At the end of the body: the trailing headers, by lower-case name.
+    /// Ends the body. Returns the trailing headers by lower-case name.
     ///
     /// # Errors
     /// The body ended too early.
@@ -112,7 +112,7 @@ impl Decoder {
         }
     }
 
-    /// Collects a line; gives it without its end once it is complete.
+    /// Collects a line. Returns it without its line end once it is complete.
     fn line(&mut self, input: &mut Bytes) -> S3Result<Option<String>> {
         let end = input.iter().position(|b| *b == b'\n');
         let piece = input.split_to(end.unwrap_or(input.len()));

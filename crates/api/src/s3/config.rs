@@ -1,15 +1,15 @@
-//! Settings of the S3 door.
+//! Settings of the S3 server.
 
 use std::time::Duration;
 
-/// Settings of the S3 door.
+/// Settings of the S3 server.
 #[derive(Clone, Debug)]
 pub struct S3Config {
     /// The region's name, which clients sign for.
     pub region: String,
-    /// Domains whose sub-domains are buckets (virtual-host style); path style works always.
+    /// Domains whose subdomains are buckets (virtual-host style). Path style always works.
     pub base_domains: Vec<String>,
-    /// What clients may take up.
+    /// Limits on clients.
     pub limits: Limits,
 }
 
@@ -23,18 +23,18 @@ impl Default for S3Config {
     }
 }
 
-/// What clients may take up.
+/// Limits on clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Connections at once; further ones wait to be accepted.
+    /// The most connections at once. Others wait to be accepted.
     pub connections: usize,
-    /// How long a request's headers may take, and an idle connection is kept.
+    /// The timeout of a request's headers, and of an idle connection.
     pub header_time: Duration,
-    /// How long a request's body may stand still.
+    /// The longest pause in a request's body.
     pub body_idle: Duration,
-    /// How long a client may take nothing of an answer.
+    /// The longest time in which a client reads nothing of an answer.
     pub write_stall: Duration,
-    /// How long requests under way may go on once the server shall stop.
+    /// The time that a stopping server gives to requests under way.
     pub shutdown: Duration,
 }
 

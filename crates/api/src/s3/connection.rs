@@ -1,5 +1,5 @@
-//! One connection: serves its requests until the client goes, nothing happens any more, or the
-//! server shall stop.
+//! One connection: serves its requests until the client leaves, the connection idles, or the server
+//! stops.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -21,17 +21,17 @@ use super::body::Body;
 use super::service::S3;
 use super::stall::StallLimited;
 
-/// After so many quiet periods a connection whose answers nobody takes is broken off. A period
-/// is [`Limits::write_stall`](super::Limits::write_stall); an answer moves in pieces of up to
-/// 1 MiB, so a client that is merely slow is left alone.
+/// After so many quiet periods, a connection whose client reads no answers is closed. A period is
+/// [`Limits::write_stall`](super::Limits::write_stall). An answer moves in pieces of up to 1 MiB,
+/// so a merely slow client is safe.
 const QUIET_PERIODS: u32 = 10;
 
-/// When the server shall stop, a connection without a request is kept open for so long: one may be
-/// on its way. It is answered, and the answer says that it was the last.
+/// A stopping server keeps a connection without a request open for so long, because a request may
+/// be on its way. The answer to it says that it was the last.
 const LAST_REQUEST: Duration = Duration::from_millis(500);
 
-/// Serves a connection. It is kept while requests come or answers move; `streams` bounds the
-/// requests over HTTP/2 on all connections; `stopping` closes when the server shall stop.
+/// Serves a connection while requests come or answers move. `streams` bounds the HTTP/2 requests on
+/// all connections. `stopping` closes when the server stops.
 pub async fn serve<T>(
     s3: S3,
     builder: Builder<TokioExecutor>,
@@ -84,17 +84,17 @@ pub async fn serve<T>(
     }
 }
 
-/// What happens on a connection.
+/// The activity on a connection.
 #[derive(Default)]
 struct Activity {
-    /// Requests that are being handled: their bodies have limits of their own.
+    /// Requests in progress: their bodies have limits of their own.
     handling: AtomicU64,
-    /// Requests that came and pieces of answers that went.
+    /// Requests that arrived, and pieces of answers that were sent.
     steps: AtomicU64,
 }
 
 impl Activity {
-    /// Whether nothing happened since it was asked the last time, which `seen` remembers.
+    /// Returns true if nothing happened since the last call, which `seen` remembers.
     fn is_quiet(&self, seen: &mut u64) -> bool {
         let steps = self.steps.load(Ordering::Relaxed);
         let moved = std::mem::replace(seen, steps) != steps;

@@ -1,4 +1,4 @@
-//! CORS: which rule of a bucket applies to a request, and what is answered.
+//! CORS: finds the rule of a bucket that applies to a request, and makes the answer.
 //!
 //! Source: AWS, "Using cross-origin resource sharing (CORS)"; the Fetch standard for preflights.
 
@@ -12,14 +12,14 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::error::{Code, S3Error, S3Result};
 
-/// What an answer varies by, wherever CORS has a say.
+/// The `Vary` header of every answer that CORS may change.
 const VARY_VALUE: HeaderValue = HeaderValue::from_static(
     "Origin, Access-Control-Request-Headers, Access-Control-Request-Method",
 );
-/// How many headers a preflight may ask for.
+/// The most headers that a preflight may ask for.
 const MAX_ASKED_HEADERS: usize = 100;
 
-/// Whether a request is a preflight: it is answered before anything is authenticated.
+/// Returns true if a request is a preflight, which is answered without authentication.
 pub fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
     *method == Method::OPTIONS
         && headers.contains_key(ORIGIN)
@@ -42,7 +42,8 @@ pub fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> S3Result<HeaderMap>
     Ok(answer)
 }
 
-/// The headers to add to the answer of an actual request; none if it has no origin or no rule applies.
+/// Returns the headers to add to the answer of an actual request; none if it has no origin or no
+/// rule applies.
 pub fn simple(rules: &[CorsRule], method: &Method, headers: &HeaderMap) -> HeaderMap {
     let Some(origin) = headers.get(ORIGIN).and_then(|origin| origin.to_str().ok()) else {
         return HeaderMap::new();
@@ -55,7 +56,7 @@ pub fn simple(rules: &[CorsRule], method: &Method, headers: &HeaderMap) -> Heade
     }
 }
 
-/// What a preflight asks for.
+/// The method and headers that a preflight asks for.
 struct Asked {
     origin: String,
     method: String,
@@ -109,7 +110,7 @@ fn allows(rule: &CorsRule, origin: &str, method: &str) -> bool {
         && rule.allowed_origins.iter().any(|p| matches(p, origin))
 }
 
-/// Whether a pattern with at most one `*` matches.
+/// Returns true if a pattern with at most one `*` matches.
 fn matches(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,

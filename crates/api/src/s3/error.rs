@@ -1,4 +1,4 @@
-//! S3's errors: a code, its HTTP status, a message, and what else a code carries.
+//! S3's errors: a code, its HTTP status, a message, and the code's further elements.
 //!
 //! Source: AWS, "Error responses" in the S3 API reference.
 
@@ -8,7 +8,7 @@ use http::StatusCode;
 
 use super::xml::Writer;
 
-/// Defines the codes: name, HTTP status, the message that is given if there is no better one.
+/// Defines the codes: name, HTTP status, default message.
 macro_rules! codes {
     ($($name:ident $status:literal $message:literal,)*) => {
         /// The code of an error, as S3 names it.
@@ -29,7 +29,7 @@ macro_rules! codes {
                 StatusCode::from_u16(number).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
             }
 
-            /// What is said if nothing better is known.
+            /// Returns the message for an error without a better one.
             fn message(self) -> &'static str {
                 match self { $(Code::$name => $message,)* }
             }
@@ -104,7 +104,7 @@ pub struct S3Error {
     code: Code,
     message: Cow<'static, str>,
     extra: Vec<(&'static str, String)>,
-    /// What an operator should know and a client must not.
+    /// Details for the operator that a client must not see.
     cause: Option<String>,
 }
 
@@ -142,18 +142,18 @@ impl S3Error {
             .with("ArgumentValue", value)
     }
 
-    /// `NotImplemented` that names what is not.
+    /// `NotImplemented` that names the missing feature.
     pub fn not_implemented(what: &str) -> S3Error {
         S3Error::new(Code::NotImplemented, format!("{what} is not implemented."))
     }
 
-    /// Adds an element to the answer.
+    /// Adds an element to the document.
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> S3Error {
         self.extra.push((name, value.into()));
         self
     }
 
-    /// Adds what only the log shall tell.
+    /// Adds details for the log, which the client does not get.
     fn because(mut self, cause: String) -> S3Error {
         self.cause = Some(cause);
         self
@@ -169,7 +169,7 @@ impl S3Error {
         &self.message
     }
 
-    /// What the log shall tell, if there is more than the client is told.
+    /// Returns details for the log, if there are any that the client does not get.
     pub fn cause(&self) -> Option<&str> {
         self.cause.as_deref()
     }
@@ -209,6 +209,10 @@ impl From<archipel_model::Error> for S3Error {
                 ..because(Code::ServiceUnavailable)
             },
             E::Unavailable(_) => because(Code::ServiceUnavailable),
+            E::Unconfirmed(_) => S3Error {
+                message: "This node does not know the present buckets and access keys. Try again, or on another node.".into(),
+                ..because(Code::ServiceUnavailable)
+            },
             E::Busy(_) => because(Code::SlowDown),
             E::TooLarge => Code::EntityTooLarge.into(),
             E::AccessKeyExists | E::Damaged(_) | E::Internal(_) => because(Code::InternalError),

@@ -18,7 +18,7 @@ const MAX_BYTES: usize = 8 << 10;
 /// The type of an object that was given none.
 const DEFAULT_TYPE: &str = "binary/octet-stream";
 
-/// System metadata that is kept as it is.
+/// System metadata that is kept unchanged.
 const SYSTEM: [&str; 5] = [
     "cache-control",
     "content-disposition",
@@ -27,10 +27,10 @@ const SYSTEM: [&str; 5] = [
     "expires",
 ];
 
-/// Where a storage class is kept.
+/// The name under which a storage class is kept.
 pub const STORAGE_CLASS: &str = "x-amz-storage-class";
 
-/// Storage classes that may be named. All are stored alike; the name is given back.
+/// The storage classes. All are stored alike, and the name is returned.
 const CLASSES: [&str; 10] = [
     "STANDARD",
     "REDUCED_REDUNDANCY",
@@ -64,7 +64,7 @@ pub fn of_headers(headers: &HeaderMap) -> S3Result<Vec<(String, String)>> {
     finish(kept, &class)
 }
 
-/// Completes and checks headers that are to be kept.
+/// Completes and checks the headers to keep.
 ///
 /// # Errors
 /// As [`of_headers`].
@@ -85,15 +85,16 @@ pub fn finish(
     Ok(kept)
 }
 
-/// Whether a name (lower-case) is one of those that are kept.
+/// Returns true if the header of this lower-case name is kept.
 pub fn is_kept(name: &str) -> bool {
     name.starts_with(USER) || SYSTEM.contains(&name) || name == "content-encoding"
 }
 
 fn check_class(class: &str) -> S3Result<()> {
-    match CLASSES.contains(&class) {
-        true => Ok(()),
-        false => Err(S3Error::from(Code::InvalidStorageClass).with("StorageClassRequested", class)),
+    if CLASSES.contains(&class) {
+        Ok(())
+    } else {
+        Err(S3Error::from(Code::InvalidStorageClass).with("StorageClassRequested", class))
     }
 }
 
@@ -126,7 +127,7 @@ fn joined(headers: &HeaderMap, name: &str) -> S3Result<String> {
     Ok(all)
 }
 
-/// What remains of `Content-Encoding` without `aws-chunked`, which is of the transfer.
+/// Returns `Content-Encoding` without `aws-chunked`, which describes the transfer only.
 fn content_encoding(value: &str) -> Option<String> {
     let codings: Vec<_> = value
         .split(',')
@@ -136,7 +137,7 @@ fn content_encoding(value: &str) -> Option<String> {
     (!codings.is_empty()).then(|| codings.join(","))
 }
 
-/// Gives kept headers back.
+/// Adds kept headers to an answer.
 pub fn give_back(kept: &[(String, String)], headers: &mut HeaderMap) {
     for (name, value) in kept {
         let name = header::HeaderName::from_bytes(name.as_bytes());
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_what_is_to_be_kept() {
+    fn metadata_headers_are_kept_and_returned() {
         let kept = of_headers(&headers(&[
             ("x-amz-meta-a", "1"),
             ("x-amz-meta-a", "ü"),

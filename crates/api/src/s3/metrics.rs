@@ -1,4 +1,4 @@
-//! What is counted of S3 requests.
+//! Counters of S3 requests.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-/// Counters of the S3 door. Cheap to clone.
+/// Counters of the S3 server. Cheap to clone.
 #[derive(Clone)]
 pub struct Metrics {
     requests: Family<Request, Counter>,
@@ -81,12 +81,12 @@ impl Metrics {
         self.received.inc_by(received);
     }
 
-    /// Content was sent.
+    /// Counts content that was sent.
     pub fn sent(&self, bytes: u64) {
         self.sent.inc_by(bytes);
     }
 
-    /// Counts a request as under way until the guard is dropped.
+    /// Counts a request as in progress until the guard is dropped.
     pub fn enter(&self) -> Guard {
         Guard::new(&self.in_flight)
     }

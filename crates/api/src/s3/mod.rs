@@ -1,19 +1,20 @@
 //! The S3 API: our own protocol layer on hyper.
 //!
 //! # Invariants
-//! - A handler only ever gets what [`auth`] permitted; only verified signatures get there.
+//! - Handlers get only resources that [`auth`] permitted, after the signature was verified.
 //! - Every `x-amz-*` header and `host` is signed, or the request is refused.
-//! - Not a byte of a signed chunk reaches storage before its signature was checked; an object
-//!   becomes visible only after all of its checksums were.
-//! - What is not implemented answers 501, also as a query parameter or a header.
+//! - An `x-amz-*` parameter of a signed query means the same as the header of that name.
+//! - No byte of a signed chunk reaches storage before its signature was checked. No object becomes
+//!   visible before all of its checksums were.
+//! - Missing features answer 501, also those that a query parameter or a header asks for.
 //! - Everything that a client sends is bounded in size and time.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`server`], `connection`, `stall`, [`config`] | listeners, connections, limits |
 //! | [`service`] | from a request to an answer |
-//! | `target`, `route`, `call` | what is addressed, which operation, one request |
-//! | `sigv4`, `auth` | signatures, permissions |
+//! | `target`, `hoisted`, `route`, `call` | address, headers in the query, operation, request |
+//! | `sigv4`, `auth`, `owner` | signatures, permissions, names of owners |
 //! | `body`, `chunked`, `transfer`, `checksum` | bodies, their encoding, their way to storage |
 //! | `handlers` | the operations |
 //! | `cors`, `post`, `precondition`, `range`, `metadata` | rules of their own |
@@ -30,8 +31,10 @@ mod connection;
 mod cors;
 pub mod error;
 mod handlers;
+mod hoisted;
 mod metadata;
 pub mod metrics;
+mod owner;
 mod post;
 mod precondition;
 mod range;

@@ -20,10 +20,10 @@ pub struct Read {
     if_unmodified_since: Option<SystemTime>,
 }
 
-/// What a read's conditions say of an object.
+/// The result of a read's conditions for an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Go on.
+    /// The conditions hold.
     Pass,
     /// The client has it already: 304 for GET and HEAD, 412 for a copy.
     NotModified,
@@ -56,7 +56,7 @@ impl Read {
         })
     }
 
-    /// What the conditions say of an object, in the order of RFC 9110, 13.2.2.
+    /// Evaluates the conditions for an object, in the order of RFC 9110, 13.2.2.
     pub fn check(&self, head: &ObjectHead) -> Verdict {
         let modified = whole_seconds(head.modified_ms);
         match (&self.if_match, self.if_unmodified_since) {
@@ -95,7 +95,8 @@ fn text<'h>(headers: &'h HeaderMap, name: &str) -> S3Result<Option<&'h str>> {
     Ok(Some(value.trim()))
 }
 
-/// Whether an entity tag is in a list, or the list is `*`. Weak tags compare as strong ones: S3 has no others.
+/// Returns true if an entity tag is in a list, or if the list is `*`. Weak tags compare as strong
+/// ones: S3 has no others.
 fn matches_any(list: &str, etag: &str) -> bool {
     list.split(',').any(|tag| {
         let tag = tag.trim();

@@ -4,10 +4,10 @@
 
 use std::ops::Range;
 
-/// What a `Range` header asks for of an object.
+/// The part of an object that a `Range` header asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Asked {
-    /// Everything: there is no range, it is malformed, or there are several.
+    /// All bytes: there is no range, it is malformed, or there are several.
     Whole,
     /// These bytes.
     Part(Range<u64>),
@@ -26,9 +26,10 @@ pub fn parse(text: &str, size: u64) -> Asked {
         (None, Some(count)) => size.saturating_sub(count)..size,
         (None, None) => return Asked::Whole,
     };
-    match range.is_empty() {
-        true => Asked::Unsatisfiable,
-        false => Asked::Part(range),
+    if range.is_empty() {
+        Asked::Unsatisfiable
+    } else {
+        Asked::Part(range)
     }
 }
 
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_single_range_is_passed_over() {
+    fn header_without_a_single_range_is_ignored() {
         for text in [
             "",
             "bytes",

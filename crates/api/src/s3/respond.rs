@@ -27,11 +27,17 @@ pub fn xml_bytes(status: StatusCode, document: Vec<u8>) -> Answer {
     let mut answer = Response::new(body::full(document));
     *answer.status_mut() = status;
     let kind = HeaderValue::from_static("application/xml");
-    answer.headers_mut().insert(header::CONTENT_TYPE, kind);
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_TYPE, kind);
+    // A document may hold names that others chose: no browser shall take it for a page. Objects
+    // do without, as in S3: they always have a type, and `nosniff` would keep browsers from
+    // running scripts that were stored with none.
+    let nosniff = HeaderValue::from_static("nosniff");
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
     answer
 }
 
-/// Sets a header of an answer, from text that we made.
+/// Sets a header of an answer.
 ///
 /// # Errors
 /// [`Code::InvalidArgument`](super::error::Code::InvalidArgument) if it is not fit for a header.
@@ -56,7 +62,8 @@ pub fn iso_time(millis: u64) -> String {
         // Beyond the year 9999.
         return "9999-12-31T23:59:59.000Z".to_owned();
     };
-    // By hand: a listing has a thousand of them, and formatting them by a description showed in its profile.
+    // Formatted by hand: a listing has a thousand times, and the general formatter was visible in
+    // its profile.
     let (year, month, day) = time.to_calendar_date();
     let (hour, minute, second, milli) = time.to_hms_milli();
     let month = u8::from(month);

@@ -1,6 +1,7 @@
-//! Which operation a request asks for: one table of what S3 has, ours and not ours.
+//! The operation of a request: one table of all that S3 has, implemented or not.
 //!
-//! Invariant: a query parameter that names a sub-resource we do not have is never passed over.
+//! Invariant: a query parameter that names a sub-resource which is not implemented is never
+//! ignored.
 
 use http::{HeaderMap, Method};
 
@@ -8,10 +9,10 @@ use super::error::{Code, S3Error, S3Result};
 use super::target::Target;
 use super::uri::Query;
 
-/// What a caller needs for an operation.
+/// The permission that an operation needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// To be allowed anything on the bucket.
+    /// Any permission on the bucket.
     Any,
     /// Read.
     Read,
@@ -21,7 +22,7 @@ pub enum Need {
     Owner,
 }
 
-/// Defines a group of operations: name as S3 has it, what is needed.
+/// Defines a group of operations: the name in S3, the permission.
 macro_rules! operations {
     ($(#[$doc:meta])* $group:ident { $($name:ident $need:ident,)* }) => {
         $(#[$doc])*
@@ -31,12 +32,12 @@ macro_rules! operations {
         }
 
         impl $group {
-            /// As S3 names it.
+            /// Returns the name that S3 gives it.
             pub fn name(self) -> &'static str {
                 match self { $($group::$name => stringify!($name),)* }
             }
 
-            /// What a caller needs.
+            /// Returns the permission that it needs.
             pub fn need(self) -> Need {
                 match self { $($group::$name => Need::$need,)* }
             }
@@ -79,14 +80,14 @@ operations! {
     }
 }
 
-/// An operation that we have.
+/// An operation that is implemented.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Operation {
     /// `ListBuckets`.
     ListBuckets,
     /// `CreateBucket`.
     CreateBucket,
-    /// `PostObject`: it is signed in its form.
+    /// `PostObject`, whose signature is in its form.
     PostObject,
     /// On an existing bucket.
     Bucket(BucketOp),
@@ -95,7 +96,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// As S3 names it.
+    /// Returns the name that S3 gives it.
     pub fn name(self) -> &'static str {
         match self {
             Operation::ListBuckets => "ListBuckets",
@@ -103,6 +104,20 @@ impl Operation {
             Operation::PostObject => "PostObject",
             Operation::Bucket(op) => op.name(),
             Operation::Object(op) => op.name(),
+        }
+    }
+
+    /// Returns true if the operation reads the request's body and checks it while it does.
+    pub fn reads_body(self) -> bool {
+        use BucketOp::{DeleteObjects, PutBucketCors};
+        use ObjectOp::{CompleteMultipartUpload, PutObject, UploadPart};
+        match self {
+            Operation::CreateBucket | Operation::PostObject => true,
+            Operation::ListBuckets => false,
+            Operation::Bucket(op) => matches!(op, DeleteObjects | PutBucketCors),
+            Operation::Object(op) => {
+                matches!(op, CompleteMultipartUpload | PutObject | UploadPart)
+            }
         }
     }
 }
@@ -118,7 +133,7 @@ const fn object(method: &'static str, parameter: &'static str, op: ObjectOp) -> 
     (method, parameter, Operation::Object(op))
 }
 
-/// Sub-resources and kin that we have on buckets, by method and parameter; the first that fits counts.
+/// The operations on buckets, by method and parameter; the first match counts.
 const BUCKET: [Row; 13] = [
     bucket("GET", "cors", BucketOp::GetBucketCors),
     bucket("PUT", "cors", BucketOp::PutBucketCors),
@@ -135,7 +150,7 @@ const BUCKET: [Row; 13] = [
     bucket("GET", "list-type", BucketOp::ListObjectsV2),
 ];
 
-/// The same on objects.
+/// The operations on objects.
 const OBJECT: [Row; 11] = [
     object("GET", "attributes", ObjectOp::GetObjectAttributes),
     object("GET", "uploadId", ObjectOp::ListParts),
@@ -150,8 +165,8 @@ const OBJECT: [Row; 11] = [
     ("POST", "", Operation::PostObject),
 ];
 
-/// Parameters that make another operation of a request: S3's sub-resources.
-const SUB_RESOURCES: [&str; 47] = [
+/// S3's sub-resources: parameters that select another operation.
+const SUB_RESOURCES: [&str; 46] = [
     "abac",
     "accelerate",
     "acl",
@@ -198,10 +213,9 @@ const SUB_RESOURCES: [&str; 47] = [
     "versioning",
     "versions",
     "website",
-    "x-amz-tagging",
 ];
 
-/// Parameters without a value that are no sub-resource.
+/// Parameters that name no sub-resource even without a value.
 const PLAIN_PARAMETERS: [&str; 20] = [
     "bucket-region",
     "continuation-token",
@@ -225,7 +239,7 @@ const PLAIN_PARAMETERS: [&str; 20] = [
     "x-id",
 ];
 
-/// Finds the operation.
+/// Returns the operation of a request.
 ///
 /// # Errors
 /// [`Code::NotImplemented`] for what S3 has and we do not, [`Code::MethodNotAllowed`].
@@ -265,7 +279,7 @@ fn sub_resource(query: &Query) -> Option<&str> {
         value.is_empty()
             && !PLAIN_PARAMETERS.contains(name)
             && !name.starts_with("response-")
-            && !name.starts_with("X-Amz-")
+            && !is_amz(name)
     };
     let found = query.iter().find(|pair| known(pair));
     found
@@ -273,7 +287,13 @@ fn sub_resource(query: &Query) -> Option<&str> {
         .map(|(name, _)| name)
 }
 
-/// What a header makes of an operation.
+/// Returns true for a parameter of the signature or a header in the query.
+fn is_amz(name: &str) -> bool {
+    let prefix = name.get(..6);
+    prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case("x-amz-"))
+}
+
+/// Refines an operation by its headers.
 fn refine(operation: Operation, target: &Target, headers: &HeaderMap) -> S3Result<Operation> {
     let copies = headers.contains_key("x-amz-copy-source");
     let part = target.query.has("partNumber");
@@ -286,7 +306,7 @@ fn refine(operation: Operation, target: &Target, headers: &HeaderMap) -> S3Resul
         Operation::Object(ObjectOp::UploadPart) if copies => {
             Operation::Object(ObjectOp::UploadPartCopy)
         }
-        // Only the bucket takes forms.
+        // Forms are posted to a bucket only.
         Operation::PostObject if target.key.is_some() => {
             return Err(Code::MethodNotAllowed.into());
         }
@@ -294,7 +314,7 @@ fn refine(operation: Operation, target: &Target, headers: &HeaderMap) -> S3Resul
     })
 }
 
-/// Headers that ask for what we do not have: what begins so is refused.
+/// The beginnings of headers that ask for missing features; such headers are refused.
 const REFUSED_PREFIXES: [&str; 9] = [
     "x-amz-bypass-governance-retention",
     "x-amz-copy-source-server-side-encryption",
@@ -307,7 +327,7 @@ const REFUSED_PREFIXES: [&str; 9] = [
     "x-amz-write-offset-bytes",
 ];
 
-/// Headers that are taken with these values only, because they then change nothing.
+/// Headers that are accepted with these values only, because they then change nothing.
 const ONLY_VALUES: [(&str, &[&str]); 6] = [
     ("x-amz-acl", &["private", "bucket-owner-full-control"]),
     ("x-amz-bucket-object-lock-enabled", &["false"]),
@@ -317,7 +337,7 @@ const ONLY_VALUES: [(&str, &[&str]); 6] = [
     ("x-amz-website-redirect-location", &[""]),
 ];
 
-/// Refuses headers that would change what a request means, if we understood them.
+/// Refuses headers that would change the meaning of a request if they were implemented.
 ///
 /// # Errors
 /// [`Code::NotImplemented`], with the header's name.

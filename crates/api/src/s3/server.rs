@@ -1,7 +1,7 @@
 //! Serves the S3 API on listeners, over HTTP/1.1 and HTTP/2 without TLS.
 //!
-//! Bounded: connections, headers, time for headers, time that bodies and answers may stand still,
-//! streams and windows of HTTP/2.
+//! Bounded: connections, headers, time for headers, pauses of bodies and answers, streams and
+//! windows of HTTP/2.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use super::config::Limits;
 use super::connection;
 use super::service::S3;
 
-/// How many headers a request may have.
+/// The most headers of a request.
 const MAX_HEADERS: usize = 200;
 
 /// HTTP/2: headers of one request.
 const MAX_HEADER_LIST_BYTES: u32 = 64 << 10;
 
-/// What one connection may take of memory beside the content that is counted.
+/// The memory that one connection may take besides counted content.
 #[derive(Clone, Copy)]
 pub(super) struct Buffers {
-    /// HTTP/1.1: how large all headers together may be, and how much is read ahead.
+    /// HTTP/1.1: the most bytes of all headers together, and of read-ahead.
     read_bytes: usize,
     /// HTTP/2: streams at once, and their windows.
     streams: u32,
@@ -34,8 +34,8 @@ pub(super) struct Buffers {
     connection_window_bytes: u32,
 }
 
-/// So many connections get [`ROOMY`] buffers, further ones [`NARROW`] ones: few clients are served
-/// fast, and many take a bounded amount of memory.
+/// So many connections get [`ROOMY`] buffers, and others [`NARROW`] ones. Few clients are served
+/// fast, and many use bounded memory.
 const ROOMY_CONNECTIONS: usize = 64;
 
 pub(super) const ROOMY: Buffers = Buffers {
@@ -52,13 +52,14 @@ const NARROW: Buffers = Buffers {
     connection_window_bytes: 64 << 10,
 };
 
-/// How long to wait after an accept failed: most likely too many files are open.
+/// The pause after a failed accept: most likely too many files are open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long connections are still taken when the server shall stop: they were in the listener's queue.
+/// The time for which a stopping server still accepts connections: they were in the listener's
+/// queue.
 const LAST_CONNECTIONS: Duration = Duration::from_millis(50);
 
-/// Serves until `shutdown` is done, then lets requests under way end (for a limited time).
+/// Serves until `shutdown` resolves. Requests in progress then have a limited time to end.
 pub async fn serve(listeners: Vec<TcpListener>, s3: S3, shutdown: impl Future<Output = ()>) {
     let limits = s3.config().limits;
     let places = Arc::new(Semaphore::new(limits.connections));
@@ -92,7 +93,7 @@ pub(super) fn builder(limits: Limits, buffers: Buffers) -> Builder<TokioExecutor
         .header_read_timeout(limits.header_time)
         .max_headers(MAX_HEADERS)
         .max_buf_size(buffers.read_bytes)
-        // Who has sent everything and closed that direction still gets an answer.
+        // A client that has sent everything and closed its direction still gets an answer.
         .half_close(true)
         .writev(true);
     builder
@@ -114,9 +115,9 @@ struct Acceptor {
     roomy: Builder<TokioExecutor>,
     narrow: Builder<TokioExecutor>,
     places: Arc<Semaphore>,
-    /// Requests over HTTP/2 that may be handled at once: a connection can have many.
+    /// The permits of HTTP/2 requests in progress: one connection can have many.
     streams: Arc<Semaphore>,
-    /// Closed when the server shall stop.
+    /// Closes when the server stops.
     stopping: watch::Receiver<()>,
 }
 
@@ -139,7 +140,7 @@ impl Acceptor {
                     }
                 },
             }
-            // Forget those that have ended.
+            // Drop the tasks that have ended.
             while connections.try_join_next().is_some() {}
         }
         let end = tokio::time::Instant::now() + LAST_CONNECTIONS;
@@ -154,7 +155,8 @@ impl Acceptor {
         while connections.join_next().await.is_some() {}
     }
 
-    /// Closes the listener; gives the connections that came since the runtime last looked: they would be reset.
+    /// Closes the listener. Returns the connections that it had not accepted yet: they would be
+    /// reset.
     fn left_in_queue(&self, listener: TcpListener) -> Vec<(TcpStream, OwnedSemaphorePermit)> {
         let mut left = Vec::new();
         let Ok(listener) = listener.into_std() else {
@@ -192,9 +194,10 @@ impl Acceptor {
     fn builder(&self) -> Builder<TokioExecutor> {
         let connections = self.s3.config().limits.connections;
         let open = connections - self.places.available_permits();
-        match open <= ROOMY_CONNECTIONS {
-            true => self.roomy.clone(),
-            false => self.narrow.clone(),
+        if open <= ROOMY_CONNECTIONS {
+            self.roomy.clone()
+        } else {
+            self.narrow.clone()
         }
     }
 }

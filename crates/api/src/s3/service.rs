@@ -1,9 +1,9 @@
-//! From a request to an answer: address, route, signature, permission, handler; and what every
-//! answer has in common.
+//! The way from a request to an answer: address, route, signature, permission, handler; and the
+//! headers that all answers share.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use archipel_base::clock::WallClock;
@@ -17,6 +17,7 @@ use http::{
 };
 use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::auth::Caller;
@@ -26,6 +27,7 @@ use super::config::S3Config;
 use super::cors;
 use super::error::{Code, S3Error, S3Result};
 use super::handlers;
+use super::hoisted;
 use super::metrics::{Guard, Metrics};
 use super::respond::{self, Answer};
 use super::route::{Operation, refuse_headers, route};
@@ -33,7 +35,7 @@ use super::sigv4::{SignedParts, Verifier};
 use super::slow;
 use super::target::Target;
 
-/// How much of a refused request's body is read and thrown away, and for how long.
+/// The most bytes of a refused request's body that are read and discarded, and the time for it.
 const DRAIN_BYTES: usize = 8 << 20;
 const DRAIN_TIME: Duration = Duration::from_secs(5);
 
@@ -46,14 +48,14 @@ struct Shared {
     config: S3Config,
     verifier: Verifier,
     clock: Arc<dyn WallClock>,
-    /// Tells this process in answers; says nothing of the machine.
+    /// Names this process in answers without telling anything about the machine.
     host_id: String,
     request_ids: AtomicU64,
     metrics: Metrics,
 }
 
 impl S3 {
-    /// Makes the API of a model.
+    /// Makes the S3 API on a model.
     pub fn new(
         model: Model,
         config: S3Config,
@@ -148,7 +150,7 @@ impl S3 {
         format!("{:016X}", n.wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
 
-    /// Ends an answer that has begun; others stay as they are.
+    /// Gives an unfinished answer the body that ends it; leaves others unchanged.
     fn await_end(
         &self,
         answer: Answer,
@@ -167,23 +169,20 @@ impl S3 {
     fn error(&self, error: &S3Error, parts: &Parts, request_id: &str) -> Answer {
         let code = error.code();
         let bodiless = parts.method == Method::HEAD || code == Code::NotModified;
-        let mut answer = match bodiless {
-            true => respond::empty(code.status()),
-            false => {
-                let document = error.to_xml(parts.uri.path(), request_id, &self.0.host_id);
-                respond::xml_bytes(code.status(), document)
-            }
+        let mut answer = if bodiless {
+            respond::empty(code.status())
+        } else {
+            let document = error.to_xml(parts.uri.path(), request_id, &self.0.host_id);
+            respond::xml_bytes(code.status(), document)
         };
         let headers = answer.headers_mut();
-        let nosniff = HeaderValue::from_static("nosniff");
-        headers.insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
         if code.status() == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         answer
     }
 
-    /// Adds what every answer has.
+    /// Adds the headers that all answers share.
     fn finish(
         &self,
         answer: &mut Answer,
@@ -195,7 +194,8 @@ impl S3 {
         let is_preflight = parts.method == Method::OPTIONS;
         if let Some(bucket) = bucket.filter(|_| !is_preflight)
             && parts.headers.contains_key(header::ORIGIN)
-            && let Some(bucket) = self.0.model.bucket(bucket)
+            // Where the rules are not known, scripts see no answer: nobody learns more than was allowed.
+            && let Ok(Some(bucket)) = self.0.model.bucket(bucket)
         {
             let added = cors::simple(&bucket.cors, &parts.method, &parts.headers);
             answer.headers_mut().extend(added);
@@ -216,7 +216,7 @@ impl S3 {
     }
 }
 
-/// Tells how long an answer is that is there whole.
+/// Sets the length of an answer whose body is complete.
 fn set_length(answer: &mut Answer, method: &Method) {
     let status = answer.status();
     let bodiless = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
@@ -229,7 +229,7 @@ fn set_length(answer: &mut Answer, method: &Method) {
     }
 }
 
-/// What only the log shall tell of an error.
+/// Logs the details of an error that the client does not get.
 fn log_cause(error: &S3Error, operation: &'static str, request_id: &str) {
     let code = error.code().as_str();
     match error.cause() {
@@ -241,11 +241,12 @@ fn log_cause(error: &S3Error, operation: &'static str, request_id: &str) {
     }
 }
 
-/// Leaves what was not read of a request's body.
+/// Disposes of the unread rest of a request's body.
 ///
-/// A client that is still sending shall see the answer: a little is read on beside it. One that waits for `100 Continue` and is
-/// refused may send the body nevertheless, or its next request (RFC 9110, section 10.1.1). Nobody could tell the two apart,
-/// and hyper would take the one for the other: the answer is the connection's last.
+/// A client that is still sending must see the answer, so a little more is read beside it. A client
+/// that waits for `100 Continue` and is refused may send the body nevertheless, or its next request
+/// (RFC 9110, section 10.1.1). Hyper cannot tell the two apart, so the answer is the connection's
+/// last.
 fn leave(parts: &Parts, body: Option<RequestBody>, answer: &mut Answer) {
     let Some(body) = body.filter(RequestBody::is_pending) else {
         return;
@@ -259,7 +260,7 @@ fn leave(parts: &Parts, body: Option<RequestBody>, answer: &mut Answer) {
     }
 }
 
-/// Counts what is sent, and the request as under way until all of it is.
+/// Counts sent bytes, and the request as in progress until all are sent.
 fn counted(body: Body, metrics: Metrics, guard: Guard) -> Body {
     body.map_frame(move |frame: Frame<Bytes>| {
         let _under_way = &guard;
@@ -296,48 +297,54 @@ impl Exchange<'_> {
                 Some(body),
             );
         }
+        let merged = hoisted::merge(&target.query, &parts.headers);
+        let headers = merged.as_deref().unwrap_or(&parts.headers);
         let mut call = Call::new(
             &self.shared.model,
             &*self.shared.clock,
             &self.shared.config.region,
             target,
-            &parts.headers,
+            headers,
             body,
         );
-        let routed = route(&parts.method, target, &parts.headers);
+        // The error waits for the signature: without one, a client learns nothing else.
+        let routed = match &merged {
+            Ok(headers) => route(&parts.method, target, headers),
+            Err(error) => Err(error.clone()),
+        };
         if let Ok(operation) = &routed {
             self.operation = operation.name();
         }
-        let result = respond_to(self.shared, &mut call, &parts.method, routed).await;
+        let result = respond_to(self.shared, &mut call, parts, routed).await;
         (result, Some(call.body))
     }
 }
 
-/// First who, then what: nobody learns without a signature what there is.
+/// Verifies the signature first: nobody learns without one what exists.
 async fn respond_to(
     shared: &Shared,
     call: &mut Call<'_>,
-    method: &Method,
+    parts: &Parts,
     routed: S3Result<Operation>,
 ) -> S3Result<Answer> {
-    let lookup = |id: &str| shared.model.access_key(id);
+    let lookup = |id: &str| Ok(shared.model.access_key(id)?);
     let signed = SignedParts {
-        method,
+        method: &parts.method,
         path: &call.target.path,
         query: &call.target.query,
-        headers: call.headers,
+        headers: &parts.headers,
         host: &call.target.host,
     };
     let unknown = Mutex::new(None);
     let noting = |id: &str| {
-        let key = lookup(id);
+        let key = lookup(id)?;
         if key.is_none() {
-            *unknown.lock().unwrap_or_else(PoisonError::into_inner) = Some(id.to_owned());
+            *unknown.lock() = Some(id.to_owned());
         }
-        key
+        Ok(key)
     };
     let mut verified = shared.verifier.verify(&signed, call.now_ms(), &noting);
-    let unknown = unknown.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let unknown = unknown.into_inner();
     if let Some(id) = unknown {
         // Another node may have made the key a moment ago.
         shared.model.find_access_key(&id).await?;
@@ -361,14 +368,15 @@ async fn respond_to(
     handlers::dispatch(call, &Caller::verified(verified.key), operation).await
 }
 
-/// Answers a browser's question. It says the same of a bucket that does not exist as of one
-/// without a configuration.
+/// Answers a browser's preflight. A bucket that does not exist gets the same answer as one without
+/// a configuration.
 fn preflight(model: &Model, target: &Target, headers: &HeaderMap) -> S3Result<Answer> {
     if !cors::is_preflight(&Method::OPTIONS, headers) {
         let why = "Insufficient information. Origin request header needed.";
         return Err(S3Error::new(Code::BadRequest, why));
     }
-    let bucket = target.bucket.as_deref().and_then(|name| model.bucket(name));
+    let bucket = target.bucket.as_deref().map(|name| model.bucket(name));
+    let bucket = bucket.transpose()?.flatten();
     let rules = bucket.as_ref().map_or(&[][..], |bucket| &bucket.cors);
     let mut answer = respond::empty(StatusCode::OK);
     *answer.headers_mut() = cors::preflight(rules, headers)?;

@@ -1,10 +1,10 @@
-//! Answers to requests that take long: the answer begins, and white space is sent until there is
-//! more to say, so that neither the client nor anything in between takes the connection for dead.
-//! What fails from then on fails in the document, behind a status of 200.
+//! Answers to requests that take long. The answer begins, and white space is sent until the rest is
+//! ready, so that neither the client nor a proxy takes the connection for dead. A later failure is
+//! reported in the document, behind a status of 200.
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +12,7 @@ use futures_util::stream;
 use http::StatusCode;
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
+use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use super::body::{Body, BoxError};
@@ -19,12 +20,12 @@ use super::error::{S3Error, S3Result};
 use super::respond::{self, Answer};
 use super::xml::{DECLARATION, Writer};
 
-/// How long a client is left without a sign.
+/// The longest silence before white space is sent.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 type Work = Pin<Box<dyn Future<Output = S3Result<Writer>> + Send>>;
 
-/// What an answer that has begun still waits for; an extension of the answer.
+/// The unfinished work of an answer that has begun; an extension of the answer.
 #[derive(Clone)]
 pub struct Unfinished(Arc<Mutex<Option<Work>>>);
 
@@ -45,12 +46,12 @@ pub async fn answer(
     Ok(answer)
 }
 
-/// Gives an answer that has begun the body that ends it. `failure` makes the document of an error.
+/// Gives an unfinished answer the body that ends it. `failure` makes the document of an error.
 pub fn finish(answer: Answer, failure: impl Fn(S3Error) -> Vec<u8> + Send + 'static) -> Answer {
     let (mut parts, body) = answer.into_parts();
     let unfinished = parts.extensions.remove::<Unfinished>();
     let work = unfinished.and_then(|Unfinished(work)| {
-        let mut work = work.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut work = work.lock();
         work.take()
     });
     let body = match work {

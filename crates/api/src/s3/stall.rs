@@ -1,4 +1,4 @@
-//! Breaks off connections whose client takes nothing of what it asked for.
+//! Closes connections whose client does not read its answers.
 
 use std::future::Future;
 use std::io;
@@ -14,7 +14,7 @@ use tokio::time::{Sleep, sleep};
 pub struct StallLimited<T> {
     inner: T,
     limit: Duration,
-    /// Runs while writing stands still.
+    /// Runs while writes make no progress.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
@@ -101,7 +101,7 @@ mod tests {
 
     /// The paused clock jumps to the timer as soon as nothing else can go on.
     #[tokio::test(start_paused = true)]
-    async fn who_reads_nothing_is_left() {
+    async fn client_that_reads_nothing_is_disconnected() {
         let (_client, server) = duplex(64);
         let mut limited = StallLimited::new(server, Duration::from_secs(60));
         let error = limited.write_all(&[0; 1000]).await.unwrap_err();
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_reads_slowly_is_not() {
+    async fn client_that_reads_slowly_stays_connected() {
         let (mut client, server) = duplex(64);
         let mut limited = StallLimited::new(server, Duration::from_secs(60));
         let reading = tokio::spawn(async move {

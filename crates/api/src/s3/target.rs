@@ -1,6 +1,6 @@
-//! What a request addresses: bucket and key, in path style or virtual-host style.
+//! The target of a request: bucket and key, in path style or virtual-host style.
 //!
-//! Parsed once: signature, authorisation, storage and log see the same values.
+//! The request is parsed once: signature, authorisation, storage and log see the same values.
 
 use http::{HeaderMap, Uri, Version, header};
 
@@ -10,7 +10,7 @@ use super::uri::{self, Query};
 /// The longest key, in bytes.
 pub const MAX_KEY_BYTES: usize = 1024;
 
-/// What a request addresses.
+/// The target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The host, as the client signed it.
@@ -93,18 +93,20 @@ fn host(uri: &Uri, headers: &HeaderMap, version: Version) -> S3Result<String> {
         _ => return Err(bad("There must be one Host header.")),
     };
     let legal = |b: u8| b.is_ascii_alphanumeric() || b"-._:[]".contains(&b);
-    match !host.is_empty() && host.len() <= 255 && host.bytes().all(legal) {
-        true => Ok(host.to_owned()),
-        false => Err(bad("The Host header is malformed.")),
+    if !host.is_empty() && host.len() <= 255 && host.bytes().all(legal) {
+        Ok(host.to_owned())
+    } else {
+        Err(bad("The Host header is malformed."))
     }
 }
 
 /// The bucket that stands before one of the domains.
 fn virtual_bucket(host: &str, domains: &[String]) -> Option<String> {
     let name = host.rsplit_once(':').map_or(host, |(name, port)| {
-        match port.bytes().all(|b| b.is_ascii_digit()) {
-            true => name,
-            false => host,
+        if port.bytes().all(|b| b.is_ascii_digit()) {
+            name
+        } else {
+            host
         }
     });
     let name = name.to_ascii_lowercase();

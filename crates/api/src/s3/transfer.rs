@@ -1,5 +1,5 @@
-//! Moves content from where it comes to where it is stored, hashing it meanwhile. Memory is
-//! bounded: one batch is collected, one is hashed and stored.
+//! Moves content from its source to storage and hashes it meanwhile. Memory is bounded: one batch
+//! is collected while another is hashed and stored.
 
 use std::future::Future;
 
@@ -10,24 +10,24 @@ use super::body::RequestBody;
 use super::checksum::{Digests, HashPipe, Wanted};
 use super::error::{Code, S3Result};
 
-/// Small pieces are put together up to this size, so that handing them on costs little.
+/// Small pieces are merged up to this size, so that passing them on costs little.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// How much is put together where there is no memory to hold.
+/// The piece size for a sink without a memory pool.
 const SMALL_BATCH_BYTES: usize = 16 << 10;
 
-/// Pieces from this size on are handed on as they are.
+/// Pieces of at least this size are passed on unchanged.
 const LARGE_BYTES: usize = 64 << 10;
 
-/// Where content comes from.
+/// A source of content.
 pub trait Source: Send {
     /// The next piece; `None` at the end.
     fn next(&mut self) -> impl Future<Output = S3Result<Option<Bytes>>> + Send;
 }
 
-/// Where content is stored.
+/// A destination of content.
 pub trait Sink: Send {
-    /// Where memory for content is taken.
+    /// The pool that provides memory for content.
     fn pool(&self) -> &Pool;
 
     /// Appends.
@@ -66,7 +66,7 @@ impl Sink for PartWriter {
     }
 }
 
-/// What was moved.
+/// The result of a transfer.
 pub struct Moved {
     /// Bytes of content.
     pub size: u64,
@@ -102,7 +102,7 @@ pub async fn transfer(
     })
 }
 
-/// Puts small pieces together.
+/// Merges small pieces.
 struct Batches<'s, S> {
     source: &'s mut S,
     pool: Pool,

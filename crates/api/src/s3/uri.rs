@@ -4,10 +4,10 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 
 use super::error::{Code, S3Error, S3Result};
 
-/// How many query parameters a request may have.
+/// The most query parameters of a request.
 const MAX_PARAMETERS: usize = 100;
 
-/// What SigV4 encodes: everything but letters, digits, `-`, `_`, `.`, `~`.
+/// The characters that SigV4 encodes: all but letters, digits, `-`, `_`, `.`, `~`.
 const STRICT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
@@ -46,7 +46,7 @@ fn decode_query(text: &str) -> S3Result<String> {
     }
 }
 
-/// Every `%` must be followed by two hexadecimal digits: what is ambiguous is refused.
+/// Checks that two hexadecimal digits follow every `%`: ambiguous text is refused.
 fn check_escapes(text: &str) -> S3Result<()> {
     let bytes = text.as_bytes();
     for (at, _) in bytes.iter().enumerate().filter(|(_, b)| **b == b'%') {
@@ -56,6 +56,10 @@ fn check_escapes(text: &str) -> S3Result<()> {
         }
     }
     Ok(())
+}
+
+fn repeated(name: &str) -> S3Error {
+    S3Error::argument(name, "", "This parameter may be given once only.")
 }
 
 /// The parameters of a query, decoded, in their order.
@@ -94,25 +98,35 @@ impl Query {
         let first = found.next().map(|(_, value)| value.as_str());
         match found.next() {
             None => Ok(first),
-            Some(_) => Err(S3Error::argument(
-                name,
-                "",
-                "This parameter may be given once only.",
-            )),
+            Some(_) => Err(repeated(name)),
         }
     }
 
-    /// Whether a parameter is there, with a value or without.
+    /// Returns the value of a parameter whose name may be written in any case.
+    ///
+    /// # Errors
+    /// [`Code::InvalidArgument`] if it is repeated.
+    pub fn single_in_any_case(&self, name: &str) -> S3Result<Option<&str>> {
+        let spelled = |n: &&String| n.eq_ignore_ascii_case(name);
+        let mut found = self.0.iter().map(|(n, _)| n).filter(spelled);
+        match (found.next(), found.next()) {
+            (Some(only), None) => self.single(only),
+            (None, _) => Ok(None),
+            _ => Err(repeated(name)),
+        }
+    }
+
+    /// Returns true if a parameter is present, with or without a value.
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// All parameters.
+    /// Returns all parameters.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(n, v)| (n.as_str(), v.as_str()))
     }
 
-    /// SigV4's canonical form: sorted by encoded name, then value; without `skip`.
+    /// Returns SigV4's canonical form: sorted by encoded name, then value; without `skip`.
     pub fn canonical(&self, skip: Option<&str>) -> String {
         let mut pairs: Vec<_> = self
             .iter()

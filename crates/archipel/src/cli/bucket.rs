@@ -8,12 +8,12 @@ use super::target::Target;
 use crate::client::{Failure, path};
 use crate::config::size;
 
-/// What can be done with buckets.
+/// The subcommands of `archipel bucket`.
 #[derive(Subcommand)]
 pub enum Command {
     /// Create a bucket
     Create {
-        /// Its name, by S3's rules: 3 to 63 lower-case letters, digits, hyphens and dots
+        /// Its name by S3's rules: 3 to 63 lower-case letters, digits, hyphens and dots
         name: String,
         /// An access key that gets all permissions
         #[arg(long, value_name = "KEY_ID")]
@@ -21,7 +21,7 @@ pub enum Command {
     },
     /// List all buckets
     List,
-    /// Show what a bucket holds and who may use it
+    /// Show a bucket's contents and the access keys that may use it
     Info {
         /// The bucket
         name: String,
@@ -33,7 +33,7 @@ pub enum Command {
     },
 }
 
-/// Does it.
+/// Runs a subcommand.
 pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let client = target.client()?;
     match command {
@@ -52,16 +52,17 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
         }
         Command::Delete { name } => {
             client.delete(&path(&["v1", "buckets", &name])).await?;
-            done(target, &format!("bucket {name} is deleted"))
+            done(target, &format!("bucket {name} deleted"))
         }
     }
 }
 
-/// Says that something without an answer is done; programs see it in the exit code.
+/// Prints `text` for people. Programs that asked for JSON see success in the exit status.
 pub fn done(target: &Target, text: &str) -> Result<(), Failure> {
-    match target.json {
-        true => Ok(()),
-        false => table::text(text),
+    if target.json {
+        Ok(())
+    } else {
+        table::text(text)
     }
 }
 
@@ -96,7 +97,7 @@ fn show(target: &Target, info: &BucketInfo) -> Result<(), Failure> {
     grants(&info.grants)
 }
 
-/// A table of grants, if there are any.
+/// Prints a table of grants, if there are any.
 pub fn grants(grants: &[Grant]) -> Result<(), Failure> {
     if grants.is_empty() {
         return Ok(());

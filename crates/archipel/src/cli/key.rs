@@ -13,28 +13,28 @@ use super::table;
 use super::target::Target;
 use crate::client::{Client, Failure, path};
 
-/// The longest secret that is read from a file, in bytes.
+/// The limit of a secret that is read from a file, in bytes.
 const MAX_SECRET_BYTES: u64 = 1024;
 
-/// What can be done with access keys.
+/// The subcommands of `archipel key`.
 #[derive(Subcommand)]
 pub enum Command {
     /// Create an access key and print it with its secret
     Create {
-        /// What people call it
+        /// A name for people
         name: String,
         /// Let it create buckets (of which it becomes the owner)
         #[arg(long)]
         create_bucket: bool,
     },
-    /// Take over an access key that exists elsewhere
+    /// Import an access key that was made elsewhere
     Import {
         /// The access key id
         id: String,
         /// A file that holds the secret; "-" reads standard input
         #[arg(long, value_name = "FILE")]
         secret_file: PathBuf,
-        /// What people call it
+        /// A name for people
         #[arg(long, default_value = "imported")]
         name: String,
         /// Let it create buckets (of which it becomes the owner)
@@ -43,7 +43,7 @@ pub enum Command {
     },
     /// List all access keys
     List,
-    /// Show what an access key may do
+    /// Show an access key and its permissions
     Info {
         /// The access key id
         id: String,
@@ -56,18 +56,18 @@ pub enum Command {
         /// The access key id
         id: String,
     },
-    /// Permit something: archipel key allow AK... --bucket photos --read --write
+    /// Grant permissions: archipel key allow AK... --bucket photos --read --write
     Allow(Permit),
-    /// Take a permission back: archipel key deny AK... --bucket photos --write
+    /// Revoke permissions: archipel key deny AK... --bucket photos --write
     Deny(Permit),
 }
 
-/// What to permit, or no longer.
+/// The permissions to grant or to revoke.
 #[derive(Args)]
 pub struct Permit {
     /// The access key id
     id: String,
-    /// The bucket that the flags below are about
+    /// The bucket of the permissions below
     #[arg(long)]
     bucket: Option<String>,
     /// List and get objects
@@ -84,7 +84,7 @@ pub struct Permit {
     create_bucket: bool,
 }
 
-/// Does it.
+/// Runs a subcommand.
 pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let client = target.client()?;
     match command {
@@ -120,14 +120,15 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
         }
         Command::Info { id, show_secret } => {
             let path = path(&["v1", "keys", &id]);
-            match show_secret {
-                true => reveal(target, &client.get(&format!("{path}?secret=true")).await?),
-                false => show(target, &client.get(&path).await?),
+            if show_secret {
+                reveal(target, &client.get(&format!("{path}?secret=true")).await?)
+            } else {
+                show(target, &client.get(&path).await?)
             }
         }
         Command::Delete { id } => {
             client.delete(&path(&["v1", "keys", &id])).await?;
-            done(target, &format!("access key {id} is deleted"))
+            done(target, &format!("access key {id} deleted"))
         }
         Command::Allow(permit) => change(target, &client, permit, true).await,
         Command::Deny(permit) => change(target, &client, permit, false).await,
@@ -138,7 +139,7 @@ async fn change(target: &Target, client: &Client, permit: Permit, to: bool) -> R
     let of_bucket = permit.read || permit.write || permit.owner;
     if permit.bucket.is_some() != of_bucket || !(of_bucket || permit.create_bucket) {
         let what = "--bucket NAME with --read, --write or --owner, or --create-bucket";
-        return Err(Failure(format!("say what: {what}")));
+        return Err(Failure(format!("no permission named; fix: add {what}")));
     }
     let key_path = path(&["v1", "keys", &permit.id]);
     if let Some(bucket) = &permit.bucket {
@@ -162,12 +163,12 @@ async fn change(target: &Target, client: &Client, permit: Permit, to: bool) -> R
 fn read_secret(file: &PathBuf) -> Result<String, Failure> {
     let cannot = |error| Failure(format!("{}: {error}", file.display()));
     let mut secret = String::new();
-    let read = match file.as_os_str() == "-" {
-        true => std::io::stdin()
+    let read = if file.as_os_str() == "-" {
+        std::io::stdin()
             .take(MAX_SECRET_BYTES)
-            .read_to_string(&mut secret),
-        false => std::fs::File::open(file)
-            .and_then(|f| f.take(MAX_SECRET_BYTES).read_to_string(&mut secret)),
+            .read_to_string(&mut secret)
+    } else {
+        std::fs::File::open(file).and_then(|f| f.take(MAX_SECRET_BYTES).read_to_string(&mut secret))
     };
     read.map_err(cannot)?;
     Ok(secret.trim().to_owned())

@@ -1,8 +1,8 @@
 //! `archipel layout`
 
 use archipel_api::admin::types::{
-    Apply, Assign, HistoryInfo, LayoutInfo, LayoutNode, ProgressInfo, Redundancy, SkipDead,
-    SkippedInfo, Stage, StagedInfo, StagedNode,
+    Apply, Assign, HistoryInfo, LayoutInfo, LayoutNode, ProgressInfo, Redundancy, RemoveDead,
+    RemovedInfo, Stage, StagedInfo, StagedNode,
 };
 use clap::{Args, Subcommand};
 
@@ -13,49 +13,52 @@ use super::target::Target;
 use crate::client::Failure;
 use crate::config::size;
 
-/// What can be done with the layout.
+/// The subcommands of `archipel layout`.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Show who holds what, what is staged, what would move, and how far a change is
+    /// Show the nodes and their parts, the staged change with its effect, and the progress of a
+    /// change
     Show,
-    /// Stage that nodes take part, or change their part
+    /// Stage nodes to join the layout, or a change of their zone or capacity
     Assign(AssignArgs),
-    /// Stage that nodes take part no more; what they hold goes to others
+    /// Stage the removal of nodes; their data moves to other nodes
     Remove {
         /// Nodes: an id, the first digits of one, or "self"
         #[arg(required = true, value_name = "NODE")]
         nodes: Vec<String>,
     },
-    /// Stage how many copies there are, and over how many zones
+    /// Stage the number of copies, and the number of zones that hold them
     Redundancy {
-        /// Copies of everything, on as many nodes
+        /// The number of copies of everything, each on a different node
         #[arg(long, value_name = "COUNT")]
         replicas: u8,
-        /// In at least so many zones; without it: in as many as there are
+        /// The minimum number of zones for the copies. Default: as many as there are
         #[arg(long, value_name = "COUNT")]
         zones: Option<u8>,
     },
-    /// Forget what is staged
+    /// Discard the staged change
     Revert,
-    /// Make what is staged the layout; data moves from then on
+    /// Make the staged change the layout; data starts to move
     Apply {
-        /// The version that `archipel layout show` named: what somebody else staged for another one is not applied
+        /// The version that `archipel layout show` named. A change staged for another version is
+        /// not applied
         #[arg(long, value_name = "VERSION")]
         version: u64,
-        /// The revision that it named: what was staged after you looked is not applied
+        /// The revision that `archipel layout show` named. A change that was staged later is not
+        /// applied
         #[arg(long, value_name = "REVISION")]
         revision: u64,
     },
-    /// Wait no more for a node that is lost for good, so that a change of the layout can end
-    SkipDead {
-        /// The node: its id or the first digits of it. It must be out of the newest layout version
+    /// Stop waiting for a node that is lost for good, so that a layout change can end
+    RemoveDead {
+        /// The node: its id or the first digits of it. It must not be in the newest layout version
         #[arg(value_name = "NODE")]
         node: String,
-        /// Do it; without this it is only said what it would mean
+        /// Do it. Without this the command only says what would happen
         #[arg(long)]
         yes: bool,
     },
-    /// List the layouts so far
+    /// List all layouts since the first
     History,
 }
 
@@ -65,13 +68,15 @@ pub struct AssignArgs {
     /// Nodes: an id, the first digits of one, or "self"
     #[arg(required = true, value_name = "NODE")]
     nodes: Vec<String>,
-    /// The site where they stand; copies go to different zones. Default: as before, or as the node tells
+    /// The site of the nodes; copies go to different zones. Default: unchanged, or the node's own
+    /// setting
     #[arg(long)]
     zone: Option<String>,
-    /// How much each may hold, such as 500GB or 2TiB. Default: as before, or as the node tells
+    /// The capacity of each node, such as 500GB or 2TiB. Default: unchanged, or the node's own
+    /// setting
     #[arg(long, value_name = "SIZE", value_parser = storage_size, conflicts_with = "gateway")]
     capacity: Option<u64>,
-    /// They hold no data, and pass requests on
+    /// The nodes hold no data and only forward requests
     #[arg(long)]
     gateway: bool,
 }
@@ -79,19 +84,19 @@ pub struct AssignArgs {
 fn storage_size(text: &str) -> Result<u64, String> {
     match size::parse(text) {
         None => Err("not a size; fix: write for example 500GB or 2TiB".into()),
-        Some(0) => Err("nothing can be held; fix: for a node without data write --gateway".into()),
+        Some(0) => Err("the capacity is zero; fix: for a node without data write --gateway".into()),
         Some(bytes) => Ok(bytes),
     }
 }
 
-/// Does it.
+/// Runs a subcommand.
 pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let client = target.client()?;
     let stage = match command {
         Command::Show => return show(target, &client.get("/v1/layout").await?),
         Command::Revert => {
             client.delete("/v1/layout/staged").await?;
-            return done(target, "nothing is staged any more");
+            return done(target, "the staged change was discarded");
         }
         Command::Apply { version, revision } => {
             let revision = Some(revision);
@@ -102,9 +107,9 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
         Command::History => {
             return history(target, &client.get::<Vec<_>>("/v1/layout/history").await?);
         }
-        Command::SkipDead { node, yes } => {
-            let ask = SkipDead { node, confirm: yes };
-            return skipped(target, &client.post("/v1/layout/skip-dead", &ask).await?);
+        Command::RemoveDead { node, yes } => {
+            let ask = RemoveDead { node, confirm: yes };
+            return skipped(target, &client.post("/v1/layout/remove-dead", &ask).await?);
         }
         Command::Assign(args) => Stage {
             assign: assignments(args),
@@ -123,24 +128,25 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     match (target.json, &layout.staged) {
         (true, _) => table::print_json(&layout),
         (false, Some(staged)) => lines(&staged_lines(staged, &layout)),
-        (false, None) => table::text("nothing is staged: the layout is so already"),
+        (false, None) => table::text("nothing is staged: the layout already has these values"),
     }
 }
 
-fn skipped(target: &Target, skipped: &SkippedInfo) -> Result<(), Failure> {
+fn skipped(target: &Target, skipped: &RemovedInfo) -> Result<(), Failure> {
     if target.json {
         return table::print_json(skipped);
     }
     lines(&skipped.risk)?;
     let short: String = skipped.id.chars().take(8).collect();
     let version = skipped.version;
-    match skipped.done {
-        true => table::text(&format!(
-            "done: version {version} waits for it no more; archipel layout show tells how the change goes on"
-        )),
-        false => table::text(&format!(
-            "Nothing was done. To do it:  archipel layout skip-dead {short} --yes"
-        )),
+    if skipped.done {
+        table::text(&format!(
+            "done: version {version} no longer waits for it; archipel layout show shows the progress of the change"
+        ))
+    } else {
+        table::text(&format!(
+            "Nothing was done. To do it:  archipel layout remove-dead {short} --yes"
+        ))
     }
 }
 
@@ -178,7 +184,7 @@ fn show(target: &Target, layout: &LayoutInfo) -> Result<(), Failure> {
         lines(&staged_lines(staged, layout))?;
     }
     match &layout.staged_unknown {
-        Some(why) => table::text(&format!("\nWhat is staged cannot be known now: {why}")),
+        Some(why) => table::text(&format!("\nThe staged change cannot be read now: {why}")),
         None => Ok(()),
     }
 }
@@ -214,9 +220,9 @@ fn redundancy(redundancy: Redundancy) -> String {
         replicas => format!("{replicas} copies"),
     };
     match redundancy.zones {
-        None => format!("{copies}, over as many zones as there are"),
+        None => format!("{copies}, in as many zones as possible"),
         Some(1) => format!("{copies}, in any zones"),
-        Some(zones) => format!("{copies}, over at least {zones} zones"),
+        Some(zones) => format!("{copies}, in at least {zones} zones"),
     }
 }
 
@@ -231,18 +237,18 @@ fn progress_lines(progress: &ProgressInfo) -> Vec<String> {
     } = progress;
     let driver: String = progress.driver.chars().take(8).collect();
     let moving = format!(
-        "Data moves from version {from_version} to {to_version}: {done} of {partitions} partitions are done, {rows} rows (node {driver} drives it)."
+        "Data moves from version {from_version} to {to_version}: {done} of {partitions} partitions are done, {rows} rows (driver: node {driver})."
     );
     let trouble = progress
         .trouble
         .as_ref()
-        .map(|why| format!("It does not go on: {why}"));
-    let hint = "If it waits for a node that is lost for good: archipel layout skip-dead NODE";
+        .map(|why| format!("The change is blocked: {why}"));
+    let hint = "If it waits for a node that is lost for good: archipel layout remove-dead NODE";
     let hint = trouble.is_some().then(|| hint.to_owned());
     [moving].into_iter().chain(trouble).chain(hint).collect()
 }
 
-/// What is staged, what it leads to, and what to do then.
+/// Describes the staged change, its effect, and the command that applies it.
 fn staged_lines(staged: &StagedInfo, layout: &LayoutInfo) -> Vec<String> {
     let mut lines = vec![format!("Staged for version {}:", staged.version)];
     lines.extend(
@@ -258,7 +264,7 @@ fn staged_lines(staged: &StagedInfo, layout: &LayoutInfo) -> Vec<String> {
     match &staged.refused {
         Some(why) => lines.push(format!("It cannot be applied: {why}")),
         None => {
-            let heading = (!staged.plan.is_empty()).then(|| "What it does:".to_owned());
+            let heading = (!staged.plan.is_empty()).then(|| "Effect:".to_owned());
             lines.extend(heading);
             lines.extend(staged.plan.iter().map(|line| format!("  {line}")));
             lines.push(format!(
@@ -267,7 +273,7 @@ fn staged_lines(staged: &StagedInfo, layout: &LayoutInfo) -> Vec<String> {
             ));
         }
     }
-    lines.push("To forget it:  archipel layout revert".into());
+    lines.push("To discard it: archipel layout revert".into());
     lines
 }
 
@@ -282,7 +288,7 @@ fn change(node: &StagedNode, layout: &LayoutInfo) -> String {
     let short = &node.short;
     match (before, after) {
         (Some(before), Some(after)) if before == after => {
-            format!("= node {short}: {after}, with the store that it has now")
+            format!("= node {short}: {after}, with its current store")
         }
         (Some(before), Some(after)) => format!("~ node {short}: {after} (now {before})"),
         (None, Some(after)) => format!("+ node {short}: {after}"),
@@ -296,7 +302,7 @@ fn history(target: &Target, entries: &[HistoryInfo]) -> Result<(), Failure> {
         return table::print_json(&entries);
     }
     if entries.is_empty() {
-        return table::text("the layout was never changed");
+        return table::text("the layout has never changed");
     }
     let rows: Vec<[String; 3]> = entries
         .iter()

@@ -1,21 +1,22 @@
-//! The command line: what can be asked, and where it goes.
+//! The command line: commands, arguments, and their output.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`target`] | which server a command talks to |
+//! | [`target`] | the server that a command talks to |
 //! | [`bucket`], [`key`], [`status`] | commands for a running server |
-//! | [`node`], [`layout`] | the same, for the cluster that it is in |
-//! | [`healing`] | how far a node is with what it missed, in a line |
-//! | [`scrub`], [`verify`], [`repair`], [`snapshot`] | the same, for the care of what is stored |
-//! | [`progress`] | how far something is |
+//! | [`node`], [`layout`] | commands for the cluster of the server |
+//! | [`anti_entropy`] | one line about what a node must still fetch |
+//! | [`scrub`], [`verify`], [`repair`], [`snapshot`] | commands for the maintenance of stored data
+//! |
+//! | [`progress`] | progress on standard error |
 //! | [`table`] | tables for people |
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub mod anti_entropy;
 pub mod bucket;
-pub mod healing;
 pub mod key;
 pub mod layout;
 pub mod node;
@@ -32,24 +33,24 @@ pub mod verify;
 #[derive(Parser)]
 #[command(name = "archipel", version = crate::version::LONG.as_str(), after_help = EXAMPLES)]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  archipel demo                                     a throw-away server with a bucket and a key
+  archipel demo                                     a demo cluster with a bucket and a key
   archipel config example > archipel.toml           a configuration to start from
   archipel server --config archipel.toml            the server
-  archipel bucket create photos                     on the server of this machine
+  archipel bucket create photos                     on the server on this machine
   archipel key create laptop
   archipel key allow AK... --bucket photos --read --write
-  archipel node list                                who is there, and who is to be assigned
+  archipel node list                                the nodes, and which of them hold no data yet
   archipel layout assign 0badcafe --zone paris --capacity 500GB
-  archipel layout show                              what that would move, and how to apply it";
+  archipel layout show                              the effect of that, and the command to apply it";
 
-/// What can be asked.
+/// The commands.
 #[derive(Subcommand)]
 pub enum Command {
     /// Run a node until SIGINT or SIGTERM
@@ -61,7 +62,7 @@ pub enum Command {
         /// The server.
         #[command(flatten)]
         target: target::Target,
-        /// What to do.
+        /// The command.
         #[command(subcommand)]
         command: bucket::Command,
     },
@@ -70,7 +71,7 @@ pub enum Command {
         /// The server.
         #[command(flatten)]
         target: target::Target,
-        /// What to do.
+        /// The command.
         #[command(subcommand)]
         command: key::Command,
     },
@@ -79,57 +80,58 @@ pub enum Command {
         /// The server.
         #[command(flatten)]
         target: target::Target,
-        /// What to do.
+        /// The command.
         #[command(subcommand)]
         command: node::Command,
     },
-    /// Show and change who holds what, in steps: assign, show, apply
+    /// Show and change the layout, in steps: assign, show, apply
     Layout {
         /// The server.
         #[command(flatten)]
         target: target::Target,
-        /// What to do.
+        /// The command.
         #[command(subcommand)]
         command: layout::Command,
     },
-    /// Show a running node: version, cluster, disks, troubles
+    /// Show a running node: version, cluster, disks, problems
     Status {
         /// The server.
         #[command(flatten)]
         target: target::Target,
     },
-    /// Read and verify everything that the server stores: start, show, stop
+    /// Read and verify all data of the server: start, show, stop
     Scrub {
         /// The server.
         #[command(flatten)]
         target: target::Target,
-        /// What to do.
+        /// The command.
         #[command(subcommand)]
         command: scrub::Command,
     },
-    /// Have all nodes prove that what they hold is whole; the exit status is 0 if it is, 1 if not, 2 if not all could be checked
+    /// Verify the data of all nodes. Exit status: 0 if all is well, 1 if not, 2 if a part could not
+    /// be checked
     Verify(verify::VerifyArgs),
-    /// Tell what is wrong, what the cluster does about it and what is to be done; mend
+    /// Show problems, what the cluster does about them, and what you can do; repair blocks
     Repair {
         /// The server.
         #[command(flatten)]
         target: target::Target,
-        /// What to do; without it: tell.
+        /// The command. Without one, problems are shown.
         #[command(subcommand)]
         command: Option<repair::Command>,
     },
-    /// Make snapshots of the metadata, list them, put one back (on a node that is alone)
+    /// Make, list and restore snapshots of the metadata (restore only on a node without a cluster)
     Snapshot {
         /// The server.
         #[command(flatten)]
         target: target::Target,
-        /// What to do.
+        /// The command.
         #[command(subcommand)]
         command: snapshot::Command,
     },
     /// Check a configuration, or print a commented one
     Config {
-        /// What to do.
+        /// The command.
         #[command(subcommand)]
         command: ConfigCommand,
     },
@@ -146,13 +148,13 @@ pub struct ServerArgs {
 /// `archipel demo`
 #[derive(Args)]
 pub struct DemoArgs {
-    /// Where to keep the data; what is there from an earlier demo is used again
+    /// The folder for the data; an earlier demo's data is used again
     #[arg(long, default_value = "demo-data", value_name = "FOLDER")]
     pub dir: PathBuf,
-    /// The port for S3, on 127.0.0.1; further nodes take the next ones; 0 takes free ones
+    /// The port for S3 on 127.0.0.1. Further nodes take the next ports; 0 takes free ones
     #[arg(long, default_value_t = 3900)]
     pub port: u16,
-    /// How many nodes to run, each in a zone of its own; 1 runs in this very process
+    /// The number of nodes, each in a zone of its own. One node runs in this process itself
     #[arg(long, default_value_t = 3)]
     pub nodes: u32,
     /// Print one line of JSON once the node is ready, for scripts
@@ -163,7 +165,7 @@ pub struct DemoArgs {
 /// `archipel config`
 #[derive(Subcommand)]
 pub enum ConfigCommand {
-    /// Say what is wrong with a configuration, or that nothing is
+    /// Check a configuration and show its problems
     Check(ServerArgs),
     /// Print all settings with their defaults and comments
     Example,

@@ -7,22 +7,22 @@ use super::table;
 use super::target::Target;
 use crate::client::Failure;
 
-/// What can be done with nodes.
+/// The subcommands of `archipel node`.
 #[derive(Subcommand)]
 pub enum Command {
     /// Print the id of the server's node
     Id,
-    /// Ask further nodes of the cluster: archipel node join b.example.net:3901
+    /// Join a cluster through some of its nodes: archipel node join b.example.net:3901
     Join {
         /// Nodes of the cluster; one that answers is enough
         #[arg(required = true, value_name = "HOST:PORT")]
         addresses: Vec<String>,
     },
-    /// List all nodes that are known, and what they are in
+    /// List all known nodes with their state and part in the layout
     List,
 }
 
-/// Does it.
+/// Runs a subcommand.
 pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let client = target.client()?;
     let nodes: Vec<NodeInfo> = match command {
@@ -33,13 +33,14 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     list(target, &nodes)
 }
 
-/// The id alone, so that scripts can use it.
+/// Prints the id alone, so that scripts can use it.
 fn id(target: &Target, nodes: &[NodeInfo]) -> Result<(), Failure> {
     let node = nodes.iter().find(|node| node.state == NodeState::Itself);
-    let node = node.ok_or_else(|| Failure("the server does not tell its own node".into()))?;
-    match target.json {
-        true => table::print_json(node),
-        false => table::text(&node.id),
+    let node = node.ok_or_else(|| Failure("the server did not report its own node".into()))?;
+    if target.json {
+        table::print_json(node)
+    } else {
+        table::text(&node.id)
     }
 }
 
@@ -74,9 +75,10 @@ fn row(node: &NodeInfo) -> [String; 9] {
         (NodeState::Itself, _) | (_, 0) => "-".into(),
         (_, heard) => format!("{} ago", table::age(heard)),
     };
-    let state = match node.in_layout {
-        true => node.state.name().to_owned(),
-        false => format!("{}, no layout", node.state.name()),
+    let state = if node.in_layout {
+        node.state.name().to_owned()
+    } else {
+        format!("{}, no layout", node.state.name())
     };
     [
         node.short.clone(),
@@ -92,7 +94,7 @@ fn row(node: &NodeInfo) -> [String; 9] {
     ]
 }
 
-/// A node's capacity as it was given: in decimal units, as capacities are.
+/// Formats a capacity in decimal units, as operators write it.
 pub fn capacity(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
     let mut value = bytes as f64;
@@ -109,7 +111,7 @@ pub fn capacity(bytes: u64) -> String {
     }
 }
 
-/// What to do with nodes that have no part in the layout.
+/// Returns a hint about nodes that are not in the layout.
 fn hint(nodes: &[NodeInfo]) -> Option<String> {
     let idle: Vec<&NodeInfo> = nodes.iter().filter(|node| !node.in_layout).collect();
     if idle.is_empty() {
@@ -130,7 +132,7 @@ fn hint(nodes: &[NodeInfo]) -> Option<String> {
     );
     let nodes = shorts.join(" ");
     Some(format!(
-        "Nodes in no layout hold no data. To let them take part:\n  archipel layout assign {nodes}{zone}{size}\n  archipel layout show"
+        "Nodes outside the layout hold no data. To add them:\n  archipel layout assign {nodes}{zone}{size}\n  archipel layout show"
     ))
 }
 
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_a_part_is_marked_with_the_command_that_gives_it_one() {
+    fn node_outside_the_layout_is_marked_with_the_command_that_adds_it() {
         assert_eq!(row(&idle(None))[3], "alive, no layout");
         let hint = hint(&[idle(None)]).unwrap();
         assert!(
@@ -158,23 +160,23 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_tells_of_itself_need_not_be_given() {
-        let told = NodeInfo {
+    fn hint_omits_the_values_that_a_node_announced() {
+        let node = NodeInfo {
             capacity_bytes: Some(1),
             ..idle(Some("paris"))
         };
-        let hint = hint(&[told]).unwrap();
+        let hint = hint(&[node]).unwrap();
         assert!(hint.contains("assign 0badcafe\n"), "{hint}");
     }
 
     #[test]
-    fn a_capacity_is_shown_as_it_was_given() {
+    fn capacity_is_shown_in_decimal_units() {
         let shown = [0, 999, 500_000_000_000, 1_500_000_000_000, 2 << 40].map(capacity);
         assert_eq!(shown, ["gateway", "999 B", "500 GB", "1.5 TB", "2.2 TB"]);
     }
 
     #[test]
-    fn without_idle_nodes_there_is_no_hint() {
+    fn no_hint_without_idle_nodes() {
         let part = NodeInfo {
             in_layout: true,
             ..idle(None)

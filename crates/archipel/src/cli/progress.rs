@@ -1,16 +1,16 @@
-//! How far something is, on standard error: one line that changes on a terminal, a line now and then elsewhere.
+//! Progress on standard error: one changing line on a terminal, a line now and then elsewhere.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 /// The width of a bar, in characters.
 const WIDTH: u64 = 24;
-/// How many looks lie between two lines where there is no terminal.
+/// The number of polls between two lines without a terminal.
 const QUIET_LOOKS: u32 = 100;
-/// How often to look.
+/// The time between two polls.
 pub const LOOK: Duration = Duration::from_millis(200);
 
-/// Shows progress.
+/// A progress display.
 pub struct Progress {
     is_terminal: bool,
     looks: u32,
@@ -18,7 +18,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Nothing is shown yet.
+    /// Creates an empty display.
     pub fn new() -> Progress {
         Progress {
             is_terminal: io::stderr().is_terminal(),
@@ -27,7 +27,7 @@ impl Progress {
         }
     }
 
-    /// Shows a line. That nobody reads standard error is no failure.
+    /// Shows a line. Errors are ignored, because a closed standard error is no failure.
     pub fn show(&mut self, line: &str) {
         if self.is_terminal {
             let width = self.shown.max(line.chars().count());
@@ -50,7 +50,7 @@ impl Progress {
     }
 }
 
-/// A bar, and the share in percent.
+/// Returns a bar with its percentage.
 pub fn bar(done: u64, all: u64) -> String {
     let share = |of: u64| match all {
         0 => 0,

@@ -9,18 +9,18 @@ use super::table;
 use super::target::Target;
 use crate::client::{Client, Failure};
 
-/// What can be repaired.
+/// The subcommands of `archipel repair`.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Have all nodes read and verify what they store, mend what is damaged, and wait for it
+    /// Read and verify the blocks of all nodes, repair damaged ones, and wait for the end
     Blocks {
-        /// How fast each node reads, in MB a second
+        /// The read rate of each node, in MB a second
         #[arg(long, value_name = "MB/S")]
         rate: Option<u64>,
     },
 }
 
-/// Tells what is wrong, or repairs.
+/// Shows problems, or runs a repair.
 pub async fn run(target: &Target, command: Option<Command>) -> Result<(), Failure> {
     let client = target.client()?;
     let info = match command {
@@ -30,30 +30,33 @@ pub async fn run(target: &Target, command: Option<Command>) -> Result<(), Failur
             blocks(&client, RepairBlocks { rate }).await?
         }
     };
-    match target.json {
-        true => table::print_json(&info)?,
-        false => words(&info).iter().try_for_each(|line| table::text(line))?,
+    if target.json {
+        table::print_json(&info)?
+    } else {
+        describe(&info)
+            .iter()
+            .try_for_each(|line| table::text(line))?
     }
-    let stuck: u64 = info.nodes.iter().map(|node| node.mending.stuck).sum();
+    let stuck: u64 = info.nodes.iter().map(|node| node.repair.stuck).sum();
     match stuck {
         0 => Ok(()),
         stuck => Err(Failure(format!(
-            "{stuck} damaged blocks could not be mended"
+            "{stuck} damaged blocks could not be repaired"
         ))),
     }
 }
 
-/// Begins on all nodes and waits until they have read everything and mended what can be.
+/// Starts a scrub on all nodes and waits until everything was read and repaired as far as possible.
 async fn blocks(client: &Client, ask: RepairBlocks) -> Result<RepairInfo, Failure> {
     let mut info: RepairInfo = client.post("/v1/repair/blocks", &ask).await?;
-    let away = info.nodes.iter().filter(|node| node.away.is_some());
-    for node in away {
+    let unreachable = info.nodes.iter().filter(|node| node.away.is_some());
+    for node in unreachable {
         let why = node.away.as_deref().unwrap_or_default();
-        table::text(&format!("node {} could not be asked: {why}", node.short))?;
+        table::text(&format!("node {} did not answer: {why}", node.short))?;
     }
     let mut progress = Progress::new();
     while info.nodes.iter().any(is_busy) {
-        progress.show(&line(&info));
+        progress.show(&progress_line(&info));
         tokio::time::sleep(LOOK).await;
         info = client.get("/v1/repair").await?;
     }
@@ -62,26 +65,31 @@ async fn blocks(client: &Client, ask: RepairBlocks) -> Result<RepairInfo, Failur
 }
 
 fn is_busy(node: &RepairNode) -> bool {
-    let waiting = node.mending.waiting > node.mending.stuck;
+    let waiting = node.repair.waiting > node.repair.stuck;
     node.away.is_none() && (node.scrub.running || waiting)
 }
 
-fn line(info: &RepairInfo) -> String {
+fn progress_line(info: &RepairInfo) -> String {
     let each = info.nodes.iter().map(|node| {
         let scrub = &node.scrub;
         let all = scrub.stored_bytes.max(scrub.bytes);
-        let done = match scrub.running {
-            true => scrub.bytes.min(all.saturating_sub(1)),
-            false => all,
+        let done = if scrub.running {
+            scrub.bytes.min(all.saturating_sub(1))
+        } else {
+            all
         };
-        let mended = node.mending.mended;
-        format!("{} {} {mended} mended", node.short, bar(done, all.max(1)))
+        let repaired = node.repair.repaired;
+        format!(
+            "{} {} {repaired} repaired",
+            node.short,
+            bar(done, all.max(1))
+        )
     });
     each.collect::<Vec<_>>().join("  ")
 }
 
-/// What is wrong, what the cluster does about it, what is to be done.
-fn words(info: &RepairInfo) -> Vec<String> {
+/// Describes the problems, what the cluster does about them, and what the operator can do.
+fn describe(info: &RepairInfo) -> Vec<String> {
     let mut lines = info.advice.clone();
     if let Some(moving) = &info.moving {
         lines.push(format!(
@@ -92,36 +100,36 @@ fn words(info: &RepairInfo) -> Vec<String> {
             moving
                 .trouble
                 .as_ref()
-                .map(|why| format!("; it does not go on: {why}"))
+                .map(|why| format!("; the change is blocked: {why}"))
                 .unwrap_or_default()
         ));
     }
     info.nodes
         .iter()
-        .for_each(|node| about_node(node, &mut lines));
+        .for_each(|node| describe_node(node, &mut lines));
     match (info.verified_ms, info.verified_problems) {
         (0, _) | (_, 0) => {}
         (ended, problems) => lines.push(format!(
-            "a verification found {problems} things wrong {} ago; to do: archipel verify shows whether they still are",
+            "a verification found {problems} problems {} ago; to do: run archipel verify again",
             table::age(ended)
         )),
     }
     if lines.is_empty() {
-        lines.push("nothing is known to be wrong; archipel verify --deep looks closer".into());
+        lines.push("no problems are known; archipel verify --deep checks every block".into());
     }
     lines
 }
 
-fn about_node(node: &RepairNode, lines: &mut Vec<String>) {
+fn describe_node(node: &RepairNode, lines: &mut Vec<String>) {
     let short = &node.short;
     if let Some(why) = &node.away {
         lines.push(format!(
-            "node {short} could not be asked what is damaged there: {why}"
+            "node {short} did not answer, so its damaged blocks are unknown: {why}"
         ));
     }
     for disk in &node.failed_disks {
         lines.push(format!(
-            "node {short}, {disk}: it takes no more writes, and what can be read moves to the node's other disks; \
+            "node {short}, {disk}: the disk takes no more writes, and its readable blocks move to the node's other disks; \
              to do: replace it (docs/operations/disk-failed.md)"
         ));
     }
@@ -130,25 +138,25 @@ fn about_node(node: &RepairNode, lines: &mut Vec<String>) {
         let trouble = behind
             .trouble
             .as_ref()
-            .map(|why| format!("; the last attempt ended: {why}"));
+            .map(|why| format!("; the last attempt failed: {why}"));
         lines.push(format!(
-            "node {short} differs from node {other} in {partitions} partitions, by at most {} rows: they are being \
+            "node {short} differs from node {other} in {partitions} partitions, by at most {} rows, which are being \
              exchanged in the background{}",
             behind.rows,
             trouble.unwrap_or_default()
         ));
     }
-    let mending = &node.mending;
-    if mending.waiting > mending.stuck {
-        let blocks = mending.waiting - mending.stuck;
+    let repair = &node.repair;
+    if repair.waiting > repair.stuck {
+        let blocks = repair.waiting - repair.stuck;
         lines.push(format!(
-            "node {short}: {blocks} damaged blocks are being replaced by good copies of other nodes"
+            "node {short}: {blocks} damaged blocks are being replaced by good copies from other nodes"
         ));
     }
-    for trouble in &mending.troubles {
+    for trouble in &repair.troubles {
         lines.push(format!(
-            "node {short}: block {} of {} cannot be mended: {}; it is tried again within the hour; to do: bring back \
-             nodes that are away, or put the object again, or delete it",
+            "node {short}: block {} of {} cannot be repaired: {}; the next attempt is within the hour; to do: bring back \
+             unreachable nodes, or upload the object again, or delete it",
             trouble.block,
             trouble.used_by.join(", "),
             trouble.why
@@ -156,8 +164,8 @@ fn about_node(node: &RepairNode, lines: &mut Vec<String>) {
     }
     if node.scrub.running {
         lines.push(format!(
-            "node {short} verifies what it stores: {}",
-            scrub::scrub(&node.scrub)
+            "node {short} verifies its data: {}",
+            scrub::scrub_line(&node.scrub)
         ));
     }
 }

@@ -1,6 +1,6 @@
 //! `archipel scrub`
 
-use archipel_api::admin::types::{MendingInfo, ScrubInfo, StartScrub, Upkeep};
+use archipel_api::admin::types::{RepairCounts, ScrubInfo, StartScrub, Upkeep};
 use clap::Subcommand;
 
 use super::table;
@@ -8,22 +8,22 @@ use super::target::Target;
 use crate::client::Failure;
 use crate::config::size;
 
-/// What can be done with scrubs.
+/// The subcommands of `archipel scrub`.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Begin to read and verify everything that the server stores, now
+    /// Start reading and verifying all data of the server now
     Start {
-        /// How fast, in MB a second
+        /// The read rate, in MB a second
         #[arg(long, value_name = "MB/S")]
         rate: Option<u64>,
     },
-    /// Show how far it is, and what became of damaged blocks
+    /// Show the progress, and the state of damaged blocks
     Status,
-    /// End it; the next one begins by itself in its time
+    /// Stop the scrub; the next one starts when it is due
     Stop,
 }
 
-/// Does it.
+/// Runs a subcommand.
 pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let client = target.client()?;
     let upkeep: Upkeep = match command {
@@ -40,39 +40,40 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
                 .await?
         }
     };
-    match target.json {
-        true => table::print_json(&upkeep),
-        false => show(&upkeep),
+    if target.json {
+        table::print_json(&upkeep)
+    } else {
+        show(&upkeep)
     }
 }
 
 fn show(upkeep: &Upkeep) -> Result<(), Failure> {
     table::print_pairs(&[
-        ("scrub", scrub(&upkeep.scrub)),
-        ("damaged", mending(&upkeep.mending)),
+        ("scrub", scrub_line(&upkeep.scrub)),
+        ("damaged", repair_line(&upkeep.repair)),
     ])?;
-    upkeep.mending.troubles.iter().try_for_each(|trouble| {
+    upkeep.repair.troubles.iter().try_for_each(|trouble| {
         let used_by = trouble.used_by.join(", ");
         table::text(&format!("  {}: {}; {used_by}", trouble.block, trouble.why))
     })
 }
 
-/// Scrubbing in a line.
-pub fn scrub(scrub: &ScrubInfo) -> String {
+/// Describes the state of scrubbing in a line.
+pub fn scrub_line(scrub: &ScrubInfo) -> String {
     let found = match scrub.damaged {
         0 => "nothing damaged".into(),
         damaged => format!("{damaged} damaged"),
     };
     if scrub.running {
         return format!(
-            "{} % verified, at {} a second; {found}; began {} ago",
+            "{} % verified, at {} a second; {found}; started {} ago",
             percent(scrub),
             size::show(scrub.rate),
             table::age(scrub.began_ms),
         );
     }
     let last = match scrub.ended_ms {
-        0 => "never done".into(),
+        0 => "never finished".into(),
         ended => format!(
             "done {} ago: {} blocks, {found}",
             table::age(ended),
@@ -80,12 +81,13 @@ pub fn scrub(scrub: &ScrubInfo) -> String {
         ),
     };
     match scrub.next_ms {
-        Some(next) => format!("{last}; the next begins in {}", table::until(next)),
-        None => format!("{last}; none begins by itself"),
+        Some(next) => format!("{last}; the next starts in {}", table::until(next)),
+        None => format!("{last}; none is scheduled"),
     }
 }
 
-/// How much of what is stored was verified. Not 100 before the end: what is stored may have grown.
+/// Returns the percentage of verified data. It is below 100 before the end, because the data may
+/// have grown.
 pub fn percent(scrub: &ScrubInfo) -> u64 {
     match scrub.stored_bytes {
         0 => 0,
@@ -93,15 +95,15 @@ pub fn percent(scrub: &ScrubInfo) -> u64 {
     }
 }
 
-/// Mending in a line.
-pub fn mending(mending: &MendingInfo) -> String {
-    let waiting = match (mending.waiting, mending.stuck) {
-        (0, _) => "nothing known to be damaged".into(),
-        (waiting, 0) => format!("{waiting} blocks are being mended"),
-        (waiting, stuck) => format!("{waiting} blocks, of which {stuck} could not be mended yet"),
+/// Describes the state of block repair in a line.
+pub fn repair_line(repair: &RepairCounts) -> String {
+    let waiting = match (repair.waiting, repair.stuck) {
+        (0, _) => "no damage is known".into(),
+        (waiting, 0) => format!("{waiting} blocks are being repaired"),
+        (waiting, stuck) => format!("{waiting} blocks, of which {stuck} could not be repaired yet"),
     };
-    match mending.mended {
+    match repair.repaired {
         0 => waiting,
-        mended => format!("{waiting}; {mended} mended since the start"),
+        repaired => format!("{waiting}; {repaired} repaired since the start"),
     }
 }

@@ -9,24 +9,24 @@ use crate::client::Failure;
 use crate::config::{self, Settings, size};
 use crate::{process, snapshots};
 
-/// What can be done with snapshots.
+/// The subcommands of `archipel snapshot`.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Make a snapshot of the server's metadata, into "snapshots" in its data folder
+    /// Make a snapshot of the server's metadata, in "snapshots" in its data folder
     Create,
     /// List the snapshots
     List,
-    /// Put a snapshot in the place of the metadata of a server that does not run and is alone; needs --config
+    /// Replace the metadata of a stopped server that has no cluster by a snapshot; needs --config
     Restore {
         /// The snapshot
         name: String,
     },
-    /// After the folders of ALL nodes of a cluster were put back from copies: have this one believed as it is. To be done on every node
-    /// before the first one starts; needs --config
+    /// Accept this node's data as it is, after the folders of ALL nodes of a cluster were restored
+    /// from copies. Run it on every node before the first one starts; needs --config
     Accept,
 }
 
-/// Does it.
+/// Runs a subcommand.
 pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let snapshots: Vec<SnapshotInfo> = match command {
         Command::Create => vec![target.client()?.post("/v1/snapshots", &()).await?],
@@ -44,7 +44,7 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     table::print(["SNAPSHOT", "AGE", "SIZE"], &rows)
 }
 
-/// The settings of a server that does not run.
+/// Returns the settings of a stopped server.
 fn settings(target: &Target) -> Result<Settings, Failure> {
     let missing = || Failure("name the server's configuration with --config".into());
     let path = target.config.as_ref().ok_or_else(missing)?;
@@ -60,17 +60,19 @@ async fn accept(target: &Target) -> Result<(), Failure> {
         .await
         .map_err(Failure)?;
     table::text(&format!(
-        "this node is believed as it is (epoch {epoch} of the layout), once all others have done the same: do that before the first one \
-         starts.\nThen start them all, wait until `archipel status` tells of nothing to fetch, and run `archipel verify --deep`."
+        "This node's data is accepted as it is (layout epoch {epoch}). Run this command on all other nodes, too, \
+         before the first one starts.\nThen start all nodes, wait until `archipel status` shows on each that \
+         nothing is left to fetch, and run `archipel verify --deep`."
     ))
 }
 
 fn restore(target: &Target, name: &str) -> Result<(), Failure> {
     let kept = snapshots::restore(&settings(target)?, name).map_err(Failure)?;
     table::text(&format!(
-        "the metadata is that of {name}; what it was before is in {}\n\
-         When the server starts, content that was written since {name} is freed for good: to go back, swap the \
-         folders before that. Content that was deleted since is gone; `archipel verify --deep` tells what is missing.",
+        "The metadata is now that of {name}. The previous metadata is in {}\n\
+         When the server starts, it frees content that was written after {name} for good. To go back, swap the \
+         two folders before that. Content that was deleted after {name} is gone; `archipel verify --deep` lists \
+         what is missing.",
         kept.display()
     ))
 }

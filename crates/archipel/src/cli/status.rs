@@ -1,51 +1,51 @@
 //! `archipel status`
 
-use archipel_api::admin::types::{ClusterState, ClusterStatus, HealingInfo, NodeStatus};
+use archipel_api::admin::types::{AntiEntropyInfo, ClusterState, ClusterStatus, NodeStatus};
 
-use super::healing;
+use super::anti_entropy;
 use super::scrub;
 use super::table;
 use super::target::Target;
 use crate::client::Failure;
 use crate::config::size;
 
-/// Shows a running node. Fails if it has troubles or something in the cluster is unavailable, so that
-/// scripts notice.
+/// Shows a running node. Fails if the node has problems or if a part of the cluster is unavailable,
+/// so that scripts notice.
 pub async fn run(target: &Target) -> Result<(), Failure> {
     let client = target.client()?;
     let mut status: NodeStatus = client.get("/v1/status").await?;
-    match target.json {
-        true => table::print_json(&status)?,
-        false => {
-            let before = status.upkeep.healing.clone();
-            if healing::is_under_way(&before) {
-                tokio::time::sleep(healing::SAMPLE).await;
-                status = client.get("/v1/status").await?;
-            }
-            show(&status, &before)?;
+    if target.json {
+        table::print_json(&status)?
+    } else {
+        let before = status.upkeep.anti_entropy.clone();
+        if anti_entropy::is_running(&before) {
+            tokio::time::sleep(anti_entropy::SAMPLE).await;
+            status = client.get("/v1/status").await?;
         }
+        show(&status, &before)?;
     }
     if !status.troubles.is_empty() {
         let troubles = status.troubles.join("; ");
-        return Err(Failure(format!("the node has troubles: {troubles}")));
+        return Err(Failure(format!("the node has problems: {troubles}")));
     }
-    let stuck = status.upkeep.mending.stuck;
+    let stuck = status.upkeep.repair.stuck;
     if stuck > 0 {
         return Err(Failure(format!(
-            "{stuck} damaged blocks could not be mended yet: archipel scrub status names them"
+            "{stuck} damaged blocks could not be repaired yet: archipel scrub status names them"
         )));
     }
     let state = status.cluster.map(|cluster| cluster.state);
     match state {
         Some(ClusterState::Unavailable) => Err(Failure(
-            "too many nodes are away: part of the data cannot be read or written".into(),
+            "too many nodes are unreachable: part of the data can be neither read nor written"
+                .into(),
         )),
         _ => Ok(()),
     }
 }
 
-/// `before`: how healing was [`healing::SAMPLE`] ago.
-fn show(status: &NodeStatus, before: &HealingInfo) -> Result<(), Failure> {
+/// Prints the status. `before` is the state of anti-entropy one [`anti_entropy::SAMPLE`] ago.
+fn show(status: &NodeStatus, before: &AntiEntropyInfo) -> Result<(), Failure> {
     let commit = status
         .commit
         .as_ref()
@@ -71,17 +71,20 @@ fn show(status: &NodeStatus, before: &HealingInfo) -> Result<(), Failure> {
                 size::show(status.metadata_bytes)
             ),
         ),
-        ("buckets", status.buckets.to_string()),
-        ("access keys", status.access_keys.to_string()),
+        ("buckets", count(status.buckets)),
+        ("access keys", count(status.access_keys)),
         ("cluster", cluster(status.cluster.as_ref())),
-        ("scrub", scrub::scrub(&status.upkeep.scrub)),
-        ("damaged", scrub::mending(&status.upkeep.mending)),
-        ("healing", healing::line(&status.upkeep.healing, before)),
+        ("scrub", scrub::scrub_line(&status.upkeep.scrub)),
+        ("damaged", scrub::repair_line(&status.upkeep.repair)),
+        (
+            "anti-entropy",
+            anti_entropy::line(&status.upkeep.anti_entropy, before),
+        ),
         (
             "other nodes",
             match &status.transport {
                 Some(transport) => format!("over {transport}"),
-                None => "none: there is no [cluster] in the settings".into(),
+                None => "none: the settings have no [cluster] section".into(),
             },
         ),
     ])?;
@@ -102,9 +105,14 @@ fn show(status: &NodeStatus, before: &HealingInfo) -> Result<(), Failure> {
     table::print(["DISK", "STATE", "USED", "FREE", "CAPACITY"], &rows)
 }
 
+/// How many there are, if this is known.
+fn count(known: Option<u64>) -> String {
+    known.map_or("not known".into(), |count| count.to_string())
+}
+
 fn cluster(status: Option<&ClusterStatus>) -> String {
     let Some(cluster) = status else {
-        return "in no layout yet".into();
+        return "not in a layout yet".into();
     };
     let count = |count: u32, name: &str| match count {
         1 => format!("1 {name}"),

@@ -32,7 +32,7 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     text(&json)
 }
 
-/// Prints a line. A reader that went away (`| head`) is not a failure.
+/// Prints a line. A reader that has closed the pipe (`| head`) is not a failure.
 pub fn text(line: &str) -> Result<(), Failure> {
     match writeln!(io::stdout().lock(), "{line}") {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -42,17 +42,17 @@ pub fn text(line: &str) -> Result<(), Failure> {
     }
 }
 
-/// How long ago a time was, for people.
+/// Formats the time since `since_ms` for people.
 pub fn age(since_ms: u64) -> String {
     span(SystemClock.now_millis().saturating_sub(since_ms) / 1000)
 }
 
-/// How long it is until a time, for people.
+/// Formats the time until `time_ms` for people.
 pub fn until(time_ms: u64) -> String {
     span(time_ms.saturating_sub(SystemClock.now_millis()) / 1000)
 }
 
-/// A length of time, for people.
+/// Formats a duration for people.
 pub fn span(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),

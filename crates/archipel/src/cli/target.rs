@@ -1,4 +1,4 @@
-//! Which server a command talks to: the local socket, unless told otherwise.
+//! The server that a command talks to: the one on the local socket unless flags name another.
 
 use std::path::{Path, PathBuf};
 
@@ -7,13 +7,13 @@ use clap::Args;
 use crate::client::{Client, Failure};
 use crate::config::{self, ADMIN_SOCKET};
 
-/// Where a data folder is looked for when nothing names one.
+/// The data folders that are tried when no flag names one.
 const USUAL_DATA_DIRS: [&str; 2] = ["/var/lib/archipel", "demo-data"];
 
 /// The server to talk to.
 #[derive(Args)]
 pub struct Target {
-    /// The admin API's address, such as http://127.0.0.1:3903, instead of the local socket
+    /// The address of the admin API, such as http://127.0.0.1:3903, instead of the local socket
     #[arg(long, env = "ARCHIPEL_ADMIN_URL", value_name = "URL", global = true)]
     pub admin: Option<String>,
     /// A file with the token for --admin (or set ARCHIPEL_ADMIN_TOKEN)
@@ -24,10 +24,10 @@ pub struct Target {
         global = true
     )]
     pub token_file: Option<PathBuf>,
-    /// The server's data folder, whose socket is used
+    /// The server's data folder; the admin socket in it is used
     #[arg(long, env = "ARCHIPEL_DATA_DIR", value_name = "FOLDER", global = true)]
     pub data_dir: Option<PathBuf>,
-    /// The admin socket itself
+    /// The path of the admin socket
     #[arg(
         long,
         env = "ARCHIPEL_ADMIN_SOCKET",
@@ -35,7 +35,7 @@ pub struct Target {
         global = true
     )]
     pub socket: Option<PathBuf>,
-    /// The server's configuration file, which says where its socket is
+    /// The server's configuration file, which names the admin socket
     #[arg(
         long,
         short,
@@ -50,7 +50,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// A client for the server.
+    /// Returns a client of the server.
     pub fn client(&self) -> Result<Client, Failure> {
         match &self.admin {
             Some(url) => Client::tcp(url, &self.token()?),
@@ -58,7 +58,7 @@ impl Target {
         }
     }
 
-    /// What is asked for by the flags and variables above; the first that is given.
+    /// Returns the socket path from the first of the flags or variables above that is given.
     fn socket_path(&self) -> Result<PathBuf, Failure> {
         if let Some(socket) = &self.socket {
             return Ok(socket.clone());

@@ -13,7 +13,7 @@ use crate::client::{Client, Failure};
 /// `archipel verify`
 #[derive(Args)]
 pub struct VerifyArgs {
-    /// Read every block, too, and compare it with its name
+    /// Also read every block and compare it with its name
     #[arg(long)]
     deep: bool,
     /// The server.
@@ -21,11 +21,11 @@ pub struct VerifyArgs {
     target: Target,
 }
 
-/// The exit status if something could not be checked.
+/// The exit status if a part could not be checked.
 const UNCHECKED: u8 = 2;
 
-/// Verifies the cluster. The status is 0 if everything is as it should be, 1 if something is not, 2 if something could not be
-/// checked.
+/// Returns the exit status of a verification: 0 if all is well, 1 if there are problems, 2 if a
+/// part could not be checked.
 pub fn exit(result: Result<ExitCode, Failure>) -> ExitCode {
     result.unwrap_or_else(|failure| {
         eprintln_quietly(&format!("error: {failure}"));
@@ -38,18 +38,19 @@ fn eprintln_quietly(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Does it.
+/// Verifies the cluster and shows the result.
 pub async fn run(args: VerifyArgs) -> Result<ExitCode, Failure> {
     let client = args.target.client()?;
     let info = follow(&client, args.deep).await?;
-    match args.target.json {
-        true => table::print_json(&info)?,
-        false => show(&info)?,
+    if args.target.json {
+        table::print_json(&info)?
+    } else {
+        show(&info)?
     }
     Ok(ExitCode::from(code(&info)))
 }
 
-/// The exit status that a result comes to.
+/// Returns the exit status of a result.
 fn code(info: &VerifyInfo) -> u8 {
     match (info.problems(), info.unchecked().is_empty()) {
         (0, true) => 0,
@@ -59,10 +60,10 @@ fn code(info: &VerifyInfo) -> u8 {
 }
 
 async fn follow(client: &Client, deep: bool) -> Result<VerifyInfo, Failure> {
-    let begun = client.post("/v1/verify", &StartVerify { deep }).await;
-    let mut info: VerifyInfo = match begun {
+    let started = client.post("/v1/verify", &StartVerify { deep }).await;
+    let mut info: VerifyInfo = match started {
         Ok(info) => info,
-        // One that is under way already is followed.
+        // If a verification is already running, it is followed.
         Err(failure) => match client.get::<VerifyInfo>("/v1/verify").await {
             Ok(info) if info.began_ms > 0 && info.ended_ms == 0 && info.deep >= deep => info,
             _ => return Err(failure),
@@ -75,18 +76,20 @@ async fn follow(client: &Client, deep: bool) -> Result<VerifyInfo, Failure> {
         info = client.get("/v1/verify").await?;
         if info.began_ms == 0 {
             progress.end();
-            return Err(Failure("the server was started again meanwhile".into()));
+            return Err(Failure(
+                "the server restarted during the verification".into(),
+            ));
         }
     }
     progress.end();
     Ok(info)
 }
 
-/// All nodes in a line.
+/// Describes the progress of all nodes in a line.
 fn line(info: &VerifyInfo) -> String {
     let each = info.nodes.iter().map(|node| match (node.ended, node.all) {
         (true, _) => format!("{} done", node.short),
-        (false, 0) => format!("{} begins", node.short),
+        (false, 0) => format!("{} starting", node.short),
         (false, all) => format!("{} {} {}", node.short, bar(node.done, all), node.step),
     });
     each.collect::<Vec<_>>().join("  ")
@@ -129,17 +132,18 @@ fn row(node: &VerifyNode) -> [String; 6] {
 }
 
 fn verdict(info: &VerifyInfo) -> String {
-    let depth = match info.deep {
-        true => "every row and block was read",
-        false => "every row was read; --deep reads blocks, too",
+    let depth = if info.deep {
+        "every row and block was read"
+    } else {
+        "every row was read; --deep also reads blocks"
     };
     match (info.problems(), info.unchecked().len()) {
-        (0, 0) => format!("all is whole: {depth}, and replicas are equal"),
+        (0, 0) => format!("no problems: {depth}, and the replicas are equal"),
         (0, unchecked) => {
-            format!("nothing wrong was found, but {unchecked} things could not be checked")
+            format!("no problems were found, but {unchecked} checks could not be done")
         }
         (problems, _) => format!(
-            "{problems} things are wrong; damaged blocks are being mended: archipel repair tells what else is done"
+            "{problems} problems were found; damaged blocks are being repaired: archipel repair shows what else is done"
         ),
     }
 }

@@ -1,8 +1,11 @@
-//! From what stands in the file to what it means. All problems are found at once.
+//! The check of the settings: from the texts in the file to typed values. All problems are found at
+//! once.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use archipel_model::CONTROL_LEASE;
 use archipel_net::dual::{host_and_port, is_tcp};
 use tracing_subscriber::EnvFilter;
 
@@ -13,7 +16,11 @@ use super::{
 };
 use super::{secret, size};
 
-/// The settings that `file` means, or everything that is wrong with it.
+/// The bounds of the control data's lease.
+const MIN_LEASE_SECONDS: u32 = 3;
+const MAX_LEASE_SECONDS: u32 = 86_400;
+
+/// Returns the settings of `file`, or all of its problems.
 pub fn settings(file: &File) -> Result<Settings, Vec<Problem>> {
     let mut check = Check::default();
     let data_dir = check.data_dir(file);
@@ -32,9 +39,10 @@ pub fn settings(file: &File) -> Result<Settings, Vec<Problem>> {
         limits: check.limits(&file.limits),
         data_dir,
     };
-    match check.problems.is_empty() {
-        true => Ok(settings),
-        false => Err(check.problems),
+    if check.problems.is_empty() {
+        Ok(settings)
+    } else {
+        Err(check.problems)
     }
 }
 
@@ -58,13 +66,13 @@ impl Check {
             Some(dir) if !dir.as_os_str().is_empty() => dir.clone(),
             _ => {
                 let fix = "name a folder that the server may write to, such as data_dir = \"/var/lib/archipel\"";
-                self.problem("data_dir", None, "it is missing", fix);
+                self.problem("data_dir", None, "the setting is missing", fix);
                 PathBuf::new()
             }
         }
     }
 
-    /// The meaning of a text out of a few; the first is the default.
+    /// Returns the choice that `value` names. The first choice is the default.
     fn choice<T: Copy>(&mut self, key: &str, value: Option<&str>, names: &[(&str, T)]) -> T {
         let default = names[0].1;
         let Some(value) = value else { return default };
@@ -73,7 +81,7 @@ impl Check {
         }
         let known: Vec<String> = names.iter().map(|(name, _)| format!("{name:?}")).collect();
         let fix = format!("one of {}", known.join(", "));
-        self.problem(key, Some(value.into()), "there is no such choice", &fix);
+        self.problem(key, Some(value.into()), "unknown choice", &fix);
         default
     }
 
@@ -85,7 +93,7 @@ impl Check {
             self.problem(
                 key,
                 Some(value.into()),
-                "it is not an IP address with a port",
+                "not an IP address with a port",
                 &fix,
             );
             SocketAddr::from(([127, 0, 0, 1], 0))
@@ -97,12 +105,7 @@ impl Check {
         let region_char = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
         if region.is_empty() || region.len() > 64 || !region.bytes().all(region_char) {
             let fix = "use up to 64 lower-case letters, digits and hyphens, such as \"us-east-1\"";
-            self.problem(
-                "s3.region",
-                Some(region.clone()),
-                "it is not a region's name",
-                fix,
-            );
+            self.problem("s3.region", Some(region.clone()), "not a region name", fix);
         }
         for domain in &s3.base_domains {
             self.domain(domain);
@@ -131,24 +134,14 @@ impl Check {
         };
         if domain.len() > 253 || !domain.split('.').all(label) {
             let fix = "a host name without scheme, port or leading dot, such as \"s3.example.org\"";
-            self.problem(
-                "s3.base_domains",
-                Some(domain.into()),
-                "it is not a domain",
-                fix,
-            );
+            self.problem("s3.base_domains", Some(domain.into()), "not a domain", fix);
         }
     }
 
     fn admin(&mut self, admin: &file::Admin, data_dir: &Path) -> Admin {
         if admin.listen.is_some() && admin.token_file.is_none() {
             let fix = "name a file with a token (chmod 600), or remove admin.listen and use the local socket";
-            self.problem(
-                "admin.token_file",
-                None,
-                "admin.listen is set, and nothing would protect it",
-                fix,
-            );
+            self.problem("admin.token_file", None, "admin.listen needs a token", fix);
         }
         Admin {
             listen: admin
@@ -189,12 +182,7 @@ impl Check {
         if zone.is_empty() || zone.len() > 64 || !zone.bytes().all(plain) {
             let fix =
                 "use 1 to 64 letters, digits, hyphens, underscores and dots, such as \"home\"";
-            self.problem(
-                "cluster.zone",
-                Some(zone.clone()),
-                "it is not a zone's name",
-                fix,
-            );
+            self.problem("cluster.zone", Some(zone.clone()), "not a zone name", fix);
         }
         let transport = cluster.transport.as_deref();
         let transport = self.choice("cluster.transport", transport, &Transport::NAMES);
@@ -203,7 +191,7 @@ impl Check {
             None => {
                 if !cluster.join.is_empty() {
                     let fix = "set cluster.listen, such as \"[::]:3901\"";
-                    let why = "cluster.join is set, and the node would listen for nobody";
+                    let why = "cluster.join needs cluster.listen, which is missing";
                     self.problem("cluster.listen", None, why, fix);
                 }
                 None
@@ -225,25 +213,26 @@ impl Check {
             }
         }
         for address in cluster.advertise.iter().filter(|address| is_tcp(address)) {
-            let why = "this node has one transport, and tells it by itself";
-            let fix = "write host and port alone, and choose with cluster.transport";
+            let why = "cluster.transport already decides the transport";
+            let fix = "write only host and port, and select the transport with cluster.transport";
             self.problem("cluster.advertise", Some(address.clone()), why, fix);
         }
         if cluster.secret_file.is_none() {
-            let fix = "name a file that all nodes have the same copy of; make it with: head -c 32 /dev/urandom | base64";
-            let why = "cluster.listen is set, and nothing would protect it";
+            let fix = "name a file with the same content on all nodes; make it with: head -c 32 /dev/urandom | base64";
+            let why = "cluster.listen needs a secret";
             self.problem("cluster.secret_file", None, why, fix);
         }
         let secret = self.token("cluster.secret_file", cluster.secret_file.as_deref())?;
-        let advertise = match cluster.advertise.is_empty() {
-            false => cluster.advertise.clone(),
-            true if !listen.ip().is_unspecified() => vec![listen.to_string()],
-            true => {
-                let fix = "name how others reach this node, such as [\"198.51.100.7:3901\"] or [\"nas.example.org:3901\"]";
-                let why = "cluster.listen is for all interfaces, so nobody can tell which address others reach";
-                self.problem("cluster.advertise", None, why, fix);
-                Vec::new()
-            }
+        let advertise = if !cluster.advertise.is_empty() {
+            cluster.advertise.clone()
+        } else if !listen.ip().is_unspecified() {
+            vec![listen.to_string()]
+        } else {
+            let fix = "name the addresses at which other nodes reach this one, such as [\"198.51.100.7:3901\"] or [\"nas.example.org:3901\"]";
+            let why =
+                "cluster.listen covers all interfaces, so the address for other nodes is unknown";
+            self.problem("cluster.advertise", None, why, fix);
+            Vec::new()
         };
         Some(Network {
             listen,
@@ -263,12 +252,7 @@ impl Check {
         if !fine || address.len() > 250 {
             let fix =
                 "write host and port, such as \"nas.example.org:3901\" or \"[2001:db8::7]:3901\"";
-            self.problem(
-                key,
-                Some(address.into()),
-                "it is not a host with a port",
-                fix,
-            );
+            self.problem(key, Some(address.into()), "not a host with a port", fix);
         }
     }
 
@@ -290,12 +274,26 @@ impl Check {
             self.problem(
                 "limits.connections",
                 Some("0".into()),
-                "nobody could connect",
+                "no client could connect",
                 "at least 1",
+            );
+        }
+        let lease = limits
+            .control_lease_seconds
+            .unwrap_or(CONTROL_LEASE.as_secs() as u32);
+        if !(MIN_LEASE_SECONDS..=MAX_LEASE_SECONDS).contains(&lease) {
+            let why = "it is too short to be kept up, or too long to protect";
+            let fix = "from 3 to 86400 seconds";
+            self.problem(
+                "limits.control_lease_seconds",
+                Some(lease.to_string()),
+                why,
+                fix,
             );
         }
         Limits {
             connections,
+            control_lease: Duration::from_secs(lease.into()),
             shutdown_seconds: limits.shutdown_seconds.unwrap_or(30),
             scrub_days: limits.scrub_days.unwrap_or(30),
         }
@@ -316,7 +314,7 @@ impl Check {
                 self.problem(
                     &key,
                     Some(disk.path.display().to_string()),
-                    "it is named twice",
+                    "the path is used twice",
                     fix,
                 );
             }
@@ -337,7 +335,7 @@ impl Check {
             if bytes.is_none_or(|bytes| bytes == 0) {
                 let key = format!("disks[{number}].capacity");
                 let fix = "a size such as \"4TB\" or \"500GiB\", or a number of bytes";
-                self.problem(&key, Some(capacity.to_string()), "it is not a size", fix);
+                self.problem(&key, Some(capacity.to_string()), "not a size", fix);
             }
             bytes
         });

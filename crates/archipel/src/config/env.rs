@@ -1,11 +1,11 @@
-//! Settings from the environment: `ARCHIPEL_SECTION_KEY` wins over the file.
+//! Settings from the environment: `ARCHIPEL_SECTION_KEY` overrides the file.
 
 use serde::Deserialize;
 
 use super::file::{File, SECTIONS};
 use super::{Error, Problem};
 
-/// Variables that mean something else than a setting.
+/// Variables with the prefix that are no settings.
 const NOT_SETTINGS: [&str; 4] = [
     "ARCHIPEL_CONFIG",
     "ARCHIPEL_ADMIN_URL",
@@ -13,9 +13,9 @@ const NOT_SETTINGS: [&str; 4] = [
     "ARCHIPEL_UNSAFE_NO_FSYNC",
 ];
 
-/// Puts the settings among `variables` over those of `table`. Returns the names of variables that
-/// look like settings and are none: they are worth a warning, not a refusal, because container
-/// platforms set such variables themselves (`ARCHIPEL_SERVICE_HOST`).
+/// Applies the settings among `variables` to `table`. Returns the names of variables that look like
+/// settings but are none. They deserve a warning and no error, because container platforms set such
+/// variables themselves (`ARCHIPEL_SERVICE_HOST`).
 pub fn apply(
     table: &mut toml::Table,
     variables: impl Iterator<Item = (String, String)>,
@@ -37,8 +37,8 @@ pub fn apply(
     Ok(unknown)
 }
 
-/// `table` with one setting changed: to the text itself, or, where the setting is not a text, to
-/// what it says as TOML.
+/// Returns `table` with one setting changed. The value is the text itself if the setting is a text,
+/// and otherwise the text parsed as TOML.
 fn overridden(table: &toml::Table, setting: &str, value: &str) -> Result<toml::Table, String> {
     let text = with(table, setting, toml::Value::String(value.to_owned()));
     match accepted(text) {
@@ -87,6 +87,6 @@ fn wrong_type(name: String, value: String, why: &str) -> Error {
         key: name,
         value: Some(value),
         why: why.to_owned(),
-        fix: "give a value of the kind that the configuration file takes; lists and tables in TOML syntax".into(),
+        fix: "use a value of the same type as in the configuration file; lists and tables in TOML syntax".into(),
     }])
 }

@@ -1,14 +1,14 @@
-//! What stands in the configuration file, as it stands there: names and types, not yet meaning.
+//! The configuration file as written: names and types, not yet checked.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The sections, whose names begin the environment variables of their keys.
+/// The sections. Their names begin the environment variables of their keys.
 pub const SECTIONS: [&str; 5] = ["s3", "admin", "cluster", "log", "limits"];
 
-/// The whole file. Texts that must be understood (addresses, sizes, names of engines) are texts
-/// here, so that the check of their meaning can name key, value and fix.
+/// The whole file. Values that need a check (addresses, sizes, names of engines) are texts here, so
+/// that the check can report key, value and fix.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct File {
@@ -70,6 +70,7 @@ pub struct Limits {
     pub connections: Option<u32>,
     pub shutdown_seconds: Option<u32>,
     pub scrub_days: Option<u32>,
+    pub control_lease_seconds: Option<u32>,
 }
 
 /// `[[disks]]`

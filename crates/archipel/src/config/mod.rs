@@ -1,17 +1,18 @@
-//! Settings: read from a TOML file and the environment, checked once, typed from then on.
+//! Settings: read from a TOML file and the environment, checked once, and typed from then on.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`file`] | the file's keys as they stand there; unknown ones are refused |
-//! | [`env`] | `ARCHIPEL_SECTION_KEY`, which wins over the file |
-//! | [`check`] | what the values mean; every problem with key, value and fix |
+//! | [`file`] | the file's keys as written; unknown keys are refused |
+//! | [`env`] | `ARCHIPEL_SECTION_KEY`, which overrides the file |
+//! | [`check`] | the check of the values; every problem has key, value and fix |
 //! | [`secret`] | tokens from files |
-//! | [`size`] | sizes in bytes as people write them |
+//! | [`size`] | sizes as text |
 
 use std::fmt;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use archipel_storage::engine::{Durability, EngineKind};
 use serde::Deserialize;
@@ -27,37 +28,37 @@ pub use secret::Secret;
 #[cfg(test)]
 mod tests;
 
-/// All settings with their defaults and comments; a test keeps it true.
+/// All settings with their defaults and comments. A test keeps them true.
 pub const EXAMPLE: &str = include_str!("example.toml");
 
-/// What `archipel server` shows somebody who has no configuration yet.
+/// The configuration that `archipel server` suggests if there is none.
 pub const MINIMAL: &str = "data_dir = \"/var/lib/archipel\"\n\n[s3]\nlisten = \"127.0.0.1:3900\"\n";
 
 /// The name of the admin socket in the data folder.
 pub const ADMIN_SOCKET: &str = "admin.sock";
 
-/// Everything that the daemon is told at its start.
+/// The settings of the daemon.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The folder of identity, lock, socket, and by default of metadata and blocks.
+    /// The folder of the identity, the lock and the socket, and by default of metadata and blocks.
     pub data_dir: PathBuf,
     /// The folder of the metadata engine.
     pub metadata_dir: PathBuf,
     /// The metadata engine.
     pub engine: EngineKind,
-    /// How far a write goes before it is acknowledged.
+    /// The durability of a write before it is acknowledged.
     pub durability: Durability,
-    /// Where blocks are kept; at least one.
+    /// The disks for blocks; at least one.
     pub disks: Vec<Disk>,
-    /// The S3 door.
+    /// The S3 endpoint.
     pub s3: S3,
-    /// The admin door.
+    /// The admin endpoint.
     pub admin: Admin,
-    /// Other nodes.
+    /// The settings about other nodes.
     pub cluster: Cluster,
     /// The log.
     pub log: Log,
-    /// Bounds.
+    /// The limits.
     pub limits: Limits,
 }
 
@@ -74,7 +75,7 @@ const DURABILITIES: [(&str, Durability); 2] = [
     ("buffered", Durability::Buffered),
 ];
 
-/// The name of a durability in settings.
+/// Returns the name of a durability in settings.
 pub fn durability_name(durability: Durability) -> &'static str {
     match durability {
         Durability::Fsync => "fsync",
@@ -87,29 +88,29 @@ pub fn durability_name(durability: Durability) -> &'static str {
 pub struct Disk {
     /// The folder.
     pub path: PathBuf,
-    /// How much may be used, in bytes; `None`: as much as the file system holds.
+    /// The usable capacity in bytes. `None` means the size of the file system.
     pub capacity_bytes: Option<u64>,
-    /// Whether it gets no new blocks.
+    /// True if the disk gets no new blocks.
     pub draining: bool,
 }
 
-/// The S3 door.
+/// The S3 endpoint.
 #[derive(Clone, Debug)]
 pub struct S3 {
-    /// Where it listens.
+    /// The address to listen on.
     pub listen: SocketAddr,
     /// The region that clients sign for.
     pub region: String,
-    /// Domains below which a bucket is a host name, in lower case.
+    /// Domains whose subdomains are buckets, in lower case.
     pub base_domains: Vec<String>,
 }
 
-/// The admin door.
+/// The admin endpoint.
 #[derive(Clone, Debug)]
 pub struct Admin {
-    /// Where it listens on TCP, if it does; then there is a token.
+    /// The TCP address to listen on, if any; it needs a token.
     pub listen: Option<SocketAddr>,
-    /// The token for everything.
+    /// The token that permits everything.
     pub token: Option<Secret>,
     /// The token for `/metrics` alone.
     pub metrics_token: Option<Secret>,
@@ -117,45 +118,45 @@ pub struct Admin {
     pub socket: PathBuf,
 }
 
-/// What concerns other nodes.
+/// The settings about other nodes.
 #[derive(Clone, Debug)]
 pub struct Cluster {
-    /// The way to other nodes; `None` for a node that stays alone.
+    /// The network between nodes. `None` for a single node.
     pub network: Option<Network>,
     /// The zone of a node that founds a cluster.
     pub zone: String,
 }
 
-/// The way to other nodes.
+/// The network between nodes.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// Where this node listens for others.
+    /// The address to listen on for other nodes.
     pub listen: SocketAddr,
-    /// What others are told to connect to, as `host:port`.
+    /// The addresses that other nodes connect to, as `host:port`.
     pub advertise: Vec<String>,
-    /// What all nodes of the cluster know.
+    /// The secret of the cluster.
     pub secret: Secret,
-    /// Nodes to join through, as `host:port`; none for the one that founds the cluster.
+    /// Nodes to join through, as `host:port`. Empty for the node that founds the cluster.
     pub join: Vec<String>,
-    /// What carries what goes between nodes.
+    /// The transport between nodes.
     pub transport: Transport,
-    /// The zone that this node tells others to be in, if it was told.
+    /// The zone that this node announces, if one is set.
     pub zone: Option<String>,
 }
 
-/// What carries what goes between nodes.
+/// The transport between nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
-    /// QUIC, over UDP; nodes that have TCP alone are reached and let in over TCP.
+    /// QUIC over UDP. TCP is used to and from nodes that have only TCP.
     Quic,
-    /// TCP alone.
+    /// Only TCP.
     Tcp,
 }
 
 impl Transport {
     const NAMES: [(&str, Transport); 2] = [("quic", Transport::Quic), ("tcp", Transport::Tcp)];
 
-    /// Its name in settings.
+    /// Returns its name in settings.
     pub fn name(self) -> &'static str {
         match self {
             Transport::Quic => "quic",
@@ -167,16 +168,16 @@ impl Transport {
 /// The log.
 #[derive(Clone, Debug)]
 pub struct Log {
-    /// What a line looks like.
+    /// The format of a line.
     pub format: LogFormat,
-    /// What is logged: a filter that was checked.
+    /// A checked filter of the log.
     pub level: String,
 }
 
-/// What a line of the log looks like.
+/// The format of a log line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     Text,
     /// One JSON object a line.
     Json,
@@ -186,27 +187,29 @@ impl LogFormat {
     const NAMES: [(&str, LogFormat); 2] = [("text", LogFormat::Text), ("json", LogFormat::Json)];
 }
 
-/// Bounds.
+/// Limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// S3 connections at a time.
+    /// The number of simultaneous S3 connections.
     pub connections: u32,
-    /// How long running requests may take to finish after a signal to stop.
+    /// The time that running requests get to finish after a stop signal.
     pub shutdown_seconds: u32,
-    /// Every how many days everything stored is read and verified; 0: only when asked.
+    /// The days between two scrubs of all data. 0 means that scrubs only start on command.
     pub scrub_days: u32,
+    /// How long buckets and access keys count without confirmation.
+    pub control_lease: Duration,
 }
 
-/// What is wrong with a setting.
+/// A problem with a setting.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Problem {
-    /// The setting, or the environment variable.
+    /// The setting or the environment variable.
     pub key: String,
-    /// What it was set to.
+    /// The value of the setting.
     pub value: Option<String>,
-    /// What is wrong.
+    /// The problem.
     pub why: String,
-    /// What to do.
+    /// The action that fixes it.
     pub fix: String,
 }
 
@@ -223,14 +226,14 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Why there are no settings.
+/// The reason why there are no settings.
 #[derive(Debug)]
 pub enum Error {
     /// The file cannot be read.
     Unreadable(PathBuf, std::io::Error),
-    /// The file is not TOML, or has keys or types that do not belong there; the text names the line.
+    /// The file is not valid TOML, or has unknown keys or wrong types. The text names the line.
     Toml(PathBuf, String),
-    /// Values that make no sense.
+    /// Some values are invalid.
     Problems(Vec<Problem>),
 }
 
@@ -241,7 +244,7 @@ impl fmt::Display for Error {
         match self {
             Error::Unreadable(path, error) => write!(
                 f,
-                "the configuration {} cannot be read: {error}; fix: check the path and its permissions",
+                "cannot read the configuration {}: {error}; fix: check the path and its permissions",
                 path.display()
             ),
             Error::Toml(path, text) => write!(
@@ -258,16 +261,16 @@ impl fmt::Display for Error {
     }
 }
 
-/// Settings, and the names of environment variables that look like settings but are none.
+/// The settings, and the environment variables that look like settings but are none.
 #[derive(Debug)]
 pub struct Loaded {
     /// The settings.
     pub settings: Settings,
-    /// Variables worth a warning.
+    /// The names of variables that deserve a warning.
     pub unknown_variables: Vec<String>,
 }
 
-/// Reads and checks the settings of the file at `path`, under those of `variables`.
+/// Reads and checks the settings from the file at `path` and from `variables`.
 pub fn load(
     path: &Path,
     variables: impl Iterator<Item = (String, String)>,
@@ -277,14 +280,14 @@ pub fn load(
     parse(&text, path, variables)
 }
 
-/// The same from the text of a file; `path` is for messages.
+/// Reads the settings from the text of a file. `path` is for messages.
 fn parse(
     text: &str,
     path: &Path,
     variables: impl Iterator<Item = (String, String)>,
 ) -> Result<Loaded, Error> {
     let invalid = |error: toml::de::Error| Error::Toml(path.to_owned(), error.to_string());
-    // Read as a file first, although the table below has all of it: only so the error knows the line.
+    // The table below would suffice, but only this pass yields the line of an error.
     toml::from_str::<file::File>(text).map_err(invalid)?;
     let mut table: toml::Table = text.parse().map_err(invalid)?;
     let unknown_variables = env::apply(&mut table, variables)?;
@@ -295,13 +298,15 @@ fn parse(
     })
 }
 
-/// The settings of `archipel demo`: everything in one folder, nothing but S3 and the socket.
+/// Returns the settings of `archipel demo`: everything in one folder, with S3 and the local socket
+/// only.
 pub fn for_demo(data_dir: PathBuf, listen: SocketAddr) -> Settings {
     let file = file::File {
         data_dir: Some(data_dir),
         s3: file::S3 {
             listen: Some(listen.to_string()),
-            // Virtual-host style works too: `*.localhost` is the loopback address to browsers and many resolvers.
+            // This allows virtual-host style: browsers and many resolvers map `*.localhost` to
+            // loopback.
             base_domains: vec!["localhost".into()],
             ..file::S3::default()
         },
@@ -315,6 +320,6 @@ pub fn for_demo(data_dir: PathBuf, listen: SocketAddr) -> Settings {
         },
         ..file::File::default()
     };
-    // Every value above is one that the check accepts, and a test says so.
+    // A test shows that the check accepts these values.
     check::settings(&file).expect("the demo's settings are valid")
 }

@@ -1,4 +1,4 @@
-//! Secrets that stand in files.
+//! Secrets in files.
 
 use std::fmt;
 use std::fs;
@@ -6,18 +6,18 @@ use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// The shortest token that is accepted, in characters.
+/// The minimum length of a token, in characters.
 const MIN_TOKEN_CHARS: usize = 16;
 
-/// The largest secret file that is read, in bytes.
+/// The limit of a secret file, in bytes.
 const MAX_FILE_BYTES: u64 = 4096;
 
-/// A secret text; it does not show itself in logs.
+/// A secret text. It stays out of logs.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The secret itself.
+    /// Returns the secret itself.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -29,19 +29,19 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Why a secret file cannot be used, and what to do about it.
+/// The reason why a secret file cannot be used, and the fix.
 #[derive(Debug)]
 pub struct Refused {
-    /// What is wrong.
+    /// The problem.
     pub why: String,
-    /// What to do.
+    /// The action that fixes it.
     pub fix: String,
 }
 
-/// Reads a token from a file: one line, of at least 16 printable characters.
+/// Reads a token from a file: one line with at least 16 printable characters.
 ///
-/// A file that everybody may read is refused. One that its group may read is accepted: that is how
-/// container platforms hand secrets over.
+/// A file that everybody can read is refused. One that its group can read is accepted, because
+/// container platforms hand over secrets that way.
 pub fn read_token(path: &Path) -> Result<Secret, Refused> {
     let text = read(path)?;
     let token = text.trim();
@@ -59,7 +59,7 @@ pub fn read_token(path: &Path) -> Result<Secret, Refused> {
 
 fn read(path: &Path) -> Result<String, Refused> {
     let unreadable = |error: io::Error| Refused {
-        why: format!("cannot be read: {error}"),
+        why: format!("cannot read the file: {error}"),
         fix: "check that the file exists and that the server's user may read it".into(),
     };
     let file = fs::File::open(path).map_err(unreadable)?;
@@ -67,7 +67,7 @@ fn read(path: &Path) -> Result<String, Refused> {
     if mode & 0o004 != 0 {
         return Err(Refused {
             why: format!(
-                "everybody on this machine may read it (mode {:o})",
+                "every user of this machine can read it (mode {:o})",
                 mode & 0o777
             ),
             fix: format!("chmod 600 {}", path.display()),

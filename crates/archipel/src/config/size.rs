@@ -1,6 +1,6 @@
-//! Sizes in bytes, as people write them.
+//! Sizes in bytes, as text.
 
-/// The units, longest first so that `KiB` is not taken for `B`.
+/// The units, longest first so that the `B` of `KiB` is not taken for the unit.
 const UNITS: [(&str, u64); 12] = [
     ("KiB", 1 << 10),
     ("MiB", 1 << 20),
@@ -16,7 +16,8 @@ const UNITS: [(&str, u64); 12] = [
     ("B", 1),
 ];
 
-/// The number of bytes that `text` names: `"4TB"`, `"512 GiB"`, `"1000000"`; `None` if it names none.
+/// Returns the number of bytes in `text` (`"4TB"`, `"512 GiB"`, `"1000000"`), or `None` if it is no
+/// size.
 pub fn parse(text: &str) -> Option<u64> {
     let text = text.trim();
     let (number, factor) = UNITS
@@ -26,7 +27,7 @@ pub fn parse(text: &str) -> Option<u64> {
     number.trim().parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// `bytes` for people: at most four digits and a unit.
+/// Formats `bytes` for people: at most four digits and a unit.
 pub fn show(bytes: u64) -> String {
     const SHOWN: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut value = bytes as f64;

@@ -1,4 +1,4 @@
-//! Settings: what is accepted, what is refused, and in which words.
+//! Tests of the settings: accepted values, refused values, and the error texts.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -23,7 +23,7 @@ fn refusal(text: &str) -> String {
     read(text).expect_err("it should be refused").to_string()
 }
 
-/// The example with every setting that is commented out made active.
+/// Returns the example with every commented setting made active.
 fn all_settings() -> String {
     let active = |line: &str| match line.strip_prefix('#') {
         Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase() || c == '[') => {
@@ -34,7 +34,7 @@ fn all_settings() -> String {
     EXAMPLE.lines().map(|line| active(line) + "\n").collect()
 }
 
-/// The dotted names of all keys of a table, without numbers of lists.
+/// Collects the dotted names of all keys of a table, without list indices.
 fn keys(table: &toml::Table, prefix: &str, into: &mut Vec<String>) {
     for (key, value) in table {
         let name = format!("{prefix}{key}");
@@ -57,14 +57,14 @@ fn sorted_keys(table: &toml::Table) -> Vec<String> {
 }
 
 #[test]
-fn the_example_and_the_minimal_file_are_valid() {
+fn example_and_minimal_file_are_valid() {
     let example = read(EXAMPLE).unwrap().settings;
     let minimal = read(MINIMAL).unwrap().settings;
     assert_eq!(format!("{example:?}"), format!("{minimal:?}"));
 }
 
 #[test]
-fn the_example_shows_every_setting() {
+fn example_shows_every_setting() {
     let shown: toml::Table = all_settings().parse().unwrap();
     let mut known = Vec::new();
     for (section, structure) in [
@@ -84,7 +84,7 @@ fn the_example_shows_every_setting() {
     assert_eq!(sorted_keys(&shown), known);
 }
 
-/// The fields that a structure knows, out of its own refusal of a field that it does not know.
+/// Returns the field names of a structure, taken from its error about an unknown field.
 fn struct_fields<T: serde::de::DeserializeOwned>() -> Vec<String> {
     let refusal = match toml::from_str::<T>("unknown-field = 1") {
         Ok(_) => panic!("an unknown field is accepted"),
@@ -101,10 +101,10 @@ fn struct_fields<T: serde::de::DeserializeOwned>() -> Vec<String> {
 }
 
 #[test]
-fn the_defaults_in_the_example_are_the_defaults() {
+fn example_shows_the_real_defaults() {
     let text = all_settings();
     let cut = text.find("[[disks]]").unwrap();
-    // Settings that name files, or that are absent by default, are shown with an example's value.
+    // The example shows sample values for settings that name files or have no default.
     let not_defaults = [
         "token_file",
         "metrics_token_file",
@@ -123,7 +123,7 @@ fn the_defaults_in_the_example_are_the_defaults() {
 }
 
 #[test]
-fn the_documentation_holds_the_example() {
+fn documentation_contains_the_example() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
     let documentation = fs::read_to_string(path).unwrap();
     assert!(
@@ -133,7 +133,7 @@ fn the_documentation_holds_the_example() {
 }
 
 #[test]
-fn values_take_their_meaning() {
+fn values_are_parsed() {
     let text = r#"
         data_dir = "/data"
         engine = "sqlite"
@@ -169,7 +169,7 @@ fn values_take_their_meaning() {
 }
 
 #[test]
-fn unknown_keys_and_wrong_types_name_the_line() {
+fn error_about_unknown_key_or_wrong_type_names_the_line() {
     let unknown = refusal("data_dir = \"/d\"\n[s3]\nlistn = \"x\"\n");
     assert!(
         unknown.contains("test.toml") && unknown.contains("line 3"),
@@ -189,7 +189,7 @@ fn unknown_keys_and_wrong_types_name_the_line() {
 }
 
 #[test]
-fn all_problems_are_named_at_once_with_key_value_and_fix() {
+fn all_problems_are_reported_at_once_with_key_value_and_fix() {
     let text = r#"
         engine = "oracle"
         [s3]
@@ -200,6 +200,7 @@ fn all_problems_are_named_at_once_with_key_value_and_fix() {
         level = "loud=very"
         [limits]
         connections = 0
+        control_lease_seconds = 2
         [admin]
         listen = "127.0.0.1:1"
         [[disks]]
@@ -210,16 +211,17 @@ fn all_problems_are_named_at_once_with_key_value_and_fix() {
     "#;
     let refusal = refusal(text);
     let expected = [
-        "data_dir: it is missing; fix:",
-        "engine = \"oracle\": there is no such choice; fix: one of \"lmdb\", \"sqlite\", \"fjall\"",
+        "data_dir: the setting is missing; fix:",
+        "engine = \"oracle\": unknown choice; fix: one of \"lmdb\", \"sqlite\", \"fjall\"",
         "s3.listen = \"localhost\"",
         "s3.region = \"EU West\"",
         "s3.base_domains = \".example.org\"",
         "log.level = \"loud=very\"",
         "limits.connections = \"0\"",
-        "admin.token_file: admin.listen is set",
+        "limits.control_lease_seconds = \"2\"",
+        "admin.token_file: admin.listen needs a token",
         "disks[0].capacity",
-        "disks[1].path = \"/one\": it is named twice",
+        "disks[1].path = \"/one\": the path is used twice",
     ];
     for part in expected {
         assert!(refusal.contains(part), "{part:?} is not in:\n{refusal}");
@@ -232,7 +234,7 @@ fn all_problems_are_named_at_once_with_key_value_and_fix() {
 }
 
 #[test]
-fn the_environment_wins_over_the_file() {
+fn environment_overrides_the_file() {
     let loaded = with_env(
         MINIMAL,
         &[
@@ -261,7 +263,7 @@ fn the_environment_wins_over_the_file() {
 }
 
 #[test]
-fn a_variable_of_the_wrong_kind_is_named() {
+fn error_names_a_variable_of_the_wrong_type() {
     let refusal = with_env(MINIMAL, &[("ARCHIPEL_LIMITS_CONNECTIONS", "many")]);
     let refusal = refusal.unwrap_err().to_string();
     assert!(
@@ -271,7 +273,7 @@ fn a_variable_of_the_wrong_kind_is_named() {
 }
 
 #[test]
-fn a_secret_that_everybody_may_read_is_refused() {
+fn secret_that_everybody_can_read_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let token = folder.path().join("token");
     fs::write(&token, "0123456789abcdef0123\n").unwrap();
@@ -304,7 +306,7 @@ fn short_tokens_are_refused() {
 }
 
 #[test]
-fn the_demo_has_valid_settings() {
+fn demo_has_valid_settings() {
     let listen = "127.0.0.1:0".parse().unwrap();
     let settings = super::for_demo("/d".into(), listen);
     assert_eq!(settings.s3.listen, listen);
@@ -312,7 +314,7 @@ fn the_demo_has_valid_settings() {
 }
 
 #[test]
-fn sizes_are_read_as_people_write_them() {
+fn sizes_are_parsed_with_and_without_units() {
     for (text, bytes) in [
         ("0", 0),
         ("1000", 1000),
@@ -332,7 +334,7 @@ fn sizes_are_read_as_people_write_them() {
 }
 
 #[test]
-fn the_transport_is_chosen_and_told_in_addresses_by_the_node_itself() {
+fn transport_is_selected_and_addresses_may_not_repeat_it() {
     let folder = tempfile::tempdir().unwrap();
     let secret = folder.path().join("secret");
     fs::write(&secret, "0123456789abcdef0123\n").unwrap();
@@ -351,15 +353,15 @@ fn the_transport_is_chosen_and_told_in_addresses_by_the_node_itself() {
     let refused = [
         (
             "transport = \"sctp\"",
-            "cluster.transport = \"sctp\": there is no such choice; fix: one of \"quic\", \"tcp\"",
+            "cluster.transport = \"sctp\": unknown choice; fix: one of \"quic\", \"tcp\"",
         ),
         (
             "advertise = [\"tcp://a.example.net:3901\"]",
-            "cluster.advertise = \"tcp://a.example.net:3901\": this node has one transport",
+            "cluster.advertise = \"tcp://a.example.net:3901\": cluster.transport already decides the transport",
         ),
         (
             "join = [\"udp://a.example.net\"]",
-            "cluster.join = \"udp://a.example.net\": it is not a host",
+            "cluster.join = \"udp://a.example.net\": not a host",
         ),
     ];
     for (more, why) in refused {

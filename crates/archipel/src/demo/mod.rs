@@ -5,6 +5,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use archipel_model::{AccessKey, Error, Model, Permissions};
 use serde::Serialize;
@@ -19,6 +20,8 @@ mod several;
 
 /// The most nodes that a demo runs.
 const MAX_NODES: u32 = 100;
+/// How long a node may take to read its buckets and keys.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// The bucket's name, and the key's.
 const NAME: &str = "demo";
 
@@ -76,6 +79,8 @@ fn alone(args: &DemoArgs, dir: PathBuf) -> Result<(), Failure> {
     }
     node::runtime()?.block_on(async {
         let node = Node::start(settings).await.map_err(Failure)?;
+        // A new key must not be made because the earlier one is not known yet.
+        node.model().wait_until_read(READ_TIMEOUT).await;
         let key = prepare(node.model())
             .await
             .map_err(|error| Failure(format!("the demo's bucket and key: {error}")))?;
@@ -111,14 +116,15 @@ fn absolute(dir: &Path) -> Result<PathBuf, Failure> {
 
 /// The key of an earlier run, or a new one; and the bucket, which it may use for everything.
 async fn prepare(model: &Model) -> Result<Arc<AccessKey>, Error> {
-    let earlier = model.access_keys().into_iter().find(|key| key.name == NAME);
+    let mut keys = model.access_keys()?.into_iter();
+    let earlier = keys.find(|key| key.name == NAME);
     let key = match earlier {
         Some(key) => key,
         None => model.create_access_key(NAME, true).await?,
     };
     match model.find_bucket(NAME).await? {
         // Nothing is written where nothing is to be changed: the disk may be full.
-        Some(bucket) if bucket.permissions(&key.id) == Permissions::ALL => {}
+        Some(bucket) if bucket.permissions(&key) == Permissions::ALL => {}
         Some(_) => _ = model.set_grant(NAME, &key.id, Permissions::ALL).await?,
         None => _ = model.create_bucket(NAME, Some(&key.id)).await?,
     }

@@ -1,12 +1,14 @@
 //! A demo of several nodes, each a process of its own in a zone of its own.
 
+use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use archipel_api::admin::types::{
-    Apply, Assign, BucketInfo, ChangeGrant, CreateBucket, CreateKey, KeyInfo, KeyWithSecret,
-    LayoutInfo, NodeInfo, NodeStatus, Redundancy, Stage,
+    Apply, Assign, BucketInfo, BucketSummary, ChangeGrant, CreateBucket, CreateKey, KeyInfo,
+    KeyWithSecret, LayoutInfo, NodeInfo, NodeStatus, Redundancy, Stage,
 };
 use archipel_base::random::{Random, SystemRandom};
 use serde::{Deserialize, Serialize};
@@ -24,6 +26,8 @@ use crate::{logs, node};
 const PLAN: &str = "demo.json";
 /// How long the nodes may take until they serve together.
 const READY_TIMEOUT: Duration = Duration::from_secs(120);
+/// Where ports for traffic between nodes are looked for: below those that Linux gives out to whoever asks for any.
+const PORTS: Range<u16> = 20_000..32_000;
 /// How often is looked.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// What each node says that it can hold.
@@ -153,16 +157,20 @@ fn plan(dir: &Path, nodes: usize) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-/// A loopback address whose port is free for UDP and TCP.
+/// Returns a loopback address whose port is free for UDP and TCP.
+///
+/// The plan keeps it while its node is down. A port that the system gives out could be somebody else's by then.
 fn free_address(taken: &[Member]) -> std::io::Result<SocketAddr> {
-    loop {
-        let udp = UdpSocket::bind(("127.0.0.1", 0))?;
-        let address = udp.local_addr()?;
-        let free = TcpListener::bind(address).is_ok();
-        if free && taken.iter().all(|member| member.cluster != address) {
-            return Ok(address);
+    for _ in 0..1000 {
+        let spread = SystemRandom.next_u64() % u64::from(PORTS.end - PORTS.start);
+        let address = SocketAddr::from(([127, 0, 0, 1], PORTS.start + spread as u16));
+        match UdpSocket::bind(address).and_then(|_| TcpListener::bind(address)) {
+            Ok(_) if taken.iter().all(|member| member.cluster != address) => return Ok(address),
+            Err(error) if error.kind() != ErrorKind::AddrInUse => return Err(error),
+            Ok(_) | Err(_) => {}
         }
     }
+    Err(ErrorKind::AddrInUse.into())
 }
 
 fn start(dir: &Path, plan: &Plan, member: &Member, port: u16) -> Result<Child, Failure> {
@@ -302,7 +310,7 @@ async fn assign(plan: &Plan, admin: &Client, nodes: &[NodeInfo]) -> Result<(), F
 
 /// The key of an earlier run, or a new one; and the bucket, which it may use for everything.
 async fn prepare(admin: &Client) -> Result<(NodeStatus, KeyWithSecret), Failure> {
-    let keys: Vec<KeyInfo> = admin.get("/v1/keys").await?;
+    let (keys, buckets) = known(admin).await?;
     let key: KeyWithSecret = match keys.into_iter().find(|key| key.name == NAME) {
         Some(key) => {
             let shown = format!("{}?secret=true", path(&["v1", "keys", &key.id]));
@@ -317,8 +325,7 @@ async fn prepare(admin: &Client) -> Result<(NodeStatus, KeyWithSecret), Failure>
             admin.post("/v1/keys", &ask).await?
         }
     };
-    let bucket = path(&["v1", "buckets", NAME]);
-    if admin.get::<BucketInfo>(&bucket).await.is_err() {
+    if buckets.iter().all(|bucket| bucket.name != NAME) {
         let ask = CreateBucket {
             name: NAME.into(),
             owner: Some(key.key.id.clone()),
@@ -336,6 +343,18 @@ async fn prepare(admin: &Client) -> Result<(NodeStatus, KeyWithSecret), Failure>
     Ok((admin.get("/v1/status").await?, key))
 }
 
+/// All keys and buckets, once the node knows them: what an earlier run made must not be made again.
+async fn known(admin: &Client) -> Result<(Vec<KeyInfo>, Vec<BucketSummary>), Failure> {
+    loop {
+        let status: NodeStatus = admin.get("/v1/status").await?;
+        if status.access_keys.is_some() && status.buckets.is_some() {
+            let keys = admin.get("/v1/keys").await?;
+            return Ok((keys, admin.get("/v1/buckets").await?));
+        }
+        tokio::time::sleep(INTERVAL).await;
+    }
+}
+
 /// Waits until every node knows the key and the layout: then each serves.
 async fn everywhere(plan: &Plan, key: &KeyWithSecret) -> Result<(), Failure> {
     for member in &plan.nodes {
@@ -349,4 +368,17 @@ async fn everywhere(plan: &Plan, key: &KeyWithSecret) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_planned_port_is_none_that_the_system_gives_out() {
+        for _ in 0..50 {
+            let address = free_address(&[]).unwrap();
+            assert!(address.port() < 32_768, "{address}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Scrubbing, mending and healing.
+//! Metrics of scrubbing, block repair and anti-entropy.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 
 use super::{counter, gauge};
 
-/// Registers the metrics of scrubbing, mending and healing.
+/// Registers the metrics of scrubbing, block repair and anti-entropy.
 pub fn register(registry: &mut Registry, cluster: Cluster) {
     registry.register_collector(Box::new(Upkeep(cluster)));
 }
@@ -24,51 +24,49 @@ impl fmt::Debug for Upkeep {
 
 impl Collector for Upkeep {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        super::healing::encode(&mut encoder, &self.0)?;
-        let (mending, scrub) = (self.0.mending(), self.0.scrubbing());
+        super::anti_entropy::encode(&mut encoder, &self.0)?;
+        let (repair, scrub) = (
+            self.0.upkeep().repair_status(),
+            self.0.upkeep().scrub_status(),
+        );
         let gauges = [
             (
-                "archipel_mending_waiting",
+                "archipel_repair_waiting",
                 "Damaged or missing blocks that wait for a good copy",
-                mending.waiting as f64,
+                repair.waiting as f64,
             ),
             (
-                "archipel_mending_stuck",
-                "Those of them for which no good copy was found yet",
-                mending.stuck as f64,
+                "archipel_repair_stuck",
+                "Waiting blocks for which no good copy was found yet",
+                repair.stuck as f64,
             ),
             (
                 "archipel_scrub_running",
-                "Whether a scrub runs",
+                "1 while a scrub runs",
                 f64::from(u8::from(scrub.running)),
             ),
             (
                 "archipel_scrub_bytes",
-                "Bytes that the scrub that runs, or else the last one, has read",
+                "Bytes read by the running scrub, or by the last one",
                 scrub.bytes as f64,
             ),
             (
                 "archipel_scrub_damaged",
-                "Damaged blocks that it found",
+                "Damaged blocks found by that scrub",
                 scrub.damaged as f64,
             ),
             (
                 "archipel_scrub_ended_timestamp_seconds",
-                "When the last whole scrub ended; 0 for never",
+                "End of the last complete scrub; 0 if there is none",
                 scrub.ended_ms as f64 / 1000.0,
             ),
         ];
         for (name, about, value) in gauges {
             gauge(&mut encoder, name, about, value)?;
         }
-        let about = "Damaged blocks that were replaced by a good copy";
-        counter(&mut encoder, "archipel_mended", about, mending.mended)?;
-        let about = "Attempts to replace a damaged block that failed";
-        counter(
-            &mut encoder,
-            "archipel_mending_failed",
-            about,
-            mending.failed,
-        )
+        let about = "Damaged blocks replaced by a good copy";
+        counter(&mut encoder, "archipel_repaired", about, repair.repaired)?;
+        let about = "Failed attempts to replace a damaged block";
+        counter(&mut encoder, "archipel_repair_failed", about, repair.failed)
     }
 }

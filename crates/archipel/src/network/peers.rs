@@ -1,22 +1,22 @@
-//! Where other nodes were: kept in a file, so that those who are left find one another after a start, also
-//! when those of `cluster.join` are away.
+//! A file with the addresses of other nodes, so that the remaining nodes find one another after a
+//! start even if the nodes of `cluster.join` are down.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use archipel_cluster::members::{MAX_TEXT_BYTES, Member, Members};
+use archipel_cluster::membership::{MAX_TEXT_BYTES, Member, Members};
 use tokio::task::spawn_blocking;
 
 use crate::identity;
 
 const FILE: &str = "peers";
-/// The first line: the format.
+/// The first line, which names the format.
 const FORMAT: &str = "archipel peers 1";
-/// How many addresses are kept at most.
-const MOST: usize = 24;
+/// The limit of kept addresses.
+const MAX_ADDRESSES: usize = 24;
 
-/// The addresses that are kept in the node's data folder; none if they cannot be read, as the node
-/// can do without.
+/// Returns the addresses in the node's data folder. Returns none if they cannot be read, because
+/// the node can run without them.
 pub fn read(folder: &Path) -> Vec<String> {
     let path = folder.join(FILE);
     let text = match std::fs::read_to_string(&path) {
@@ -24,52 +24,55 @@ pub fn read(folder: &Path) -> Vec<String> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Vec::new(),
         Err(error) => {
             let path = path.display();
-            tracing::warn!(%error, %path, "where other nodes were cannot be read");
+            tracing::warn!(%error, %path, "cannot read the addresses of other nodes");
             return Vec::new();
         }
     };
     let mut lines = text.lines();
     if lines.next() != Some(FORMAT) {
         let path = path.display();
-        tracing::warn!(%path, "where other nodes were is kept in a format of another release");
+        tracing::warn!(%path, "the addresses of other nodes are in another release's format");
         return Vec::new();
     }
     let bounded = lines.filter(|line| !line.is_empty() && line.len() <= MAX_TEXT_BYTES);
-    bounded.take(MOST).map(String::from).collect()
+    bounded.take(MAX_ADDRESSES).map(String::from).collect()
 }
 
-/// Keeps addresses of the members as they change, until it is dropped. Those of before stay behind those
-/// that are known now: of whom nothing was heard since the start may still be there.
+/// Writes the addresses of the members whenever they change, until the future is dropped. Earlier
+/// addresses stay behind the current ones, because a node that was silent since the start may still
+/// be there.
 pub async fn keep(members: Members, me: archipel_base::NodeId, folder: PathBuf) {
-    let mut news = members.changed();
+    let mut changes = members.changed();
     let mut kept = read(&folder);
     loop {
         let others = members.list().into_iter().filter(|other| other.id != me);
         let now = merge(others.collect(), &kept);
-        // What comes first matters only while not all have room.
-        let is_new = now.len() != kept.len() || now.iter().any(|one| !kept.contains(one));
-        if is_new {
+        // The order matters only if some addresses do not fit.
+        let has_new = now.len() != kept.len() || now.iter().any(|one| !kept.contains(one));
+        if has_new {
             let (path, text) = (folder.join(FILE), text_of(&now));
             let written = spawn_blocking(move || identity::replace(&path, text.as_bytes())).await;
             match written {
                 Ok(Ok(())) => kept = now,
-                Ok(Err(error)) => tracing::warn!(%error, "where other nodes are cannot be kept"),
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "cannot write the addresses of other nodes")
+                }
                 Err(_) => return,
             }
         }
-        news.changed().await;
+        changes.changed().await;
     }
 }
 
-/// One address of each node, of those first that are there; then those of before.
+/// Returns one address of each node, live nodes first, then the earlier addresses.
 fn merge(mut others: Vec<Member>, before: &[String]) -> Vec<String> {
     others.sort_by_key(|other| (other.suspected, other.id));
-    let told = others
+    let current = others
         .iter()
-        .filter_map(|other| other.facts.addresses.first());
+        .filter_map(|other| other.info.addresses.first());
     let mut all: Vec<String> = Vec::new();
-    for address in told.chain(before) {
-        if !all.contains(address) && all.len() < MOST {
+    for address in current.chain(before) {
+        if !all.contains(address) && all.len() < MAX_ADDRESSES {
             all.push(address.clone());
         }
     }
@@ -85,16 +88,16 @@ fn text_of(addresses: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use archipel_cluster::members::Facts;
+    use archipel_cluster::membership::NodeInfo;
 
     use super::*;
 
     fn member(n: u8, suspected: bool) -> Member {
         Member {
             id: archipel_base::NodeId([n; 32]),
-            facts: Facts {
+            info: NodeInfo {
                 addresses: vec![format!("node{n}:1"), format!("other{n}:1")],
-                ..Facts::default()
+                ..NodeInfo::default()
             },
             generation: 1,
             suspected,
@@ -105,16 +108,16 @@ mod tests {
     }
 
     #[test]
-    fn who_is_there_comes_first_and_who_was_is_not_lost() {
+    fn live_nodes_come_first_and_earlier_addresses_stay() {
         let before = ["node1:1".to_owned(), "old:1".to_owned()];
         let all = merge(vec![member(1, true), member(2, false)], &before);
         assert_eq!(all, ["node2:1", "node1:1", "old:1"]);
         let many = (0..200).map(|n| member(n, false)).collect();
-        assert_eq!(merge(many, &before).len(), MOST);
+        assert_eq!(merge(many, &before).len(), MAX_ADDRESSES);
     }
 
     #[test]
-    fn what_is_kept_is_read_again_and_nothing_else() {
+    fn written_addresses_are_read_back_and_unknown_formats_ignored() {
         let folder = tempfile::tempdir().unwrap();
         assert!(read(folder.path()).is_empty());
         let addresses = vec!["a:1".to_owned(), "b:1".to_owned()];

@@ -1,4 +1,4 @@
-//! Nodes and layouts by the command line: of one server, and of several that are one cluster.
+//! Tests of nodes and layouts through the command line: a single server, and a cluster of several.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,14 +7,15 @@ use serde_json::Value;
 
 use super::{Server, archipel, demo, run, stderr, stdout, within_bounds};
 
-/// What a command says of the server in `folder`, or why it failed.
+/// Returns the output of a command for the server in `folder`, or its error text.
 fn ask(folder: &Path, line: &str) -> Result<String, String> {
     let target = ["--data-dir", folder.to_str().unwrap()];
     let words: Vec<&str> = line.split(' ').chain(target).collect();
     let output = run(&words);
-    match output.status.success() {
-        true => Ok(stdout(&output)),
-        false => Err(stderr(&output)),
+    if output.status.success() {
+        Ok(stdout(&output))
+    } else {
+        Err(stderr(&output))
     }
 }
 
@@ -24,7 +25,7 @@ fn json(folder: &Path, line: &str) -> Value {
 }
 
 #[test]
-fn the_command_line_shows_nodes_and_changes_the_layout() {
+fn command_line_shows_nodes_and_changes_the_layout() {
     let folder = tempfile::tempdir().unwrap();
     let (_server, _) = demo(folder.path());
     let ask = |line: &str| ask(folder.path(), line);
@@ -66,12 +67,12 @@ fn the_command_line_shows_nodes_and_changes_the_layout() {
     assert!(refused.contains("It cannot be applied"), "{refused}");
     ask("layout redundancy --replicas 1").unwrap();
     ask("layout assign self --zone oslo").unwrap();
-    // Two operators: what one staged after the other looked is not applied unseen.
+    // With two operators, a change that one staged after the other looked is not applied unseen.
     let revision = json("layout show")["staged"]["revision"].clone();
     ask("layout assign self --zone rome").unwrap();
     let refused = ask(&format!("layout apply --version 2 --revision {revision}")).unwrap_err();
     assert!(
-        refused.contains("was changed meanwhile") && refused.contains("fix: "),
+        refused.contains("were edited meanwhile") && refused.contains("fix: "),
         "{refused}"
     );
     ask("layout assign self --zone oslo").unwrap();
@@ -90,7 +91,7 @@ fn the_command_line_shows_nodes_and_changes_the_layout() {
 }
 
 #[test]
-fn several_nodes_are_one_cluster_that_says_who_is_away() {
+fn cluster_of_several_nodes_reports_which_node_is_unreachable() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().to_str().unwrap();
     let words = [
@@ -102,7 +103,7 @@ fn several_nodes_are_one_cluster_that_says_who_is_away() {
     assert_eq!(json(&second, "node list").as_array().unwrap().len(), 3);
     let layout = json(&second, "layout show");
     assert_eq!(layout["redundancy"]["replicas"], 3);
-    // It may not have heard of all others yet.
+    // The node may not have heard from all others yet.
     in_state(&second, "healthy");
     assert_eq!(json(&second, "bucket list")[0]["name"], "demo");
 
@@ -126,7 +127,32 @@ fn several_nodes_are_one_cluster_that_says_who_is_away() {
     }
 }
 
-/// The cluster as the server in `folder` sees it, once it is in this state.
+/// How often the demo is started again.
+const RESTARTS: usize = 10;
+
+#[test]
+fn a_demo_of_several_nodes_keeps_its_key_over_restarts() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().to_str().unwrap();
+    let words = [
+        "demo", "--json", "--nodes", "3", "--port", "0", "--dir", dir,
+    ];
+    let mut first = None;
+    for start in 0..=RESTARTS {
+        let mut server = Server::start(archipel(&words));
+        let ready: Value = serde_json::from_str(&server.first_line()).unwrap();
+        let key = (ready["access_key"].clone(), ready["secret_key"].clone());
+        assert_eq!(first.get_or_insert(key.clone()), &key, "start {start}");
+        if start == RESTARTS {
+            let keys = json(&folder.path().join("node1"), "key list");
+            assert_eq!(keys.as_array().unwrap().len(), 1, "{keys}");
+        }
+        server.signal("TERM");
+        assert_eq!(server.ended(), Some(0), "start {start}");
+    }
+}
+
+/// Waits until the server in `folder` reports this state of the cluster, and returns the report.
 fn in_state(folder: &Path, state: &'static str) -> Value {
     let folder = folder.to_owned();
     let found = within_bounds(move || {

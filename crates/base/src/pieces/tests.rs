@@ -6,8 +6,9 @@ fn content(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * i % 251 + i / 4096) as u8).collect()
 }
 
-/// Feeds the pieces of `content` to the pieces of the block `named`; gives how many bytes were taken.
-fn taken(named: &[u8], values: &[u8], content: &[u8]) -> Option<usize> {
+/// Checks the pieces of `content` against those of the block `named`. Returns the number of
+/// accepted bytes.
+fn accepted(named: &[u8], values: &[u8], content: &[u8]) -> Option<usize> {
     let mut pieces = Pieces::of(&BlockHash::of(named), named.len(), values)?;
     let mut offset = 0;
     while let Some(len) = pieces.next_len() {
@@ -20,7 +21,7 @@ fn taken(named: &[u8], values: &[u8], content: &[u8]) -> Option<usize> {
 }
 
 #[test]
-fn the_first_pieces_are_small() {
+fn first_pieces_are_small() {
     let kib = |len: usize| -> Vec<usize> { lengths(len << 10).iter().map(|l| l >> 10).collect() };
     assert_eq!(kib(4), [4]);
     assert_eq!(kib(7), [4, 3]);
@@ -32,7 +33,7 @@ fn the_first_pieces_are_small() {
 }
 
 #[test]
-fn a_short_block_has_no_values() {
+fn short_block_has_no_values() {
     for len in [0, 1, FIRST_PIECE_BYTES] {
         let short = content(len);
         assert!(values(&short).is_empty());
@@ -43,19 +44,19 @@ fn a_short_block_has_no_values() {
 }
 
 #[test]
-fn every_length_around_a_boundary_adds_up() {
+fn piece_lengths_add_up_around_each_boundary() {
     for base in [4 << 10, 8 << 10, 64 << 10, 96 << 10, 128 << 10, 1 << 20] {
         for len in [base - 1, base, base + 1, base + 1025] {
             let block = content(len);
             assert_eq!(lengths(len).iter().sum::<usize>(), len);
-            let taken = taken(&block, &values(&block), &block);
+            let taken = accepted(&block, &values(&block), &block);
             assert_eq!(taken.unwrap_or(len), len);
         }
     }
 }
 
 #[test]
-fn pieces_may_be_passed_over() {
+fn pieces_can_be_skipped() {
     let block = content(200_000);
     let mut pieces = Pieces::of(&BlockHash::of(&block), block.len(), &values(&block)).unwrap();
     assert_eq!(pieces.skip_to(0), 0);
@@ -70,16 +71,17 @@ fn pieces_may_be_passed_over() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever byte is wrong: nothing from its piece on is taken, and all before it is.
+    /// Asserts that a wrong byte is rejected with its piece and all later ones, and that all
+    /// earlier pieces are accepted.
     #[test]
-    fn a_wrong_byte_is_never_taken(len in 4097_usize..300_000, at: prop::sample::Index, bit in 0..8_u8) {
+    fn wrong_byte_is_never_accepted(len in 4097_usize..300_000, at: prop::sample::Index, bit in 0..8_u8) {
         let block = content(len);
         let mut wrong = block.clone();
         let at = at.index(len);
         wrong[at] ^= 1_u8 << bit;
-        let taken = taken(&block, &values(&block), &wrong).unwrap();
+        let taken = accepted(&block, &values(&block), &wrong).unwrap();
         prop_assert!(taken <= at && at < taken + MAX_PIECE_BYTES);
-        // Values of other content are not those of this block.
+        // The values of other content are refused.
         prop_assert!(Pieces::of(&BlockHash::of(&block), len, &values(&wrong)).is_none());
     }
 

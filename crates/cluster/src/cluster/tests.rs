@@ -6,16 +6,21 @@ use archipel_storage::disk::MemoryDisk;
 use archipel_storage::store::StoreOptions;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use archipel_base::Stamp;
+use archipel_base::stamp::StampClock;
+use archipel_base::{NodeId, Stamp};
+use archipel_storage::engine::Durability;
+use archipel_storage::{RowKey, Store, Value};
+use bytes::Bytes;
 
 use super::*;
+use crate::data::rows::WriteOptions;
 use crate::memory::memory_options;
 use crate::memory_store;
-use crate::rows::How;
+use crate::node::options::Hooks;
 
 const NOW: u64 = 1_700_000_000_000;
 
-/// A node that starts.
+/// Starts a node.
 async fn started(store: &Store, millis: u64) -> Result<Cluster, Error> {
     let cluster = Cluster::open(ClusterOptions {
         store: store.clone(),
@@ -30,8 +35,8 @@ async fn started(store: &Store, millis: u64) -> Result<Cluster, Error> {
     cluster.await
 }
 
-/// Writes a row that nothing was known of, through a node that starts at `millis`; gives the highest stamp
-/// that the store holds then.
+/// Writes a new row through a node that starts at `millis`. Returns the highest stamp that the
+/// store holds afterwards.
 async fn written_at(store: &Store, millis: u64, name: &'static str) -> Stamp {
     let cluster = started(store, millis).await.unwrap();
     cluster.found("here", 1 << 40).await.unwrap();
@@ -39,7 +44,7 @@ async fn written_at(store: &Store, millis: u64, name: &'static str) -> Stamp {
         partition: PartitionId(millis as u16 % 1000),
         key: Bytes::from_static(name.as_bytes()),
     };
-    let how = How::durable(Durability::Fsync);
+    let how = WriteOptions::durable(Durability::Fsync);
     cluster
         .write(&key, Some(Value::default()), how)
         .await
@@ -47,10 +52,10 @@ async fn written_at(store: &Store, millis: u64, name: &'static str) -> Stamp {
     store.highest_stamp().await.unwrap().unwrap()
 }
 
-/// After the time was set back, a start issues stamps above all that are stored; but not if they
-/// would be refused as coming from the future.
+/// After the time was set back, a node issues stamps above all stored ones at its start, unless
+/// they would be refused as too far in the future.
 #[tokio::test]
-async fn a_clock_that_was_set_back_goes_on_from_what_is_stored() {
+async fn a_clock_that_was_set_back_continues_from_the_stored_stamps() {
     let store = memory_store(Arc::new(SeededRandom::new(1)), Threads::Inline).unwrap();
     assert_eq!(store.highest_stamp().await.unwrap(), None);
     let first = written_at(&store, NOW, "a").await;
@@ -61,7 +66,8 @@ async fn a_clock_that_was_set_back_goes_on_from_what_is_stored() {
     assert_eq!(third, second);
 }
 
-/// Found by a run of losses (8005): the node noted that it starts, and that was refused for lack of room.
+/// Found by a run of losses (8005): the node recorded its start, and the write was refused for lack
+/// of space.
 #[tokio::test]
 async fn a_node_whose_metadata_disk_is_full_starts_and_deletes() {
     let free = Arc::new(AtomicU64::new(u64::MAX));
@@ -79,7 +85,7 @@ async fn a_node_whose_metadata_disk_is_full_starts_and_deletes() {
         partition: PartitionId(1),
         key: Bytes::from_static(b"a"),
     };
-    let how = How::durable(Durability::Fsync);
+    let how = WriteOptions::durable(Durability::Fsync);
     let write = cluster.write(&key, Some(Value::default()), how.clone());
     write.await.unwrap();
     drop(cluster);

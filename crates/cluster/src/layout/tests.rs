@@ -15,7 +15,7 @@ fn epoch() -> Epoch {
 }
 
 #[test]
-fn an_epoch_comes_back_as_it_was() {
+fn an_epoch_survives_encoding() {
     let epoch = epoch();
     assert_eq!(Epoch::decode(&epoch.encode()), Ok(epoch.clone()));
     assert_eq!(epoch.number(), 2);
@@ -29,7 +29,7 @@ fn an_epoch_comes_back_as_it_was() {
 }
 
 #[test]
-fn an_epoch_that_does_not_fit_together_is_refused() {
+fn an_inconsistent_epoch_is_refused() {
     let mut epoch = epoch();
     let mut layout = (*epoch.layouts[1]).clone();
     layout.assignment[3] = 5;

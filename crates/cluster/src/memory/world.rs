@@ -1,7 +1,7 @@
 //! Several nodes in this process, each with its store in memory, on a simulated network.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::random::SeededRandom;
@@ -13,15 +13,17 @@ use archipel_storage::Threads;
 use archipel_storage::disk::MemoryDisk;
 use async_trait::async_trait;
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 use super::memory_store_on;
-use crate::cluster::{Cluster, Hooks, Listener, Network};
+use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::layout::{Epoch, Layout, PARTITIONS, Redundancy, Role};
-use crate::peers::Directory;
+use crate::node::options::{Hooks, Listener, Network};
+use crate::node::peers::Directory;
 
-/// Nodes on a simulated network, for tests. On a runtime of one thread with paused time, time tells
-/// round trips exactly: nothing else takes any.
+/// Nodes on a simulated network, for tests. On a runtime of one thread with paused time, only the
+/// network takes time. So elapsed time counts round trips exactly.
 pub struct World {
     /// The network.
     pub network: Arc<SimulatedNetwork>,
@@ -34,13 +36,13 @@ pub struct World {
     dead: Dead,
 }
 
-/// Who was killed, and is suspected by all others.
+/// The nodes that were killed. All others suspect them.
 type Dead = Arc<Mutex<BTreeSet<NodeId>>>;
 
-/// Everybody is known, and nobody is suspected who was not killed.
-struct Everybody(NodeId, Vec<NodeId>, Dead);
+/// A directory that knows all nodes and suspects exactly those that were killed.
+struct FixedDirectory(NodeId, Vec<NodeId>, Dead);
 
-impl Directory for Everybody {
+impl Directory for FixedDirectory {
     fn peer(&self, node: &NodeId) -> Option<Peer> {
         Some(Peer {
             id: *node,
@@ -49,7 +51,7 @@ impl Directory for Everybody {
     }
 
     fn is_suspected(&self, node: &NodeId) -> bool {
-        let dead = self.2.lock().unwrap_or_else(PoisonError::into_inner);
+        let dead = self.2.lock();
         dead.contains(node)
     }
 
@@ -61,14 +63,14 @@ impl Directory for Everybody {
 }
 
 #[async_trait]
-impl Listener for Everybody {
+impl Listener for FixedDirectory {
     async fn gossip(&self, _: NodeId, _: Bytes) -> Result<Bytes, String> {
         Err("no membership".into())
     }
 }
 
 impl World {
-    /// So many nodes, `latency` one way apart, of which none is in a cluster.
+    /// Opens this many nodes, `latency` apart (one way). None of them is in a cluster.
     pub async fn unfounded(
         nodes: u8,
         latency: Duration,
@@ -97,7 +99,8 @@ impl World {
         Ok(world)
     }
 
-    /// So many nodes in a layout with so many copies, partition by partition on the next ones.
+    /// Opens this many nodes in a layout with this many copies. Each partition's replicas are on
+    /// the next nodes in turn.
     pub async fn new(
         nodes: u8,
         replicas: u8,
@@ -140,7 +143,7 @@ impl World {
     ) -> Result<Cluster, Error> {
         let random = Arc::new(SeededRandom::new(seed ^ (u64::from(id.0[0]) << 32)));
         let rpc = Rpc::new(self.network.node(id));
-        let everybody = Arc::new(Everybody(id, self.ids.clone(), self.dead.clone()));
+        let everybody = Arc::new(FixedDirectory(id, self.ids.clone(), self.dead.clone()));
         let network = Network {
             rpc: rpc.clone(),
             directory: everybody.clone(),
@@ -153,18 +156,30 @@ impl World {
         Ok(node)
     }
 
-    /// Cuts a node off from all others for good: all know that it is away.
-    pub fn kill(&self, place: usize) {
-        self.isolate(place);
-        let mut dead = self.dead.lock().unwrap_or_else(PoisonError::into_inner);
-        dead.insert(self.ids[place]);
+    /// Cuts a node off from all others for good. All others suspect it.
+    pub fn kill(&self, index: usize) {
+        self.isolate(index);
+        let mut dead = self.dead.lock();
+        dead.insert(self.ids[index]);
+    }
+
+    /// Moves a node away from all others: so far one way.
+    pub fn move_away(&self, place: usize, latency: Duration) {
+        let link = Link {
+            latency,
+            ..Link::default()
+        };
+        for other in self.ids.iter().filter(|id| **id != self.ids[place]) {
+            self.network.set_link(self.ids[place], *other, link);
+            self.network.set_link(*other, self.ids[place], link);
+        }
     }
 
     /// Cuts a node off from all others.
-    pub fn isolate(&self, place: usize) {
-        for other in self.ids.iter().filter(|id| **id != self.ids[place]) {
-            self.network.cut(self.ids[place], *other);
-            self.network.cut(*other, self.ids[place]);
+    pub fn isolate(&self, index: usize) {
+        for other in self.ids.iter().filter(|id| **id != self.ids[index]) {
+            self.network.cut(self.ids[index], *other);
+            self.network.cut(*other, self.ids[index]);
         }
     }
 }

@@ -1,27 +1,35 @@
-//! Listings of several replicas as one: pure, without I/O or clock.
+//! Merges the listings of several replicas into one. Pure: no I/O, no clock.
 //!
-//! All replicas are asked *for merging* ([`ListQuery::tombstones`]); as soon as a quorum has answered, the
-//! answers are merged. Whatever was acknowledged before stands in one of them, so for every key
-//! the version with the newest stamp among them is that version or a newer one. If that is a tombstone, nothing is shown.
-//! (Of a write that is under way, or of which it is not known whether it took effect, the version may be shown
-//! or not.) Tombstones that went below an agreed floor are missing, but nothing that is older than them is left anywhere; what was listed
-//! before that, and is at or below the floor that another tells, counts only if that one lists it, too.
+//! The driver asks all replicas *for merging* ([`ListQuery::tombstones`]). As soon as a quorum has
+//! answered, the answers are merged. Every acknowledged version is in one of them. So for every
+//! key, the version with the newest stamp among them is the acknowledged version or a newer one. A
+//! key whose newest version is a tombstone is not shown. (A version whose write is under way, or
+//! whose outcome is unknown, may be shown or not.) Tombstones at or below an agreed floor are
+//! missing, but no replica holds anything older than them. A replica may have listed a version
+//! before a floor was agreed. If the version is at or below the floor that another replica reports,
+//! it counts only if that replica lists it, too.
 //!
-//! **Common prefixes.** A replica shows all that it knows of a prefix up to the first row that
-//! lives with it. If among a quorum the version of that row is the newest, the prefix has a live
-//! row: so it is whenever replicas agree, or one only lacks something. Otherwise what is behind that row
-//! is not known of this replica, and the prefix alone is listed from there on, row by row,
-//! until a live one is found. That costs rounds, but only where replicas differ in what was deleted.
+//! **Common prefixes.** A replica shows all its rows of a prefix up to its first live row there. If
+//! among a quorum the version of that row is the newest, the prefix has a live row. This is always
+//! so if replicas agree, or if one only lacks rows. Otherwise the replica's later rows are unknown,
+//! and the prefix alone is listed from there on, row by row, until a live row is found. That costs
+//! rounds, but only where replicas differ in what was deleted.
+//!
+//! **Damaged rows.** A replica that cannot read a row reports its key, and nothing else about it. A
+//! page with damaged rows does not help to make a quorum while other replicas may still answer. So
+//! for every key, the version is found among replicas that report it. If too few report a key, the
+//! newest reported version is shown: nothing more can be known about that key.
 //!
 //! # For the author of a driver
-//! [`ListMerge::new`] gives the first [`ListOutput`]s; each answer, brought by [`ListMerge::on_page`] or
-//! [`ListMerge::on_failure`], gives more, until `Done` or `Failed`. What comes late, twice or from a
-//! stranger is ignored.
+//! [`ListMerge::new`] returns the first [`ListOutput`]s. Each answer, given to
+//! [`ListMerge::on_page`] or [`ListMerge::on_failure`], returns more, until `Done` or `Failed`.
+//! Late and repeated answers are ignored, and so are answers of other nodes.
 //!
 //! # Invariants
-//! - A page covers what lies before its `next`; of what lies behind nothing is concluded from it.
-//! - The listing's `next` lies behind the query's start, even if the listing is empty: pages end.
-//! - A prefix is shown only if a live row was found that begins so.
+//! - A page covers the keys before its `next`. Nothing is concluded from it about later keys.
+//! - The listing's `next` is after the query's start, even if the listing is empty. So listings
+//!   end.
+//! - A prefix is shown only if a live row with that prefix was found.
 
 mod page;
 mod sound;
@@ -40,26 +48,28 @@ use archipel_storage::{ListEntry, ListQuery, ListStart, Listing};
 use crate::register::{Quorums, ReplicaSet};
 use page::{Item, Merged};
 
-/// The most entries that are asked for at once.
+/// The largest number of entries in one request.
 const MAX_LIMIT: usize = 10_000;
-/// The most rows that are not live that may be read for one page.
+/// The largest number of rows read for one page that are not live.
 const MAX_BUDGET: usize = 100_000;
-/// How many rows of a prefix are asked for first when it is not proven; four times as many each time.
+/// The number of rows in the first request for an unproven prefix. Each further request asks for
+/// four times as many.
 const FIRST_ROWS: usize = 64;
-/// How often more rows of a prefix are asked for before the page ends there.
+/// The number of requests for one prefix before the page ends there.
 const MAX_DEPTH: u32 = 8;
 
 /// A page of one replica.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Page {
-    /// What it lists.
+    /// The listing.
     pub listing: Listing,
-    /// The floor that was agreed there: up to it, what another replica listed and this one does not was listed before, and is gone.
+    /// The floor that was agreed on that replica. A row at or below it that another replica lists
+    /// and this one does not was listed before the agreement, and is gone.
     pub agreed: Stamp,
 }
 
 impl From<Listing> for Page {
-    /// Without a floor.
+    /// Returns a page without a floor.
     fn from(listing: Listing) -> Page {
         Page {
             listing,
@@ -68,19 +78,19 @@ impl From<Listing> for Page {
     }
 }
 
-/// What the driver is to do.
+/// The next action of the driver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ListOutput {
-    /// Ask this replica, and bring what comes with the same `round`.
+    /// Ask this replica, and return its answer with the same `round`.
     Ask {
-        /// By index, as in [`Quorums`].
+        /// The replica's index, as in [`Quorums`].
         replica: usize,
-        /// Which of the merge's questions this is.
+        /// The number of the round.
         round: u32,
-        /// The question.
+        /// The query.
         query: ListQuery,
     },
-    /// The page: live rows, and prefixes below which there is one.
+    /// The page: live rows, and prefixes that have one.
     Done(Listing),
     /// Too few replicas answer.
     Failed,
@@ -93,31 +103,32 @@ pub struct ListMerge {
     /// The open rounds.
     rounds: BTreeMap<u32, Round>,
     last_round: u32,
-    /// What the first round gave.
+    /// The result of the first round.
     merged: Merged,
     over: bool,
 }
 
-/// A question to all replicas.
+/// A query to all replicas.
 #[derive(Debug)]
 struct Round {
     query: ListQuery,
-    about: About,
+    purpose: Purpose,
     pages: Vec<(usize, Arc<Page>)>,
     failed: ReplicaSet,
 }
 
-/// What a round is for.
+/// The purpose of a round.
 #[derive(Clone, Copy, Debug)]
-enum About {
+enum Purpose {
     /// The page itself.
     Page,
-    /// Whether the prefix at this place of the page has a live row.
+    /// To find out if the prefix of this item of the page has a live row.
     Prefix { item: usize, depth: u32 },
 }
 
 impl ListMerge {
-    /// Begins: asks all replicas. A replica that is alone is asked for just what is wanted.
+    /// Begins a listing with queries to all replicas. A single replica gets the client's query
+    /// unchanged.
     pub fn new(quorums: Quorums, mut query: ListQuery) -> (ListMerge, Vec<ListOutput>) {
         query.tombstones = quorums.all().len() > 1;
         query.limit = query.limit.min(MAX_LIMIT);
@@ -130,15 +141,16 @@ impl ListMerge {
             merged: Merged::default(),
             over: false,
         };
-        let outputs = match nothing {
-            true => merge.end(ListOutput::Done(Listing::default())),
-            false => merge.begin(About::Page, query),
+        let outputs = if nothing {
+            merge.end(ListOutput::Done(Listing::default()))
+        } else {
+            merge.begin(Purpose::Page, query)
         };
         (merge, outputs)
     }
 
-    /// A replica's answer came in. One that cannot be right counts as a failure. Replicas whose pages are known to be the same may
-    /// bring one and the same: it is merged once.
+    /// Handles a replica's answer. An impossible answer counts as a failure. Replicas whose pages
+    /// are known to be equal may share one page, which is merged once.
     pub fn on_page(
         &mut self,
         replica: usize,
@@ -157,30 +169,43 @@ impl ListMerge {
             return self.on_failure(replica, round);
         }
         open.pages.push((replica, page));
-        let answered = open.pages.iter().map(|(replica, _)| *replica).collect();
-        if !self.quorums.is_quorum(answered) {
-            return Vec::new();
-        }
-        match self.rounds.remove(&round) {
-            Some(complete) => self.advance(complete),
-            None => Vec::new(),
-        }
+        self.advance_if_complete(round)
     }
 
-    /// No answer of this replica will come.
+    /// Notes that this replica will not answer.
     pub fn on_failure(&mut self, replica: usize, round: u32) -> Vec<ListOutput> {
         let Some(open) = self.open_round(replica, round) else {
             return Vec::new();
         };
         open.failed.insert(replica);
         let failed = open.failed;
-        match self.quorums.is_blocked_by(failed) {
-            true => self.end(ListOutput::Failed),
-            false => Vec::new(),
+        if self.quorums.is_blocked_by(failed) {
+            self.end(ListOutput::Failed)
+        } else {
+            self.advance_if_complete(round)
         }
     }
 
-    /// The round, if it waits for this replica.
+    /// Merges the pages of a round once they suffice: a quorum of pages without damaged rows, or,
+    /// when no more answers will come, a quorum of any pages.
+    fn advance_if_complete(&mut self, round: u32) -> Vec<ListOutput> {
+        let complete = self.rounds.get(&round).is_some_and(|open| {
+            let of = |pages: &mut dyn Iterator<Item = &(usize, Arc<Page>)>| -> ReplicaSet {
+                pages.map(|(replica, _)| *replica).collect()
+            };
+            let answered = of(&mut open.pages.iter());
+            let whole = |(_, page): &&(usize, Arc<Page>)| page.listing.damaged.is_empty();
+            let whole = of(&mut open.pages.iter().filter(whole));
+            let all_done = answered.union(open.failed) == self.quorums.all();
+            self.quorums.is_quorum(whole) || (all_done && self.quorums.is_quorum(answered))
+        });
+        match complete.then(|| self.rounds.remove(&round)).flatten() {
+            Some(complete) => self.advance(complete),
+            None => Vec::new(),
+        }
+    }
+
+    /// Returns the round if it waits for this replica.
     fn open_round(&mut self, replica: usize, round: u32) -> Option<&mut Round> {
         if self.over || !self.quorums.all().contains(replica) {
             return None;
@@ -190,7 +215,7 @@ impl ListMerge {
         (!answered && !open.failed.contains(replica)).then_some(open)
     }
 
-    fn begin(&mut self, about: About, query: ListQuery) -> Vec<ListOutput> {
+    fn begin(&mut self, purpose: Purpose, query: ListQuery) -> Vec<ListOutput> {
         self.last_round += 1;
         let round = self.last_round;
         let ask = |replica| ListOutput::Ask {
@@ -204,7 +229,7 @@ impl ListMerge {
         }
         let open = Round {
             query,
-            about,
+            purpose,
             pages: Vec::new(),
             failed: ReplicaSet::EMPTY,
         };
@@ -212,7 +237,7 @@ impl ListMerge {
         outputs
     }
 
-    /// A quorum has answered a round.
+    /// Goes on after a quorum has answered a round.
     fn advance(&mut self, mut complete: Round) -> Vec<ListOutput> {
         if !complete.query.tombstones {
             let page = complete.pages.pop().map(|(_, page)| page);
@@ -220,9 +245,9 @@ impl ListMerge {
             return self.end(ListOutput::Done(page.listing));
         }
         let merged = page::merge(&self.quorums, &complete.query, &complete.pages);
-        let mut outputs = match complete.about {
-            About::Page => self.on_merged(merged, &complete.query),
-            About::Prefix { item, depth } => {
+        let mut outputs = match complete.purpose {
+            Purpose::Page => self.on_merged(merged, &complete.query),
+            Purpose::Prefix { item, depth } => {
                 self.on_prefix_listed(item, depth, merged, complete.query)
             }
         };
@@ -232,7 +257,7 @@ impl ListMerge {
         outputs
     }
 
-    /// The page is there; what it does not prove is asked for.
+    /// Takes the merged page, and asks for the rows that prove its open prefixes.
     fn on_merged(&mut self, merged: Merged, query: &ListQuery) -> Vec<ListOutput> {
         self.merged = merged;
         let open = self.merged.items.iter().enumerate();
@@ -250,12 +275,12 @@ impl ListMerge {
                 limit: FIRST_ROWS,
                 ..query.clone()
             };
-            self.begin(About::Prefix { item, depth: 1 }, rows)
+            self.begin(Purpose::Prefix { item, depth: 1 }, rows)
         };
         open.into_iter().flat_map(ask).collect()
     }
 
-    /// Some rows below an unproven prefix are there.
+    /// Handles some rows below an unproven prefix.
     fn on_prefix_listed(
         &mut self,
         item: usize,
@@ -271,25 +296,28 @@ impl ListMerge {
                 query.start = next;
                 query.limit = MAX_LIMIT.min(query.limit * 4);
                 let depth = depth + 1;
-                return self.begin(About::Prefix { item, depth }, query);
+                return self.begin(Purpose::Prefix { item, depth }, query);
             }
         };
-        if let Some(place) = self.merged.items.get_mut(item) {
-            *place = resolved;
+        if let Some(unproven) = self.merged.items.get_mut(item) {
+            *unproven = resolved;
         }
         Vec::new()
     }
 
-    /// All is proven.
+    /// Ends with the listing when nothing is left to prove.
     fn finish(&mut self) -> Vec<ListOutput> {
         let merged = std::mem::take(&mut self.merged);
         let mut listing = Listing {
             entries: Vec::with_capacity(merged.items.len()),
+            damaged: merged.damaged,
             next: merged.next,
         };
         for item in merged.items {
             match item {
-                Item::Row { key, head } => listing.entries.push(ListEntry::Row { key, head }),
+                Item::Row { key, metadata } => {
+                    listing.entries.push(ListEntry::Row { key, metadata })
+                }
                 Item::Prefix(prefix) => listing.entries.push(ListEntry::Prefix(prefix)),
                 Item::Dead => {}
                 Item::Unproven { from: next, .. } | Item::End(next) => {
@@ -308,7 +336,7 @@ impl ListMerge {
     }
 }
 
-/// The lowest key that a start lets through; `None` if there is none.
+/// Returns the lowest key that a start lets through, or `None` if there is none.
 fn lowest(start: &ListStart) -> Option<Vec<u8>> {
     match start {
         ListStart::At(key) => Some(key.to_vec()),

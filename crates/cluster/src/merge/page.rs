@@ -1,5 +1,6 @@
-//! Pages of several replicas as one page.
+//! Merges pages of several replicas into one.
 
+use std::collections::BTreeSet;
 use std::iter::Peekable;
 use std::ptr;
 use std::slice::Iter;
@@ -7,27 +8,28 @@ use std::sync::Arc;
 
 use archipel_base::Stamp;
 use archipel_storage::rows::codec::successor;
-use archipel_storage::{ListEntry, ListQuery, ListStart, RowHead};
+use archipel_storage::{ListEntry, ListQuery, ListStart, RowMetadata};
 use bytes::Bytes;
 
 use super::{Page, lowest};
 use crate::register::{Quorums, ReplicaSet};
 
-/// How many prefixes of one page may be open questions.
+/// The largest number of unproven prefixes of one page.
 const MAX_UNPROVEN: usize = 16;
 
-/// What a merged page consists of.
+/// An item of a merged page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Item {
     /// A live row.
-    Row { key: Bytes, head: RowHead },
+    Row { key: Bytes, metadata: RowMetadata },
     /// A prefix that has a live row.
     Prefix(Bytes),
-    /// Whether the prefix has a live row, and then only from there on, the pages do not say.
+    /// A prefix for which the pages do not show whether it has a live row. It can have one only
+    /// from there on.
     Unproven { prefix: Bytes, from: ListStart },
-    /// It has none.
+    /// A prefix without a live row.
     Dead,
-    /// The page ends here: whether the prefix has a live row from there on is not known.
+    /// The end of the page: the pages do not show whether the prefix has a live row from there on.
     End(ListStart),
 }
 
@@ -35,10 +37,12 @@ pub(super) enum Item {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Merged {
     pub items: Vec<Item>,
+    /// Keys of damaged rows that too few replicas report: their newest version is not known.
+    pub damaged: Vec<Bytes>,
     pub next: Option<ListStart>,
 }
 
-/// Merges pages, which a quorum gave to a query for merging. They are [sound](super::sound).
+/// Merges pages that a quorum returned for a query for merging. They must be [sound](super::sound).
 pub(super) fn merge(quorums: &Quorums, query: &ListQuery, pages: &[(usize, Arc<Page>)]) -> Merged {
     let mut sources: Vec<Source<'_>> = Vec::with_capacity(pages.len());
     for (replica, page) in pages {
@@ -58,24 +62,25 @@ pub(super) fn merge(quorums: &Quorums, query: &ListQuery, pages: &[(usize, Arc<P
         items: Vec::new(),
         unproven: 0,
         silent: Default::default(),
-        told: Vec::new(),
+        reports: Vec::new(),
     };
     let end = merge.end();
     let next = merge.run(end.as_ref());
     Merged {
+        damaged: merge.unreported(next.as_ref()),
         items: merge.items,
         next,
     }
 }
 
-/// Where a page ends: it tells nothing of this key and those behind.
+/// The end of a page. The page shows nothing of this key and later ones.
 struct End {
     key: Vec<u8>,
     next: ListStart,
 }
 
 impl End {
-    /// `None` if nothing is behind it anyway.
+    /// Returns `None` if no key can follow.
     fn of(next: &ListStart) -> Option<End> {
         let key = lowest(next)?;
         Some(End {
@@ -85,7 +90,8 @@ impl End {
     }
 }
 
-/// The page of a replica, or of several that have the same, as far as it was not merged yet.
+/// The part of a page that was not merged yet. The page is of one replica, or of several whose
+/// pages are equal.
 struct Source<'p> {
     replicas: ReplicaSet,
     page: &'p Page,
@@ -103,30 +109,44 @@ impl<'p> Source<'p> {
         }
     }
 
-    fn front(&mut self) -> Option<(&'p Bytes, &'p RowHead)> {
+    fn front(&mut self) -> Option<(&'p Bytes, &'p RowMetadata)> {
         match self.entries.peek()? {
-            ListEntry::Row { key, head } => Some((key, head)),
+            ListEntry::Row { key, metadata } => Some((key, metadata)),
             ListEntry::Prefix(_) => None,
         }
     }
 
-    /// Takes the version of `key`, if the replica told one.
-    fn take(&mut self, key: &Bytes) -> Option<&'p RowHead> {
-        let (_, head) = self.front().filter(|(front, _)| *front == key)?;
+    /// Removes and returns the replica's version of `key`, if it is next.
+    fn take(&mut self, key: &Bytes) -> Option<&'p RowMetadata> {
+        let (_, metadata) = self.front().filter(|(front, _)| *front == key)?;
         self.entries.next();
-        Some(head)
+        Some(metadata)
     }
 
-    /// Passes all keys that begin so.
+    /// Skips all keys with this prefix.
     fn pass(&mut self, prefix: &Bytes) {
         while self.front().is_some_and(|(key, _)| key.starts_with(prefix)) {
             self.entries.next();
         }
     }
 
-    /// Whether it shows all versions of `key` that it has.
+    /// Returns true if the page shows every version of `key` that the replica has.
     fn covers(&self, key: &Bytes) -> bool {
+        self.reaches(key) && self.page.listing.damaged.binary_search(key).is_err()
+    }
+
+    /// Returns true if the page ends after `key`.
+    fn reaches(&self, key: &Bytes) -> bool {
         self.end.as_ref().is_none_or(|end| key[..] < end.key[..])
+    }
+
+    /// Returns true if a row with this prefix is damaged on the replica.
+    fn is_damaged_below(&self, prefix: &Bytes) -> bool {
+        let damaged = &self.page.listing.damaged;
+        let first = damaged.partition_point(|key| key < prefix);
+        damaged
+            .get(first)
+            .is_some_and(|key| key.starts_with(prefix))
     }
 
     fn ends_before(&self, key: Option<&[u8]>) -> bool {
@@ -145,31 +165,70 @@ struct Merge<'p> {
     sources: Vec<Source<'p>>,
     items: Vec<Item>,
     unproven: usize,
-    /// A prefix, and who showed a live row of it and so tells nothing of those behind.
+    /// A prefix, and the replicas that showed a live row of it. They show no later rows of it.
     silent: (Bytes, ReplicaSet),
-    /// What each page tells of the key that is judged: a version, the floor, and whether it shows all that it has of it.
-    told: Vec<(Option<&'p RowHead>, Stamp, bool)>,
+    /// For each page, its version of the key that is judged, its floor, and whether it shows all
+    /// that it has of the key.
+    reports: Vec<(Option<&'p RowMetadata>, Stamp, bool)>,
 }
 
-/// All replicas whose pages these are.
+/// Returns the replicas of all these pages.
 fn union<'s, 'p: 's>(sources: impl Iterator<Item = &'s Source<'p>>) -> ReplicaSet {
     sources.fold(ReplicaSet::EMPTY, |all, source| all.union(source.replicas))
 }
 
-/// The page has no more room; where to go on instead.
+/// The page is full. Holds the start of the next page.
 struct Full(ListStart);
 
-/// What the versions of one key come to.
+/// The result of the versions of one key.
 #[derive(Default)]
-struct Verdict<'p> {
-    newest: Option<&'p RowHead>,
-    /// Who shows it live.
+struct Judged<'p> {
+    newest: Option<&'p RowMetadata>,
+    /// The replicas that show it live.
     live_at: ReplicaSet,
 }
 
 impl<'p> Merge<'p> {
-    /// Where too few pages go on to make a quorum.
+    /// Returns the key from which too few pages go on to make a quorum, or at which a damaged row
+    /// is undecided because other pages end before it. Those go on with the next page.
     fn end(&self) -> Option<End> {
+        let (end, undecided) = (self.end_of_pages(), self.undecided());
+        let first = |end: &End| undecided.as_ref().is_none_or(|other| end.key < other.key);
+        match end {
+            Some(end) if first(&end) => Some(end),
+            end => undecided.or(end),
+        }
+    }
+
+    /// Returns the first damaged row that too few pages show because others end before it.
+    fn undecided(&self) -> Option<End> {
+        let damaged = self
+            .sources
+            .iter()
+            .map(|source| &source.page.listing.damaged);
+        let undecided = damaged.flatten().filter(|key| {
+            let showing = self.sources.iter().filter(|source| source.covers(key));
+            let all_reach = self.sources.iter().all(|source| source.reaches(key));
+            !all_reach && !self.quorums.is_quorum(union(showing))
+        });
+        End::of(&ListStart::At(undecided.min()?.clone()))
+    }
+
+    /// Returns the damaged rows on this page that too few replicas report.
+    fn unreported(&self, next: Option<&ListStart>) -> Vec<Bytes> {
+        let end = next.and_then(End::of);
+        let on_page = |key: &&Bytes| end.as_ref().is_none_or(|end| key[..] < end.key[..]);
+        let damaged = self.sources.iter();
+        let damaged = damaged.flat_map(|source| &source.page.listing.damaged);
+        let unreported = damaged.filter(on_page).filter(|key| {
+            let telling = self.sources.iter().filter(|source| source.covers(key));
+            !self.quorums.is_quorum(union(telling))
+        });
+        let unreported: BTreeSet<&Bytes> = unreported.collect();
+        unreported.into_iter().cloned().collect()
+    }
+
+    fn end_of_pages(&self) -> Option<End> {
         let mut ends: Vec<_> = self
             .sources
             .iter()
@@ -184,7 +243,7 @@ impl<'p> Merge<'p> {
         last.and_then(|(_, end)| End::of(&end.next))
     }
 
-    /// Merges all that a quorum covers; gives where to go on.
+    /// Merges all keys that a quorum covers. Returns the start of the next page.
     fn run(&mut self, end: Option<&End>) -> Option<ListStart> {
         while let Some(key) = self.lowest_key() {
             if end.is_some_and(|end| key[..] >= end.key[..]) {
@@ -206,7 +265,7 @@ impl<'p> Merge<'p> {
         fronts.map(|(key, _)| key).min().cloned()
     }
 
-    /// The common prefix that `key` belongs to.
+    /// Returns the common prefix of `key`.
     fn group_of(&self, key: &Bytes) -> Option<Bytes> {
         let delimiter = self.delimiter?;
         let rest = key.get(self.query.prefix.len()..)?;
@@ -216,32 +275,33 @@ impl<'p> Merge<'p> {
     }
 
     fn row(&mut self, key: Bytes) -> Result<(), Full> {
-        let verdict = self.judge(&key, ReplicaSet::EMPTY);
-        let Some(head) = verdict.newest.filter(|head| head.is_live()) else {
+        let judged = self.judge(&key, ReplicaSet::EMPTY);
+        let Some(metadata) = judged.newest.filter(|metadata| metadata.is_live()) else {
             return Ok(());
         };
-        let head = head.clone();
+        let metadata = metadata.clone();
         self.push(
             Item::Row {
                 key: key.clone(),
-                head,
+                metadata,
             },
             ListStart::At(key),
         )
     }
 
     fn row_of_group(&mut self, key: Bytes, prefix: Bytes) -> Result<(), Full> {
-        let silent = match self.silent.0 == prefix {
-            true => self.silent.1,
-            false => ReplicaSet::EMPTY,
+        let silent = if self.silent.0 == prefix {
+            self.silent.1
+        } else {
+            ReplicaSet::EMPTY
         };
-        let verdict = self.judge(&key, silent);
-        if verdict.newest.is_some_and(RowHead::is_live) {
+        let judged = self.judge(&key, silent);
+        if judged.newest.is_some_and(RowMetadata::is_live) {
             self.push(Item::Prefix(prefix.clone()), ListStart::At(key))?;
             self.pass(&prefix);
             return Ok(());
         }
-        if self.is_known_behind(&prefix, verdict.live_at) {
+        if self.is_known_behind(&prefix, judged.live_at) {
             return Ok(());
         }
         let from = ListStart::Behind(key);
@@ -261,34 +321,38 @@ impl<'p> Merge<'p> {
         Ok(())
     }
 
-    /// Takes what the pages tell of a key: the newest version wins, unless it is of the past. Those of `silent` do not tell all that they have.
-    fn judge(&mut self, key: &Bytes, silent: ReplicaSet) -> Verdict<'p> {
-        let mut verdict = Verdict::default();
-        self.told.clear();
+    /// Judges the pages' versions of a key. The newest version wins, unless a floor shows that it
+    /// is gone. The pages of `silent` replicas do not show all versions.
+    fn judge(&mut self, key: &Bytes, silent: ReplicaSet) -> Judged<'p> {
+        let mut judged = Judged::default();
+        self.reports.clear();
         for source in &mut self.sources {
-            // Who has the same page is silent of the same.
+            // Replicas with equal pages are silent about the same rows.
             let covers = source.covers(key) && silent.intersection(source.replicas).is_empty();
-            let head = source.take(key);
-            if head.is_some_and(RowHead::is_live) {
-                verdict.live_at = verdict.live_at.union(source.replicas);
+            let metadata = source.take(key);
+            if metadata.is_some_and(RowMetadata::is_live) {
+                judged.live_at = judged.live_at.union(source.replicas);
             }
-            self.told.push((head, source.page.agreed, covers));
+            self.reports.push((metadata, source.page.agreed, covers));
         }
-        let told = &self.told;
-        let stamp = |head: Option<&RowHead>| head.map_or(Stamp::ZERO, |head| head.stamp);
-        let is_past = |head: &RowHead| {
-            told.iter().any(|(other, agreed, covers)| {
-                *covers && head.stamp <= *agreed && stamp(*other) < head.stamp
+        let reports = &self.reports;
+        let stamp = |metadata: Option<&RowMetadata>| {
+            metadata.map_or(Stamp::ZERO, |metadata| metadata.stamp)
+        };
+        let is_past = |metadata: &RowMetadata| {
+            reports.iter().any(|(other, agreed, covers)| {
+                *covers && metadata.stamp <= *agreed && stamp(*other) < metadata.stamp
             })
         };
-        let heads = told.iter().filter_map(|(head, ..)| *head);
-        verdict.newest = heads
-            .filter(|head| !is_past(head))
-            .max_by_key(|head| head.stamp);
-        verdict
+        let metadata = reports.iter().filter_map(|(metadata, ..)| *metadata);
+        judged.newest = metadata
+            .filter(|metadata| !is_past(metadata))
+            .max_by_key(|metadata| metadata.stamp);
+        judged
     }
 
-    /// Whether a quorum tells all of the rest of a prefix, when those of `live_at` tell nothing more of it.
+    /// Returns true if a quorum shows all later rows of a prefix, although the replicas in
+    /// `live_at` show none of them.
     fn is_known_behind(&mut self, prefix: &Bytes, live_at: ReplicaSet) -> bool {
         if self.silent.0 != *prefix {
             self.silent = (prefix.clone(), ReplicaSet::EMPTY);
@@ -298,10 +362,12 @@ impl<'p> Merge<'p> {
         }
         self.silent.1 = self.silent.1.union(live_at);
         let behind = successor(prefix);
-        let telling = self.sources.iter();
-        let telling = telling.filter(|source| !source.ends_before(behind.as_deref()));
+        let showing = self.sources.iter();
+        let showing = showing.filter(|source| {
+            !source.ends_before(behind.as_deref()) && !source.is_damaged_below(prefix)
+        });
         self.quorums
-            .is_quorum(union(telling).without(self.silent.1))
+            .is_quorum(union(showing).without(self.silent.1))
     }
 
     fn push(&mut self, item: Item, instead: ListStart) -> Result<(), Full> {
@@ -318,7 +384,8 @@ impl<'p> Merge<'p> {
             .for_each(|source| source.pass(prefix));
     }
 
-    /// Where to go on, if the pages end there: a prefix that is on this page is not shown on the next, too.
+    /// Returns the start of the next page if the pages end there. A prefix on this page is not
+    /// shown again on the next.
     fn behind_last_prefix(&self, end: &End) -> Option<ListStart> {
         let (Some(Item::Prefix(prefix)) | Some(Item::Unproven { prefix, .. })) = self.items.last()
         else {

@@ -1,16 +1,16 @@
-//! Queries and pages as they are sent between nodes. Named fields; what is not known is skipped.
+//! Queries and pages as nodes send them. Fields are named. Unknown fields are skipped.
 
 use archipel_base::codec::{self, DecodeError, Versioned};
 use archipel_base::{BlockHash, Id, PartitionId, Stamp};
 use archipel_storage::row::MAX_ROW_KEY_BYTES;
-use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, RowHead, Tally};
+use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, RowMetadata, UsageDelta};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::{MAX_BUDGET, MAX_LIMIT, Page};
 
-/// The most bytes of a prefix, a start or a delimiter. A row's key is shorter, so it compares with what was cut
-/// here as it does with the whole.
+/// The largest number of bytes of a prefix, a start or a delimiter. A row's key is shorter, so it
+/// compares with the cut text as it does with the whole.
 const MAX_BYTES: usize = MAX_ROW_KEY_BYTES + 1;
 
 /// Encodes a query.
@@ -27,10 +27,10 @@ pub fn encode_query(query: &ListQuery) -> Vec<u8> {
     })
 }
 
-/// Decodes what [`encode_query`] wrote.
+/// Decodes the result of [`encode_query`].
 ///
 /// # Errors
-/// Besides what is malformed, whatever lies beyond the bounds that an encoder keeps to.
+/// If the bytes are malformed, or beyond the bounds that the encoder keeps.
 pub fn decode_query(bytes: &[u8]) -> Result<ListQuery, DecodeError> {
     let query: Query = codec::decode(bytes)?;
     Ok(ListQuery {
@@ -44,15 +44,15 @@ pub fn decode_query(bytes: &[u8]) -> Result<ListQuery, DecodeError> {
     })
 }
 
-/// Encodes a page. What a row has promised is not told.
+/// Encodes a page. Leaves out the promises of rows.
 pub fn encode_page(page: &Page) -> Vec<u8> {
     let entry = |entry: &ListEntry| match entry {
-        ListEntry::Row { key, head } => Entry::Row {
+        ListEntry::Row { key, metadata } => Entry::Row {
             key: key.clone(),
-            stamp: head.stamp,
-            write: head.write,
-            head: head.head.clone(),
-            tally: head.tally,
+            stamp: metadata.stamp,
+            write: metadata.write,
+            metadata: metadata.metadata.clone(),
+            usage: metadata.usage,
         },
         ListEntry::Prefix(prefix) => Entry::Prefix(prefix.clone()),
     };
@@ -60,12 +60,14 @@ pub fn encode_page(page: &Page) -> Vec<u8> {
     let next = listing.next.as_ref();
     codec::encode(&Sent {
         entries: listing.entries.iter().map(entry).collect(),
+        damaged: listing.damaged.clone(),
         next: next.map(|next| Start::of(next, Bytes::clone)),
         agreed: *agreed,
     })
 }
 
-/// What tells whether two replicas have the same page: of all that [`encode_page`] tells.
+/// Returns a digest of everything that [`encode_page`] writes. Replicas with equal digests have
+/// equal pages.
 pub fn digest(page: &Page) -> BlockHash {
     let Page { listing, agreed } = page;
     let mut all = Vec::with_capacity(256 * listing.entries.len());
@@ -78,18 +80,18 @@ pub fn digest(page: &Page) -> BlockHash {
     for entry in &listing.entries {
         match entry {
             ListEntry::Prefix(prefix) => part(b'p', prefix),
-            ListEntry::Row { key, head } => {
+            ListEntry::Row { key, metadata } => {
                 part(b'k', key);
-                part(b's', &head.stamp.to_bytes());
-                part(b'w', head.write.as_bytes());
-                if let Some(head) = &head.head {
-                    part(b'h', head);
+                part(b's', &metadata.stamp.to_bytes());
+                part(b'w', metadata.write.as_bytes());
+                if let Some(metadata) = &metadata.metadata {
+                    part(b'h', metadata);
                 }
-                if let Some(Tally {
+                if let Some(UsageDelta {
                     group,
                     objects,
                     bytes,
-                }) = &head.tally
+                }) = &metadata.usage
                 {
                     part(b'g', group.as_bytes());
                     part(b'o', &objects.to_be_bytes());
@@ -98,6 +100,7 @@ pub fn digest(page: &Page) -> BlockHash {
             }
         }
     }
+    listing.damaged.iter().for_each(|key| part(b'd', key));
     match &listing.next {
         None => {}
         Some(ListStart::At(key)) => part(b'A', key),
@@ -107,10 +110,10 @@ pub fn digest(page: &Page) -> BlockHash {
     BlockHash::of(&all)
 }
 
-/// Decodes what [`encode_page`] wrote.
+/// Decodes the result of [`encode_page`].
 ///
 /// # Errors
-/// Besides what is malformed, keys that no row has.
+/// If the bytes are malformed, or name keys that no row has.
 pub fn decode_page(bytes: &[u8]) -> Result<Page, DecodeError> {
     let page: Sent = codec::decode(bytes)?;
     let entry = |entry| {
@@ -119,25 +122,27 @@ pub fn decode_page(bytes: &[u8]) -> Result<Page, DecodeError> {
                 key,
                 stamp,
                 write,
-                head,
-                tally,
+                metadata,
+                usage,
             } => ListEntry::Row {
                 key: bounded(key)?,
-                head: RowHead {
+                metadata: RowMetadata {
                     promised: Stamp::ZERO,
                     stamp,
                     write,
-                    head,
-                    tally,
+                    metadata,
+                    usage,
                 },
             },
             Entry::Prefix(prefix) => ListEntry::Prefix(bounded(prefix)?),
         })
     };
     let entries: Result<_, DecodeError> = page.entries.into_iter().map(entry).collect();
+    let damaged: Result<_, DecodeError> = page.damaged.into_iter().map(bounded).collect();
     Ok(Page {
         listing: Listing {
             entries: entries?,
+            damaged: damaged?,
             next: page.next.map(Start::bounded).transpose()?,
         },
         agreed: page.agreed,
@@ -170,6 +175,8 @@ impl Versioned for Query {
 struct Sent {
     #[serde(rename = "e")]
     entries: Vec<Entry>,
+    #[serde(rename = "d", default, skip_serializing_if = "Vec::is_empty")]
+    damaged: Vec<Bytes>,
     #[serde(rename = "n", default)]
     next: Option<Start>,
     #[serde(rename = "f", default)]
@@ -191,9 +198,9 @@ enum Entry {
         #[serde(rename = "w")]
         write: Id,
         #[serde(rename = "h", default)]
-        head: Option<Bytes>,
+        metadata: Option<Bytes>,
         #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
-        tally: Option<Tally>,
+        usage: Option<UsageDelta>,
     },
     #[serde(rename = "p")]
     Prefix(Bytes),
@@ -230,11 +237,11 @@ impl Start {
 fn bounded(bytes: Bytes) -> Result<Bytes, DecodeError> {
     match bytes.len() {
         ..=MAX_BYTES => Ok(bytes),
-        long => Err(DecodeError::Malformed(format!("{long} bytes of a key"))),
+        long => Err(DecodeError::Malformed(format!("a key of {long} bytes"))),
     }
 }
 
 fn at_most(number: u64, most: usize) -> Result<usize, DecodeError> {
     let small = usize::try_from(number).ok().filter(|n| *n <= most);
-    small.ok_or_else(|| DecodeError::Malformed(format!("{number} rows at once")))
+    small.ok_or_else(|| DecodeError::Malformed(format!("{number} rows in one page")))
 }

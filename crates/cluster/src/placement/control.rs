@@ -1,4 +1,4 @@
-//! Which nodes keep the control data.
+//! The nodes that keep the control data.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -7,21 +7,22 @@ use archipel_base::NodeId;
 
 use super::Candidate;
 
-/// The most nodes in a control group: more only make each write of control data slower.
+/// The largest control group. More nodes would only make each write of control data slower.
 const MOST: usize = 7;
 
-/// A zone while members are chosen: its nodes, best first.
+/// A zone and its nodes, best first, while members are chosen.
 struct Site {
     nodes: Vec<u16>,
-    /// How many of its nodes were members.
+    /// The number of its nodes that were members.
     before: usize,
 }
 
-/// Chooses the nodes of the control group: an odd number up to seven, as evenly over as many zones as can be, so that the
-/// loss of one zone leaves a majority wherever there are three zones.
+/// Chooses the nodes of the control group: an odd number up to seven, spread as evenly as possible
+/// over as many zones as possible. So with three zones or more, the loss of one zone leaves a
+/// majority.
 ///
-/// Members of `previous` stay where that does not spread the group worse; then nodes of larger capacity come first. Places
-/// in `candidates`, sorted; empty only if there are none.
+/// Members of `previous` stay unless that spreads the group worse. Then nodes of larger capacity
+/// come first. Returns sorted indices into `candidates`; empty only if there are none.
 pub fn control_group(candidates: &[Candidate], previous: &[NodeId]) -> Vec<u16> {
     let sites = sites(candidates, previous);
     let largest = candidates.len().min(MOST);
@@ -31,7 +32,8 @@ pub fn control_group(candidates: &[Candidate], previous: &[NodeId]) -> Vec<u16> 
         let size: usize = taken.iter().sum();
         taken.iter().all(|in_zone| *in_zone <= size / 2)
     };
-    // With fewer than three zones none survives the loss of each: then as many as can be, for the nodes' sake.
+    // With fewer than three zones no group survives the loss of each zone. The largest group still
+    // survives the loss of nodes.
     let Some(taken) = groups.iter().find(survives).or(groups.first()) else {
         return Vec::new();
     };
@@ -44,27 +46,27 @@ pub fn control_group(candidates: &[Candidate], previous: &[NodeId]) -> Vec<u16> 
     members
 }
 
-/// The zones by name, with their nodes: members first, then by capacity, then by id.
+/// Returns the zones by name, with their nodes: members first, then by capacity, then by id.
 fn sites(candidates: &[Candidate], previous: &[NodeId]) -> Vec<Site> {
     let mut zones: BTreeMap<&str, Vec<u16>> = BTreeMap::new();
-    for (place, node) in (0..).zip(candidates) {
-        zones.entry(&node.zone).or_default().push(place);
+    for (index, node) in (0..).zip(candidates) {
+        zones.entry(&node.zone).or_default().push(index);
     }
-    let was_member = |place: &u16| previous.contains(&candidates[usize::from(*place)].id);
-    let rank = |place: &u16| {
-        let node = &candidates[usize::from(*place)];
-        (!was_member(place), Reverse(node.capacity_bytes), node.id)
+    let was_member = |index: &u16| previous.contains(&candidates[usize::from(*index)].id);
+    let rank = |index: &u16| {
+        let node = &candidates[usize::from(*index)];
+        (!was_member(index), Reverse(node.capacity_bytes), node.id)
     };
     let site = |mut nodes: Vec<u16>| {
         nodes.sort_by_key(rank);
-        let before = nodes.iter().filter(|place| was_member(place)).count();
+        let before = nodes.iter().filter(|index| was_member(index)).count();
         Site { nodes, before }
     };
     zones.into_values().map(site).collect()
 }
 
-/// How many nodes each zone gives to a group of `size`: one after another from the zone that has given the fewest, among
-/// these from one with a member that is not taken yet.
+/// Returns how many nodes each zone gives to a group of `size`. The zone that has given the fewest
+/// comes next; of several, one with a member that is not chosen yet.
 fn spread(sites: &[Site], size: usize) -> Vec<usize> {
     let mut taken = vec![0; sites.len()];
     for _ in 0..size {

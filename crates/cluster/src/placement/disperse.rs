@@ -1,24 +1,26 @@
-//! Mixes which nodes share partitions, without changing any node's load or what moves.
+//! Mixes the pairs of nodes that share partitions. No node's load changes, and nothing more moves.
 
 use archipel_base::random::{Random, SeededRandom};
 
 use super::network::Network;
 
-/// How often each replica is offered an exchange with another one.
+/// The number of exchanges that each replica is offered.
 const OFFERS: usize = 12;
 
-/// How many partitions each pair of nodes shares.
+/// The number of partitions that each pair of nodes shares.
 struct Pairs {
     nodes: usize,
     shared: Vec<u16>,
 }
 
-/// Exchanges new replicas between partitions where that makes the pairs of nodes that share partitions more even.
+/// Exchanges new replicas between partitions so that all pairs of nodes share similar numbers of
+/// partitions.
 ///
-/// A hill climb over random offers: the aim is not an optimum, but that what a node held is rebuilt from many.
+/// It is a hill climb over random offers. It needs no optimum: a dead node's data only has to be
+/// rebuilt from many nodes.
 pub(super) fn disperse(network: &mut Network<'_>) {
     let mut pairs = Pairs::of(network);
-    // Only what moves anyway: what stays must not.
+    // Only replicas that move anyway take part. The others must stay.
     let mut fresh: Vec<(u16, u16)> = Vec::new();
     for partition in 0..network.partitions() {
         let nodes = network.held(partition).iter();
@@ -39,7 +41,7 @@ pub(super) fn disperse(network: &mut Network<'_>) {
     }
 }
 
-/// Whether two replicas may change places, and weigh the same afterwards.
+/// Returns true if two replicas may swap nodes and weigh the same afterwards.
 fn is_allowed(network: &Network<'_>, (p, a): (u16, u16), (q, b): (u16, u16)) -> bool {
     let same_weight = network.weight(p, b) > 0 && network.weight(q, a) > 0;
     let admits = |partition, from, to| network.exit(partition, Some(from)).admits(to);
@@ -68,7 +70,8 @@ impl Pairs {
         self.shared[usize::from(a) * self.nodes + usize::from(b)].into()
     }
 
-    /// By how much the sum of squares of shared partitions falls if two replicas change places, halved.
+    /// Returns half of the decrease of the sum of squares of shared partitions if two replicas swap
+    /// nodes.
     fn gain(&self, network: &Network<'_>, (p, a): (u16, u16), (q, b): (u16, u16)) -> i64 {
         let one = |partition, from: u16, to: u16| -> i64 {
             let others = network.held(partition).iter().filter(|node| **node != from);
@@ -87,7 +90,7 @@ impl Pairs {
         }
     }
 
-    /// Counts a node's pairs in a partition, in the row of each of the two.
+    /// Counts a node's pairs in a partition, in the row of each node of the pair.
     fn change(&mut self, network: &Network<'_>, partition: u16, node: u16, more: bool) {
         for other in network
             .held(partition)

@@ -1,92 +1,92 @@
-//! Why there is no placement as asked for.
+//! The reasons why a requested placement is impossible.
 
 use archipel_base::NodeId;
 
-/// Why there is no placement as asked for: the value, and what to do.
+/// The reason why a requested placement is impossible, with the value and the fix.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
-    /// Fewer nodes than replicas.
+    /// There are fewer nodes than replicas.
     #[error(
-        "{replicas} replicas need as many storage nodes, and there are {nodes}; fix: assign more nodes, or ask for at most {nodes} replicas"
+        "{replicas} replicas need {replicas} storage nodes, and there are only {nodes}; fix: assign more nodes, or ask for at most {nodes} replicas"
     )]
     TooFewNodes {
-        /// As asked for.
+        /// The number requested.
         replicas: usize,
-        /// As given.
+        /// The number of storage nodes.
         nodes: usize,
     },
-    /// More nodes than places can be numbered.
+    /// There are more nodes than indices can count.
     #[error("{nodes} storage nodes are more than {most}; fix: remove some", most = u16::MAX)]
     TooManyNodes {
-        /// As given.
+        /// The number of storage nodes.
         nodes: usize,
     },
-    /// Fewer zones than asked for.
+    /// There are fewer zones than requested.
     #[error(
-        "replicas shall be in at least {asked} zones, and there are {zones}; fix: assign nodes in more zones, or ask for at most {zones}"
+        "replicas must span at least {asked} zones, and there are only {zones}; fix: assign nodes in more zones, or ask for at most {zones}"
     )]
     TooFewZones {
-        /// As asked for.
+        /// The number requested.
         asked: usize,
-        /// As given.
+        /// The number of zones.
         zones: usize,
     },
-    /// More zones than replicas.
+    /// The request names more zones than replicas.
     #[error(
-        "{replicas} replicas cannot be in {asked} zones; fix: ask for at most {replicas} zones, or for more replicas"
+        "{replicas} replicas cannot span {asked} zones; fix: ask for at most {replicas} zones, or for more replicas"
     )]
     MoreZonesThanReplicas {
-        /// As asked for.
+        /// The number of zones requested.
         asked: usize,
-        /// As asked for.
+        /// The number of replicas requested.
         replicas: usize,
     },
-    /// A number that must not be 0.
+    /// A number is 0 that must not be 0.
     #[error("the number of {what} is 0; fix: ask for at least 1")]
     Zero {
-        /// Which.
+        /// The name of the number.
         what: &'static str,
     },
-    /// A storage node that can hold nothing.
+    /// A storage node can hold nothing.
     #[error("node {node} has a capacity of 0; fix: give it one, or make it a gateway")]
     NoCapacity {
-        /// Which.
+        /// The node.
         node: NodeId,
     },
-    /// A node that is given twice.
+    /// A node is given twice.
     #[error("node {node} is given twice; fix: assign it once")]
     Twice {
-        /// Which.
+        /// The node.
         node: NodeId,
     },
-    /// Too little for a byte in each replica.
+    /// The capacity is less than a byte for each replica.
     #[error(
         "{capacity_bytes} bytes of capacity are too little for {partitions} partitions with {replicas} replicas; fix: capacities are in bytes, give larger ones"
     )]
     TooSmall {
-        /// All nodes together.
+        /// The capacity of all nodes together.
         capacity_bytes: u64,
-        /// As asked for.
+        /// The number of partitions requested.
         partitions: u64,
-        /// As asked for.
+        /// The number of replicas requested.
         replicas: usize,
     },
     /// The number of partitions is not that of the previous layout.
     #[error(
-        "the layout before has {before} partitions, and {now} are asked for; fix: the number never changes"
+        "the previous layout has {before} partitions, and {now} are requested; fix: keep {before}, because the number never changes"
     )]
     Partitions {
-        /// Of the previous layout.
+        /// The number in the previous layout.
         before: usize,
-        /// As asked for.
+        /// The number requested.
         now: u16,
     },
-    /// Exists by the capacity, and was not found: a defect.
+    /// The capacity allows an assignment, and none was found. This is a defect.
     #[error(
-        "no assignment was found for {missing} replicas, though one exists; fix: please report this with `layout show`"
+        "no assignment was found for {missing} replicas, although one exists; fix: please report this with `layout show`"
     )]
     NotFound {
-        /// How many are missing.
+        /// The number of missing replicas.
         missing: usize,
     },
 }

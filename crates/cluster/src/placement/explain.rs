@@ -1,4 +1,5 @@
-//! A placement in plain words: what it can hold and what limits it, what moves and why, what is at risk.
+//! Explains a placement in plain words: its capacity and the limits of it, the moves and their
+//! reasons, and the risks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -8,13 +9,13 @@ use archipel_base::{NodeId, PartitionId};
 use super::words::{count, list, name, percent, size};
 use super::{Candidate, Goal, NodeShare, Placement, Previous};
 
-/// How many nodes are spoken of one by one.
+/// The number of nodes that are described one by one.
 const NODES: usize = 30;
-/// For each node that gains partitions: from whom, and how many.
+/// For each node that gains partitions: the nodes that they come from, with their numbers.
 type Flows = BTreeMap<NodeId, BTreeMap<NodeId, usize>>;
 
-/// What is spoken of.
-struct Speaker<'a> {
+/// The placement that is explained, and its arguments.
+struct Explanation<'a> {
     candidates: &'a [Candidate],
     goal: &'a Goal,
     placement: &'a Placement,
@@ -22,9 +23,9 @@ struct Speaker<'a> {
     stored_bytes: Option<u64>,
 }
 
-/// Says, in lines of plain words, what a placement of these arguments can hold, what limits it, what will move and
-/// why, and what is at risk. `stored_bytes` is what all data takes, counted once; without it only partitions are
-/// spoken of.
+/// Returns lines that explain a placement of these arguments: its capacity, the limits of it, the
+/// moves and their reasons, and the risks. `stored_bytes` is the size of all data, counted once.
+/// Without it the lines name only partitions.
 pub fn explain(
     candidates: &[Candidate],
     goal: &Goal,
@@ -32,23 +33,23 @@ pub fn explain(
     previous: Option<&Previous<'_>>,
     stored_bytes: Option<u64>,
 ) -> Vec<String> {
-    let speaker = Speaker {
+    let explanation = Explanation {
         candidates,
         goal,
         placement,
         previous,
         stored_bytes,
     };
-    let mut lines = vec![speaker.capacity()];
-    lines.extend(speaker.limits());
-    lines.extend(speaker.moves());
-    lines.extend(speaker.nodes());
-    lines.extend(speaker.leaving());
-    lines.extend(speaker.warnings());
+    let mut lines = vec![explanation.capacity()];
+    lines.extend(explanation.limits());
+    lines.extend(explanation.moves());
+    lines.extend(explanation.nodes());
+    lines.extend(explanation.leaving());
+    lines.extend(explanation.warnings());
     lines
 }
 
-impl Speaker<'_> {
+impl Explanation<'_> {
     fn capacity(&self) -> String {
         let placement = self.placement;
         let before = self.previous.and_then(usable_before);
@@ -65,7 +66,7 @@ impl Speaker<'_> {
         )
     }
 
-    /// What must grow so that more can be stored.
+    /// Names the zones or nodes that need more capacity before more can be stored.
     fn limits(&self) -> Vec<String> {
         let shares = self.candidates.iter().zip(&self.placement.nodes);
         let limiting: Vec<&Candidate> = shares
@@ -88,7 +89,7 @@ impl Speaker<'_> {
             format!("node {}", list(&names))
         };
         vec![format!(
-            "limited by {what}: the others have capacity left that no further replica may use; to store more, add capacity there"
+            "limited by {what}: the others have free capacity that no further replica can use; to store more, add capacity there"
         )]
     }
 
@@ -109,7 +110,7 @@ impl Speaker<'_> {
         )]
     }
 
-    /// What each node gains and loses, those with the largest changes.
+    /// Describes the gains and losses of the nodes with the largest changes.
     fn nodes(&self) -> Vec<String> {
         if self.previous.is_none() {
             return Vec::new();
@@ -126,10 +127,7 @@ impl Speaker<'_> {
             .map(|(node, share)| self.node(node, share, &flows))
             .collect();
         if changed.len() > NODES {
-            lines.push(format!(
-                "and {} more nodes change less",
-                changed.len() - NODES
-            ));
+            lines.push(format!("{} more nodes change less", changed.len() - NODES));
         }
         lines
     }
@@ -152,21 +150,21 @@ impl Speaker<'_> {
         let of_capacity = percent(full, node.capacity_bytes as f64);
         let _ = write!(
             line,
-            " then holds {}, {of_capacity} of its capacity can be used",
+            " then holds {} and can use {of_capacity} of its capacity",
             share.partitions
         );
         line
     }
 
-    /// Nodes that are in the new layout no more.
+    /// Describes the nodes that leave the layout.
     fn leaving(&self) -> Vec<String> {
         let Some(previous) = self.previous else {
             return Vec::new();
         };
         let stay: BTreeSet<NodeId> = self.candidates.iter().map(|node| node.id).collect();
         let mut held = vec![0; previous.nodes.len()];
-        for place in previous.assignment.places() {
-            if let Some(held) = held.get_mut(usize::from(*place)) {
+        for index in previous.assignment.places() {
+            if let Some(held) = held.get_mut(usize::from(*index)) {
                 *held += 1;
             }
         }
@@ -175,7 +173,7 @@ impl Speaker<'_> {
         left.map(|(node, held)| {
             let all = count(held, "partition");
             format!(
-                "node {} leaves: its {all}{} are held by others",
+                "node {} leaves: other nodes take over its {all}{}",
                 name(node),
                 self.bytes_of(held)
             )
@@ -183,7 +181,7 @@ impl Speaker<'_> {
         .collect()
     }
 
-    /// What the loss of a zone or node does, and capacity that lies idle.
+    /// Warns of failures that stop partitions, and of idle capacity.
     fn warnings(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let replicas = self.goal.replicas;
@@ -191,13 +189,13 @@ impl Speaker<'_> {
         if survives == 0 {
             let what = count(replicas, "replica");
             lines.push(format!(
-                "warning: with {what} a single node that fails stops its partitions; 3 replicas survive any one node"
+                "warning: with {what} the failure of a single node stops its partitions; 3 replicas survive the failure of any one node"
             ));
         } else {
             let at_risk = self.partitions_at_risk(survives);
             if at_risk > 0 {
                 lines.push(format!(
-                    "warning: if one zone fails, up to {} stop, as most of their replicas are there; use at least 3 zones with enough capacity each",
+                    "warning: if one zone fails, up to {} stop, because most of their replicas are there; use at least 3 zones with enough capacity each",
                     count(at_risk, "partition")
                 ));
             }
@@ -217,14 +215,15 @@ impl Speaker<'_> {
         lines
     }
 
-    /// The most partitions that have more than `survives` replicas in one zone.
+    /// Returns the largest number of partitions that have more than `survives` replicas in one
+    /// zone.
     fn partitions_at_risk(&self, survives: usize) -> usize {
         let mut by_zone: BTreeMap<&str, usize> = BTreeMap::new();
         for partition in 0..self.goal.partitions {
             let mut here: BTreeMap<&str, usize> = BTreeMap::new();
-            for place in self.placement.assignment.of(PartitionId(partition)) {
+            for index in self.placement.assignment.of(PartitionId(partition)) {
                 *here
-                    .entry(&self.candidates[usize::from(*place)].zone)
+                    .entry(&self.candidates[usize::from(*index)].zone)
                     .or_default() += 1;
             }
             for (zone, _) in here
@@ -237,7 +236,8 @@ impl Speaker<'_> {
         by_zone.into_values().max().unwrap_or(0)
     }
 
-    /// Who takes over from whom: in each partition those that are new, from those that it leaves, else from those that stay.
+    /// Returns the nodes from which each node takes over. In each partition, new nodes take over
+    /// from nodes that leave, and then from nodes that stay.
     fn flows(&self) -> Flows {
         let mut flows = Flows::new();
         let Some(previous) = self.previous else {
@@ -264,7 +264,7 @@ impl Speaker<'_> {
         list(&names)
     }
 
-    /// About how much some partitions hold, if that is known.
+    /// Returns about how many bytes some partitions hold, if that is known.
     fn bytes_of(&self, partitions: usize) -> String {
         let Some(stored) = self.stored_bytes else {
             return String::new();
@@ -278,11 +278,12 @@ impl Speaker<'_> {
     }
 }
 
-/// What a layout could hold: as much as the node that is full first; `None` if its capacities are not known.
+/// Returns how much a layout can hold before its first node is full, or `None` if its capacities
+/// are unknown.
 fn usable_before(previous: &Previous<'_>) -> Option<u64> {
     let mut held = vec![0_u64; previous.nodes.len()];
-    for place in previous.assignment.places() {
-        *held.get_mut(usize::from(*place))? += 1;
+    for index in previous.assignment.places() {
+        *held.get_mut(usize::from(*index))? += 1;
     }
     let nodes = previous
         .nodes
@@ -294,7 +295,7 @@ fn usable_before(previous: &Previous<'_>) -> Option<u64> {
     (usable > 0).then_some(usable)
 }
 
-fn ids(nodes: &[Candidate], places: &[u16]) -> BTreeSet<NodeId> {
-    let node = |place: &u16| nodes.get(usize::from(*place)).map(|node| node.id);
-    places.iter().filter_map(node).collect()
+fn ids(nodes: &[Candidate], indices: &[u16]) -> BTreeSet<NodeId> {
+    let node = |index: &u16| nodes.get(usize::from(*index)).map(|node| node.id);
+    indices.iter().filter_map(node).collect()
 }

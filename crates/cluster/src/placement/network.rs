@@ -1,39 +1,42 @@
-//! An assignment in the making: who holds what, and what may be added or exchanged.
+//! An assignment under construction: the nodes of each partition, and the replicas that may be
+//! added or exchanged.
 //!
 //! # Invariants
-//! - No node holds more than it has room for, and none holds a partition twice.
-//! - Of a partition's replicas at most `Problem::doubles` share a zone with an earlier one.
+//! - No node holds more partitions than it has room for, and none holds a partition twice.
+//! - At most `Problem::doubles` replicas of a partition share a zone with an earlier one.
 
 use std::cmp::Ordering;
 
 use super::Assignment;
 use super::problem::Problem;
 
-/// Who holds what so far.
+/// The nodes of each partition so far.
 pub(super) struct Network<'a> {
     pub(super) problem: &'a Problem<'a>,
-    /// For each node the most partitions that it can hold.
+    /// For each node the largest number of partitions that it can hold.
     room: Vec<usize>,
     /// For each partition its nodes.
     held: Vec<Vec<u16>>,
     /// For each node its partitions.
     holds: Vec<Vec<u16>>,
-    /// For each partition the nodes that held it in the previous layout: there it weighs nothing.
+    /// For each partition the nodes that held it in the previous layout. A replica there weighs
+    /// nothing.
     old: Vec<Vec<u16>>,
 }
 
-/// Where a partition's replica may go: a new one, or one that leaves a node.
+/// The nodes that a partition's replica may go to. The replica is new, or leaves a node.
 pub(super) struct Exit<'a> {
     network: &'a Network<'a>,
     held: &'a [u16],
-    /// Into any zone, else only into one that has no replica of the partition, or
+    /// True if the replica may go into any zone. Otherwise it may go only into a zone without a
+    /// replica of the partition,
     anywhere: bool,
-    /// into the one that it leaves.
+    /// or into this zone, which it leaves.
     zone: Option<u16>,
 }
 
 impl<'a> Network<'a> {
-    /// Nobody holds anything.
+    /// Returns a network without replicas.
     pub(super) fn new(
         problem: &'a Problem<'a>,
         partition_bytes: u64,
@@ -81,17 +84,18 @@ impl<'a> Network<'a> {
         self.holds(node).len() < self.room(node)
     }
 
-    /// How many replicas a partition lacks.
+    /// Returns the number of replicas that a partition lacks.
     pub(super) fn lacks(&self, partition: u16) -> usize {
         self.problem.replicas - self.held(partition).len()
     }
 
-    /// What a replica weighs: 1 if it must move to be there.
+    /// Returns the weight of a replica: 1 if it must move to be there.
     pub(super) fn weight(&self, partition: u16, node: u16) -> i32 {
         i32::from(!self.old(partition).contains(&node))
     }
 
-    /// Where a further replica of a partition may go, if it lacks one (`leaving` is `None`); or the one on `leaving`.
+    /// Returns the nodes that a further replica of a partition may go to (`leaving` is `None`), or
+    /// the replica on `leaving`.
     pub(super) fn exit(&self, partition: u16, leaving: Option<u16>) -> Exit<'_> {
         let held = self.held(partition);
         let zone = leaving.map(|node| self.zone_of(node));
@@ -110,18 +114,19 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// How many of some nodes share a zone with an earlier one.
+    /// Returns how many nodes share a zone with an earlier node.
     fn doubles(&self, nodes: &[u16]) -> usize {
         let zone = |node: &u16| self.zone_of(*node);
-        let is_double = |(place, node): &(usize, &u16)| {
-            nodes[..*place]
+        let is_double = |(index, node): &(usize, &u16)| {
+            nodes[..*index]
                 .iter()
                 .any(|other| zone(other) == zone(node))
         };
         nodes.iter().enumerate().filter(is_double).count()
     }
 
-    /// Of the nodes that held a partition as many as may hold it together: different zones first.
+    /// Returns a largest set of a partition's previous nodes that may hold it together: different
+    /// zones first.
     pub(super) fn keepable(&self, partition: u16) -> Vec<u16> {
         let mut firsts = Vec::new();
         let mut doubles = Vec::new();
@@ -140,13 +145,13 @@ impl<'a> Network<'a> {
         firsts
     }
 
-    /// A further replica.
+    /// Adds a replica.
     pub(super) fn add(&mut self, partition: u16, node: u16) {
         self.held[usize::from(partition)].push(node);
         self.holds[usize::from(node)].push(partition);
     }
 
-    /// A replica goes from one node to another.
+    /// Moves a replica from one node to another.
     pub(super) fn exchange(&mut self, partition: u16, from: u16, to: u16) {
         if let Some(replica) = self.held[usize::from(partition)]
             .iter_mut()
@@ -161,7 +166,7 @@ impl<'a> Network<'a> {
         self.holds[usize::from(to)].push(partition);
     }
 
-    /// What one more partition on `a` adds to the sum of load²/capacity, compared to one more on `b`.
+    /// Compares how much one more partition on `a` and on `b` adds to the sum of load²/capacity.
     pub(super) fn compare_adding(&self, a: u16, b: u16) -> Ordering {
         self.compare(
             (self.holds(a).len() * 2 + 1, a),
@@ -169,7 +174,7 @@ impl<'a> Network<'a> {
         )
     }
 
-    /// What one partition less on `a` takes from that sum, compared to one less on `b`; both hold one.
+    /// Compares how much one partition less on `a` and on `b` takes from that sum. Both hold one.
     pub(super) fn compare_removing(&self, a: u16, b: u16) -> Ordering {
         self.compare(
             (self.holds(a).len() * 2 - 1, a),
@@ -177,7 +182,7 @@ impl<'a> Network<'a> {
         )
     }
 
-    /// Whether the sum falls if `from` holds one less and `to` one more.
+    /// Returns true if the sum falls when `from` holds one less and `to` one more.
     pub(super) fn is_better(&self, from: u16, to: u16) -> bool {
         let (less, more) = (self.holds(from).len() * 2 - 1, self.holds(to).len() * 2 + 1);
         self.compare((less, from), (more, to)) == Ordering::Greater
@@ -190,7 +195,7 @@ impl<'a> Network<'a> {
         (a as u128 * capacity(node_b)).cmp(&(b as u128 * capacity(node_a)))
     }
 
-    /// A node's partitions, those that it did not hold before, and those it held and does no more.
+    /// Returns a node's partitions, and how many it gained and lost.
     pub(super) fn change_of(&self, node: u16) -> (usize, usize, usize) {
         let holds = self.holds(node);
         let gained = holds
@@ -205,8 +210,9 @@ impl<'a> Network<'a> {
         (holds.len(), gained, before + gained - holds.len())
     }
 
-    /// Replicas that move in any assignment with this room: those that stay are at most as many as nodes have room
-    /// for what they held, and as the rules allow for each partition.
+    /// Returns a lower bound of the replicas that move in any assignment with this room. The
+    /// replicas that stay are limited by the room of their nodes, and by the rules for each
+    /// partition.
     pub(super) fn moved_lower_bound(&self) -> usize {
         let mut before = vec![0; self.nodes()];
         for node in self.old.iter().flatten() {
@@ -221,23 +227,23 @@ impl<'a> Network<'a> {
         self.held.len() * self.problem.replicas - by_node.min(by_partition)
     }
 
-    /// As it is now; complete.
+    /// Returns the assignment. The network must be complete.
     pub(super) fn assignment(&self) -> Assignment {
-        let mut places = Vec::with_capacity(self.held.len() * self.problem.replicas);
+        let mut indices = Vec::with_capacity(self.held.len() * self.problem.replicas);
         for nodes in &self.held {
             let mut nodes = nodes.clone();
             nodes.sort_unstable();
-            places.extend(nodes);
+            indices.extend(nodes);
         }
         Assignment {
             replicas: self.problem.replicas,
-            places,
+            indices,
         }
     }
 }
 
 impl Exit<'_> {
-    /// Whether the replica may go to a node, room apart.
+    /// Returns true if the rules allow the replica on a node. Ignores the node's room.
     pub(super) fn admits(&self, node: u16) -> bool {
         let zone = self.network.zone_of(node);
         let is_used = |other: &u16| self.network.zone_of(*other) == zone;

@@ -1,4 +1,4 @@
-//! What is asked for, checked; and the largest partition with which it can be done.
+//! The checked request, and the largest partition that it allows.
 
 use std::collections::BTreeSet;
 
@@ -9,16 +9,16 @@ pub(super) struct Problem<'a> {
     pub(super) candidates: &'a [Candidate],
     /// For each candidate the number of its zone.
     pub(super) zone_of: Vec<u16>,
-    /// How many zones.
+    /// The number of zones.
     pub(super) zones: usize,
     pub(super) partitions: u64,
     pub(super) replicas: usize,
-    /// How many replicas of a partition may share a zone with another one.
+    /// The number of replicas of a partition that may share a zone with another one.
     pub(super) doubles: usize,
 }
 
 impl<'a> Problem<'a> {
-    /// Checks what is asked for.
+    /// Checks the request.
     pub(super) fn new(
         candidates: &'a [Candidate],
         goal: &Goal,
@@ -50,12 +50,12 @@ impl<'a> Problem<'a> {
         })
     }
 
-    /// How many partitions of a size a node can hold.
+    /// Returns how many partitions of a size a node can hold.
     pub(super) fn room(&self, node: &Candidate, partition_bytes: u64) -> u64 {
         (node.capacity_bytes / partition_bytes.max(1)).min(self.partitions)
     }
 
-    /// The largest size of a partition with which there is an assignment.
+    /// Returns the largest size of a partition that allows an assignment.
     pub(super) fn partition_bytes(&self) -> Result<u64, PlacementError> {
         let largest = self.candidates.iter().map(|node| node.capacity_bytes).max();
         let fits = |size| self.shortage(size).is_none();
@@ -65,7 +65,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// What could be stored if partitions were arbitrarily many and small.
+    /// Returns how much could be stored if partitions were arbitrarily many and small.
     pub(super) fn upper_bound_bytes(&self) -> u64 {
         let all = self
             .candidates
@@ -78,7 +78,7 @@ impl<'a> Problem<'a> {
         u64::try_from(bound).unwrap_or(u64::MAX)
     }
 
-    /// For each node whether its capacity is short while that of others is left over.
+    /// Returns, for each node, true if its capacity is short while other nodes have capacity left.
     pub(super) fn limits(&self, partition_bytes: u64) -> Vec<bool> {
         let larger = partition_bytes.saturating_add(1);
         let Some(most) = self.shortage(larger) else {
@@ -100,15 +100,16 @@ impl<'a> Problem<'a> {
         short
     }
 
-    /// `None` if there is an assignment with partitions of this size; else the most replicas that the
-    /// violated cut lets a zone take.
+    /// Returns `None` if an assignment with partitions of this size exists. Otherwise returns how
+    /// many replicas the violated cut lets a zone hold at most.
     fn shortage(&self, partition_bytes: u64) -> Option<u128> {
         self.bound(self.partitions.into(), |node| {
             self.room(node, partition_bytes).into()
         })
     }
 
-    /// The two cuts: `unit` is what one copy of everything takes, `held` what a node takes.
+    /// Checks the two cuts. `unit` is the size of one copy of everything, `held` the part that a
+    /// node holds.
     fn bound(&self, unit: u128, held: impl Fn(&Candidate) -> u128) -> Option<u128> {
         let held = self.by_zone(held);
         let taken = |most: u128| held.iter().map(|zone| (*zone).min(most)).sum::<u128>();
@@ -140,7 +141,7 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// What is wrong regardless of zones.
+/// Refuses errors that do not depend on zones.
 fn check(candidates: &[Candidate], goal: &Goal) -> Result<(), PlacementError> {
     let is_none = matches!(goal.zones, Zones::AtLeast(0));
     let zeros = [
@@ -170,7 +171,8 @@ fn check(candidates: &[Candidate], goal: &Goal) -> Result<(), PlacementError> {
     Ok(())
 }
 
-/// The largest number up to `most` of which `holds`; it holds of all below one of which it holds, and of 0.
+/// Returns the largest number up to `most` for which `holds` is true. If `holds` is true for a
+/// number, it must be true for all smaller ones. It counts as true for 0.
 fn largest_that(most: u128, holds: impl Fn(u128) -> bool) -> u128 {
     let (mut yes, mut no) = (0, most + 1);
     while no - yes > 1 {

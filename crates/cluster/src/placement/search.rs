@@ -1,22 +1,23 @@
-//! Paths of exchanges: a replica goes to a node, from which another goes on, and so forth.
+//! Paths of exchanges: a replica goes to a node, from which another replica goes on, and so forth.
 //!
-//! Nodes have potentials: no exchange of `partition` from `a` to `b` weighs less than `potential(b) − potential(a)`, and
-//! those that weigh just that are **tight**. A path of tight exchanges is a cheapest one. A search goes
-//! along them, breadth first, and sees each node once. All targets of a partition that can be reached at one
-//! potential are seen at once, so a path exchanges a partition at most once by each rule: into any zone, into a
-//! fresh one, within one. Together such exchanges leave it well spread: the first is allowed only if there may be one
-//! more double (or one leaves), and the others add none, whatever else leaves.
+//! Nodes have potentials. No exchange of `partition` from `a` to `b` weighs less than `potential(b)
+//! − potential(a)`. Exchanges of just that weight are **tight**, and a path of tight exchanges is a
+//! cheapest one. A search follows them, breadth first, and sees each node once. It sees all targets
+//! of a partition that are reachable at one potential at once. So a path exchanges a partition at
+//! most once by each rule: into any zone, into a fresh one, within one. Together such exchanges
+//! keep the partition well spread. The first is allowed only if there may be one more double (or
+//! one leaves), and the others add none, whatever else leaves.
 
 use super::network::Network;
 
-/// How a node was reached.
+/// The step that reached a node.
 #[derive(Clone, Copy)]
 enum From {
     /// The path begins here.
     Start,
-    /// By a new replica of a partition.
+    /// A new replica of a partition.
     Added(u16),
-    /// By a partition's replica from another node.
+    /// A partition's replica from another node.
     Exchanged(u16, u16),
 }
 
@@ -30,7 +31,7 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Nothing is seen but what is `closed`, which leads nowhere.
+    /// Begins a search. Nodes that are `closed` lead nowhere and count as seen.
     pub(super) fn new(potentials: &'a [i32], closed: &[bool]) -> Search<'a> {
         let lowest = potentials.iter().min().copied().unwrap_or(0);
         let highest = potentials.iter().max().copied().unwrap_or(0);
@@ -60,14 +61,14 @@ impl<'a> Search<'a> {
         self.from[usize::from(node)] = Some(From::Start);
     }
 
-    /// The nodes, newly seen, to which a partition's missing replica can go.
+    /// Returns the newly seen nodes to which a partition's missing replica can go.
     pub(super) fn add(&mut self, network: &Network<'_>, partition: u16) -> Vec<u16> {
         let mut seen = Vec::new();
         self.leave(network, partition, None, &mut seen);
         seen
     }
 
-    /// The nodes, newly seen, that are one exchange away from some.
+    /// Returns the newly seen nodes that are one exchange away from `nodes`.
     pub(super) fn step(&mut self, network: &Network<'_>, nodes: &[u16]) -> Vec<u16> {
         let mut seen = Vec::new();
         for node in nodes {
@@ -78,7 +79,7 @@ impl<'a> Search<'a> {
         seen
     }
 
-    /// All tight ways of one replica.
+    /// Adds all nodes to which one replica can go by a tight exchange.
     fn leave(
         &mut self,
         network: &Network<'_>,
@@ -103,7 +104,7 @@ impl<'a> Search<'a> {
                 seen.push(*node);
             }
         }
-        // A node that held the partition is never here: its potential is at most `potential`.
+        // A node that held the partition is never above: its potential is at most `potential`.
         let Ok(above) = usize::try_from(potential + 1 - self.lowest) else {
             return;
         };
@@ -140,7 +141,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Marks what was seen.
+    /// Marks the nodes seen.
     pub(super) fn close(&self, closed: &mut [bool]) {
         for (closed, from) in closed.iter_mut().zip(&self.from) {
             *closed |= from.is_some();
@@ -148,7 +149,8 @@ impl<'a> Search<'a> {
     }
 }
 
-/// What the cheapest path from any partition that lacks a replica to each node weighs; `None`: there is no path.
+/// Returns, for each node, the weight of the cheapest path from any partition that lacks a replica,
+/// or `None` if there is no path.
 pub(super) fn distances(network: &Network<'_>) -> Vec<Option<i32>> {
     let mut distances = vec![None; network.nodes()];
     let mut waiting: Vec<u16> = (0..network.partitions())
@@ -156,7 +158,8 @@ pub(super) fn distances(network: &Network<'_>) -> Vec<Option<i32>> {
         .collect();
     let mut is_waiting = vec![false; network.partitions().into()];
     while !waiting.is_empty() {
-        // In rounds: a node's distance often falls by several partitions before its own are looked at again.
+        // In rounds, because a node's distance often falls by several partitions before its own are
+        // relaxed again.
         for partition in std::mem::take(&mut waiting) {
             is_waiting[usize::from(partition)] = false;
             for node in relax(network, partition, &mut distances) {
@@ -171,7 +174,7 @@ pub(super) fn distances(network: &Network<'_>) -> Vec<Option<i32>> {
     distances
 }
 
-/// Shortens distances by way of one partition; the nodes that are nearer now.
+/// Shortens distances by way of one partition. Returns the nodes that are nearer now.
 fn relax(network: &Network<'_>, partition: u16, distances: &mut [Option<i32>]) -> Vec<u16> {
     let mut ways: Vec<_> = Vec::new();
     if network.lacks(partition) > 0 {

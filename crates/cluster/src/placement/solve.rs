@@ -1,10 +1,11 @@
-//! The optimum: keep what can stay, fill what is missing by cheapest paths, level the load by free ones.
+//! The optimum: keep the replicas that can stay, fill by cheapest paths, level the load by free
+//! ones.
 
 use super::PlacementError;
 use super::network::Network;
 use super::search::{Search, distances};
 
-/// What the searches have shown: potentials of the nodes, and of having found room.
+/// The result of the searches: the potentials of the nodes, and of a node with room.
 struct Potentials {
     nodes: Vec<i32>,
     room: i32,
@@ -18,8 +19,8 @@ pub(super) fn solve(network: &mut Network<'_>) -> Result<(), PlacementError> {
     Ok(())
 }
 
-/// Keeps replicas where they were, as long as there is room. Where a node holds too much, those go
-/// whose partitions have lost the fewest so far, so that none loses all.
+/// Keeps replicas where they were, as long as there is room. If a node holds too much, it gives up
+/// partitions that have lost the fewest replicas so far, so that none loses all.
 fn keep(network: &mut Network<'_>) {
     let mut kept: Vec<Vec<u16>> = vec![Vec::new(); network.nodes()];
     for partition in 0..network.partitions() {
@@ -42,7 +43,7 @@ fn keep(network: &mut Network<'_>) {
     }
 }
 
-/// Adds what is missing, by paths of least weight.
+/// Adds the missing replicas by paths of least weight.
 fn fill(network: &mut Network<'_>) -> Result<Potentials, PlacementError> {
     let mut potentials = Potentials {
         nodes: vec![0; network.nodes()],
@@ -57,9 +58,10 @@ fn fill(network: &mut Network<'_>) -> Result<Potentials, PlacementError> {
     }
 }
 
-/// Adds as much as tight paths can, one replica of each partition after another's; how many are still missing.
+/// Adds as many replicas as tight paths can, one for each partition in turn. Returns how many are
+/// still missing.
 fn fill_tightly(network: &mut Network<'_>, potentials: &Potentials) -> usize {
-    // From where a search failed no later path of the same potentials leads out.
+    // No later path of the same potentials leads out of a node where a search failed.
     let mut closed = vec![false; network.nodes()];
     let mut lacking: Vec<u16> = (0..network.partitions()).collect();
     let mut missing = 0;
@@ -74,7 +76,8 @@ fn fill_tightly(network: &mut Network<'_>, potentials: &Potentials) -> usize {
     missing
 }
 
-/// One more replica of a partition, by a shortest tight path to the node that is emptiest for its capacity.
+/// Adds a replica of a partition by a shortest tight path to the node that is emptiest for its
+/// capacity.
 fn add(
     network: &mut Network<'_>,
     potentials: &Potentials,
@@ -84,7 +87,8 @@ fn add(
     let mut search = Search::new(&potentials.nodes, closed);
     let mut seen = search.add(network, partition);
     while !seen.is_empty() {
-        // No node's potential is above that of room, and none with room is below: the path is a cheapest one.
+        // No node's potential is above that of room, and no node with room is below it. So the path
+        // is a cheapest one.
         let found = seen.iter().copied().filter(|node| network.has_room(*node));
         let best = found.min_by(|a, b| {
             let tie = || scatter(partition, *a).cmp(&scatter(partition, *b));
@@ -100,10 +104,11 @@ fn add(
     false
 }
 
-/// Raises potentials until there is a tight path again; `None` if there is no path at all.
+/// Raises potentials until there is a tight path again. Returns `None` if there is no path at all.
 ///
-/// Each is raised by its distance from where replicas are missing, in excess of what is known, but by no
-/// more than room is: so exchanges that were at least what the potentials say stay so.
+/// Each potential rises by the node's distance from missing replicas, in excess of the known
+/// distance, but by no more than that of room. So the potentials stay lower bounds of the
+/// exchanges.
 fn raise(network: &Network<'_>, potentials: &mut Potentials) -> Option<()> {
     let distances = distances(network);
     let with_room = (0..)
@@ -111,7 +116,7 @@ fn raise(network: &Network<'_>, potentials: &mut Potentials) -> Option<()> {
         .filter(|(node, _)| network.has_room(*node));
     let room = with_room.filter_map(|(_, distance)| *distance).min()?;
     let most = room - potentials.room;
-    // Else there was a tight path: going on would never end.
+    // Otherwise a tight path existed, and the loop would never end.
     if most <= 0 {
         return None;
     }
@@ -122,10 +127,11 @@ fn raise(network: &Network<'_>, potentials: &mut Potentials) -> Option<()> {
     Some(())
 }
 
-/// Moves one partition's worth of load by a path without weight to where it is borne better; whether there was one.
+/// Moves one partition's worth of load by a path without weight to a node where it costs less.
+/// Returns true if there was such a path.
 ///
-/// Nodes are asked in the order of their load: what one has seen without success leads nowhere
-/// for a later one.
+/// Nodes are searched in the order of their load. A node that one search saw without success leads
+/// nowhere for a later one.
 fn level(network: &mut Network<'_>, potentials: &Potentials) -> bool {
     let can_give = |node: &u16| {
         !network.holds(*node).is_empty() && potentials.nodes[usize::from(*node)] == potentials.room
@@ -156,7 +162,8 @@ fn level(network: &mut Network<'_>, potentials: &Potentials) -> bool {
     false
 }
 
-/// A fixed order that differs for each partition, so that equals do not always go together.
+/// Returns a fixed order that differs for each partition, so that equal nodes do not always go
+/// together.
 fn scatter(partition: u16, node: u16) -> u32 {
     let both = (u32::from(partition) << 16) | u32::from(node);
     let mixed = (both ^ (both >> 15)).wrapping_mul(0x2c1b_3c6d);

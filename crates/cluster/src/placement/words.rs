@@ -2,15 +2,15 @@
 
 use super::Candidate;
 
-/// How many nodes are named in a sentence.
+/// The number of nodes that a sentence names.
 const NAMES: usize = 4;
 
-/// A node in a sentence.
+/// Returns a node's name for a sentence.
 pub(super) fn name(node: &Candidate) -> String {
     format!("{} (zone {})", node.id.short(), node.zone)
 }
 
-/// Some names as a part of a sentence.
+/// Joins names into a part of a sentence.
 pub(super) fn list(names: &[String]) -> String {
     match names {
         [] => String::new(),
@@ -24,12 +24,12 @@ pub(super) fn list(names: &[String]) -> String {
     }
 }
 
-/// How many of something.
+/// Returns a number with its noun.
 pub(super) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// A part of a whole.
+/// Returns a part of a whole in percent.
 pub(super) fn percent(part: f64, whole: f64) -> String {
     format!(
         "{:.1} %",
@@ -41,7 +41,7 @@ pub(super) fn percent(part: f64, whole: f64) -> String {
     )
 }
 
-/// Bytes in decimal units.
+/// Returns bytes in decimal units.
 pub(super) fn size(bytes: u64) -> String {
     let units = ["bytes", "kB", "MB", "GB", "TB", "PB", "EB"];
     let mut amount = bytes as f64;

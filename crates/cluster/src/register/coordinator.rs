@@ -1,29 +1,29 @@
-//! The coordinator: reads, writes and conditional writes of one row, from the side of the node
-//! that took the request.
+//! The coordinator: reads, writes and conditional writes of one row, on the node that took the
+//! request.
 //!
 //! # For the author of a driver
-//! An [`Operation`] is started by [`Operation::read`], [`write`](Operation::write) or
-//! [`update`](Operation::update), each of which gives the first [`Output`]s; every later call gives
-//! more, until [`Output::Done`]:
+//! [`Operation::read`], [`write`](Operation::write) or [`update`](Operation::update) starts an
+//! [`Operation`] and returns the first [`Output`]s. Every later call returns more, until
+//! [`Output::Done`]:
 //!
 //! | output | what the driver does |
 //! |---|---|
-//! | `Send` | sends the request to that replica and calls [`on_answer`](Operation::on_answer) with the same `round`, or [`on_failure`](Operation::on_failure) once it is known that none will come |
+//! | `Send` | sends the request to that replica and calls [`on_answer`](Operation::on_answer) with the same `round`, or [`on_failure`](Operation::on_failure) if no answer can come |
 //! | `Decide` | evaluates the condition on the version shown, at once, and calls [`decided`](Operation::decided) |
-//! | `Pause` | others contend: waits a random time, doubling with `attempt` from about a round trip, then calls [`resume`](Operation::resume) |
+//! | `Pause` | other coordinators contend: waits a random time that starts near a round trip and doubles with `attempt`, then calls [`resume`](Operation::resume) |
 //! | `Refresh` | a replica knows a newer layout: fetches it and calls [`restart`](Operation::restart) |
 //! | `Done` | answers the client |
 //!
-//! When nothing came for a while (a few round trips), call [`on_timeout`](Operation::on_timeout): it
-//! goes on with the answers there are, or sends again what is unanswered. When the client's time
-//! is over, call [`give_up`](Operation::give_up): it says what can be said. Messages may be lost,
-//! repeated and reordered at will.
+//! If no answer arrives for a few round trips, call [`on_timeout`](Operation::on_timeout). It goes
+//! on with the answers it has, or repeats the unanswered requests. When the client's time is over,
+//! call [`give_up`](Operation::give_up). It returns the best outcome that is certain. Messages may
+//! be lost, repeated and reordered.
 //!
-//! `next` must give a stamp that this process never gave before and that is above its argument:
-//! `|seen| { clock.observe(seen); clock.next(wall) }`.
+//! `next` must return a stamp that this process never returned before and that is above its
+//! argument: `|seen| { clock.observe(seen); clock.next(wall) }`.
 //!
-//! Updates of one row that pass through one node should queue there: they would only disturb one
-//! another. Nothing rests on it.
+//! Updates of one row that pass through one node should queue there, because they would only
+//! disturb one another. Correctness does not depend on it.
 
 use archipel_base::{Id, Stamp};
 
@@ -36,9 +36,9 @@ mod rounds;
 mod state;
 
 pub use state::{Decision, Outcome, Output, Start};
-use state::{Kind, Phase, Promise, Told, counted};
+use state::{Kind, Phase, Promise, Report, counted};
 
-/// Gives a fresh stamp above the one shown.
+/// Returns a fresh stamp above its argument.
 pub type NextStamp<'a> = dyn FnMut(Stamp) -> Stamp + 'a;
 
 /// One read, write or conditional write of one row, in progress.
@@ -47,35 +47,40 @@ pub struct Operation<V> {
     rules: Rules,
     kind: Kind<V>,
     guarded: bool,
-    /// The layouts that the operation ran under since its first own write went out; the last is in force.
+    /// The layouts under which the operation ran since its first own write went out. The last is in
+    /// force.
     layouts: Vec<Quorums>,
-    /// Epochs passed since then under which it did not run.
+    /// True if an epoch passed since then under which the operation did not run.
     skipped_epochs: bool,
     phase: Phase<V>,
     round: u32,
-    /// Who refused in this round.
+    /// The replicas that refused in this round.
     refused: ReplicaSet,
-    /// Who could not be asked in this round.
+    /// The replicas that could not be asked in this round.
     failed: ReplicaSet,
-    /// The highest stamp heard of, and the highest floor.
+    /// The highest stamp seen, and the highest floor.
     highest: Stamp,
     floor: Stamp,
-    /// The operation's own writes that went out: stamps, and who is known to have accepted.
+    /// The operation's own writes that went out: their stamps, and the replicas known to have
+    /// accepted.
     attempts: Vec<(Stamp, ReplicaSet)>,
-    /// The guard refused one of them.
+    /// True if the guard refused one of them.
     guard_refused: bool,
+    /// True if the operation does not write again after another version came in between.
+    yields: bool,
     pauses: u32,
 }
 
-/// How often an operation yields to others before it gives up.
+/// The number of times that an operation yields to others before it gives up.
 const MAX_PAUSES: u32 = 64;
-/// Up to how many pauses an operation asks again what became of its write where others got in the way of asking.
+/// The number of pauses up to which an operation resolves its write again when others interrupted
+/// it.
 const MAX_SECOND_LOOKS: u32 = 8;
-/// How many own writes an operation sends out before it gives up.
+/// The number of own writes that an operation sends before it gives up.
 const MAX_ATTEMPTS: usize = 32;
 
 impl<V: Clone + Eq> Operation<V> {
-    /// Reads the newest version. The replica with the lowest index is asked for the value at once,
+    /// Reads the newest version. Asks the replica with the lowest index for the value at once, and
     /// the others for their stamps.
     pub fn read(start: Start) -> (Operation<V>, Vec<Output<V>>) {
         let mut operation = Operation::new(start, Kind::Read, false);
@@ -83,9 +88,9 @@ impl<V: Clone + Eq> Operation<V> {
         (operation, outputs)
     }
 
-    /// Writes `value` (`None` deletes) whatever is there: one round if nobody contends.
-    /// `id` is fresh and random: it names this write. `guarded`: only where the row that the
-    /// driver names beside the request is live.
+    /// Writes `value` (`None` deletes) unconditionally: one round if nobody contends. `id` is fresh
+    /// and random, and names this write. A `guarded` write takes effect only while the guarding row
+    /// that the driver names is live.
     pub fn write(
         start: Start,
         id: Id,
@@ -103,11 +108,11 @@ impl<V: Clone + Eq> Operation<V> {
         (operation, outputs)
     }
 
-    /// Reads, decides and writes in one atomic act: two rounds if nobody contends.
+    /// Reads, decides and writes in one atomic step: two rounds if nobody contends.
     ///
-    /// The decision may be asked for more than once; a later one replaces the one before, which
-    /// then has not taken effect. If the outcome is `Written`, one of the values decided took
-    /// effect on the version that it was decided on.
+    /// The operation may ask for the decision more than once. A later decision replaces the earlier
+    /// one, which has not taken effect then. If the outcome is `Written`, one of the decided values
+    /// took effect on the version that it was decided on.
     pub fn update(
         start: Start,
         id: Id,
@@ -117,6 +122,16 @@ impl<V: Clone + Eq> Operation<V> {
         let mut operation = Operation::new(start, Kind::Update { id }, guarded);
         let outputs = operation.prepare(next);
         (operation, outputs)
+    }
+
+    /// Returns the operation. If `yields` is true, it ends without effect once a version of somebody
+    /// else is newer than its first attempt.
+    ///
+    /// It is for values that refer to content in other rows. A replica that accepted the attempt and
+    /// then the newer version has that content dropped. So the value must not be written again.
+    #[must_use]
+    pub fn yielding_if(self, yields: bool) -> Operation<V> {
+        Operation { yields, ..self }
     }
 
     fn new(start: Start, kind: Kind<V>, guarded: bool) -> Operation<V> {
@@ -134,26 +149,27 @@ impl<V: Clone + Eq> Operation<V> {
             floor: Stamp::ZERO,
             attempts: Vec::new(),
             guard_refused: false,
+            yields: false,
             pauses: 0,
         }
     }
 
-    /// Whether the operation has ended.
+    /// Returns true if the operation has ended.
     pub fn is_over(&self) -> bool {
         self.phase == Phase::Over
     }
 
-    /// Whether it looks at what there is, and has not begun to change anything.
+    /// Returns true while the operation reads and has changed nothing.
     pub fn is_reading(&self) -> bool {
         matches!(self.phase, Phase::Reading { .. })
     }
 
-    /// The round in force: answers to earlier ones change nothing but what stamps are known of.
+    /// Returns the current round. Answers to earlier rounds only raise the highest stamp seen.
     pub fn round(&self) -> u32 {
         self.round
     }
 
-    /// An answer of `from` to the request of `round` came in. Repeated and late ones are ignored.
+    /// Handles an answer of `from` to the request of `round`. Ignores repeated and late answers.
     pub fn on_answer(
         &mut self,
         from: usize,
@@ -168,7 +184,7 @@ impl<V: Clone + Eq> Operation<V> {
             return Vec::new();
         }
         if let Answer::Superseded { epoch } = answer {
-            // Also from one who is no replica any more: that there is a newer layout is a fact.
+            // This also counts from a former replica, because a newer layout is a fact.
             return self.refresh(epoch);
         }
         if !self.quorums().all().contains(from) {
@@ -185,13 +201,13 @@ impl<V: Clone + Eq> Operation<V> {
                 floor,
                 agreed,
             } => {
-                let told = Told {
+                let report = Report {
                     from,
                     version,
                     live,
                     agreed,
                 };
-                self.on_found(told, floor);
+                self.on_found(report, floor);
             }
             Answer::Promised {
                 version,
@@ -201,14 +217,14 @@ impl<V: Clone + Eq> Operation<V> {
                 agreed,
             } => {
                 self.floor = self.floor.max(floor);
-                let told = Told {
+                let report = Report {
                     from,
                     live: version.value.is_some(),
                     version,
                     agreed,
                 };
                 self.on_promised(Promise {
-                    told,
+                    report,
                     accepted,
                     known_from,
                 });
@@ -218,7 +234,8 @@ impl<V: Clone + Eq> Operation<V> {
         self.advance(false, next)
     }
 
-    /// No answer of `from` to the request of `round` will come (unreachable, or its storage failed).
+    /// Notes that `from` will not answer the request of `round` (unreachable, or its storage
+    /// failed).
     pub fn on_failure(
         &mut self,
         from: usize,
@@ -232,7 +249,7 @@ impl<V: Clone + Eq> Operation<V> {
         self.advance(false, next)
     }
 
-    /// Nothing came for a while: goes on with the answers there are, or sends again what is unanswered.
+    /// Goes on after a silence with the answers it has, or repeats the unanswered requests.
     pub fn on_timeout(&mut self, next: &mut NextStamp<'_>) -> Vec<Output<V>> {
         let outputs = self.advance(true, next);
         if !outputs.is_empty() {
@@ -242,7 +259,7 @@ impl<V: Clone + Eq> Operation<V> {
         self.send_to(self.unanswered())
     }
 
-    /// The client's time is over: ends the operation with what can be said.
+    /// Ends the operation when the client's time is over. Returns the best outcome that is certain.
     pub fn give_up(&mut self) -> Vec<Output<V>> {
         if self.is_over() {
             return Vec::new();
@@ -250,7 +267,7 @@ impl<V: Clone + Eq> Operation<V> {
         self.end(self.cannot_go_on())
     }
 
-    /// The wait that `Pause` asked for is over.
+    /// Goes on after the wait that `Pause` asked for.
     pub fn resume(&mut self, next: &mut NextStamp<'_>) -> Vec<Output<V>> {
         if self.phase != Phase::Pausing {
             return Vec::new();
@@ -258,8 +275,8 @@ impl<V: Clone + Eq> Operation<V> {
         self.prepare(next)
     }
 
-    /// Goes on under a newer layout, `successive` if its epoch is the very next after the one in force.
-    /// The indices of replicas that were known before must not change.
+    /// Goes on under a newer layout. `successive` is true if its epoch directly follows the current
+    /// one. The indices of known replicas must not change.
     pub fn restart(
         &mut self,
         quorums: Quorums,
@@ -281,7 +298,7 @@ impl<V: Clone + Eq> Operation<V> {
         }
     }
 
-    /// What the condition of an update says about the version shown by `Decide`.
+    /// Applies an update's decision on the version that `Decide` showed.
     pub fn decided(&mut self, decision: Decision<V>) -> Vec<Output<V>> {
         let Phase::Deciding { ballot, newest } = &self.phase else {
             return Vec::new();
@@ -294,7 +311,7 @@ impl<V: Clone + Eq> Operation<V> {
     }
 
     fn quorums(&self) -> &Quorums {
-        // `new` puts one in, and `restart` leaves at least one.
+        // `new` adds one layout, and `restart` leaves at least one.
         self.layouts.last().expect("a layout")
     }
 

@@ -1,13 +1,14 @@
-//! Epochs: which layout versions are live, how that changes, and how late requests are fenced off.
+//! Epochs: the live layout versions, their succession, and the fence against late requests.
 //!
-//! An epoch's [`Config`] is the list of live layout versions; a quorum is a majority in each.
-//! Epoch e+1 is a value written once: a conditional write ("only if absent") to the row *successor of
-//! e*, under the quorums of epoch e. So two operators cannot make two. A change takes two epochs: one
-//! adds a version, and, after all rows have moved, one drops the oldest.
+//! An epoch's [`Config`] is the list of live layout versions. A quorum is a majority in each. Epoch
+//! e+1 is a value that is written once: a conditional write ("only if absent") to the row
+//! *successor of e*, under the quorums of epoch e. So two operators cannot make two successors. A
+//! change takes two epochs. The first adds a version. The second drops the oldest version, after
+//! all rows have moved.
 //!
-//! Every request carries its epoch. A replica keeps the highest that it knows, durably, and refuses
-//! lower ones: since any two quorums of one epoch have a replica in common, a request of epoch e can
-//! not succeed any more once a quorum of e knows e+1, and one of e+1 needs such a quorum.
+//! Every request carries its epoch. A replica durably keeps the highest epoch that it knows, and
+//! refuses lower ones. Any two quorums of one epoch share a replica. So a request of epoch e cannot
+//! succeed any more once a quorum of e knows e+1, and a request of e+1 needs such a quorum.
 
 use std::collections::BTreeSet;
 
@@ -17,14 +18,15 @@ use super::rules::{Mutant, Rules};
 
 /// A replica: a store in one incarnation.
 ///
-/// `N` names a *store*: a node together with a random identity that was made when its disk was empty. A node
-/// that lost its disk is another `N`, and no layout names it before an operator puts it in. The
-/// incarnation counts how often a store was let in: one that was in no live version for a
-/// while comes back under a new one, and empty, since what it kept may be older than tombstones that
-/// are gone. Nothing that is meant for one incarnation is taken by another.
+/// `N` names a *store*: a node together with a random identity that was made when its disk was
+/// empty. A node that lost its disk is another `N`, and no layout names it before an operator
+/// assigns it. The incarnation counts how often a store was let in. A store that was in no live
+/// version for a while comes back under a new incarnation, and empty, because its old rows may be
+/// older than tombstones that are gone. No incarnation accepts anything that is meant for another
+/// one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Member<N> {
-    /// Its number; given once in the life of a cluster.
+    /// The incarnation number. It is given once in the life of a cluster.
     pub incarnation: u64,
     /// The store.
     pub node: N,
@@ -37,14 +39,14 @@ pub struct Config<N> {
     pub epoch: u64,
     /// The replicas of each live version.
     pub live: Vec<Vec<Member<N>>>,
-    /// How many incarnations were given so far.
+    /// The number of incarnations given so far.
     pub incarnations: u64,
-    /// Members of older versions that are lost for good, and waited for no more: see [`reduced`].
+    /// Members of older versions that are lost for good. Nothing waits for them: see [`reduced`].
     pub skipped: BTreeSet<Member<N>>,
 }
 
 impl<N: Clone + Ord> Config<N> {
-    /// The first epoch.
+    /// Returns the first epoch.
     pub fn first(nodes: Vec<N>) -> Config<N> {
         let mut config = Config {
             epoch: 1,
@@ -56,7 +58,8 @@ impl<N: Clone + Ord> Config<N> {
         config
     }
 
-    /// The proposal to add a layout version with these stores. A dead one is skipped by leaving it out.
+    /// Returns the proposal that adds a layout version with these stores. Leave a dead store out to
+    /// skip it.
     #[must_use]
     pub fn with_next(&self, nodes: Vec<N>) -> Config<N> {
         let mut next = self.clone();
@@ -77,16 +80,18 @@ impl<N: Clone + Ord> Config<N> {
         self.live.push(version);
     }
 
-    /// The incarnation of a store in the live versions. A store that finds its own lower empties
-    /// itself and becomes this one; if it finds none, it keeps what it has and serves nobody. One that was skipped
-    /// is in none: it can only come back as another, and empty.
+    /// Returns the incarnation of a store in the live versions. A store whose own incarnation is
+    /// lower wipes itself and becomes this one. A store without one keeps its data and answers no
+    /// requests. A skipped store has none: it can come back only under a new incarnation, and
+    /// empty.
     pub fn incarnation_of(&self, node: &N) -> Option<u64> {
         let of_node = self.live.iter().flatten().filter(|m| m.node == *node);
         let counting = of_node.filter(|m| !self.skipped.contains(m));
         counting.map(|m| m.incarnation).max()
     }
 
-    /// The proposal to wait for a store no more; `None` if the newest version has it, or no older one does.
+    /// Returns the proposal to stop waiting for a store. Returns `None` if the newest version names
+    /// the store, or no older one does.
     pub fn skipping(&self, node: &N) -> Option<Config<N>> {
         let (newest, older) = self.live.split_last()?;
         let of_node = older.iter().flatten().filter(|m| m.node == *node);
@@ -103,8 +108,8 @@ impl<N: Clone + Ord> Config<N> {
         Some(next)
     }
 
-    /// The proposal to drop the oldest version; `None` if there is but one. Only after
-    /// a [`Retirement`] of this epoch is complete (for every partition).
+    /// Returns the proposal to drop the oldest version, or `None` if there is only one. Use it only
+    /// after a [`Retirement`] of this epoch is complete for every partition.
     pub fn without_oldest(&self) -> Option<Config<N>> {
         if self.live.len() < 2 {
             return None;
@@ -117,19 +122,20 @@ impl<N: Clone + Ord> Config<N> {
         Some(next)
     }
 
-    /// All replicas of all live versions that count, each once.
+    /// Returns all replicas of all live versions that count, each once.
     pub fn members(&self) -> BTreeSet<Member<N>> {
         let all = self.live.iter().flatten();
         all.filter(|m| !self.skipped.contains(m)).cloned().collect()
     }
 
-    /// The quorums, with the index that the driver gave each replica.
+    /// Returns the quorums, with the index that the driver gave each replica.
     pub fn quorums(&self, rules: Rules, index: impl Fn(&Member<N>) -> usize) -> Quorums {
         let version = |replicas: &Vec<Member<N>>| self.counting(rules, replicas, &index);
         Quorums::of_versions(self.live.iter().flat_map(version).collect())
     }
 
-    /// The oldest version as it counts in a quorum: what its [`Retirement`] must hear.
+    /// Returns the sets of the oldest version that count in a quorum. Its [`Retirement`] needs a
+    /// majority of each.
     pub fn oldest(&self, rules: Rules, index: impl Fn(&Member<N>) -> usize) -> Vec<ReplicaSet> {
         let oldest = self.live.first();
         oldest.map_or_else(Vec::new, |replicas| self.counting(rules, replicas, &index))
@@ -154,11 +160,13 @@ impl<N: Clone + Ord> Config<N> {
     }
 }
 
-/// How many of the `left` replicas of a version that had `of` make its part of a quorum, after the others were skipped.
+/// Returns how many of the `left` replicas of a version that had `of` form its part of a quorum,
+/// after the others were skipped.
 ///
-/// Whatever a majority accepted must be seen by one of them: of `of` replicas, `of - majority + 1` are sure to meet each majority.
-/// A majority of those that are left may be more, and is needed for two quorums to meet. If too few are left for
-/// that, something may be lost, and all of them are asked, so that it is as little as can be.
+/// Every value that a majority accepted must be seen by one of them. Of `of` replicas, `of -
+/// majority + 1` are sure to meet each majority. A majority of the remaining replicas may be more,
+/// and two quorums need it to meet. If too few remain for that, data may be lost, and all of them
+/// are asked so that the loss is as small as possible.
 pub fn quorum_of(of: usize, left: usize) -> usize {
     let majority = left / 2 + 1;
     let sure = of - of.min(of / 2 + 1) + 1;
@@ -169,13 +177,15 @@ pub fn quorum_of(of: usize, left: usize) -> usize {
     }
 }
 
-/// Whether something that was acknowledged may be lost if so many replicas of a version are left.
+/// Returns true if acknowledged data may be lost when only `left` of a version's `of` replicas
+/// remain.
 pub fn may_lose(of: usize, left: usize) -> bool {
     left + of / 2 < of
 }
 
-/// A live version that had `of` replicas, of which these are left and the others are skipped: sets of which a quorum holds a
-/// majority each. A set for each replica says that all are needed ([`quorum_of`]); none are left, none is asked.
+/// Returns the sets of a live version that had `of` replicas, of which `left` remain and the others
+/// are skipped. A quorum holds a majority of each set. One set per replica means that all are
+/// needed ([`quorum_of`]). If no replica remains, there is no set.
 pub fn reduced(of: usize, left: ReplicaSet) -> Vec<ReplicaSet> {
     match quorum_of(of, left.len()) {
         _ if left.len() == of => vec![left],
@@ -185,7 +195,7 @@ pub fn reduced(of: usize, left: ReplicaSet) -> Vec<ReplicaSet> {
     }
 }
 
-/// The condition of the write that chooses an epoch's successor: the first proposal stays.
+/// Decides the conditional write that chooses an epoch's successor: the first proposal stays.
 pub fn succeed<V>(current: Option<&V>, proposal: V) -> Decision<V> {
     match current {
         None => Decision::Write(Some(proposal)),
@@ -193,14 +203,14 @@ pub fn succeed<V>(current: Option<&V>, proposal: V) -> Decision<V> {
     }
 }
 
-/// What a replica does with a request of an epoch.
+/// A replica's reaction to the epoch of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fence {
-    /// Same epoch: go on.
+    /// The epochs are equal. Go on.
     Pass,
-    /// The request is of an earlier epoch: answer `Superseded`.
+    /// The request has an earlier epoch. Answer `Superseded`.
     Superseded,
-    /// The request is of a later epoch: learn it, durably, and look again. Do not answer before.
+    /// The request has a later epoch. Learn it durably and compare again. Do not answer before.
     Learn,
 }
 
@@ -214,14 +224,14 @@ pub fn fence(rules: Rules, known: u64, requested: u64) -> Fence {
     }
 }
 
-/// What must be done in one partition, under one epoch, before its oldest layout version may go:
-/// a majority of the oldest version lists its keys, and each is read under the epoch's quorums
-/// (which writes it back where a majority of a newer version lacks it).
+/// The work in one partition, under one epoch, before its oldest layout version may be dropped. A
+/// majority of the oldest version lists its keys, and each key is read under the epoch's quorums.
+/// The read writes the row back if a majority of a newer version lacks it.
 ///
 /// An empty list counts: it shows that the replica fences off earlier epochs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Retirement<K> {
-    /// Of each a majority must have listed.
+    /// A majority of each set must have listed its keys.
     oldest: Vec<ReplicaSet>,
     listed: ReplicaSet,
     open: BTreeSet<K>,
@@ -229,12 +239,13 @@ pub struct Retirement<K> {
 }
 
 impl<K: Clone + Ord> Retirement<K> {
-    /// Nothing is done. `oldest` are the replicas of the oldest live version.
+    /// Begins a retirement. `oldest` are the replicas of the oldest live version.
     pub fn new(oldest: ReplicaSet) -> Retirement<K> {
         Retirement::of(vec![oldest])
     }
 
-    /// Nothing is done. `oldest` is the oldest live version as it counts in a quorum: see [`reduced`].
+    /// Begins a retirement. `oldest` are the sets of the oldest live version that count in a
+    /// quorum: see [`reduced`].
     pub fn of(oldest: Vec<ReplicaSet>) -> Retirement<K> {
         Retirement {
             oldest,
@@ -244,7 +255,7 @@ impl<K: Clone + Ord> Retirement<K> {
         }
     }
 
-    /// A replica listed all keys that it holds, while it knew the epoch.
+    /// Adds all keys that a replica holds. It listed them while it knew the epoch.
     pub fn on_listed(&mut self, from: usize, keys: impl IntoIterator<Item = K>) {
         self.listed.insert(from);
         let done = &self.done;
@@ -252,29 +263,29 @@ impl<K: Clone + Ord> Retirement<K> {
             .extend(keys.into_iter().filter(|k| !done.contains(k)));
     }
 
-    /// Keys that are to be read under the epoch's quorums, at most `limit`.
+    /// Returns at most `limit` keys that must be read under the epoch's quorums.
     pub fn open_keys(&self, limit: usize) -> Vec<K> {
         self.open.iter().take(limit).cloned().collect()
     }
 
-    /// A key that is to be read under the epoch's quorums.
+    /// Returns a key that must be read under the epoch's quorums.
     pub fn next_key(&self) -> Option<K> {
         self.open.first().cloned()
     }
 
-    /// The read of a key under the epoch's quorums gave a value.
+    /// Notes that a read of a key under the epoch's quorums succeeded.
     pub fn on_read(&mut self, key: K) {
         self.open.remove(&key);
         self.done.insert(key);
     }
 
-    /// Whether enough replicas have listed what they hold.
+    /// Returns true if enough replicas have listed their keys.
     pub fn is_listed(&self) -> bool {
         let majority = |set: &ReplicaSet| 2 * self.listed.intersection(*set).len() > set.len();
         self.oldest.iter().all(majority)
     }
 
-    /// Whether the oldest version may go.
+    /// Returns true if the oldest version may be dropped.
     pub fn is_complete(&self, rules: Rules) -> bool {
         rules.breaks(Mutant::RetireEarly) || (self.is_listed() && self.open.is_empty())
     }

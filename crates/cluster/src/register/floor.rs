@@ -1,21 +1,27 @@
-//! Floors: how tombstones and unused promises go by agreement, not by age.
+//! Floors: tombstones and unused promises are dropped by agreement, not by age.
 //!
-//! A partition's floor moves to a stamp F in three steps, each answered durably by *every* replica
-//! of *every* live layout version (while one is away, the floor waits):
-//! 1. **close**: new stamps at or below F are refused from then on;
-//! 2. **compare**: each tells a fingerprint of its rows up to F; where they differ, rows are
-//!    exchanged ([`spread`](super::replica::spread)) and the step is made again;
-//! 3. **agree**: tombstones and promises at or below F count as gone, and rows at or below F are
-//!    not taken from peers any more.
+//! A partition's floor moves to a stamp F in four steps. *Every* replica of *every* live layout
+//! version answers each step durably. While one replica is unreachable, the floor waits.
+//! 1. **close**: the replica refuses new stamps at or below F from then on.
+//! 2. **compare**: each replica returns a digest of its rows up to F. If digests differ, the
+//!    replicas exchange rows ([`spread`](super::replica::spread)), and the step runs again.
+//! 3. **freeze**: each replica whose digest is still the same applies no rows at or below F from
+//!    peers any more. A replica whose digest has changed refuses, and the round ends.
+//! 4. **agree**: tombstones and promises at or below F count as gone.
 //!
-//! Once all have closed F, what a replica holds for a key only ever gets newer, so fingerprints
-//! that are equal, though taken at different times, say that no replica holds an older version
-//! than any tombstone up to F. The tombstones are not needed any more.
+//! Once all replicas have closed and frozen F, their rows up to F only ever get newer. All of them
+//! were the same when each replica froze. So no replica holds an older version than any tombstone
+//! up to F, nor ever will. The tombstones are not needed any more. And a row up to F that one
+//! replica lacks was overwritten or deleted there: what another one reported earlier is of the past.
 //!
-//! A replica that joins with a new layout version brings no floor and needs none: what its elders
-//! agreed was the same at all of them before any of them knew the new epoch, and nothing of an
-//! earlier epoch reaches it (an operation that learns of a new epoch begins anew, see
-//! [`epoch`](super::epoch)). It takes rows below its elders' floors, and has part in the next.
+//! A round may end between the steps. A row that a frozen replica lacks then cannot be applied; it
+//! is written again by a quorum under a stamp above F.
+//!
+//! A replica that joins with a new layout version brings no floor and needs none. The older
+//! replicas agreed before any of them knew the new epoch, so their agreement was the same. Nothing
+//! of an earlier epoch reaches the new replica (an operation that learns of a new epoch begins
+//! anew, see [`epoch`](super::epoch)). It applies rows below the older replicas' floors, and takes
+//! part in the next floor.
 
 use archipel_base::Stamp;
 use serde::{Deserialize, Serialize};
@@ -28,21 +34,24 @@ use super::rules::{Mutant, Rules};
 pub struct Floors {
     /// New stamps at or below this are refused.
     pub closed: Stamp,
-    /// Rows at or below this are complete here: none is taken from a peer, promises are void.
+    /// Rows at or below this are not applied from peers any more. At least `agreed`.
+    pub frozen: Stamp,
+    /// Rows at or below this are complete here, and promises are void.
     pub agreed: Stamp,
-    /// In which epoch that was agreed.
+    /// The epoch in which `agreed` was agreed.
     pub agreed_epoch: u64,
-    /// Tombstones at or below this are gone, or may go. At least `agreed`.
+    /// Tombstones at or below this are gone, or may be dropped. At least `agreed`.
     pub gone: Stamp,
-    /// In which epoch the replica joined the partition: earlier agreements were not with it.
+    /// The epoch in which the replica joined the partition. It took no part in earlier agreements.
     pub joined_epoch: u64,
 }
 
 impl Floors {
-    /// The floors of a replica that comes, empty, with the layout of `epoch`.
+    /// Returns the floors of an empty replica that joins with the layout of `epoch`.
     pub fn joining(epoch: u64) -> Floors {
         Floors {
             closed: Stamp::ZERO,
+            frozen: Stamp::ZERO,
             agreed: Stamp::ZERO,
             agreed_epoch: 0,
             gone: Stamp::ZERO,
@@ -50,8 +59,8 @@ impl Floors {
         }
     }
 
-    /// A peer of the same epoch says that `floor` was agreed in `epoch`: its tombstones are gone,
-    /// and if this replica was asked, then it holds all else, too.
+    /// Learns from a peer of the same epoch that `floor` was agreed in `epoch`. Its tombstones are
+    /// gone. If this replica took part, it also holds all other rows up to the floor.
     pub fn hear(&mut self, floor: Stamp, epoch: u64) {
         if floor > self.closed {
             return;
@@ -60,63 +69,79 @@ impl Floors {
         if self.joined_epoch <= epoch && floor > self.agreed {
             self.agreed = floor;
             self.agreed_epoch = epoch;
+            self.frozen = self.frozen.max(floor);
         }
     }
 }
 
-/// What a floor round asks of a replica. Fenced by epoch like all else.
+/// A request of a floor round to a replica. The epoch fences it as any other request. `F` is a
+/// digest of a set of rows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-pub enum FloorRequest {
-    /// Refuse new stamps at or below `floor`.
+pub enum FloorRequest<F> {
+    /// Asks the replica to refuse new stamps at or below `floor`.
     Close {
         /// F.
         floor: Stamp,
     },
-    /// Tell the fingerprint of the rows up to `floor`, without tombstones up to `gone`.
+    /// Asks for the digest of the rows up to `floor`, without tombstones up to `gone`.
     Compare {
         /// F.
         floor: Stamp,
-        /// The highest floor that a member has agreed already.
+        /// The highest floor that a member has agreed to already.
         gone: Stamp,
-        /// In which epoch.
+        /// The epoch of that agreement.
         gone_epoch: u64,
     },
-    /// All hold the same up to `floor`.
+    /// Asks the replica to apply no rows up to `floor` from peers any more, if their digest is still
+    /// this one.
+    Freeze {
+        /// F.
+        floor: Stamp,
+        /// The digest that all replicas returned.
+        rows: F,
+    },
+    /// Tells the replica that all replicas froze the same rows up to `floor`.
     Agree {
         /// F.
         floor: Stamp,
     },
 }
 
-/// What a replica answers to a floor round. `F` is a fingerprint of a set of rows.
+/// A replica's answer to a floor round. `F` is a digest of a set of rows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum FloorAnswer<F> {
-    /// Closed, durably.
+    /// The floor is closed, durably.
     Closed {
-        /// The highest floor agreed here.
+        /// The highest floor agreed by this replica.
         agreed: Stamp,
-        /// In which epoch.
+        /// The epoch of that agreement.
         agreed_epoch: u64,
     },
-    /// The rows up to the floor.
+    /// The digest of the rows up to the floor. To `Freeze`: it has changed.
     Rows(F),
-    /// Agreed, durably.
+    /// The rows up to the floor are frozen, durably.
+    Frozen,
+    /// The floor is agreed, durably.
     Agreed,
 }
 
-/// Answers a floor round's request, changing `floors` (durable before the answer leaves).
+/// Answers a floor round's request and changes `floors`, which must be durable before the answer
+/// leaves.
 ///
-/// `rows_up_to(floor, gone)` is the fingerprint of the replica's rows with stamps up to `floor`,
-/// without tombstones up to `gone`; it is taken in the same transaction. With floors on the hour the
-/// windows that storage keeps add up to it, once the tombstones that may go are dropped.
-pub fn answer<F>(
+/// `rows_up_to(floor, gone)` returns the digest of the replica's rows with stamps up to `floor`,
+/// without tombstones up to `gone`. It runs in the same transaction. For floors on the hour, the
+/// digests of storage's windows add up to it once the droppable tombstones are dropped.
+///
+/// # Errors
+/// The error of `rows_up_to`. What is in `floors` by then counts.
+pub fn answer<F: PartialEq, E>(
     rules: Rules,
     floors: &mut Floors,
     epoch: u64,
-    request: FloorRequest,
-    rows_up_to: impl FnOnce(Stamp, Stamp) -> F,
-) -> FloorAnswer<F> {
-    match request {
+    request: FloorRequest<F>,
+    rows_up_to: impl FnOnce(Stamp, Stamp) -> Result<F, E>,
+) -> Result<FloorAnswer<F>, E> {
+    Ok(match request {
         FloorRequest::Close { floor } => {
             floors.closed = floors.closed.max(floor);
             if rules.breaks(Mutant::DropTombstoneEarly) {
@@ -133,23 +158,32 @@ pub fn answer<F>(
             gone_epoch,
         } => {
             floors.hear(gone, gone_epoch);
-            FloorAnswer::Rows(rows_up_to(floor, floors.gone))
+            FloorAnswer::Rows(rows_up_to(floor, floors.gone)?)
+        }
+        FloorRequest::Freeze { floor, rows } => {
+            let now = rows_up_to(floor, floors.gone)?;
+            if now != rows || floor > floors.closed {
+                return Ok(FloorAnswer::Rows(now));
+            }
+            floors.frozen = floors.frozen.max(floor);
+            FloorAnswer::Frozen
         }
         FloorRequest::Agree { floor } => {
             floors.hear(floor, epoch);
             FloorAnswer::Agreed
         }
-    }
+    })
 }
 
-/// What a floor round's driver does next.
+/// The next action of a floor round's driver.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum FloorOutput {
-    /// Send this to all of [`FloorRound::waiting`]; call again as often as messages are lost.
-    Ask(FloorRequest),
-    /// Their rows differ: exchange those up to the floor, and begin a new round.
+pub enum FloorOutput<F> {
+    /// Send this request to all of [`FloorRound::waiting`]. Repeat it as often as messages are
+    /// lost.
+    Ask(FloorRequest<F>),
+    /// The replicas' rows differ. Exchange rows up to the floor, and begin a new round.
     Differ,
-    /// Agreed by all.
+    /// All replicas agreed.
     Agreed,
 }
 
@@ -157,12 +191,13 @@ pub enum FloorOutput {
 enum Stage {
     Close,
     Compare,
+    Freeze,
     Agree,
     Over,
 }
 
-/// One attempt to move a partition's floor. Any node may run it, several at once, and give up at
-/// any time.
+/// One attempt to move a partition's floor. Any node may run one, several at once, and may give up
+/// at any time.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FloorRound<F> {
     rules: Rules,
@@ -177,7 +212,7 @@ pub struct FloorRound<F> {
 
 impl<F: Clone + PartialEq> FloorRound<F> {
     /// Begins to move the floor to `floor`, which should lie well in the past.
-    pub fn new(rules: Rules, members: Quorums, floor: Stamp) -> (FloorRound<F>, FloorOutput) {
+    pub fn new(rules: Rules, members: Quorums, floor: Stamp) -> (FloorRound<F>, FloorOutput<F>) {
         let round = FloorRound {
             rules,
             members,
@@ -191,13 +226,14 @@ impl<F: Clone + PartialEq> FloorRound<F> {
         (round, FloorOutput::Ask(FloorRequest::Close { floor }))
     }
 
-    /// Who has not answered the request in force.
+    /// Returns the replicas that have not answered the current request.
     pub fn waiting(&self) -> ReplicaSet {
         self.members.all().without(self.answered)
     }
 
-    /// A replica answered the request in force (the driver tells answers to earlier ones apart).
-    pub fn on_answer(&mut self, from: usize, answer: FloorAnswer<F>) -> Option<FloorOutput> {
+    /// Counts a replica's answer to the current request. The driver filters out answers to earlier
+    /// ones.
+    pub fn on_answer(&mut self, from: usize, answer: FloorAnswer<F>) -> Option<FloorOutput<F>> {
         match (self.stage, answer) {
             (
                 Stage::Close,
@@ -216,14 +252,18 @@ impl<F: Clone + PartialEq> FloorRound<F> {
                     return Some(FloorOutput::Differ);
                 }
             }
-            (Stage::Agree, FloorAnswer::Agreed) => {}
+            (Stage::Freeze, FloorAnswer::Rows(_)) => {
+                self.stage = Stage::Over;
+                return Some(FloorOutput::Differ);
+            }
+            (Stage::Freeze, FloorAnswer::Frozen) | (Stage::Agree, FloorAnswer::Agreed) => {}
             _ => return None,
         }
         self.answered.insert(from);
         self.next_stage()
     }
 
-    fn next_stage(&mut self) -> Option<FloorOutput> {
+    fn next_stage(&mut self) -> Option<FloorOutput<F>> {
         let all = self.waiting().is_empty();
         let enough =
             self.rules.breaks(Mutant::FloorWithoutAbsent) && self.members.is_quorum(self.answered);
@@ -240,7 +280,14 @@ impl<F: Clone + PartialEq> FloorRound<F> {
                     gone_epoch: self.gone_epoch,
                 }),
             ),
-            Stage::Compare => (
+            Stage::Compare if !self.rules.breaks(Mutant::AgreeUnfrozen) => (
+                Stage::Freeze,
+                FloorOutput::Ask(FloorRequest::Freeze {
+                    floor: self.floor,
+                    rows: self.fingerprint.clone()?,
+                }),
+            ),
+            Stage::Compare | Stage::Freeze => (
                 Stage::Agree,
                 FloorOutput::Ask(FloorRequest::Agree { floor: self.floor }),
             ),

@@ -1,21 +1,21 @@
-//! What goes between a coordinator and a replica about one row.
+//! Requests and answers between a coordinator and a replica about one row.
 
 use archipel_base::{Id, Stamp};
 use serde::{Deserialize, Serialize};
 
-/// One version of a row: what a write made.
+/// One version of a row: the result of one write.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Version<V> {
-    /// Under which stamp it is held; [`Stamp::ZERO`] if the row was never written (or is gone).
+    /// The stamp under which it is held; [`Stamp::ZERO`] if the row was never written or is gone.
     pub stamp: Stamp,
-    /// Which write made it. A value keeps this when it is written again under a higher stamp.
+    /// The write that made it. A value keeps this id when it is written again under a higher stamp.
     pub write: Id,
     /// The value; `None` is a tombstone, or a row never written.
     pub value: Option<V>,
 }
 
 impl<V> Version<V> {
-    /// What a row holds that was never written.
+    /// Returns the version of a row that was never written.
     pub fn absent() -> Version<V> {
         Version {
             stamp: Stamp::ZERO,
@@ -25,78 +25,81 @@ impl<V> Version<V> {
     }
 }
 
-/// What a coordinator asks of a replica.
+/// A request of a coordinator to a replica.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Request<V> {
-    /// What do you hold? Changes nothing.
+    /// Asks for the version that the replica holds. Changes nothing.
     Read {
-        /// Whether the value is wanted, too, or only stamps.
+        /// Asks for the value, too, instead of only the stamps.
         with_value: bool,
     },
-    /// Promise to accept nothing below `ballot`, and tell what you hold.
+    /// Asks for a promise to accept nothing below `ballot`, and for the version held.
     Prepare {
         /// A fresh stamp of the coordinator.
         ballot: Stamp,
-        /// Also tell under which stamps you accepted this write.
+        /// Also asks under which stamps the replica accepted this write.
         asking: Option<Id>,
-        /// Refuse if the row that guards the operation is not live here.
+        /// Refuse unless the row that guards the operation is live here.
         guarded: bool,
     },
-    /// Hold this version.
+    /// Asks the replica to hold this version.
     Write {
-        /// The version. Its stamp is fresh, or a ballot that was prepared, or (writing back what
-        /// was read) the stamp under which others hold it.
+        /// The version. Its stamp is fresh, or a prepared ballot, or (in a write-back) the stamp
+        /// under which other replicas hold it.
         version: Version<V>,
-        /// Refuse if the row that guards the operation is not live here.
+        /// Refuse unless the row that guards the operation is live here.
         guarded: bool,
     },
 }
 
-/// What a replica answers. All of it was durable before it was said.
+/// A replica's answer. Everything that it says is durable before it is sent.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Answer<V> {
-    /// To `Read`.
+    /// Answers `Read`.
     Found {
-        /// What is held; its value may be missing if it was not asked for.
+        /// The version held. Its value may be missing if the request did not ask for it.
         version: Version<V>,
-        /// Whether what is held has a value (is not a tombstone).
+        /// True if the version held has a value (is no tombstone).
         live: bool,
-        /// Tombstones at or below this are gone everywhere.
+        /// Tombstones at or below this stamp are gone on all replicas.
         floor: Stamp,
-        /// Up to this all replicas held the same when it was agreed: a version at or below it that is newer than what is
-        /// held here was told before, and is gone by now.
+        /// The agreed floor. When it was agreed, all replicas held the same rows up to it. So a
+        /// version at or below it that is newer than the row held here was read earlier from
+        /// another replica, and is gone by now.
         #[serde(default)]
         agreed: Stamp,
     },
-    /// To `Prepare`: nothing below the ballot will be accepted here any more.
+    /// Answers `Prepare`: this replica accepts nothing below the ballot any more.
     Promised {
-        /// What is held, with its value.
+        /// The version held, with its value.
         version: Version<V>,
-        /// Stamps under which the write asked about was accepted here, as far as remembered.
+        /// The stamps under which this replica accepted the write in question, as far as it
+        /// remembers.
         accepted: Vec<Stamp>,
-        /// All acceptances at or above this stamp are remembered; what was accepted below is not known.
+        /// The replica remembers all acceptances at or above this stamp. Earlier ones are unknown.
         known_from: Stamp,
-        /// Tombstones at or below this are gone everywhere.
+        /// Tombstones at or below this stamp are gone on all replicas.
         floor: Stamp,
         /// As in `Found`.
         #[serde(default)]
         agreed: Stamp,
     },
-    /// To `Write`: it is held (or was, and a newer one is by now) under its stamp.
+    /// Answers `Write`: the replica holds the version under its stamp, or held it before a newer
+    /// one.
     Accepted,
-    /// The stamp is too old here.
+    /// The stamp is too old for this replica.
     Stale {
         /// The stamp that a new one must exceed.
         highest: Stamp,
     },
     /// The stamp is further ahead of this replica's clock than the bound allows.
     Ahead,
-    /// The guarding row is not live here; nothing was changed.
+    /// The guarding row is not live on this replica. Nothing was changed.
     Guarded,
-    /// A newer layout is known than the request was made for; nothing was changed. Nodes that are no
-    /// replica of the row (any more) say so, too.
+    /// The replica knows a newer layout than the request's. Nothing was changed. A node that is not
+    /// or no longer a replica of the row gives this answer, too.
     Superseded {
-        /// The epoch that it knows.
+        /// The epoch that the replica knows.
         epoch: u64,
     },
 }

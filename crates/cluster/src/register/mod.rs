@@ -1,24 +1,24 @@
 //! The register: one linearizable, conditionally writable value per key, without a leader.
 //!
-//! Everything here is pure: no I/O, no clock, no randomness, no async. A *driver* carries
-//! requests and answers and commits rows; it decides nothing. The very same code is driven by the
-//! product, by the model checker and by the simulator (`tools/sim`).
-//! `docs/internals/consistency.md` states the promises and argues why they hold.
+//! Everything here is pure: no I/O, no clock, no randomness, no async. A *driver* carries requests
+//! and answers and commits rows. It decides nothing. The product, the model checker and the
+//! simulator (`tools/sim`) drive the same code. `docs/internals/consistency.md` states the
+//! guarantees and argues why they hold.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`message`] | what goes between a coordinator and a replica |
-//! | [`quorum`] | sets of replicas, and what a quorum is: a majority in every live layout version |
-//! | [`replica`] | the replica: what it answers, and what must be durable before it does |
-//! | [`coordinator`] | reads, writes and conditional writes, from the side of the node that took the request |
+//! | [`message`] | requests and answers between a coordinator and a replica |
+//! | [`quorum`] | sets of replicas; a quorum is a majority in every live layout version |
+//! | [`replica`] | the replica: its answers, and the state that must be durable before an answer leaves |
+//! | [`coordinator`] | reads, writes and conditional writes, on the node that took the request |
 //! | [`epoch`] | live layout versions, their succession, the fence, retirement |
-//! | [`floor`] | how tombstones go: close, compare, agree |
-//! | [`windows`] | anti-entropy: finding what two replicas do not share |
-//! | [`rules`] | the rules of the protocol, each of which a test may break to see that a checker notices |
+//! | [`floor`] | floors: close, compare, agree, then drop tombstones |
+//! | [`windows`] | anti-entropy: finds the rows in which two replicas differ |
+//! | [`rules`] | the rules of the protocol; a test breaks each one, and a checker must notice |
 //!
 //! # Invariants
 //! - One stamp belongs to one write: no two values are ever accepted under the same stamp.
-//! - A value is acted upon (returned, compared, built upon) only once a quorum holds it under one stamp.
+//! - A value is returned, compared or built upon only after a quorum holds it under one stamp.
 //! - A replica's state is durable before its answer leaves.
 
 pub mod coordinator;

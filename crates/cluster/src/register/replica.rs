@@ -1,16 +1,17 @@
-//! The replica: what it answers for one row, and what must be durable before it does.
+//! The replica: its answer for one row, and the state that must be durable before the answer.
 //!
 //! # For the author of a driver
 //! For each request, in one critical section per row (a storage transaction):
-//! 1. Read the row's [`Cell`] (default if there is none), and its [`Recent`]; if there is none in
-//!    memory (never was, evicted, or the node restarted) take [`Recent::forgotten`].
+//! 1. Read the row's [`Cell`] (default if there is none) and its [`Recent`]. If no `Recent` is in
+//!    memory (first use, evicted, or the node restarted), use [`Recent::forgotten`].
 //! 2. Call [`step`].
-//! 3. If [`Step::cell`] is given, commit it durably. If that fails, or it is not known, answer
-//!    nothing and drop the row's `Recent`.
-//! 4. Keep the `Recent` in memory (bounded: evict any row's at any time), then send the answer.
+//! 3. If [`Step::cell`] is given, commit it durably. If that fails, or its outcome is unknown,
+//!    answer nothing and drop the row's `Recent`.
+//! 4. Keep the `Recent` in memory (bounded: any row's may be evicted at any time). Then send the
+//!    answer.
 //!
-//! Steps of one row must not interleave; steps of one batch may see one another before the batch
-//! is durable, as long as no answer leaves before.
+//! Steps of one row must not interleave. Steps of one batch may see one another before the batch is
+//! durable, as long as no answer leaves before.
 
 use archipel_base::{Id, Stamp};
 
@@ -21,11 +22,11 @@ use super::rules::{Mutant, Rules};
 /// A row as one replica holds it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Cell<V> {
-    /// The highest ballot promised; writes below it are refused.
+    /// The highest ballot promised. Writes below it are refused.
     pub promised: Stamp,
-    /// The stamp of the value; [`Stamp::ZERO`] if the row was only ever promised.
+    /// The stamp of the value; [`Stamp::ZERO`] if the row has a promise only.
     pub stamp: Stamp,
-    /// Which write made the value.
+    /// The write that made the value.
     pub write: Id,
     /// The value; `None` is a tombstone, or a row never written.
     pub value: Option<V>,
@@ -43,7 +44,7 @@ impl<V> Default for Cell<V> {
 }
 
 impl<V: Clone> Cell<V> {
-    /// The version that is held.
+    /// Returns the version held.
     pub fn version(&self) -> Version<V> {
         Version {
             stamp: self.stamp,
@@ -62,7 +63,7 @@ impl<V: Clone> Cell<V> {
     }
 }
 
-/// What a replica remembers, in memory only, of the writes that it accepted for one row.
+/// The writes that a replica accepted for one row, as far as it remembers them in memory.
 ///
 /// Stamps are accepted in ascending order, so forgetting the oldest keeps a suffix: everything at
 /// or above `known_from` is remembered.
@@ -73,10 +74,10 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// How many acceptances are remembered for each row.
+    /// The number of acceptances that are remembered for each row.
     pub const CAPACITY: usize = 16;
 
-    /// What is known when the memory is gone: what the row itself says.
+    /// Returns what the row itself still shows after the memory is gone.
     pub fn forgotten<V>(rules: Rules, cell: &Cell<V>, bounds: &Bounds) -> Recent {
         let known_from = if rules.breaks(Mutant::ForgetMeansNever) {
             Stamp::ZERO
@@ -107,47 +108,52 @@ impl Recent {
     }
 }
 
-/// What limits the stamps that a replica takes.
+/// The limits on the stamps that a replica accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Bounds {
     /// Stamps of a later millisecond are refused: the local wall clock plus the configured bound.
     pub latest_millis: u64,
-    /// The partition's closed floor: new stamps at or below it are refused. [`Stamp::ZERO`] for none.
+    /// The partition's closed floor: new stamps at or below it are refused. [`Stamp::ZERO`] for
+    /// none.
     pub closed: Stamp,
-    /// The partition's agreed floor, at most `closed`: promises at or below it are void, and no row
-    /// at or below it is taken from a peer.
+    /// The partition's agreed floor, at most `closed`. Promises at or below it are void, and no row
+    /// at or below it is applied from a peer.
     pub agreed: Stamp,
-    /// Tombstones at or below this are gone; at least `agreed`.
+    /// No row at or below this stamp is applied from a peer. At least `agreed`.
+    pub frozen: Stamp,
+    /// Tombstones at or below this stamp are gone. At least `agreed`.
     pub gone: Stamp,
 }
 
 impl Bounds {
-    /// No floors; stamps may be `ahead_millis` ahead of the wall clock.
+    /// Returns bounds without floors. Stamps may be `ahead_millis` ahead of the wall clock.
     pub fn without_floors(now_millis: u64, ahead_millis: u64) -> Bounds {
         Bounds {
             latest_millis: now_millis.saturating_add(ahead_millis),
             closed: Stamp::ZERO,
             agreed: Stamp::ZERO,
+            frozen: Stamp::ZERO,
             gone: Stamp::ZERO,
         }
     }
 
-    /// The same with a partition's floors.
+    /// Returns these bounds with a partition's floors.
     #[must_use]
     pub fn with_floors(self, floors: &Floors) -> Bounds {
         Bounds {
             closed: floors.closed,
             agreed: floors.agreed,
+            frozen: floors.frozen,
             gone: floors.gone,
             ..self
         }
     }
 }
 
-/// What one request leads to.
+/// The result of one request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step<V> {
-    /// The row's new state if it changed: durable before the answer leaves.
+    /// The row's new state if it changed. It must be durable before the answer leaves.
     pub cell: Option<Cell<V>>,
     /// The answer.
     pub answer: Answer<V>,
@@ -161,8 +167,8 @@ impl<V> Step<V> {
 
 /// Answers `request` for the row `cell`.
 ///
-/// `guard_holds` tells whether the row that guards the operation is live here (in the same
-/// transaction); it is looked at only where the request says `guarded`.
+/// `guard_holds` is true if the row that guards the operation is live here (in the same
+/// transaction). It matters only if the request is `guarded`.
 pub fn step<V: Clone>(
     rules: Rules,
     bounds: &Bounds,
@@ -187,7 +193,7 @@ pub fn step<V: Clone>(
     }
 }
 
-/// The row as it counts: promises and tombstones at or below the agreed floor are gone.
+/// Returns the row without a promise or tombstone at or below the agreed floor.
 pub fn above_floor<V: Clone>(cell: &Cell<V>, bounds: &Bounds) -> Cell<V> {
     let mut cell = cell.clone();
     if cell.promised <= bounds.agreed {
@@ -200,12 +206,14 @@ pub fn above_floor<V: Clone>(cell: &Cell<V>, bounds: &Bounds) -> Cell<V> {
     cell
 }
 
-/// Takes a version that a peer holds (anti-entropy). Gives the row's new state if it is taken.
+/// Applies a version that a peer holds (anti-entropy). Returns the row's new state if it is
+/// accepted.
 ///
-/// This is an acceptance like any other: it obeys promises, or a value that a conditional write did
-/// not see could spread behind its back. Only a version that a quorum is known to hold
-/// (`settled`: a read gave it) may pass a promise, since whoever prepared has seen it or a newer one. So a
-/// driver whose row a promise keeps from spreading reads it and offers what the read gave.
+/// This is an acceptance like any other and obeys promises. Otherwise a value that a conditional
+/// write did not see could spread behind its back. Only a version that a quorum is known to hold
+/// (`settled`: a read returned it) may pass a promise, because the coordinator that prepared has
+/// seen it or a newer one. So if a promise keeps a row from spreading, the driver reads the row and
+/// offers the result.
 pub fn spread<V: Clone>(
     rules: Rules,
     bounds: &Bounds,
@@ -217,7 +225,7 @@ pub fn spread<V: Clone>(
     let cell = &above_floor(cell, bounds);
     let may_pass = settled || rules.breaks(Mutant::SpreadOverPromise);
     let promised = version.stamp < cell.promised && !may_pass;
-    let below = version.stamp <= bounds.agreed && !rules.breaks(Mutant::TakeBelowFloor);
+    let below = version.stamp <= bounds.frozen && !rules.breaks(Mutant::TakeBelowFloor);
     let dropped = version.value.is_none() && version.stamp <= bounds.gone;
     if version.stamp <= cell.stamp || promised || below || dropped {
         return None;
@@ -250,7 +258,7 @@ fn prepare<V: Clone>(
     if ballot.millis() > bounds.latest_millis {
         return Step::unchanged(Answer::Ahead);
     }
-    // A ballot is one coordinator's alone: promising it twice is answering a repeated message.
+    // A ballot belongs to one coordinator, so a second promise of it answers a repeated message.
     if ballot < cell.promised || ballot <= cell.stamp || ballot <= bounds.closed {
         return Step::unchanged(stale(bounds, cell));
     }
@@ -293,11 +301,11 @@ fn write<V: Clone>(
     }
 }
 
-/// A repeated message, or one of several that write the same version back. A write may have ended
-/// its own guard, so this is asked first.
+/// Returns true for a repeated message, or for one of several that write the same version back. A
+/// write may have ended its own guard, so this is checked first.
 ///
-/// Whoever accepted it holds it or a newer one, unless that was a tombstone which is gone by now. A replica whose row is older
-/// was made to forget it, and must take it again.
+/// A replica that accepted the version holds it or a newer one, unless that was a tombstone which
+/// is gone by now. A replica whose row is older was made to forget it, and must accept it again.
 fn was_accepted<V>(bounds: &Bounds, cell: &Cell<V>, recent: &Recent, version: &Version<V>) -> bool {
     let stamp = version.stamp;
     let held = stamp <= cell.stamp || stamp <= bounds.gone;

@@ -1,28 +1,28 @@
-//! Anti-entropy windows: finding what two replicas do not share, at a cost that grows with the
+//! Anti-entropy windows: two replicas find their differences at a cost that grows with the
 //! difference.
 //!
-//! Storage groups rows by the time of their stamps into hours, days and months, and keeps a
-//! fingerprint of each window in the row's own transaction
-//! (see [`archipel_storage::rows::window`]). Two replicas compare months, then the days of the months
-//! that differ, then the hours of those days; of the hours that differ they exchange lists of keys and
-//! stamps, and from these lists follow the rows to move ([`lacking`]).
+//! Storage groups rows by the time of their stamps into hours, days and months, and keeps a digest
+//! of each window in the row's own transaction (see [`archipel_storage::rows::window`]). Two
+//! replicas compare months, then the days of the months that differ, then the hours of those days.
+//! They exchange lists of keys and stamps of the hours that differ. The rows to move follow from
+//! these lists ([`lacking`]).
 
 use std::collections::BTreeMap;
 
 use archipel_base::Stamp;
 use archipel_storage::rows::{Fingerprint, Granularity, Window};
 
-/// Which window.
+/// A window: its length and its number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct WindowId {
-    /// How long it is.
+    /// Its length.
     pub granularity: Granularity,
     /// Its number, counted from 1970.
     pub number: u32,
 }
 
 impl WindowId {
-    /// The window that a stamp falls into.
+    /// Returns the window that contains a stamp.
     pub fn of(granularity: Granularity, stamp: Stamp) -> WindowId {
         WindowId {
             granularity,
@@ -30,7 +30,7 @@ impl WindowId {
         }
     }
 
-    /// The windows of the next shorter length within this one; none in an hour.
+    /// Returns the windows of the next shorter length within this one. An hour has none.
     pub fn parts(self) -> impl Iterator<Item = WindowId> {
         let shorter = match self.granularity {
             Granularity::Month => Some(Granularity::Day),
@@ -49,17 +49,17 @@ impl WindowId {
     }
 }
 
-/// What is known of a set of windows.
+/// The digests of a set of windows.
 pub type Prints = BTreeMap<WindowId, Window>;
 
-/// The windows of a set of rows, in memory: the twin of what storage keeps, for simulation and tests.
+/// The windows of a set of rows, in memory. Simulation and tests use it in place of storage.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Windows {
     prints: Prints,
 }
 
 impl Windows {
-    /// A row went from one stamp (`None`: it was not there) to another (`None`: it is gone).
+    /// Moves a row from one stamp (`None`: the row is new) to another (`None`: the row is dropped).
     pub fn change(&mut self, key: &[u8], from: Option<Stamp>, to: Option<Stamp>) {
         for granularity in Granularity::ALL {
             if let Some(stamp) = from {
@@ -80,14 +80,14 @@ impl Windows {
         }
     }
 
-    /// The months: what a comparison begins with.
+    /// Returns the digests of the months. A comparison begins with them.
     pub fn top(&self) -> Prints {
         let months = |id: &WindowId| id.granularity == Granularity::Month;
         let of = self.prints.iter().filter(|(id, _)| months(id));
         of.map(|(id, window)| (*id, *window)).collect()
     }
 
-    /// The parts of `windows`: what a comparison goes on with.
+    /// Returns the digests of the parts of `windows`. A comparison goes on with them.
     pub fn within(&self, windows: &[WindowId]) -> Prints {
         let parts = windows.iter().flat_map(|w| w.parts());
         let known = parts.filter_map(|id| self.prints.get(&id).map(|window| (id, *window)));
@@ -95,7 +95,7 @@ impl Windows {
     }
 }
 
-/// The windows in which two replicas differ, of those that either has.
+/// Returns the windows in which two replicas differ.
 pub fn differing(mine: &Prints, theirs: &Prints) -> Vec<WindowId> {
     let either = mine.keys().chain(theirs.keys()).copied();
     let mut windows: Vec<WindowId> = either.filter(|id| mine.get(id) != theirs.get(id)).collect();
@@ -104,9 +104,9 @@ pub fn differing(mine: &Prints, theirs: &Prints) -> Vec<WindowId> {
     windows
 }
 
-/// The keys of which `theirs` holds a newer version than `mine`: what this side fetches. Swapped, what it
-/// offers. Both sides list all rows of the hours that differ; a row that left one of these hours for
-/// another is newer there, and that hour differs, too.
+/// Returns the keys of which `theirs` holds a newer version than `mine`: the rows to pull. Swapped,
+/// the rows to offer. Both sides list all rows of the hours that differ. A row that moved from one
+/// of these hours to a later one is newer there, and that hour differs, too.
 pub fn lacking<K: Clone + Ord>(mine: &BTreeMap<K, Stamp>, theirs: &BTreeMap<K, Stamp>) -> Vec<K> {
     let newer = |(key, stamp): &(&K, &Stamp)| mine.get(*key).is_none_or(|held| held < *stamp);
     let keys = theirs.iter().filter(newer);

@@ -1,4 +1,4 @@
-//! What the tests of several nodes share.
+//! Helpers for tests of several nodes.
 
 use std::time::Duration;
 
@@ -21,18 +21,18 @@ impl std::ops::Deref for World {
 }
 
 impl World {
-    /// So many nodes, each with all partitions.
+    /// Opens `nodes` nodes, each with all partitions.
     pub async fn new(nodes: u8, seed: u64) -> World {
         World::with_replicas(nodes, nodes, seed).await
     }
 
-    /// So many nodes, and so many copies.
+    /// Opens `nodes` nodes with `replicas` replicas of each partition.
     pub async fn with_replicas(nodes: u8, replicas: u8, seed: u64) -> World {
         let world = archipel_cluster::World::new(nodes, replicas, LATENCY, seed, Hooks::NONE);
         World(world.await.expect("a world"))
     }
 
-    /// So many nodes, of which none is in a cluster.
+    /// Opens `nodes` nodes. None of them is in a cluster.
     pub async fn unfounded(nodes: u8, seed: u64) -> World {
         let world = archipel_cluster::World::unfounded(nodes, LATENCY, seed, Hooks::NONE);
         World(world.await.expect("a world"))
@@ -42,7 +42,7 @@ impl World {
         [&self.nodes[0], &self.nodes[1], &self.nodes[2]]
     }
 
-    /// Lets what is under way come to its end.
+    /// Waits until all work under way has ended.
     pub async fn settle(&self) {
         tokio::time::sleep(Duration::from_secs(30)).await;
     }
@@ -55,9 +55,9 @@ pub fn key(name: &str) -> RowKey {
     }
 }
 
-pub fn value(head: &str) -> Value {
+pub fn value(metadata: &str) -> Value {
     Value {
-        head: Bytes::copy_from_slice(head.as_bytes()),
+        metadata: Bytes::copy_from_slice(metadata.as_bytes()),
         ..Value::default()
     }
 }

@@ -1,43 +1,58 @@
-//! The cache, and how it follows the rows.
+//! The cache of control data: it follows the rows, and counts for a limited time.
+//!
+//! The node answers requests from the cache only while the cache counts: after it was filled, and
+//! for a *lease* after the control group last confirmed it. Every reader goes through
+//! [`Model::look`], which fails otherwise. So an empty cache cannot be taken for a missing bucket.
+//! [`reads`] keeps the order of the rows.
+
+mod reads;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+use std::time::Duration;
 
 use archipel_base::PartitionId;
 use archipel_base::codec;
 use archipel_storage::RowKey;
 use bytes::Bytes;
-use tokio::sync::{Mutex, Semaphore};
+use parking_lot::RwLock;
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::Instant;
 
 use crate::Model;
 use crate::bucket::{AccessKey, Bucket};
-use crate::content::damaged_row;
-use crate::error::Error;
+use crate::error::{Error, damaged_row};
 use crate::rowkeys::{self, Kind};
+use reads::InProgress;
 
-/// How many names that are not in the cache are asked for at once.
+/// The number of names that the node looks up in the rows at once because the cache lacks them.
 const MISSES: usize = 64;
-/// The longest name that there can be.
+/// The longest possible row key of a bucket or an access key, in bytes.
 const MAX_NAME_BYTES: usize = 200;
 
-/// What is cached of the control data.
+/// The cached control data, and the state that decides whether it counts.
 pub(crate) struct Control {
-    cached: RwLock<Cached>,
-    /// One change at a time on this node, so that the cache follows the order of the rows.
-    pub changing: Mutex<()>,
-    /// Names that are not in the cache and are being asked for.
+    state: RwLock<State>,
+    /// The time for which the cache counts without confirmation.
+    pub lease: Duration,
+    /// Limits concurrent lookups of names that the cache lacks.
     misses: Semaphore,
+    /// Wakes the task that drops grants of deleted access keys.
+    pub dead_grants: Notify,
 }
 
-impl Default for Control {
-    fn default() -> Control {
-        Control {
-            cached: RwLock::default(),
-            changing: Mutex::default(),
-            misses: Semaphore::new(MISSES),
-        }
-    }
+#[derive(Default)]
+struct State {
+    cached: Cached,
+    /// The time at which the last complete read began: the cache has all earlier changes. `None`
+    /// until the rows were first read; `cached` holds single rows only until then.
+    confirmed: Option<Instant>,
+    /// The error of the last attempt to read all rows; `None` if it succeeded.
+    failure: Option<Error>,
+    /// The number of the read that began last.
+    last_read: u64,
+    /// The reads in progress, by number.
+    reads: BTreeMap<u64, InProgress>,
 }
 
 #[derive(Default)]
@@ -47,129 +62,231 @@ pub(crate) struct Cached {
 }
 
 impl Cached {
-    /// Takes in what a row holds.
-    fn put(&mut self, key: &[u8], head: Option<&Bytes>) -> Result<(), Error> {
+    /// Updates the cache with the value of a row.
+    pub(super) fn put(&mut self, key: &[u8], metadata: Option<&Bytes>) -> Result<(), Error> {
         let Some(name) = rowkeys::name_of(key) else {
             return Ok(());
         };
-        match (rowkeys::kind(key), head) {
+        match (rowkeys::kind(key), metadata) {
             (Kind::Bucket, None) => drop(self.buckets.remove(name)),
-            (Kind::Bucket, Some(head)) => {
-                let bucket: Bucket = codec::decode(head).map_err(damaged_row)?;
+            (Kind::Bucket, Some(metadata)) => {
+                let bucket: Bucket = codec::decode(metadata).map_err(damaged_row)?;
                 self.buckets.insert(name.to_owned(), Arc::new(bucket));
             }
             (Kind::AccessKey, None) => drop(self.keys.remove(name)),
-            (Kind::AccessKey, Some(head)) => {
-                let key: AccessKey = codec::decode(head).map_err(damaged_row)?;
+            (Kind::AccessKey, Some(metadata)) => {
+                let key: AccessKey = codec::decode(metadata).map_err(damaged_row)?;
                 self.keys.insert(name.to_owned(), Arc::new(key));
             }
             _ => {}
         }
         Ok(())
     }
+
+    /// Makes a row what it is in `other`.
+    fn copy(&mut self, key: &[u8], other: &Cached) {
+        let Some(name) = rowkeys::name_of(key) else {
+            return;
+        };
+        match rowkeys::kind(key) {
+            Kind::Bucket => copy(&mut self.buckets, &other.buckets, name),
+            Kind::AccessKey => copy(&mut self.keys, &other.keys, name),
+            _ => {}
+        }
+    }
+}
+
+fn copy<T: Clone>(to: &mut BTreeMap<String, T>, from: &BTreeMap<String, T>, name: &str) {
+    match from.get(name) {
+        Some(value) => drop(to.insert(name.to_owned(), value.clone())),
+        None => drop(to.remove(name)),
+    }
 }
 
 impl Control {
-    pub fn read<T>(&self, look: impl FnOnce(&Cached) -> T) -> T {
-        look(&self.cached.read().unwrap_or_else(PoisonError::into_inner))
+    pub fn new(lease: Duration) -> Control {
+        Control {
+            state: RwLock::default(),
+            lease,
+            misses: Semaphore::new(MISSES),
+            dead_grants: Notify::new(),
+        }
     }
 
-    fn change(&self, change: impl FnOnce(&mut Cached)) {
-        change(&mut self.cached.write().unwrap_or_else(PoisonError::into_inner));
+    /// Returns the result of `look` on the cache, if the cache counts. `lease` is `None` if no
+    /// other node can change the rows.
+    pub(super) fn look<T>(
+        &self,
+        lease: Option<Duration>,
+        look: impl FnOnce(&Cached) -> T,
+    ) -> Result<T, Error> {
+        let state = self.state.read();
+        let Some(confirmed) = state.confirmed else {
+            return Err(never_read(state.failure.as_ref()));
+        };
+        let age = confirmed.elapsed();
+        match lease {
+            Some(lease) if age > lease => Err(expired(age, lease, state.failure.as_ref())),
+            _ => Ok(look(&state.cached)),
+        }
+    }
+
+    #[cfg(test)]
+    pub fn age(&self) -> u64 {
+        let confirmed = self.state.read().confirmed;
+        confirmed.map_or(0, |confirmed| confirmed.elapsed().as_secs())
+    }
+
+    /// Returns true if all rows have been read since the start.
+    pub fn is_filled(&self) -> bool {
+        self.state.read().confirmed.is_some()
+    }
+
+    /// Returns true if the last attempt to read all rows succeeded.
+    pub fn is_fresh(&self) -> bool {
+        let state = self.state.read();
+        state.confirmed.is_some() && state.failure.is_none()
     }
 }
 
+fn never_read(failure: Option<&Error>) -> Error {
+    let why = failure.map_or("they are being read".into(), ToString::to_string);
+    Error::Unconfirmed(format!(
+        "buckets and access keys have not been read since this node started: {why}"
+    ))
+}
+
+fn expired(age: Duration, lease: Duration, failure: Option<&Error>) -> Error {
+    let why = failure.map_or("they are being read".into(), ToString::to_string);
+    let (age, lease) = (age.as_secs(), lease.as_secs());
+    Error::Unconfirmed(format!(
+        "buckets and access keys were confirmed {age} s ago and count for {lease} s: {why}"
+    ))
+}
+
 impl Model {
-    /// Hears of changes that other nodes made.
+    /// Returns the result of `look` on the cache. All reads of the cache go through this.
+    ///
+    /// # Errors
+    /// [`Error::Unconfirmed`] if the cache was never filled, or not confirmed within the lease;
+    /// [`Error::Unavailable`] on a node that is in no layout.
+    pub(super) fn look<T>(&self, look: impl FnOnce(&Cached) -> T) -> Result<T, Error> {
+        let cluster = self.cluster();
+        let lease = (!cluster.is_alone()).then_some(self.control().lease);
+        let looked = self.control().look(lease, look);
+        if looked.is_err() && !cluster.is_in_layout() {
+            let why = "this node is in no layout yet; fix: archipel layout assign";
+            return Err(Error::Unavailable(why.into()));
+        }
+        looked
+    }
+
+    /// Checks that this node can answer requests: it has read buckets and access keys and confirmed
+    /// them within the lease.
+    ///
+    /// # Errors
+    /// As [`Model::buckets`].
+    pub fn check_control(&self) -> Result<(), Error> {
+        self.look(|_| ())
+    }
+
+    /// Subscribes to changes by other nodes.
     pub(crate) fn listen(&self) {
         let model = Arc::downgrade(&self.0);
         self.cluster().on_notice(move |key: Bytes| {
             let model = model.upgrade().map(Model);
             Box::pin(async move {
                 let Some(model) = model else { return };
-                if let Err(error) = model.refresh(&key).await {
-                    tracing::warn!(%error, "a change that another node made cannot be read");
+                if let Err(error) = model.reread(&key).await {
+                    tracing::warn!(%error, "a change by another node cannot be read");
                 }
             })
         });
     }
 
-    /// Reads all buckets and access keys anew.
+    /// Reads all buckets and access keys again. That confirms the cache.
     pub async fn refresh_all(&self) -> Result<(), Error> {
-        let _changing = self.control().changing.lock().await;
+        let read = self.control().begin_read(None);
+        read.confirm(self.read_all().await)
+    }
+
+    async fn read_all(&self) -> Result<Cached, Error> {
         let mut fresh = Cached::default();
         let control = PartitionId::CONTROL;
-        for row in self
-            .cluster()
-            .scan_all(control, &rowkeys::ALL_BUCKETS)
-            .await?
-        {
-            fresh.put(&row.key.key, Some(&row.head))?;
+        for prefix in [&rowkeys::ALL_BUCKETS, &rowkeys::ALL_ACCESS_KEYS] {
+            for row in self.cluster().scan_whole(control, prefix).await? {
+                fresh.put(&row.key.key, Some(&row.metadata))?;
+            }
         }
-        let keys = &rowkeys::ALL_ACCESS_KEYS;
-        for row in self.cluster().scan_all(control, keys).await? {
-            fresh.put(&row.key.key, Some(&row.head))?;
-        }
-        self.control().change(|cached| *cached = fresh);
-        self.0.is_read.store(true, Ordering::SeqCst);
-        Ok(())
+        Ok(fresh)
     }
 
-    /// Reads one row of the control data anew. One at a time, so that the cache follows the order of the rows.
-    async fn refresh(&self, key: &Bytes) -> Result<(), Error> {
-        let _changing = self.control().changing.lock().await;
-        self.reread(key).await
-    }
-
-    pub(super) async fn reread(&self, key: &Bytes) -> Result<(), Error> {
+    /// Reads one row of the control data into the cache and returns its metadata.
+    pub(super) async fn reread(&self, key: &Bytes) -> Result<Option<Bytes>, Error> {
         let row = RowKey {
             partition: PartitionId::CONTROL,
             key: key.clone(),
         };
-        let head = self.cluster().head(&row).await?;
-        let mut put = Ok(());
-        self.control()
-            .change(|cached| put = cached.put(key, head.as_ref()));
-        put
+        let read = self.control().begin_read(Some(key));
+        let metadata = self.cluster().metadata(&row).await?;
+        read.apply(key, metadata.as_ref()).map(|()| metadata)
     }
 
-    /// After a change of a row: takes it into the cache, and tells the other nodes.
-    pub(super) async fn changed(&self, row: &RowKey) -> Result<(), Error> {
-        self.reread(&row.key).await?;
+    /// Reads a changed row into the cache, and notifies the other nodes. Returns the row's
+    /// metadata.
+    pub(super) async fn changed(&self, row: &RowKey) -> Result<Option<Bytes>, Error> {
+        let read = self.reread(&row.key).await;
+        // The row was changed, even if reading it here failed.
         self.cluster().notify(row.key.clone()).await;
-        Ok(())
+        read
     }
 
-    pub(crate) async fn refresh_bucket(&self, name: &str) -> Result<(), Error> {
-        self.refresh(&rowkeys::bucket(name).key).await
+    /// Reads a bucket's row into the cache and returns it.
+    pub(crate) async fn refresh_bucket(&self, name: &str) -> Result<Option<Bucket>, Error> {
+        let metadata = self.reread(&rowkeys::bucket(name).key).await?;
+        let bucket = metadata.map(|metadata| codec::decode(&metadata).map_err(damaged_row));
+        bucket.transpose()
     }
 
-    /// The bucket of that name; one that is not in the cache is asked for.
+    /// Reads an access key's row into the cache and returns it.
+    pub(super) async fn refresh_access_key(&self, id: &str) -> Result<Option<AccessKey>, Error> {
+        let metadata = self.reread(&rowkeys::access_key(id).key).await?;
+        let key = metadata.map(|metadata| codec::decode(&metadata).map_err(damaged_row));
+        key.transpose()
+    }
+
+    /// Returns the bucket of that name. Reads its row if the cache lacks it.
+    ///
+    /// # Errors
+    /// As [`Model::buckets`]; errors of reading the row.
     pub async fn find_bucket(&self, name: &str) -> Result<Option<Arc<Bucket>>, Error> {
-        if let Some(bucket) = self.bucket(name) {
+        if let Some(bucket) = self.bucket(name)? {
             return Ok(Some(bucket));
         }
-        self.ask_for(rowkeys::bucket(name)).await?;
-        Ok(self.bucket(name))
+        self.look_up(rowkeys::bucket(name)).await?;
+        self.bucket(name)
     }
 
-    /// The access key of that id; one that is not in the cache is asked for.
+    /// Returns the access key of that id. Reads its row if the cache lacks it.
+    ///
+    /// # Errors
+    /// As [`Model::find_bucket`].
     pub async fn find_access_key(&self, id: &str) -> Result<Option<Arc<AccessKey>>, Error> {
-        if let Some(key) = self.access_key(id) {
+        if let Some(key) = self.access_key(id)? {
             return Ok(Some(key));
         }
-        self.ask_for(rowkeys::access_key(id)).await?;
-        Ok(self.access_key(id))
+        self.look_up(rowkeys::access_key(id)).await?;
+        self.access_key(id)
     }
 
-    /// Asks for a row that is not in the cache. On a node that is the only one the cache is whole.
-    async fn ask_for(&self, row: RowKey) -> Result<(), Error> {
+    /// Reads a row that the cache lacks. On a node that is alone the cache is complete.
+    async fn look_up(&self, row: RowKey) -> Result<(), Error> {
         if self.cluster().is_alone() || row.key.len() > MAX_NAME_BYTES {
             return Ok(());
         }
-        // Names that nobody has cost a round trip each: so many at once, no more.
+        // Each unknown name costs a round trip, so their number at once is limited.
         let busy = || Error::Busy("too many unknown names at once".into());
-        let _turn = self.control().misses.try_acquire().map_err(|_| busy())?;
-        self.refresh(&row.key).await
+        let _permit = self.control().misses.try_acquire().map_err(|_| busy())?;
+        self.reread(&row.key).await.map(|_| ())
     }
 }

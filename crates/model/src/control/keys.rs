@@ -1,15 +1,16 @@
-//! Access keys.
+//! Operations on access keys.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use archipel_base::codec;
-use archipel_cluster::{Decision, How};
+use archipel_cluster::{Decision, WriteOptions};
 use archipel_storage::engine::Durability;
 
 use super::row;
 use crate::Model;
-use crate::bucket::{AccessKey, Permissions, Secret};
-use crate::error::Error;
+use crate::bucket::{AccessKey, Bucket, Grant, Secret};
+use crate::error::{Error, damaged_row};
 use crate::rowkeys;
 
 impl Model {
@@ -44,8 +45,8 @@ impl Model {
             name: name.to_owned(),
             created_ms: self.now_ms(),
             may_create_buckets,
+            incarnation: self.random_id(),
         };
-        let _changing = self.control().changing.lock().await;
         let value = row(codec::encode(&key));
         self.put_if_absent(rowkeys::access_key(id), value, Error::AccessKeyExists)
             .await?;
@@ -54,64 +55,138 @@ impl Model {
     }
 
     /// Sets whether an access key may create buckets.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchAccessKey`].
     pub async fn set_may_create_buckets(
         &self,
         id: &str,
         may: bool,
     ) -> Result<Arc<AccessKey>, Error> {
-        let _changing = self.control().changing.lock().await;
-        self.reread(&rowkeys::access_key(id).key).await?;
-        let mut key = (*self.access_key(id).ok_or(Error::NoSuchAccessKey)?).clone();
-        key.may_create_buckets = may;
-        let value = row(codec::encode(&key));
+        let row_key = rowkeys::access_key(id);
+        let how = WriteOptions::durable(Durability::Fsync);
         self.cluster()
-            .update(
-                &rowkeys::access_key(id),
-                How::durable(Durability::Fsync),
-                move |current| match current {
-                    Some(_) => Decision::Write(Some(value.clone())),
+            .update(&row_key, how, move |current| {
+                // The new value derives from the current row: the key may be another incarnation by
+                // now.
+                match current.map(|value| codec::decode::<AccessKey>(&value.metadata)) {
+                    Some(Ok(mut key)) => {
+                        key.may_create_buckets = may;
+                        Decision::Write(Some(row(codec::encode(&key))))
+                    }
+                    Some(Err(error)) => Decision::Abort(damaged_row(error)),
                     None => Decision::Abort(Error::NoSuchAccessKey),
-                },
-            )
+                }
+            })
             .await??;
-        self.changed(&rowkeys::access_key(id)).await?;
-        Ok(Arc::new(key))
+        let metadata = self.changed(&row_key).await?;
+        let key = metadata.map(|metadata| codec::decode(&metadata).map_err(damaged_row));
+        key.transpose()?.map(Arc::new).ok_or(Error::NoSuchAccessKey)
     }
 
-    /// Deletes an access key; its grants go with it.
+    /// Deletes an access key. When this returns, this node does not know the key any more, and it
+    /// has notified all other nodes that answer. A node that is cut off learns of the deletion when
+    /// it is back, or stops answering at the end of its lease. A caller that goes away does not
+    /// stop the deletion.
+    ///
+    /// Without the key, its grants permit nothing, not even if its id is imported again. They are
+    /// dropped in the background.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchAccessKey`].
     pub async fn delete_access_key(&self, id: &str) -> Result<(), Error> {
-        let known = self.find_access_key(id).await?;
-        known.ok_or(Error::NoSuchAccessKey)?;
-        for bucket in self.buckets() {
-            if bucket.grants.contains_key(id) {
-                let none = Permissions::default();
-                self.set_grant(&bucket.name, id, none).await?;
+        let (model, id) = (self.clone(), id.to_owned());
+        let deletion = tokio::spawn(async move { model.delete_key_row(&id).await });
+        let broken = |error| {
+            Error::Internal(format!(
+                "the task that deletes an access key failed: {error}"
+            ))
+        };
+        deletion.await.map_err(broken)?
+    }
+
+    async fn delete_key_row(&self, id: &str) -> Result<(), Error> {
+        let row_key = rowkeys::access_key(id);
+        let how = WriteOptions::durable(Durability::Fsync);
+        let deleted = self
+            .cluster()
+            .update(&row_key, how, |current| match current {
+                Some(_) => Decision::Write(None),
+                None => Decision::Abort(Error::NoSuchAccessKey),
+            });
+        let deleted = deleted.await;
+        if deleted.is_ok() {
+            // The cache drops the key at once, even if the row cannot be read again.
+            self.control().remove(&row_key.key)?;
+        }
+        self.control().dead_grants.notify_one();
+        // Another node may have created the key again. If the deletion failed, its outcome is unknown: the
+        // caller gets the error, whatever the row says now.
+        let reread = self.reread(&row_key.key);
+        let _ = tokio::join!(reread, self.cluster().notify(row_key.key.clone()));
+        deleted?
+    }
+
+    /// Removes the grants of deleted access keys. Returns the number of buckets that had such
+    /// grants.
+    pub(crate) async fn drop_dead_grants(&self) -> Result<usize, Error> {
+        let mut changed = 0;
+        let mut alive = BTreeMap::new();
+        for bucket in self.buckets()? {
+            let mut dead = Vec::new();
+            for (id, grant) in &bucket.grants {
+                let cached = self.access_key(id)?;
+                if cached.is_some_and(|key| key.incarnation == grant.incarnation) {
+                    continue;
+                }
+                // Another node may have created the key a moment ago, so only the row proves that
+                // the incarnation is gone. A deleted incarnation never comes back.
+                if !alive.contains_key(id) {
+                    let key = self.refresh_access_key(id).await?;
+                    alive.insert(id.clone(), key.map(|key| key.incarnation));
+                }
+                if alive.get(id) != Some(&Some(grant.incarnation)) {
+                    dead.push((id.clone(), *grant));
+                }
+            }
+            if !dead.is_empty() {
+                self.drop_grants(&bucket, &dead).await?;
+                changed += 1;
             }
         }
-        let _changing = self.control().changing.lock().await;
-        self.cluster()
-            .write(
-                &rowkeys::access_key(id),
-                None,
-                How::durable(Durability::Fsync),
-            )
-            .await?;
-        self.changed(&rowkeys::access_key(id)).await
+        Ok(changed)
+    }
+
+    async fn drop_grants(&self, bucket: &Bucket, dead: &[(String, Grant)]) -> Result<(), Error> {
+        let change = |bucket: &mut Bucket| {
+            bucket.grants.retain(|id, grant| {
+                let is_dead = |(dead, of): &(String, Grant)| {
+                    dead == id && of.incarnation == grant.incarnation
+                };
+                !dead.iter().any(is_dead)
+            });
+            Ok(())
+        };
+        match self.change_row(bucket, change).await {
+            Ok(_) | Err(Error::NoSuchBucket) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 }
 
-/// Random letters and digits: 32 signs, so that each random byte gives five unbiased bits.
+/// Returns random letters and digits. The alphabet has 32 characters, so that each random byte
+/// gives five unbiased bits.
 fn random_text(model: &Model, length: usize) -> String {
-    const SIGNS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+    const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
     let mut bytes = vec![0; length];
     model.fill_random(&mut bytes);
-    let sign = |b: &u8| char::from(SIGNS[usize::from(b % 32)]);
-    bytes.iter().map(sign).collect()
+    let letter = |b: &u8| char::from(ALPHABET[usize::from(b % 32)]);
+    bytes.iter().map(letter).collect()
 }
 
 fn check_access_key(id: &str, secret: &Secret, name: &str) -> Result<(), Error> {
-    let sign = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-    if !(3..=128).contains(&id.len()) || !id.chars().all(sign) {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    if !(3..=128).contains(&id.len()) || !id.chars().all(allowed) {
         let why = "access key id: 3 to 128 letters, digits, '_', '-' or '.' are allowed";
         return Err(Error::InvalidName(why.into()));
     }

@@ -3,14 +3,15 @@ use std::time::Duration;
 
 use archipel_base::Id;
 use archipel_base::codec;
-use archipel_cluster::{Cluster, How, State};
+use archipel_cluster::{Cluster, State, WriteOptions};
 use archipel_storage::Value;
 use archipel_storage::engine::Durability;
 use bytes::Bytes;
 
-use crate::content::ExtentHead;
-use crate::rowkeys::{self, Owner};
-use crate::sweep::Check;
+use crate::form::ExtentHead;
+use crate::gc::GcTask;
+use crate::owner::Owner;
+use crate::rowkeys;
 use crate::{Bucket, Condition, Model, ObjectMeta, PartMeta, Upload, UploadMeta};
 
 const NOW: Duration = Duration::ZERO;
@@ -22,7 +23,7 @@ async fn model() -> (Model, Arc<Bucket>) {
     (model, bucket)
 }
 
-/// Extents of a tail that no object refers to, written by a store.
+/// Writes extents of a tail that no object refers to, as `store`. Returns the tail's name.
 async fn extents(model: &Model, bucket: &Bucket, store: Option<Id>) -> Id {
     let group = Id([9; 16]);
     let owner = Owner::Object {
@@ -30,16 +31,16 @@ async fn extents(model: &Model, bucket: &Bucket, store: Option<Id>) -> Id {
         key: "k".into(),
     };
     for index in 0..3 {
-        let head = ExtentHead {
+        let metadata = ExtentHead {
             owner: owner.clone(),
             store,
         };
         let value = Value {
-            head: codec::encode(&head).into(),
+            metadata: codec::encode(&metadata).into(),
             ..Value::default()
         };
         let row = rowkeys::extent(model.cluster(), &group, index);
-        let how = How::durable(Durability::Fsync);
+        let how = WriteOptions::durable(Durability::Fsync);
         model.cluster().write(&row, Some(value), how).await.unwrap();
     }
     group
@@ -55,19 +56,19 @@ async fn states(model: &Model, group: &Id) -> Vec<State> {
 }
 
 #[tokio::test]
-async fn extents_of_a_store_that_is_gone_are_dropped() {
+async fn extents_of_a_store_that_left_the_layout_are_dropped() {
     let (model, bucket) = model().await;
     let group = extents(&model, &bucket, Some(Id([7; 16]))).await;
     assert_eq!(model.find_orphans(NOW, None).await.unwrap(), 1);
-    assert_eq!(model.sweep_once().await.unwrap().dropped, 3);
+    assert_eq!(model.run_all_gc_tasks().await.unwrap().dropped, 3);
     assert_eq!(states(&model, &group).await, [State::Tombstone; 3]);
     assert_eq!(model.find_orphans(NOW, None).await.unwrap(), 0);
 }
 
 #[tokio::test]
-async fn extents_of_whoever_may_still_write_are_left_alone() {
+async fn extents_of_a_store_that_may_still_write_are_skipped() {
     let (model, bucket) = model().await;
-    let me = model.cluster().me().store;
+    let me = model.cluster().own_store();
     for store in [Some(me), None] {
         let group = extents(&model, &bucket, store).await;
         assert_eq!(model.find_orphans(NOW, None).await.unwrap(), 0);
@@ -76,32 +77,33 @@ async fn extents_of_whoever_may_still_write_are_left_alone() {
 }
 
 #[tokio::test]
-async fn what_was_written_lately_is_left_alone() {
+async fn recently_written_extents_are_skipped() {
     let (model, bucket) = model().await;
     extents(&model, &bucket, Some(Id([7; 16]))).await;
     let day = Duration::from_secs(24 * 3600);
     assert_eq!(model.find_orphans(day, None).await.unwrap(), 0);
 }
 
-/// A pass that is broken off leaves extents from 0 on: those that are gone are found to be the end of the tail.
+/// An interrupted pass must leave the extents from 0 on, because the first absent extent ends the
+/// tail.
 #[tokio::test]
-async fn a_tail_is_dropped_from_its_end() {
+async fn the_last_extent_of_a_tail_is_dropped_first() {
     let (model, bucket) = model().await;
     let group = extents(&model, &bucket, None).await;
     let owner = Owner::Object {
         bucket: bucket.id,
         key: "k".into(),
     };
-    let work = codec::encode(&Check::Tail { owner, group }).into();
-    let pushed = model.cluster().queue_push(work, Durability::Fsync).await;
+    let task = codec::encode(&GcTask::Tail { owner, group }).into();
+    let pushed = model.cluster().queue_push(task, Durability::Fsync).await;
     pushed.unwrap();
-    assert_eq!(model.sweep_once().await.unwrap().dropped, 3);
+    assert_eq!(model.run_all_gc_tasks().await.unwrap().dropped, 3);
     let mut stamps = Vec::new();
     for index in 0..3 {
         let row = rowkeys::extent(model.cluster(), &group, index);
-        let look = move |rows: &archipel_storage::RowReader<'_>| rows.head(&row);
-        let head = model.cluster().store().read(look).await.unwrap();
-        stamps.push(head.unwrap().stamp);
+        let look = move |rows: &archipel_storage::RowReader<'_>| rows.metadata(&row);
+        let metadata = model.cluster().store().read(look).await.unwrap();
+        stamps.push(metadata.unwrap().stamp);
     }
     assert!(stamps.is_sorted_by(|a, b| a > b), "{stamps:?}");
 }
@@ -117,7 +119,7 @@ async fn part(model: &Model, bucket: &Arc<Bucket>, upload: &Upload) -> crate::Pa
 }
 
 #[tokio::test]
-async fn parts_that_nobody_asked_for_are_dropped() {
+async fn parts_without_a_gc_task_are_dropped_unless_the_object_lists_them() {
     let (model, bucket) = model().await;
     let begun = model.create_upload(&bucket, "k", None, UploadMeta::default());
     let upload = begun.await.unwrap();
@@ -135,14 +137,19 @@ async fn parts_that_nobody_asked_for_are_dropped() {
         Condition::Always,
     );
     completed.await.unwrap();
-    // Whoever should have asked is gone with its queue.
+    // The queue is lost with its node.
     for (sequence, _) in model.cluster().queue_read(0, 100).await.unwrap() {
         model.cluster().queue_remove(sequence).await.unwrap();
     }
     assert_eq!(model.find_orphans(NOW, None).await.unwrap(), 1);
-    assert_eq!(model.sweep_once().await.unwrap().dropped, 1);
+    assert_eq!(model.run_all_gc_tasks().await.unwrap().dropped, 1);
     for (part, state) in [(unused, State::Tombstone), (used, State::Live)] {
-        let row = rowkeys::part(model.cluster(), &upload.id, 1, &part.attempt);
+        let row = rowkeys::part(
+            model.cluster(),
+            &upload.name_in(&bucket.id).parts(),
+            1,
+            &part.attempt,
+        );
         assert_eq!(model.cluster().state(&row).await.unwrap(), state);
     }
     assert_eq!(model.find_orphans(NOW, None).await.unwrap(), 0);

@@ -1,4 +1,4 @@
-//! Listings, against what they must be.
+//! Compares listings with a naive computation.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{ListEntry, ListQuery};
 
-/// What a listing must be, computed the plain way.
+/// Returns the expected names of a listing, computed from all keys.
 fn naive(keys: &BTreeSet<String>, query: &ListQuery) -> Vec<String> {
     let mut names = BTreeSet::new();
     for key in keys.iter().filter(|key| key.starts_with(&query.prefix)) {
@@ -38,7 +38,7 @@ async fn pages(model: &Model, bucket: &Bucket, mut query: ListQuery) -> Vec<Stri
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn listings_are_what_they_must_be(
+    fn listings_equal_the_naive_computation(
         keys in prop::collection::btree_set("[a-c/é]{1,6}", 0..40),
         gone in prop::collection::vec("[a-c/é]{1,6}", 0..10),
         prefix in "[a-c/]{0,2}",
@@ -62,10 +62,11 @@ proptest! {
     }
 }
 
-/// More groups on a page than are fetched of a partition at once: each is told once, also where one partition is asked for more of them
-/// while the others still show the last.
+/// A page has more common prefixes than a partition returns at once. Each prefix is listed once,
+/// even while the node fetches more of one partition and other partitions still show the last
+/// prefix.
 #[tokio::test]
-async fn groups_that_all_partitions_have_are_told_once() {
+async fn a_common_prefix_of_all_partitions_is_listed_once() {
     let (model, bucket) = model().await;
     let groups: Vec<String> = (0..24).map(|group| format!("{group:02}/")).collect();
     for group in &groups {

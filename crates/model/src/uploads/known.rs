@@ -1,38 +1,36 @@
-//! Uploads that this node has seen, so that writing a part needs not ask for them first.
+//! Uploads that this node remembers, so that a write of a part does not first read the upload's
+//! row.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use archipel_base::Id;
+use parking_lot::Mutex;
 
+use crate::owner::{PartsId, UploadName};
 use crate::upload::Upload;
 
-/// How many are remembered; then all are forgotten at once.
+/// The largest number of remembered uploads. When it is reached, all are removed at once.
 const MOST: usize = 512;
 
-/// What never changes of uploads: that one is known says nothing of whether it still is there.
+/// Remembered uploads, by bucket, key and id together. Only data that never changes is remembered:
+/// a remembered upload may have ended.
 #[derive(Debug, Default)]
-pub(crate) struct KnownUploads(Mutex<BTreeMap<Id, Upload>>);
+pub(crate) struct KnownUploads(Mutex<BTreeMap<PartsId, Upload>>);
 
 impl KnownUploads {
-    pub fn get(&self, id: &Id) -> Option<Upload> {
-        self.lock().get(id).cloned()
+    pub fn get(&self, name: &UploadName) -> Option<Upload> {
+        self.0.lock().get(&name.parts()).cloned()
     }
 
-    pub fn keep(&self, upload: &Upload) {
-        let mut known = self.lock();
+    pub fn insert(&self, name: &UploadName, upload: &Upload) {
+        let mut known = self.0.lock();
         if known.len() >= MOST {
             known.clear();
         }
-        known.insert(upload.id, upload.clone());
+        known.insert(name.parts(), upload.clone());
     }
 
-    /// It has ended, as far as this node knows.
-    pub fn forget(&self, id: &Id) {
-        self.lock().remove(id);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Id, Upload>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Removes an upload that has ended.
+    pub fn remove(&self, name: &UploadName) {
+        self.0.lock().remove(&name.parts());
     }
 }

@@ -1,48 +1,50 @@
-//! Writing a part of an upload.
+//! Writes a part of an upload.
 
 use std::sync::Arc;
 
 use archipel_base::Id;
 use archipel_base::codec;
-use archipel_cluster::How;
+use archipel_cluster::WriteOptions;
 use archipel_storage::Value;
 use archipel_storage::engine::Durability;
 use archipel_storage::pool::Pool;
 use bytes::Bytes;
 
 use crate::Model;
-use crate::active::ActiveGuard;
 use crate::bucket::Bucket;
 use crate::content::ContentWriter;
 use crate::error::Error;
-use crate::rowkeys::{self, Owner};
-use crate::sweep::Check;
+use crate::form::ContentForm;
+use crate::gc::GcTask;
+use crate::in_use::InUseMark;
+use crate::owner::{Owner, UploadName};
+use crate::rowkeys;
 use crate::upload::{MAX_PART_NUMBER, Part, PartMeta, Upload};
 
-/// Writes a part of an upload. Dropping it leaves nothing behind.
+/// A writer of a part of an upload. A dropped writer leaves nothing visible.
 pub struct PartWriter {
     model: Model,
     bucket: Arc<Bucket>,
-    upload: Upload,
+    upload: UploadName,
     number: u16,
     attempt: Id,
     content: ContentWriter,
-    /// Puts the sweep of the upload off until the part's row stands.
-    _active: ActiveGuard,
+    /// Defers GC of the upload until the part's row is written.
+    in_use: InUseMark,
 }
 
 impl PartWriter {
-    /// Where memory for content is taken.
+    /// Returns the memory that content is buffered in.
     pub fn pool(&self) -> &Pool {
         self.content.pool()
     }
 
-    /// Appends content; waits while storage is behind.
+    /// Appends content. Waits while storage is slower than the client.
     pub async fn write(&mut self, bytes: Bytes) -> Result<(), Error> {
         self.content.write(bytes).await
     }
 
-    /// Makes the part real: it takes the place of an earlier one of the same number.
+    /// Makes the part visible. It replaces an earlier part of the same number.
     ///
     /// # Errors
     /// [`Error::NoSuchUpload`] if the upload ended meanwhile.
@@ -57,61 +59,55 @@ impl PartWriter {
             etag: meta.etag,
             checksum: meta.checksum,
             modified_ms: self.model.now_ms(),
-            layout: written.layout,
-            of: Some((self.bucket.id, self.upload.key.clone())),
+            form: written.form,
+            of: self.upload.clone(),
             stamp: Default::default(),
         };
         let value = Value {
-            head: codec::encode(&part).into(),
-            body: written.body.clone(),
-            tally: None,
+            metadata: codec::encode(&part).into(),
+            payload: written.payload.clone(),
+            usage: None,
         };
-        let row = rowkeys::part(cluster, &self.upload.id, self.number, &self.attempt);
-        let how = How {
+        let row = rowkeys::part(cluster, &self.upload.parts(), self.number, &self.attempt);
+        let how = WriteOptions {
             durability,
             guards: Vec::new(),
+            yields: written.form == ContentForm::Tail,
             upload: written.upload.as_ref(),
         };
-        let (bucket, upload) = (&self.bucket, &self.upload);
         let (written, ended) = futures_util::join!(
             cluster.write(&row, Some(value), how),
-            self.model.upload(bucket, &upload.key, &upload.id),
+            self.model.named_upload(&self.upload),
         );
         part.stamp = written?;
-        tokio::spawn(look_after(
+        tokio::spawn(queue_gc_if_ended(
             self.model.clone(),
-            self.bucket,
             self.upload,
-            self._active,
+            self.in_use,
         ));
         ended.map(|_| part)
     }
 }
 
-/// If the upload ended while the part was written, its sweep may be over: then nobody else would
-/// look for this part.
-async fn look_after(model: Model, bucket: Arc<Bucket>, upload: Upload, _active: ActiveGuard) {
-    let ended = model.upload(&bucket, &upload.key, &upload.id).await;
+/// Queues a GC task if the upload ended while the part was written. The GC task of the upload's end
+/// may have run already, so no other task would find this part.
+async fn queue_gc_if_ended(model: Model, upload: UploadName, _in_use: InUseMark) {
+    let ended = model.named_upload(&upload).await;
     if !matches!(ended, Err(Error::NoSuchUpload)) {
         return;
     }
-    let check = Check::Upload {
-        bucket: bucket.id,
-        key: upload.key,
-        upload: upload.id,
-    };
-    let work = codec::encode(&check).into();
-    if let Err(error) = model.cluster().queue_push(work, Durability::Fsync).await {
-        tracing::warn!(%error, "a part of an upload that ended may stay behind");
+    let task = codec::encode(&GcTask::Upload(upload)).into();
+    if let Err(error) = model.cluster().queue_push(task, Durability::Fsync).await {
+        tracing::warn!(%error, "a part of an ended upload stays until orphans are searched");
     }
-    model.wake_sweep();
+    model.wake_gc();
 }
 
 impl Model {
-    /// Begins to write a part.
+    /// Returns a writer of a part.
     ///
     /// # Errors
-    /// [`Error::InvalidPart`] for a number that is not 1 to [`MAX_PART_NUMBER`].
+    /// [`Error::InvalidPart`] for a number outside 1 to [`MAX_PART_NUMBER`].
     pub fn begin_part(
         &self,
         bucket: &Arc<Bucket>,
@@ -122,19 +118,20 @@ impl Model {
             return Err(Error::InvalidPart(number));
         }
         let attempt = self.random_id();
+        let upload = upload.name_in(&bucket.id);
         let owner = Owner::Part {
-            upload: upload.id,
+            parts: upload.parts(),
             number,
             attempt,
         };
         Ok(PartWriter {
             model: self.clone(),
             bucket: bucket.clone(),
-            upload: upload.clone(),
+            in_use: self.in_use().mark(upload.parts().0),
+            upload,
             number,
             attempt,
             content: self.content_writer(owner, bucket),
-            _active: self.active().enter(upload.id),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! What a kind of connections must do to be kept in a pool.
+//! The interface of a kind of connections to the pool.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -6,34 +6,35 @@ use std::time::Duration;
 use archipel_base::NodeId;
 use async_trait::async_trait;
 
-use super::{Held, Usage};
+use super::{Usage, UsageGuard};
 use crate::error::Error;
 use crate::identity::Identity;
 use crate::transport::{Class, Stream};
 
-/// Which of the connections to a peer: 0 is for what is small and urgent, the others are for content.
+/// One of the connections to a peer: 0 is for small and urgent messages, the others are for
+/// content.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Lane(pub u8);
 
 impl Lane {
-    /// The lane of what is small and urgent.
+    /// The lane of small and urgent messages.
     pub const SMALL: Lane = Lane(0);
 }
 
-/// Makes connections of one kind.
+/// A maker of connections of one kind.
 #[async_trait]
 pub trait Carrier: Send + Sync + 'static {
-    /// A connection whose both ends have proven themselves.
+    /// A connection whose ends have both proven the secret.
     type Connection: Connection;
-    /// What somebody who is not known yet dials in with.
-    type Knock: Send + 'static;
-    /// How many lanes are for content.
+    /// An incoming connection that has proven nothing yet.
+    type Attempt: Send + 'static;
+    /// The number of lanes for content.
     const CONTENT_LANES: u8;
 
-    /// This node.
+    /// Returns the identity of this node.
     fn identity(&self) -> &Identity;
 
-    /// Dials an address, and proves the secret there.
+    /// Dials an address and proves the secret there.
     async fn dial(
         &self,
         address: SocketAddr,
@@ -41,45 +42,48 @@ pub trait Carrier: Send + Sync + 'static {
         lane: Lane,
     ) -> Result<(NodeId, Self::Connection), String>;
 
-    /// The next one that dials in; `None` once the carrier is closed. May be cancelled.
-    async fn knock(&self) -> Option<(SocketAddr, Self::Knock)>;
+    /// Returns the next incoming connection, or `None` once the carrier is closed. Cancel-safe.
+    async fn next_attempt(&self) -> Option<(SocketAddr, Self::Attempt)>;
 
-    /// Lets it in, if it proves the secret.
-    async fn admit(&self, knock: Self::Knock) -> Result<(NodeId, Lane, Self::Connection), String>;
+    /// Admits an incoming connection if its peer proves the secret.
+    async fn admit(
+        &self,
+        attempt: Self::Attempt,
+    ) -> Result<(NodeId, Lane, Self::Connection), String>;
 
-    /// Sends it away unheard.
-    fn refuse(&self, knock: Self::Knock);
+    /// Rejects an incoming connection without a handshake.
+    fn refuse(&self, attempt: Self::Attempt);
 
-    /// Ends all connections and stops to listen.
+    /// Closes all connections and stops listening.
     async fn close(&self);
 }
 
-/// What is known of a connection.
+/// Traffic figures of a connection.
 #[derive(Clone, Copy, Default)]
 pub struct Figures {
-    /// Bytes on the wire, or as near as can be told.
+    /// Bytes sent on the wire, or the closest known figure.
     pub sent_bytes: u64,
-    /// Bytes from the wire.
+    /// Bytes received from the wire.
     pub received_bytes: u64,
-    /// As far as known.
+    /// Lost packets, as far as known.
     pub lost_packets: u64,
-    /// Smoothed, if known.
+    /// The smoothed round-trip time, if known.
     pub round_trip: Option<Duration>,
 }
 
-/// A connection: a cheap handle.
+/// A connection, as a cheap handle.
 #[async_trait]
 pub trait Connection: Clone + Send + Sync + 'static {
-    /// Tells it from others of this process.
+    /// Returns an id that is unique in this process.
     fn id(&self) -> usize;
-    /// Whether it has not broken yet, as far as is known.
+    /// Returns true unless the connection is known to be broken.
     fn is_open(&self) -> bool;
-    /// Ends it.
+    /// Closes the connection.
     fn close(&self, why: &'static str);
-    /// What is known of it.
+    /// Returns its traffic figures.
     fn figures(&self) -> Figures;
     /// Opens a stream. Both halves keep `held`.
-    async fn open(&self, peer: NodeId, class: Class, held: Held) -> Result<Stream, Error>;
-    /// The next stream that the peer opened; `None` when the connection is over.
+    async fn open(&self, peer: NodeId, class: Class, held: UsageGuard) -> Result<Stream, Error>;
+    /// Returns the next stream that the peer opened, or `None` when the connection is over.
     async fn accept(&self, peer: NodeId, hold: &Usage) -> Option<Stream>;
 }

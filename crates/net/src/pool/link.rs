@@ -1,4 +1,4 @@
-//! Connections: dialled, let in, kept, tidied away.
+//! Connections of the pool: dialling, accepting, keeping, and closing idle ones.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -6,53 +6,55 @@ use std::time::Duration;
 use archipel_base::NodeId;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{Carrier, Connection, DIAL_TIMEOUT, Figures, Held, Inner, Lane, Usage, lock};
+use super::{Carrier, Connection, DIAL_TIMEOUT, Figures, Inner, Lane, Usage, UsageGuard};
 use crate::error::Error;
 use crate::transport::{Incoming, Peer};
 
-/// A connection that was not used for so long goes.
+/// A connection that was unused for this long is closed.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// A connection that is kept.
+/// A kept connection.
 #[derive(Clone)]
 pub(super) struct Link<T> {
     pub connection: T,
     pub usage: Usage,
 }
 
-/// Closes connections that nobody uses.
-pub(super) async fn tidy<C: Carrier>(inner: Weak<Inner<C>>) {
+/// Closes idle connections until the pool is closed or dropped.
+pub(super) async fn close_idle<C: Carrier>(inner: Weak<Inner<C>>) {
     loop {
         tokio::time::sleep(IDLE / 6).await;
         let Some(inner) = inner.upgrade() else { return };
         if inner.is_closed() {
             return;
         }
-        let links = lock(&inner.links);
+        let links = inner.links.lock();
         let idle = links.values().flatten().filter(|l| l.usage.idle() > IDLE);
         idle.for_each(|link| link.connection.close("idle"));
     }
 }
 
 impl<C: Carrier> Inner<C> {
-    /// Takes connections of others until all is closed.
+    /// Accepts incoming connections until the pool is closed.
     pub(super) async fn listen(self: Arc<Self>) {
         let mut closed = self.closed.subscribe();
         loop {
-            let knock = tokio::select! {
+            let attempt = tokio::select! {
                 biased;
                 _ = closed.wait_for(|closed| *closed) => return,
-                knock = self.carrier.knock() => knock,
+                attempt = self.carrier.next_attempt() => attempt,
             };
-            let Some((from, knock)) = knock else { return };
-            let Ok(turn) = self.unproven.clone().try_acquire_owned() else {
-                self.carrier.refuse(knock);
+            let Some((from, attempt)) = attempt else {
+                return;
+            };
+            let Ok(permit) = self.unproven.clone().try_acquire_owned() else {
+                self.carrier.refuse(attempt);
                 self.refusals.note(from, "too many at once");
                 continue;
             };
             let inner = self.clone();
             tokio::spawn(async move {
-                if let Err(why) = inner.admit(knock, turn).await {
+                if let Err(why) = inner.admit(attempt, permit).await {
                     inner.refusals.note(from, &why);
                 }
             });
@@ -61,10 +63,10 @@ impl<C: Carrier> Inner<C> {
 
     async fn admit(
         self: &Arc<Self>,
-        knock: C::Knock,
-        _turn: OwnedSemaphorePermit,
+        attempt: C::Attempt,
+        _permit: OwnedSemaphorePermit,
     ) -> Result<(), String> {
-        let admitted = tokio::time::timeout(DIAL_TIMEOUT, self.carrier.admit(knock)).await;
+        let admitted = tokio::time::timeout(DIAL_TIMEOUT, self.carrier.admit(attempt)).await;
         let admitted = admitted.map_err(|_| "it did not prove itself in time")?;
         let (peer, lane, connection) = admitted?;
         if lane.0 > C::CONTENT_LANES {
@@ -75,7 +77,7 @@ impl<C: Carrier> Inner<C> {
         Ok(())
     }
 
-    /// Dials a name or an address, and proves the secret there.
+    /// Dials a host name or an address and proves the secret there.
     pub(super) async fn dial(
         &self,
         address: &str,
@@ -86,12 +88,12 @@ impl<C: Carrier> Inner<C> {
         let found = tokio::time::timeout(DIAL_TIMEOUT, tokio::net::lookup_host(address)).await;
         let found = found.map_err(|_| text(&"the name is not found in time"))?;
         let found: Vec<_> = found.map_err(|error| text(&error))?.collect();
-        // A name with several addresses has no more time than one.
-        let patience = DIAL_TIMEOUT / found.len().max(1) as u32;
+        // All addresses of a name share the time of one dial.
+        let time_limit = DIAL_TIMEOUT / found.len().max(1) as u32;
         let mut why = text(&"the name has no address");
-        for place in found {
-            let dialled = self.carrier.dial(place, expected, lane);
-            match tokio::time::timeout(patience, dialled).await {
+        for address in found {
+            let dialled = self.carrier.dial(address, expected, lane);
+            match tokio::time::timeout(time_limit, dialled).await {
                 Ok(Ok(found)) => return Ok(found),
                 Ok(Err(error)) => why = text(&error),
                 Err(_) => why = text(&"no answer"),
@@ -100,7 +102,7 @@ impl<C: Carrier> Inner<C> {
         Err(why)
     }
 
-    /// Remembers a connection, and takes the streams that come over it.
+    /// Keeps a connection and accepts its streams.
     pub(super) fn keep(
         self: &Arc<Self>,
         peer: NodeId,
@@ -112,7 +114,7 @@ impl<C: Carrier> Inner<C> {
             usage: Usage::new(),
         };
         self.count(peer, |_| {});
-        let mut links = lock(&self.links);
+        let mut links = self.links.lock();
         links.entry((peer, lane)).or_default().push(link.clone());
         drop(links);
         if self.is_closed() {
@@ -132,7 +134,7 @@ impl<C: Carrier> Inner<C> {
         }
         link.connection.close("closing");
         let figures = link.connection.figures();
-        let mut links = lock(&self.links);
+        let mut links = self.links.lock();
         if let Some(kept) = links.get_mut(&(peer, lane)) {
             kept.retain(|kept| kept.connection.id() != link.connection.id());
             if kept.is_empty() {
@@ -147,9 +149,9 @@ impl<C: Carrier> Inner<C> {
         });
     }
 
-    /// What is known of the connections there are.
+    /// Returns the figures of all open connections.
     pub(super) fn figures(&self) -> Vec<(NodeId, Figures)> {
-        let links = lock(&self.links);
+        let links = self.links.lock();
         let all = links.iter().flat_map(|((peer, _), links)| {
             let figures = links.iter().map(|link| link.connection.figures());
             figures.map(|figures| (*peer, figures))
@@ -158,49 +160,50 @@ impl<C: Carrier> Inner<C> {
     }
 
     pub(super) fn close_links(&self) {
-        let links = std::mem::take(&mut *lock(&self.links));
+        let links = std::mem::take(&mut *self.links.lock());
         for link in links.values().flatten() {
             link.connection.close("closing");
         }
     }
 
-    fn open_link(&self, peer: NodeId, lane: Lane) -> Option<(C::Connection, Held)> {
-        let links = lock(&self.links);
+    fn open_link(&self, peer: NodeId, lane: Lane) -> Option<(C::Connection, UsageGuard)> {
+        let links = self.links.lock();
         let mut kept = links.get(&(peer, lane))?.iter().rev();
         let link = kept.find(|link| link.connection.is_open())?;
-        // While it is still locked: nobody tidies it away meanwhile.
+        // The lock is still held, so that the connection cannot be closed as idle in between.
         Some((link.connection.clone(), link.usage.hold()))
     }
 
-    /// The connection to a peer, or a new one.
+    /// Returns a connection to a peer, an existing one or a new one.
     pub(super) async fn link(
         self: &Arc<Self>,
         peer: &Peer,
         lane: Lane,
-    ) -> Result<(C::Connection, Held), Error> {
+    ) -> Result<(C::Connection, UsageGuard), Error> {
         if self.is_closed() {
             return Err(Error::Closed);
         }
         if let Some(link) = self.open_link(peer.id, lane) {
             return Ok(link);
         }
-        // In a task of its own: who asks may give up, and the next one wants it all the same.
+        // The dial runs in its own task, because the caller may give up and the next caller needs
+        // the connection as well.
         let (inner, peer) = (self.clone(), peer.clone());
         let dialled = tokio::spawn(async move { inner.dial_peer(&peer, lane).await });
         dialled.await.unwrap_or(Err(Error::Closed))
     }
 
-    /// Dials a peer; one does at a time.
+    /// Dials a peer. Only one task dials a peer at a time.
     async fn dial_peer(
         self: &Arc<Self>,
         peer: &Peer,
         lane: Lane,
-    ) -> Result<(C::Connection, Held), Error> {
-        let turn = {
-            let mut dialling = lock(&self.dialling);
+    ) -> Result<(C::Connection, UsageGuard), Error> {
+        let dial_lock = {
+            let mut dialling = self.dialling.lock();
             dialling.entry((peer.id, lane)).or_default().clone()
         };
-        let _turn = turn.lock().await;
+        let _dialling = dial_lock.lock().await;
         if let Some(link) = self.open_link(peer.id, lane) {
             return Ok(link);
         }

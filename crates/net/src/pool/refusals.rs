@@ -1,29 +1,29 @@
-//! Those who were not let in: counted, and logged so that they cannot fill the log.
+//! Refused connections: counted, and logged at a limited rate.
 
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// At most one line in so long.
+/// The minimum time between two log lines.
 const QUIET: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
-pub(super) struct Refusals(Mutex<State>);
+pub(super) struct Refusals(Mutex<RefusalCounts>);
 
 #[derive(Default)]
-struct State {
+struct RefusalCounts {
     count: u64,
     logged: Option<(Instant, u64)>,
 }
 
 impl Refusals {
-    /// One more.
+    /// Counts a refused connection, and logs it unless a line was logged recently.
     pub fn note(&self, from: SocketAddr, why: &str) {
         let now = Instant::now();
         let unlogged = {
-            let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = self.0.lock();
             state.count += 1;
             let (last, logged) = state.logged.unzip();
             if last.is_some_and(|last| now.duration_since(last) < QUIET) {
@@ -35,9 +35,9 @@ impl Refusals {
         tracing::warn!(%from, why, unlogged, "a connection was refused");
     }
 
-    /// How many so far.
+    /// Returns the number of refused connections.
     pub fn count(&self) -> u64 {
-        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.0.lock();
         state.count
     }
 }

@@ -1,8 +1,8 @@
-//! The pool on connections in memory, with time that jumps.
+//! Tests of the pool with connections in memory and with paused time.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use archipel_base::NodeId;
@@ -15,7 +15,7 @@ use crate::transport::{ReceiveFrames, SendFrames};
 
 const PEER: NodeId = NodeId([2; 32]);
 
-/// Connections to one peer that are only counted.
+/// A carrier whose connections to one peer are only counted.
 struct Fake {
     identity: Identity,
     made: Arc<Mutex<Vec<FakeConnection>>>,
@@ -28,12 +28,12 @@ struct FakeConnection(Arc<FakeState>);
 struct FakeState {
     id: usize,
     closed: AtomicBool,
-    /// The peer opens a stream.
+    /// Notified when the peer opens a stream.
     opens: Notify,
 }
 
 struct Half {
-    _held: Held,
+    _held: UsageGuard,
 }
 
 #[async_trait]
@@ -54,7 +54,7 @@ impl ReceiveFrames for Half {
     }
 }
 
-fn stream(held: Held) -> Stream {
+fn stream(held: UsageGuard) -> Stream {
     Stream {
         send: Box::new(Half {
             _held: held.clone(),
@@ -81,7 +81,7 @@ impl Connection for FakeConnection {
             ..Figures::default()
         }
     }
-    async fn open(&self, _: NodeId, _: Class, held: Held) -> Result<Stream, Error> {
+    async fn open(&self, _: NodeId, _: Class, held: UsageGuard) -> Result<Stream, Error> {
         Ok(stream(held))
     }
     async fn accept(&self, _: NodeId, usage: &Usage) -> Option<Stream> {
@@ -98,7 +98,7 @@ impl Fake {
             closed: AtomicBool::new(false),
             opens: Notify::new(),
         }));
-        lock(&self.made).push(connection.clone());
+        self.made.lock().push(connection.clone());
         connection
     }
 }
@@ -106,7 +106,7 @@ impl Fake {
 #[async_trait]
 impl Carrier for Fake {
     type Connection = FakeConnection;
-    type Knock = bool;
+    type Attempt = bool;
     const CONTENT_LANES: u8 = 2;
 
     fn identity(&self) -> &Identity {
@@ -121,14 +121,15 @@ impl Carrier for Fake {
         tokio::time::sleep(Duration::from_millis(10)).await;
         Ok((PEER, self.connection()))
     }
-    async fn knock(&self) -> Option<(SocketAddr, bool)> {
-        let knock = self.knocks.lock().await.recv().await?;
-        Some(([127, 0, 0, 1], 1).into()).map(|from| (from, knock))
+    async fn next_attempt(&self) -> Option<(SocketAddr, bool)> {
+        let attempt = self.knocks.lock().await.recv().await?;
+        Some(([127, 0, 0, 1], 1).into()).map(|from| (from, attempt))
     }
     async fn admit(&self, proven: bool) -> Result<(NodeId, Lane, FakeConnection), String> {
-        match proven {
-            true => Ok((PEER, Lane(1), self.connection())),
-            false => std::future::pending().await,
+        if proven {
+            Ok((PEER, Lane(1), self.connection()))
+        } else {
+            std::future::pending().await
         }
     }
     fn refuse(&self, _: bool) {}
@@ -166,7 +167,7 @@ fn bench() -> Bench {
 
 impl Bench {
     fn made(&self) -> Vec<FakeConnection> {
-        lock(&self.made).clone()
+        self.made.lock().clone()
     }
     async fn open(&self, class: Class) -> Stream {
         self.pool.open(&self.peer, class).await.unwrap()
@@ -178,7 +179,7 @@ async fn minutes(n: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_open_at_once_share_a_dial_and_content_has_its_own_lanes() {
+async fn simultaneous_opens_share_a_dial_and_content_has_its_own_lanes() {
     let bench = bench();
     let all = futures_util::future::join_all((0..10).map(|_| bench.open(Class::Small))).await;
     assert_eq!(bench.made().len(), 1);
@@ -186,7 +187,7 @@ async fn those_who_open_at_once_share_a_dial_and_content_has_its_own_lanes() {
     let more = futures_util::future::join_all((0..10).map(|_| bench.open(content))).await;
     assert_eq!(bench.made().len(), 3);
     drop((all, more));
-    // One that broke is not taken again.
+    // A broken connection is not reused.
     bench.made()[0].close("broken");
     bench.open(Class::Control).await;
     assert_eq!(bench.made().len(), 4);
@@ -196,7 +197,7 @@ async fn those_who_open_at_once_share_a_dial_and_content_has_its_own_lanes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn idle_connections_go_and_those_in_use_stay() {
+async fn idle_connections_are_closed_and_used_ones_stay() {
     let bench = bench();
     let stream = bench.open(Class::Small).await;
     minutes(10).await;
@@ -226,7 +227,7 @@ async fn a_connection_that_only_the_peer_uses_is_in_use() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_connections_the_one_that_nobody_uses_goes() {
+async fn unused_one_of_two_connections_is_closed() {
     let bench = bench();
     bench.knocks.send(true).await.unwrap();
     bench.knocks.send(true).await.unwrap();
@@ -238,7 +239,7 @@ async fn of_two_connections_the_one_that_nobody_uses_goes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn strangers_are_bounded_and_sent_away_in_time() {
+async fn unproven_connections_are_limited_and_dropped_after_a_timeout() {
     let bench = bench();
     for _ in 0..UNPROVEN + 5 {
         bench.knocks.send(false).await.unwrap();
@@ -248,14 +249,14 @@ async fn strangers_are_bounded_and_sent_away_in_time() {
     tokio::time::sleep(2 * DIAL_TIMEOUT).await;
     assert_eq!(bench.pool.refused(), UNPROVEN as u64 + 5);
     assert!(bench.pool.statistics().is_empty());
-    // There is room again.
+    // There is room for connections again.
     bench.knocks.send(true).await.unwrap();
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(bench.made().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_ends_connections_and_those_who_accept() {
+async fn close_ends_connections_and_pending_accepts() {
     let bench = bench();
     let _stream = bench.open(Class::Small).await;
     let pool = bench.pool.clone();

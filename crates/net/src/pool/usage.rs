@@ -1,4 +1,4 @@
-//! Which connections are in use, and since when the others are not.
+//! The usage of connections: which are in use, and how long the others have been idle.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// When a connection was used last, and by how many streams it is in use.
+/// The number of streams that use a connection, and the time of the last use.
 #[derive(Clone)]
 pub struct Usage(Arc<Used>);
 
 struct Used {
     begun: Instant,
-    /// Milliseconds after it began.
+    /// Milliseconds between `begun` and the last use.
     last: AtomicU64,
     streams: AtomicUsize,
-    /// Many streams were in use at once.
+    /// True once many streams were in use at the same time.
     busy: AtomicBool,
 }
 
@@ -29,19 +29,20 @@ impl Usage {
         }))
     }
 
-    /// For as long as what is returned is kept, the connection is in use.
-    pub fn hold(&self) -> Held {
+    /// Marks the connection as used for as long as the returned guard exists.
+    pub fn hold(&self) -> UsageGuard {
         self.0.streams.fetch_add(1, Ordering::Relaxed);
-        Held(self.clone())
+        UsageGuard(self.clone())
     }
 
-    /// Whether more than `many` streams are in use at once, for the first time. Both directions of a stream count.
+    /// Returns true if more than `many` streams are in use at once for the first time. Both
+    /// directions of a stream count.
     pub fn becomes_busy(&self, many: usize) -> bool {
         let used = &self.0;
         used.streams.load(Ordering::Relaxed) > many && !used.busy.swap(true, Ordering::Relaxed)
     }
 
-    /// How long nobody has used the connection.
+    /// Returns the time since the connection was last used.
     pub(super) fn idle(&self) -> Duration {
         if self.0.streams.load(Ordering::Relaxed) > 0 {
             return Duration::ZERO;
@@ -52,15 +53,15 @@ impl Usage {
 }
 
 /// A stream's claim on its connection.
-pub struct Held(Usage);
+pub struct UsageGuard(Usage);
 
-impl Clone for Held {
-    fn clone(&self) -> Held {
+impl Clone for UsageGuard {
+    fn clone(&self) -> UsageGuard {
         self.0.hold()
     }
 }
 
-impl Drop for Held {
+impl Drop for UsageGuard {
     fn drop(&mut self) {
         let used = &self.0.0;
         let now = used.begun.elapsed().as_millis() as u64;

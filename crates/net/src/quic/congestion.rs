@@ -1,13 +1,19 @@
-//! Congestion control: BBR, a slow start that it does not break off before it has measured anything, and shorter queues than its own.
+//! Congestion control: BBR with a slow start that does not end before the first measurement, and
+//! with shorter queues than BBR's own.
 //!
-//! BBR keeps throughput where packets get lost, which CUBIC takes for congestion. quinn's BBR measures the round trip (`ProbeRtt`: a window of
-//! three quarters of what it takes for the link's content, until so little is under way, and 200 ms more) for the first time when a connection has more to
-//! send than its window. On a connection that had carried only little until then, its measure of the bandwidth rests on one acknowledgement: the
-//! window falls to a few packets, and the first megabyte takes six round trips. So until a connection has carried some megabytes, or lost a
-//! packet, its window is at least the first one and what was acknowledged since while more was waiting.
+//! BBR keeps throughput where packets get lost; CUBIC takes such losses for congestion. quinn's BBR
+//! measures the shortest round trip (`ProbeRtt`) for the first time when a connection has more to
+//! send than its window: it lowers the window to three quarters of the link's content until so few
+//! bytes are under way, and for 200 ms more. On a connection that had carried little until then,
+//! its measure of the bandwidth rests on one acknowledgement. The window falls to a few packets,
+//! and the first megabyte takes six round trips. So until a connection has carried some megabytes
+//! or lost a packet, its window is at least the first window plus the bytes that were acknowledged
+//! since then while more was waiting.
 //!
-//! The first window of BBR is 200 packets, 240 KB: in a round trip of 20 ms that is 96 Mbit/s, in one of 100 ms only 19. Where the round trip is
-//! longer, the first window is what 120 Mbit/s carry in it, so that a block does not take three of them, nor two where it is about 100 ms.
+//! The first window of BBR is 200 packets, 240 KB. With a round trip of 20 ms that is 96 Mbit/s,
+//! with 100 ms only 19 Mbit/s. With longer round trips, the first window here is what 120 Mbit/s
+//! carry in a round trip, so that a block takes neither three round trips nor, at about 100 ms,
+//! two.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -16,11 +22,11 @@ use std::time::{Duration, Instant};
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Bbr, BbrConfig, Controller, ControllerFactory, ControllerMetrics};
 
-/// When the window has become so large, the bandwidth is known.
+/// The bandwidth is known when the window has become this large.
 const LEARNT_BYTES: u64 = 4 << 20;
-/// What a link is taken to carry until it is known, per second: 120 Mbit/s.
+/// The assumed bandwidth of a link in bytes per second until it is known: 120 Mbit/s.
 const ASSUMED_BYTES: f64 = 120e6 / 8.0;
-/// The first window at most: a block with what goes around it.
+/// The limit of the first window: a block with its framing.
 const MOST_ASSUMED_BYTES: u64 = 1_200_000;
 
 /// Makes a controller for each connection.
@@ -29,38 +35,38 @@ pub(super) struct Congestion(Arc<BbrConfig>);
 
 impl ControllerFactory for Congestion {
     fn build(self: Arc<Self>, _now: Instant, mtu: u16) -> Box<dyn Controller> {
-        Box::new(Learning::new(Bbr::new(self.0.clone(), mtu)))
+        Box::new(SlowStart::new(Bbr::new(self.0.clone(), mtu)))
     }
 }
 
-/// A controller with a slow start of its own, and no long queues.
+/// A controller with its own slow start and with short queues.
 #[derive(Clone)]
-struct Learning<C> {
+struct SlowStart<C> {
     inner: C,
-    /// What was acknowledged while more was waiting; `None` once the controller has learnt.
+    /// The bytes acknowledged while more was waiting. `None` once the bandwidth is known.
     carried: Option<u64>,
-    shortest: Shortest,
-    filled: Filled,
+    shortest: ShortestRoundTrip,
+    queue: QueueLimit,
 }
 
-impl<C: Controller> Learning<C> {
-    fn new(inner: C) -> Learning<C> {
-        Learning {
+impl<C: Controller> SlowStart<C> {
+    fn new(inner: C) -> SlowStart<C> {
+        SlowStart {
             inner,
             carried: Some(0),
-            shortest: Shortest::default(),
-            filled: Filled::default(),
+            shortest: ShortestRoundTrip::default(),
+            queue: QueueLimit::default(),
         }
     }
 
-    /// The window at least.
+    /// Returns the lower limit of the window, or `None` once the bandwidth is known.
     fn least(&self) -> Option<u64> {
         let assumed = self.shortest.get().as_secs_f64() * ASSUMED_BYTES;
         let first = (assumed as u64).min(MOST_ASSUMED_BYTES);
         Some(self.inner.initial_window().max(first) + self.carried?)
     }
 
-    /// So much was acknowledged while more was waiting.
+    /// Adds bytes that were acknowledged while more was waiting.
     fn carried(&mut self, bytes: u64) {
         self.carried = self.carried.map(|carried| carried.saturating_add(bytes));
         if self.least().is_some_and(|least| least >= LEARNT_BYTES) {
@@ -69,7 +75,7 @@ impl<C: Controller> Learning<C> {
     }
 }
 
-impl<C: Controller + Clone + 'static> Controller for Learning<C> {
+impl<C: Controller + Clone + 'static> Controller for SlowStart<C> {
     fn on_sent(&mut self, now: Instant, bytes: u64, last_packet_number: u64) {
         self.inner.on_sent(now, bytes, last_packet_number);
     }
@@ -82,15 +88,15 @@ impl<C: Controller + Clone + 'static> Controller for Learning<C> {
         app_limited: bool,
         rtt: &RttEstimator,
     ) {
-        // `rtt` knows of it only later, and keeps its shortest for ever, though ways change.
+        // `rtt` is updated only later, and it never forgets its minimum, although paths change.
         self.shortest
             .on_ack(now, now.saturating_duration_since(sent));
         let (shortest, usual) = (self.shortest.get(), rtt.get());
         if app_limited {
-            self.filled.rest(shortest, usual);
+            self.queue.on_spare_window(shortest, usual);
         } else {
             self.carried(bytes);
-            self.filled.on_ack(now, bytes, shortest, usual);
+            self.queue.on_ack(now, bytes, shortest, usual);
         }
         self.inner.on_ack(now, sent, bytes, app_limited, rtt);
     }
@@ -113,7 +119,7 @@ impl<C: Controller + Clone + 'static> Controller for Learning<C> {
         is_persistent_congestion: bool,
         lost_bytes: u64,
     ) {
-        // It may be the link's queue that is full.
+        // The loss may mean that the link's queue is full.
         self.carried = None;
         self.inner
             .on_congestion_event(now, sent, is_persistent_congestion, lost_bytes);
@@ -124,7 +130,7 @@ impl<C: Controller + Clone + 'static> Controller for Learning<C> {
     }
 
     fn window(&self) -> u64 {
-        let most = self.filled.most_bytes(self.shortest.get());
+        let most = self.queue.most_bytes(self.shortest.get());
         let most = most.unwrap_or(u64::MAX);
         let window = self.inner.window().min(most.max(self.initial_window()));
         window.max(self.least().unwrap_or_default())
@@ -149,22 +155,23 @@ impl<C: Controller + Clone + 'static> Controller for Learning<C> {
     }
 }
 
-/// The shortest round trip of late. While more is sent than the link carries, BBR lets its queue run empty every 10 s
-/// (`ProbeRtt`), so one of these is among it.
+/// The shortest recent round trip. While more is sent than the link carries, BBR lets the link's
+/// queue run empty every 10 s (`ProbeRtt`), so that the recent round trips include one without a
+/// queue.
 #[derive(Clone, Default)]
-struct Shortest {
+struct ShortestRoundTrip {
     since: Option<Instant>,
     now: Option<Duration>,
     before: Option<Duration>,
 }
 
-impl Shortest {
-    /// How long one is remembered: so long to twice as long.
+impl ShortestRoundTrip {
+    /// A round trip is remembered for this long at least, and for twice as long at most.
     const REMEMBERED: Duration = Duration::from_secs(15);
 
     fn on_ack(&mut self, now: Instant, round_trip: Duration) {
         let since = *self.since.get_or_insert(now);
-        if now.saturating_duration_since(since) >= Shortest::REMEMBERED {
+        if now.saturating_duration_since(since) >= ShortestRoundTrip::REMEMBERED {
             (self.since, self.before) = (Some(now), self.now.take());
         }
         self.now = Some(self.now.map_or(round_trip, |now| now.min(round_trip)));
@@ -176,61 +183,65 @@ impl Shortest {
     }
 }
 
-/// What a link carries once packets queue before it.
+/// The bandwidth of a link, measured while packets queue before it.
 ///
-/// BBR keeps twice as much under way as the link holds, so that a queue as long as the link stands before it, in which everything small waits, too: on
-/// 100 Mbit/s and 40 ms another 40 ms. Once the round trip tells of a queue, and until there is less to send than the window, the window is a third more than
-/// what came through lately in the shortest round trip: enough to bridge what gets lost, and to find out that the link carries more.
+/// BBR keeps twice as much under way as the link holds. The link then has a queue as long as
+/// itself, and every small message waits in it: 40 ms more with 100 Mbit/s and 40 ms. Once the
+/// round trip shows a queue, and until there is less to send than the window, the window is a third
+/// more than what recently came through in the shortest round trip. That is enough to bridge losses
+/// and to discover more bandwidth.
 #[derive(Clone, Default)]
-struct Filled {
+struct QueueLimit {
     since: Option<Instant>,
     bytes: u64,
-    /// Bytes a second in the last rounds.
-    rates: [u64; Filled::ROUNDS],
+    /// Bytes per second in the last rounds.
+    rates: [u64; QueueLimit::ROUNDS],
     next: usize,
-    /// Packets queue.
+    /// True while packets queue.
     queues: bool,
 }
 
-impl Filled {
-    /// BBR looks for more in one round trip of eight; what came through then counts until it does so again.
+impl QueueLimit {
+    /// BBR probes for more bandwidth in one round trip of eight. The result counts until the next
+    /// probe.
     const ROUNDS: usize = 10;
-    /// A round takes a round trip, and this at least.
+    /// The minimum length of a round, which otherwise takes a round trip.
     const LEAST: Duration = Duration::from_millis(10);
-    /// How much more is under way than the link holds.
+    /// The bytes under way, relative to what the link holds.
     const MORE: f64 = 4.0 / 3.0;
-    /// Round trips stray by so much without a queue.
+    /// The variation of round trips without a queue.
     const NOISE: Duration = Duration::from_millis(2);
 
-    /// Less is to be sent than the window holds: what comes through says nothing of the link.
-    fn rest(&mut self, shortest: Duration, usual: Duration) {
-        if !Filled::tells_of_queue(shortest, usual) {
-            *self = Filled::default();
+    /// Handles an acknowledgement while there is less to send than the window: it says nothing
+    /// about the link.
+    fn on_spare_window(&mut self, shortest: Duration, usual: Duration) {
+        if !QueueLimit::shows_queue(shortest, usual) {
+            *self = QueueLimit::default();
         }
     }
 
-    fn tells_of_queue(shortest: Duration, usual: Duration) -> bool {
-        usual > shortest + shortest / 4 + Filled::NOISE
+    fn shows_queue(shortest: Duration, usual: Duration) -> bool {
+        usual > shortest + shortest / 4 + QueueLimit::NOISE
     }
 
-    /// So much came through while more was waiting.
+    /// Handles an acknowledgement while more was waiting.
     fn on_ack(&mut self, now: Instant, bytes: u64, shortest: Duration, usual: Duration) {
-        self.queues |= Filled::tells_of_queue(shortest, usual);
+        self.queues |= QueueLimit::shows_queue(shortest, usual);
         self.bytes += bytes;
         let since = *self.since.get_or_insert(now);
         let passed = now.saturating_duration_since(since);
-        if passed >= shortest.max(Filled::LEAST) {
+        if passed >= shortest.max(QueueLimit::LEAST) {
             self.rates[self.next] = (self.bytes as f64 / passed.as_secs_f64()) as u64;
-            self.next = (self.next + 1) % Filled::ROUNDS;
+            self.next = (self.next + 1) % QueueLimit::ROUNDS;
             (self.since, self.bytes) = (Some(now), 0);
         }
     }
 
-    /// The most that is to be under way, if packets queue.
+    /// Returns the upper limit of the bytes under way, if packets queue.
     fn most_bytes(&self, shortest: Duration) -> Option<u64> {
         let fastest = self.rates.iter().max().filter(|_| self.queues)?;
         let carried = *fastest as f64 * shortest.as_secs_f64();
-        Some((carried * Filled::MORE) as u64)
+        Some((carried * QueueLimit::MORE) as u64)
     }
 }
 
@@ -264,10 +275,10 @@ mod tests {
     }
 
     #[test]
-    fn a_window_grows_until_the_bandwidth_is_known() {
-        let mut small = Learning::new(Fixed(5_000));
+    fn window_grows_until_the_bandwidth_is_known() {
+        let mut small = SlowStart::new(Fixed(5_000));
         assert_eq!(small.window(), 240_000);
-        assert_eq!(Learning::new(Fixed(900_000)).window(), 900_000);
+        assert_eq!(SlowStart::new(Fixed(900_000)).window(), 900_000);
         small.carried(100_000);
         assert_eq!(small.window(), 340_000);
         small.carried(LEARNT_BYTES);
@@ -283,10 +294,10 @@ mod tests {
     }
 
     #[test]
-    fn the_first_window_is_made_for_the_round_trip() {
+    fn first_window_fits_the_round_trip() {
         let window_at = |round_trip| {
-            let mut small = Learning::new(Fixed(5_000));
-            // The first one took long for some reason of the peer.
+            let mut small = SlowStart::new(Fixed(5_000));
+            // The first round trip is long because of a slow peer.
             small.shortest.on_ack(begin(), millis(900));
             small.shortest.on_ack(begin(), millis(round_trip));
             small.window()
@@ -298,8 +309,8 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_round_trip_is_forgotten_when_the_way_has_become_longer() {
-        let (mut shortest, begin) = (Shortest::default(), begin());
+    fn shortest_round_trip_is_forgotten_when_the_path_becomes_longer() {
+        let (mut shortest, begin) = (ShortestRoundTrip::default(), begin());
         shortest.on_ack(begin, millis(20));
         shortest.on_ack(begin + millis(14_000), millis(40));
         assert_eq!(shortest.get(), millis(20));
@@ -309,16 +320,16 @@ mod tests {
         assert_eq!(shortest.get(), millis(40));
     }
 
-    /// 10 MB/s over 40 ms are 400 KB.
+    /// Uses 10 MB/s over 40 ms, which are 400 KB.
     #[test]
-    fn a_queue_keeps_the_window_near_what_the_link_holds() {
-        let (mut large, begin) = (Learning::new(Fixed(9_000_000)), begin());
+    fn queue_limits_the_window_to_about_what_the_link_holds() {
+        let (mut large, begin) = (SlowStart::new(Fixed(9_000_000)), begin());
         large.carried = None;
         large.shortest.on_ack(begin, millis(40));
-        let send = |large: &mut Learning<Fixed>, from: u64, usual| {
+        let send = |large: &mut SlowStart<Fixed>, from: u64, usual| {
             for at in (from..from + 1000).step_by(10) {
                 let now = begin + millis(at);
-                large.filled.on_ack(now, 100_000, millis(40), millis(usual));
+                large.queue.on_ack(now, 100_000, millis(40), millis(usual));
             }
         };
         send(&mut large, 0, 45);
@@ -326,18 +337,18 @@ mod tests {
         send(&mut large, 1000, 60);
         let capped = large.window();
         assert!((530_000..670_000).contains(&capped), "{capped}");
-        // Its own effect does not end it, and there being less to send does.
+        // The limit's own effect does not end it. Less data to send ends it.
         send(&mut large, 2000, 45);
         assert_eq!(large.window(), capped);
-        large.filled.rest(millis(40), millis(60));
+        large.queue.on_spare_window(millis(40), millis(60));
         assert_eq!(large.window(), capped);
-        large.filled.rest(millis(40), millis(45));
+        large.queue.on_spare_window(millis(40), millis(45));
         assert_eq!(large.window(), 9_000_000);
     }
 
     #[test]
-    fn a_loss_ends_it() {
-        let mut small = Learning::new(Fixed(5_000));
+    fn packet_loss_ends_the_slow_start() {
+        let mut small = SlowStart::new(Fixed(5_000));
         let now = begin();
         small.on_congestion_event(now, now, false, 1_000);
         assert_eq!(small.window(), 5_000);

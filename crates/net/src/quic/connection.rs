@@ -1,4 +1,4 @@
-//! QUIC connections: dialled, let in, and what the pool asks of them.
+//! QUIC connections: dialling, accepting, and the interface to the pool.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use super::{CONTENT_WINDOW, FIRST_STREAMS, Quic, SMALL_WINDOW, STREAMS};
 use crate::error::Error;
 use crate::handshake::{self, Keying};
 use crate::identity::{Identity, LABEL, PROOF_BYTES, peer_of};
-use crate::pool::{self, Carrier, Figures, Held, Lane, Usage};
+use crate::pool::{self, Carrier, Figures, Lane, Usage, UsageGuard};
 use crate::transport::{Class, Stream};
 
-/// Reasons of a close. The words beside them are for people.
+/// Codes for closing a connection. The texts beside them are for people.
 const CLOSING: u32 = 0;
 const UNPROVEN: u32 = 1;
 
@@ -41,7 +41,7 @@ fn named(connection: &Connection) -> Result<NodeId, String> {
     peer_of(&keys).ok_or_else(|| "not an ed25519 key".into())
 }
 
-/// The peer has proven itself: it may have streams, and content may come.
+/// Allows streams and content to a peer that has proven the secret.
 fn trust(connection: &Connection, lane: Lane) {
     let window = match lane {
         Lane::SMALL => SMALL_WINDOW,
@@ -51,7 +51,7 @@ fn trust(connection: &Connection, lane: Lane) {
     connection.set_receive_window(VarInt::from_u32(window));
 }
 
-/// Closes a connection on which proving went wrong.
+/// Closes the connection if the proof failed.
 fn closing<T>(connection: &Connection, outcome: Result<T, String>) -> Result<T, String> {
     if outcome.is_err() {
         connection.close(VarInt::from_u32(UNPROVEN), b"refused");
@@ -83,7 +83,7 @@ async fn check(identity: &Identity, connection: &Connection) -> Result<(NodeId, 
 #[async_trait]
 impl Carrier for Quic {
     type Connection = Connection;
-    type Knock = quinn::Incoming;
+    type Attempt = quinn::Incoming;
     // Streams of one connection do not wait for each other's lost packets.
     const CONTENT_LANES: u8 = 1;
 
@@ -107,25 +107,25 @@ impl Carrier for Quic {
         Ok((closing(&connection, introduced)?, connection))
     }
 
-    async fn knock(&self) -> Option<(SocketAddr, quinn::Incoming)> {
+    async fn next_attempt(&self) -> Option<(SocketAddr, quinn::Incoming)> {
         let incoming = self.endpoint.accept().await?;
         Some((incoming.remote_address(), incoming))
     }
 
-    async fn admit(&self, knock: quinn::Incoming) -> Result<(NodeId, Lane, Connection), String> {
-        let connection = knock.await.map_err(text)?;
+    async fn admit(&self, attempt: quinn::Incoming) -> Result<(NodeId, Lane, Connection), String> {
+        let connection = attempt.await.map_err(text)?;
         let checked = check(&self.identity, &connection).await;
         let (peer, lane) = closing(&connection, checked)?;
         Ok((peer, lane, connection))
     }
 
-    fn refuse(&self, knock: quinn::Incoming) {
-        knock.refuse();
+    fn refuse(&self, attempt: quinn::Incoming) {
+        attempt.refuse();
     }
 
     async fn close(&self) {
         self.endpoint.close(VarInt::from_u32(CLOSING), b"closing");
-        // A moment for the peers to hear of it.
+        // Gives the peers a moment to receive the close.
         let _ = tokio::time::timeout(Duration::from_secs(1), self.endpoint.wait_idle()).await;
     }
 }
@@ -154,7 +154,7 @@ impl pool::Connection for Connection {
         }
     }
 
-    async fn open(&self, peer: NodeId, class: Class, held: Held) -> Result<Stream, Error> {
+    async fn open(&self, peer: NodeId, class: Class, held: UsageGuard) -> Result<Stream, Error> {
         let opened = self.open_bi().await;
         let (send, receive) = opened.map_err(|error| Error::Broken(peer, text(error)))?;
         Ok(stream_of(peer, send, receive, class, held))
@@ -165,7 +165,7 @@ impl pool::Connection for Connection {
         if usage.becomes_busy(FIRST_STREAMS as usize) {
             self.set_max_concurrent_bi_streams(VarInt::from_u32(STREAMS));
         }
-        // Small until the service says otherwise.
+        // The stream is small until the service changes the class.
         let held = usage.hold();
         Some(stream_of(peer, send, receive, Class::Small, held))
     }

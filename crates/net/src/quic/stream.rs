@@ -1,4 +1,4 @@
-//! Frames on a QUIC stream.
+//! Streams of frames on a QUIC connection.
 
 use archipel_base::NodeId;
 use async_trait::async_trait;
@@ -7,10 +7,11 @@ use quinn::{RecvStream, SendStream, VarInt};
 
 use crate::error::Error;
 use crate::frames::{self, Assembler};
-use crate::pool::Held;
+use crate::pool::UsageGuard;
 use crate::transport::{Class, MAX_FRAME_BYTES, ReceiveFrames, SendFrames, Stream};
 
-/// What is more urgent goes first; of content, what is nearest to its end.
+/// Returns the priority of a class: urgent classes first, and of content the streams nearest to
+/// their end.
 fn priority(class: Class) -> i32 {
     match class {
         Class::Control => i32::MAX,
@@ -25,7 +26,7 @@ pub(super) fn stream_of(
     send: SendStream,
     receive: RecvStream,
     class: Class,
-    held: Held,
+    held: UsageGuard,
 ) -> Stream {
     let mut send = Sender {
         peer,
@@ -52,8 +53,8 @@ struct Sender {
     stream: SendStream,
     class: Class,
     finished: bool,
-    /// Keeps the connection from being tidied away.
-    _held: Held,
+    /// Keeps the connection from being closed as idle.
+    _held: UsageGuard,
 }
 
 #[async_trait]
@@ -77,14 +78,14 @@ impl SendFrames for Sender {
 
     fn set_class(&mut self, class: Class) {
         self.class = class;
-        // A stream that is over needs no priority.
+        // A finished stream needs no priority.
         let _ = self.stream.set_priority(priority(class));
     }
 }
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        // Quinn would end it in good order.
+        // Without a reset, quinn would end the stream properly.
         if !self.finished {
             let _ = self.stream.reset(VarInt::from_u32(0));
         }
@@ -96,7 +97,7 @@ struct Receiver {
     stream: RecvStream,
     buffer: Assembler,
     ended: bool,
-    _held: Held,
+    _held: UsageGuard,
 }
 
 #[async_trait]

@@ -13,9 +13,9 @@ use super::SimulatedNetwork;
 use crate::error::Error;
 use crate::transport::{Class, MAX_FRAME_BYTES, ReceiveFrames, SendFrames};
 
-/// Frames of one stream that are on their way at most.
+/// The limit of frames of one stream under way.
 const IN_FLIGHT: usize = 8;
-/// After so long in front of a cut a stream breaks.
+/// A stream that meets a cut breaks after this long.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// One direction of a stream.
@@ -24,12 +24,12 @@ pub(super) struct Path {
     pub network: Arc<SimulatedNetwork>,
     pub from: NodeId,
     pub to: NodeId,
-    /// The runs of both ends that the stream belongs to.
+    /// The runs of both nodes that the stream belongs to.
     pub runs: (u64, u64),
 }
 
 impl Path {
-    /// Whether both ends are still the same.
+    /// Returns true if both nodes are still in the same runs.
     fn stands(&self) -> bool {
         let runs = (
             self.network.run_of(&self.from),
@@ -61,7 +61,7 @@ struct Sender {
 struct Receiver {
     path: Path,
     items: mpsc::Receiver<(Instant, Item)>,
-    /// Came out of the queue, and is not there yet.
+    /// An item that left the queue but has not arrived yet.
     next: Option<(Instant, Item)>,
     ended: bool,
 }
@@ -77,7 +77,7 @@ impl Sender {
             Item::End => 0,
         };
         let network = &self.path.network;
-        // The end rides on the last frame.
+        // The end arrives together with the last frame.
         let arrival = match item {
             Item::Frame(_) => network.arrival(self.path.from, peer, bytes),
             Item::End => self.last,
@@ -116,11 +116,11 @@ impl SendFrames for Sender {
 }
 
 impl Receiver {
-    /// Waits until the frame at hand is there.
+    /// Waits until the next item arrives.
     async fn arrive(&mut self) -> Result<Item, Error> {
         let peer = self.path.from;
         let network = self.path.network.clone();
-        let mut patience: Option<Instant> = None;
+        let mut cut_deadline: Option<Instant> = None;
         loop {
             let changed = network.changed();
             if !self.path.stands() {
@@ -128,12 +128,12 @@ impl Receiver {
             }
             let cut = self.path.is_cut();
             let wake = match (&self.next, cut) {
-                (_, true) => Some(*patience.get_or_insert(Instant::now() + IDLE_TIMEOUT)),
+                (_, true) => Some(*cut_deadline.get_or_insert(Instant::now() + IDLE_TIMEOUT)),
                 (Some((arrival, _)), false) => Some(*arrival),
                 (None, false) => None,
             };
             if !cut {
-                patience = None;
+                cut_deadline = None;
             }
             tokio::select! {
                 biased;

@@ -1,44 +1,45 @@
 //! A TCP connection and the task that drives it.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
 use archipel_base::NodeId;
 use async_trait::async_trait;
 use bytes::BytesMut;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::state::{Broken, STREAMS, State};
+use super::state::{Broken, ConnectionState, STREAMS};
 use super::stream::{Receiver, Sender};
 use super::wire::{self, PIECE_BYTES};
 use crate::error::Error;
 use crate::identity::Side;
-use crate::pool::{self, Figures, Held, Usage};
+use crate::pool::{self, Figures, Usage, UsageGuard};
 use crate::transport::{Class, Stream};
 
-/// After so long without a sign of the peer the connection breaks.
+/// A connection without any message from the peer for this long is broken.
 const SILENCE: Duration = Duration::from_secs(8);
-/// How often a sign is given.
+/// The interval of keep-alive messages.
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
 
-/// A connection: a handle.
+/// A cheap handle of a connection.
 #[derive(Clone)]
 pub struct TcpConnection(Arc<Shared>);
 
 pub(super) struct Shared {
     id: usize,
     begun: Instant,
-    state: Mutex<State>,
-    /// There is something to send.
+    state: Mutex<ConnectionState>,
+    /// Notified when there is something to send.
     pub work: Notify,
-    /// It was closed, or broke.
+    /// Notified when the connection is closed or broken.
     over: Notify,
-    /// Streams that this end may open.
+    /// Permits for the streams that this end may open.
     streams: Arc<Semaphore>,
     accepted: tokio::sync::Mutex<mpsc::Receiver<u64>>,
     sent_bytes: AtomicU64,
@@ -46,8 +47,8 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn state(&self) -> MutexGuard<'_, ConnectionState> {
+        self.state.lock()
     }
 
     fn break_off(&self, why: &str) {
@@ -56,7 +57,7 @@ impl Shared {
         self.over.notify_one();
     }
 
-    /// Sends what there is, the most urgent first, and a sign of life now and then.
+    /// Sends the queued pieces, the most urgent first, and a keep-alive at each interval.
     async fn write<T: AsyncWrite>(&self, mut io: WriteHalf<T>) -> std::io::Result<Broken> {
         let mut buffer = BytesMut::with_capacity(2 * PIECE_BYTES);
         let mut sign_due = self.begun;
@@ -86,17 +87,17 @@ impl Shared {
         }
     }
 
-    /// Takes what comes. Never waits for a stream's reader.
+    /// Reads and handles the peer's pieces. Never waits for a stream's reader.
     async fn read<T: AsyncRead>(&self, mut io: ReadHalf<T>) -> std::io::Result<Broken> {
         let mut buffer = BytesMut::with_capacity(2 * PIECE_BYTES);
         loop {
             buffer.reserve(PIECE_BYTES);
             let Ok(read) = timeout(SILENCE, io.read_buf(&mut buffer)).await else {
-                return Ok("nothing came for a while".into());
+                return Ok("the peer was silent for too long".into());
             };
             let read = read?;
             if read == 0 {
-                return Ok("it was closed".into());
+                return Ok("the connection was closed".into());
             }
             self.received_bytes
                 .fetch_add(read as u64, Ordering::Relaxed);
@@ -118,20 +119,20 @@ impl Shared {
     }
 }
 
-/// Drives a connection until it breaks or is closed.
-async fn drive<T: AsyncRead + AsyncWrite>(shared: Arc<Shared>, io: T) {
+/// Runs a connection until it breaks or is closed.
+async fn run<T: AsyncRead + AsyncWrite>(shared: Arc<Shared>, io: T) {
     let (read, write) = tokio::io::split(io);
     let ended = tokio::select! {
         ended = shared.read(read) => ended,
         ended = shared.write(write) => ended,
-        () = shared.over.notified() => Ok("it was closed".into()),
+        () = shared.over.notified() => Ok("the connection was closed".into()),
     };
     let why = ended.unwrap_or_else(|error| error.to_string());
     shared.break_off(&why);
 }
 
 impl TcpConnection {
-    /// Takes over a session whose both ends have proven themselves.
+    /// Starts a connection on a session whose ends have both proven the secret.
     pub(super) fn start<T>(peer: NodeId, side: Side, io: T) -> TcpConnection
     where
         T: AsyncRead + AsyncWrite + Send + 'static,
@@ -141,7 +142,7 @@ impl TcpConnection {
         let shared = Arc::new(Shared {
             id: IDS.fetch_add(1, Ordering::Relaxed),
             begun: Instant::now(),
-            state: Mutex::new(State::new(peer, side, opened)),
+            state: Mutex::new(ConnectionState::new(peer, side, opened)),
             work: Notify::new(),
             over: Notify::new(),
             streams: Arc::new(Semaphore::new(STREAMS)),
@@ -149,11 +150,11 @@ impl TcpConnection {
             sent_bytes: AtomicU64::new(0),
             received_bytes: AtomicU64::new(0),
         });
-        tokio::spawn(drive(shared.clone(), io));
+        tokio::spawn(run(shared.clone(), io));
         TcpConnection(shared)
     }
 
-    fn stream(&self, peer: NodeId, id: u64, class: Class, held: Held) -> Stream {
+    fn stream(&self, peer: NodeId, id: u64, class: Class, held: UsageGuard) -> Stream {
         let send = Sender::new(self.0.clone(), peer, id, class, held.clone());
         Stream {
             send: Box::new(send),
@@ -180,34 +181,34 @@ impl pool::Connection for TcpConnection {
         Figures {
             sent_bytes: self.0.sent_bytes.load(Ordering::Relaxed),
             received_bytes: self.0.received_bytes.load(Ordering::Relaxed),
-            // The kernel mends what is lost, and does not tell.
+            // The kernel retransmits lost packets without reporting them.
             lost_packets: 0,
             round_trip: self.0.state().round_trip(),
         }
     }
 
-    async fn open(&self, peer: NodeId, class: Class, held: Held) -> Result<Stream, Error> {
+    async fn open(&self, peer: NodeId, class: Class, held: UsageGuard) -> Result<Stream, Error> {
         let broken = |why: String| Error::Broken(peer, why);
         let permit = self.0.streams.clone().acquire_owned().await;
-        let permit = permit.map_err(|_| broken("it was closed".into()))?;
+        let permit = permit.map_err(|_| broken("the connection was closed".into()))?;
         let opened = self.0.state().open(class, permit, Instant::now());
         let id = opened.map_err(broken)?;
-        // The writer is not woken yet: the opening leaves with the first frame.
+        // The writer is not woken yet, so that the opening leaves together with the first frame.
         Ok(self.stream(peer, id, class, held))
     }
 
     async fn accept(&self, peer: NodeId, usage: &Usage) -> Option<Stream> {
         let id = self.0.accepted.lock().await.recv().await?;
-        // As `State` has it, until the service says otherwise.
+        // The same class as in `ConnectionState`, until the service changes it.
         Some(self.stream(peer, id, Class::Small, usage.hold()))
     }
 }
 
-/// Waits until `poll` has an answer, or the connection is over.
+/// Waits until `poll` returns an answer or the connection breaks.
 pub(super) async fn when<T>(
     shared: &Shared,
     peer: NodeId,
-    mut poll: impl FnMut(&mut State, &std::task::Waker) -> Poll<Result<T, Error>>,
+    mut poll: impl FnMut(&mut ConnectionState, &std::task::Waker) -> Poll<Result<T, Error>>,
 ) -> Result<T, Error> {
     let answer = poll_fn(|context| {
         let mut state = shared.state();

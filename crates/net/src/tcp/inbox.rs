@@ -1,9 +1,10 @@
-//! What came on a TCP connection and was not taken yet, stream by stream. Pure.
+//! The received but unread bytes of each stream of a TCP connection. Pure.
 //!
-//! A peer sends of each stream only as much as it has credit for, so one that nobody reads fills its own window and
-//! no other's. The window of a stream that is read fast grows, as long as there is memory set aside for it.
+//! A peer sends no more of a stream than its credit allows, so that an unread stream fills only its
+//! own window. The window of a stream that is read fast grows as long as memory is left for it.
 //!
-//! Invariant: what the peer may still send, and what came and was not credited again, are the window together.
+//! Invariant: the remaining credit of the peer and the bytes not yet credited again add up to the
+//! window.
 
 use std::collections::BTreeMap;
 use std::task::{Poll, Waker};
@@ -18,9 +19,9 @@ use super::wire::Kind;
 use crate::error::Error;
 use crate::frames::Assembler;
 
-/// The largest window: 4 MiB in 100 ms are 335 Mbit/s.
+/// The limit of a window: 4 MiB in 100 ms are 335 Mbit/s.
 const LARGEST_WINDOW: usize = 4 << 20;
-/// How much all windows of a connection may grow together.
+/// The limit of the growth of all windows of a connection together.
 const GROWTH: usize = 64 << 20;
 
 pub(super) struct Inbox {
@@ -32,7 +33,7 @@ pub(super) struct Inbox {
 struct Receiving {
     buffer: Assembler,
     window: usize,
-    /// What the peer may still send.
+    /// The bytes that the peer may still send.
     left: usize,
     uncredited: usize,
     credited_at: Instant,
@@ -55,7 +56,7 @@ impl Inbox {
         }
     }
 
-    /// A stream to receive.
+    /// Adds a stream to receive.
     pub fn add(&mut self, stream: u64, now: Instant) {
         let receiving = Receiving {
             buffer: Assembler::default(),
@@ -69,17 +70,17 @@ impl Inbox {
         self.streams.insert(stream, receiving);
     }
 
-    /// Whether somebody may still take of it.
+    /// Returns true if the stream may still be read.
     pub fn has(&self, stream: u64) -> bool {
         self.streams.contains_key(&stream)
     }
 
-    /// How many there are.
+    /// Returns the number of streams.
     pub fn len(&self) -> usize {
         self.streams.len()
     }
 
-    /// Bytes came. `Err` if they should not have: there is no going on.
+    /// Adds received bytes to a stream. After an `Err` the connection must be closed.
     pub fn data(
         &mut self,
         stream: u64,
@@ -100,14 +101,14 @@ impl Inbox {
         if receiving.buffer.is_ready() {
             receiving.wake();
         } else if receiving.waiting.is_some() {
-            // Somebody waits for the rest of the frame.
+            // The reader waits for the rest of the frame.
             let taken = receiving.uncredited;
             self.credit(stream, taken, pace, outbox);
         }
         Ok(())
     }
 
-    /// The stream is over.
+    /// Records that the peer ended or reset the stream.
     pub fn end(&mut self, stream: u64, kind: Kind) {
         if let Some(receiving) = self.streams.get_mut(&stream) {
             if kind == Kind::Reset {
@@ -120,7 +121,8 @@ impl Inbox {
         }
     }
 
-    /// The next frame, or the end; else `waker` is woken.
+    /// Returns the next frame or the end of the stream. If neither has arrived, `waker` is woken
+    /// later.
     pub fn take(
         &mut self,
         stream: u64,
@@ -154,7 +156,7 @@ impl Inbox {
         }
     }
 
-    /// Nobody wants the stream any more; whether the peer is still to be told.
+    /// Removes a stream that is no longer read. Returns true if the peer must be told.
     pub fn remove(&mut self, stream: u64) -> bool {
         let Some(receiving) = self.streams.remove(&stream) else {
             return false;
@@ -163,12 +165,12 @@ impl Inbox {
         receiving.end.is_none()
     }
 
-    /// Wakes all who wait: the connection is over.
+    /// Wakes all readers after the connection is over.
     pub fn wake_all(&mut self) {
         self.streams.values_mut().for_each(Receiving::wake);
     }
 
-    /// Lets the peer send more in place of what was taken, once that is worth a message.
+    /// Grants credit for `taken` bytes once the amount justifies a message.
     fn credit(&mut self, stream: u64, taken: usize, pace: Pace, outbox: &mut Outbox) {
         let Some(receiving) = self.streams.get_mut(&stream) else {
             return;
@@ -179,7 +181,8 @@ impl Inbox {
         let mut more = taken;
         let quick = pace.now.duration_since(receiving.credited_at) < 2 * pace.round_trip;
         if quick && receiving.window < LARGEST_WINDOW && receiving.window <= self.growth {
-            // It takes all that may be on its way: the window is what holds it up.
+            // The sender uses the whole window within two round trips, so that the window limits
+            // it.
             self.growth -= receiving.window;
             more += receiving.window;
             receiving.window *= 2;
@@ -199,7 +202,7 @@ impl Receiving {
     }
 }
 
-/// What time it is, and how long a round trip takes.
+/// The current time and the round-trip time.
 #[derive(Clone, Copy)]
 pub(super) struct Pace {
     pub now: Instant,

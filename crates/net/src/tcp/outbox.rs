@@ -1,7 +1,7 @@
-//! What is to be sent on a TCP connection, the most urgent first. Pure.
+//! The pieces to send on a TCP connection, the most urgent first. Pure.
 //!
-//! Frames wait here and not in the connection's buffers for as long as the order is still ours. Streams that are
-//! equally urgent take turns, a piece each.
+//! Frames wait here and not in the connection's buffers, so that their order can change as long as
+//! possible. Equally urgent streams take turns, one piece each.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::task::Waker;
@@ -11,21 +11,21 @@ use bytes::{Buf, Bytes, BytesMut};
 use super::wire::{self, Kind, PIECE_BYTES};
 use crate::transport::Class;
 
-/// A stream takes the next frame once it has no more than this to send.
+/// A stream accepts the next frame once it has no more than this left to send.
 const AHEAD: usize = 64 << 10;
-/// Bytes that a receiver takes of a stream before it says more.
+/// The bytes of a new stream that a receiver accepts before it grants more credit.
 pub(super) const FIRST_CREDIT: usize = 256 << 10;
 
-/// Smaller is more urgent: class, bytes still to go, turn, stream.
+/// The order of the ready streams, most urgent first: class, remaining bytes, turn, stream.
 type Key = (u8, u64, u64, u64);
 
 #[derive(Default)]
 pub(super) struct Outbox {
     streams: BTreeMap<u64, Sending>,
-    /// Those that can send now.
+    /// The streams that can send now.
     ready: BTreeSet<Key>,
     /// Openings, resets and stops, in their order.
-    told: VecDeque<(Kind, u64)>,
+    controls: VecDeque<(Kind, u64)>,
     credits: BTreeMap<u64, u32>,
     ping: Option<u64>,
     pong: Option<u64>,
@@ -46,14 +46,14 @@ fn urgency(class: Class) -> (u8, u64) {
     match class {
         Class::Control => (0, 0),
         Class::Small => (1, 0),
-        // In steps: streams that are about as far take turns.
+        // In steps, so that streams with similar remaining bytes take turns.
         Class::Data { remaining } => (2, remaining >> 16),
         Class::Background => (3, 0),
     }
 }
 
 impl Outbox {
-    /// A stream to send on.
+    /// Adds a stream to send on.
     pub fn add(&mut self, stream: u64, class: Class) {
         let sending = Sending {
             urgency: urgency(class),
@@ -67,12 +67,13 @@ impl Outbox {
         self.streams.insert(stream, sending);
     }
 
-    /// Whether a stream may still be sent on.
+    /// Returns true if the stream may still be sent on.
     pub fn has(&self, stream: u64) -> bool {
         self.streams.contains_key(&stream)
     }
 
-    /// Whether the next frame is taken; else `waker` is woken when it is. `None` if the peer wants no more.
+    /// Returns true if the stream accepts the next frame. Otherwise `waker` is woken later. Returns
+    /// `None` if the peer has stopped the stream.
     pub fn room(&mut self, stream: u64, waker: &Waker) -> Option<bool> {
         let sending = self.streams.get_mut(&stream)?;
         let room = sending.queued <= AHEAD;
@@ -80,7 +81,7 @@ impl Outbox {
         Some(room)
     }
 
-    /// Bytes of a frame.
+    /// Appends the bytes of a frame.
     pub fn push(&mut self, stream: u64, bytes: Bytes) {
         if let Some(sending) = self.streams.get_mut(&stream)
             && !bytes.is_empty()
@@ -91,7 +92,7 @@ impl Outbox {
         self.settle(stream);
     }
 
-    /// The end comes after all that was pushed.
+    /// Ends the stream after all pushed bytes.
     pub fn finish(&mut self, stream: u64) {
         if let Some(sending) = self.streams.get_mut(&stream) {
             sending.finished = true;
@@ -102,7 +103,7 @@ impl Outbox {
     pub fn set_class(&mut self, stream: u64, class: Class) {
         if let Some(sending) = self.streams.get_mut(&stream) {
             sending.urgency = urgency(class);
-            // A stream that waits for its turn waits at its new place.
+            // A waiting stream moves to its new position.
             if let Some(key) = sending.key.take() {
                 self.ready.remove(&key);
             }
@@ -110,7 +111,7 @@ impl Outbox {
         self.settle(stream);
     }
 
-    /// Forgets a stream and what it had to send; whether it was there.
+    /// Removes a stream and its unsent bytes. Returns true if it existed.
     pub fn remove(&mut self, stream: u64) -> bool {
         let Some(sending) = self.streams.remove(&stream) else {
             return false;
@@ -124,7 +125,7 @@ impl Outbox {
         true
     }
 
-    /// The peer takes more. `Err` if it is beyond all measure.
+    /// Adds credit from the peer. `Err` if the sum is impossibly large.
     pub fn credit(&mut self, stream: u64, bytes: u32) -> Result<(), String> {
         if let Some(sending) = self.streams.get_mut(&stream) {
             sending.credit += bytes as usize;
@@ -136,17 +137,17 @@ impl Outbox {
         Ok(())
     }
 
-    /// Opens, resets or stops a stream.
-    pub fn tell(&mut self, kind: Kind, stream: u64) {
-        self.told.push_back((kind, stream));
+    /// Queues a control piece that opens, resets or stops a stream.
+    pub fn push_control(&mut self, kind: Kind, stream: u64) {
+        self.controls.push_back((kind, stream));
     }
 
-    /// How many of those have not been sent.
-    pub fn untold(&self) -> usize {
-        self.told.len()
+    /// Returns the number of unsent control pieces.
+    pub fn unsent_controls(&self) -> usize {
+        self.controls.len()
     }
 
-    /// Lets the peer send more of a stream.
+    /// Queues credit for the peer.
     pub fn grant(&mut self, stream: u64, bytes: usize) {
         let credit = self.credits.entry(stream).or_default();
         *credit = credit.saturating_add(bytes as u32);
@@ -160,7 +161,7 @@ impl Outbox {
         self.pong = Some(time);
     }
 
-    /// Wakes all who wait: the connection is over.
+    /// Wakes all senders after the connection is over.
     pub fn wake_all(&mut self) {
         let streams = self.streams.values_mut();
         streams
@@ -168,14 +169,15 @@ impl Outbox {
             .for_each(Waker::wake);
     }
 
-    /// Puts a stream among those that can send, or not.
+    /// Adds a stream to the ready ones or removes it, depending on its bytes and credit.
     fn settle(&mut self, stream: u64) {
         let Some(sending) = self.streams.get_mut(&stream) else {
             return;
         };
-        let can = match sending.queue.is_empty() {
-            true => sending.finished,
-            false => sending.credit > 0,
+        let can = if sending.queue.is_empty() {
+            sending.finished
+        } else {
+            sending.credit > 0
         };
         if can && sending.key.is_none() {
             self.turn += 1;
@@ -186,7 +188,7 @@ impl Outbox {
         }
     }
 
-    /// Writes what is to go next, until there is about `enough`.
+    /// Writes the next pieces until there are about `enough` bytes.
     pub fn gather(&mut self, into: &mut BytesMut, enough: usize) {
         if let Some(time) = self.ping.take() {
             wire::put(into, Kind::Ping, 0, &time.to_be_bytes());
@@ -195,7 +197,7 @@ impl Outbox {
             wire::put(into, Kind::Pong, 0, &time.to_be_bytes());
         }
         while into.len() < enough
-            && let Some((kind, stream)) = self.told.pop_front()
+            && let Some((kind, stream)) = self.controls.pop_front()
         {
             wire::put(into, kind, stream, &[]);
         }
@@ -204,8 +206,8 @@ impl Outbox {
         {
             wire::put(into, Kind::Credit, stream, &bytes.to_be_bytes());
         }
-        // What opens a stream goes before what is on it.
-        while into.len() < enough && self.told.is_empty() {
+        // The piece that opens a stream precedes its data.
+        while into.len() < enough && self.controls.is_empty() {
             let Some(key) = self.ready.pop_first() else {
                 return;
             };
@@ -236,7 +238,7 @@ impl Outbox {
 }
 
 impl Sending {
-    /// The next bytes; there are so many, and credit for them.
+    /// Moves the next `left` bytes out of the queue. They must exist, and credit must cover them.
     fn take(&mut self, mut left: usize, into: &mut BytesMut) {
         self.credit -= left;
         self.queued -= left;

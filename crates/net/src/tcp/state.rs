@@ -1,4 +1,4 @@
-//! The streams of a TCP connection: what each piece that comes means. Pure.
+//! The streams of a TCP connection and the handling of received pieces. Pure.
 
 use std::collections::BTreeMap;
 use std::task::{Poll, Waker};
@@ -16,31 +16,31 @@ use crate::error::Error;
 use crate::identity::Side;
 use crate::transport::Class;
 
-/// Streams that each end may have opened at a time.
+/// The number of streams that each end may have open.
 pub(super) const STREAMS: usize = 1024;
-/// Openings and endings that wait to be sent at most: the peer reads nothing.
-const UNTOLD: usize = 4 * STREAMS;
-/// A round trip as long as none was measured.
+/// The limit of unsent control pieces. Beyond it the peer does not read.
+const MAX_UNSENT_CONTROLS: usize = 4 * STREAMS;
+/// The assumed round-trip time before the first measurement.
 const ROUND_TRIP: Duration = Duration::from_millis(100);
 
-/// Why a connection is over.
+/// The reason why a connection is over.
 pub(super) type Broken = String;
 
-pub(super) struct State {
+pub(super) struct ConnectionState {
     pub outbox: Outbox,
     inbox: Inbox,
-    /// Of this end's next stream.
+    /// The number of this end's next stream.
     next: u64,
     permits: BTreeMap<u64, OwnedSemaphorePermit>,
-    /// Takes the numbers of the peer's streams; gone when the connection is over.
+    /// The queue of streams that the peer opened. `None` when the connection is over.
     opened: Option<mpsc::Sender<u64>>,
     round_trip: Option<Duration>,
     broken: Option<Broken>,
 }
 
-impl State {
-    pub fn new(peer: NodeId, side: Side, opened: mpsc::Sender<u64>) -> State {
-        State {
+impl ConnectionState {
+    pub fn new(peer: NodeId, side: Side, opened: mpsc::Sender<u64>) -> ConnectionState {
+        ConnectionState {
             outbox: Outbox::default(),
             inbox: Inbox::new(peer),
             next: match side {
@@ -62,7 +62,7 @@ impl State {
         self.round_trip
     }
 
-    /// The connection is over; the first reason stays.
+    /// Ends the connection. The first reason is kept.
     pub fn break_off(&mut self, why: &str) {
         self.broken.get_or_insert_with(|| why.to_owned());
         self.opened = None;
@@ -70,7 +70,7 @@ impl State {
         self.inbox.wake_all();
     }
 
-    /// Opens a stream of this end's.
+    /// Opens a stream from this end.
     pub fn open(
         &mut self,
         class: Class,
@@ -80,28 +80,28 @@ impl State {
         if let Some(why) = &self.broken {
             return Err(why.clone());
         }
-        if self.outbox.untold() > UNTOLD {
-            return Err("it takes nothing".into());
+        if self.outbox.unsent_controls() > MAX_UNSENT_CONTROLS {
+            return Err("the peer reads nothing".into());
         }
         let id = self.next;
         self.next += 2;
-        self.outbox.tell(Kind::Open, id);
+        self.outbox.push_control(Kind::Open, id);
         self.outbox.add(id, class);
         self.inbox.add(id, now);
         self.permits.insert(id, permit);
         Ok(id)
     }
 
-    /// What is to be written next.
+    /// Writes the next pieces to send.
     pub fn gather(&mut self, into: &mut BytesMut, enough: usize) {
         self.outbox.gather(into, enough);
-        // Streams whose end is on its way with this.
+        // Streams whose end has just been written.
         let (outbox, inbox) = (&self.outbox, &self.inbox);
         self.permits
             .retain(|id, _| outbox.has(*id) || inbox.has(*id));
     }
 
-    /// A frame of a stream, or its end.
+    /// Returns a frame of a stream, or its end.
     pub fn take(
         &mut self,
         id: u64,
@@ -112,17 +112,17 @@ impl State {
         self.inbox.take(id, waker, pace, &mut self.outbox)
     }
 
-    /// The sending half is dropped before its end.
+    /// Resets a stream whose sending half was dropped before its end.
     pub fn reset(&mut self, id: u64) {
         if self.outbox.remove(id) {
-            self.outbox.tell(Kind::Reset, id);
+            self.outbox.push_control(Kind::Reset, id);
         }
     }
 
-    /// The receiving half is dropped.
+    /// Stops a stream whose receiving half was dropped.
     pub fn stop(&mut self, id: u64) {
         if self.inbox.remove(id) {
-            self.outbox.tell(Kind::Stop, id);
+            self.outbox.push_control(Kind::Stop, id);
         }
     }
 
@@ -133,7 +133,8 @@ impl State {
         }
     }
 
-    /// Does what a piece says. `Err` if it must not say so: there is no going on.
+    /// Handles a received piece. `Err` if the piece violates the protocol; the connection must be
+    /// closed.
     pub fn handle(&mut self, piece: Piece, now: Instant, begun: Instant) -> Result<(), Broken> {
         let Piece {
             kind,
@@ -171,10 +172,10 @@ impl State {
         if ours || self.inbox.has(id) || self.outbox.has(id) {
             return Err("a stream with a wrong number".into());
         }
-        if self.inbox.len() > 4 * STREAMS || self.outbox.untold() > UNTOLD {
+        if self.inbox.len() > 4 * STREAMS || self.outbox.unsent_controls() > MAX_UNSENT_CONTROLS {
             return Err("too many streams".into());
         }
-        // Those answered here are small until the service says otherwise.
+        // The answering half is small until the service changes the class.
         self.outbox.add(id, Class::Small);
         self.inbox.add(id, now);
         let Some(opened) = &self.opened else {

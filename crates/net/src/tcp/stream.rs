@@ -1,4 +1,4 @@
-//! Frames on a stream of a TCP connection.
+//! Streams of frames on a TCP connection.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::connection::{Shared, when};
 use crate::error::Error;
 use crate::frames;
-use crate::pool::Held;
+use crate::pool::UsageGuard;
 use crate::transport::{Class, ReceiveFrames, SendFrames};
 
 pub(super) struct Sender {
@@ -20,12 +20,18 @@ pub(super) struct Sender {
     id: u64,
     class: Class,
     finished: bool,
-    /// Keeps the connection from being tidied away.
-    _held: Held,
+    /// Keeps the connection from being closed as idle.
+    _held: UsageGuard,
 }
 
 impl Sender {
-    pub fn new(shared: Arc<Shared>, peer: NodeId, id: u64, class: Class, held: Held) -> Sender {
+    pub fn new(
+        shared: Arc<Shared>,
+        peer: NodeId,
+        id: u64,
+        class: Class,
+        held: UsageGuard,
+    ) -> Sender {
         Sender {
             shared,
             peer,
@@ -48,7 +54,7 @@ impl SendFrames for Sender {
                 return broken(why);
             }
             match state.outbox.room(id, waker) {
-                None => broken("the peer wants no more of the stream"),
+                None => broken("the peer stopped the stream"),
                 Some(false) => Poll::Pending,
                 Some(true) => Poll::Ready(Ok(())),
             }
@@ -99,11 +105,11 @@ pub(super) struct Receiver {
     shared: Arc<Shared>,
     peer: NodeId,
     id: u64,
-    _held: Held,
+    _held: UsageGuard,
 }
 
 impl Receiver {
-    pub fn new(shared: Arc<Shared>, peer: NodeId, id: u64, held: Held) -> Receiver {
+    pub fn new(shared: Arc<Shared>, peer: NodeId, id: u64, held: UsageGuard) -> Receiver {
         Receiver {
             shared,
             peer,
@@ -121,7 +127,7 @@ impl ReceiveFrames for Receiver {
             state.take(id, waker, Instant::now())
         });
         let received = received.await;
-        // There may be credit to give.
+        // The read may have queued credit for the peer.
         self.shared.work.notify_one();
         received
     }

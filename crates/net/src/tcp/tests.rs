@@ -1,4 +1,4 @@
-//! What the pieces of the TCP transport do, without a network.
+//! Tests of the parts of the TCP transport, without a network.
 
 use bytes::{Bytes, BytesMut};
 use std::task::Waker;
@@ -23,7 +23,7 @@ fn frame(size: usize) -> Bytes {
 }
 
 #[test]
-fn the_most_urgent_goes_first_and_equals_take_turns() {
+fn most_urgent_stream_is_sent_first_and_equals_take_turns() {
     let mut outbox = Outbox::default();
     let classes = [
         (1, Class::Background),
@@ -45,7 +45,7 @@ fn the_most_urgent_goes_first_and_equals_take_turns() {
 }
 
 #[test]
-fn a_stream_without_credit_waits_and_holds_up_nobody() {
+fn stream_without_credit_waits_and_delays_no_other() {
     let mut outbox = Outbox::default();
     outbox.add(1, Class::Control);
     outbox.add(3, Class::Background);
@@ -64,7 +64,7 @@ fn a_stream_without_credit_waits_and_holds_up_nobody() {
 }
 
 #[test]
-fn a_stream_takes_the_next_frame_when_most_of_the_last_has_left() {
+fn stream_accepts_the_next_frame_when_most_of_the_last_was_sent() {
     let mut outbox = Outbox::default();
     outbox.add(1, Class::Small);
     assert_eq!(outbox.room(1, Waker::noop()), Some(true));
@@ -78,15 +78,15 @@ fn a_stream_takes_the_next_frame_when_most_of_the_last_has_left() {
 }
 
 #[test]
-fn what_opens_a_stream_goes_before_what_is_on_it() {
+fn opening_of_a_stream_precedes_its_data() {
     let mut outbox = Outbox::default();
-    outbox.tell(Kind::Open, 1);
+    outbox.push_control(Kind::Open, 1);
     outbox.add(1, Class::Background);
     outbox.push(1, frame(1));
-    outbox.tell(Kind::Open, 3);
+    outbox.push_control(Kind::Open, 3);
     outbox.add(3, Class::Control);
     outbox.push(3, frame(1));
-    // A byte at a time: each call writes one piece.
+    // With a limit of one byte each call writes one piece.
     let order: Vec<_> = (0..4).flat_map(|_| pieces(&mut outbox, 1)).collect();
     let kinds: Vec<_> = order.iter().map(|p| (p.0, p.1)).collect();
     let expected = [
@@ -99,7 +99,7 @@ fn what_opens_a_stream_goes_before_what_is_on_it() {
 }
 
 #[test]
-fn unknown_pieces_are_skipped_and_long_ones_refused() {
+fn unknown_pieces_are_skipped_and_too_long_pieces_refused() {
     let mut bytes = BytesMut::new();
     wire::put(&mut bytes, Kind::Data, 5, b"abc");
     bytes[0] = 200;

@@ -1,15 +1,16 @@
-//! What goes over a TCP connection: pieces of streams, each a head of 12 bytes and at most [`PIECE_BYTES`].
+//! The wire format of a TCP connection: pieces of streams, each with a header of 12 bytes and at
+//! most [`PIECE_BYTES`] of payload.
 //!
-//! Head: kind (1 byte), length of the payload (3 bytes), stream (8 bytes), big-endian. Streams of the dialling
-//! end have odd numbers, those of the listening end even ones.
+//! Header: kind (1 byte), length of the payload (3 bytes), stream (8 bytes), big-endian. The
+//! dialling end opens streams with odd numbers, the listening end with even numbers.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-/// The longest payload: what is more urgent waits for no more than this.
+/// The limit of the payload. A more urgent piece waits at most for one of this size.
 pub(super) const PIECE_BYTES: usize = 64 << 10;
 const HEAD_BYTES: usize = 12;
 
-/// What a piece is. A kind that is not known is skipped: a later release may have more.
+/// The kind of a piece. Unknown kinds are skipped, because a later release may add some.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum Kind {
@@ -23,11 +24,11 @@ pub(super) enum Kind {
     Reset = 3,
     /// The receiver wants no more of the stream.
     Stop = 4,
-    /// The receiver takes so many bytes more (4 bytes).
+    /// The receiver grants credit for more bytes (4 bytes).
     Credit = 5,
-    /// A sign of life (8 bytes, which the answer repeats).
+    /// A keep-alive (8 bytes, repeated in the answer).
     Ping = 6,
-    /// Its answer.
+    /// The answer to a keep-alive.
     Pong = 7,
 }
 
@@ -39,7 +40,7 @@ impl Kind {
     }
 }
 
-/// A piece that came.
+/// A received piece.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Piece {
     pub kind: Kind,
@@ -47,7 +48,7 @@ pub(super) struct Piece {
     pub payload: Bytes,
 }
 
-/// Writes the head of a piece whose payload is no longer than [`PIECE_BYTES`].
+/// Writes the header of a piece whose payload is no longer than [`PIECE_BYTES`].
 pub(super) fn put_head(into: &mut BytesMut, kind: Kind, length: usize, stream: u64) {
     into.put_u8(kind as u8);
     into.put_uint(length as u64, 3);
@@ -60,10 +61,10 @@ pub(super) fn put(into: &mut BytesMut, kind: Kind, stream: u64, payload: &[u8]) 
     into.put_slice(payload);
 }
 
-/// Takes the next whole piece of a known kind, if it is there.
+/// Removes the next complete piece of a known kind from the buffer, if it has arrived.
 ///
 /// # Errors
-/// A piece that is too long: there is no going on.
+/// A text if the piece is too long. The connection must be closed.
 pub(super) fn take(from: &mut BytesMut) -> Result<Option<Piece>, String> {
     while let Some(mut head) = from.get(..HEAD_BYTES) {
         let (kind, length, stream) = (head.get_u8(), head.get_uint(3) as usize, head.get_u64());

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use super::pairs::{Pair, TIMEOUT, noise, pairs};
 
-/// Answers with what it is asked, and says no to "no". Its streams echo.
+/// A service that returns each request, refuses the method "no", and echoes streams.
 struct Echo;
 
 #[async_trait]
@@ -40,7 +40,7 @@ fn served(pair: &Pair) -> Rpc {
 }
 
 #[tokio::test]
-async fn calls_are_answered_and_refusals_told() {
+async fn calls_return_answers_and_refusals() {
     for pair in pairs() {
         let rpc = served(&pair);
         let ask = |method, request| rpc.call(&pair.to_b, method, Class::Small, TIMEOUT, request);
@@ -58,7 +58,7 @@ async fn calls_are_answered_and_refusals_told() {
 }
 
 #[tokio::test]
-async fn calls_that_are_given_up_are_not_under_way() {
+async fn abandoned_calls_are_not_counted_as_in_flight() {
     for pair in pairs() {
         let rpc = served(&pair);
         let little = Duration::from_millis(50);
@@ -71,7 +71,7 @@ async fn calls_that_are_given_up_are_not_under_way() {
 }
 
 #[tokio::test]
-async fn streams_of_calls_carry_frames_both_ways() {
+async fn rpc_streams_carry_frames_both_ways() {
     for pair in pairs() {
         let rpc = served(&pair);
         let class = Class::Data { remaining: 10 };

@@ -1,4 +1,4 @@
-//! Nodes of QUIC and nodes of TCP alone in one cluster.
+//! Tests of clusters that mix QUIC nodes and TCP-only nodes.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ async fn comes_through(from: &DualTransport, to: &DualTransport, peer: &Peer) {
 }
 
 #[tokio::test]
-async fn nodes_of_both_kinds_reach_one_another() {
+async fn quic_nodes_and_tcp_only_nodes_reach_one_another() {
     for (one, other) in [(false, false), (false, true), (true, false), (true, true)] {
         let ((a, to_a), (b, to_b)) = (node(one), node(other));
         assert_eq!(a.identify(&to_b.addresses[0]).await.unwrap(), to_b.id);
@@ -44,7 +44,7 @@ async fn nodes_of_both_kinds_reach_one_another() {
 }
 
 #[tokio::test]
-async fn closing_ends_both_kinds() {
+async fn close_ends_both_transports() {
     let (a, to_a) = node(false);
     let (b, to_b) = node(true);
     comes_through(&b, &a, &to_a).await;

@@ -1,4 +1,4 @@
-//! What every transport must do, asked of all of them: a function for each property.
+//! The conformance suite of the transports: a test for each property, run on all of them.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Two nodes of each kind.
+//! Pairs of nodes of each transport.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use bytes::Bytes;
 use ring::rand::SystemRandom;
 use ring::signature::Ed25519KeyPair;
 
-/// Far more than anything here takes.
+/// A timeout that no test reaches.
 pub const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What carries the frames.
+/// A kind of transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Quic,
@@ -28,7 +28,7 @@ pub enum Kind {
 
 pub const SOCKETS: [Kind; 2] = [Kind::Quic, Kind::Tcp];
 
-/// A node's transport, and how others reach it.
+/// A node's transport and its addresses.
 #[derive(Clone)]
 pub struct Node {
     pub transport: Arc<dyn Transport>,
@@ -36,7 +36,7 @@ pub struct Node {
     pub refused: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
 
-/// Two nodes, and how to start the second again.
+/// Two nodes, and a function that restarts the second one.
 pub struct Pair {
     pub kind: Kind,
     pub a: Arc<dyn Transport>,
@@ -80,7 +80,7 @@ pub fn node(kind: Kind, address: SocketAddr, identity: Identity) -> Result<Node,
     }
 }
 
-/// A node of a cluster with this secret.
+/// Starts a node of a cluster with this secret.
 pub fn fresh(kind: Kind, secret: &[u8]) -> Node {
     node(kind, any_port(), identity(secret)).unwrap()
 }
@@ -126,7 +126,7 @@ fn simulated() -> Pair {
     }
 }
 
-/// One of each.
+/// Returns a pair of each kind.
 pub fn pairs() -> Vec<Pair> {
     let mut pairs: Vec<_> = SOCKETS.into_iter().map(over_sockets).collect();
     pairs.push(simulated());
@@ -134,7 +134,7 @@ pub fn pairs() -> Vec<Pair> {
 }
 
 impl Pair {
-    /// A stream from the first to the second: both ends.
+    /// Opens a stream from the first node to the second and returns both ends.
     pub async fn stream(&self, class: Class) -> (Stream, Stream) {
         let opened = tokio::time::timeout(TIMEOUT, self.open(class)).await;
         opened.unwrap_or_else(|_| panic!("{:?}: no stream comes through", self.kind))
@@ -152,7 +152,7 @@ impl Pair {
     }
 }
 
-/// Bytes that do not repeat.
+/// Returns bytes that do not repeat.
 pub fn noise(size: usize) -> Bytes {
     let mut state = 7u32;
     let mut next = || {

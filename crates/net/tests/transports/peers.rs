@@ -1,4 +1,4 @@
-//! Who may talk, and what becomes of connections.
+//! Tests of admission and of the lifetime of connections.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::pairs::{Kind, Node, SOCKETS, TIMEOUT, fresh, noise, pairs};
 
 #[tokio::test]
-async fn an_address_tells_who_is_there_and_statistics_count() {
+async fn identify_returns_the_node_and_statistics_count() {
     for pair in pairs() {
         let found = pair.a.identify(&pair.to_b.addresses[0]).await.unwrap();
         assert_eq!(found, pair.to_b.id, "{:?}", pair.kind);
@@ -32,12 +32,12 @@ async fn an_address_tells_who_is_there_and_statistics_count() {
 }
 
 #[tokio::test]
-async fn what_is_closed_neither_accepts_nor_opens() {
+async fn closed_transport_neither_accepts_nor_opens() {
     for pair in pairs() {
         let (here, _there) = pair.stream(Class::Small).await;
         let a = pair.a.clone();
         let accepting = tokio::spawn(async move { a.accept().await.is_none() });
-        // Lets it wait.
+        // Lets the task reach the wait.
         tokio::task::yield_now().await;
         timeout(TIMEOUT, pair.a.close()).await.unwrap();
         let ended = timeout(TIMEOUT, accepting).await.unwrap().unwrap();
@@ -50,18 +50,18 @@ async fn what_is_closed_neither_accepts_nor_opens() {
 }
 
 #[tokio::test]
-async fn streams_break_when_the_peer_goes_and_it_is_reached_again() {
+async fn streams_break_when_the_peer_stops_and_new_ones_reach_it_after_a_restart() {
     for pair in pairs() {
         let (mut here, there) = pair.stream(Class::Small).await;
         pair.b.close().await;
-        // The socket goes with the last who holds it.
+        // The last holder closes the socket.
         drop((pair.b, there));
         let broken = timeout(TIMEOUT, here.receive.receive()).await.unwrap();
         assert!(matches!(broken, Err(Error::Broken(..))), "{:?}", pair.kind);
         assert!(pair.a.open(&pair.to_b, Class::Small).await.is_err());
         let restarting = async {
             loop {
-                // Its tasks may have to end first.
+                // The tasks of the old transport may have to end first.
                 match (pair.restart_b)() {
                     Ok(again) => return again,
                     Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
@@ -78,7 +78,7 @@ async fn streams_break_when_the_peer_goes_and_it_is_reached_again() {
 }
 
 #[tokio::test]
-async fn both_may_dial_at_once() {
+async fn both_nodes_may_dial_at_once() {
     for kind in SOCKETS {
         let (a, b) = (fresh(kind, b"secret"), fresh(kind, b"secret"));
         let opened = futures_util::join!(
@@ -95,7 +95,7 @@ async fn both_may_dial_at_once() {
     }
 }
 
-/// The first stream that it accepts is that of somebody who may.
+/// Asserts that the first accepted stream is that of `friend`.
 async fn accepts_only(node: &Node, friend: &Node) {
     let mut stream = friend
         .transport
@@ -110,7 +110,7 @@ async fn accepts_only(node: &Node, friend: &Node) {
 }
 
 #[tokio::test]
-async fn who_has_another_secret_or_key_gets_nothing() {
+async fn peer_with_another_secret_or_key_is_refused() {
     for kind in SOCKETS {
         let (a, stranger) = (fresh(kind, b"secret"), fresh(kind, b"another"));
         let refused = stranger.transport.open(&a.peer, Class::Small).await;
@@ -120,7 +120,7 @@ async fn who_has_another_secret_or_key_gets_nothing() {
         let refused = refused.unwrap_err();
         assert!(matches!(refused, Error::NotFound(_)), "{refused:?}");
         assert!(refused.to_string().contains("secret"));
-        // The right secret, but not the node that was expected.
+        // The secret is right, but the node is not the expected one.
         let (b, c) = (fresh(kind, b"secret"), fresh(kind, b"secret"));
         let wrong = Peer {
             id: c.transport.local(),
@@ -134,7 +134,7 @@ async fn who_has_another_secret_or_key_gets_nothing() {
 }
 
 #[tokio::test]
-async fn garbage_is_not_answered_and_costs_nothing() {
+async fn garbage_gets_no_answer_and_does_no_harm() {
     let garbage = |n: usize| noise(1200).slice(n..);
     let quic = fresh(Kind::Quic, b"secret");
     let address: SocketAddr = quic.peer.addresses[0].parse().unwrap();
@@ -151,7 +151,7 @@ async fn garbage_is_not_answered_and_costs_nothing() {
         silent.push(TcpStream::connect(address).await.unwrap());
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(&garbage(n)).await.unwrap();
-        // At most TLS's alert comes back, then it is over.
+        // Only TLS's alert may arrive before the connection ends.
         let mut answer = Vec::new();
         let read = timeout(TIMEOUT, stream.read_to_end(&mut answer))
             .await

@@ -1,4 +1,4 @@
-//! Streams of frames.
+//! Tests of streams of frames.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -44,7 +44,7 @@ async fn frames_arrive_whole_and_in_order_up_to_the_longest() {
 }
 
 #[tokio::test]
-async fn a_frame_too_long_is_refused() {
+async fn too_long_frame_is_refused() {
     for pair in pairs() {
         let (mut here, _there) = pair.stream(Class::Small).await;
         let long = Bytes::from(vec![0; MAX_FRAME_BYTES + 1]);
@@ -58,7 +58,7 @@ async fn a_frame_too_long_is_refused() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_dropped_is_not_ended_but_broken_off() {
+async fn dropped_stream_is_reset_and_not_ended() {
     for pair in pairs() {
         let (here, mut there) = pair.stream(Class::Small).await;
         drop(here);
@@ -72,7 +72,7 @@ async fn a_stream_that_is_dropped_is_not_ended_but_broken_off() {
 }
 
 #[tokio::test]
-async fn who_wants_no_more_stops_the_sender() {
+async fn dropped_receiver_stops_the_sender() {
     for pair in pairs() {
         let (mut here, there) = pair.stream(BULK).await;
         drop(there);
@@ -82,13 +82,13 @@ async fn who_wants_no_more_stops_the_sender() {
             }
         };
         timeout(TIMEOUT, sending).await.unwrap();
-        // Others go on.
+        // Other streams continue.
         pair.stream(BULK).await;
     }
 }
 
 #[tokio::test]
-async fn a_frame_that_was_not_waited_for_to_the_end_is_not_lost() {
+async fn cancelled_receive_loses_no_frame() {
     for pair in pairs() {
         let (mut here, mut there) = pair.stream(Class::Small).await;
         let sending = async {
@@ -100,7 +100,7 @@ async fn a_frame_that_was_not_waited_for_to_the_end_is_not_lost() {
         let receiving = async {
             let mut n = 0;
             while n < 200 {
-                // Given up and called again, over and over.
+                // The call is cancelled and repeated many times.
                 tokio::select! {
                     biased;
                     frame = there.receive.receive() => {
@@ -115,10 +115,10 @@ async fn a_frame_that_was_not_waited_for_to_the_end_is_not_lost() {
     }
 }
 
-/// Streams that nobody reads: each takes a bounded number of frames, and they hold up neither each other nor
-/// others of their class.
+/// Unread streams each take a limited number of frames, and delay neither each other nor other
+/// streams of their class.
 #[tokio::test]
-async fn streams_that_nobody_reads_are_bounded_and_hold_up_nobody() {
+async fn unread_streams_are_bounded_and_delay_no_other() {
     const STUCK: usize = 10;
     const FRAME: usize = 1 << 20;
     let frame = noise(FRAME);
@@ -137,7 +137,7 @@ async fn streams_that_nobody_reads_are_bounded_and_hold_up_nobody() {
             });
             sending.push((task, sent));
         }
-        // More than all windows together goes past them.
+        // A stream that carries more than all windows together passes them.
         let (mut here, mut there) = pair.stream(BULK).await;
         let frame = frame.clone();
         let passing = tokio::spawn(async move {
@@ -214,7 +214,7 @@ async fn two_hundred_streams_at_once_do_not_mix() {
 }
 
 #[tokio::test]
-async fn control_passes_content_that_waits() {
+async fn control_streams_overtake_waiting_content() {
     let frame = noise(1 << 20);
     for pair in pairs() {
         let frame = frame.clone();
@@ -225,7 +225,8 @@ async fn control_passes_content_that_waits() {
             }
             bulk.send.finish().await.unwrap();
         });
-        // Content fills all buffers, for nobody reads it: all of these are answered nevertheless.
+        // Content fills all buffers because nobody reads it. The control streams are answered
+        // nevertheless.
         for n in 0..20 {
             let (mut here, mut there) = pair.stream(Class::Control).await;
             there.send.send(noise(n)).await.unwrap();

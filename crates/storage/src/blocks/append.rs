@@ -1,52 +1,53 @@
-//! Appending records to the active segment of a disk.
+//! Appends of records to the active segment of a disk.
 //!
 //! # Invariants
-//! - One segment is appended to. Places are given out under one lock, and known to the pin table
-//!   before the lock is let go; the writes themselves run side by side.
+//! - Each disk has one active segment. Locations are assigned under one lock, and the pin table
+//!   learns of each before the lock is released. The writes themselves run concurrently.
 
 use std::io;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use archipel_base::BlockHash;
 
-use super::place::{Located, Place, record_bytes};
+use super::location::{LocatedRecord, Place, record_bytes};
+use super::pin_table::PinTable;
 use super::record::Header;
-use super::table::Table;
+use super::sync::Ticket;
 use super::volume::Volume;
 use crate::engine::Result;
 use crate::error::Error;
 
-/// Where appending goes on.
+/// The append position of a disk.
 #[derive(Default)]
 pub(super) struct Append {
     active: Option<Active>,
     next_segment: u32,
 }
 
-/// The segment that is appended to.
+/// The active segment: the one that records are appended to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Active {
     pub segment: u32,
-    /// Where the next record begins.
-    pub head: u64,
-    /// How far space is allocated.
+    /// The offset of the next record.
+    pub metadata: u64,
+    /// The offset up to which space is allocated.
     pub allocated: u64,
 }
 
-/// What a record stores.
+/// The content of a record, as it is stored.
 #[derive(Clone, Copy)]
 pub(super) struct Content<'a> {
     pub stored: &'a [u8],
-    /// The length before compression.
+    /// The length before compression, in bytes.
     pub len: u32,
     pub compressed: bool,
 }
 
 impl Volume {
-    /// Where appending goes on after a start.
+    /// Sets the append position after a start.
     pub fn resume(&self, active: Option<Active>, next_segment: u32) -> Result<()> {
-        let active = active.filter(|active| active.head < self.segment_bytes);
-        *self.append() = Append {
+        let active = active.filter(|active| active.metadata < self.segment_bytes);
+        *self.append.lock() = Append {
             active,
             next_segment,
         };
@@ -56,12 +57,17 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes a record; it is on stable storage after a sync of its segment. The block must be pinned.
-    pub fn write(&self, table: &Table, hash: &BlockHash, content: Content<'_>) -> Result<Located> {
+    /// Writes a record. Returns the ticket that makes it durable. The block must be pinned.
+    pub fn write(
+        self: &Arc<Volume>,
+        table: &PinTable,
+        hash: &BlockHash,
+        content: Content<'_>,
+    ) -> Result<(LocatedRecord, Ticket)> {
         self.check()?;
-        let place = self.reserve(table, record_bytes(content.stored.len() as u32))?;
-        let located = Located {
-            place,
+        let location = self.reserve(table, record_bytes(content.stored.len() as u32))?;
+        let located = LocatedRecord {
+            location,
             stored: content.stored.len() as u32,
             len: content.len,
             compressed: content.compressed,
@@ -71,91 +77,90 @@ impl Volume {
             located,
         };
         let parts = [&header.to_bytes(), content.stored];
-        let written = self.disk.write_at(place.segment, place.offset, &parts);
+        let written = self
+            .disk
+            .write_at(location.segment, location.offset, &parts);
         if let Err(error) = written {
             table.discard(hash, located);
             return Err(self.error("writing a block to", &error));
         }
-        self.sync_of(place.segment).wrote();
-        self.usage().add(place.segment, located.record_bytes());
-        Ok(located)
+        self.usage
+            .lock()
+            .add(location.segment, located.record_bytes());
+        Ok((located, Ticket::of_write(self, location.segment)))
     }
 
-    /// Where appending goes on.
+    /// Returns the active segment and the append position in it.
     pub fn active(&self) -> Option<Active> {
-        self.append().active
+        self.append.lock().active
     }
 
     /// Gives back the space that is allocated ahead.
     pub fn trim(&self) -> Result<()> {
-        let mut append = self.append();
+        let mut append = self.append.lock();
         let Some(active) = &mut append.active else {
             return Ok(());
         };
         self.cut(active)
     }
 
-    fn append(&self) -> MutexGuard<'_, Append> {
-        self.append.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Gives out a place for a record of `bytes`, and makes it known to `table`.
-    fn reserve(&self, table: &Table, bytes: u64) -> Result<Place> {
-        let mut append = self.append();
+    /// Assigns a location to a record of `bytes` and registers it in `table`.
+    fn reserve(&self, table: &PinTable, bytes: u64) -> Result<Place> {
+        let mut append = self.append.lock();
         let mut active = match append.active {
-            Some(active) if active.head + bytes <= self.segment_bytes.max(bytes) => active,
+            Some(active) if active.metadata + bytes <= self.segment_bytes.max(bytes) => active,
             full => self.next_segment(&mut append, full, table)?,
         };
-        if active.head + bytes > active.allocated {
+        if active.metadata + bytes > active.allocated {
             active.allocated = self.allocate(&active, bytes)?;
         }
-        let place = Place {
+        let location = Place {
             disk: self.id,
             segment: active.segment,
-            offset: active.head,
+            offset: active.metadata,
         };
-        active.head += bytes;
+        active.metadata += bytes;
         append.active = Some(active);
-        table.reserve(place, active.head);
-        Ok(place)
+        table.reserve(location, active.metadata);
+        Ok(location)
     }
 
     fn next_segment(
         &self,
         append: &mut Append,
         full: Option<Active>,
-        table: &Table,
+        table: &PinTable,
     ) -> Result<Active> {
         if let Some(mut full) = full {
             append.active = None;
-            table.suspect(self.id, full.segment);
+            table.note_empty_candidate(self.id, full.segment);
             self.cut(&mut full)?;
         }
         let segment = append.next_segment;
-        // A number is never tried twice, in case an attempt that failed left a file.
+        // A number is never tried twice, because a failed attempt may have left a file.
         append.next_segment = segment.checked_add(1).ok_or_else(|| {
             Error::Failed(format!("disk {}: no segment numbers are left", self.id))
         })?;
         if let Err(error) = self.disk.create(segment) {
             if error.raw_os_error() == Some(libc::EIO) {
-                // It may have been the sync of the folder.
+                // The sync of the folder may have failed.
                 self.fail(format!("making segment {segment}: {error}"));
             }
             return Err(self.error("making a segment on", &error));
         }
         let active = Active {
             segment,
-            head: 0,
+            metadata: 0,
             allocated: 0,
         };
         append.active = Some(active);
         Ok(active)
     }
 
-    /// Allocates space ahead: syncing is several times cheaper when it need not do that. If there
-    /// is no room for a whole step, what the record needs.
+    /// Allocates space ahead, because a sync is several times cheaper if it need not allocate. If
+    /// there is no room for a whole step, allocates only the space that the record needs.
     fn allocate(&self, active: &Active, bytes: u64) -> Result<u64> {
-        let need = active.head + bytes;
+        let need = active.metadata + bytes;
         let step = need.max((active.allocated + self.preallocate_bytes).min(self.segment_bytes));
         for end in [step, need] {
             let len = end - active.allocated.min(end);
@@ -168,11 +173,11 @@ impl Volume {
         Ok(need)
     }
 
-    /// Cuts off what was allocated ahead.
+    /// Cuts off the space that was allocated ahead.
     fn cut(&self, active: &mut Active) -> Result<()> {
-        let cut = self.disk.set_length(active.segment, active.head);
+        let cut = self.disk.set_length(active.segment, active.metadata);
         cut.map_err(|e| self.error("cutting a segment of", &e))?;
-        active.allocated = active.head;
+        active.allocated = active.metadata;
         self.measure(active.segment).map(|_| ())
     }
 }

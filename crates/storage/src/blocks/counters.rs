@@ -1,4 +1,4 @@
-//! What a node's blocks count, for metrics and tests.
+//! Counters of a node's blocks, for metrics and tests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,13 +12,13 @@ impl Counter {
         self.0.fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// What happened since the start. Calls of `fsync` are counted by the disks themselves: see
+/// The events since the start. The disks themselves count calls of `fsync`: see
 /// [`DiskStatus::fsyncs`](super::DiskStatus).
 #[derive(Debug, Default)]
 pub struct Counters {
@@ -28,7 +28,7 @@ pub struct Counters {
     pub content_bytes: Counter,
     /// Bytes of records written, with headers.
     pub written_bytes: Counter,
-    /// Blocks that were here already and so not written.
+    /// Blocks that were not written because they existed already.
     pub deduplicated: Counter,
     /// Bytes that compression saved.
     pub saved_bytes: Counter,
@@ -36,7 +36,7 @@ pub struct Counters {
     pub read: Counter,
     /// Bytes of records read.
     pub read_bytes: Counter,
-    /// Times that a block was found damaged or unreadable.
+    /// Times a block was found damaged or unreadable.
     pub damaged: Counter,
     /// Damaged blocks that were replaced by a good copy.
     pub healed: Counter,
@@ -44,8 +44,8 @@ pub struct Counters {
     pub freed: Counter,
     /// Bytes of disk given back by punching holes and removing segments.
     pub punched_bytes: Counter,
-    /// References released to blocks that the index does not have: a sign of a lost index.
+    /// References that were released to blocks that the index lacks: a sign of a lost index.
     pub missing: Counter,
-    /// Calls for freeing space that failed; the space is freed at the next unclean start.
+    /// Failed attempts to free space. The next unclean start frees that space.
     pub free_errors: Counter,
 }

@@ -1,50 +1,50 @@
-//! The two indexes in the metadata engine, which change together.
+//! The two indexes in the metadata engine: blocks and locations. They change together.
 
 use std::ops::Bound;
 
 use archipel_base::BlockHash;
 
-use super::place::{Entry, Located, Place};
+use super::location::{Entry, LocatedRecord, Place};
 use crate::engine::{Direction, Edit, Flow, ReadTxn, Result, Tree};
 use crate::error::Error;
 
-/// What the index says of a block.
+/// Returns the index entry of a block.
 pub(super) fn entry(txn: &(impl ReadTxn + ?Sized), hash: &BlockHash) -> Result<Option<Entry>> {
     let value = txn.get(Tree::Blocks, hash.as_bytes())?;
     value.map(|value| Entry::from_bytes(&value)).transpose()
 }
 
-/// Sets a block's place and references. The entry of the place is set too.
+/// Sets a block's location and references, in both indexes.
 pub(super) fn insert(edit: &mut dyn Edit, hash: &BlockHash, entry: &Entry) -> Result<()> {
     let located = entry.located;
     edit.put(Tree::Blocks, hash.as_bytes(), &entry.to_bytes())?;
     edit.put(
         Tree::Places,
-        &located.place.to_key(),
-        &located.to_placed(hash),
+        &located.location.to_key(),
+        &located.to_location_entry(hash),
     )
 }
 
-/// Sets the number of references alone.
+/// Sets only the number of references.
 pub(super) fn set_references(edit: &mut dyn Edit, hash: &BlockHash, entry: &Entry) -> Result<()> {
     edit.put(Tree::Blocks, hash.as_bytes(), &entry.to_bytes())
 }
 
-/// Removes a block and its place.
-pub(super) fn remove(edit: &mut dyn Edit, hash: &BlockHash, place: Place) -> Result<()> {
+/// Removes a block and its location.
+pub(super) fn remove(edit: &mut dyn Edit, hash: &BlockHash, location: Place) -> Result<()> {
     edit.delete(Tree::Blocks, hash.as_bytes())?;
-    edit.delete(Tree::Places, &place.to_key())?;
+    edit.delete(Tree::Places, &location.to_key())?;
     Ok(())
 }
 
-/// Moves a block to another place.
+/// Changes the location of a block.
 pub(super) fn relocate(
     edit: &mut dyn Edit,
     hash: &BlockHash,
     old: &Entry,
-    new: Located,
+    new: LocatedRecord,
 ) -> Result<()> {
-    edit.delete(Tree::Places, &old.located.place.to_key())?;
+    edit.delete(Tree::Places, &old.located.location.to_key())?;
     let entry = Entry {
         located: new,
         references: old.references,
@@ -52,11 +52,11 @@ pub(super) fn relocate(
     insert(edit, hash, &entry)
 }
 
-/// Shows the places after `after` (from the first if `None`) in order until the visitor stops.
-pub(super) fn places(
+/// Visits the locations after `after` (from the first if `None`) in order, until the visitor stops.
+pub(super) fn locations(
     txn: &(impl ReadTxn + ?Sized),
     after: Option<Place>,
-    mut visit: impl FnMut(BlockHash, Located) -> Result<Flow>,
+    mut visit: impl FnMut(BlockHash, LocatedRecord) -> Result<Flow>,
 ) -> Result<()> {
     let key = after.map(Place::to_key);
     let lower = key
@@ -70,13 +70,16 @@ pub(super) fn places(
     )
 }
 
-/// The last place of the same segment before `place`.
-pub(super) fn last_before(txn: &(impl ReadTxn + ?Sized), place: Place) -> Result<Option<Located>> {
-    if place.offset == 0 {
+/// Returns the last location of the same segment before `location`.
+pub(super) fn last_before(
+    txn: &(impl ReadTxn + ?Sized),
+    location: Place,
+) -> Result<Option<LocatedRecord>> {
+    if location.offset == 0 {
         return Ok(None);
     }
-    let first = Place::first_of(place.disk, place.segment).to_key();
-    let upper = place.to_key();
+    let first = Place::first_of(location.disk, location.segment).to_key();
+    let upper = location.to_key();
     let range = (
         Bound::Included(first.as_slice()),
         Bound::Excluded(upper.as_slice()),
@@ -84,8 +87,8 @@ pub(super) fn last_before(txn: &(impl ReadTxn + ?Sized), place: Place) -> Result
     one(txn, range, Direction::Descending)
 }
 
-/// The last place of a disk.
-pub(super) fn last_of(txn: &(impl ReadTxn + ?Sized), disk: u16) -> Result<Option<Located>> {
+/// Returns the last location of a disk.
+pub(super) fn last_of(txn: &(impl ReadTxn + ?Sized), disk: u16) -> Result<Option<LocatedRecord>> {
     let first = Place::first_of(disk, 0).to_key();
     let last = Place {
         disk,
@@ -100,12 +103,15 @@ pub(super) fn last_of(txn: &(impl ReadTxn + ?Sized), disk: u16) -> Result<Option
     one(txn, range, Direction::Descending)
 }
 
-/// The first place of the same segment at or after `place`.
-pub(super) fn first_from(txn: &(impl ReadTxn + ?Sized), place: Place) -> Result<Option<Located>> {
-    let lower = place.to_key();
+/// Returns the first location of the same segment at or after `location`.
+pub(super) fn first_from(
+    txn: &(impl ReadTxn + ?Sized),
+    location: Place,
+) -> Result<Option<LocatedRecord>> {
+    let lower = location.to_key();
     let last = Place {
         offset: u64::MAX,
-        ..place
+        ..location
     };
     let upper = last.to_key();
     let range = (
@@ -121,7 +127,7 @@ fn one(
     txn: &(impl ReadTxn + ?Sized),
     range: Range<'_>,
     direction: Direction,
-) -> Result<Option<Located>> {
+) -> Result<Option<LocatedRecord>> {
     let mut found = None;
     scan(txn, range, direction, &mut |_, located| {
         found = Some(located);
@@ -134,20 +140,20 @@ fn scan(
     txn: &(impl ReadTxn + ?Sized),
     range: Range<'_>,
     direction: Direction,
-    visit: &mut dyn FnMut(BlockHash, Located) -> Result<Flow>,
+    visit: &mut dyn FnMut(BlockHash, LocatedRecord) -> Result<Flow>,
 ) -> Result<()> {
     txn.scan(Tree::Places, range, direction, &mut |key, value| {
-        let (hash, located) = Located::from_placed(key, value)?;
+        let (hash, located) = LocatedRecord::from_location_entry(key, value)?;
         visit(hash, located)
     })
 }
 
-/// How many references a block has; 0 if it is not in the index.
+/// Returns the number of references of a block; 0 if it is not in the index.
 pub(crate) fn references(txn: &(impl ReadTxn + ?Sized), hash: &BlockHash) -> Result<u64> {
     Ok(entry(txn, hash)?.map_or(0, |entry| entry.references))
 }
 
-/// Shows each block of the index and its number of references.
+/// Visits each block of the index with its number of references.
 pub(crate) fn scan_references(
     txn: &dyn ReadTxn,
     visit: &mut dyn FnMut(BlockHash, u64) -> Result<Flow>,
@@ -165,8 +171,8 @@ pub(crate) fn scan_references(
     )
 }
 
-/// Compares the two indexes, of which the first has `blocks` entries; tells what does not fit, in words.
-pub(crate) fn check_places(
+/// Compares the two indexes and describes each difference. The first index has `blocks` entries.
+pub(crate) fn check_locations(
     txn: &dyn ReadTxn,
     blocks: u64,
     tell: &mut dyn FnMut(String),
@@ -179,12 +185,12 @@ pub(crate) fn check_places(
         Direction::Ascending,
         &mut |key, value| {
             found += 1;
-            match Located::from_placed(key, value) {
+            match LocatedRecord::from_location_entry(key, value) {
                 Err(error) => tell(error.to_string()),
                 Ok((hash, located)) => {
                     let known = entry(txn, &hash)?.map(|entry| entry.located);
                     if known != Some(located) {
-                        tell(format!("block {hash}: the index names another place"));
+                        tell(format!("block {hash}: the index names another location"));
                     }
                 }
             }
@@ -192,7 +198,7 @@ pub(crate) fn check_places(
         },
     )?;
     if found != blocks {
-        tell(format!("{found} places, {blocks} blocks"));
+        tell(format!("{found} locations, {blocks} blocks"));
     }
     Ok(())
 }

@@ -1,40 +1,49 @@
-//! Reading: where a block lies, and whether what lies there is it.
+//! Reads of blocks: locating a block, and verifying the bytes at that location.
 
 use std::io::{self, ErrorKind};
 
 use archipel_base::BlockHash;
 use bytes::Bytes;
 
-use super::place::Located;
+use super::location::LocatedRecord;
+use super::volume::DiskState;
 use super::{Blocks, MAX_DAMAGED, index, record};
 use crate::engine::Result;
 use crate::error::Error;
 use crate::row::BlockRef;
 
 impl Blocks {
-    /// Whether a block was found damaged, and not replaced since.
+    /// Returns true if a block was found damaged and has not been replaced since.
     pub fn is_damaged(&self, hash: &BlockHash) -> bool {
-        self.damaged_names().contains_key(hash)
+        self.damaged.lock().contains_key(hash)
     }
 
-    /// Those of `blocks` that are not here, each once. Blocking.
+    /// Returns the blocks that a new row cannot refer to, each once. They are not on this node, or
+    /// on a disk that failed or is gone. Blocking.
     pub(crate) fn missing(&self, blocks: &[BlockRef]) -> Result<Vec<BlockRef>> {
         let mut missing: Vec<BlockRef> = Vec::new();
         for block in blocks {
-            if !missing.contains(block) && self.locate(&block.hash)?.is_none() {
+            let is_here = |located: LocatedRecord| self.is_usable(&located);
+            if !missing.contains(block) && !self.locate(&block.hash)?.is_some_and(is_here) {
                 missing.push(*block);
             }
         }
         Ok(missing)
     }
 
-    /// Where a block lies. It must be pinned, so that it stays there.
-    pub(super) fn locate(&self, hash: &BlockHash) -> Result<Option<Located>> {
-        // The index first: a block that leaves it while it is pinned is in the table before that.
+    /// Returns true if a new row may rely on the record: its disk has not failed and is not gone.
+    pub(super) fn is_usable(&self, located: &LocatedRecord) -> bool {
+        let volume = self.volumes.get(&located.location.disk);
+        volume.is_some_and(|volume| volume.state() != DiskState::Failed)
+    }
+
+    /// Returns the location of a block. The block must be pinned, so that it stays there.
+    pub(super) fn locate(&self, hash: &BlockHash) -> Result<Option<LocatedRecord>> {
+        // Look in the index first: a pinned block is in the pin table before it leaves the index.
         let entry = index::entry(&*self.engine.read()?, hash)?;
         Ok(match entry {
             Some(entry) => Some(entry.located),
-            None => self.table.place(hash),
+            None => self.pin_table.record(hash).map(|known| known.located),
         })
     }
 
@@ -49,15 +58,19 @@ impl Blocks {
         self.fetch(hash, &located)
     }
 
-    /// Reads and verifies; what is damaged is remembered.
-    pub(super) fn fetch(&self, hash: &BlockHash, located: &Located) -> Result<Bytes> {
+    /// Reads and verifies a block. Remembers it if it is damaged.
+    pub(super) fn fetch(&self, hash: &BlockHash, located: &LocatedRecord) -> Result<Bytes> {
         let stored = self.fetch_stored(hash, located)?;
         let content = record::open(hash, located, stored);
         content.inspect_err(|error| self.note_damaged(hash, error))
     }
 
-    pub(super) fn fetch_stored(&self, hash: &BlockHash, located: &Located) -> Result<Vec<u8>> {
-        let volume = self.volume(located.place.disk)?;
+    pub(super) fn fetch_stored(
+        &self,
+        hash: &BlockHash,
+        located: &LocatedRecord,
+    ) -> Result<Vec<u8>> {
+        let volume = self.volume(located.location.disk)?;
         if !located.is_sound() {
             return Err(record::damaged(
                 hash,
@@ -66,9 +79,9 @@ impl Blocks {
             ));
         }
         let mut stored = vec![0; located.stored as usize];
-        let place = located.place;
-        let offset = place.offset + record::HEADER_BYTES as u64;
-        let read = volume.disk.read_at(place.segment, offset, &mut stored);
+        let location = located.location;
+        let offset = location.offset + record::HEADER_BYTES as u64;
+        let read = volume.disk.read_at(location.segment, offset, &mut stored);
         self.counters.read.add(1);
         self.counters.read_bytes.add(stored.len() as u64);
         if let Err(error) = read {
@@ -79,12 +92,12 @@ impl Blocks {
         Ok(stored)
     }
 
-    /// What the disk does not have, or cannot read, is to be looked for elsewhere; what else may
-    /// go wrong with a call passes.
+    /// Converts a read error. If the disk lacks the bytes or cannot read them, the block is damaged
+    /// and must come from elsewhere. Other errors are temporary.
     pub(super) fn unreadable(
         &self,
         hash: &BlockHash,
-        located: &Located,
+        located: &LocatedRecord,
         error: &io::Error,
     ) -> Error {
         let lost = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof);
@@ -100,7 +113,7 @@ impl Blocks {
         };
         self.counters.damaged.add(1);
         tracing::warn!("{text}");
-        let mut damaged = self.damaged_names();
+        let mut damaged = self.damaged.lock();
         if damaged.len() < MAX_DAMAGED {
             damaged.insert(*hash, text.clone());
         }

@@ -1,15 +1,15 @@
-//! Rebuilding a lost index from the segments' record headers.
+//! Rebuild of a lost index from the record headers in the segments.
 //!
-//! In three steps, before anything is served: [`Blocks::rebuild`] enters every whole record
-//! without references; the rows' owner retains what rows refer to; [`Blocks::drop_unreferenced`]
-//! removes the rest. Until the last step is done, a restart must begin again with
-//! [`Start::Rebuild`](super::Start::Rebuild).
+//! It has three steps, before anything is served. [`Blocks::rebuild`] enters every whole record
+//! without references. The owner of the rows retains the blocks that rows refer to.
+//! [`Blocks::drop_unreferenced`] removes the others. Until the last step is done, a restart must
+//! begin again with [`Start::Rebuild`](super::Start::Rebuild).
 
 use std::sync::Arc;
 
 use archipel_base::BlockHash;
 
-use super::place::{ALIGN_BYTES, Entry, Place};
+use super::location::{ALIGN_BYTES, Entry, Place};
 use super::record::{self, HEADER_BYTES, Header, MAGIC};
 use super::volume::{DiskState, Volume};
 use super::{Blocks, index, recover};
@@ -17,19 +17,19 @@ use crate::disk::PUNCH_BYTES;
 use crate::engine::{Direction, Durability, Flow, Result, Tree};
 use crate::error::Error;
 
-/// Entries that one transaction writes.
+/// The number of entries that one transaction writes.
 const BATCH: usize = 1000;
-/// How much of a segment is searched for a header at once.
+/// The size of the pieces in which a segment is searched for a header, in bytes.
 const SEARCH_BYTES: u64 = 1 << 20;
 
-/// What a rebuild found.
+/// The results of a rebuild.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rebuilt {
     /// Whole records that were entered into the index.
     pub blocks: u64,
-    /// Whole records of blocks that had been entered already.
+    /// Whole records of blocks that were in the index already.
     pub duplicates: u64,
-    /// Headers whose content does not match: damaged, or freed.
+    /// Headers whose content does not match, because the record is damaged or freed.
     pub broken: u64,
 }
 
@@ -40,8 +40,8 @@ impl Blocks {
         self.pool.run(move || blocks.rebuild_blocking()).await
     }
 
-    /// Removes the blocks without references from the index and frees their space. For the end of
-    /// a rebuild, while nothing is uploaded.
+    /// Removes blocks without references from the index and frees their space. It is the end of a
+    /// rebuild and must not run during uploads.
     pub async fn drop_unreferenced(self: &Arc<Blocks>) -> Result<u64> {
         let blocks = self.clone();
         self.pool
@@ -107,8 +107,8 @@ impl Blocks {
         loop {
             let (unreferenced, last) = self.unreferenced(after)?;
             let mut txn = self.engine.write()?;
-            for (hash, place) in &unreferenced {
-                index::remove(&mut *txn, hash, *place)?;
+            for (hash, location) in &unreferenced {
+                index::remove(&mut *txn, hash, *location)?;
             }
             txn.commit(Durability::Fsync)?;
             dropped += unreferenced.len() as u64;
@@ -121,7 +121,7 @@ impl Blocks {
         Ok(dropped)
     }
 
-    /// Some of the blocks without references, and where to go on.
+    /// Returns a batch of blocks without references, and the position after it.
     #[allow(clippy::type_complexity, reason = "a list and a cursor, used once")]
     fn unreferenced(
         &self,
@@ -145,7 +145,7 @@ impl Blocks {
                     .map_err(|_| Error::Damaged(format!("a block's key of {} bytes", key.len())))?;
                 let (hash, entry) = (BlockHash(hash), Entry::from_bytes(value)?);
                 if entry.references == 0 {
-                    found.push((hash, entry.located.place));
+                    found.push((hash, entry.located.location));
                 }
                 seen += 1;
                 if seen < BATCH {
@@ -171,7 +171,7 @@ impl Blocks {
     }
 }
 
-/// A walk over the records of a segment.
+/// A scan of the records of a segment.
 struct Scan<'a> {
     volume: &'a Volume,
     length: u64,
@@ -179,8 +179,8 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// The header at the position, or the next one after it; the position moves there. What
-    /// cannot be read is skipped.
+    /// Returns the header at the position or the next one after it, and moves the position there.
+    /// Skips unreadable bytes.
     fn next(&mut self) -> Option<Header> {
         while self.at.offset + (HEADER_BYTES as u64) <= self.length {
             let mut bytes = [0; HEADER_BYTES];
@@ -200,7 +200,7 @@ impl Scan<'_> {
         None
     }
 
-    /// Moves the position to the next magic number at or after `from`, or a piece further.
+    /// Moves the position to the next magic number at or after `from`, or one piece further.
     fn search(&mut self, from: u64) {
         let len = SEARCH_BYTES.min(self.length.saturating_sub(from));
         let mut piece = vec![0; len as usize];
@@ -210,7 +210,7 @@ impl Scan<'_> {
                 let found = words.position(|word| word.starts_with(&MAGIC));
                 found.map_or(len.max(ALIGN_BYTES), |number| number as u64 * ALIGN_BYTES)
             }
-            // One bad sector must not hide the rest of the piece.
+            // Skip only one sector, so that a bad one does not hide the rest of the piece.
             Err(_) => PUNCH_BYTES - from % PUNCH_BYTES,
         };
         self.at.offset = from + skip;
@@ -219,7 +219,7 @@ impl Scan<'_> {
     fn is_whole(&self, header: &Header) -> bool {
         let Header { hash, located } = header;
         let mut stored = vec![0; located.stored as usize];
-        let read = self.read(located.place.offset + HEADER_BYTES as u64, &mut stored);
+        let read = self.read(located.location.offset + HEADER_BYTES as u64, &mut stored);
         read.is_ok() && record::open(hash, located, stored).is_ok()
     }
 

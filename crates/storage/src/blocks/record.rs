@@ -1,12 +1,12 @@
-//! Records: a header that protects itself, and the stored bytes of one block.
+//! Records: a header with its own checksum, and the stored bytes of one block.
 //!
-//! The bytes are described in `docs/internals/blocks.md`.
+//! `docs/internals/blocks.md` describes the bytes.
 
 use archipel_base::BlockHash;
 use bytes::Bytes;
 
 use super::MAX_BLOCK_BYTES;
-use super::place::{Located, Place};
+use super::location::{LocatedRecord, Place};
 use crate::checksum::crc32c;
 use crate::engine::Result;
 use crate::error::Error;
@@ -18,16 +18,16 @@ const VERSION: u8 = 1;
 const COMPRESSED: u8 = 1;
 const CHECKED_BYTES: usize = 60;
 
-/// Content shorter than this is not worth compressing.
+/// The length below which content is not worth compressing.
 const MIN_COMPRESS_BYTES: usize = 512;
 const SAMPLE_BYTES: usize = 4096;
 const SAMPLES: usize = 3;
 
-/// What a record's header says.
+/// The fields of a record's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Header {
     pub hash: BlockHash,
-    pub located: Located,
+    pub located: LocatedRecord,
 }
 
 impl Header {
@@ -37,19 +37,20 @@ impl Header {
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[4] = VERSION;
         bytes[5] = if located.compressed { COMPRESSED } else { 0 };
-        bytes[6..8].copy_from_slice(&located.place.disk.to_be_bytes());
+        bytes[6..8].copy_from_slice(&located.location.disk.to_be_bytes());
         bytes[8..12].copy_from_slice(&located.len.to_be_bytes());
         bytes[12..16].copy_from_slice(&located.stored.to_be_bytes());
         bytes[16..48].copy_from_slice(self.hash.as_bytes());
-        bytes[48..52].copy_from_slice(&located.place.segment.to_be_bytes());
-        bytes[52..60].copy_from_slice(&located.place.offset.to_be_bytes());
+        bytes[48..52].copy_from_slice(&located.location.segment.to_be_bytes());
+        bytes[52..60].copy_from_slice(&located.location.offset.to_be_bytes());
         let checksum = crc32c(&bytes[..CHECKED_BYTES]);
         bytes[CHECKED_BYTES..].copy_from_slice(&checksum.to_be_bytes());
         bytes
     }
 
-    /// The header at `place`; `None` if there is none that was written for this place.
-    pub fn from_bytes(place: Place, bytes: &[u8; HEADER_BYTES]) -> Option<Header> {
+    /// Decodes the header at `location`. Returns `None` if the bytes are no header that was written
+    /// for this location.
+    pub fn from_bytes(location: Place, bytes: &[u8; HEADER_BYTES]) -> Option<Header> {
         let field = |at: usize| {
             u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
         };
@@ -62,22 +63,23 @@ impl Header {
         hash.copy_from_slice(&bytes[16..48]);
         let header = Header {
             hash: BlockHash(hash),
-            located: Located {
-                place,
+            located: LocatedRecord {
+                location,
                 stored: field(12),
                 len: field(8),
                 compressed: bytes[5] & COMPRESSED != 0,
             },
         };
-        // The header names its own place, so that one which lies elsewhere (written by a disk to
-        // the wrong place, or within the content of a block) is not taken for one.
+        // The header names its own location. A header that lies elsewhere is therefore rejected:
+        // the disk may have written it to the wrong location, or it may be part of a block's
+        // content.
         let sound = header.located.is_sound() && header.to_bytes() == *bytes;
         sound.then_some(header)
     }
 }
 
-impl Located {
-    /// Whether the lengths can be: they bound what a reader allocates.
+impl LocatedRecord {
+    /// Returns true if the lengths are possible. They bound the memory that a reader allocates.
     pub fn is_sound(&self) -> bool {
         let len = self.len as usize;
         let fits = (1..=MAX_BLOCK_BYTES).contains(&len) && self.stored > 0;
@@ -90,12 +92,13 @@ impl Located {
     }
 }
 
-/// `content` compressed, if that pays: a sample shrinks by 15 %, and the whole by 12 %.
+/// Returns `content` compressed if that pays: a sample shrinks by 15 %, and the whole by 12 %.
 pub(super) fn compress(content: &[u8], level: i32) -> Option<Vec<u8>> {
     if content.len() < MIN_COMPRESS_BYTES || !sample_shrinks(content) {
         return None;
     }
-    // Compressing to memory fails only for lack of room there; then the content is kept as it is.
+    // Compression to memory fails only if the buffer is too small. Then the content is stored as it
+    // is.
     let compressed = zstd::bulk::compress(content, level).ok()?;
     let pays = compressed.len() * 100 <= content.len() * 88;
     pays.then_some(compressed)
@@ -114,8 +117,8 @@ fn sample_shrinks(content: &[u8]) -> bool {
     zstd::bulk::compress(&sample, 1).is_ok_and(|small| small.len() * 100 <= sample.len() * 85)
 }
 
-/// The content of a record's stored bytes, verified against the block's name.
-pub(super) fn open(hash: &BlockHash, located: &Located, stored: Vec<u8>) -> Result<Bytes> {
+/// Decodes the content of a record and verifies it against the block's name.
+pub(super) fn open(hash: &BlockHash, located: &LocatedRecord, stored: Vec<u8>) -> Result<Bytes> {
     let content = if located.compressed {
         zstd::bulk::decompress(&stored, located.len as usize)
             .map_err(|error| damaged(hash, located, &format!("not zstd: {error}")))?
@@ -132,12 +135,12 @@ pub(super) fn open(hash: &BlockHash, located: &Located, stored: Vec<u8>) -> Resu
     Ok(content.into())
 }
 
-pub(super) fn damaged(hash: &BlockHash, located: &Located, why: &str) -> Error {
+pub(super) fn damaged(hash: &BlockHash, located: &LocatedRecord, why: &str) -> Error {
     let Place {
         disk,
         segment,
         offset,
-    } = located.place;
+    } = located.location;
     Error::Damaged(format!(
         "block {hash} on disk {disk}, segment {segment}, offset {offset}: {why}"
     ))

@@ -1,26 +1,27 @@
-//! Opening a disk: whose it is, what is dead on it, and where appending goes on.
+//! Opening a disk: checks its owner, frees dead space, and finds the append position.
 //!
-//! No segment is read. The index says what lives; every gap between is dead. Records that were
-//! appended after the last commit lie behind the last live one and are cut off.
+//! No segment is read. The index names the live records, and every gap between them is dead.
+//! Records that were appended after the last commit lie after the last live record and are cut off.
 
 use archipel_base::Id;
 
 use super::append::Active;
-use super::place::Place;
-use super::sweep::Span;
+use super::location::Place;
+use super::reclaim::Span;
 use super::volume::Volume;
 use super::{BlockOptions, DiskConfig, Start, index};
 use crate::disk::PUNCH_BYTES;
 use crate::engine::{Engine, Flow, ReadTxn, Result};
 use crate::error::Error;
 
-/// The state file that says whose disk it is.
+/// The state file that names the disk's owner.
 const IDENTITY: &str = "disk";
 const VERSION: u32 = 1;
-/// Dead spans that are collected before they are punched: bounds the memory of a start.
+/// The number of dead spans that are collected before they are punched. It bounds the memory of a
+/// start.
 const SPANS_AT_ONCE: usize = 4096;
 
-/// Opens the disks. One that cannot be opened is failed from the start.
+/// Opens the disks. A disk that cannot be opened is failed from the start.
 pub(super) fn open(
     engine: &dyn Engine,
     disks: Vec<DiskConfig>,
@@ -33,8 +34,8 @@ pub(super) fn open(
         tolerate(volume, claim(volume, options.owner, start))?;
     }
     if start == Start::Unclean {
-        // The last process may have died with buffered commits: what is freed now must not be
-        // named by what a power cut brings back, and what is named must be there.
+        // The last process may have died with buffered commits. A power cut must not bring back
+        // names of space that is freed now, and the named records must exist.
         engine.sync()?;
     }
     for volume in &volumes {
@@ -45,7 +46,7 @@ pub(super) fn open(
     Ok(volumes)
 }
 
-/// An error of one disk is that disk's failure; one of the settings is the caller's.
+/// Marks the disk as failed if the error is its own. Returns errors of the settings to the caller.
 fn tolerate(volume: &Volume, result: Result<()>) -> Result<()> {
     match result {
         Err(error @ Error::Refused(_)) => Err(error),
@@ -57,11 +58,13 @@ fn tolerate(volume: &Volume, result: Result<()>) -> Result<()> {
     }
 }
 
-/// Makes sure that the disk is this store's, and that all that was written to it stays.
+/// Checks that the disk belongs to this store, and makes all its writes durable.
 fn claim(volume: &Volume, owner: Id, start: Start) -> Result<()> {
     let segments = volume.segments()?;
     check_identity(volume, owner, !segments.is_empty(), start)?;
-    if start == Start::Unclean {
+    // The last process may have been killed. A rebuilt index must not name records that only the
+    // page cache holds.
+    if start != Start::Clean {
         for segment in segments {
             let synced = volume.disk.sync(segment);
             synced.map_err(|e| volume.error("syncing", &e))?;
@@ -74,7 +77,7 @@ fn resume(engine: &dyn Engine, volume: &Volume, start: Start) -> Result<()> {
     let segments = volume.segments()?;
     let txn = engine.read()?;
     let last_file = segments.last().copied().unwrap_or(0);
-    let last_named = index::last_of(&*txn, volume.id)?.map_or(0, |last| last.place.segment);
+    let last_named = index::last_of(&*txn, volume.id)?.map_or(0, |last| last.location.segment);
     let active = match start {
         Start::Rebuild => None,
         Start::Clean | Start::Unclean => reopen(&*txn, volume, last_file)?,
@@ -88,7 +91,7 @@ fn resume(engine: &dyn Engine, volume: &Volume, start: Start) -> Result<()> {
     volume.resume(active, next)
 }
 
-/// The last segment is appended to again, after its last live record. What lies there is dead.
+/// Reopens the last segment for appending, after its last live record. Later bytes are dead.
 fn reopen(txn: &dyn ReadTxn, volume: &Volume, segment: u32) -> Result<Option<Active>> {
     if segment == 0 {
         return Ok(None);
@@ -98,22 +101,23 @@ fn reopen(txn: &dyn ReadTxn, volume: &Volume, segment: u32) -> Result<Option<Act
         segment,
         offset: u64::MAX,
     };
-    let head = index::last_before(txn, end)?.map_or(0, |last| last.end());
+    let metadata = index::last_before(txn, end)?.map_or(0, |last| last.end());
     let length = volume.length(segment)?;
-    if head > length {
-        // Damaged: it is shorter than what the index names. Scrubbing will say what is lost.
+    if metadata > length {
+        // The segment is damaged: it is shorter than the index says. Scrubbing reports what is
+        // lost.
         return Ok(None);
     }
-    let cut = volume.disk.set_length(segment, head);
+    let cut = volume.disk.set_length(segment, metadata);
     cut.map_err(|e| volume.error("cutting a segment of", &e))?;
     Ok(Some(Active {
         segment,
-        head,
-        allocated: head,
+        metadata,
+        allocated: metadata,
     }))
 }
 
-/// Punches every gap between live records, and removes segments without any.
+/// Punches every gap between live records, and removes segments without live records.
 pub(super) fn free_dead(
     txn: &dyn ReadTxn,
     volume: &Volume,
@@ -151,7 +155,7 @@ fn punch_gaps(txn: &dyn ReadTxn, volume: &Volume, segment: u32) -> Result<u64> {
         disk: volume.id,
         segment,
         from,
-        // Beyond the end too: the last page is freed as a whole.
+        // The range extends beyond the end, so that the last page is freed as a whole.
         to: length.next_multiple_of(PUNCH_BYTES),
     };
     if let Some((from, to)) = tail.inner() {
@@ -160,7 +164,8 @@ fn punch_gaps(txn: &dyn ReadTxn, volume: &Volume, segment: u32) -> Result<u64> {
     Ok(freed)
 }
 
-/// The next gaps of a segment, and where to go on. `from` is the end of the last record seen.
+/// Returns the next gaps of a segment and the position after them. `from` is the end of the last
+/// record seen.
 fn next_gaps(
     txn: &dyn ReadTxn,
     disk: u16,
@@ -170,37 +175,37 @@ fn next_gaps(
 ) -> Result<(Vec<Span>, Option<Place>)> {
     let mut gaps = Vec::new();
     let mut last = None;
-    // The last place of the segment before, so that the first one of this is shown too.
+    // Begin before the segment, so that its first record is visited too.
     let before = Place {
         disk,
         segment: segment - 1,
         offset: u64::MAX,
     };
-    index::places(txn, after.or(Some(before)), |_, located| {
-        let place = located.place;
-        if (place.disk, place.segment) != (disk, segment) {
+    index::locations(txn, after.or(Some(before)), |_, located| {
+        let location = located.location;
+        if (location.disk, location.segment) != (disk, segment) {
             return Ok(Flow::Stop);
         }
-        if place.offset > *from {
+        if location.offset > *from {
             gaps.push(Span {
                 disk,
                 segment,
                 from: *from,
-                to: place.offset,
+                to: location.offset,
             });
         }
         *from = located.end().max(*from);
         if gaps.len() < SPANS_AT_ONCE {
             return Ok(Flow::Continue);
         }
-        last = Some(place);
+        last = Some(location);
         Ok(Flow::Stop)
     })?;
     Ok((gaps, last))
 }
 
-/// Refuses a disk that belongs to another store, or stood under another number: freeing what
-/// this index does not name would destroy it.
+/// Refuses a disk that belongs to another store or had another number. Freeing the space that this
+/// index does not name would destroy that disk's data.
 fn check_identity(volume: &Volume, owner: Id, has_segments: bool, start: Start) -> Result<()> {
     let wanted = identity(volume.id, owner);
     let found = volume.disk.read_state(IDENTITY);
@@ -226,7 +231,7 @@ fn check_identity(volume: &Volume, owner: Id, has_segments: bool, start: Start) 
     written.map_err(|e| volume.error("writing the identity of", &e))
 }
 
-/// A rebuilt index may take over a disk of the same number.
+/// Returns true if a rebuilt index may take over the disk: it has the same number.
 fn takes_over(found: &[u8], disk: u16, start: Start) -> bool {
     let prefix = identity_prefix(disk);
     start == Start::Rebuild && found.starts_with(prefix.as_bytes())

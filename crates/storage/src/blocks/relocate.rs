@@ -1,11 +1,11 @@
-//! Moving blocks: away from a disk that drains or failed, and to a good copy from a damaged one.
+//! Moves of blocks: away from a draining or failed disk, and from a damaged copy to a good one.
 
 use std::sync::Arc;
 
 use archipel_base::BlockHash;
 
 use super::append::Content;
-use super::place::{Located, Place};
+use super::location::{LocatedRecord, Place};
 use super::record;
 use super::sync::Ticket;
 use super::upload::Claim;
@@ -14,33 +14,34 @@ use super::{Blocks, Pinned, index};
 use crate::engine::{Durability, Edit, Flow, Result};
 use crate::error::Error;
 
-/// Blocks that one step looks at, at most.
+/// The largest number of blocks in one step.
 const STEP_BLOCKS: usize = 256;
 
-/// What a step of draining did.
+/// The results of one step of draining.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Drained {
-    /// Where the next step begins; `None` when the disk has been walked to its end.
+    /// The start of the next step; `None` when the whole disk has been walked.
     pub next: Option<Place>,
     /// Blocks that moved.
     pub moved: u64,
     /// Bytes of records that moved.
     pub bytes: u64,
-    /// Blocks that could not be read, and stay where they are.
+    /// Blocks that could not be read. They stay where they are.
     pub unreadable: u64,
 }
 
-/// A block and where it goes.
+/// A move of a block to another location.
 struct Move {
     pinned: Pinned,
     from: Place,
-    to: Located,
+    to: LocatedRecord,
+    ticket: Ticket,
 }
 
 impl Blocks {
-    /// Moves blocks away from a disk that is draining or failed: those after `after` (from the
-    /// first if `None`), about `budget_bytes` of them. A disk is empty when a whole walk moved
-    /// nothing and found nothing unreadable.
+    /// Moves blocks away from a disk that is draining or failed: about `budget_bytes` of the blocks
+    /// after `after` (from the first if `None`). A disk is empty when a whole walk moved nothing
+    /// and found nothing unreadable.
     pub async fn drain_step(
         self: &Arc<Blocks>,
         disk: u16,
@@ -48,7 +49,7 @@ impl Blocks {
         budget_bytes: u64,
     ) -> Result<Drained> {
         let blocks = self.clone();
-        let after = after.filter(|place| place.disk == disk);
+        let after = after.filter(|location| location.disk == disk);
         let job = move || blocks.drain_blocking(disk, after, budget_bytes);
         self.pool.run(job).await
     }
@@ -62,7 +63,7 @@ impl Blocks {
         if self.volume(disk)?.state() == DiskState::Active {
             return Err(Error::Refused(format!("disk {disk} is not draining")));
         }
-        let (found, next) = self.places_of(disk, after, budget_bytes)?;
+        let (found, next) = self.locations_of(disk, after, budget_bytes)?;
         let mut drained = Drained {
             next,
             ..Drained::default()
@@ -81,23 +82,23 @@ impl Blocks {
         Ok(drained)
     }
 
-    /// The places of a disk after `after`, and where to go on.
+    /// Returns the locations of a disk after `after`, and the position after them.
     #[allow(clippy::type_complexity, reason = "a list and a cursor, used once")]
-    fn places_of(
+    fn locations_of(
         &self,
         disk: u16,
         after: Option<Place>,
         budget_bytes: u64,
-    ) -> Result<(Vec<(BlockHash, Located)>, Option<Place>)> {
+    ) -> Result<(Vec<(BlockHash, LocatedRecord)>, Option<Place>)> {
         let mut found = Vec::new();
         let mut bytes = 0;
         let mut next = None;
         let txn = self.engine.read()?;
-        index::places(
+        index::locations(
             &*txn,
             Some(after.unwrap_or(Place::first_of(disk, 0))),
             |hash, located| {
-                if located.place.disk != disk {
+                if located.location.disk != disk {
                     return Ok(Flow::Stop);
                 }
                 found.push((hash, located));
@@ -105,15 +106,20 @@ impl Blocks {
                 if found.len() < STEP_BLOCKS && bytes < budget_bytes {
                     return Ok(Flow::Continue);
                 }
-                next = Some(located.place);
+                next = Some(located.location);
                 Ok(Flow::Stop)
             },
         )?;
         Ok((found, next))
     }
 
-    /// Copies a record, as it is stored, to another disk; `None` if the block is gone meanwhile.
-    fn copy_away(self: &Arc<Blocks>, hash: BlockHash, located: &Located) -> Result<Option<Move>> {
+    /// Copies a record, as it is stored, to another disk. Returns `None` if the block is gone by
+    /// now.
+    fn copy_away(
+        self: &Arc<Blocks>,
+        hash: BlockHash,
+        located: &LocatedRecord,
+    ) -> Result<Option<Move>> {
         let pinned = Pinned::new(self, hash);
         let claim = Claim::new(&pinned);
         if self.locate(&hash)? != Some(*located) {
@@ -127,77 +133,62 @@ impl Blocks {
             len: located.len,
             compressed: located.compressed,
         };
-        let to = self.write_record(&hash, content)?;
-        // Not published: the index knows a good place until the move is committed.
-        self.table.discard(&hash, to);
+        let (to, ticket) = self.write_record(&hash, content)?;
+        // Do not publish the copy: the index names a good location until the move is committed.
+        self.pin_table.discard(&hash, to);
         drop(claim);
         Ok(Some(Move {
             pinned,
-            from: located.place,
+            from: located.location,
             to,
+            ticket,
         }))
     }
 
-    /// Writes a good copy of a block whose copy here is bad, and makes the index name it. The
-    /// claim on the block is held.
-    pub(super) fn heal(self: &Arc<Blocks>, pinned: &Pinned, content: &[u8]) -> Result<Located> {
+    /// Writes a good copy of a block whose copy here is damaged, and makes the index name it. The
+    /// caller holds the claim on the block.
+    pub(super) fn repair_copy(
+        self: &Arc<Blocks>,
+        pinned: &Pinned,
+        content: &[u8],
+    ) -> Result<LocatedRecord> {
         let hash = pinned.hash;
-        let to = self.write_anywhere(&hash, content)?;
-        self.table.discard(&hash, to);
+        let (to, ticket) = self.write_anywhere(&hash, content)?;
+        self.pin_table.discard(&hash, to);
         let indexed = index::entry(&*self.engine.read()?, &hash)?;
         if let Some(entry) = indexed {
             let pinned = Pinned::new(self, hash);
-            let from = entry.located.place;
-            self.commit_moves(vec![Move { pinned, from, to }])?;
+            let from = entry.located.location;
+            self.commit_moves(vec![Move {
+                pinned,
+                from,
+                to,
+                ticket,
+            }])?;
         } else {
-            self.sync_moves(&[to])?;
+            ticket.run()?;
         }
-        // Also for the index's sake: should the block leave it, this is the copy to use.
-        self.table.publish(&hash, to);
+        // Publish the copy as well: if the block leaves the index, this is the copy to use.
+        self.pin_table.publish(&hash, to, None);
         self.counters.healed.add(1);
-        self.damaged_names().remove(&hash);
+        self.damaged.lock().remove(&hash);
         Ok(to)
     }
 
-    fn sync_moves(&self, places: &[Located]) -> Result<()> {
-        for located in places {
-            let volume = self.volume(located.place.disk)?;
-            if let Some(ticket) = Ticket::of(volume, located.place.segment) {
-                ticket.run()?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Syncs what can be; a disk that fails at it is marked.
-    fn sync_all_blocking(&self) {
-        for volume in self.volumes.values() {
-            for segment in volume.dirty() {
-                let synced = Ticket::of(volume, segment).map_or(Ok(()), |ticket| ticket.run());
-                if let Err(error) = synced {
-                    tracing::warn!(disk = volume.id, segment, "{error}");
-                }
-            }
-        }
-    }
-
-    /// Syncs the copies, then makes the index name them: all in one transaction.
+    /// Syncs the copies, then makes the index name them, all in one transaction.
     fn commit_moves(&self, moves: Vec<Move>) -> Result<u64> {
-        let places: Vec<Located> = moves.iter().map(|moved| moved.to).collect();
         if moves.is_empty() {
             return Ok(0);
         }
-        self.sync_moves(&places)?;
+        moves.iter().try_for_each(|one| one.ticket.run())?;
         let mut txn = self.engine.write()?;
-        // This commit makes buffered ones before it durable: so their blocks must be, first.
-        self.sync_all_blocking();
         let mut moved = 0;
         for one in &moves {
             moved += u64::from(self.edit_move(&mut *txn, one)?);
         }
         let committed = txn.commit(Durability::Fsync);
         if let Err(Error::Failed(_)) = &committed {
-            // It is not known which copy the index names after the next start.
+            // It is unknown which copy the index will name after the next start.
             moves.iter().for_each(|one| one.pinned.leak());
         }
         committed?;
@@ -206,11 +197,11 @@ impl Blocks {
 
     fn edit_move(&self, edit: &mut dyn Edit, one: &Move) -> Result<bool> {
         let hash = &one.pinned.hash;
-        let entry = index::entry(edit, hash)?.filter(|entry| entry.located.place == one.from);
+        let entry = index::entry(edit, hash)?.filter(|entry| entry.located.location == one.from);
         let Some(entry) = entry else {
             return Ok(false);
         };
-        self.table.discard(hash, entry.located);
+        self.pin_table.discard(hash, entry.located);
         index::relocate(edit, hash, &entry, one.to)?;
         Ok(true)
     }

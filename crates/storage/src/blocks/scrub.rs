@@ -1,22 +1,22 @@
-//! Scrubbing: reads what lives, in the order in which it lies, and verifies it.
+//! Scrubbing: reads the live blocks in disk order and verifies them.
 
 use std::sync::Arc;
 
 use archipel_base::BlockHash;
 
-use super::place::{Located, Place};
+use super::location::{LocatedRecord, Place};
 use super::record::{self, HEADER_BYTES, Header};
 use super::{Blocks, Pinned, index};
 use crate::engine::{Flow, Result};
 use crate::error::Error;
 
-/// Blocks that one step looks at, at most.
+/// The largest number of blocks in one step.
 const STEP_BLOCKS: usize = 256;
 
-/// What a step of scrubbing found.
+/// The results of one step of scrubbing.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Scrubbed {
-    /// Where the next step begins; `None` after the last block.
+    /// The start of the next step; `None` after the last block.
     pub next: Option<Place>,
     /// Blocks verified.
     pub blocks: u64,
@@ -27,7 +27,7 @@ pub struct Scrubbed {
 }
 
 impl Blocks {
-    /// Verifies the blocks after `after` (from the first if `None`), about `budget_bytes` of them.
+    /// Verifies about `budget_bytes` of the blocks after `after` (from the first if `None`).
     pub async fn scrub_step(
         self: &Arc<Blocks>,
         after: Option<Place>,
@@ -45,7 +45,7 @@ impl Blocks {
         budget_bytes: u64,
     ) -> Result<Scrubbed> {
         let mut scrubbed = Scrubbed::default();
-        let found = self.next_places(after, budget_bytes, &mut scrubbed)?;
+        let found = self.next_locations(after, budget_bytes, &mut scrubbed)?;
         for (hash, located) in found {
             let pinned = Pinned::new(self, hash);
             if self.locate(&hash)? != Some(located) {
@@ -62,40 +62,42 @@ impl Blocks {
         Ok(scrubbed)
     }
 
-    fn next_places(
+    fn next_locations(
         &self,
         after: Option<Place>,
         budget_bytes: u64,
         scrubbed: &mut Scrubbed,
-    ) -> Result<Vec<(BlockHash, Located)>> {
+    ) -> Result<Vec<(BlockHash, LocatedRecord)>> {
         let mut found = Vec::new();
         let mut bytes = 0;
-        index::places(&*self.engine.read()?, after, |hash, located| {
+        index::locations(&*self.engine.read()?, after, |hash, located| {
             found.push((hash, located));
             bytes += located.record_bytes();
             if found.len() < STEP_BLOCKS && bytes < budget_bytes {
                 return Ok(Flow::Continue);
             }
-            scrubbed.next = Some(located.place);
+            scrubbed.next = Some(located.location);
             Ok(Flow::Stop)
         })?;
         Ok(found)
     }
 
-    /// Verifies the content, and the header too: the index could not be rebuilt without it.
-    fn verify(&self, hash: &BlockHash, located: &Located) -> Result<()> {
+    /// Verifies the content and the header. Without the header, the index could not be rebuilt.
+    fn verify(&self, hash: &BlockHash, located: &LocatedRecord) -> Result<()> {
         self.fetch(hash, located)?;
-        let volume = self.volume(located.place.disk)?;
+        let volume = self.volume(located.location.disk)?;
         let mut bytes = [0; HEADER_BYTES];
-        let read = volume
-            .disk
-            .read_at(located.place.segment, located.place.offset, &mut bytes);
+        let read = volume.disk.read_at(
+            located.location.segment,
+            located.location.offset,
+            &mut bytes,
+        );
         let read = read.map_err(|error| self.unreadable(hash, located, &error));
         let wanted = Header {
             hash: *hash,
             located: *located,
         };
-        let verified = read.and_then(|()| match Header::from_bytes(located.place, &bytes) {
+        let verified = read.and_then(|()| match Header::from_bytes(located.location, &bytes) {
             Some(header) if header == wanted => Ok(()),
             _ => Err(record::damaged(hash, located, "the header is damaged")),
         });

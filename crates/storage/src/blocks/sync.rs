@@ -1,11 +1,15 @@
-//! Group sync: all who wait for a segment share one `fdatasync`.
+//! Group sync: all waiters for a segment share one `fdatasync`.
 //!
 //! # Invariants
 //! - A write is covered by every sync that *began* after the write returned.
-//! - After a failed sync the disk is failed: no other sync is tried, and nobody is told that theirs succeeded.
+//! - After a failed sync the disk is failed. No other sync is tried, and no waiter is told that its
+//!   sync succeeded.
+//! - A removed segment is not synced. Nobody waits for its content, and its absence is no failure
+//!   of the disk.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::volume::Volume;
@@ -13,20 +17,20 @@ use crate::engine::Result;
 use crate::error::Error;
 use crate::pool::Pool;
 
-/// How far one segment is synced.
+/// The sync state of one segment.
 #[derive(Default)]
 pub(super) struct SegmentSync {
-    state: Mutex<State>,
-    /// Held during an `fdatasync`. The kernel reports an error to one caller only: a second one
-    /// at the same time could take its silence for success.
-    one: Mutex<()>,
+    state: Mutex<SyncState>,
+    /// The lock that an `fdatasync` holds. The kernel reports an error to one caller only. A second
+    /// concurrent caller could take the kernel's silence for success.
+    syncing: Mutex<()>,
 }
 
 #[derive(Default)]
-struct State {
-    /// Writes that returned.
+struct SyncState {
+    /// The number of writes that returned.
     written: u64,
-    /// How many of them are on stable storage.
+    /// The number of those writes that are on stable storage.
     synced: u64,
     running: bool,
     waiters: Vec<Waiter>,
@@ -37,31 +41,35 @@ struct Waiter {
     done: oneshot::Sender<Result<()>>,
 }
 
-/// What must be synced before something may be acknowledged.
+/// The writes that must be synced before the node may acknowledge something.
 #[derive(Clone)]
 pub(super) struct Ticket {
-    pub volume: Arc<Volume>,
-    pub segment: u32,
+    volume: Arc<Volume>,
+    segment: u32,
+    /// The ticket holds the state, because the volume drops it when the segment is removed.
+    sync: Arc<SegmentSync>,
     need: u64,
 }
 
 impl SegmentSync {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Counts a write that returned. Returns its number.
+    fn wrote(&self) -> u64 {
+        let mut state = self.state.lock();
+        state.written += 1;
+        state.written
     }
 
-    /// A write returned.
-    pub fn wrote(&self) {
-        self.lock().written += 1;
-    }
-
-    pub fn is_dirty(&self) -> bool {
-        let state = self.lock();
-        state.synced < state.written
+    /// Removes the segment by `unlink`. No sync runs meanwhile, and nothing needs a sync
+    /// afterwards.
+    pub fn remove<T>(&self, unlink: impl FnOnce() -> Result<T>) -> Result<T> {
+        let _syncing = self.syncing.lock();
+        let done = unlink()?;
+        self.state.lock().synced = u64::MAX;
+        Ok(done)
     }
 
     fn answer(&self, synced: Result<u64>) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match synced {
             Ok(target) => {
                 state.synced = state.synced.max(target);
@@ -70,16 +78,16 @@ impl SegmentSync {
                     .into_iter()
                     .partition(|waiter| waiter.need <= synced);
                 state.waiters = waiting;
-                tell(done, Ok(()));
+                answer_waiters(done, Ok(()));
             }
-            Err(error) => tell(std::mem::take(&mut state.waiters), Err(error)),
+            Err(error) => answer_waiters(std::mem::take(&mut state.waiters), Err(error)),
         }
         state.running = !state.waiters.is_empty();
         state.running
     }
 }
 
-fn tell(waiters: Vec<Waiter>, result: Result<()>) {
+fn answer_waiters(waiters: Vec<Waiter>, result: Result<()>) {
     for waiter in waiters {
         // A waiter that went away needs no answer.
         let _ = waiter.done.send(result.clone());
@@ -87,30 +95,49 @@ fn tell(waiters: Vec<Waiter>, result: Result<()>) {
 }
 
 impl Ticket {
-    /// What makes all writes to the segment that returned so far durable; `None` if they are.
-    pub fn of(volume: &Arc<Volume>, segment: u32) -> Option<Ticket> {
+    /// Counts a write to the segment that returned. Returns the ticket that makes it durable.
+    pub fn of_write(volume: &Arc<Volume>, segment: u32) -> Ticket {
         let sync = volume.sync_of(segment);
-        let state = sync.lock();
-        (state.synced < state.written).then(|| Ticket {
+        let need = sync.wrote();
+        Ticket {
             volume: volume.clone(),
             segment,
-            need: state.written,
-        })
+            sync,
+            need,
+        }
     }
 
-    /// Whether this ticket covers what `other` does.
+    /// Returns the tickets that make all returned writes to a disk durable.
+    pub fn of_all(volume: &Arc<Volume>) -> Vec<Ticket> {
+        let tickets = volume.syncs().into_iter().map(|(segment, sync)| {
+            let need = sync.state.lock().written;
+            Ticket {
+                volume: volume.clone(),
+                segment,
+                sync,
+                need,
+            }
+        });
+        tickets.filter(|ticket| !ticket.is_done()).collect()
+    }
+
+    /// Returns true if the writes are durable.
+    pub fn is_done(&self) -> bool {
+        self.sync.state.lock().synced >= self.need
+    }
+
+    /// Returns true if this ticket covers the writes of `other`.
     pub fn covers(&self, other: &Ticket) -> bool {
         (self.volume.id, self.segment) == (other.volume.id, other.segment)
             && self.need >= other.need
     }
 
-    /// Begins to wait: at once, so that the waits for several segments overlap.
+    /// Starts the sync at once, so that the waits for several segments overlap.
     pub fn begin(self, pool: &Pool) -> oneshot::Receiver<Result<()>> {
         let (done, answer) = oneshot::channel();
-        let sync = self.volume.sync_of(self.segment);
-        let mut state = sync.lock();
+        let mut state = self.sync.state.lock();
         if state.synced >= self.need {
-            // The receiver is in our hands.
+            // The send cannot fail, because this function still has the receiver.
             let _ = done.send(Ok(()));
             return answer;
         }
@@ -121,46 +148,50 @@ impl Ticket {
         let first = !std::mem::replace(&mut state.running, true);
         drop(state);
         if first {
-            pool.defer(move || self.volume.run_syncs(self.segment));
+            pool.defer(move || self.run_syncs());
         }
         answer
     }
 
-    /// Syncs in this thread.
+    /// Syncs in the calling thread.
     pub fn run(&self) -> Result<()> {
-        let sync = self.volume.sync_of(self.segment);
-        if sync.lock().synced >= self.need {
+        if self.is_done() {
             return Ok(());
         }
-        let target = self.volume.sync_once(&sync, self.segment)?;
-        let mut state = sync.lock();
+        let target = self.sync_once()?;
+        let mut state = self.sync.state.lock();
         state.synced = state.synced.max(target);
         Ok(())
     }
-}
 
-/// Waits for what [`Ticket::begin`] began.
-pub(super) async fn finished(answer: oneshot::Receiver<Result<()>>) -> Result<()> {
-    let gone = |_| Err(Error::Failed("the storage threads ended".into()));
-    answer.await.unwrap_or_else(gone)
-}
-
-impl Volume {
     /// Syncs until nobody waits. One such job runs for a segment at a time.
-    fn run_syncs(&self, segment: u32) {
-        let sync = self.sync_of(segment);
-        while sync.answer(self.sync_once(&sync, segment)) {}
+    fn run_syncs(&self) {
+        while self.sync.answer(self.sync_once()) {}
     }
 
-    /// One `fdatasync`; answers how many writes it covers.
-    fn sync_once(&self, sync: &SegmentSync, segment: u32) -> Result<u64> {
-        let _one = sync.one.lock().unwrap_or_else(PoisonError::into_inner);
-        self.check()?;
-        let target = sync.lock().written;
-        if let Err(error) = self.disk.sync(segment) {
-            self.fail(format!("fdatasync of segment {segment}: {error}"));
+    /// Makes one `fdatasync` if it is needed. Returns how many writes are covered.
+    fn sync_once(&self) -> Result<u64> {
+        let _syncing = self.sync.syncing.lock();
+        self.volume.check()?;
+        let (synced, target) = {
+            let state = self.sync.state.lock();
+            (state.synced, state.written)
+        };
+        if synced >= target {
+            return Ok(target);
         }
-        self.check()?;
+        if let Err(error) = self.volume.disk.sync(self.segment) {
+            let segment = self.segment;
+            self.volume
+                .fail(format!("fdatasync of segment {segment}: {error}"));
+        }
+        self.volume.check()?;
         Ok(target)
     }
+}
+
+/// Waits for the sync that [`Ticket::begin`] started.
+pub(super) async fn finished(answer: oneshot::Receiver<Result<()>>) -> Result<()> {
+    let gone = |_| Err(Error::Failed("the storage threads have ended".into()));
+    answer.await.unwrap_or_else(gone)
 }

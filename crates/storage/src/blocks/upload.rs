@@ -1,12 +1,13 @@
-//! Blocks on their way in, and pins for those who read.
+//! Uploads of blocks, and pins for readers.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use archipel_base::BlockHash;
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 use super::append::Content;
-use super::place::Located;
+use super::location::LocatedRecord;
 use super::sync::{Ticket, finished};
 use super::volume::{DiskState, Volume};
 use super::{Blocks, MAX_BLOCK_BYTES, Pinned, record};
@@ -14,37 +15,39 @@ use crate::engine::Result;
 use crate::error::Error;
 use crate::row::BlockRef;
 
-/// Blocks on their way in, each pinned. Dropping it gives up what no committed row refers to.
-pub struct Upload {
+/// An upload of blocks. It pins each of them. When it is dropped, blocks that no committed row
+/// refers to are freed.
+pub struct BlockAppender {
     blocks: Arc<Blocks>,
     stored: Mutex<Vec<Stored>>,
 }
 
-/// Keeps blocks readable while it lives, whatever happens to the rows that referred to them.
+/// A pin that keeps blocks readable while it lives, whatever happens to the rows that referred to
+/// them.
 pub struct Pin(#[allow(dead_code, reason = "held for its drop")] Vec<Pinned>);
 
-/// A block that is here, pinned.
+/// A stored block, pinned.
 struct Stored {
     block: BlockRef,
     _pinned: Pinned,
-    /// What makes it durable, unless it is.
+    /// The ticket that makes the block durable; `None` if it is durable.
     ticket: Option<Ticket>,
     deduplicated: bool,
 }
 
-/// The right to decide whether and where a block is written.
+/// The exclusive right to decide if and where a block is written.
 pub(super) struct Claim<'a>(&'a Pinned);
 
 impl<'a> Claim<'a> {
     pub fn new(pinned: &'a Pinned) -> Claim<'a> {
-        pinned.blocks.table.claim(&pinned.hash);
+        pinned.blocks.pin_table.claim(&pinned.hash);
         Claim(pinned)
     }
 }
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        self.0.blocks.table.unclaim(&self.0.hash);
+        self.0.blocks.pin_table.unclaim(&self.0.hash);
     }
 }
 
@@ -55,18 +58,18 @@ impl Pin {
     }
 }
 
-impl Upload {
-    pub(super) fn new(blocks: Arc<Blocks>) -> Upload {
-        Upload {
+impl BlockAppender {
+    pub(super) fn new(blocks: Arc<Blocks>) -> BlockAppender {
+        BlockAppender {
             blocks,
             stored: Mutex::default(),
         }
     }
 
-    /// Appends a block, or pins the one that is here already. Several calls may run at once.
+    /// Appends a block, or pins the existing copy. Several calls may run at once.
     ///
-    /// [`Error::Refused`] if it is empty or longer than [`MAX_BLOCK_BYTES`], [`Error::Full`] if no
-    /// disk has room. A copy that is here but damaged is replaced.
+    /// Returns [`Error::Refused`] if the content is empty or longer than [`MAX_BLOCK_BYTES`], and
+    /// [`Error::Full`] if no disk has room. A damaged copy is replaced.
     pub async fn append(&self, content: Bytes) -> Result<BlockRef> {
         if content.is_empty() || content.len() > MAX_BLOCK_BYTES {
             let len = content.len();
@@ -75,11 +78,11 @@ impl Upload {
         let blocks = self.blocks.clone();
         let stored = self.blocks.pool.run(move || blocks.store(&content)).await?;
         let block = stored.block;
-        self.stored().push(stored);
+        self.stored.lock().push(stored);
         Ok(block)
     }
 
-    /// Returns once everything appended so far is on stable storage.
+    /// Puts all blocks that were appended so far on stable storage.
     pub async fn sync(&self) -> Result<()> {
         let begun: Vec<_> = self
             .tickets()
@@ -92,23 +95,21 @@ impl Upload {
         Ok(())
     }
 
-    /// How many of the blocks were here already.
+    /// Returns the number of blocks that existed already.
     pub fn deduplicated(&self) -> usize {
-        self.stored()
+        self.stored
+            .lock()
             .iter()
             .filter(|stored| stored.deduplicated)
             .count()
     }
 
-    fn stored(&self) -> MutexGuard<'_, Vec<Stored>> {
-        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// One ticket for each segment.
+    /// Returns one ticket for each segment.
     fn tickets(&self) -> Vec<Ticket> {
         let mut tickets: Vec<Ticket> = Vec::new();
-        let stored = self.stored();
-        for ticket in stored.iter().filter_map(|stored| stored.ticket.as_ref()) {
+        let stored = self.stored.lock();
+        let all = stored.iter().filter_map(|stored| stored.ticket.as_ref());
+        for ticket in all.filter(|ticket| !ticket.is_done()) {
             if !tickets.iter().any(|known| known.covers(ticket)) {
                 tickets.retain(|known| !ticket.covers(known));
                 tickets.push(ticket.clone());
@@ -118,10 +119,10 @@ impl Upload {
     }
 }
 
-/// What was found under a block's name.
+/// The copy that was found under a block's name.
 enum Found {
-    Good(Located),
-    /// Damaged, or on a disk that failed or is gone.
+    Good(LocatedRecord),
+    /// The copy is damaged, or on a disk that failed or is gone.
     Bad,
     Nothing,
 }
@@ -129,20 +130,22 @@ enum Found {
 impl Blocks {
     fn store(self: &Arc<Blocks>, content: &[u8]) -> Result<Stored> {
         let hash = BlockHash::of(content);
-        // Pinned first, then looked for: what is found then stays.
+        // Pin first, then look: the copy that is found then stays.
         let pinned = Pinned::new(self, hash);
         let claim = Claim::new(&pinned);
         let (located, deduplicated) = match self.find_good(&hash)? {
             Found::Good(located) => (located, true),
-            Found::Bad => (self.heal(&pinned, content)?, false),
+            Found::Bad => (self.repair_copy(&pinned, content)?, false),
             Found::Nothing => (self.append_new(&hash, content)?, false),
         };
         drop(claim);
         if deduplicated {
             self.counters.deduplicated.add(1);
         }
-        let volume = self.volume(located.place.disk)?;
-        let ticket = Ticket::of(volume, located.place.segment);
+        let known = self.pin_table.record(&hash);
+        // Records that the committed index names are synced, so they need no ticket.
+        let known = known.filter(|known| known.located.location == located.location);
+        let ticket = known.and_then(|known| known.ticket);
         let len = content.len() as u32;
         Ok(Stored {
             block: BlockRef { hash, len },
@@ -152,19 +155,13 @@ impl Blocks {
         })
     }
 
-    /// Looks for a copy that an upload may rely on: it is read and verified, since the client
-    /// goes away with what may be the last good one.
+    /// Looks for a copy that an upload may rely on. It reads and verifies the copy, because the
+    /// client may hold the last good one and then go away.
     fn find_good(&self, hash: &BlockHash) -> Result<Found> {
         let Some(located) = self.locate(hash)? else {
             return Ok(Found::Nothing);
         };
-        let state = self
-            .volumes
-            .get(&located.place.disk)
-            .map(|volume| volume.state());
-        if !matches!(state, Some(DiskState::Active | DiskState::Draining))
-            || self.damaged_names().contains_key(hash)
-        {
+        if !self.is_usable(&located) || self.damaged.lock().contains_key(hash) {
             return Ok(Found::Bad);
         }
         match self.fetch(hash, &located) {
@@ -174,16 +171,20 @@ impl Blocks {
         }
     }
 
-    /// Writes a block that is not here. The claim on it is held.
-    fn append_new(&self, hash: &BlockHash, content: &[u8]) -> Result<Located> {
-        let located = self.write_anywhere(hash, content)?;
-        self.table.publish(hash, located);
+    /// Writes a new block. The caller holds the claim on it.
+    fn append_new(&self, hash: &BlockHash, content: &[u8]) -> Result<LocatedRecord> {
+        let (located, ticket) = self.write_anywhere(hash, content)?;
+        self.pin_table.publish(hash, located, Some(ticket));
         Ok(located)
     }
 
-    /// Compresses if it pays, and writes to the disk that the choice falls on, or to another if
-    /// that cannot. Not published yet.
-    pub(super) fn write_anywhere(&self, hash: &BlockHash, content: &[u8]) -> Result<Located> {
+    /// Compresses the content if it pays, and writes it to the chosen disk, or to another one if
+    /// that fails. Does not publish the record.
+    pub(super) fn write_anywhere(
+        &self,
+        hash: &BlockHash,
+        content: &[u8],
+    ) -> Result<(LocatedRecord, Ticket)> {
         let level = self.compression_level;
         let compressed = level.and_then(|level| record::compress(content, level));
         let saved = compressed
@@ -194,21 +195,25 @@ impl Blocks {
             len: content.len() as u32,
             compressed: compressed.is_some(),
         };
-        let located = self.write_record(hash, record)?;
+        let written = self.write_record(hash, record)?;
         self.counters.saved_bytes.add(saved as u64);
-        Ok(located)
+        Ok(written)
     }
 
-    pub(super) fn write_record(&self, hash: &BlockHash, record: Content<'_>) -> Result<Located> {
+    pub(super) fn write_record(
+        &self,
+        hash: &BlockHash,
+        record: Content<'_>,
+    ) -> Result<(LocatedRecord, Ticket)> {
         let mut tried = Vec::new();
         let mut last_error = None;
         while let Some(volume) = self.choose(hash, record.stored.len() as u64, &tried) {
-            match volume.write(&self.table, hash, record) {
-                Ok(located) => {
+            match volume.write(&self.pin_table, hash, record) {
+                Ok((located, ticket)) => {
                     self.counters.appended.add(1);
                     self.counters.content_bytes.add(record.len.into());
                     self.counters.written_bytes.add(located.record_bytes());
-                    return Ok(located);
+                    return Ok((located, ticket));
                 }
                 Err(error) => {
                     tracing::warn!(disk = volume.id, "{error}");
@@ -220,7 +225,8 @@ impl Blocks {
         Err(last_error.unwrap_or_else(|| self.why_none_takes()))
     }
 
-    /// A disk that takes `bytes`: by chance (the block's name), weighted by room.
+    /// Chooses a disk with room for `bytes`. The block's name serves as the random number, and free
+    /// space as the weight.
     fn choose(&self, hash: &BlockHash, bytes: u64, tried: &[u16]) -> Option<&Arc<Volume>> {
         let takes = |volume: &&Arc<Volume>| {
             volume.state() == DiskState::Active && !tried.contains(&volume.id)

@@ -1,9 +1,10 @@
-//! What the segments of a disk take.
+//! The space that the segments of a disk take.
 
 use std::collections::HashMap;
 
-/// What segments take: what was appended, put right by what the disk says whenever space is given
-/// back. Between two such moments what is allocated ahead does not count.
+/// The space that segments take. Appends are added up. Whenever space is given back, the sum of the
+/// segment is corrected by what the disk reports. Until then, space that is allocated ahead does
+/// not count.
 #[derive(Default)]
 pub(super) struct Usage {
     segments: HashMap<u32, u64>,

@@ -1,12 +1,14 @@
-//! One disk: its segments, the append position and what became of it.
+//! One disk: its segments, its append position and its state.
 //!
 //! # Invariants
-//! - A failed sync, and nothing else, makes a running disk failed; that is final.
+//! - Only a failed sync makes a running disk failed, and the failure is final.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::Mutex;
 
 use super::append::Append;
 use super::sync::SegmentSync;
@@ -18,31 +20,31 @@ use crate::error::Error;
 
 const MIN_RESERVE_BYTES: u64 = 256 << 20;
 
-/// What a disk is good for.
+/// The state of a disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiskState {
-    /// Takes new blocks while it has room.
+    /// The disk takes new blocks while it has room.
     Active,
-    /// Takes none; its blocks move to other disks.
+    /// The disk takes no new blocks. Its blocks move to other disks.
     Draining,
-    /// A sync failed, or it could not be opened: takes none until the node restarts.
+    /// A sync failed, or the disk could not be opened. It takes no blocks until the node restarts.
     Failed,
 }
 
-/// How a disk is.
+/// The status of a disk.
 #[derive(Clone, Debug)]
 pub struct DiskStatus {
     /// The disk's number.
     pub id: u16,
-    /// What it is good for.
+    /// The disk's state.
     pub state: DiskState,
-    /// Why it failed.
+    /// The reason of its failure.
     pub reason: Option<String>,
-    /// Bytes that segments take.
+    /// Bytes that the segments take.
     pub used_bytes: u64,
     /// Bytes that may still be written, beyond the reserve.
     pub free_bytes: u64,
-    /// The size of the file system, or what the settings limit it to.
+    /// The size of the file system, or the configured capacity.
     pub total_bytes: u64,
     /// Calls of `fsync` and `fdatasync` since the start.
     pub fsyncs: u64,
@@ -57,7 +59,7 @@ pub(super) struct Volume {
     pub preallocate_bytes: u64,
     draining: AtomicBool,
     failed: OnceLock<String>,
-    usage: Mutex<Usage>,
+    pub usage: Mutex<Usage>,
     pub append: Mutex<Append>,
     syncs: Mutex<BTreeMap<u32, Arc<SegmentSync>>>,
 }
@@ -93,7 +95,7 @@ impl Volume {
         self.draining.store(draining, Ordering::Relaxed);
     }
 
-    /// Marks the disk failed, for good.
+    /// Marks the disk as failed, for good.
     pub fn fail(&self, reason: String) {
         tracing::error!(
             disk = self.id,
@@ -104,7 +106,7 @@ impl Volume {
         let _ = self.failed.set(reason);
     }
 
-    /// The error to answer with while the disk is failed.
+    /// Returns the error of the disk if it is failed.
     pub fn check(&self) -> Result<()> {
         match self.failed.get() {
             Some(reason) => Err(Error::Failed(format!("disk {}: {reason}", self.id))),
@@ -125,12 +127,12 @@ impl Volume {
         }
     }
 
-    /// Room for blocks: what is free beyond the reserve, within the configured capacity.
+    /// Returns the room for blocks: free space beyond the reserve, within the configured capacity.
     pub fn space(&self) -> Result<Space> {
         let space = self
             .disk
             .space()
-            .map_err(|e| self.error("asking for room on", &e))?;
+            .map_err(|e| self.error("reading the free space of", &e))?;
         let reserve = self
             .reserve
             .unwrap_or_else(|| MIN_RESERVE_BYTES.max(space.total / 100));
@@ -151,35 +153,38 @@ impl Volume {
 
     pub fn length(&self, segment: u32) -> Result<u64> {
         let length = self.disk.length(segment);
-        length.map_err(|e| self.error("looking at a segment of", &e))
+        length.map_err(|e| self.error("reading the size of a segment of", &e))
     }
 
-    /// The length of a segment; 0 for one that is gone, as on a disk that was lost and replaced.
-    pub fn length_left(&self, segment: u32) -> Result<u64> {
+    /// Returns the length of a segment; 0 if the segment is gone, as on a disk that was lost and
+    /// replaced.
+    pub fn length_if_present(&self, segment: u32) -> Result<u64> {
         match self.disk.length(segment) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
-            length => length.map_err(|e| self.error("looking at a segment of", &e)),
+            length => length.map_err(|e| self.error("reading the size of a segment of", &e)),
         }
     }
 
     fn allocated(&self, segment: u32) -> Result<u64> {
         let allocated = self.disk.allocated(segment);
-        allocated.map_err(|e| self.error("looking at a segment of", &e))
+        allocated.map_err(|e| self.error("reading the size of a segment of", &e))
     }
 
     pub fn sync_of(&self, segment: u32) -> Arc<SegmentSync> {
-        let mut syncs = self.syncs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut syncs = self.syncs.lock();
         syncs.entry(segment).or_default().clone()
     }
 
-    /// All segments with writes that were not synced.
-    pub fn dirty(&self) -> Vec<u32> {
-        let syncs = self.syncs.lock().unwrap_or_else(PoisonError::into_inner);
-        let dirty = syncs.iter().filter(|(_, sync)| sync.is_dirty());
-        dirty.map(|(segment, _)| *segment).collect()
+    /// Returns the segments that were written to since the start.
+    pub fn syncs(&self) -> Vec<(u32, Arc<SegmentSync>)> {
+        let syncs = self.syncs.lock();
+        let known = syncs.iter();
+        known
+            .map(|(segment, sync)| (*segment, sync.clone()))
+            .collect()
     }
 
-    /// Frees a range; answers how many bytes that gave back.
+    /// Frees a range. Returns how many bytes that gave back.
     pub fn punch(&self, segment: u32, from: u64, to: u64) -> Result<u64> {
         let before = self.allocated(segment)?;
         let punched = self.disk.punch(segment, from, to - from);
@@ -187,35 +192,32 @@ impl Volume {
         Ok(before.saturating_sub(self.measure(segment)?))
     }
 
-    /// Removes an empty segment; answers how many bytes that gave back.
+    /// Removes an empty segment. Returns how many bytes that gave back.
     pub fn unlink(&self, segment: u32) -> Result<u64> {
-        let before = match self.length_left(segment)? {
+        let before = match self.length_if_present(segment)? {
             0 => 0,
             _ => self.allocated(segment)?,
         };
-        match self.disk.unlink(segment) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            unlinked => unlinked.map_err(|e| self.error("removing a segment of", &e))?,
-        }
-        self.usage().set(segment, 0);
-        let mut syncs = self.syncs.lock().unwrap_or_else(PoisonError::into_inner);
+        let sync = self.sync_of(segment);
+        sync.remove(|| match self.disk.unlink(segment) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            unlinked => unlinked.map_err(|e| self.error("removing a segment of", &e)),
+        })?;
+        self.usage.lock().set(segment, 0);
+        let mut syncs = self.syncs.lock();
         syncs.remove(&segment);
         Ok(before)
     }
 
-    /// Asks the disk what a segment takes.
+    /// Asks the disk for the space that a segment takes.
     pub fn measure(&self, segment: u32) -> Result<u64> {
         let allocated = self.allocated(segment)?;
-        self.usage().set(segment, allocated);
+        self.usage.lock().set(segment, allocated);
         Ok(allocated)
     }
 
     fn used(&self) -> u64 {
-        self.usage().total()
-    }
-
-    pub fn usage(&self) -> MutexGuard<'_, Usage> {
-        self.usage.lock().unwrap_or_else(PoisonError::into_inner)
+        self.usage.lock().total()
     }
 
     pub fn error(&self, doing: &str, error: &io::Error) -> Error {

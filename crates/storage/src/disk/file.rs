@@ -7,12 +7,14 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::{Disk, Space};
 
-/// Files kept open at most; more segments than that are opened as they are needed.
+/// The largest number of files that stay open. Further segments are opened when they are needed.
 const MAX_OPEN_FILES: usize = 128;
 const SUFFIX: &str = ".segment";
 const LOCK_NAME: &str = "lock";
@@ -21,7 +23,7 @@ const LOCK_NAME: &str = "lock";
 pub struct FileDisk {
     folder: PathBuf,
     handle: File,
-    open: Mutex<OpenFiles>,
+    open_files: Mutex<OpenFiles>,
     fsyncs: AtomicU64,
     cannot_punch: AtomicBool,
     _lock: File,
@@ -29,12 +31,41 @@ pub struct FileDisk {
 
 #[derive(Default)]
 struct OpenFiles {
-    files: HashMap<u32, (Arc<File>, u64)>,
+    files: HashMap<u32, OpenFile>,
     uses: u64,
 }
 
+struct OpenFile {
+    file: Arc<File>,
+    used: u64,
+    /// The number of writes that began, of writes that ended, and of ended writes that are synced.
+    begun: u64,
+    ended: u64,
+    synced: u64,
+}
+
+impl OpenFile {
+    fn new(file: &Arc<File>, used: u64) -> OpenFile {
+        OpenFile {
+            file: file.clone(),
+            used,
+            begun: 0,
+            ended: 0,
+            synced: 0,
+        }
+    }
+
+    /// Returns true if all writes are synced. A file with unsynced writes must stay open. If it
+    /// were closed, the kernel might report a failed write-back to nobody, and the next sync would
+    /// succeed.
+    fn is_clean(&self) -> bool {
+        self.begun == self.synced
+    }
+}
+
 impl FileDisk {
-    /// Opens `folder`, making it if need be. [`ErrorKind::ResourceBusy`] if another process has it.
+    /// Opens `folder`, or makes it. Returns [`ErrorKind::ResourceBusy`] if another process has it
+    /// open.
     pub fn open(folder: &Path) -> io::Result<FileDisk> {
         fs::create_dir_all(folder)?;
         let lock = OpenOptions::new()
@@ -46,7 +77,7 @@ impl FileDisk {
         Ok(FileDisk {
             folder: folder.to_owned(),
             handle: File::open(folder)?,
-            open: Mutex::default(),
+            open_files: Mutex::default(),
             fsyncs: AtomicU64::new(0),
             cannot_punch: AtomicBool::new(false),
             _lock: lock,
@@ -57,19 +88,15 @@ impl FileDisk {
         self.folder.join(format!("{segment:010}{SUFFIX}"))
     }
 
-    fn open_files(&self) -> MutexGuard<'_, OpenFiles> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn file(&self, segment: u32) -> io::Result<Arc<File>> {
-        if let Some(file) = self.open_files().get(segment) {
+        if let Some(file) = self.open_files.lock().get(segment) {
             return Ok(file);
         }
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .open(self.path(segment))?;
-        Ok(self.open_files().insert(segment, file))
+        Ok(self.open_files.lock().insert(segment, file))
     }
 
     fn sync_folder(&self) -> io::Result<()> {
@@ -81,7 +108,7 @@ impl FileDisk {
         sync()
     }
 
-    fn say_that_it_cannot_punch(&self) {
+    fn warn_that_it_cannot_punch(&self) {
         if !self.cannot_punch.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 folder = %self.folder.display(),
@@ -94,26 +121,44 @@ impl FileDisk {
 impl OpenFiles {
     fn get(&mut self, segment: u32) -> Option<Arc<File>> {
         self.uses += 1;
-        let (file, used) = self.files.get_mut(&segment)?;
-        *used = self.uses;
-        Some(file.clone())
+        let open = self.files.get_mut(&segment)?;
+        open.used = self.uses;
+        Some(open.file.clone())
     }
 
-    /// Adds a file and lets go of the one that was used longest ago, if there are too many.
-    /// Another thread may have been first: then its file is the one to use.
+    /// Adds a file. Closes the clean file that was used longest ago if there are too many. Another
+    /// thread may have added the segment first: then its file is the one to use.
     fn insert(&mut self, segment: u32, file: File) -> Arc<File> {
         if let Some(file) = self.get(segment) {
             return file;
         }
         if self.files.len() >= MAX_OPEN_FILES {
-            let oldest = self.files.iter().min_by_key(|(_, (_, used))| *used);
+            let clean = self.files.iter().filter(|(_, open)| open.is_clean());
+            let oldest = clean.min_by_key(|(_, open)| open.used);
             if let Some(oldest) = oldest.map(|(segment, _)| *segment) {
                 self.files.remove(&oldest);
             }
         }
         let file = Arc::new(file);
-        self.files.insert(segment, (file.clone(), self.uses));
+        self.files.insert(segment, OpenFile::new(&file, self.uses));
         file
+    }
+
+    /// Keeps a file open while a write runs and until a later sync.
+    fn keep_open(&mut self, segment: u32, file: &Arc<File>) {
+        let uses = self.uses;
+        let open = self
+            .files
+            .entry(segment)
+            .or_insert_with(|| OpenFile::new(file, uses));
+        open.begun += 1;
+    }
+
+    /// Updates the counts of an open file.
+    fn update(&mut self, segment: u32, update: impl FnOnce(&mut OpenFile)) {
+        if let Some(open) = self.files.get_mut(&segment) {
+            update(open);
+        }
     }
 }
 
@@ -136,12 +181,12 @@ impl Disk for FileDisk {
             .create_new(true)
             .open(self.path(segment))?;
         self.sync_folder()?;
-        self.open_files().insert(segment, file);
+        self.open_files.lock().insert(segment, file);
         Ok(())
     }
 
     fn unlink(&self, segment: u32) -> io::Result<()> {
-        self.open_files().files.remove(&segment);
+        self.open_files.lock().files.remove(&segment);
         fs::remove_file(self.path(segment))
     }
 
@@ -154,12 +199,27 @@ impl Disk for FileDisk {
     }
 
     fn write_at(&self, segment: u32, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
-        write_all(&*self.file(segment)?, offset, parts)
+        let file = self.file(segment)?;
+        // Another thread may have closed the file meanwhile. This enters it again.
+        self.open_files.lock().keep_open(segment, &file);
+        let written = write_all(&file, offset, parts);
+        self.open_files
+            .lock()
+            .update(segment, |open| open.ended += 1);
+        written
     }
 
     fn sync(&self, segment: u32) -> io::Result<()> {
         let file = self.file(segment)?;
-        self.counted(|| file.sync_data())
+        let mut ended = 0;
+        self.open_files
+            .lock()
+            .update(segment, |open| ended = open.ended);
+        self.counted(|| file.sync_data())?;
+        self.open_files
+            .lock()
+            .update(segment, |open| open.synced = open.synced.max(ended));
+        Ok(())
     }
 
     fn preallocate(&self, segment: u32, offset: u64, len: u64) -> io::Result<()> {
@@ -176,7 +236,7 @@ impl Disk for FileDisk {
         let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         match fallocate(&*self.file(segment)?, mode, offset, len) {
             Err(error) if is_unsupported(&error) => {
-                self.say_that_it_cannot_punch();
+                self.warn_that_it_cannot_punch();
                 Ok(false)
             }
             result => result.map(|()| true),
@@ -188,7 +248,7 @@ impl Disk for FileDisk {
     }
 
     fn allocated(&self, segment: u32) -> io::Result<u64> {
-        // `st_blocks` counts units of 512 bytes, whatever the file system's own unit.
+        // `st_blocks` counts units of 512 bytes, whatever the unit of the file system.
         Ok(self.file(segment)?.metadata()?.blocks() * 512)
     }
 
@@ -260,7 +320,7 @@ fn is_unsupported(error: &io::Error) -> bool {
     )
 }
 
-/// Repeats a call that a signal interrupted.
+/// Repeats a call that a signal interrupts.
 fn retry(mut call: impl FnMut() -> libc::c_int) -> io::Result<()> {
     loop {
         if call() == 0 {
@@ -273,7 +333,7 @@ fn retry(mut call: impl FnMut() -> libc::c_int) -> io::Result<()> {
     }
 }
 
-/// Writes all parts with as few calls as it takes, and without joining them in memory.
+/// Writes all parts with as few calls as possible, and without joining them in memory.
 fn write_all(file: &File, mut offset: u64, parts: &[&[u8]]) -> io::Result<()> {
     let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
     let mut left = slices.as_mut_slice();
@@ -303,5 +363,32 @@ fn write_vectored(file: &File, offset: u64, slices: &[IoSlice<'_>]) -> io::Resul
         if error.kind() != ErrorKind::Interrupted {
             return Err(error);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_open(disk: &FileDisk, segment: u32) -> bool {
+        disk.open_files.lock().files.contains_key(&segment)
+    }
+
+    #[test]
+    fn a_file_with_unsynced_writes_stays_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = FileDisk::open(folder.path()).unwrap();
+        let others = || {
+            (2..MAX_OPEN_FILES as u32 + 10).for_each(|other| disk.length(other).map(drop).unwrap());
+        };
+        disk.create(1).unwrap();
+        (2..MAX_OPEN_FILES as u32 + 10).for_each(|other| disk.create(other).unwrap());
+        assert!(!is_open(&disk, 1), "the test opens too few");
+        disk.write_at(1, 0, &[b"content"]).unwrap();
+        others();
+        assert!(is_open(&disk, 1));
+        disk.sync(1).unwrap();
+        others();
+        assert!(!is_open(&disk, 1));
     }
 }

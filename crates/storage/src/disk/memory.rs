@@ -1,20 +1,20 @@
-//! A disk in memory: loses what was not synced, and fails on demand.
+//! A disk in memory. On demand it loses unsynced writes, and fails.
 
 mod segment;
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use archipel_base::random::Random;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{Disk, PUNCH_BYTES, Space};
 use segment::Segment;
 
-/// A kind of call, for faults.
+/// The kinds of calls, for faults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DiskOp {
-    /// Listing, lengths, allocation, room, and reading state files.
+    /// Listing, lengths, free space, and reading state files.
     Look,
     /// Making a segment.
     Create,
@@ -29,26 +29,26 @@ pub enum DiskOp {
     /// Allocating ahead, punching, cutting.
     Allocate,
     /// Writing a state file.
-    State,
+    DiskContent,
 }
 
-/// What shall go wrong, once.
+/// A fault to inject once.
 #[derive(Clone, Copy, Debug)]
 pub struct DiskFault {
-    /// Which kind of call; any if `None`.
+    /// The kind of call that fails; any if `None`.
     pub op: Option<DiskOp>,
-    /// Which of these calls from now on: 0 is the next.
+    /// The call that fails, counted from now: 0 is the next.
     pub after: u64,
-    /// The error number (`libc::EIO`, ...).
+    /// The error number of the failure (`libc::EIO`, ...).
     pub errno: i32,
 }
 
 /// A disk in memory.
 #[derive(Default)]
-pub struct MemoryDisk(Mutex<State>);
+pub struct MemoryDisk(Mutex<DiskContent>);
 
 #[derive(Default)]
-struct State {
+struct DiskContent {
     segments: BTreeMap<u32, Segment>,
     states: BTreeMap<String, Vec<u8>>,
     capacity: Option<u64>,
@@ -59,30 +59,30 @@ struct State {
 }
 
 impl MemoryDisk {
-    /// An empty disk.
+    /// Makes an empty disk.
     pub fn new() -> MemoryDisk {
         MemoryDisk::default()
     }
 
-    /// What a power cut does: what was not synced is gone, or, with `torn`, each sector of it is
-    /// there or not by chance.
+    /// Simulates a power cut: unsynced writes are lost. With `torn`, each of their sectors survives
+    /// or not by chance.
     pub fn crash(&self, torn: Option<&dyn Random>) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         state.fault = None;
         for segment in state.segments.values_mut() {
             segment.crash(torn);
         }
     }
 
-    /// A disk that holds what is on stable storage here now: a backup.
+    /// Returns a new disk with this one's synced content: a backup.
     pub fn copy(&self) -> MemoryDisk {
-        let state = self.lock();
-        let copied = State {
+        let state = self.0.lock();
+        let copied = DiskContent {
             segments: state.segments.clone(),
             states: state.states.clone(),
             capacity: state.capacity,
             cannot_punch: state.cannot_punch,
-            ..State::default()
+            ..DiskContent::default()
         };
         drop(state);
         let copied = MemoryDisk(Mutex::new(copied));
@@ -90,52 +90,48 @@ impl MemoryDisk {
         copied
     }
 
-    /// Makes a later call fail. A failed write may have written its first half; what a failed
-    /// sync should have made durable never is, as with a kernel that dropped the pages.
+    /// Makes a later call fail. A failed write may have written its first half. Writes before a
+    /// failed sync never become durable, as with a kernel that dropped the pages.
     pub fn inject(&self, fault: DiskFault) {
-        self.lock().fault = Some(fault);
+        self.0.lock().fault = Some(fault);
     }
 
-    /// Takes the fault back; tells whether it was still to come.
+    /// Removes the fault. Returns true if it had not happened yet.
     pub fn clear_fault(&self) -> bool {
-        self.lock().fault.take().is_some()
+        self.0.lock().fault.take().is_some()
     }
 
-    /// How many calls were made.
+    /// Returns how many calls were made.
     pub fn calls(&self) -> u64 {
-        self.lock().calls
+        self.0.lock().calls
     }
 
-    /// Limits the space: writes beyond it say that the disk is full.
+    /// Limits the space. Writes beyond it fail because the disk is full.
     pub fn set_capacity(&self, bytes: Option<u64>) {
-        self.lock().capacity = bytes;
+        self.0.lock().capacity = bytes;
     }
 
-    /// Makes the disk one that cannot punch holes.
+    /// Makes punching holes unsupported.
     pub fn forbid_punching(&self) {
-        self.lock().cannot_punch = true;
+        self.0.lock().cannot_punch = true;
     }
 
-    /// Turns bits around in what is stored, durably: rot. No effect on a hole.
+    /// Flips bits of the stored content durably, as bit rot does. Has no effect on a hole.
     pub fn flip(&self, segment: u32, offset: u64, bits: u8) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let Some(segment) = state.segments.get_mut(&segment) else {
             return;
         };
         segment.flip(offset, bits);
     }
 
-    /// The space that all segments take, in bytes.
+    /// Returns the space that all segments take, in bytes.
     pub fn allocated_total(&self) -> u64 {
-        self.lock().allocated()
+        self.0.lock().allocated()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn call(&self, op: DiskOp) -> io::Result<MutexGuard<'_, State>> {
-        let mut state = self.lock();
+    fn call(&self, op: DiskOp) -> io::Result<MutexGuard<'_, DiskContent>> {
+        let mut state = self.0.lock();
         match state.count(op) {
             Some(error) => Err(error),
             None => Ok(state),
@@ -143,8 +139,8 @@ impl MemoryDisk {
     }
 }
 
-impl State {
-    /// Counts a call; the error if it is the one that shall fail.
+impl DiskContent {
+    /// Counts a call. Returns the fault if it is due.
     fn count(&mut self, op: DiskOp) -> Option<io::Error> {
         self.calls += 1;
         let fault = self.fault.as_mut()?;
@@ -218,7 +214,7 @@ impl Disk for MemoryDisk {
     }
 
     fn write_at(&self, segment: u32, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let bytes = parts.concat();
         if let Some(error) = state.count(DiskOp::Write) {
             state
@@ -232,7 +228,7 @@ impl Disk for MemoryDisk {
     }
 
     fn sync(&self, segment: u32) -> io::Result<()> {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         state.fsyncs += 1;
         let failed = state.count(DiskOp::Sync);
         let segment = state.segment(segment)?;
@@ -294,13 +290,13 @@ impl Disk for MemoryDisk {
     }
 
     fn write_state(&self, name: &str, content: &[u8]) -> io::Result<()> {
-        let mut state = self.call(DiskOp::State)?;
+        let mut state = self.call(DiskOp::DiskContent)?;
         state.fsyncs += 2;
         state.states.insert(name.to_owned(), content.to_vec());
         Ok(())
     }
 
     fn fsyncs(&self) -> u64 {
-        self.lock().fsyncs
+        self.0.lock().fsyncs
     }
 }

@@ -1,4 +1,5 @@
-//! Scratch files: room for what does not fit into memory. Nothing in them outlives the process.
+//! Scratch files: space for content that does not fit into memory. Their content does not outlive
+//! the process.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -6,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A folder for scratch files, which no other process uses.
+/// A folder for scratch files. No other process uses it.
 #[derive(Debug)]
 pub struct Scratch {
     folder: PathBuf,
@@ -14,7 +15,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Takes `folder`, making it if need be; what a process left behind there is removed.
+    /// Opens `folder`, or makes it. Removes the files that an earlier process left behind.
     pub fn open(folder: &Path) -> io::Result<Scratch> {
         fs::create_dir_all(folder)?;
         for entry in fs::read_dir(folder)? {
@@ -26,7 +27,8 @@ impl Scratch {
         })
     }
 
-    /// An empty file, to be read and written. It has no name: its space is free again as soon as it is closed.
+    /// Makes an empty file for reading and writing. It has no name, so its space is free again as
+    /// soon as it is closed.
     pub fn file(&self) -> io::Result<ScratchFile> {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let path = self.folder.join(number.to_string());

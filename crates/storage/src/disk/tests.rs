@@ -4,7 +4,7 @@ use archipel_base::random::SeededRandom;
 
 use super::*;
 
-/// What every disk must do.
+/// Checks the behaviour that every disk must have.
 fn conformance(disk: &dyn Disk) {
     assert_eq!(disk.segments().unwrap(), Vec::<u32>::new());
     disk.create(7).unwrap();
@@ -54,21 +54,21 @@ fn conformance(disk: &dyn Disk) {
 }
 
 #[test]
-fn memory_disk_conforms() {
+fn memory_disk_passes_the_conformance_suite() {
     conformance(&MemoryDisk::new());
 }
 
 #[test]
-fn file_disk_conforms_and_counts_its_fsyncs() {
+fn file_disk_passes_the_conformance_suite_and_counts_fsyncs() {
     let folder = tempfile::tempdir().unwrap();
     let disk = FileDisk::open(folder.path()).unwrap();
     conformance(&disk);
-    // Two segments made, one sync, and two state files of two each.
+    // Two new segments, one sync, and two state files with two syncs each.
     assert_eq!(disk.fsyncs(), 7);
 }
 
 #[test]
-fn a_folder_belongs_to_one_process() {
+fn a_folder_is_refused_while_another_disk_has_it_open() {
     let folder = tempfile::tempdir().unwrap();
     let first = FileDisk::open(folder.path()).unwrap();
     let second = FileDisk::open(folder.path()).err().unwrap();
@@ -78,7 +78,7 @@ fn a_folder_belongs_to_one_process() {
 }
 
 #[test]
-fn more_segments_than_open_files() {
+fn all_segments_are_readable_beyond_the_limit_of_open_files() {
     let folder = tempfile::tempdir().unwrap();
     let disk = FileDisk::open(folder.path()).unwrap();
     for number in 0..300u32 {
@@ -99,7 +99,7 @@ fn written(disk: &MemoryDisk) -> Vec<u8> {
 }
 
 #[test]
-fn a_crash_loses_what_was_not_synced() {
+fn a_crash_loses_unsynced_writes() {
     let disk = MemoryDisk::new();
     disk.create(1).unwrap();
     disk.write_at(1, 0, &[&[1; 8192]]).unwrap();
@@ -119,7 +119,7 @@ fn a_crash_loses_what_was_not_synced() {
 }
 
 #[test]
-fn a_failed_sync_loses_the_pages_for_ever() {
+fn a_failed_sync_loses_its_pages_forever() {
     let disk = MemoryDisk::new();
     disk.create(1).unwrap();
     disk.write_at(1, 0, &[&[1; 8192]]).unwrap();
@@ -137,7 +137,7 @@ fn a_failed_sync_loses_the_pages_for_ever() {
 }
 
 #[test]
-fn faults_hit_the_call_that_was_named() {
+fn an_injected_fault_hits_the_chosen_call() {
     let disk = MemoryDisk::new();
     disk.create(1).unwrap();
     let op = Some(DiskOp::Write);

@@ -1,8 +1,8 @@
-//! Copying everything from one engine to another, and converting a folder in place.
+//! Copies of a whole engine, and conversion of a folder to another engine.
 //!
 //! # Invariants
-//! - Until the copy is complete, on stable storage, opened anew and compared with the source, the
-//!   source stays the current engine; then the copy becomes it at once (one rename).
+//! - The source stays the current engine until the copy is complete, on stable storage, reopened,
+//!   and compared with the source. Then one rename makes the copy the current engine.
 //! - The source is never changed or removed.
 
 use std::fs;
@@ -19,38 +19,38 @@ use super::{
 };
 use crate::error::Error;
 
-/// A transaction of the copy ends when it holds this many entries or bytes.
+/// The number of entries or bytes at which a transaction of the copy ends.
 const BATCH_ENTRIES: u64 = 4096;
 const BATCH_BYTES: u64 = 4 << 20;
 const EVERYTHING: KeyRange<'static> = (Bound::Unbounded, Bound::Unbounded);
 
-/// How much was copied.
+/// The amount of copied data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Copied {
     /// Entries of all trees.
     pub entries: u64,
-    /// Bytes of their keys and values.
+    /// Bytes of the keys and values of these entries.
     pub bytes: u64,
 }
 
-/// A finished conversion.
+/// The result of a conversion.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Converted {
-    /// What the folder was kept by before.
+    /// The kind of engine that held the metadata before.
     pub from: EngineKind,
-    /// What was copied.
+    /// The amount of copied data.
     pub copied: Copied,
-    /// Where the old engine's files are; they are no longer used and may be removed.
+    /// The folder of the old engine's files. They are no longer used and may be removed.
     pub old_files: PathBuf,
 }
 
-/// Converts the metadata in `folder` to the engine `to`. Nobody may have it open. `progress` is
-/// called after each batch.
+/// Converts the metadata in `folder` to the engine `to`. No process may have it open. Calls
+/// `progress` after each batch.
 ///
 /// # Errors
-/// `Refused` if there is nothing to convert, if it is kept by `to` already, or if files of such an
-/// engine are in the way. After an error the folder is as before, unless the very last sync failed:
-/// then either engine may be the current one, and both are complete.
+/// `Refused` if there is nothing to convert, if `to` is the current engine already, or if files of
+/// that engine are in the way. After an error the folder is unchanged, unless the very last sync
+/// failed. Then either engine may be the current one, and both are complete.
 pub fn convert(
     folder: &Path,
     to: EngineKind,
@@ -60,7 +60,7 @@ pub fn convert(
     let refuse = |why: &str| Error::Refused(format!("{}: {why}", folder.display()));
     let from = home::marked_kind(folder)?.ok_or_else(|| refuse("there is no metadata"))?;
     if from == to {
-        return Err(refuse(&format!("the metadata is kept by {to} already")));
+        return Err(refuse(&format!("{to} is the current engine already")));
     }
     let source = open(from, folder, options)?;
     let target = folder.join(to.name());
@@ -68,8 +68,8 @@ pub fn convert(
     let copied = copy_into(source.as_ref(), folder, to, options, progress)
         .inspect_err(|_| discard(&target))?;
     home::mark(folder, to).inspect_err(|_| {
-        // If the marker names the copy already, and only its folder could not be synced, a power cut
-        // may bring back either engine: both stay.
+        // If the marker names the copy already and only the sync of the folder failed, a power cut
+        // may bring back either engine. So keep both.
         if matches!(home::marked_kind(folder), Ok(Some(kind)) if kind == from) {
             discard(&target);
         }
@@ -89,25 +89,24 @@ fn copy_into(
     progress: &mut dyn FnMut(Copied),
 ) -> Result<Copied> {
     let source = source.read()?;
-    let target = open_home(to, Home::beside(folder, to)?, options)?;
+    let target = open_home(to, Home::for_conversion(folder, to)?, options)?;
     let copied = copy_entries(source.as_ref(), target.as_ref(), progress)?;
     drop(target);
-    // Once more from the files, as the next start will find them.
-    let target = open_home(to, Home::beside(folder, to)?, options)?;
+    // Reopen the copy from its files, as the next start will.
+    let target = open_home(to, Home::for_conversion(folder, to)?, options)?;
     compare(source.as_ref(), target.read()?.as_ref())?;
     Ok(copied)
 }
 
-/// The copy is ours and incomplete; what cannot be removed stands in the way of the next attempt,
-/// which says so.
+/// Removes an incomplete copy. If that fails, the next attempt reports the remains.
 fn discard(target: &Path) {
     if let Err(error) = fs::remove_dir_all(target) {
         tracing::warn!("removing {}: {error}", target.display());
     }
 }
 
-/// Copies all entries that `source` sees to the empty engine `target`, in bounded transactions, and
-/// syncs it. `progress` is called after each.
+/// Copies all entries of `source` to the empty engine `target`, in bounded transactions, and syncs
+/// it. Calls `progress` after each transaction.
 pub fn copy_entries(
     source: &dyn ReadTxn,
     target: &dyn Engine,
@@ -134,9 +133,9 @@ pub fn copy_entries(
 struct Copy<'a> {
     target: &'a dyn Engine,
     batch: Option<Box<dyn WriteTxn + 'a>>,
-    /// What the batch holds.
+    /// The amount in the current batch.
     pending: Copied,
-    /// What was committed.
+    /// The committed amount.
     done: Copied,
     progress: &'a mut dyn FnMut(Copied),
 }
@@ -169,7 +168,7 @@ impl Copy<'_> {
     }
 }
 
-/// Checks that two engines hold the same: as many entries in each tree, with the same bytes.
+/// Checks that two engines have the same number of entries in each tree, with the same bytes.
 fn compare(source: &dyn ReadTxn, target: &dyn ReadTxn) -> Result<()> {
     for tree in Tree::ALL {
         let (expected, found) = (fingerprint(source, tree)?, fingerprint(target, tree)?);
@@ -185,7 +184,7 @@ fn compare(source: &dyn ReadTxn, target: &dyn ReadTxn) -> Result<()> {
     Ok(())
 }
 
-/// The number of entries of a tree, and a checksum over them with their lengths.
+/// Returns the number of entries of a tree, and a checksum of them with their lengths.
 fn fingerprint(txn: &dyn ReadTxn, tree: Tree) -> Result<(u64, u64)> {
     let mut entries = 0;
     let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);

@@ -1,22 +1,23 @@
-//! The Fjall engine: a log-structured merge tree in Rust. Many small durable writes; young.
+//! The Fjall engine: a log-structured merge tree in Rust. It suits many small durable writes, and
+//! it is young.
 //!
 //! # Durability
-//! Every commit goes to the journal; `Fsync` syncs it (`fdatasync`) before the commit becomes visible,
-//! `Buffered` leaves that to the kernel. The journal is replayed in order and stops at the first
-//! record that is not whole, so a power cut undoes the last commits and nothing else.
+//! Every commit goes to the journal. An `Fsync` commit syncs the journal (`fdatasync`) before it
+//! becomes visible; a `Buffered` commit leaves that to the kernel. Recovery replays the journal in
+//! order and stops at the first incomplete record, so a power cut undoes only the last commits.
 //!
 //! # Failures
-//! After any failed write to the journal, also for want of room, Fjall takes no more writes until
-//! it is opened anew. We say [`Error::Failed`] then, with the reason.
+//! After any failed write to the journal, even for lack of space, Fjall takes no more writes until
+//! it is reopened. The engine then reports [`Error::Failed`] with the reason.
 
 use std::borrow::Cow;
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ::fjall::{
     Iter, KeyspaceCreateOptions, PersistMode, Readable, SingleWriterTxDatabase,
     SingleWriterTxKeyspace, SingleWriterWriteTx,
 };
+use parking_lot::{Mutex, MutexGuard};
 
 use super::failure::Breaker;
 use super::home::{self, Home};
@@ -26,9 +27,10 @@ use super::{
 };
 use crate::error::Error;
 
-/// Entries of a tree in memory before they are written out. Ten trees with two each at worst.
+/// The size at which a tree's entries in memory are written out. In the worst case ten trees have
+/// two such tables each.
 const MEMTABLE_BYTES: u64 = 4 << 20;
-/// The journals that may be there before trees are written out to shorten them.
+/// The size of the journals at which trees are written out to shorten them.
 const JOURNAL_BYTES: u64 = 128 << 20;
 const CACHED_FILES: usize = 200;
 
@@ -37,11 +39,11 @@ pub struct FjallEngine {
     database: SingleWriterTxDatabase,
     trees: Vec<SingleWriterTxKeyspace>,
     breaker: Breaker,
-    /// Held by the one writer. Fjall has a lock of its own, but panics after a panic under it; under
-    /// ours nobody ever waits for Fjall's.
+    /// The lock of the one writer. Fjall has a lock of its own, but it panics after a panic under
+    /// that lock. Because writers wait for this lock, none waits for Fjall's.
     writer: Mutex<()>,
     options: EngineOptions,
-    // Last: the folder stays locked until the database is closed.
+    // The last field, so that the folder stays locked until the database is closed.
     home: Home,
 }
 
@@ -97,7 +99,7 @@ impl Engine for FjallEngine {
     }
 
     fn write(&self) -> Result<Box<dyn WriteTxn + '_>> {
-        let turn = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let writer = self.writer.lock();
         self.breaker.check()?;
         Ok(Box::new(Transaction {
             panics: PanicWatch(self),
@@ -106,7 +108,7 @@ impl Engine for FjallEngine {
                 source: self.database.write_tx(),
             },
             changed: false,
-            _turn: turn,
+            _writer: writer,
         }))
     }
 
@@ -118,7 +120,7 @@ impl Engine for FjallEngine {
     }
 
     fn snapshot_to(&self, folder: &Path) -> Result<()> {
-        // There is no copy of files that is safe while it runs, so the entries are copied.
+        // No safe copy of the files exists while Fjall runs, so the entries are copied.
         let home = Home::for_copy(folder, EngineKind::Fjall)?;
         let copy = FjallEngine::open_in(home, &self.options)?;
         convert::copy_entries(self.read()?.as_ref(), &copy, &mut |_| {})?;
@@ -130,7 +132,7 @@ impl Engine for FjallEngine {
     }
 }
 
-/// A snapshot, or a write transaction: both are read in the same way.
+/// A view of a snapshot or of a write transaction: both are read in the same way.
 struct View<'e, S> {
     engine: &'e FjallEngine,
     source: S,
@@ -173,14 +175,14 @@ impl<S: Readable> ReadTxn for View<'_, S> {
 }
 
 struct Transaction<'e> {
-    // First: it must know of a panic before another writer gets its turn.
+    // The first field, so that it learns of a panic before the next writer begins.
     panics: PanicWatch<'e>,
     view: View<'e, SingleWriterWriteTx<'e>>,
     changed: bool,
-    _turn: MutexGuard<'e, ()>,
+    _writer: MutexGuard<'e, ()>,
 }
 
-/// After a panic within a write transaction Fjall's own lock is poisoned for good.
+/// A watch for panics. A panic in a write transaction poisons Fjall's own lock for good.
 struct PanicWatch<'e>(&'e FjallEngine);
 
 impl Drop for PanicWatch<'_> {
@@ -235,7 +237,7 @@ impl Edit for Transaction<'_> {
 impl WriteTxn for Transaction<'_> {
     fn commit(self: Box<Self>, durability: Durability) -> Result<()> {
         let engine = self.view.engine;
-        // Fjall does nothing at all for a transaction without changes.
+        // Fjall does nothing for a transaction without changes, not even a sync.
         if !self.changed {
             return match durability {
                 Durability::Fsync => engine.sync(),
@@ -245,7 +247,7 @@ impl WriteTxn for Transaction<'_> {
         let Transaction {
             panics,
             view,
-            _turn: turn,
+            _writer: writer,
             ..
         } = *self;
         let mode = match durability {
@@ -255,12 +257,12 @@ impl WriteTxn for Transaction<'_> {
         let committed = view.source.durability(Some(mode)).commit();
         let result = committed.map_err(|e| engine.write_failed("committing", e));
         drop(panics);
-        drop(turn);
+        drop(writer);
         result
     }
 }
 
-/// What a Fjall error means to the caller.
+/// Converts a Fjall error to a storage error.
 fn from_fjall(doing: &str, error: ::fjall::Error) -> Error {
     use ::fjall::Error as E;
     let text = format!("Fjall, {doing}: {error}");

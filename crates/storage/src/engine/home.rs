@@ -1,4 +1,4 @@
-//! The folder of an engine: what is in it, in which format, and who has it open.
+//! The folder of an engine: its files, its format, and the lock of the process that has it open.
 //!
 //! ```text
 //! <folder>/engine.json     {"engine":"lmdb","format":1}: which engine's files are current;
@@ -8,11 +8,12 @@
 //! ```
 //!
 //! # Invariants
-//! - `engine.json` is written before the first file of a new engine, and replaced (by a rename)
-//!   only once a conversion is complete and on stable storage.
-//! - Nothing is committed to an engine before `engine.json` says that it is complete: files of one
-//!   that is not are remains of a first start that was cut short, and are made anew.
-//! - A folder with an engine's files but without `engine.json` is not opened: it is damaged, not new.
+//! - `engine.json` is written before the first file of a new engine. A rename replaces it only when
+//!   a conversion is complete and on stable storage.
+//! - Nothing is committed to an engine before `engine.json` marks it as complete. Files of an
+//!   incomplete engine are remains of an interrupted first start, and are made anew.
+//! - A folder with an engine's files but without `engine.json` is damaged, not new. It is not
+//!   opened.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -23,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::{EngineKind, Result};
 use crate::error::Error;
 
-/// The version of the layout above and of the trees within.
+/// The version of the files above and of the trees in them.
 const FORMAT: u32 = 1;
 const MARKER: &str = "engine.json";
 
@@ -43,11 +44,11 @@ fn is_true(value: &bool) -> bool {
     *value
 }
 
-/// An engine's folder, held open: nobody else can open it meanwhile.
+/// An engine's folder, held open and locked: nobody else can open it meanwhile.
 pub(super) struct Home {
-    /// Where the engine's own files are.
+    /// The folder of the engine's own files.
     pub(super) data: PathBuf,
-    /// What is to be marked once the engine has been made.
+    /// The folder and kind to mark as complete once the engine has been made.
     unfinished: Option<(PathBuf, EngineKind)>,
     _lock: File,
 }
@@ -65,18 +66,20 @@ impl Home {
             refuse_remains(folder)?;
         }
         let mut home = Home::unmarked(folder, kind, matches!(marker, Some((_, true))))?;
-        // Once more under the lock: somebody may have made or converted it meanwhile.
+        // Check again under the lock, because another process may have made or converted the
+        // engine.
         match read_marker(folder)? {
             Some((found, _)) if found != kind => return Err(wrong_kind(folder, found, kind)),
             Some((_, true)) => return Ok(home),
-            Some((_, false)) => home.empty()?,
+            Some((_, false)) => home.remove_remains()?,
             None => write_marker(folder, kind, false)?,
         }
         home.unfinished = Some((folder.to_path_buf(), kind));
         Ok(home)
     }
 
-    /// To be called when the engine's files are there and on stable storage, before it is used.
+    /// Marks the engine as complete. Call it when the engine's files are on stable storage, before
+    /// the engine is used.
     pub(super) fn complete(&mut self) -> Result<()> {
         match self.unfinished.take() {
             Some((folder, kind)) => mark(&folder, kind),
@@ -84,20 +87,24 @@ impl Home {
         }
     }
 
-    /// Removes what a first start that was cut short has left.
-    fn empty(&self) -> Result<()> {
-        tracing::warn!("{} was never finished: making it anew", self.data.display());
+    /// Removes the remains of an interrupted first start.
+    fn remove_remains(&self) -> Result<()> {
+        tracing::warn!(
+            "{}: its first start was interrupted, so it is made anew",
+            self.data.display()
+        );
         fs::remove_dir_all(&self.data)
             .map_err(|e| Error::from_io(&format!("emptying {}", self.data.display()), &e))?;
         create_folder(&self.data)
     }
 
-    /// Makes an empty folder for `kind` beside the engine that is current: a conversion fills it.
-    pub(super) fn beside(folder: &Path, kind: EngineKind) -> Result<Home> {
+    /// Makes an empty folder for `kind` beside the current engine. A conversion fills it.
+    pub(super) fn for_conversion(folder: &Path, kind: EngineKind) -> Result<Home> {
         Home::unmarked(folder, kind, false)
     }
 
-    /// Makes a new folder, which must be empty, for a copy. Who has completed it marks it.
+    /// Makes a folder for a copy; an existing folder must be empty. The caller marks the copy once
+    /// it is complete.
     pub(super) fn for_copy(folder: &Path, kind: EngineKind) -> Result<Home> {
         require_empty(folder)?;
         Home::unmarked(folder, kind, false)
@@ -124,12 +131,12 @@ impl Home {
     }
 }
 
-/// The kind of engine whose files are current in `folder`; `None` if there is none yet.
+/// Returns the kind of the current engine in `folder`; `None` if there is none yet.
 pub(super) fn marked_kind(folder: &Path) -> Result<Option<EngineKind>> {
     Ok(read_marker(folder)?.map(|(kind, _)| kind))
 }
 
-/// The kind that the marker names, and whether its files are complete.
+/// Returns the kind that the marker names, and true if its files are complete.
 fn read_marker(folder: &Path) -> Result<Option<(EngineKind, bool)>> {
     let path = folder.join(MARKER);
     let bytes = match fs::read(&path) {
@@ -158,7 +165,7 @@ fn read_marker(folder: &Path) -> Result<Option<(EngineKind, bool)>> {
     Ok(Some((kind, marker.complete)))
 }
 
-/// Makes `kind` the current engine of `folder`, at once and durably.
+/// Makes `kind` the current engine of `folder`, atomically and durably.
 pub(super) fn mark(folder: &Path, kind: EngineKind) -> Result<()> {
     write_marker(folder, kind, true)
 }
@@ -182,7 +189,7 @@ pub(super) fn sync_folder(folder: &Path) -> Result<()> {
         .map_err(|e| Error::from_io(&format!("syncing {}", folder.display()), &e))
 }
 
-/// Refuses to copy into a folder that holds something.
+/// Refuses to copy into a folder that is not empty.
 pub(super) fn require_empty(folder: &Path) -> Result<()> {
     let holds_something = match fs::read_dir(folder) {
         Ok(mut entries) => entries.next().is_some(),
@@ -200,7 +207,7 @@ pub(super) fn require_empty(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The bytes that the files below `folder` take.
+/// Returns the size of all files below `folder`, in bytes.
 pub(super) fn size_bytes(folder: &Path) -> Result<u64> {
     let fail = |e: io::Error| Error::from_io(&format!("measuring {}", folder.display()), &e);
     let mut total = 0;
@@ -209,7 +216,7 @@ pub(super) fn size_bytes(folder: &Path) -> Result<u64> {
         match entry.metadata() {
             Ok(about) if about.is_dir() => total += size_bytes(&entry.path())?,
             Ok(about) => total += about.len(),
-            // Engines remove files while we look.
+            // Ignore missing files: engines remove files while the walk runs.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(fail(error)),
         }
@@ -270,7 +277,7 @@ fn refuse_remains(folder: &Path) -> Result<()> {
 
 fn wrong_kind(folder: &Path, found: EngineKind, asked: EngineKind) -> Error {
     Error::Refused(format!(
-        "the metadata in {} is kept by {found}, not by {asked}: set the engine to {found}, or convert the folder to {asked}",
+        "the metadata in {} belongs to {found}, not to {asked}: set the engine to {found}, or convert the folder to {asked}",
         folder.display()
     ))
 }

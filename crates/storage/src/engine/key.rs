@@ -1,11 +1,11 @@
-//! What all engines agree on about keys and bounds, so that none has to meet the odd ones.
+//! Checks of keys and bounds that all engines share, so that no engine meets the odd ones.
 
 use std::ops::Bound;
 
 use super::{KeyRange, MAX_KEY_BYTES, Result};
 use crate::error::Error;
 
-/// Whether an engine can hold `key` at all.
+/// Returns true if an engine can hold `key` at all.
 pub(super) fn is_possible(key: &[u8]) -> bool {
     !key.is_empty() && key.len() <= MAX_KEY_BYTES
 }
@@ -21,12 +21,12 @@ pub(super) fn check(key: &[u8]) -> Result<()> {
     )))
 }
 
-/// The same range without empty keys as bounds and with the lower bound below the upper one;
-/// `None` if nothing can be in it. Engines differ in what they do with such ranges (an error, a
-/// panic, nothing), so they never see one.
+/// Normalizes a range: removes empty keys as bounds, and returns `None` if nothing can be in the
+/// range. Engines react differently to such ranges (an error, a panic, nothing), so they never get
+/// one.
 pub(super) fn possible_range(range: KeyRange<'_>) -> Option<KeyRange<'_>> {
     let lower = match range.0 {
-        // No key is empty: every key is above.
+        // No key is empty, so every key is above the bound.
         Bound::Included(key) | Bound::Excluded(key) if key.is_empty() => Bound::Unbounded,
         other => other,
     };

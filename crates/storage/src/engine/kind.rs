@@ -1,4 +1,4 @@
-//! Which engine, by name, and how it is opened.
+//! The kinds of engines, and how they are opened.
 
 use std::fmt;
 use std::path::Path;
@@ -24,10 +24,10 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [EngineKind; 3] = [EngineKind::Lmdb, EngineKind::Sqlite, EngineKind::Fjall];
 
-    /// The name in settings and files.
+    /// Returns the name in settings and files.
     pub fn name(self) -> &'static str {
         match self {
             EngineKind::Lmdb => "lmdb",
@@ -43,7 +43,7 @@ impl fmt::Display for EngineKind {
     }
 }
 
-/// A name that is not an engine's.
+/// The error of parsing a name that is not an engine's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no such metadata engine: {0:?} (there are lmdb, sqlite and fjall)")]
 pub struct ParseEngineKindError(String);
@@ -59,20 +59,20 @@ impl FromStr for EngineKind {
     }
 }
 
-/// Settings of all engines; each takes those that mean something to it.
+/// The settings of all engines. Each engine takes those that concern it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EngineOptions {
-    /// LMDB: how large the file may grow, in bytes of address space (not of memory or disk).
-    /// `None` takes 1 TiB, or less where the address space is limited.
+    /// LMDB: the largest size of the file, in bytes of address space (not of memory or disk).
+    /// `None` means 1 TiB, or less where the address space is limited.
     pub map_bytes: Option<u64>,
-    /// LMDB: how much of the map may be resident before the engine lets go of it, in bytes.
+    /// LMDB: the resident size of the map above which the engine unmaps pages, in bytes.
     pub resident_bytes: u64,
-    /// SQLite and Fjall: memory for pages or blocks that were read, in bytes.
+    /// SQLite and Fjall: memory for cached pages or blocks, in bytes.
     pub cache_bytes: u64,
-    /// How many read transactions there may be at once.
+    /// The number of concurrent read transactions.
     pub max_readers: u32,
-    /// LMDB: sync nothing, ever. A power cut then loses what was acknowledged and may damage the
-    /// store: this is only for the control of a power-cut test, which must notice it.
+    /// LMDB: never sync. A power cut then loses acknowledged data and may damage the store. This is
+    /// only for the control run of a power-cut test, which must notice the loss.
     pub unsafe_no_fsync: bool,
 }
 
@@ -91,12 +91,13 @@ impl Default for EngineOptions {
 /// Opens the engine of `kind` in `folder`, or makes a new one.
 ///
 /// # Errors
-/// `Refused` if the folder holds another kind, a later format, or is already open; the text names the fix.
+/// `Refused` if the folder holds another kind or a later format, or is already open. The text names
+/// the fix.
 pub fn open(kind: EngineKind, folder: &Path, options: &EngineOptions) -> Result<Arc<dyn Engine>> {
     open_home(kind, Home::open(folder, kind)?, options)
 }
 
-/// Opens the engine of `kind` in a folder that was taken already.
+/// Opens the engine of `kind` in a folder that is locked already.
 pub(super) fn open_home(
     kind: EngineKind,
     home: Home,
@@ -109,7 +110,7 @@ pub(super) fn open_home(
     })
 }
 
-/// The kind of engine that `folder` holds; `None` if it is new.
+/// Returns the kind of engine that `folder` holds; `None` if it is new.
 pub fn kind_of(folder: &Path) -> Result<Option<EngineKind>> {
     home::marked_kind(folder)
 }

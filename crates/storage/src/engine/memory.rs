@@ -1,16 +1,16 @@
-//! The in-memory engine: for tests and simulation. Loses what was not synced, and fails, on demand.
+//! The in-memory engine, for tests and simulation. On demand it loses unsynced commits, and fails.
 //!
-//! Everything is deterministic: the same calls with the same seed give the same state. The maps
-//! share structure, so a reader, a transaction or a kept state costs nothing, and a change costs
-//! O(log n).
+//! It is deterministic: the same calls with the same seed give the same state. The maps share
+//! structure, so a reader, a transaction or a kept state costs nothing, and a change costs O(log
+//! n).
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::path::Path;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use archipel_base::random::Random;
+use parking_lot::{Condvar, Mutex};
 use rpds::RedBlackTreeMapSync;
 
 use super::{
@@ -21,35 +21,35 @@ use crate::error::Error;
 
 type Trees = [RedBlackTreeMapSync<Vec<u8>, Vec<u8>>; Tree::ALL.len()];
 
-/// How many states since the last sync are kept for [`MemoryEngine::crash_keeping`].
+/// The number of states since the last sync that are kept for [`MemoryEngine::crash_keeping`].
 const KEPT_STATES: usize = 1024;
 
-/// What shall go wrong.
+/// A fault to inject.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// Which commit from now on: 0 is the next.
+    /// The commit that fails, counted from now: 0 is the next.
     pub after_commits: u64,
-    /// What it says. With [`Error::Failed`] the engine takes no more writes until it crashes, and
-    /// a crash may show the commit after all (see [`MemoryEngine::crash_keeping`]).
+    /// The error of the commit. After [`Error::Failed`] the engine takes no more writes until it
+    /// crashes, and a crash may show the commit after all (see [`MemoryEngine::crash_keeping`]).
     pub error: Error,
 }
 
 /// An in-memory engine.
 #[derive(Default)]
 pub struct MemoryEngine {
-    state: Mutex<State>,
+    state: Mutex<EngineState>,
     writer_gone: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct EngineState {
     now: Trees,
-    /// What a crash leaves at least: the state at the last sync.
+    /// The state at the last sync, which survives any crash.
     synced: Trees,
-    /// The states after each commit since then, oldest first: a crash may leave any of them.
+    /// The states after each later commit, oldest first. A crash may leave any of them.
     unsynced: VecDeque<Trees>,
     writing: bool,
-    /// Transactions that began before a crash can no longer commit.
+    /// The number of crashes. Transactions that began before a crash cannot commit.
     crashes: u64,
     fault: Option<Fault>,
     sync_fault: Option<Error>,
@@ -57,38 +57,40 @@ struct State {
 }
 
 impl MemoryEngine {
-    /// An empty engine.
+    /// Makes an empty engine.
     pub fn new() -> MemoryEngine {
         MemoryEngine::default()
     }
 
-    /// What a power cut does at worst: everything that was not synced is gone. The engine works again.
+    /// Simulates the worst power cut: all unsynced commits are gone. The engine works again.
     pub fn crash(&self) {
-        let mut state = self.lock();
-        let survived = state.synced.clone();
-        state.restart(survived);
+        self.crash_after(0);
     }
 
-    /// What a power cut does: of the commits that were not synced, the first few survive, as many
-    /// as `random` says, and none after them.
-    pub fn crash_keeping(&self, random: &dyn Random) {
-        let mut state = self.lock();
-        let choices = state.unsynced.len() as u64 + 1;
-        let kept = (random.next_u64() % choices) as usize;
-        let survived = match kept.checked_sub(1).and_then(|i| state.unsynced.get(i)) {
+    /// Simulates a power cut that only the first `kept` of the unsynced commits survive.
+    pub fn crash_after(&self, kept: usize) {
+        let mut state = self.state.lock();
+        let last = kept.min(state.unsynced.len()).checked_sub(1);
+        let survived = match last.and_then(|last| state.unsynced.get(last)) {
             Some(trees) => trees.clone(),
             None => state.synced.clone(),
         };
         state.restart(survived);
     }
 
-    /// An engine that holds what is on stable storage here now: a backup.
+    /// Simulates a power cut. `random` decides how many of the first unsynced commits survive it.
+    pub fn crash_keeping(&self, random: &dyn Random) {
+        let choices = self.unsynced_commits() as u64 + 1;
+        self.crash_after((random.next_u64() % choices) as usize);
+    }
+
+    /// Returns a new engine with this one's synced state: a backup.
     pub fn copy(&self) -> MemoryEngine {
-        let synced = self.lock().synced.clone();
-        let copied = State {
+        let synced = self.state.lock().synced.clone();
+        let copied = EngineState {
             now: synced.clone(),
             synced,
-            ..State::default()
+            ..EngineState::default()
         };
         MemoryEngine {
             state: Mutex::new(copied),
@@ -96,27 +98,23 @@ impl MemoryEngine {
         }
     }
 
-    /// How many commits a crash may undo.
+    /// Returns how many commits a crash may undo.
     pub fn unsynced_commits(&self) -> usize {
-        self.lock().unsynced.len()
+        self.state.lock().unsynced.len()
     }
 
     /// Makes a later commit fail.
     pub fn inject(&self, fault: Fault) {
-        self.lock().fault = Some(fault);
+        self.state.lock().fault = Some(fault);
     }
 
     /// Makes the next [`Engine::sync`] fail with `error`; [`Error::Failed`] is final until a crash.
     pub fn inject_sync(&self, error: Error) {
-        self.lock().sync_fault = Some(error);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().sync_fault = Some(error);
     }
 }
 
-impl State {
+impl EngineState {
     fn restart(&mut self, survived: Trees) {
         self.now = survived.clone();
         self.synced = survived;
@@ -136,7 +134,7 @@ impl State {
         error
     }
 
-    /// The error that is due for this commit, if any.
+    /// Returns the error that is due for this commit, if any.
     fn due_fault(&mut self) -> Option<Error> {
         let fault = self.fault.as_mut()?;
         if fault.after_commits > 0 {
@@ -161,7 +159,7 @@ impl State {
     fn commit(&mut self, trees: Trees, durability: Durability) -> Result<()> {
         self.check()?;
         if let Some(error) = self.due_fault() {
-            // After a final failure nobody knows what reached the disk.
+            // After a final failure it is unknown if the commit reached the disk.
             if matches!(error, Error::Failed(_)) {
                 self.keep_unsynced(trees);
             }
@@ -178,16 +176,13 @@ impl State {
 
 impl Engine for MemoryEngine {
     fn read(&self) -> Result<Box<dyn ReadTxn + '_>> {
-        Ok(Box::new(Snapshot(self.lock().now.clone())))
+        Ok(Box::new(Snapshot(self.state.lock().now.clone())))
     }
 
     fn write(&self) -> Result<Box<dyn WriteTxn + '_>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while state.writing {
-            state = self
-                .writer_gone
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            self.writer_gone.wait(&mut state);
         }
         state.check()?;
         state.writing = true;
@@ -199,7 +194,7 @@ impl Engine for MemoryEngine {
     }
 
     fn sync(&self) -> Result<()> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.check()?;
         if let Some(error) = state.sync_fault.take() {
             return Err(state.fail(error));
@@ -213,7 +208,7 @@ impl Engine for MemoryEngine {
     }
 
     fn size_bytes(&self) -> Result<u64> {
-        let trees = self.lock().now.clone();
+        let trees = self.state.lock().now.clone();
         let entries = trees.iter().flat_map(|tree| tree.iter());
         Ok(entries.map(|(k, v)| (k.len() + v.len()) as u64).sum())
     }
@@ -288,7 +283,7 @@ impl Edit for Transaction<'_> {
 
 impl WriteTxn for Transaction<'_> {
     fn commit(self: Box<Self>, durability: Durability) -> Result<()> {
-        let mut state = self.engine.lock();
+        let mut state = self.engine.state.lock();
         if state.crashes != self.crashes {
             return Err(Error::Io("the engine crashed meanwhile".into()));
         }
@@ -298,7 +293,7 @@ impl WriteTxn for Transaction<'_> {
 
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
-        self.engine.lock().writing = false;
+        self.engine.state.lock().writing = false;
         self.engine.writer_gone.notify_one();
     }
 }

@@ -1,7 +1,7 @@
-//! Snapshots of metadata: listed, and put in the place of what is there.
+//! Snapshots of metadata: listing and restoring them.
 //!
-//! A snapshot is a folder that [`Engine::snapshot_to`](super::Engine::snapshot_to) made, named `snapshot-` and the
-//! milliseconds since 1970. It refers to blocks, and keeps none of them.
+//! A snapshot is a folder that [`Engine::snapshot_to`](super::Engine::snapshot_to) made. Its name
+//! is `snapshot-` and the milliseconds since 1970. It refers to blocks, but does not keep them.
 
 use std::fs;
 use std::io;
@@ -13,23 +13,23 @@ use crate::error::Error;
 
 const PREFIX: &str = "snapshot-";
 
-/// A snapshot in a folder of snapshots.
+/// A snapshot in the folder of snapshots.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Snapshot {
     /// Its name.
     pub name: String,
-    /// When it was made, in milliseconds since 1970.
+    /// The time when it was made, in milliseconds since 1970.
     pub made_ms: u64,
-    /// Bytes on disk.
+    /// Its size on disk in bytes.
     pub bytes: u64,
 }
 
-/// What a snapshot that is made now is called.
+/// Returns the name of a snapshot that is made at `now_ms`.
 pub fn name_at(now_ms: u64) -> String {
     format!("{PREFIX}{now_ms}")
 }
 
-/// The complete snapshots in `folder`, oldest first; none if there is no such folder.
+/// Returns the complete snapshots in `folder`, oldest first; none if the folder does not exist.
 pub fn list(folder: &Path) -> Result<Vec<Snapshot>> {
     let entries = match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -53,19 +53,16 @@ pub fn list(folder: &Path) -> Result<Vec<Snapshot>> {
     Ok(snapshots)
 }
 
-/// Puts a copy of `snapshot` in the place of `folder`, which is kept under `kept`. Nobody may have either open. After an error
-/// the folder is as before, or stands whole under `kept`.
+/// Replaces `folder` by a copy of `snapshot` and keeps the old folder as `kept`. No process may
+/// have either open. After an error the folder is unchanged, or exists complete as `kept`.
 ///
 /// # Errors
-/// [`Error::Refused`] if `kept` is there already.
+/// [`Error::Refused`] if `kept` exists already.
 pub fn restore(snapshot: &Path, folder: &Path, kept: &Path) -> Result<()> {
-    let no_snapshot = || Error::Refused(format!("{} is no snapshot", snapshot.display()));
+    let no_snapshot = || Error::Refused(format!("{} is not a snapshot", snapshot.display()));
     let kind = kind_of(snapshot)?.ok_or_else(no_snapshot)?;
     if kept.exists() {
-        return Err(Error::Refused(format!(
-            "{} is there already",
-            kept.display()
-        )));
+        return Err(Error::Refused(format!("{} exists already", kept.display())));
     }
     let new = beside(folder, "restoring");
     match fs::remove_dir_all(&new) {
@@ -84,7 +81,7 @@ pub fn restore(snapshot: &Path, folder: &Path, kept: &Path) -> Result<()> {
     }
 }
 
-/// A folder beside another one, with something behind its name.
+/// Returns the path of a sibling folder whose name has `what` appended.
 pub fn beside(folder: &Path, what: &str) -> PathBuf {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     folder.with_file_name(format!("{name}.{what}"))

@@ -1,33 +1,32 @@
-//! The bound on memory for content on its way in or out.
+//! The limit of memory for content on its way in or out.
 //!
-//! All of it is reserved from one budget. Most of the budget may be **held**: kept while a client
-//! is waited for, which may take any time. The rest is always on its way through, since who
-//! reserves without holding waits for this node's disks only. So clients that stall can take
-//! what may be held, and still keep nobody from going on: what finds nothing to hold is parked in
-//! scratch files ([`stage`](super::stage)).
+//! All of it is reserved from one budget. Most of the budget may be **held**, which means kept for
+//! any time while a client is slow. The rest always moves on, because its reservations wait only
+//! for this node's disks. Stalled clients can take all that may be held and still block nobody:
+//! content that finds nothing to hold is parked in scratch files ([`stage`](super::stage)).
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The unit in which memory is counted, so that a semaphore's 32 bits reach far enough.
+/// The unit in which memory is counted, so that a semaphore's 32 bits suffice.
 const UNIT_BYTES: usize = 1024;
 
-/// A share of the memory for content, given back when dropped.
+/// A share of the memory for content. It is given back when it is dropped.
 #[derive(Debug, Default)]
 pub struct Reservation {
     share: Option<OwnedSemaphorePermit>,
     holding: Option<OwnedSemaphorePermit>,
 }
 
-/// The budget; `None` is no bound.
+/// The memory budget; `None` means no limit.
 #[derive(Clone)]
 pub(super) struct Memory(Option<Arc<Budget>>);
 
 struct Budget {
     all: Arc<Semaphore>,
-    /// How much of it may be held.
+    /// The part of it that may be held.
     holdable: Arc<Semaphore>,
     units: u32,
     holdable_units: u32,
@@ -72,7 +71,8 @@ impl Memory {
         })
     }
 
-    /// The same content, whose reservation may be held; or, if it may not, the content as it was.
+    /// Returns the content with a reservation that may be held. If none is available, returns the
+    /// content unchanged.
     pub fn keep(&self, content: Bytes) -> Result<Bytes, Bytes> {
         let Some(budget) = &self.0 else {
             return Ok(content);
@@ -103,13 +103,13 @@ impl Memory {
 }
 
 impl Reservation {
-    /// Adds another one to this.
+    /// Adds another reservation to this one.
     pub fn merge(&mut self, other: Reservation) {
         merge(&mut self.share, other.share);
         merge(&mut self.holding, other.holding);
     }
 
-    /// The bytes, with the share that they take for as long as they live.
+    /// Returns the bytes with a reservation that lives as long as they do.
     pub fn guard<T>(self, content: T) -> Bytes
     where
         T: AsRef<[u8]> + Send + 'static,

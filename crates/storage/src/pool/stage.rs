@@ -1,5 +1,5 @@
-//! Content that waits for a client: in memory if there is some to hold, else parked in a scratch
-//! file. So clients that stall slow others down at worst, and never hold them up.
+//! Content that waits for a client. It is in memory if some can be held, or else parked in a
+//! scratch file. Stalled clients therefore slow others down at worst, and never block them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use crate::disk::ScratchFile;
 use crate::engine::Result;
 use crate::error::Error;
 
-/// What any content may take of memory without reserving it.
+/// The number of bytes that any content may take without a reservation.
 const UNRESERVED_BYTES: usize = 16 << 10;
 
-/// Content that outgrows a capacity gets the next one. Few steps, as each may copy.
+/// The capacities of growing content. There are few steps, because each may copy.
 const CAPACITIES: [usize; 4] = [16 << 10, 64 << 10, 256 << 10, 1 << 20];
 
-/// Parked content is read in pieces of this size.
+/// The size of the pieces in which parked content is read, in bytes.
 const PIECE_BYTES: usize = 32 << 10;
 
-/// A block that is put together from what a client sends.
+/// A block that is assembled from the pieces that a client sends.
 pub struct Staged {
     pool: Pool,
     content: Content,
@@ -35,7 +35,7 @@ enum Content {
 #[derive(Default)]
 struct Growing {
     bytes: Vec<u8>,
-    /// How many bytes are reserved for it.
+    /// The number of bytes that are reserved for it.
     reserved: usize,
     reservation: Reservation,
 }
@@ -51,13 +51,13 @@ enum Left {
     Parked { content: Parked, at: usize },
 }
 
-/// Content in a scratch file, or in memory where there are none.
+/// Content in a scratch file, or in memory if there are no scratch files.
 struct Parked {
-    place: Place,
+    place: ParkedIn,
     len: usize,
 }
 
-enum Place {
+enum ParkedIn {
     File(Arc<ScratchFile>),
     Memory(Vec<u8>),
 }
@@ -70,7 +70,7 @@ impl Staged {
         }
     }
 
-    /// How many bytes there are.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         match &self.content {
             Content::Memory(growing) => growing.bytes.len(),
@@ -78,15 +78,15 @@ impl Staged {
         }
     }
 
-    /// Whether there is nothing yet.
+    /// Returns true if there are no bytes yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Appends.
+    /// Appends a piece.
     ///
     /// # Errors
-    /// What the scratch file's disk says.
+    /// The error of the scratch file's disk.
     pub async fn extend(&mut self, piece: Bytes) -> Result<()> {
         if let Content::Memory(growing) = &mut self.content {
             if growing.make_room(&self.pool, piece.len()) {
@@ -104,11 +104,11 @@ impl Staged {
         }
     }
 
-    /// The whole. Its share of the memory is held until it is dropped, which must not wait for a
-    /// client. What is staged here is empty again, even after an error.
+    /// Takes the whole content and leaves none, even after an error. The bytes hold their share of
+    /// the memory until they are dropped, so they must not wait for a client.
     ///
     /// # Errors
-    /// What the scratch file's disk says.
+    /// The error of the scratch file's disk.
     pub async fn take(&mut self) -> Result<Bytes> {
         let empty = Content::Memory(Growing::default());
         match std::mem::replace(&mut self.content, empty) {
@@ -123,7 +123,7 @@ impl Staged {
 }
 
 impl Growing {
-    /// Makes room for `more` bytes, if there is memory to hold.
+    /// Makes room for `more` bytes. Returns false if there is no memory to hold.
     fn make_room(&mut self, pool: &Pool, more: usize) -> bool {
         let wanted = self.bytes.len() + more;
         if wanted <= self.reserved.max(UNRESERVED_BYTES) {
@@ -150,7 +150,8 @@ impl Growing {
 
 impl Outgoing {
     pub(super) async fn new(pool: Pool, block: Bytes, range: Range<usize>) -> Result<Outgoing> {
-        // A little of a block is copied, as otherwise all of it would stay.
+        // A small part of a block is copied, because otherwise the whole block would stay in
+        // memory.
         let left = match range.len() {
             0 => Left::Memory(None),
             1..=PIECE_BYTES => Left::Memory(Some(Bytes::copy_from_slice(&block[range]))),
@@ -166,10 +167,10 @@ impl Outgoing {
         Ok(Outgoing { pool, left })
     }
 
-    /// The next piece, which may be held for any time; `None` at the end.
+    /// Returns the next piece, which may be held for any time; `None` at the end.
     ///
     /// # Errors
-    /// What the scratch file's disk says.
+    /// The error of the scratch file's disk.
     pub async fn next(&mut self) -> Result<Option<Bytes>> {
         match &mut self.left {
             Left::Memory(whole) => Ok(whole.take()),
@@ -189,10 +190,10 @@ impl Outgoing {
 impl Parked {
     async fn begin(pool: &Pool) -> Result<Parked> {
         let place = match pool.scratch.clone() {
-            None => Place::Memory(Vec::new()),
+            None => ParkedIn::Memory(Vec::new()),
             Some(scratch) => {
                 let file = pool.run(move || scratch.file().map_err(failed)).await?;
-                Place::File(Arc::new(file))
+                ParkedIn::File(Arc::new(file))
             }
         };
         Ok(Parked { place, len: 0 })
@@ -201,8 +202,8 @@ impl Parked {
     async fn append(&mut self, pool: &Pool, piece: Bytes) -> Result<()> {
         let (at, len) = (self.len as u64, piece.len());
         match &mut self.place {
-            Place::Memory(bytes) => bytes.extend_from_slice(&piece),
-            Place::File(file) => {
+            ParkedIn::Memory(bytes) => bytes.extend_from_slice(&piece),
+            ParkedIn::File(file) => {
                 let file = file.clone();
                 let write = move || file.write_all_at(&piece, at).map_err(failed);
                 pool.run(write).await?;
@@ -214,12 +215,12 @@ impl Parked {
 
     async fn read(&self, pool: &Pool, at: usize, len: usize) -> Result<Vec<u8>> {
         match &self.place {
-            Place::Memory(bytes) => {
+            ParkedIn::Memory(bytes) => {
                 let piece = bytes.get(at..at + len);
                 let short = || Error::Failed("parked content is short".into());
                 Ok(piece.ok_or_else(short)?.to_vec())
             }
-            Place::File(file) => {
+            ParkedIn::File(file) => {
                 let file = file.clone();
                 let read = move || {
                     let mut bytes = vec![0; len];

@@ -14,7 +14,7 @@ fn small() -> Pool {
 }
 
 #[tokio::test]
-async fn a_panic_is_the_jobs_error_and_the_thread_goes_on() {
+async fn a_panic_fails_its_job_but_not_the_thread() {
     for pool in [small(), Pool::inline()] {
         let panicked: Result<()> = pool.run(|| panic!("on purpose")).await;
         assert!(matches!(panicked, Err(Error::Failed(_))));
@@ -25,7 +25,7 @@ async fn a_panic_is_the_jobs_error_and_the_thread_goes_on() {
 
 /// With one thread and one place to wait, a third job is not queued until there is room.
 #[tokio::test]
-async fn the_queue_is_bounded() {
+async fn a_full_queue_makes_callers_wait() {
     let pool = small();
     let (open, gate) = mpsc::channel::<()>();
     let started = Arc::new(AtomicUsize::new(0));
@@ -46,7 +46,7 @@ async fn the_queue_is_bounded() {
     }
     let workers = pool.workers.as_ref().unwrap();
     assert_eq!(workers.room.available_permits(), 0);
-    assert!(workers.shared.lock().jobs.len() <= 2);
+    assert!(workers.shared.queue.lock().jobs.len() <= 2);
     assert_eq!(started.load(Ordering::SeqCst), 0);
     open.send(()).unwrap();
     blocker.await.unwrap().unwrap();
@@ -56,9 +56,9 @@ async fn the_queue_is_bounded() {
     assert_eq!(started.load(Ordering::SeqCst), 5);
 }
 
-/// The holder of a write transaction may wait for a sync while all threads wait for it.
+/// The holder of a write transaction may wait for a sync while all threads wait for the holder.
 #[tokio::test]
-async fn a_deferred_job_runs_while_all_threads_wait() {
+async fn a_deferred_job_runs_while_all_threads_are_blocked() {
     let pool = small();
     let (open, gate) = mpsc::channel::<()>();
     let blocked = tokio::spawn(pool.run(move || {
@@ -69,9 +69,9 @@ async fn a_deferred_job_runs_while_all_threads_wait() {
     blocked.await.unwrap().unwrap();
 }
 
-/// Giving up on a job must not lose the room that it took.
+/// A caller that drops its job must not lose the room that the job took.
 #[tokio::test]
-async fn a_caller_may_go_away() {
+async fn a_caller_that_goes_away_gives_its_room_back() {
     let pool = small();
     for _ in 0..20 {
         let mut future = Box::pin(pool.run(|| Ok(())));
@@ -89,7 +89,7 @@ async fn futures_poll_once<F: Future + Unpin>(mut future: F) -> bool {
 }
 
 #[tokio::test]
-async fn memory_is_bounded() {
+async fn reservations_wait_when_memory_is_used_up() {
     let pool = small();
     let half = pool.reserve(512 << 10).await;
     let more_than_all = pool.reserve(1 << 30);
@@ -126,9 +126,9 @@ fn content(len: usize) -> Bytes {
     (0..len).map(|i| (i / 7) as u8).collect::<Vec<_>>().into()
 }
 
-/// However the content comes, and whether or not there is memory, it comes out as it was.
+/// However the content arrives, and with or without memory for it, it comes out unchanged.
 #[tokio::test]
-async fn what_is_staged_comes_out_whole() {
+async fn staged_content_comes_out_unchanged() {
     let (_folder, pool) = with_scratch();
     for short in [false, true] {
         let _held = short.then(|| pool.try_hold(512 << 10).unwrap());
@@ -152,10 +152,10 @@ async fn what_is_staged_comes_out_whole() {
     assert_eq!(pool.free_buffer_bytes(), Some(1 << 20));
 }
 
-/// Clients that send a part of a block and stall: however many they are, who comes later gets on,
-/// and what is reserved stays within what may be held.
+/// Clients send a part of a block and stall. However many they are, later clients continue, and the
+/// reserved memory stays within the holdable part.
 #[tokio::test]
-async fn clients_that_stall_hold_nobody_up() {
+async fn stalled_clients_do_not_block_others() {
     let (_folder, pool) = with_scratch();
     let mut stalled = Vec::new();
     for _ in 0..50 {
@@ -180,7 +180,7 @@ async fn clients_that_stall_hold_nobody_up() {
 }
 
 #[tokio::test]
-async fn a_range_of_a_block_takes_no_more_than_it_must() {
+async fn an_outgoing_range_holds_only_its_own_memory() {
     let (_folder, pool) = with_scratch();
     for (range, expected) in [
         (5..9, 5..9),

@@ -1,7 +1,7 @@
-//! Keys and values of the trees that rows are kept in. `docs/internals/data-format.md` describes
-//! them byte by byte; a change here is a change there, and a new version byte.
+//! Keys and values of the trees that hold rows. `docs/internals/data-format.md` describes them byte
+//! by byte. A change here needs a change there and a new version byte.
 //!
-//! All numbers are big-endian, so that keys sort as what they stand for.
+//! All numbers are big-endian, so that keys sort as the numbers that they encode.
 
 mod fields;
 mod keys;
@@ -12,34 +12,34 @@ use bytes::Bytes;
 use super::window::{Fingerprint, Window};
 use crate::engine::Result;
 use crate::error::Error;
-use crate::row::{BlockRef, Body, Tally};
+use crate::row::{BlockRef, Payload, UsageDelta};
 use fields::{Reader, SUM_BYTES, VERSION, seal};
 pub use keys::{
     Part, counter_key, in_partition, log_end, log_key, row_key, row_of_key, split_log_key,
     split_partition, successor, window_key, window_number,
 };
 
-/// The row has a value (is not a tombstone, and not a mere promise).
+/// The row has a value: it is neither a tombstone nor a mere promise.
 const FLAG_LIVE: u8 = 1;
-/// A tally follows the fixed part.
+/// A usage follows the fixed part.
 const FLAG_TALLY: u8 = 2;
-/// There is an entry in `Tree::Bodies`.
+/// The payload has an entry in `Tree::Bodies`.
 const FLAG_APART: u8 = 4;
-/// The body stands before the head.
+/// The payload stands in the row, before the metadata.
 const FLAG_WITHIN: u8 = 8;
 
-/// The longest body that stands in its row: what stands apart costs each change another page. Listings
-/// read past it, so it is short.
+/// The longest payload that stands in its row, in bytes. A separate payload costs each change another
+/// page. Listings read past payloads in rows, so those must be short.
 const MAX_WITHIN_BYTES: usize = 512;
 
 const KIND_INLINE: u8 = 1;
 const KIND_BLOCKS: u8 = 2;
 const KIND_BLOCKS_AND: u8 = 3;
 
-/// The most blocks that a body may refer to.
+/// The largest number of blocks that a payload may refer to.
 pub const MAX_BODY_BLOCKS: usize = 64;
 
-/// What `Tree::Rows` holds of a row.
+/// A decoded value of `Tree::Rows`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct StoredRow {
     /// See [`Row`](crate::row::Row).
@@ -48,92 +48,93 @@ pub struct StoredRow {
     pub stamp: Stamp,
     /// See [`Row`](crate::row::Row).
     pub write: Id,
-    /// The head; `None` for a tombstone and for a row never written.
-    pub head: Option<Bytes>,
-    /// What the row adds to a counter.
-    pub tally: Option<Tally>,
-    /// Where the body is.
-    pub body: StoredBody,
+    /// The metadata; `None` for a tombstone and for a row that was never written.
+    pub metadata: Option<Bytes>,
+    /// The row's share in a counter.
+    pub usage: Option<UsageDelta>,
+    /// The location of the payload.
+    pub payload: StoredBody,
 }
 
-/// Where a row's body is.
+/// The location of a row's payload.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum StoredBody {
-    /// It is empty.
+    /// There is no payload.
     #[default]
     Empty,
-    /// In the row: short, and without blocks.
+    /// The payload stands in the row. It is short and has no blocks.
     Within(Bytes),
-    /// In `Tree::Bodies`.
+    /// The payload is in `Tree::Bodies`.
     Apart,
 }
 
 impl StoredBody {
-    /// Where a body is put.
-    pub fn of(body: &Body) -> StoredBody {
-        match body {
-            Body::Empty => StoredBody::Empty,
-            Body::Inline(short) if short.len() <= MAX_WITHIN_BYTES => {
+    /// Returns the location at which `payload` is stored.
+    pub fn of(payload: &Payload) -> StoredBody {
+        match payload {
+            Payload::Empty => StoredBody::Empty,
+            Payload::Inline(short) if short.len() <= MAX_WITHIN_BYTES => {
                 StoredBody::Within(short.clone())
             }
-            Body::Inline(_) | Body::Blocks(_) | Body::BlocksAnd(..) => StoredBody::Apart,
+            Payload::Inline(_) | Payload::Blocks(_) | Payload::BlocksAnd(..) => StoredBody::Apart,
         }
     }
 }
 
 /// Encodes a value of `Tree::Rows`.
 pub fn encode_row(row: &StoredRow) -> Vec<u8> {
-    let head = row.head.as_deref().unwrap_or_default();
-    let within = match &row.body {
-        StoredBody::Within(body) => Some(body),
+    let metadata = row.metadata.as_deref().unwrap_or_default();
+    let within = match &row.payload {
+        StoredBody::Within(payload) => Some(payload),
         StoredBody::Empty | StoredBody::Apart => None,
     };
-    let length = within.map_or(0, Bytes::len) + head.len();
+    let length = within.map_or(0, Bytes::len) + metadata.len();
     let mut bytes = Vec::with_capacity(2 + 48 + 28 + 2 + length + SUM_BYTES);
     let flag = |set: bool, flag: u8| if set { flag } else { 0 };
     bytes.push(VERSION);
     bytes.push(
-        flag(row.head.is_some(), FLAG_LIVE)
-            | flag(row.tally.is_some(), FLAG_TALLY)
-            | flag(row.body == StoredBody::Apart, FLAG_APART)
+        flag(row.metadata.is_some(), FLAG_LIVE)
+            | flag(row.usage.is_some(), FLAG_TALLY)
+            | flag(row.payload == StoredBody::Apart, FLAG_APART)
             | flag(within.is_some(), FLAG_WITHIN),
     );
     bytes.extend_from_slice(&row.promised.to_bytes());
     bytes.extend_from_slice(&row.stamp.to_bytes());
     bytes.extend_from_slice(row.write.as_bytes());
-    if let Some(tally) = &row.tally {
-        bytes.extend_from_slice(tally.group.as_bytes());
-        bytes.extend_from_slice(&tally.objects.to_be_bytes());
-        bytes.extend_from_slice(&tally.bytes.to_be_bytes());
+    if let Some(usage) = &row.usage {
+        bytes.extend_from_slice(usage.group.as_bytes());
+        bytes.extend_from_slice(&usage.objects.to_be_bytes());
+        bytes.extend_from_slice(&usage.bytes.to_be_bytes());
     }
-    if let Some(body) = within {
-        // At most 512.
-        bytes.extend_from_slice(&(body.len() as u16).to_be_bytes());
-        bytes.extend_from_slice(body);
+    if let Some(payload) = within {
+        // The cast is lossless: the length is at most 512.
+        bytes.extend_from_slice(&(payload.len() as u16).to_be_bytes());
+        bytes.extend_from_slice(payload);
     }
-    bytes.extend_from_slice(head);
+    bytes.extend_from_slice(metadata);
     seal(bytes)
 }
 
 /// Decodes a value of `Tree::Rows`.
 pub fn decode_row(bytes: &[u8]) -> Result<StoredRow> {
-    let (row, within) = decode_but_body(bytes)?;
+    let (row, within) = decode_but_payload(bytes)?;
     Ok(match within {
-        Some(body) => StoredRow {
-            body: StoredBody::Within(Bytes::copy_from_slice(body)),
+        Some(payload) => StoredRow {
+            payload: StoredBody::Within(Bytes::copy_from_slice(payload)),
             ..row
         },
         None => row,
     })
 }
 
-/// The same, with [`StoredBody::Empty`] instead of a body in the row: for whoever looks only at the head.
-pub fn decode_head(bytes: &[u8]) -> Result<StoredRow> {
-    Ok(decode_but_body(bytes)?.0)
+/// Decodes a value of `Tree::Rows` without the payload: a payload in the row becomes
+/// [`StoredBody::Empty`].
+pub fn decode_metadata(bytes: &[u8]) -> Result<StoredRow> {
+    Ok(decode_but_payload(bytes)?.0)
 }
 
-/// A row, and the body that stands in it.
-fn decode_but_body(bytes: &[u8]) -> Result<(StoredRow, Option<&[u8]>)> {
+/// Decodes a row. Also returns the payload if it stands in the row.
+fn decode_but_payload(bytes: &[u8]) -> Result<(StoredRow, Option<&[u8]>)> {
     let mut reader = Reader::sealed(bytes, "a row")?;
     let flags = reader.u8()?;
     let known = FLAG_LIVE | FLAG_TALLY | FLAG_APART | FLAG_WITHIN;
@@ -144,25 +145,25 @@ fn decode_but_body(bytes: &[u8]) -> Result<(StoredRow, Option<&[u8]>)> {
     }
     let (promised, stamp) = (reader.stamp()?, reader.stamp()?);
     let write = reader.id()?;
-    let tally = match flags & FLAG_TALLY {
+    let usage = match flags & FLAG_TALLY {
         0 => None,
-        _ => Some(reader.tally()?),
+        _ => Some(reader.usage()?),
     };
     let within = match flags & FLAG_WITHIN {
         0 => None,
         _ => Some(reader.short()?),
     };
-    let head = reader.rest();
-    if !live && !head.is_empty() {
-        return Err(Error::Damaged("a tombstone with a head".into()));
+    let metadata = reader.rest();
+    if !live && !metadata.is_empty() {
+        return Err(Error::Damaged("a tombstone with metadata".into()));
     }
     let row = StoredRow {
         promised,
         stamp,
         write,
-        head: live.then(|| Bytes::copy_from_slice(head)),
-        tally,
-        body: match flags & FLAG_APART {
+        metadata: live.then(|| Bytes::copy_from_slice(metadata)),
+        usage,
+        payload: match flags & FLAG_APART {
             0 => StoredBody::Empty,
             _ => StoredBody::Apart,
         },
@@ -170,15 +171,15 @@ fn decode_but_body(bytes: &[u8]) -> Result<(StoredRow, Option<&[u8]>)> {
     Ok((row, within))
 }
 
-/// Encodes a value of `Tree::Bodies`; `None` for an empty body, which has no entry.
-pub fn encode_body(body: &Body) -> Option<Vec<u8>> {
-    let (kind, inline): (u8, &[u8]) = match body {
-        Body::Empty => return None,
-        Body::Inline(inline) => (KIND_INLINE, inline),
-        Body::Blocks(_) => (KIND_BLOCKS, &[]),
-        Body::BlocksAnd(_, inline) => (KIND_BLOCKS_AND, inline),
+/// Encodes a value of `Tree::Bodies`. Returns `None` for an empty payload, which has no entry.
+pub fn encode_payload(payload: &Payload) -> Option<Vec<u8>> {
+    let (kind, inline): (u8, &[u8]) = match payload {
+        Payload::Empty => return None,
+        Payload::Inline(inline) => (KIND_INLINE, inline),
+        Payload::Blocks(_) => (KIND_BLOCKS, &[]),
+        Payload::BlocksAnd(_, inline) => (KIND_BLOCKS_AND, inline),
     };
-    let blocks = body.blocks();
+    let blocks = payload.blocks();
     let mut bytes = Vec::with_capacity(3 + blocks.len() * 36 + inline.len() + SUM_BYTES);
     bytes.extend_from_slice(&[VERSION, kind]);
     if kind != KIND_INLINE {
@@ -193,28 +194,29 @@ pub fn encode_body(body: &Body) -> Option<Vec<u8>> {
 }
 
 /// Decodes a value of `Tree::Bodies`.
-pub fn decode_body(bytes: &[u8]) -> Result<Body> {
-    let mut reader = Reader::sealed(bytes, "a body")?;
+pub fn decode_payload(bytes: &[u8]) -> Result<Payload> {
+    let mut reader = Reader::sealed(bytes, "a payload")?;
     let kind = reader.u8()?;
     let blocks = match kind {
         KIND_INLINE => Vec::new(),
         KIND_BLOCKS | KIND_BLOCKS_AND => reader.blocks()?,
-        kind => return Err(Error::Damaged(format!("a body of kind {kind}"))),
+        kind => return Err(Error::Damaged(format!("a payload of kind {kind}"))),
     };
     let inline = Bytes::copy_from_slice(reader.rest());
     match kind {
-        KIND_INLINE => Ok(Body::Inline(inline)),
-        KIND_BLOCKS if inline.is_empty() => Ok(Body::Blocks(blocks)),
-        KIND_BLOCKS => Err(Error::Damaged("a body with trailing bytes".into())),
-        _ => Ok(Body::BlocksAnd(blocks, inline)),
+        KIND_INLINE => Ok(Payload::Inline(inline)),
+        KIND_BLOCKS if inline.is_empty() => Ok(Payload::Blocks(blocks)),
+        KIND_BLOCKS => Err(Error::Damaged("a payload with trailing bytes".into())),
+        _ => Ok(Payload::BlocksAnd(blocks, inline)),
     }
 }
 
-/// The blocks that a value of `Tree::Bodies` mentions. What stands inline is not looked at: it may be damaged.
+/// Returns the blocks that a value of `Tree::Bodies` mentions. Inline bytes are not verified,
+/// because they may be damaged.
 pub fn decode_blocks(bytes: &[u8]) -> Result<Vec<BlockRef>> {
     match bytes {
         [VERSION, KIND_INLINE, ..] => Ok(Vec::new()),
-        _ => Ok(decode_body(bytes)?.blocks().to_vec()),
+        _ => Ok(decode_payload(bytes)?.blocks().to_vec()),
     }
 }
 
@@ -237,12 +239,12 @@ pub fn decode_window(bytes: &[u8]) -> Result<Window> {
     Ok(window)
 }
 
-/// What a counter holds.
+/// The value of a counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counter {
-    /// Objects.
+    /// The number of objects.
     pub objects: u64,
-    /// Bytes.
+    /// The number of bytes.
     pub bytes: u64,
 }
 
@@ -278,7 +280,7 @@ pub fn decode_work(bytes: &[u8]) -> Result<Bytes> {
     Ok(Bytes::copy_from_slice(reader.rest()))
 }
 
-/// A number as it stands in keys of the queue and in `Tree::Meta`.
+/// Decodes a number in a key of the queue or a value of `Tree::Meta`.
 pub fn decode_number(bytes: &[u8], what: &str) -> Result<u64> {
     let mut reader = Reader::new(bytes, what);
     let number = reader.u64()?;

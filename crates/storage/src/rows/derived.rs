@@ -1,15 +1,17 @@
-//! What follows from a row's change: the log, the windows and the counters.
+//! Derived data: the change log, windows and counters that follow from a row's change.
 
-use archipel_base::{PartitionId, Stamp};
+use std::ops::Bound;
+
+use archipel_base::{Id, PartitionId, Stamp};
 
 use super::codec::{self, Counter};
 use super::window::{Fingerprint, Granularity, Window};
-use crate::engine::{Edit, Result, Tree};
+use crate::engine::{Direction, Edit, Flow, ReadTxn, Result, Tree};
 use crate::error::Error;
-use crate::row::Tally;
+use crate::row::UsageDelta;
 
 /// Moves a row's key from its old stamp to its new one, in the log and in the windows.
-/// [`Stamp::ZERO`] stands for not being there.
+/// [`Stamp::ZERO`] means that the key has no entry.
 pub(crate) fn restamp(
     edit: &mut dyn Edit,
     partition: PartitionId,
@@ -25,20 +27,20 @@ pub(crate) fn restamp(
     if new != Stamp::ZERO {
         edit.put(Tree::Derived, &codec::log_key(partition, new, key), &[])?;
     }
-    let (taken, given) = (share(key, old), share(key, new));
+    let (taken, given) = (fingerprint_of(key, old), fingerprint_of(key, new));
     for granularity in Granularity::ALL {
         let (from, to) = (granularity.window_of(old), granularity.window_of(new));
         match (taken, given) {
             (Some(mut taken), Some(given)) if from == to => {
                 taken.toggle(given);
-                shift(edit, partition, (granularity, from), taken, 0)?;
+                change_window(edit, partition, (granularity, from), taken, 0)?;
             }
             _ => {
                 if let Some(taken) = taken {
-                    shift(edit, partition, (granularity, from), taken, -1)?;
+                    change_window(edit, partition, (granularity, from), taken, -1)?;
                 }
                 if let Some(given) = given {
-                    shift(edit, partition, (granularity, to), given, 1)?;
+                    change_window(edit, partition, (granularity, to), given, 1)?;
                 }
             }
         }
@@ -46,12 +48,12 @@ pub(crate) fn restamp(
     Ok(())
 }
 
-fn share(key: &[u8], stamp: Stamp) -> Option<Fingerprint> {
+fn fingerprint_of(key: &[u8], stamp: Stamp) -> Option<Fingerprint> {
     (stamp != Stamp::ZERO).then(|| Fingerprint::of(key, stamp))
 }
 
 /// Changes one window. A window without rows has no entry.
-fn shift(
+fn change_window(
     edit: &mut dyn Edit,
     partition: PartitionId,
     (granularity, number): (Granularity, u32),
@@ -71,41 +73,41 @@ fn shift(
     }
 }
 
-/// Replaces a row's share in a counter. A counter of nothing has no entry.
+/// Replaces a row's share in a counter. A counter of zero has no entry.
 pub(crate) fn recount(
     edit: &mut dyn Edit,
     partition: PartitionId,
-    old: Option<Tally>,
-    new: Option<Tally>,
+    old: Option<UsageDelta>,
+    new: Option<UsageDelta>,
 ) -> Result<()> {
     match (old, new) {
         (old, new) if old == new => Ok(()),
         (Some(old), Some(new)) if old.group == new.group => {
             let objects = i64::from(new.objects) - i64::from(old.objects);
             let bytes = i128::from(new.bytes) - i128::from(old.bytes);
-            count(edit, partition, new, (objects, bytes))
+            change_counter(edit, partition, new, (objects, bytes))
         }
         (old, new) => {
             if let Some(old) = old {
                 let share = (-i64::from(old.objects), -i128::from(old.bytes));
-                count(edit, partition, old, share)?;
+                change_counter(edit, partition, old, share)?;
             }
             if let Some(new) = new {
                 let share = (i64::from(new.objects), i128::from(new.bytes));
-                count(edit, partition, new, share)?;
+                change_counter(edit, partition, new, share)?;
             }
             Ok(())
         }
     }
 }
 
-fn count(
+fn change_counter(
     edit: &mut dyn Edit,
     partition: PartitionId,
-    tally: Tally,
+    usage: UsageDelta,
     (objects, bytes): (i64, i128),
 ) -> Result<()> {
-    let key = codec::counter_key(partition, tally.group);
+    let key = codec::counter_key(partition, usage.group);
     let old = match edit.get(Tree::Derived, &key)? {
         Some(bytes) => codec::decode_counter(&bytes)?,
         None => Counter::default(),
@@ -114,13 +116,27 @@ fn count(
         objects: add(old.objects, objects, "a counter's objects")?,
         bytes: add(old.bytes, bytes, "a counter's bytes")?,
     };
-    match new == Counter::default() {
-        true => edit.delete(Tree::Derived, &key).map(|_| ()),
-        false => edit.put(Tree::Derived, &key, &codec::encode_counter(&new)),
+    if new == Counter::default() {
+        edit.delete(Tree::Derived, &key).map(|_| ())
+    } else {
+        edit.put(Tree::Derived, &key, &codec::encode_counter(&new))
     }
 }
 
-/// A sum that leaves its range shows that what is derived was wrong before.
+/// Returns the keys of a partition's counters.
+pub(crate) fn counter_keys(txn: &dyn ReadTxn, partition: PartitionId) -> Result<Vec<Vec<u8>>> {
+    let first = codec::counter_key(partition, Id([0; 16]));
+    let last = codec::counter_key(partition, Id([u8::MAX; 16]));
+    let range = (Bound::Included(&first[..]), Bound::Included(&last[..]));
+    let mut keys = Vec::new();
+    txn.scan(Tree::Derived, range, Direction::Ascending, &mut |key, _| {
+        keys.push(key.to_vec());
+        Ok(Flow::Continue)
+    })?;
+    Ok(keys)
+}
+
+/// Adds a change to a number. A sum out of range shows that the derived data were wrong before.
 fn add(number: u64, change: impl Into<i128>, what: &str) -> Result<u64> {
     u64::try_from(i128::from(number) + change.into())
         .map_err(|_| Error::Damaged(format!("{what} do not add up: run a verification")))

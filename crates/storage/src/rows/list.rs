@@ -1,11 +1,15 @@
-//! Listings: the live rows of a partition in order, those that share a common prefix rolled up.
+//! Listings: the live rows of a partition in order. Rows that share a common prefix are rolled up.
 //!
-//! The cost is that of what is returned: a common prefix is one seek, whatever it holds. Only
-//! tombstones and promises are read and passed over; how many, is bounded by the query's budget.
+//! The cost follows the number of returned entries: a common prefix is one seek, however many rows
+//! share it. Only tombstones and promises are read without being returned. The query's budget
+//! limits them.
 //!
-//! A listing **for merging** ([`ListQuery::tombstones`]) is what several replicas are asked for
-//! when their answers are to be merged: it shows what one needs to know to decide what lives. Of a common prefix
-//! it shows the first live row instead, and the tombstones before that.
+//! A listing **for merging** ([`ListQuery::tombstones`]) is for a coordinator that merges the
+//! answers of several replicas. It contains tombstones, so that the coordinator can decide which
+//! rows live. Instead of a common prefix it returns the first live row under the prefix, and the
+//! tombstones before that row.
+//!
+//! A damaged row affects only itself. The page names it and continues after it.
 
 use std::ops::Bound;
 
@@ -13,50 +17,51 @@ use archipel_base::PartitionId;
 use bytes::Bytes;
 
 use super::codec;
-use super::reader::{PrefixRange, RowHead};
+use super::reader::{PrefixRange, RowMetadata};
 use crate::engine::{Direction, Flow, ReadTxn, Result, Tree};
+use crate::error::Error;
 
-/// How many rows a page reads at most besides those that it returns.
+/// The default for how many rows a page may read besides those that it returns.
 const DEFAULT_BUDGET: usize = 10_000;
-/// The most bytes on a page, roughly as they are sent, except where one entry alone is larger. It
-/// leaves a page room in one frame between nodes.
+/// The largest size of a page in bytes, roughly as sent. One entry alone may be larger. A page of
+/// this size fits in one frame between nodes.
 const PAGE_BYTES: usize = 768 << 10;
-/// What an entry counts besides its key and its head.
+/// The size that an entry counts besides its key and its metadata.
 const ENTRY_BYTES: usize = 128;
 
-/// Where a listing begins. All are row keys, or what row keys begin with.
+/// The start of a listing. Each variant holds a row key or the beginning of one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ListStart {
-    /// At this row key.
+    /// Starts at this row key.
     At(Bytes),
-    /// Just behind this row key.
+    /// Starts just after this row key.
     Behind(Bytes),
-    /// Behind all row keys that begin so: what a common prefix is continued with.
+    /// Starts after all row keys with this prefix. A listing continues so after a common prefix.
     BehindPrefix(Bytes),
 }
 
-/// What to list of a partition.
+/// A query for a page of a partition's rows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListQuery {
     /// The partition.
     pub partition: PartitionId,
-    /// Only row keys that begin so.
+    /// Only row keys with this prefix are listed.
     pub prefix: Bytes,
-    /// Where to begin.
+    /// The start of the page.
     pub start: ListStart,
-    /// Keys that hold it behind the prefix are rolled up. Empty is the same as `None`.
+    /// Keys that contain the delimiter after the prefix are rolled up. Empty is the same as `None`.
     pub delimiter: Option<Bytes>,
-    /// At most so many entries, tombstones not counted.
+    /// The largest number of entries, without tombstones.
     pub limit: usize,
-    /// List for merging: tombstones too, and instead of a common prefix the first live row that
-    /// begins so, with an empty head, and the tombstones before it.
+    /// Lists for merging. Tombstones are included. A common prefix is replaced by its first live
+    /// row, with an empty metadata, and by the tombstones before that row.
     pub tombstones: bool,
-    /// How many rows that are not live may be read.
+    /// The largest number of rows that may be read although they are not live.
     pub budget: usize,
 }
 
 impl ListQuery {
-    /// All live rows whose keys begin with `prefix`, the first thousand.
+    /// Asks for the first thousand live rows whose keys begin with `prefix`.
     pub fn new(partition: PartitionId, prefix: Bytes) -> ListQuery {
         ListQuery {
             partition,
@@ -75,22 +80,25 @@ impl ListQuery {
 pub enum ListEntry {
     /// A row.
     Row {
-        /// Its key.
+        /// The row's key.
         key: Bytes,
-        /// What is known of it; a tombstone only if they were asked for.
-        head: RowHead,
+        /// The row without its payload. Tombstones appear only if the query asks for them.
+        metadata: RowMetadata,
     },
-    /// What at least one live row's key begins with; it ends with the delimiter.
+    /// The common prefix of at least one live row. It ends with the delimiter.
     Prefix(Bytes),
 }
 
 /// A page of a listing.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Listing {
-    /// Sorted bytewise.
+    /// The entries, sorted bytewise.
     pub entries: Vec<ListEntry>,
-    /// Where to go on; `None` if nothing follows. With a full page of one replica something does
-    /// follow; otherwise it is not known (the budget or the page's room in bytes is used up).
+    /// Keys of damaged rows on this page, sorted. It is unknown if these rows are live.
+    pub damaged: Vec<Bytes>,
+    /// The start of the next page; `None` if nothing follows. If a page of one replica is full, an
+    /// entry does follow. If the budget or the page's size is used up, it is unknown if one
+    /// follows.
     pub next: Option<ListStart>,
 }
 
@@ -100,9 +108,10 @@ pub(crate) fn list(txn: &dyn ReadTxn, query: &ListQuery) -> Result<Listing> {
         query,
         delimiter: query.delimiter.as_deref().filter(|d| !d.is_empty()),
         entries: Vec::new(),
+        damaged: Vec::new(),
         live: 0,
         bytes: 0,
-        passed_over: 0,
+        skipped: 0,
         next: None,
     };
     if query.limit == 0 {
@@ -119,8 +128,12 @@ pub(crate) fn list(txn: &dyn ReadTxn, query: &ListQuery) -> Result<Listing> {
             Direction::Ascending,
             &mut |key, value| {
                 let (_, key) = codec::split_partition(key)?;
-                let head = codec::decode_head(value)?.into();
-                Ok(match page.show(key, head) {
+                let step = match codec::decode_metadata(value) {
+                    Ok(row) => page.add(key, row.into()),
+                    Err(Error::Damaged(why)) => page.add_damaged(key, &why),
+                    Err(error) => return Err(error),
+                };
+                Ok(match step {
                     Step::Continue => Flow::Continue,
                     Step::End => Flow::Stop,
                     Step::Seek(to) => {
@@ -133,18 +146,19 @@ pub(crate) fn list(txn: &dyn ReadTxn, query: &ListQuery) -> Result<Listing> {
     }
     Ok(Listing {
         entries: page.entries,
+        damaged: page.damaged,
         next: page.next,
     })
 }
 
-/// The keys to scan; `None` if there are none.
+/// Returns the range of keys to scan; `None` if it is empty.
 fn range_of(query: &ListQuery, start: &ListStart) -> Option<PrefixRange> {
     let (partition, prefix) = (query.partition, &query.prefix[..]);
     let range = match start {
         ListStart::At(key) => PrefixRange::new(partition, prefix, Bound::Included(key)),
         ListStart::Behind(key) => PrefixRange::new(partition, prefix, Bound::Excluded(key)),
         ListStart::BehindPrefix(group) => {
-            // Nothing above it means: nothing behind it in any partition.
+            // If no key is above the group, then nothing follows it in any partition.
             let behind = codec::successor(&codec::in_partition(partition, group))?;
             let (reached, key) = codec::split_partition(&behind).ok()?;
             if reached != partition {
@@ -156,47 +170,48 @@ fn range_of(query: &ListQuery, start: &ListStart) -> Option<PrefixRange> {
     Some(range)
 }
 
-/// What to do after a row.
+/// The next step of a scan after a row.
 enum Step {
     Continue,
-    /// Go on there.
+    /// Continues at this start.
     Seek(ListStart),
     End,
 }
 
-/// A page being filled.
+/// A page that is being filled.
 struct Page<'q> {
     query: &'q ListQuery,
     delimiter: Option<&'q [u8]>,
     entries: Vec<ListEntry>,
-    /// How many of them are not tombstones.
+    damaged: Vec<Bytes>,
+    /// The number of entries that are not tombstones.
     live: usize,
     bytes: usize,
-    passed_over: usize,
+    skipped: usize,
     next: Option<ListStart>,
 }
 
 impl Page<'_> {
-    fn show(&mut self, key: &[u8], head: RowHead) -> Step {
-        let shown = head.is_live() || (self.query.tombstones && head.is_written());
-        if shown && self.is_full(key, &head) {
+    fn add(&mut self, key: &[u8], metadata: RowMetadata) -> Step {
+        let shown = metadata.is_live() || (self.query.tombstones && metadata.is_written());
+        if shown && self.is_full(key, &metadata) {
             self.next = Some(ListStart::At(Bytes::copy_from_slice(key)));
             return Step::End;
         }
-        if !head.is_live() {
+        if !metadata.is_live() {
             if shown {
-                self.push_row(key, head);
+                self.push_row(key, metadata);
             }
-            return self.pass_over(key);
+            return self.skip(key);
         }
         self.live += 1;
         let Some(group) = self.group_of(key) else {
-            self.push_row(key, head);
+            self.push_row(key, metadata);
             return Step::Continue;
         };
         let group = Bytes::copy_from_slice(&key[..group]);
         if self.query.tombstones {
-            self.push_row(key, without_content(head));
+            self.push_row(key, without_content(metadata));
         } else {
             self.bytes += ENTRY_BYTES + group.len();
             self.entries.push(ListEntry::Prefix(group.clone()));
@@ -204,29 +219,47 @@ impl Page<'_> {
         Step::Seek(ListStart::BehindPrefix(group))
     }
 
-    /// Whether there is no room for this row, too.
-    fn is_full(&self, key: &[u8], head: &RowHead) -> bool {
-        let too_many = head.is_live() && self.live == self.query.limit;
-        let too_large = self.bytes + size_of_entry(key, head) > PAGE_BYTES;
-        too_many || (too_large && !self.entries.is_empty())
+    fn add_damaged(&mut self, key: &[u8], why: &str) -> Step {
+        let size = ENTRY_BYTES + key.len();
+        if self.is_too_large(size) {
+            self.next = Some(ListStart::At(Bytes::copy_from_slice(key)));
+            return Step::End;
+        }
+        let partition = self.query.partition;
+        tracing::error!(%partition, key = %key.escape_ascii(), why, "a row is damaged: the listing continues after it");
+        self.bytes += size;
+        self.damaged.push(Bytes::copy_from_slice(key));
+        self.skip(key)
     }
 
-    fn push_row(&mut self, key: &[u8], head: RowHead) {
-        self.bytes += size_of_entry(key, &head);
+    /// Returns true if the page has no room for this row.
+    fn is_full(&self, key: &[u8], metadata: &RowMetadata) -> bool {
+        let too_many = metadata.is_live() && self.live == self.query.limit;
+        too_many || self.is_too_large(size_of_entry(key, metadata))
+    }
+
+    /// Returns true if `more` bytes would make the page too large.
+    fn is_too_large(&self, more: usize) -> bool {
+        let is_empty = self.entries.is_empty() && self.damaged.is_empty();
+        self.bytes + more > PAGE_BYTES && !is_empty
+    }
+
+    fn push_row(&mut self, key: &[u8], metadata: RowMetadata) {
+        self.bytes += size_of_entry(key, &metadata);
         let key = Bytes::copy_from_slice(key);
-        self.entries.push(ListEntry::Row { key, head });
+        self.entries.push(ListEntry::Row { key, metadata });
     }
 
-    fn pass_over(&mut self, key: &[u8]) -> Step {
-        self.passed_over += 1;
-        if self.passed_over <= self.query.budget {
+    fn skip(&mut self, key: &[u8]) -> Step {
+        self.skipped += 1;
+        if self.skipped <= self.query.budget {
             return Step::Continue;
         }
         self.next = Some(ListStart::Behind(Bytes::copy_from_slice(key)));
         Step::End
     }
 
-    /// The length of the common prefix that `key` belongs to.
+    /// Returns the length of the common prefix that `key` belongs to.
     fn group_of(&self, key: &[u8]) -> Option<usize> {
         let delimiter = self.delimiter?;
         let rest = key.get(self.query.prefix.len()..)?;
@@ -236,15 +269,15 @@ impl Page<'_> {
     }
 }
 
-fn size_of_entry(key: &[u8], head: &RowHead) -> usize {
-    ENTRY_BYTES + key.len() + head.head.as_ref().map_or(0, Bytes::len)
+fn size_of_entry(key: &[u8], metadata: &RowMetadata) -> usize {
+    ENTRY_BYTES + key.len() + metadata.metadata.as_ref().map_or(0, Bytes::len)
 }
 
-/// A live row of which only that it lives is told.
-fn without_content(head: RowHead) -> RowHead {
-    RowHead {
-        head: Some(Bytes::new()),
-        tally: None,
-        ..head
+/// Returns the row without its content: only the fact that it is live remains.
+fn without_content(metadata: RowMetadata) -> RowMetadata {
+    RowMetadata {
+        metadata: Some(Bytes::new()),
+        usage: None,
+        ..metadata
     }
 }

@@ -1,5 +1,5 @@
-//! From blocks back to the rows that refer to them. The index only counts references, so this reads bodies: it
-//! is for the few blocks that are damaged or missing.
+//! A search from blocks back to the rows that refer to them. The index only counts references, so
+//! the search reads payloads. It is meant for the few blocks that are damaged or missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -12,7 +12,7 @@ use crate::engine::{Direction, Flow, KeyRange, Result, Tree};
 use crate::error::Error;
 use crate::row::{BlockRef, RowKey};
 
-/// How many rows are named for each block.
+/// The largest number of rows that are named for each block.
 const MAX_ROWS: usize = 8;
 
 /// A block, and rows that refer to it.
@@ -20,15 +20,15 @@ const MAX_ROWS: usize = 8;
 pub struct Mention {
     /// The block.
     pub block: BlockRef,
-    /// How often bodies mention it: its references.
+    /// The number of mentions in payloads, which is the number of references.
     pub times: u64,
     /// The first eight of the rows.
     pub rows: Vec<RowKey>,
 }
 
 impl RowReader<'_> {
-    /// The rows that refer to the blocks of `wanted`: of one partition, or of all. A body that cannot be
-    /// decoded is passed over; [`verify`](Self::verify) tells of it.
+    /// Returns the rows that refer to the blocks of `wanted`, in one partition or in all. Skips
+    /// payloads that cannot be decoded; [`verify`](Self::verify) reports them.
     pub fn mentions(
         &self,
         partition: Option<PartitionId>,
@@ -37,7 +37,7 @@ impl RowReader<'_> {
         self.mentions_of(partition, wanted, &mut |_| Ok(()))
     }
 
-    /// The same of all partitions, if all bodies can be decoded.
+    /// Returns the same for all partitions. Fails if any payload cannot be decoded.
     pub(crate) fn all_mentions(
         &self,
         wanted: &BTreeSet<BlockHash>,
@@ -73,7 +73,8 @@ impl RowReader<'_> {
         Ok(found)
     }
 
-    /// How many references the index counts of a block; 0 if it does not have it.
+    /// Returns the number of references that the index counts for a block; 0 if the index lacks the
+    /// block.
     pub fn references(&self, hash: &BlockHash) -> Result<u64> {
         crate::blocks::references(self.txn(), hash)
     }

@@ -1,11 +1,11 @@
-//! Rows: their encodings, the transactions that change them, and what is derived from them.
+//! Rows: their encodings, the transactions that change them, and the data derived from them.
 //!
 //! # Invariants
-//! - [`RowTxn`] is the only way to change a row. In the same transaction it keeps exact: the
-//!   change log, the window fingerprints, the counters and the references to blocks.
-//! - A closure's changes are seen by nobody until it has returned `Ok`; if it fails or panics
-//!   they are gone (`overlay`).
-//! - A row that was only promised stands in neither the log nor the windows; a tombstone in both.
+//! - [`RowTxn`] is the only way to change a row. In the same transaction it updates the change log,
+//!   the window fingerprints, the counters and the references to blocks.
+//! - Nobody sees a closure's changes before it has returned `Ok`. If it fails or panics, its
+//!   changes are dropped (`overlay`).
+//! - A row that was only promised is in neither the log nor the windows. A tombstone is in both.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -14,6 +14,7 @@
 //! | [`reader`] | reading: rows, counters, windows, the log, the queue |
 //! | [`txn`] | changing |
 //! | `derived` | log, windows, counters: what follows from a row's change |
+//! | [`window`] | windows of time, and their fingerprints |
 //! | [`list`] | listings with prefix and delimiter |
 //! | [`mentions`] | from blocks back to the rows that refer to them |
 //! | [`verify`] | recomputes everything that is derived and compares |
@@ -30,9 +31,9 @@ pub mod window;
 
 pub use list::{ListEntry, ListQuery, ListStart, Listing};
 pub use mentions::Mention;
-pub use reader::{RowHead, RowReader};
-pub(crate) use txn::Around;
+pub use reader::{RowMetadata, RowReader};
 pub use txn::RowTxn;
+pub(crate) use txn::TxnContext;
 pub use verify::Report;
 pub use window::{Fingerprint, Granularity, Window};
 

@@ -1,5 +1,5 @@
-//! Changes on top of a transaction: seen by the closure that makes them, and by nobody else
-//! until they are applied.
+//! Changes on top of a transaction. Only the closure that makes them sees them until they are
+//! applied.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use crate::engine::{
 };
 use crate::error::Error;
 
-/// A tree's changes: `None` removes the key.
+/// The changes of one tree. `None` deletes the key.
 type TreeChanges = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
-/// Changes of all trees, waiting to be applied.
+/// The changes of all trees, to be applied later.
 #[derive(Default)]
 pub(crate) struct Changes {
     trees: [TreeChanges; Tree::ALL.len()],
@@ -22,17 +22,17 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Whether nothing changes.
+    /// Returns true if there are no changes.
     pub fn is_empty(&self) -> bool {
         self.trees.iter().all(BTreeMap::is_empty)
     }
 
-    /// Roughly how many bytes they are.
+    /// Returns the approximate size of the changes in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Makes them in `edit`.
+    /// Makes the changes in `edit`.
     pub fn apply(self, edit: &mut dyn Edit) -> Result<()> {
         for (tree, changes) in Tree::ALL.into_iter().zip(self.trees) {
             for (key, value) in changes {
@@ -48,14 +48,14 @@ impl Changes {
     }
 }
 
-/// A transaction, and changes on top of it.
+/// A transaction with changes on top of it.
 pub(crate) struct Overlay<'t> {
     below: &'t dyn ReadTxn,
     changes: Changes,
 }
 
 impl<'t> Overlay<'t> {
-    /// No changes yet.
+    /// Makes an overlay without changes.
     pub fn new(below: &'t dyn ReadTxn) -> Overlay<'t> {
         Overlay {
             below,
@@ -63,7 +63,7 @@ impl<'t> Overlay<'t> {
         }
     }
 
-    /// The changes alone.
+    /// Returns the changes without the transaction.
     pub fn into_changes(self) -> Changes {
         self.changes
     }
@@ -106,7 +106,7 @@ impl ReadTxn for Overlay<'_> {
     }
 }
 
-/// Whether a range holds nothing; `BTreeMap::range` would panic on some of these.
+/// Returns true if a range is empty. `BTreeMap::range` would panic on some empty ranges.
 fn is_empty((from, to): &KeyRange<'_>) -> bool {
     match (from, to) {
         (Bound::Included(a), Bound::Included(b)) => a > b,
@@ -117,7 +117,8 @@ fn is_empty((from, to): &KeyRange<'_>) -> bool {
     }
 }
 
-/// Shows the entries below and the changes together, in order; a change hides what is below.
+/// Visits the entries of the transaction and the changes together, in order. A change hides the
+/// entry below it.
 fn merge<'c>(
     below: &dyn ReadTxn,
     tree: Tree,
@@ -133,7 +134,7 @@ fn merge<'c>(
             Direction::Ascending => changed < key,
             Direction::Descending => changed > key,
         };
-        flow = show_while(&mut changes, precedes, visit)?;
+        flow = visit_while(&mut changes, precedes, visit)?;
         if flow == Flow::Continue {
             flow = match changes.next_if(|(changed, _)| changed.as_slice() == key) {
                 Some((_, Some(changed))) => visit(key, changed)?,
@@ -144,12 +145,12 @@ fn merge<'c>(
         Ok(flow)
     })?;
     if flow == Flow::Continue {
-        show_while(&mut changes, |_| true, visit)?;
+        visit_while(&mut changes, |_| true, visit)?;
     }
     Ok(())
 }
 
-fn show_while<'c>(
+fn visit_while<'c>(
     changes: &mut Peekable<impl Iterator<Item = (&'c Vec<u8>, &'c Option<Vec<u8>>)>>,
     precedes: impl Fn(&[u8]) -> bool,
     visit: &mut Visitor<'_>,

@@ -1,4 +1,4 @@
-//! Reading rows and what is derived from them, in one consistent view.
+//! Reads of rows and of derived data, in one consistent view.
 
 use std::borrow::Cow;
 use std::ops::Bound;
@@ -11,69 +11,69 @@ use super::list::{self, ListQuery, Listing};
 use super::window::{Granularity, Window};
 use crate::engine::{Direction, Flow, KeyRange, MAX_KEY_BYTES, ReadTxn, Result, Tree};
 use crate::error::Error;
-use crate::row::{Body, Row, RowKey, Tally, Value};
+use crate::row::{Payload, Row, RowKey, UsageDelta, Value};
 
-/// What the model's keys in `Tree::Meta` begin with.
+/// The prefix of the model's keys in `Tree::Meta`.
 pub(crate) const META_PREFIX: &[u8] = b"model/";
 
-/// A row without its body.
+/// A row without its payload.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct RowHead {
-    /// The highest ballot promised.
+pub struct RowMetadata {
+    /// The highest ballot that the replica promised.
     pub promised: Stamp,
-    /// The stamp of the value; [`Stamp::ZERO`] if the row was only ever promised.
+    /// The stamp of the value; [`Stamp::ZERO`] if the row was only promised.
     pub stamp: Stamp,
     /// The identity of the write that made the value.
     pub write: Id,
-    /// The value's head; `None` for a tombstone, and for a row never written.
-    pub head: Option<Bytes>,
-    /// What the row adds to a counter.
-    pub tally: Option<Tally>,
+    /// The value's metadata; `None` for a tombstone and for a row that was never written.
+    pub metadata: Option<Bytes>,
+    /// The row's share in a counter.
+    pub usage: Option<UsageDelta>,
 }
 
-impl RowHead {
-    /// Whether there is a value.
+impl RowMetadata {
+    /// Returns true if the row has a value.
     pub fn is_live(&self) -> bool {
-        self.head.is_some()
+        self.metadata.is_some()
     }
 
-    /// Whether the row was ever written: it has a value or is a tombstone.
+    /// Returns true if the row was ever written: it has a value or is a tombstone.
     pub fn is_written(&self) -> bool {
         self.stamp != Stamp::ZERO
     }
 }
 
-impl From<StoredRow> for RowHead {
-    fn from(row: StoredRow) -> RowHead {
-        RowHead {
+impl From<StoredRow> for RowMetadata {
+    fn from(row: StoredRow) -> RowMetadata {
+        RowMetadata {
             promised: row.promised,
             stamp: row.stamp,
             write: row.write,
-            head: row.head,
-            tally: row.tally,
+            metadata: row.metadata,
+            usage: row.usage,
         }
     }
 }
 
-/// The row with an empty body: not to be written back.
-impl From<RowHead> for Row {
-    fn from(row: RowHead) -> Row {
-        let tally = row.tally;
+/// Converts to a row with an empty payload. Do not write this row back.
+impl From<RowMetadata> for Row {
+    fn from(row: RowMetadata) -> Row {
+        let usage = row.usage;
         Row {
             promised: row.promised,
             stamp: row.stamp,
             write: row.write,
-            value: row.head.map(|head| Value {
-                head,
-                body: Body::Empty,
-                tally,
+            value: row.metadata.map(|metadata| Value {
+                metadata,
+                payload: Payload::Empty,
+                usage,
             }),
         }
     }
 }
 
-/// What a scan of heads calls for each row: its key within the partition, and the row.
-pub type HeadVisitor<'v> = dyn FnMut(&[u8], RowHead) -> Result<Flow> + 'v;
+/// The callback of a scan of metadata. It gets each row and its key within the partition.
+pub type HeadVisitor<'v> = dyn FnMut(&[u8], RowMetadata) -> Result<Flow> + 'v;
 
 /// A consistent view of the rows.
 #[derive(Clone, Copy)]
@@ -82,7 +82,7 @@ pub struct RowReader<'t> {
 }
 
 impl<'t> RowReader<'t> {
-    /// Reads through an engine's transaction.
+    /// Makes a reader on an engine's transaction.
     pub fn new(txn: &'t dyn ReadTxn) -> RowReader<'t> {
         RowReader { txn }
     }
@@ -91,33 +91,35 @@ impl<'t> RowReader<'t> {
         self.txn
     }
 
-    /// A row with its body; `None` if it was neither written nor promised.
+    /// Returns a row with its payload; `None` if it was neither written nor promised.
     pub fn row(&self, key: &RowKey) -> Result<Option<Row>> {
         let bytes = codec::row_key(key)?;
         let (mut row, at_hand) = row_at_hand(self.txn, &bytes)?;
         let value = row.as_mut().and_then(|row| row.value.as_mut());
         if let (Some(value), false) = (value, at_hand) {
-            value.body = stored_body(self.txn, &bytes)?;
+            value.payload = stored_payload(self.txn, &bytes)?;
         }
         Ok(row)
     }
 
-    /// A row with its body if that is at hand: empty, or short and so in the row. Tells whether it was; otherwise the body is missing.
+    /// Returns a row, and true if its payload is complete: empty, or short and stored in the row.
+    /// Otherwise the row lacks its payload.
     pub fn row_at_hand(&self, key: &RowKey) -> Result<(Option<Row>, bool)> {
         row_at_hand(self.txn, &codec::row_key(key)?)
     }
 
-    /// A row without its body.
-    pub fn head(&self, key: &RowKey) -> Result<Option<RowHead>> {
+    /// Returns a row without its payload.
+    pub fn metadata(&self, key: &RowKey) -> Result<Option<RowMetadata>> {
         match self.txn.get(Tree::Rows, &codec::row_key(key)?)? {
-            Some(bytes) => Ok(Some(codec::decode_head(&bytes)?.into())),
+            Some(bytes) => Ok(Some(codec::decode_metadata(&bytes)?.into())),
             None => Ok(None),
         }
     }
 
-    /// Shows the rows of a partition whose keys begin with `prefix`, ascending from `start`:
-    /// tombstones and mere promises too.
-    pub fn scan_heads(
+    /// Visits the rows of a partition whose keys begin with `prefix`, ascending from `start`, with
+    /// tombstones and mere promises. Skips and logs damaged rows; see
+    /// [`scan_keys`](Self::scan_keys).
+    pub fn scan_metadata(
         &self,
         partition: PartitionId,
         prefix: &[u8],
@@ -131,17 +133,37 @@ impl<'t> RowReader<'t> {
             Direction::Ascending,
             &mut |key, value| {
                 let (_, key) = codec::split_partition(key)?;
-                visit(key, codec::decode_head(value)?.into())
+                match codec::decode_metadata(value) {
+                    Ok(row) => visit(key, row.into()),
+                    Err(Error::Damaged(why)) => {
+                        tracing::error!(%partition, key = %key.escape_ascii(), why, "a row is damaged: the scan continues after it");
+                        Ok(Flow::Continue)
+                    }
+                    Err(error) => Err(error),
+                }
             },
         )
     }
 
-    /// A page of a listing.
+    /// Visits the keys of all rows of a partition, ascending, with those of damaged rows.
+    pub fn scan_keys(
+        &self,
+        partition: PartitionId,
+        visit: &mut dyn FnMut(&[u8]) -> Result<Flow>,
+    ) -> Result<()> {
+        let range = PrefixRange::new(partition, &[], Bound::Unbounded);
+        let (bounds, direction) = (range.bounds(), Direction::Ascending);
+        self.txn.scan(Tree::Rows, bounds, direction, &mut |key, _| {
+            visit(codec::split_partition(key)?.1)
+        })
+    }
+
+    /// Returns a page of a listing.
     pub fn list(&self, query: &ListQuery) -> Result<Listing> {
         list::list(self.txn, query)
     }
 
-    /// A counter of a partition: objects, bytes.
+    /// Returns a counter of a partition: objects, bytes.
     pub fn counter(&self, partition: PartitionId, group: Id) -> Result<(u64, u64)> {
         let key = codec::counter_key(partition, group);
         let counter = match self.txn.get(Tree::Derived, &key)? {
@@ -151,8 +173,8 @@ impl<'t> RowReader<'t> {
         Ok((counter.objects, counter.bytes))
     }
 
-    /// What is known of the windows of a partition, ascending from `first`, at most `limit`.
-    /// Windows without rows are not shown.
+    /// Returns the windows of a partition, ascending from `first`, at most `limit`. Omits windows
+    /// without rows.
     pub fn windows(
         &self,
         partition: PartitionId,
@@ -175,7 +197,7 @@ impl<'t> RowReader<'t> {
         Ok(found)
     }
 
-    /// The first partition, at or after this one, that has rows.
+    /// Returns the first partition at or after `partition` that has rows.
     pub fn next_partition(&self, partition: PartitionId) -> Result<Option<PartitionId>> {
         let from = codec::in_partition(partition, &[]);
         let mut found = None;
@@ -191,9 +213,9 @@ impl<'t> RowReader<'t> {
         Ok(found)
     }
 
-    /// The change order: stamps and keys of the rows of a partition that were written behind
-    /// `after` (a stamp and a key, as this call gives them) and before the millisecond
-    /// `before_millis`, at most `limit`.
+    /// Returns a part of the change log of a partition: stamps and keys of rows, in the order of
+    /// their stamps, at most `limit`. It begins after `after`, a stamp and a key as this call
+    /// returns them. It ends before the millisecond `before_millis`.
     pub fn log(
         &self,
         partition: PartitionId,
@@ -220,7 +242,8 @@ impl<'t> RowReader<'t> {
         Ok(found)
     }
 
-    /// The highest stamp of a row in any partition, read at the end of each one's log.
+    /// Returns the highest stamp of a row in any partition. Reads only the end of each partition's
+    /// log.
     pub fn highest_stamp(&self) -> Result<Option<Stamp>> {
         let mut highest = None;
         let mut next = Some(PartitionId(0));
@@ -247,7 +270,8 @@ impl<'t> RowReader<'t> {
         Ok(highest)
     }
 
-    /// What [`log`](Self::log) gives, of one window: behind `after`, at most `limit`.
+    /// Returns the part of the [`log`](Self::log) in one window, after `after`, at most `limit`
+    /// entries.
     pub fn log_of_window(
         &self,
         partition: PartitionId,
@@ -257,12 +281,12 @@ impl<'t> RowReader<'t> {
         limit: usize,
     ) -> Result<Vec<(Stamp, Bytes)>> {
         let (first, end) = granularity.span(window);
-        // No row has an empty key, so this lies before all of the window's.
+        // No row has an empty key, so this start is before all entries of the window.
         let start = (Stamp::new(first, 0, Writer(0)), &[][..]);
         self.log(partition, after.max(start), end, limit)
     }
 
-    /// Entries of the work queue behind the number `after`, in order, at most `limit`.
+    /// Returns entries of the work queue after the number `after`, in order, at most `limit`.
     pub fn queue(&self, after: u64, limit: usize) -> Result<Vec<(u64, Bytes)>> {
         let from = after.to_be_bytes();
         let range: KeyRange<'_> = (Bound::Excluded(&from), Bound::Unbounded);
@@ -279,19 +303,20 @@ impl<'t> RowReader<'t> {
         Ok(found)
     }
 
-    /// What was kept under a name by [`RowTxn::set_meta`](super::RowTxn::set_meta).
+    /// Returns the value that [`RowTxn::set_meta`](super::RowTxn::set_meta) stored under a name.
     pub fn meta(&self, name: &str) -> Result<Option<Bytes>> {
         let value = self.txn.get(Tree::Meta, &meta_key(name))?;
         Ok(value.map(|value| Bytes::copy_from_slice(&value)))
     }
 }
 
-/// The key of the log before which all stamps of earlier milliseconds stand.
+/// Returns the log key that is above all stamps of earlier milliseconds.
 fn log_until(partition: PartitionId, before_millis: u64) -> Vec<u8> {
     // A stamp has 48 bits of milliseconds.
-    match before_millis < 1 << 48 {
-        true => codec::log_key(partition, Stamp::new(before_millis, 0, Writer(0)), &[]),
-        false => codec::log_end(partition),
+    if before_millis < 1 << 48 {
+        codec::log_key(partition, Stamp::new(before_millis, 0, Writer(0)), &[])
+    } else {
+        codec::log_end(partition)
     }
 }
 
@@ -299,7 +324,7 @@ pub(crate) fn meta_key(name: &str) -> Vec<u8> {
     [META_PREFIX, name.as_bytes()].concat()
 }
 
-/// What `Tree::Rows` holds under an encoded key.
+/// Returns the value of `Tree::Rows` under an encoded key.
 pub(crate) fn stored(txn: &dyn ReadTxn, key: &[u8]) -> Result<Option<StoredRow>> {
     match txn.get(Tree::Rows, key)? {
         Some(bytes) => Ok(Some(codec::decode_row(&bytes)?)),
@@ -312,34 +337,35 @@ fn row_at_hand(txn: &dyn ReadTxn, key: &[u8]) -> Result<(Option<Row>, bool)> {
     let Some(mut stored) = stored(txn, key)? else {
         return Ok((None, true));
     };
-    let body = std::mem::take(&mut stored.body);
-    let at_hand = body != StoredBody::Apart;
-    let mut row = Row::from(RowHead::from(stored));
-    if let (Some(value), StoredBody::Within(short)) = (&mut row.value, body) {
-        value.body = Body::Inline(short);
+    let payload = std::mem::take(&mut stored.payload);
+    let at_hand = payload != StoredBody::Apart;
+    let mut row = Row::from(RowMetadata::from(stored));
+    if let (Some(value), StoredBody::Within(short)) = (&mut row.value, payload) {
+        value.payload = Payload::Inline(short);
     }
     Ok((Some(row), at_hand))
 }
 
-/// The body of a row that has one apart.
-pub(crate) fn stored_body(txn: &dyn ReadTxn, key: &[u8]) -> Result<Body> {
-    codec::decode_body(&stored_bytes(txn, key)?)
+/// Returns the payload of a row that is stored in `Tree::Bodies`.
+pub(crate) fn stored_payload(txn: &dyn ReadTxn, key: &[u8]) -> Result<Payload> {
+    codec::decode_payload(&stored_bytes(txn, key)?)
 }
 
-/// The same, encoded.
+/// Returns the same payload, encoded.
 pub(crate) fn stored_bytes<'t>(txn: &'t dyn ReadTxn, key: &[u8]) -> Result<Cow<'t, [u8]>> {
-    let without = || Error::Damaged("a row without the body it should have".into());
+    let without = || Error::Damaged("a row whose payload is missing".into());
     txn.get(Tree::Bodies, key)?.ok_or_else(without)
 }
 
-/// The keys of a partition that begin with a prefix, from a start on.
+/// The range of a partition's keys that begin with a prefix, from a start on.
 pub(crate) struct PrefixRange {
     from: Bound<Vec<u8>>,
     to: Option<Vec<u8>>,
 }
 
 impl PrefixRange {
-    /// `start` is a key within the partition; below the prefix it means the prefix.
+    /// Makes a range. `start` is a key within the partition. A start below the prefix means the
+    /// prefix.
     pub fn new(partition: PartitionId, prefix: &[u8], start: Bound<&[u8]>) -> PrefixRange {
         let first = bound(partition, prefix);
         let to = codec::successor(&first);
@@ -351,15 +377,16 @@ impl PrefixRange {
         PrefixRange { from, to }
     }
 
-    /// As an engine takes it. Empty if the start is behind the prefix.
+    /// Returns the bounds of the range for an engine. The range is empty if the start is after the
+    /// prefix.
     pub fn bounds(&self) -> KeyRange<'_> {
         let to = self.to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         (self.from.as_ref().map(Vec::as_slice), to)
     }
 }
 
-/// Engines refuse keys that are too long, and so bounds. All rows' keys are shorter than where a
-/// bound is cut, so they stand on the same side of it.
+/// Returns the encoded bound, cut to the longest key that engines accept. Keys of rows are shorter
+/// than the cut, so each stays on its side of the bound.
 fn bound(partition: PartitionId, key: &[u8]) -> Vec<u8> {
     let mut bytes = codec::in_partition(partition, key);
     bytes.truncate(MAX_KEY_BYTES);

@@ -1,4 +1,4 @@
-//! Changing rows, with all that follows from it, in one transaction.
+//! Changes of rows and of all data that follow from them, in one transaction.
 
 use std::collections::BTreeMap;
 
@@ -7,58 +7,59 @@ use bytes::Bytes;
 
 use super::codec::{self, StoredBody, StoredRow};
 use super::overlay::{Changes, Overlay};
-use super::reader::{self, RowHead, RowReader};
+use super::reader::{self, RowMetadata, RowReader};
 use super::{derived, reader::meta_key};
 use crate::blocks::Change;
 use crate::engine::{Edit, ReadTxn, Result, Tree};
 use crate::error::Error;
-use crate::row::{BlockRef, Body, Row, RowKey};
+use crate::row::{BlockRef, Payload, Row, RowKey};
 
+mod damaged;
 mod restore;
 
-/// `Tree::Meta`: the number of the last entry of the queue.
+/// The key in `Tree::Meta` of the number of the queue's last entry.
 pub(crate) const QUEUE_LAST: &[u8] = b"queue";
 
-/// What a closure given to [`Store::transact`](crate::store::Store::transact) works with.
+/// The transaction that [`Store::transact`](crate::store::Store::transact) gives to a closure.
 ///
-/// It sees its own changes. They count only if the closure returns `Ok`. If a change fails in the
-/// middle (an I/O error, damage), the closure's transaction is undone even if it goes on.
+/// The closure sees its own changes. They count only if it returns `Ok`. If a change fails half way
+/// (an I/O error, damage), the closure's transaction is undone even if the closure continues.
 pub struct RowTxn<'t> {
     overlay: Overlay<'t>,
     references: Change,
-    gained: bool,
-    forgot: bool,
-    around: Around,
+    wiped: bool,
+    context: TxnContext,
     broken: Option<Error>,
 }
 
-/// What a closure is told of the store.
+/// Facts about the store that a closure may ask for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Around {
+pub(crate) struct TxnContext {
     pub may_grow: bool,
     pub era: u64,
 }
 
-/// What a closure leaves behind.
+/// The result of a closure's transaction.
 pub(crate) struct Outcome {
     pub changes: Changes,
     pub references: Change,
-    /// Whether rows refer to blocks that they did not refer to before.
-    pub gained: bool,
-    /// Whether it forgot rows.
-    pub forgot: bool,
-    /// Set if the changes are incomplete.
+    /// True if the closure wiped rows.
+    pub wiped: bool,
+    /// The error of a change that failed half way. The changes are incomplete then.
     pub broken: Option<Error>,
 }
 
 impl<'t> RowTxn<'t> {
-    pub(crate) fn new(below: &'t dyn ReadTxn, references: Change, around: Around) -> RowTxn<'t> {
+    pub(crate) fn new(
+        below: &'t dyn ReadTxn,
+        references: Change,
+        context: TxnContext,
+    ) -> RowTxn<'t> {
         RowTxn {
             overlay: Overlay::new(below),
             references,
-            gained: false,
-            forgot: false,
-            around,
+            wiped: false,
+            context,
             broken: None,
         }
     }
@@ -67,139 +68,154 @@ impl<'t> RowTxn<'t> {
         Outcome {
             changes: self.overlay.into_changes(),
             references: self.references,
-            gained: self.gained,
-            forgot: self.forgot,
+            wiped: self.wiped,
             broken: self.broken,
         }
     }
 
-    /// Whether there is room. If not, only delete, or replace by what is not larger.
+    /// Returns true if there is room. Otherwise only delete, or replace by something not larger.
     pub fn may_grow(&self) -> bool {
-        self.around.may_grow
+        self.context.may_grow
     }
 
-    /// How often, since the store was opened, changes of closures that had returned `Ok` were
-    /// undone, or rows [forgotten](RowTxn::forget). What a closure remembers of rows outside of the store counts only while this stays the same.
+    /// Returns the era of the store. It advances when changes of closures that had returned `Ok`
+    /// are undone, and when rows are [wiped](RowTxn::forget). A closure's memory of rows, outside
+    /// of the store, is valid only within one era.
     pub fn era(&self) -> u64 {
-        self.around.era
+        self.context.era
     }
 
-    /// All ways of reading.
+    /// Returns a reader of the transaction, with the closure's changes.
     pub fn reader(&self) -> RowReader<'_> {
         RowReader::new(&self.overlay)
     }
 
-    /// A row with its body; `None` if it was neither written nor promised.
+    /// Returns a row with its payload; `None` if it was neither written nor promised.
     pub fn row(&self, key: &RowKey) -> Result<Option<Row>> {
         self.reader().row(key)
     }
 
-    /// A row with its body, which is taken to be empty if it is damaged: for whoever replaces it.
+    /// Returns a row with its payload, for a caller that will replace it. A damaged payload counts as
+    /// empty.
     pub fn row_to_replace(&self, key: &RowKey) -> Result<Option<Row>> {
         match self.row(key) {
-            Err(Error::Damaged(_)) => Ok(self.head(key)?.map(Row::from)),
+            Err(Error::Damaged(_)) => Ok(self.metadata(key)?.map(Row::from)),
             row => row,
         }
     }
 
-    /// A row without its body.
-    pub fn head(&self, key: &RowKey) -> Result<Option<RowHead>> {
-        self.reader().head(key)
+    /// Returns a row without its payload.
+    pub fn metadata(&self, key: &RowKey) -> Result<Option<RowMetadata>> {
+        self.reader().metadata(key)
     }
 
-    /// A counter of a partition: objects, bytes.
+    /// Returns a counter of a partition: objects, bytes.
     pub fn counter(&self, partition: PartitionId, group: Id) -> Result<(u64, u64)> {
         self.reader().counter(partition, group)
     }
 
-    /// Replaces a row, and all that follows from it. An empty row is the same as none.
+    /// Replaces a row and everything derived from it, even if the row is damaged. An empty row
+    /// removes the entry.
     ///
     /// # Errors
-    /// [`Error::Refused`] for a row that cannot be, [`Error::NoBlock`] if a block that the row
-    /// refers to is not here: nothing has changed then.
+    /// [`Error::Refused`] for an impossible row; [`Error::NoBlock`] if a block that the row refers
+    /// to is not on this node. In both cases nothing has changed.
     pub fn set(&mut self, key: &RowKey, row: &Row) -> Result<()> {
         let bytes = codec::row_key(key)?;
         check(row)?;
-        let old = self.old(&bytes)?;
+        let old = match self.old(&bytes) {
+            Err(Error::Damaged(why)) => self.recover_damaged(key, &bytes, &why)?,
+            old => old?,
+        };
         let references = Difference::between(&old.blocks, row);
         self.references.check(&self.overlay, &references.gained)?;
         let done = self.replace(key, &bytes, old.row, row, references);
-        self.note(done)
+        let done = if old.was_damaged {
+            done.and_then(|()| self.recount_partition(key.partition))
+        } else {
+            done
+        };
+        self.keep_failure(done)
     }
 
-    /// Removes a row as if it had never been, and as if nothing were known of it: another [era](RowTxn::era) begins.
+    /// Wipes a row, so that nothing is known of it. A new [era](RowTxn::era) begins.
     pub fn forget(&mut self, key: &RowKey) -> Result<()> {
-        self.forgot = true;
+        self.wiped = true;
         self.set(key, &Row::default())
     }
 
-    /// Raises the ballot that a row has promised, without reading its body. Makes the row if
-    /// there is none.
+    /// Raises the ballot that a row has promised, without reading its payload. Makes the row if there
+    /// is none.
     pub fn promise(&mut self, key: &RowKey, ballot: Stamp) -> Result<()> {
         let bytes = codec::row_key(key)?;
         let mut row = reader::stored(&self.overlay, &bytes)?.unwrap_or_default();
         row.promised = ballot;
         let done = self.write_row(&bytes, &row);
-        self.note(done)
+        self.keep_failure(done)
     }
 
-    /// Appends to the work queue; gives the entry's number.
+    /// Appends to the work queue. Returns the entry's number.
     pub fn queue_push(&mut self, work: &[u8]) -> Result<u64> {
         let last = match self.overlay.get(Tree::Meta, QUEUE_LAST)? {
             Some(bytes) => codec::decode_number(&bytes, "the queue's last number")?,
             None => 0,
         };
-        // One by one, 2^64 is never reached.
+        // The number grows by one at a time, so it never reaches 2^64.
         let number = (last + 1).to_be_bytes();
         let work = codec::encode_work(work);
         let done = self
             .overlay
             .put(Tree::Meta, QUEUE_LAST, &number)
             .and_then(|()| self.overlay.put(Tree::Queue, &number, &work));
-        self.note(done)?;
+        self.keep_failure(done)?;
         Ok(last + 1)
     }
 
-    /// Removes an entry of the work queue, if it is there.
+    /// Removes an entry of the work queue, if it exists.
     pub fn queue_remove(&mut self, number: u64) -> Result<()> {
         let done = self.overlay.delete(Tree::Queue, &number.to_be_bytes());
-        self.note(done.map(|_| ()))
+        self.keep_failure(done.map(|_| ()))
     }
 
-    /// What was kept under a name.
+    /// Returns the value that is stored under a name.
     pub fn meta(&self, name: &str) -> Result<Option<Bytes>> {
         self.reader().meta(name)
     }
 
-    /// Keeps something under a name; `None` removes it.
+    /// Stores a value under a name. `None` removes it.
     pub fn set_meta(&mut self, name: &str, value: Option<&[u8]>) -> Result<()> {
         let key = meta_key(name);
         let done = match value {
             Some(value) => self.overlay.put(Tree::Meta, &key, value),
             None => self.overlay.delete(Tree::Meta, &key).map(|_| ()),
         };
-        self.note(done)
+        self.keep_failure(done)
     }
 
-    fn old(&self, key: &[u8]) -> Result<Old> {
+    fn old(&self, key: &[u8]) -> Result<OldRow> {
         let Some(row) = reader::stored(&self.overlay, key)? else {
-            return Ok(Old::default());
+            return Ok(OldRow::default());
         };
-        let blocks = match row.body {
+        let blocks = match row.payload {
             StoredBody::Apart => self.old_blocks(key)?,
             StoredBody::Empty | StoredBody::Within(_) => Vec::new(),
         };
-        Ok(Old { row, blocks })
+        Ok(OldRow {
+            row,
+            blocks,
+            was_damaged: false,
+        })
     }
 
-    /// What is damaged can be replaced, though nobody knows what it mentioned: a verification finds what is counted too high then.
+    /// Returns the blocks of the row's old payload. A damaged payload can be replaced although its blocks
+    /// are unknown. Their reference counts are then too high, and a verification finds them.
     fn old_blocks(&self, key: &[u8]) -> Result<Vec<BlockRef>> {
-        let body = reader::stored_bytes(&self.overlay, key);
-        match body.and_then(|body| codec::decode_blocks(&body)) {
+        let payload = reader::stored_bytes(&self.overlay, key);
+        match payload.and_then(|payload| codec::decode_blocks(&payload)) {
             Err(Error::Damaged(why)) => {
                 tracing::error!(
                     why,
-                    "a damaged body is replaced: its blocks stay until a verification"
+                    "a damaged payload is replaced: its blocks stay until a verification"
                 );
                 Ok(Vec::new())
             }
@@ -215,7 +231,6 @@ impl<'t> RowTxn<'t> {
         row: &Row,
         references: Difference,
     ) -> Result<()> {
-        self.gained |= !references.gained.is_empty();
         for block in &references.gained {
             self.references.retain(&mut self.overlay, block)?;
         }
@@ -223,54 +238,58 @@ impl<'t> RowTxn<'t> {
             self.references.release(&mut self.overlay, block)?;
         }
         let value = row.value.as_ref();
-        let tally = value.and_then(|value| value.tally);
+        let usage = value.and_then(|value| value.usage);
         derived::restamp(
             &mut self.overlay,
             key.partition,
             &key.key,
             (old.stamp, row.stamp),
         )?;
-        derived::recount(&mut self.overlay, key.partition, old.tally, tally)?;
-        self.write(bytes, row, &old.body)
+        derived::recount(&mut self.overlay, key.partition, old.usage, usage)?;
+        self.write(bytes, row, &old.payload)
     }
 
     fn write(&mut self, key: &[u8], row: &Row, old: &StoredBody) -> Result<()> {
         let value = row.value.as_ref();
-        let body = value.map(|value| StoredBody::of(&value.body));
+        let payload = value.map(|value| StoredBody::of(&value.payload));
         let stored = StoredRow {
             promised: row.promised,
             stamp: row.stamp,
             write: row.write,
-            head: value.map(|value| value.head.clone()),
-            tally: value.and_then(|value| value.tally),
-            body: body.unwrap_or_default(),
+            metadata: value.map(|value| value.metadata.clone()),
+            usage: value.and_then(|value| value.usage),
+            payload: payload.unwrap_or_default(),
         };
-        match (value, &stored.body, old) {
-            (Some(value), StoredBody::Apart, _) => self.write_body(key, &value.body)?,
+        match (value, &stored.payload, old) {
+            (Some(value), StoredBody::Apart, _) => self.write_payload(key, &value.payload)?,
             (.., StoredBody::Apart) => drop(self.overlay.delete(Tree::Bodies, key)?),
             _ => {}
         }
         self.write_row(key, &stored)
     }
 
-    /// A promise changes a row and not its body, which may be long: it is not written again.
-    fn write_body(&mut self, key: &[u8], body: &Body) -> Result<()> {
-        match codec::encode_body(body) {
-            Some(body) if self.overlay.get(Tree::Bodies, key)?.as_deref() == Some(&body) => Ok(()),
-            Some(body) => self.overlay.put(Tree::Bodies, key, &body),
+    /// Writes the payload if it changed. A promise changes the row but not its payload, which may be
+    /// long.
+    fn write_payload(&mut self, key: &[u8], payload: &Payload) -> Result<()> {
+        match codec::encode_payload(payload) {
+            Some(payload) if self.overlay.get(Tree::Bodies, key)?.as_deref() == Some(&payload) => {
+                Ok(())
+            }
+            Some(payload) => self.overlay.put(Tree::Bodies, key, &payload),
             None => Ok(()),
         }
     }
 
     fn write_row(&mut self, key: &[u8], row: &StoredRow) -> Result<()> {
-        match *row == StoredRow::default() {
-            true => self.overlay.delete(Tree::Rows, key).map(|_| ()),
-            false => self.overlay.put(Tree::Rows, key, &codec::encode_row(row)),
+        if *row == StoredRow::default() {
+            self.overlay.delete(Tree::Rows, key).map(|_| ())
+        } else {
+            self.overlay.put(Tree::Rows, key, &codec::encode_row(row))
         }
     }
 
-    /// Remembers that a change failed half way.
-    fn note(&mut self, done: Result<()>) -> Result<()> {
+    /// Records that a change failed half way.
+    fn keep_failure(&mut self, done: Result<()>) -> Result<()> {
         if let Err(error) = &done {
             self.broken.get_or_insert_with(|| error.clone());
         }
@@ -280,12 +299,15 @@ impl<'t> RowTxn<'t> {
 
 /// A row before its change.
 #[derive(Default)]
-struct Old {
+struct OldRow {
     row: StoredRow,
     blocks: Vec<BlockRef>,
+    /// True if the row was damaged, so that its share in a counter is unknown.
+    was_damaged: bool,
 }
 
-/// Which references a row gains and loses. A block in both stays untouched.
+/// The references that a row gains and loses. A block in both the old and the new row keeps its
+/// reference.
 struct Difference {
     gained: Vec<BlockRef>,
     lost: Vec<BlockRef>,
@@ -293,7 +315,7 @@ struct Difference {
 
 impl Difference {
     fn between(old: &[BlockRef], new: &Row) -> Difference {
-        let new = new.value.as_ref().map_or(&[][..], |v| v.body.blocks());
+        let new = new.value.as_ref().map_or(&[][..], |v| v.payload.blocks());
         let mut mentions: BTreeMap<[u8; 32], i64> = BTreeMap::new();
         for block in old {
             *mentions.entry(block.hash.0).or_default() += 1;
@@ -318,7 +340,7 @@ impl Difference {
     }
 }
 
-/// Whether a row can be.
+/// Refuses rows that cannot exist.
 fn check(row: &Row) -> Result<()> {
     let Some(value) = &row.value else {
         return Ok(());
@@ -326,10 +348,10 @@ fn check(row: &Row) -> Result<()> {
     if row.stamp == Stamp::ZERO {
         return Err(Error::Refused("a value without a stamp".into()));
     }
-    let blocks = value.body.blocks();
+    let blocks = value.payload.blocks();
     if blocks.len() > codec::MAX_BODY_BLOCKS {
         return Err(Error::Refused(format!(
-            "a body of {} blocks: at most {} are allowed",
+            "a payload of {} blocks: at most {} are allowed",
             blocks.len(),
             codec::MAX_BODY_BLOCKS
         )));

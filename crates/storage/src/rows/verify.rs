@@ -1,7 +1,7 @@
-//! Verification: recomputes from the rows all that is derived from them, and compares.
+//! Verification: recomputes all derived data from the rows and compares.
 //!
-//! Partition by partition, so memory is bounded by one partition's windows and counters; besides
-//! those, the references of all blocks are counted in memory (about 50 bytes a block).
+//! It works partition by partition, so memory is bounded by one partition's windows and counters.
+//! In addition it counts the references of all blocks in memory (about 50 bytes a block).
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -12,51 +12,52 @@ use super::codec::{self, Counter, Part, StoredBody, StoredRow};
 use super::reader::{self, PrefixRange, RowReader};
 use super::window::{Fingerprint, Granularity, Window};
 use crate::engine::{Direction, Flow, KeyRange, ReadTxn, Result, Tree};
-use crate::row::{Body, RowKey};
+use crate::row::{Payload, RowKey};
 
-/// How many problems are told one by one.
+/// The number of problems that are described one by one.
 const MAX_TOLD: usize = 100;
-/// How many blocks are named that the index lacks.
+/// The number of blocks that are named because the index lacks them.
 const MAX_LACKING: usize = 10_000;
-/// How many damaged rows are named.
+/// The number of damaged rows that are named.
 const MAX_DAMAGED: usize = 1_000;
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Rows looked at: live ones, tombstones and promises.
+    /// The number of rows that were read: live rows, tombstones and promises.
     pub rows: u64,
-    /// References of bodies to blocks.
+    /// The number of references of payloads to blocks.
     pub references: u64,
-    /// Blocks in the index.
+    /// The number of blocks in the index.
     pub blocks: u64,
-    /// How many inconsistencies there are.
+    /// The number of inconsistencies.
     pub problems: u64,
-    /// The first hundred of them, in words.
+    /// The first hundred inconsistencies, in words.
     pub told: Vec<String>,
-    /// Blocks that bodies mention and the index does not have, or counts too few references of: what mending
-    /// restores. The first ten thousand.
+    /// Blocks that payloads mention and that the index lacks or counts too few references of. Repair
+    /// restores them. The first ten thousand.
     pub lacking: Vec<BlockHash>,
-    /// Blocks of which the index counts more references than bodies make: what
-    /// [`release_surplus`](super::RowTxn::release_surplus) corrects. The first ten thousand; none if a body is damaged, which may mention them.
+    /// Blocks of which the index counts more references than payloads make.
+    /// [`release_surplus`](super::RowTxn::release_surplus) corrects them. The first ten thousand;
+    /// none if a payload is damaged, because that payload may mention them.
     pub surplus: Vec<BlockHash>,
-    /// Rows that are damaged, or whose body is or is missing. The first thousand.
+    /// Rows that are damaged, or whose payload is damaged or missing. The first thousand.
     pub damaged: Vec<RowKey>,
 }
 
 impl Report {
-    /// Whether all is as it should be.
+    /// Returns true if there are no problems.
     pub fn is_clean(&self) -> bool {
         self.problems == 0
     }
 
-    fn lacks(&mut self, hash: BlockHash) {
+    fn add_lacking(&mut self, hash: BlockHash) {
         if self.lacking.len() < MAX_LACKING {
             self.lacking.push(hash);
         }
     }
 
-    fn damaged(&mut self, key: &[u8]) {
+    fn add_damaged(&mut self, key: &[u8]) {
         if self.damaged.len() < MAX_DAMAGED
             && let Ok(row) = codec::row_of_key(key)
         {
@@ -64,7 +65,7 @@ impl Report {
         }
     }
 
-    fn problem(&mut self, what: impl FnOnce() -> String) {
+    fn add_problem(&mut self, what: impl FnOnce() -> String) {
         self.problems += 1;
         if self.told.len() < MAX_TOLD {
             self.told.push(what());
@@ -73,12 +74,12 @@ impl Report {
 }
 
 impl RowReader<'_> {
-    /// Recomputes all that is derived and compares. Reads everything.
+    /// Recomputes all derived data and compares. Reads everything.
     pub fn verify(&self) -> Result<Report> {
         self.verify_with(&mut |_| {})
     }
 
-    /// The same; tells each partition once it is done.
+    /// Does the same and calls `progress` after each partition.
     pub fn verify_with(&self, progress: &mut dyn FnMut(PartitionId)) -> Result<Report> {
         let mut verifier = Verifier {
             txn: self.txn(),
@@ -87,18 +88,19 @@ impl RowReader<'_> {
         };
         let mut next = verifier.partition_from(0)?;
         while let Some(partition) = next {
-            verifier.partition(partition)?;
+            verifier.check_partition(partition)?;
             progress(partition);
             next = match partition.0.checked_add(1) {
                 Some(following) => verifier.partition_from(following)?,
                 None => None,
             };
         }
-        verifier.blocks()?;
+        verifier.check_blocks()?;
         Ok(verifier.report)
     }
 
-    /// The rows of a partition that are damaged, or whose body is or is missing, and how many bytes were read for that: all of them.
+    /// Returns the rows of a partition that are damaged, or whose payload is damaged or missing. Also
+    /// returns the number of bytes that were read: all of the partition's rows and payloads.
     pub fn damaged_rows(&self, partition: PartitionId) -> Result<(Vec<RowKey>, u64)> {
         let range = PrefixRange::new(partition, &[], Bound::Unbounded);
         let (txn, mut damaged, mut bytes) = (self.txn(), Vec::new(), 0);
@@ -108,11 +110,11 @@ impl RowReader<'_> {
             Direction::Ascending,
             &mut |key, value| {
                 bytes += value.len() as u64;
-                let is_whole = match codec::decode_head(value) {
-                    Ok(row) if row.body == StoredBody::Apart => {
-                        let body = txn.get(Tree::Bodies, key)?;
-                        bytes += body.as_ref().map_or(0, |body| body.len() as u64);
-                        body.is_some_and(|body| codec::decode_body(&body).is_ok())
+                let is_whole = match codec::decode_metadata(value) {
+                    Ok(row) if row.payload == StoredBody::Apart => {
+                        let payload = txn.get(Tree::Bodies, key)?;
+                        bytes += payload.as_ref().map_or(0, |payload| payload.len() as u64);
+                        payload.is_some_and(|payload| codec::decode_payload(&payload).is_ok())
                     }
                     row => row.is_ok(),
                 };
@@ -129,21 +131,21 @@ impl RowReader<'_> {
 struct Verifier<'t> {
     txn: &'t dyn ReadTxn,
     report: Report,
-    /// How often bodies mention each block.
+    /// The number of mentions of each block in payloads.
     references: HashMap<BlockHash, u64>,
 }
 
-/// What a partition's rows lead to.
+/// The derived data that a partition's rows should have.
 #[derive(Default)]
 struct Expected {
     windows: BTreeMap<Vec<u8>, Window>,
     counters: BTreeMap<Vec<u8>, Counter>,
     written: u64,
-    bodies: u64,
+    payloads: u64,
 }
 
 impl Verifier<'_> {
-    /// The first partition from `first` on that any tree has an entry of.
+    /// Returns the first partition at or after `first` that has an entry in any tree.
     fn partition_from(&self, first: u16) -> Result<Option<PartitionId>> {
         let from = first.to_be_bytes();
         let range: KeyRange<'_> = (Bound::Included(&from), Bound::Unbounded);
@@ -159,7 +161,7 @@ impl Verifier<'_> {
         Ok(lowest)
     }
 
-    fn partition(&mut self, partition: PartitionId) -> Result<()> {
+    fn check_partition(&mut self, partition: PartitionId) -> Result<()> {
         let mut expected = Expected::default();
         let (txn, range) = (self.txn, PrefixRange::new(partition, &[], Bound::Unbounded));
         txn.scan(
@@ -167,18 +169,19 @@ impl Verifier<'_> {
             range.bounds(),
             Direction::Ascending,
             &mut |key, value| {
-                match codec::decode_head(value) {
-                    Ok(row) => self.row(partition, key, &row, &mut expected)?,
+                match codec::decode_metadata(value) {
+                    Ok(row) => self.check_row(partition, key, &row, &mut expected)?,
                     Err(error) => {
-                        self.report.damaged(key);
-                        self.report.problem(|| format!("{}: {error}", name(key)));
+                        self.report.add_damaged(key);
+                        self.report
+                            .add_problem(|| format!("{}: {error}", describe(key)));
                     }
                 }
                 Ok(Flow::Continue)
             },
         )?;
-        let bodies = self.count(Tree::Bodies, &range)?;
-        self.counted("bodies", bodies, expected.bodies);
+        let payloads = self.count(Tree::Bodies, &range)?;
+        self.compare_count("payloads", payloads, expected.payloads);
         let (mut log, mut of_no_part) = (0, 0);
         txn.scan(
             Tree::Derived,
@@ -193,15 +196,15 @@ impl Verifier<'_> {
                 Ok(Flow::Continue)
             },
         )?;
-        self.counted("log", log, expected.written);
-        self.counted("derived, of no part", of_no_part, 0);
-        self.derived(
+        self.compare_count("log", log, expected.written);
+        self.compare_count("derived, of no part", of_no_part, 0);
+        self.check_derived(
             partition,
             Part::Windows,
             expected.windows,
             codec::decode_window,
         )?;
-        self.derived(
+        self.check_derived(
             partition,
             Part::Counters,
             expected.counters,
@@ -209,7 +212,7 @@ impl Verifier<'_> {
         )
     }
 
-    fn row(
+    fn check_row(
         &mut self,
         partition: PartitionId,
         key: &[u8],
@@ -218,38 +221,39 @@ impl Verifier<'_> {
     ) -> Result<()> {
         self.report.rows += 1;
         let (_, row_key) = codec::split_partition(key)?;
-        if row.head.is_some() && row.stamp == Stamp::ZERO {
+        if row.metadata.is_some() && row.stamp == Stamp::ZERO {
             self.report
-                .problem(|| format!("{}: a value without a stamp", name(key)));
+                .add_problem(|| format!("{}: a value without a stamp", describe(key)));
         }
         if row.stamp != Stamp::ZERO {
             expected.written += 1;
             let log_key = codec::log_key(partition, row.stamp, row_key);
             if self.txn.get(Tree::Derived, &log_key)?.is_none() {
                 self.report
-                    .problem(|| format!("{}: not in the log at {}", name(key), row.stamp));
+                    .add_problem(|| format!("{}: not in the log at {}", describe(key), row.stamp));
             }
             expected.add_to_windows(partition, row_key, row.stamp);
         }
-        if let Some(tally) = row.tally {
-            let counter = expected.counter(partition, tally.group);
-            counter.objects += u64::from(tally.objects);
-            counter.bytes += tally.bytes;
+        if let Some(usage) = row.usage {
+            let counter = expected.counter(partition, usage.group);
+            counter.objects += u64::from(usage.objects);
+            counter.bytes += usage.bytes;
         }
-        if row.body == StoredBody::Apart {
-            expected.bodies += 1;
-            self.body(key)?;
+        if row.payload == StoredBody::Apart {
+            expected.payloads += 1;
+            self.check_payload(key)?;
         }
         Ok(())
     }
 
-    fn body(&mut self, key: &[u8]) -> Result<()> {
-        let body = reader::stored_body(self.txn, key).unwrap_or_else(|error| {
-            self.report.damaged(key);
-            self.report.problem(|| format!("{}: {error}", name(key)));
-            Body::Empty
+    fn check_payload(&mut self, key: &[u8]) -> Result<()> {
+        let payload = reader::stored_payload(self.txn, key).unwrap_or_else(|error| {
+            self.report.add_damaged(key);
+            self.report
+                .add_problem(|| format!("{}: {error}", describe(key)));
+            Payload::Empty
         });
-        for block in body.blocks() {
+        for block in payload.blocks() {
             self.report.references += 1;
             *self.references.entry(block.hash).or_default() += 1;
         }
@@ -267,25 +271,26 @@ impl Verifier<'_> {
         Ok(found)
     }
 
-    /// Each row accounts for one entry, so a different number means that there are strays.
-    fn counted(&mut self, what: &str, found: u64, expected: u64) {
+    /// Compares two counts. Each row accounts for one entry, so a difference shows entries without
+    /// rows.
+    fn compare_count(&mut self, what: &str, found: u64, expected: u64) {
         if found != expected {
             self.report
-                .problem(|| format!("{what}: {found} entries, the rows make {expected}"));
+                .add_problem(|| format!("{what}: {found} entries, the rows make {expected}"));
         }
     }
 
-    fn derived<T: PartialEq + std::fmt::Debug + Default>(
+    fn check_derived<T: PartialEq + std::fmt::Debug + Default>(
         &mut self,
         partition: PartitionId,
         part: Part,
         mut expected: BTreeMap<Vec<u8>, T>,
         decode: impl Fn(&[u8]) -> Result<T>,
     ) -> Result<()> {
-        // What is nothing has no entry.
+        // A value of zero has no entry.
         expected.retain(|_, value| *value != T::default());
         let report = &mut self.report;
-        let (what, range) = (part.name(), of(partition, part));
+        let (what, range) = (part.name(), part_range(partition, part));
         self.txn.scan(
             Tree::Derived,
             range.bounds(),
@@ -295,12 +300,12 @@ impl Verifier<'_> {
                 let found = match decode(value) {
                     Ok(found) => found,
                     Err(error) => {
-                        report.problem(|| format!("{what} {}: {error}", hex::encode(key)));
+                        report.add_problem(|| format!("{what} {}: {error}", hex::encode(key)));
                         return Ok(Flow::Continue);
                     }
                 };
                 if wanted.as_ref() != Some(&found) {
-                    report.problem(|| {
+                    report.add_problem(|| {
                         format!("{what} {}: {found:?}, not {wanted:?}", hex::encode(key))
                     });
                 }
@@ -309,37 +314,39 @@ impl Verifier<'_> {
         )?;
         for (key, wanted) in expected {
             self.report
-                .problem(|| format!("{what} {}: missing, not {wanted:?}", hex::encode(key)));
+                .add_problem(|| format!("{what} {}: missing, not {wanted:?}", hex::encode(key)));
         }
         Ok(())
     }
 
-    /// Each block of the index has exactly the references that bodies make.
-    fn blocks(&mut self) -> Result<()> {
+    /// Checks that each block of the index has exactly the references that payloads make.
+    fn check_blocks(&mut self) -> Result<()> {
         let (report, references) = (&mut self.report, &mut self.references);
         let is_whole = report.damaged.is_empty();
         crate::blocks::scan_references(self.txn, &mut |hash, found| {
             report.blocks += 1;
             let wanted = references.remove(&hash).unwrap_or(0);
             if found < wanted {
-                report.lacks(hash);
+                report.add_lacking(hash);
             } else if found > wanted && is_whole && report.surplus.len() < MAX_LACKING {
                 report.surplus.push(hash);
             }
             if found != wanted || wanted == 0 {
-                report.problem(|| format!("block {hash}: {found} references, not {wanted}"));
+                report.add_problem(|| format!("block {hash}: {found} references, not {wanted}"));
             }
             Ok(Flow::Continue)
         })?;
         let mut left: Vec<_> = self.references.drain().collect();
         left.sort_unstable();
         for (hash, wanted) in left {
-            self.report.lacks(hash);
+            self.report.add_lacking(hash);
             self.report
-                .problem(|| format!("block {hash}: {wanted} references, not in the index"));
+                .add_problem(|| format!("block {hash}: {wanted} references, not in the index"));
         }
         let report = &mut self.report;
-        crate::blocks::check_places(self.txn, report.blocks, &mut |what| report.problem(|| what))
+        crate::blocks::check_locations(self.txn, report.blocks, &mut |what| {
+            report.add_problem(|| what)
+        })
     }
 }
 
@@ -360,11 +367,11 @@ impl Expected {
     }
 }
 
-fn of(partition: PartitionId, part: Part) -> PrefixRange {
+fn part_range(partition: PartitionId, part: Part) -> PrefixRange {
     PrefixRange::new(partition, &[part as u8], Bound::Unbounded)
 }
 
-fn name(key: &[u8]) -> String {
+fn describe(key: &[u8]) -> String {
     match codec::split_partition(key) {
         Ok((partition, key)) => format!("row {partition}/{}", key.escape_ascii()),
         Err(_) => format!("row {}", hex::encode(key)),

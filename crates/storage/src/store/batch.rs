@@ -1,10 +1,14 @@
 //! One batch: many transactions, one engine transaction, one commit.
 //!
 //! # Invariants
-//! - No answer leaves before the commit that it rests on, not even an error: it may be the
-//!   consequence of what an earlier transaction of the same batch changed.
-//! - The references of a batch are kept until it is durable; then what they released may be freed.
-//! - After [`Error::Failed`] nothing is committed any more.
+//! - No answer leaves before the commit that it depends on, not even an error. An error may result
+//!   from a change that an earlier transaction of the same batch made.
+//! - The blocks of a batch are on stable storage before the batch is committed, buffered or not. An
+//!   uploader syncs its blocks first, so the committer seldom has to. The committer syncs the
+//!   blocks of broken-off uploads and of read repair.
+//! - The references of a batch are kept until the batch is durable. Then the blocks that it
+//!   released may be freed.
+//! - After [`Error::Failed`] nothing more is committed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,32 +22,32 @@ use super::wait::block_on;
 use crate::blocks::{Blocks, Change};
 use crate::engine::{Durability, Engine, Result, WriteTxn};
 use crate::error::Error;
-use crate::rows::{Around, RowReader, RowTxn};
+use crate::rows::{RowReader, RowTxn, TxnContext};
 
-/// What the store has counted since it was opened.
+/// The store's counts since it was opened.
 #[derive(Debug, Default)]
 pub struct Counters {
     /// Engine commits.
     pub commits: AtomicU64,
-    /// Those of them that went to stable storage.
+    /// Engine commits that went to stable storage.
     pub durable_commits: AtomicU64,
-    /// Syncs of the engine besides commits.
+    /// Syncs of the engine outside of commits.
     pub syncs: AtomicU64,
     /// Transactions whose changes were committed.
     pub transactions: AtomicU64,
-    /// Transactions that failed, were refused or changed nothing.
+    /// Transactions that failed, were refused, or changed nothing.
     pub without_effect: AtomicU64,
-    /// How often changes of transactions that had succeeded were undone by a failure.
+    /// The number of failures that undid changes of transactions that had succeeded.
     pub undone: AtomicU64,
-    /// Transactions that forgot rows.
-    pub forgetting: AtomicU64,
+    /// Transactions that wiped rows.
+    pub wiping: AtomicU64,
     /// Reads.
     pub reads: AtomicU64,
 }
 
 impl Counters {
     fn era(&self) -> u64 {
-        self.undone.load(Ordering::Relaxed) + self.forgetting.load(Ordering::Relaxed)
+        self.undone.load(Ordering::Relaxed) + self.wiping.load(Ordering::Relaxed)
     }
 }
 
@@ -51,7 +55,7 @@ pub(super) fn count(counter: &AtomicU64, by: u64) {
     counter.fetch_add(by, Ordering::Relaxed);
 }
 
-/// Commits batches.
+/// The state shared by the store's handles and the committer. It runs and commits batches.
 pub(crate) struct Core {
     pub engine: Arc<dyn Engine>,
     pub blocks: Arc<Blocks>,
@@ -67,13 +71,12 @@ pub(crate) struct Core {
 struct Batch {
     jobs: Vec<Box<dyn Job>>,
     references: Vec<Change>,
-    /// Of transactions without effect: dropped after the engine's transaction has ended.
+    /// Changes of transactions without effect. They are dropped after the engine's transaction has
+    /// ended.
     unused: Vec<Change>,
     bytes: usize,
     durable: bool,
-    /// Whether a buffered transaction refers to blocks that nobody may have synced.
-    loose_blocks: bool,
-    /// Transactions with changes.
+    /// The number of transactions with changes.
     effective: u64,
 }
 
@@ -96,19 +99,20 @@ impl Core {
         }
     }
 
-    /// Why the store takes no more writes, if so.
+    /// Returns the error that made the store read-only, if there is one.
     pub fn failed(&self) -> Option<Error> {
         self.ledger.failed()
     }
 
-    /// Runs a closure on a consistent view of what is committed.
+    /// Runs a closure on a consistent view of the committed data.
     pub fn read<T>(&self, closure: impl FnOnce(&RowReader<'_>) -> Result<T>) -> Result<T> {
         count(&self.counters.reads, 1);
         let txn = self.engine.read()?;
         closure(&RowReader::new(&*txn))
     }
 
-    /// Runs what `next` gives, until there is no more or the batch is full, and commits it.
+    /// Runs the jobs that `next` returns, until there are no more or the batch is full, and commits
+    /// the batch.
     pub fn run(&self, next: &mut dyn FnMut() -> Option<Box<dyn Job>>) {
         let mut batch = Batch::default();
         let outcome = self.run_and_commit(&mut batch, next);
@@ -116,7 +120,7 @@ impl Core {
             Ok(()) => count(&self.counters.transactions, batch.effective),
             Err(error) => {
                 count(&self.counters.undone, 1);
-                self.note(error);
+                self.note_failure(error);
             }
         }
         for job in batch.jobs.drain(..) {
@@ -124,7 +128,8 @@ impl Core {
         }
     }
 
-    /// After an error nothing of the batch has happened, or (if `Failed`) it is not known.
+    /// Runs and commits one batch. After an error nothing of the batch has happened. After
+    /// [`Error::Failed`] it is unknown if it happened.
     fn run_and_commit(
         &self,
         batch: &mut Batch,
@@ -136,7 +141,8 @@ impl Core {
         }
         let room = self.has_room();
         let mut txn = self.engine.write()?;
-        // The first job was taken before the engine's transaction began: nobody waits for nothing.
+        // The first job was taken before the engine's transaction began, so that no transaction is
+        // opened without a job.
         let mut index = 0;
         while index < batch.jobs.len() {
             self.run_job(batch, index, &mut *txn, room)?;
@@ -165,47 +171,53 @@ impl Core {
             return Ok(());
         }
         let below: &dyn WriteTxn = txn;
-        let around = Around {
+        let context = TxnContext {
             may_grow: room,
             era: self.counters.era(),
         };
-        let mut rows = RowTxn::new(below, self.blocks.change(), around);
-        let mut good = job.run(&mut rows);
+        let mut rows = RowTxn::new(below, self.blocks.change(), context);
+        let mut succeeded = job.run(&mut rows);
         let done = rows.finish();
-        if let Some(error) = done.broken.filter(|_| good) {
+        if let Some(error) = done.broken.filter(|_| succeeded) {
             job.refuse(error);
             count(&self.counters.undone, 1);
-            good = false;
+            succeeded = false;
         }
-        if !good || done.changes.is_empty() {
+        if !succeeded || done.changes.is_empty() {
             batch.unused.push(done.references);
             count(&self.counters.without_effect, 1);
             return Ok(());
         }
-        if done.forgot {
-            count(&self.counters.forgetting, 1);
+        if done.wiped {
+            count(&self.counters.wiping, 1);
         }
         batch.bytes += done.changes.bytes();
         batch.effective += 1;
-        batch.loose_blocks |= !durable && done.gained;
         batch.references.push(done.references);
-        // An error here spoils the engine's transaction, and so the whole batch.
+        // An error here spoils the engine's transaction, and with it the whole batch.
         done.changes.apply(txn)
     }
 
     fn commit(&self, batch: &mut Batch, txn: Box<dyn WriteTxn + '_>) -> Result<()> {
         if batch.effective == 0 {
             drop(txn);
-            // What the answers rest on may still be a buffered commit.
-            return match batch.durable {
-                true => block_on(self.sync()),
-                false => Ok(()),
+            // The answers may depend on an earlier buffered commit.
+            return if batch.durable {
+                block_on(self.sync())
+            } else {
+                Ok(())
             };
         }
-        let loose = batch.loose_blocks || self.ledger.due().is_some_and(|due| due.blocks);
-        let durability = match batch.durable && !loose {
-            true => Durability::Fsync,
-            false => Durability::Buffered,
+        if let Err(error) = batch.references.iter().try_for_each(Change::sync) {
+            drop(txn);
+            // The disk is marked failed and reports it. The engine is intact, and nothing has
+            // happened.
+            return Err(Error::Io(format!("syncing blocks: {error}")));
+        }
+        let durability = if batch.durable {
+            Durability::Fsync
+        } else {
+            Durability::Buffered
         };
         let outcome = txn.commit(durability);
         let references = std::mem::take(&mut batch.references);
@@ -213,23 +225,15 @@ impl Core {
             self.not_committed(references, &error);
             return Err(error);
         }
-        self.committed(references, durability, batch.loose_blocks);
-        match batch.durable && loose {
-            // Blocks first. Not before the commit: whoever syncs them may wait for the engine.
-            true => block_on(self.sync()).map_err(|error| match error {
-                Error::Failed(_) => error,
-                // Committed, and not known to be durable: the same as a failed commit.
-                error => Error::Failed(error.to_string()),
-            }),
-            false => Ok(()),
-        }
+        self.committed(references, durability);
+        Ok(())
     }
 
-    fn committed(&self, references: Vec<Change>, durability: Durability, loose_blocks: bool) {
+    fn committed(&self, references: Vec<Change>, durability: Durability) {
         count(&self.counters.commits, 1);
         if durability == Durability::Buffered {
             let now = self.clock.now_millis();
-            return self.ledger.buffered(references, loose_blocks, now);
+            return self.ledger.buffered(references, now);
         }
         count(&self.counters.durable_commits, 1);
         self.ledger.durable(references);
@@ -243,56 +247,44 @@ impl Core {
         }
     }
 
-    /// After a failure the store only reads.
-    pub fn note(&self, error: &Error) {
+    /// Makes the store read-only if `error` is [`Error::Failed`].
+    pub fn note_failure(&self, error: &Error) {
         if matches!(error, Error::Failed(_)) {
             self.ledger.fail(error);
         }
     }
 
-    /// Puts the blocks of buffered transactions on stable storage, before the index that names
-    /// them gets there. If a disk fails at that, it says so itself, and what was on it is lost
-    /// with or without the index: commits go on.
-    async fn sync_blocks(&self) {
-        if let Err(error) = self.blocks.sync().await {
-            tracing::warn!(%error, "syncing blocks of buffered transactions");
-        }
-    }
-
-    /// Makes all that was committed durable. Not to be waited for on a thread of the pool, which
-    /// it needs. May be dropped at any time.
+    /// Makes all commits durable. The sync needs a thread of the pool, so no thread of the pool may
+    /// wait for it. The future may be dropped at any time.
     pub async fn sync(&self) -> Result<()> {
         if let Some(error) = self.failed() {
             return Err(error);
         }
-        let Some(due) = self.ledger.due() else {
+        let Some(last) = self.ledger.due() else {
             return Ok(());
         };
-        if due.blocks {
-            self.sync_blocks().await;
-            self.ledger.blocks_synced(due.number);
-        }
         let engine = self.engine.clone();
         let synced = self.blocks.pool().run(move || engine.sync()).await;
-        self.ledger.put_off(self.clock.now_millis());
+        self.ledger.postpone_sync(self.clock.now_millis());
         match &synced {
             Ok(()) => {
                 count(&self.counters.syncs, 1);
-                self.ledger.synced(due.number);
+                self.ledger.synced(last);
             }
-            Err(error) => self.note(error),
+            Err(error) => self.note_failure(error),
         }
         synced
     }
 
-    /// Whether a buffered commit waits for a sync.
+    /// Returns true if a buffered commit waits for a sync.
     pub fn awaits_sync(&self) -> bool {
-        self.ledger.waits_since().is_some()
+        self.ledger.waiting_since().is_some()
     }
 
-    /// Syncs if something has waited for that long enough. The clock may jump: then early.
+    /// Syncs if a commit has waited for the sync interval. If the clock jumps, the sync comes
+    /// early.
     pub fn sync_if_due(&self) {
-        let Some(since) = self.ledger.waits_since() else {
+        let Some(since) = self.ledger.waiting_since() else {
             return;
         };
         let waited = self.clock.now_millis().checked_sub(since);
@@ -304,20 +296,21 @@ impl Core {
         }
     }
 
-    /// Whether the metadata disk has room for transactions that grow.
+    /// Returns true if the metadata disk has room for transactions that grow.
     pub fn has_room(&self) -> bool {
         match self.free_space() {
             Some(Ok(free)) => free >= self.limits.metadata_reserve_bytes,
             Some(Err(error)) => {
-                // Not knowing is no reason to refuse: the engine itself says when it is full.
-                tracing::warn!(%error, "asking for free space");
+                // An unknown amount of free space is no reason to refuse. The engine itself reports
+                // when it is full.
+                tracing::warn!(%error, "reading the free space of the metadata disk");
                 true
             }
             None => true,
         }
     }
 
-    /// Free bytes on the metadata disk.
+    /// Returns the number of free bytes on the metadata disk.
     pub fn free_space(&self) -> Option<Result<u64>> {
         self.space.as_ref().map(|space| space())
     }

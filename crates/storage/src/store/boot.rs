@@ -1,5 +1,5 @@
-//! What happens once at each start: the format is checked, the boot is counted, and it is found
-//! out whether the last run ended well.
+//! The start of a store: checks the format, counts the boot, and finds out if the last run ended
+//! well.
 
 use std::sync::Arc;
 
@@ -11,41 +11,42 @@ use crate::engine::{Durability, Engine, ReadTxn, Result, Tree};
 use crate::error::Error;
 use crate::rows::codec;
 
-/// The version of the whole format; see `docs/internals/data-format.md`.
-pub const FORMAT: u64 = 3;
+/// The version of the whole format. See `docs/internals/data-format.md`.
+pub const FORMAT: u64 = 4;
 
 const KEY_FORMAT: &[u8] = b"format";
 const KEY_IDENTITY: &[u8] = b"identity";
 const KEY_BOOT: &[u8] = b"boot";
-/// Holds the number of the boot that was closed well; there only while the store is closed.
+/// Holds the number of the boot that was closed well. It exists only while the store is closed.
 const KEY_CLEAN: &[u8] = b"clean";
 
-/// There while the index of blocks is being rebuilt.
+/// Exists while the block index is being rebuilt.
 const KEY_REBUILD: &[u8] = b"rebuild";
 
-/// What a store is opened for.
+/// The reason for which a store is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
     /// Ordinary use.
     Serve,
-    /// To rebuild the index of blocks.
+    /// A rebuild of the block index.
     Rebuild,
 }
 
-/// A boot of a store.
+/// A boot (one run) of a store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Boot {
-    /// Which one: 1 is the first.
+    /// The number of the boot: 1 is the first.
     pub number: u64,
     /// The store's identity.
     pub identity: Id,
-    /// Random: a boot that follows on metadata that were put back has the number of another one.
+    /// A random token. A boot on rolled-back metadata has the number of an earlier boot, but
+    /// another token.
     pub token: [u8; 6],
-    /// What opening the blocks has to do.
+    /// The work that opening the blocks has to do.
     pub start: Start,
 }
 
-/// Counts the boot, durably, before anything else is done.
+/// Counts the boot durably, before any other work.
 pub(crate) fn begin(options: &StoreOptions, purpose: Purpose) -> Result<Boot> {
     let mut txn = options.engine.write()?;
     check_format(&*txn)?;
@@ -71,7 +72,7 @@ pub(crate) fn begin(options: &StoreOptions, purpose: Purpose) -> Result<Boot> {
     Ok(boot)
 }
 
-/// Marks the store as closed well, durably, after everything else is done.
+/// Marks the store as closed well, durably, after all other work.
 pub(crate) fn end(engine: &Arc<dyn Engine>, boot: u64) -> Result<()> {
     let mut txn = engine.write()?;
     txn.put(Tree::Meta, KEY_CLEAN, &boot.to_be_bytes())?;
@@ -92,7 +93,7 @@ fn check_rebuild(txn: &dyn ReadTxn, purpose: Purpose) -> Result<()> {
     match (txn.get(Tree::Meta, KEY_REBUILD)?, purpose) {
         (None, _) | (_, Purpose::Rebuild) => Ok(()),
         (Some(_), Purpose::Serve) => Err(Error::Refused(
-            "a rebuild of the index of blocks was begun and has not ended: run it again".into(),
+            "a rebuild of the block index was interrupted: run it again".into(),
         )),
     }
 }

@@ -1,13 +1,14 @@
-//! The committer: a thread that takes all transactions that wait as one batch.
+//! The committer: a thread that runs all waiting transactions as one batch.
 //!
-//! While it commits, further transactions gather; so the more come at once, the fewer commits
-//! each of them costs.
+//! While it commits, further transactions gather. Under load each commit therefore serves more
+//! transactions (group commit).
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::batch::Core;
@@ -16,12 +17,12 @@ use super::options::{Limits, Transact};
 use crate::engine::Result;
 use crate::error::Error;
 
-/// The unit in which waiting bytes are counted, so that a semaphore's 32 bits reach far enough.
+/// The unit in which waiting bytes are counted, so that a semaphore's 32 bits suffice.
 const WEIGHT_UNIT_BYTES: usize = 1024;
 
-/// Transactions on their way to the committer.
+/// The queue of transactions, and the thread that runs them.
 pub(crate) struct Committer {
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     weights: Arc<Semaphore>,
     weight_units: u32,
     shared: Arc<Shared>,
@@ -38,12 +39,13 @@ struct Shared {
 struct Queue {
     jobs: VecDeque<Box<dyn Job>>,
     closed: bool,
-    /// Whether the thread waits to be woken: waking nobody is a system call, too.
-    waits: bool,
+    /// True while the thread sleeps. A wake-up is a system call even if nobody sleeps, so it is
+    /// skipped then.
+    is_asleep: bool,
 }
 
 impl Committer {
-    /// Starts the thread.
+    /// Starts the committer thread.
     pub fn start(core: Arc<Core>) -> Result<Committer> {
         let committer = Committer::inline(core);
         let shared = committer.shared.clone();
@@ -51,11 +53,11 @@ impl Committer {
             .name("committer".into())
             .spawn(move || shared.work())
             .map_err(|e| Error::from_io("starting the committer", &e))?;
-        *committer.thread() = Some(thread);
+        *committer.thread.lock() = Some(thread);
         Ok(committer)
     }
 
-    /// Without a thread: [`run_waiting`](Committer::run_waiting) does the work.
+    /// Makes a committer without a thread. [`run_waiting`](Committer::run_waiting) does the work.
     pub fn inline(core: Arc<Core>) -> Committer {
         let Limits {
             waiting_transactions,
@@ -64,7 +66,7 @@ impl Committer {
         } = core.limits;
         let units = units_of(waiting_bytes).max(1);
         Committer {
-            places: Arc::new(Semaphore::new(waiting_transactions.max(1))),
+            slots: Arc::new(Semaphore::new(waiting_transactions.max(1))),
             weights: Arc::new(Semaphore::new(units as usize)),
             weight_units: units,
             shared: Arc::new(Shared {
@@ -80,57 +82,54 @@ impl Committer {
     pub async fn room(&self, transact: &Transact) -> Vec<OwnedSemaphorePermit> {
         let weight = units_of(transact.weight_bytes).min(self.weight_units);
         // The semaphores are never closed, so there is no error.
-        let place = self.places.clone().acquire_owned().await.ok();
+        let slot = self.slots.clone().acquire_owned().await.ok();
         let weight = self.weights.clone().acquire_many_owned(weight).await.ok();
-        place.into_iter().chain(weight).collect()
+        slot.into_iter().chain(weight).collect()
     }
 
-    /// Queues a transaction that has room.
+    /// Queues a transaction. It must have acquired room.
     pub fn submit(&self, job: Box<dyn Job>) {
-        let mut queue = self.shared.lock();
+        let mut queue = self.shared.queue.lock();
         if queue.closed {
             drop(queue);
             job.finish(Err(Error::Failed("the store is closed".into())));
             return;
         }
         queue.jobs.push_back(job);
-        let waits = queue.waits;
+        let is_asleep = queue.is_asleep;
         drop(queue);
-        if waits {
+        if is_asleep {
             self.shared.wake.notify_one();
         }
     }
 
-    /// Runs what is queued in the caller.
+    /// Runs the queued transactions in the calling thread.
     pub fn run_waiting(&self) {
-        while !self.shared.lock().jobs.is_empty() {
+        while !self.shared.queue.lock().jobs.is_empty() {
             self.shared.run_batch();
         }
         self.shared.core.sync_if_due();
     }
 
-    /// Transactions that wait to be run.
+    /// Returns the number of transactions that wait to be run.
     pub fn waiting(&self) -> usize {
-        self.shared.lock().jobs.len()
+        self.shared.queue.lock().jobs.len()
     }
 
-    /// Takes no more transactions; what waits is still run.
+    /// Refuses further transactions. Transactions that wait are still run.
     pub fn close(&self) {
-        self.shared.lock().closed = true;
+        self.shared.queue.lock().closed = true;
         self.shared.wake.notify_one();
     }
 
-    /// The thread, to be waited for after [`close`](Committer::close).
+    /// Returns the thread, to be joined after [`close`](Committer::close).
     pub fn take_thread(&self) -> Option<JoinHandle<()>> {
-        self.thread().take()
-    }
-
-    fn thread(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
-        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+        self.thread.lock().take()
     }
 }
 
-/// The thread ends by itself: it may be the one that drops the last handle.
+/// Closes the queue without joining the thread, because the thread may be the one that drops the
+/// last handle.
 impl Drop for Committer {
     fn drop(&mut self) {
         self.close();
@@ -143,10 +142,6 @@ fn units_of(bytes: usize) -> u32 {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn work(&self) {
         while self.wait() {
             self.run_batch();
@@ -155,41 +150,34 @@ impl Shared {
     }
 
     fn run_batch(&self) {
-        if self.lock().jobs.is_empty() {
+        if self.queue.lock().jobs.is_empty() {
             return;
         }
-        let run = || self.core.run(&mut || self.lock().jobs.pop_front());
-        // Closures are caught one by one; this is a defect below them. Those who wait for this
-        // batch learn that it ended without an answer, and later ones are refused.
+        let run = || self.core.run(&mut || self.queue.lock().jobs.pop_front());
+        // Panics of closures are caught one by one, so this panic is a defect below them. Callers
+        // of this batch learn that it ended without an answer, and later calls are refused.
         if catch_unwind(AssertUnwindSafe(run)).is_err() {
             let why = "the committer panicked".into();
-            self.core.note(&Error::Failed(why));
+            self.core.note_failure(&Error::Failed(why));
         }
     }
 
-    /// Waits for work, or until a sync is due; `false` if there is no more and never will be.
+    /// Waits for work, or until a sync is due. Returns false if the queue is closed and empty.
     fn wait(&self) -> bool {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         while queue.jobs.is_empty() {
             if queue.closed {
                 return false;
             }
-            queue.waits = true;
+            queue.is_asleep = true;
             if !self.core.awaits_sync() {
-                queue = self
-                    .wake
-                    .wait(queue)
-                    .unwrap_or_else(PoisonError::into_inner);
-                queue.waits = false;
+                self.wake.wait(&mut queue);
+                queue.is_asleep = false;
                 continue;
             }
             let interval = self.core.limits.sync_interval;
-            let (woken, waited) = self
-                .wake
-                .wait_timeout(queue, interval)
-                .unwrap_or_else(PoisonError::into_inner);
-            queue = woken;
-            queue.waits = false;
+            let waited = self.wake.wait_for(&mut queue, interval);
+            queue.is_asleep = false;
             if waited.timed_out() {
                 return true;
             }

@@ -9,28 +9,28 @@ use crate::engine::Result;
 use crate::error::Error;
 use crate::rows::RowTxn;
 
-/// What the committer sees of a transaction.
+/// A transaction as the committer sees it.
 pub(crate) trait Job: Send {
-    /// How it is to be run.
+    /// Returns how the transaction is to be run.
     fn transact(&self) -> Transact;
 
-    /// Runs the closure; tells whether its changes count.
+    /// Runs the closure. Returns true if its changes count.
     fn run(&mut self, txn: &mut RowTxn<'_>) -> bool;
 
-    /// Settles the answer: an error, whatever the closure said.
+    /// Replaces the result with an error.
     fn refuse(&mut self, error: Error);
 
-    /// Gives the answer, once the batch's outcome is known.
+    /// Sends the answer, once the outcome of the batch is known.
     fn finish(self: Box<Self>, batch: Result<()>);
 }
 
-/// A closure, and who waits for its answer.
+/// A closure, and the channel for its answer.
 pub(crate) struct Call<F, T> {
     transact: Transact,
     closure: Option<F>,
     result: Option<Result<T>>,
     answer: oneshot::Sender<Result<T>>,
-    /// The share of the bounds, given back with the answer.
+    /// The transaction's permits from the committer's limits. They return when the answer is sent.
     _room: Vec<OwnedSemaphorePermit>,
 }
 
@@ -65,13 +65,13 @@ where
         let Some(closure) = self.closure.take() else {
             return false;
         };
-        // The overlay is dropped after a panic, and with it all that may be half done.
+        // After a panic the overlay is dropped, and half-done changes with it.
         let result = catch_unwind(AssertUnwindSafe(|| closure(txn)));
         let result =
             result.unwrap_or_else(|_| Err(Error::Refused("the transaction panicked".into())));
-        let good = result.is_ok();
+        let succeeded = result.is_ok();
         self.result = Some(result);
-        good
+        succeeded
     }
 
     fn refuse(&mut self, error: Error) {
@@ -84,7 +84,7 @@ where
             Ok(()) => self.result.unwrap_or_else(missing),
             Err(error) => Err(error),
         };
-        // An error means that the caller went away: nobody wants to know.
+        // An error means that the caller went away, so nobody needs the answer.
         let _ = self.answer.send(result);
     }
 }

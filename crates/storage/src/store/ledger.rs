@@ -1,105 +1,77 @@
-//! What is between a commit and its durability.
+//! The commits that are made but not durable yet.
 //!
 //! # Invariants
-//! - The references of a buffered commit are kept until a sync that began after it has ended:
-//!   before that a power cut may bring back rows whose blocks they released.
-//! - If that never happens (a failure, or the store is dropped) they are abandoned: nothing of
-//!   theirs is freed until the next start.
+//! - The references of a buffered commit are kept until a sync that began after it has ended.
+//!   Before that, a power cut may bring back rows whose blocks the commit released.
+//! - If no such sync succeeds (after a failure, or when the store is dropped) the references are
+//!   abandoned. None of their blocks is freed until the next start.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::blocks::Change;
 use crate::error::Error;
 
-/// Counts buffered commits, and knows which of them are durable.
+/// The record of buffered commits and of which are durable.
 #[derive(Default)]
-pub(crate) struct Ledger(Mutex<State>);
+pub(crate) struct Ledger(Mutex<LedgerState>);
 
 #[derive(Default)]
-struct State {
-    /// References of buffered commits that are not durable, by the commit's number.
+struct LedgerState {
+    /// References of buffered commits that are not durable yet, by the number of the commit.
     unsettled: VecDeque<(u64, Vec<Change>)>,
-    /// The last buffered commit.
+    /// The number of the last buffered commit.
     committed: u64,
-    /// The last that is durable.
+    /// The number of the last durable commit.
     durable: u64,
-    /// The last that may refer to blocks that nobody has synced, and the last whose blocks are.
-    loose: u64,
-    blocks_synced: u64,
-    /// When the first commit that is not durable was made.
+    /// The time of the first commit that is not durable.
     since_ms: u64,
-    /// Why the store takes no more writes.
+    /// The error that made the store read-only.
     failed: Option<Error>,
 }
 
-/// What a sync has to do.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Due {
-    /// The last commit that it makes durable.
-    pub number: u64,
-    /// Whether blocks have to be synced before the engine.
-    pub blocks: bool,
-}
-
 impl Ledger {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A buffered commit was made.
-    pub fn buffered(&self, references: Vec<Change>, loose_blocks: bool, now_ms: u64) {
-        let mut state = self.state();
+    /// Records a buffered commit.
+    pub fn buffered(&self, references: Vec<Change>, now_ms: u64) {
+        let mut state = self.0.lock();
         if state.durable == state.committed {
             state.since_ms = now_ms;
         }
         state.committed += 1;
         let number = state.committed;
-        if loose_blocks {
-            state.loose = number;
-        }
         state.unsettled.push_back((number, references));
     }
 
-    /// A durable commit was made, and with it all before.
+    /// Records a durable commit. All earlier commits are durable with it.
     pub fn durable(&self, references: Vec<Change>) {
-        let committed = self.state().committed;
+        let committed = self.0.lock().committed;
         self.synced(committed);
         references.into_iter().for_each(Change::settle);
     }
 
-    /// What there is to sync, if anything.
-    pub fn due(&self) -> Option<Due> {
-        let state = self.state();
-        (state.durable < state.committed).then_some(Due {
-            number: state.committed,
-            blocks: state.loose > state.blocks_synced,
-        })
+    /// Returns the last commit that a sync would make durable, if any commit waits for one.
+    pub fn due(&self) -> Option<u64> {
+        let state = self.0.lock();
+        (state.durable < state.committed).then_some(state.committed)
     }
 
-    /// Since when the oldest commit that is not durable has waited.
-    pub fn waits_since(&self) -> Option<u64> {
-        let state = self.state();
+    /// Returns the time since which the oldest non-durable commit has waited.
+    pub fn waiting_since(&self) -> Option<u64> {
+        let state = self.0.lock();
         let waits = state.failed.is_none() && state.durable < state.committed;
         waits.then_some(state.since_ms)
     }
 
-    /// The next attempt to sync is counted from now.
-    pub fn put_off(&self, now_ms: u64) {
-        self.state().since_ms = now_ms;
+    /// Counts the wait for the next sync from now.
+    pub fn postpone_sync(&self, now_ms: u64) {
+        self.0.lock().since_ms = now_ms;
     }
 
-    /// The blocks of all commits up to `number` are on stable storage, as far as disks can.
-    pub fn blocks_synced(&self, number: u64) {
-        let mut state = self.state();
-        state.blocks_synced = state.blocks_synced.max(number);
-    }
-
-    /// All commits up to `number` are durable.
+    /// Records that all commits up to `number` are durable.
     pub fn synced(&self, number: u64) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         state.durable = state.durable.max(number);
-        state.blocks_synced = state.blocks_synced.max(number);
         let end = state.unsettled.partition_point(|(n, _)| *n <= number);
         let settled: Vec<_> = state.unsettled.drain(..end).collect();
         drop(state);
@@ -107,14 +79,14 @@ impl Ledger {
         references.for_each(Change::settle);
     }
 
-    /// Why the store takes no more writes, if so.
+    /// Returns the error that made the store read-only, if there is one.
     pub fn failed(&self) -> Option<Error> {
-        self.state().failed.clone()
+        self.0.lock().failed.clone()
     }
 
-    /// Takes no more writes from now on.
+    /// Makes the store read-only.
     pub fn fail(&self, error: &Error) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         if state.failed.is_none() {
             tracing::error!(%error, "the metadata engine failed: the store is read-only now");
             state.failed = Some(error.clone());
@@ -132,6 +104,6 @@ fn abandon(unsettled: VecDeque<(u64, Vec<Change>)>) {
 
 impl Drop for Ledger {
     fn drop(&mut self) {
-        abandon(std::mem::take(&mut self.state().unsettled));
+        abandon(std::mem::take(&mut self.0.lock().unsettled));
     }
 }

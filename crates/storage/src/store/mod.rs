@@ -1,12 +1,13 @@
 //! The store: one node's durable state behind one handle.
 //!
-//! Transactions are closures over [`RowTxn`]; the committer runs all that wait as one batch, with
-//! one commit (`batch`). Reads are closures over [`RowReader`] and run on the pool.
+//! A transaction is a closure over [`RowTxn`]. The committer runs all waiting closures as one batch
+//! with one commit (`batch`). A read is a closure over [`RowReader`] and runs on the pool.
 //!
 //! # Invariants
-//! - An answer leaves only after the commit that it rests on.
-//! - A closure that fails or panics changes nothing, and harms no other of its batch.
-//! - After a failed commit of unknown outcome the store only reads.
+//! - An answer leaves only after the commit that it depends on.
+//! - A closure that fails or panics changes nothing and does not affect the other closures of its
+//!   batch.
+//! - After a commit with an unknown outcome the store is read-only.
 
 mod batch;
 mod boot;
@@ -14,7 +15,7 @@ mod committer;
 mod job;
 mod ledger;
 mod options;
-mod place;
+mod read_path;
 mod rebuild;
 mod wait;
 
@@ -30,7 +31,7 @@ pub use boot::FORMAT;
 pub use options::{FreeSpace, Growth, Limits, StoreOptions, Threads, Transact};
 pub use rebuild::Rebuilt;
 
-use crate::blocks::{BlockOptions, Blocks, Pin, Upload};
+use crate::blocks::{BlockAppender, BlockOptions, Blocks, Pin};
 use crate::engine::Result;
 use crate::error::Error;
 use crate::pool::{Pool, guarded};
@@ -40,12 +41,12 @@ use batch::Core;
 use boot::{Boot, Purpose};
 use committer::Committer;
 use job::Call;
-use place::Place;
+use read_path::ReadPath;
 
-/// How many threads read ahead at once: those of a [`Pool`] of the usual size.
-const WARMERS: usize = 8;
+/// The number of threads that read ahead at once: the threads of a [`Pool`] of the usual size.
+const READ_AHEAD_THREADS: usize = 8;
 
-/// One node's durable state. Clones are the same store.
+/// One node's durable state. Clones share the same store.
 #[derive(Clone)]
 pub struct Store(Arc<Inner>);
 
@@ -54,34 +55,35 @@ struct Inner {
     committer: Committer,
     pool: Pool,
     threads: Threads,
-    place: Place,
+    read_path: ReadPath,
     boot: Boot,
 }
 
-/// How a store is.
+/// The state of a store.
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// Its identity.
+    /// The store's identity.
     pub identity: Id,
-    /// Which run of the store this is: 1 is the first.
+    /// The number of this run of the store: 1 is the first.
     pub boot: u64,
-    /// Why it takes no more writes, if so.
+    /// The reason why the store takes no more writes, if it takes none.
     pub read_only: Option<String>,
-    /// Whether the metadata disk has room for transactions that grow.
+    /// True if the metadata disk has room for transactions that grow.
     pub has_room: bool,
-    /// Bytes of the metadata engine.
+    /// The size of the metadata engine in bytes.
     pub metadata_bytes: u64,
     /// Free bytes on the metadata engine's disk, if known.
     pub metadata_free_bytes: Option<u64>,
-    /// Transactions that wait.
+    /// The number of transactions that wait.
     pub waiting: usize,
 }
 
 impl Store {
-    /// Opens a store, or makes one. Blocks: not to be called on an async thread.
+    /// Opens a store, or makes a new one. Blocks the thread: do not call it on an async thread.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the format is newer, or the store or a disk is another's.
+    /// [`Error::Refused`] if the format is newer, or if the store or a disk belongs to another
+    /// node.
     pub fn open(options: StoreOptions) -> Result<Store> {
         let boot = boot::begin(&options, Purpose::Serve)?;
         let blocks = Blocks::open(
@@ -110,20 +112,20 @@ impl Store {
             committer,
             pool: options.pool,
             threads: options.threads,
-            place: Place::default(),
+            read_path: ReadPath::default(),
             boot,
         })))
     }
 
-    /// Runs `closure` in a transaction and answers once its changes are committed as durably as
-    /// asked (`durability`, or a [`Transact`]). Once queued it is run, even if the caller goes away.
+    /// Runs `closure` in a transaction. Returns once its changes are committed as durably as `how`
+    /// asks (a `Durability` or a [`Transact`]). A queued closure runs even if its caller goes away.
     ///
     /// The closure must not call the store.
     ///
     /// # Errors
-    /// What the closure says; [`Error::Refused`] if it panics; [`Error::Full`] if it may grow and
-    /// there is no room. If the commit fails, that error: nothing has changed then, except that
-    /// it is not known after [`Error::Failed`].
+    /// The closure's own error; [`Error::Refused`] if it panics; [`Error::Full`] if it may grow and
+    /// there is no room; the error of the commit if the commit fails. In that case nothing has
+    /// changed, except after [`Error::Failed`], when the outcome is unknown.
     pub async fn transact<T, F>(&self, how: impl Into<Transact>, closure: F) -> Result<T>
     where
         F: FnOnce(&mut RowTxn<'_>) -> Result<T> + Send + 'static,
@@ -141,7 +143,7 @@ impl Store {
             .unwrap_or_else(|_| Err(Error::Failed("the committer ended".into())))
     }
 
-    /// Runs `closure` on a consistent view of what is committed.
+    /// Runs `closure` on a consistent view of the committed data.
     pub async fn read<T, F>(&self, closure: F) -> Result<T>
     where
         F: FnOnce(&RowReader<'_>) -> Result<T> + Send + 'static,
@@ -149,7 +151,7 @@ impl Store {
     {
         let inner = self.0.clone();
         let job = move || {
-            let _watched = inner.place.watch();
+            let _watched = inner.read_path.watch();
             inner.core.read(closure)
         };
         match self.0.threads {
@@ -158,63 +160,65 @@ impl Store {
         }
     }
 
-    /// The same for a closure that reads a few rows: it may run where it is called, which saves waking a thread (`place`).
+    /// Runs a closure that reads only a few rows. It may run in the calling thread, which saves
+    /// waking another one (`read_path`).
     pub async fn look_up<T, F>(&self, closure: F) -> Result<T>
     where
         F: FnOnce(&RowReader<'_>) -> Result<T> + Send + 'static,
         T: Send + 'static,
     {
         if self.0.core.engine.reads_in_place()
-            && let Some(_turn) = self.0.place.here()
+            && let Some(_in_place) = self.0.read_path.try_in_place()
         {
             return guarded(|| self.0.core.read(closure));
         }
         self.read(closure).await
     }
 
-    /// To be called before a read of many `items`, with what reads one of them: if such a read is likely to wait for the disk again and
-    /// again, it is done ahead, by many threads at once, for what that brings into memory.
+    /// Reads `items` ahead if the store is cold. Call it before a read of many items; `closure`
+    /// reads one of them. A read of a cold store is likely to wait for the disk again and again.
+    /// Many threads read at once here, so that the pages are in memory afterwards.
     pub async fn warm<T, F>(&self, items: impl Iterator<Item = T>, closure: F)
     where
         T: Clone + Send + 'static,
         F: Fn(&RowReader<'_>, &T) -> Result<()> + Copy + Send + 'static,
     {
-        if self.0.threads == Threads::Inline || !self.0.place.is_cold() {
+        if self.0.threads == Threads::Inline || !self.0.read_path.is_cold() {
             return;
         }
         let items: Vec<T> = items.collect();
-        let some = items.chunks(items.len().div_ceil(WARMERS).max(1));
+        let some = items.chunks(items.len().div_ceil(READ_AHEAD_THREADS).max(1));
         let jobs = some.map(|items| {
             let items = items.to_vec();
             self.read(move |rows| items.iter().try_for_each(|item| closure(rows, item)))
         });
-        // If one fails, the read itself will say so.
+        // If a read fails here, the caller's own read reports the error.
         let _ = join_all(jobs).await;
     }
 
-    /// Begins to write blocks.
-    pub fn upload(&self) -> Upload {
-        self.blocks().upload()
+    /// Starts an upload of blocks.
+    pub fn appender(&self) -> BlockAppender {
+        self.blocks().appender()
     }
 
-    /// Keeps blocks readable. Pin first, then look whether the row still refers to them.
+    /// Keeps blocks readable. Pin first, then check that the row still refers to them.
     pub fn pin(&self, blocks: &[BlockRef]) -> Pin {
         self.blocks().pin(blocks)
     }
 
-    /// The content of a block, verified.
+    /// Returns the content of a block, verified.
     pub async fn read_block(&self, block: &BlockRef) -> Result<Bytes> {
         self.blocks().read(block).await
     }
 
-    /// Those of `blocks` that are not here, each once.
+    /// Returns the blocks that are missing on this node, each once.
     pub async fn missing_blocks(&self, blocks: Vec<BlockRef>) -> Result<Vec<BlockRef>> {
         let here = self.blocks().clone();
         self.0.pool.run(move || here.missing(&blocks)).await
     }
 
-    /// A row, and a pin under which the blocks of its body stay readable.
-    pub async fn pin_body(&self, key: &RowKey) -> Result<Option<(Row, Pin)>> {
+    /// Returns a row and a pin that keeps the blocks of its payload readable.
+    pub async fn pin_payload(&self, key: &RowKey) -> Result<Option<(Row, Pin)>> {
         let mut row = self.row(key).await?;
         loop {
             let Some(found) = row else {
@@ -222,11 +226,11 @@ impl Store {
             };
             let blocks = blocks_of(&found);
             let pin = self.pin(blocks);
-            // What a committed row refers to after it was pinned cannot go.
-            let again = match blocks.is_empty() {
-                true => return Ok(Some((found, pin))),
-                false => self.row(key).await?,
-            };
+            // A block cannot be freed if a committed row refers to it after it was pinned.
+            if blocks.is_empty() {
+                return Ok(Some((found, pin)));
+            }
+            let again = self.row(key).await?;
             if again.as_ref().is_some_and(|row| blocks_of(row) == blocks) {
                 return Ok(again.map(|row| (row, pin)));
             }
@@ -239,33 +243,33 @@ impl Store {
         self.read(move |rows| rows.row(&key)).await
     }
 
-    /// Makes all that was committed `Buffered` durable. Happens by itself every now and then.
+    /// Makes all `Buffered` commits durable. The committer also does this at intervals.
     pub async fn sync(&self) -> Result<()> {
         self.0.core.sync().await
     }
 
-    /// Which run of the store this is: 1 is the first, and each opening counts.
+    /// Returns the number of this run of the store: 1 is the first, and each opening counts.
     pub fn boot(&self) -> u64 {
         self.0.boot.number
     }
 
-    /// The store's identity, made when it was opened for the first time.
+    /// Returns the store's identity, which was made when the store was first opened.
     pub fn identity(&self) -> Id {
         self.0.boot.identity
     }
 
-    /// The writer of stamps for this boot.
+    /// Returns the writer of stamps for this boot.
     pub fn writer(&self) -> Writer {
         Writer::new(self.0.boot.token, self.boot())
     }
 
-    /// The highest stamp of a row: a clock that has seen it issues higher ones, even if the time
-    /// was set back.
+    /// Returns the highest stamp of any row. A clock that has seen it issues higher stamps, even if
+    /// the time of day was set back.
     pub async fn highest_stamp(&self) -> Result<Option<Stamp>> {
         self.read(|rows| rows.highest_stamp()).await
     }
 
-    /// How the store is.
+    /// Returns the state of the store.
     pub async fn status(&self) -> Result<Status> {
         let inner = self.0.clone();
         let status = move || {
@@ -283,22 +287,24 @@ impl Store {
         self.0.pool.run(status).await
     }
 
-    /// What was counted since the store was opened.
+    /// Returns the store's counts since it was opened.
     pub fn counters(&self) -> &Counters {
         &self.0.core.counters
     }
 
-    /// The blocks, for what concerns them alone: status, scrubbing, draining.
+    /// Returns the blocks, for operations on blocks alone: status, scrubbing, draining.
     pub fn blocks(&self) -> &Arc<Blocks> {
         &self.0.core.blocks
     }
 
-    /// Recomputes all that is derived and compares. Reads everything: for tests and offline use.
+    /// Recomputes all derived data and compares it with the stored data. It reads everything, so it
+    /// is for tests and offline use.
     pub async fn verify(&self) -> Result<Report> {
         self.read(|rows| rows.verify()).await
     }
 
-    /// Copies the metadata, as it is committed and durable now, to a new folder; the blocks that it refers to may go later.
+    /// Copies the committed metadata to a new folder after a sync. The blocks that the copy refers
+    /// to may be freed later.
     pub async fn snapshot_to(&self, folder: &Path) -> Result<()> {
         self.sync().await?;
         let (core, folder) = (self.0.core.clone(), folder.to_owned());
@@ -306,8 +312,8 @@ impl Store {
         self.0.pool.run(copy).await
     }
 
-    /// Ends the store: what waits is still committed, everything is synced, and the next opening
-    /// knows that there is nothing to recover. Later transactions are refused.
+    /// Closes the store. Waiting transactions are still committed and everything is synced. The
+    /// next opening then knows that it has nothing to recover. Later transactions are refused.
     pub async fn close(&self) -> Result<()> {
         let inner = &self.0;
         inner.committer.close();
@@ -330,7 +336,9 @@ impl Store {
 }
 
 fn blocks_of(row: &Row) -> &[BlockRef] {
-    row.value.as_ref().map_or(&[], |value| value.body.blocks())
+    row.value
+        .as_ref()
+        .map_or(&[], |value| value.payload.blocks())
 }
 
 #[cfg(test)]

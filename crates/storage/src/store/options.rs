@@ -1,4 +1,4 @@
-//! What a store is opened with, and how a transaction is asked for.
+//! Options of a store and of a transaction.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,56 +11,57 @@ use crate::blocks::{BlockOptions, DiskConfig};
 use crate::engine::{Durability, Result};
 use crate::pool::Pool;
 
-/// Tells how many bytes are free where the metadata engine's files are. May block shortly.
+/// A function that returns the free bytes of the disk with the metadata engine's files. It may
+/// block for a moment.
 pub type FreeSpace = Arc<dyn Fn() -> Result<u64> + Send + Sync>;
 
-/// Who runs transactions and reads.
+/// The threads that run transactions and reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Threads {
-    /// A committer thread of the store's own; reads run on the pool.
+    /// The store's own committer thread for transactions, and the pool for reads.
     Own,
-    /// The caller, at once: for deterministic simulation on one thread.
+    /// The caller's thread, at once. This is for deterministic simulation on one thread.
     Inline,
 }
 
-/// What a [`Store`](super::Store) is opened with: components and settings.
+/// The components and settings that a [`Store`](super::Store) is opened with.
 pub struct StoreOptions {
     /// The metadata engine.
     pub engine: Arc<dyn crate::engine::Engine>,
-    /// The disks for blocks. A store that only holds rows may have none.
+    /// The disks for blocks. A store that holds only rows may have none.
     pub disks: Vec<DiskConfig>,
-    /// Settings of the blocks; `owner` is set by the store.
+    /// The settings of the blocks. The store sets `owner` itself.
     pub blocks: BlockOptions,
     /// Threads for reads and for disks.
     pub pool: Pool,
-    /// Who runs transactions.
+    /// The threads that run transactions.
     pub threads: Threads,
-    /// The time of day, for the status only.
+    /// The time of day, which schedules syncs.
     pub clock: Arc<dyn WallClock>,
-    /// Makes the store's identity when it is opened for the first time.
+    /// Makes the store's identity when the store is first opened, and a token for each run.
     pub random: Arc<dyn Random>,
-    /// The identity that the store must have (and gets, if it is new); `None` takes what it has.
+    /// The identity that the store must have, or gets if it is new. `None` accepts any.
     pub identity: Option<Id>,
-    /// Free space of the metadata engine's disk; `None` if there is no such limit.
+    /// The free space of the metadata engine's disk; `None` if there is no limit.
     pub metadata_space: Option<FreeSpace>,
-    /// Limits of the committer.
+    /// The limits of the committer.
     pub limits: Limits,
 }
 
-/// Bounds of what waits and of what is committed at once.
+/// Limits of waiting transactions and of batches.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Transactions that wait or run; further callers wait to be queued.
+    /// The number of transactions that may wait or run. Further callers wait until there is room.
     pub waiting_transactions: usize,
-    /// The weight of transactions that wait or run, in bytes.
+    /// The total weight of transactions that may wait or run, in bytes.
     pub waiting_bytes: usize,
-    /// Transactions that one commit takes at most.
+    /// The largest number of transactions in one commit.
     pub batch_transactions: usize,
-    /// Changed bytes after which a commit takes no further transaction.
+    /// The number of changed bytes after which a batch takes no further transaction.
     pub batch_bytes: usize,
-    /// Free space of the metadata disk, in bytes, below which transactions that grow are refused.
+    /// The free space of the metadata disk, in bytes, below which growing transactions are refused.
     pub metadata_reserve_bytes: u64,
-    /// How long buffered commits and freed blocks wait for a sync at most.
+    /// The longest time that buffered commits and freed blocks wait for a sync.
     pub sync_interval: Duration,
 }
 
@@ -77,28 +78,29 @@ impl Default for Limits {
     }
 }
 
-/// Whether a transaction may need more room than it gives back.
+/// The effect of a transaction on disk space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Growth {
-    /// It may: refused while the disk is nearly full.
+    /// It may need more room than it gives back. It is refused while the disk is nearly full.
     Grows,
-    /// It deletes, writes a tombstone, or keeps a record of bounded size: goes on as long as the engine can.
+    /// It deletes, writes a tombstone, or keeps a record of bounded size. It runs as long as the
+    /// engine can write.
     Shrinks,
 }
 
-/// How a transaction is to be run. `Durability` converts into it.
+/// How a transaction is to be run. A `Durability` converts into it.
 #[derive(Clone, Copy, Debug)]
 pub struct Transact {
-    /// How far the commit goes before the answer.
+    /// How durable the commit is before the answer.
     pub durability: Durability,
-    /// Whether it needs room.
+    /// Whether the transaction needs room.
     pub growth: Growth,
-    /// Roughly how many bytes it holds in memory while it waits.
+    /// The approximate number of bytes that the transaction holds in memory while it waits.
     pub weight_bytes: usize,
 }
 
 impl Transact {
-    /// A transaction that may grow.
+    /// Describes a transaction that may grow.
     pub fn new(durability: Durability) -> Transact {
         Transact {
             durability,
@@ -107,7 +109,7 @@ impl Transact {
         }
     }
 
-    /// The same, marked as giving room back.
+    /// Marks the transaction as giving room back.
     pub fn shrinking(self) -> Transact {
         Transact {
             growth: Growth::Shrinks,
@@ -115,13 +117,14 @@ impl Transact {
         }
     }
 
-    /// The same, marked as keeping a record of bounded size that the node cannot do without, mostly in place of an older one:
-    /// a node whose disk is full must be able to start, and to follow the others.
+    /// Marks the transaction as keeping a record of bounded size that the node needs, mostly in
+    /// place of an older one. A node with a full disk must still be able to start and to follow the
+    /// other nodes.
     pub fn bounded(self) -> Transact {
         self.shrinking()
     }
 
-    /// The same, with what it holds in memory while it waits.
+    /// Sets the number of bytes that the transaction holds in memory while it waits.
     pub fn weighing(self, bytes: usize) -> Transact {
         Transact {
             weight_bytes: bytes,

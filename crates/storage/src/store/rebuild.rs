@@ -1,5 +1,5 @@
-//! Rebuilding the index of blocks when it is lost or wrong: places from the records in the
-//! segments, references from the bodies of rows.
+//! Rebuild of the block index when it is lost or wrong. Locations come from the records in the
+//! segments, references from the payloads of rows.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -12,27 +12,28 @@ use crate::error::Error;
 use crate::row::BlockRef;
 use crate::rows::codec;
 
-/// Entries that one transaction changes.
+/// The number of entries that one transaction changes.
 const BATCH: usize = 1000;
 
-/// What a rebuild found.
+/// The results of a rebuild.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rebuilt {
-    /// What stands in the segments.
+    /// The records that were found in the segments.
     pub found: blocks::Rebuilt,
-    /// References of rows to blocks that are there.
+    /// References of rows to blocks that exist.
     pub references: u64,
-    /// References of rows to blocks that are nowhere: to be fetched from another replica.
+    /// References of rows to blocks that no segment holds. They must be fetched from another
+    /// replica.
     pub missing: u64,
-    /// Blocks that no row refers to, which were freed.
+    /// Freed blocks, to which no row refers.
     pub dropped: u64,
 }
 
 impl Store {
-    /// Rebuilds the index of blocks of a store that is not open, and closes it again. Blocks the
+    /// Rebuilds the block index of a store that is not open, and closes the store again. Blocks the
     /// thread.
     ///
-    /// If it is interrupted the store is not opened until another rebuild has ended.
+    /// If it is interrupted, the store cannot be opened until another rebuild has ended.
     pub async fn rebuild_blocks(options: StoreOptions) -> Result<Rebuilt> {
         let boot = boot::begin(&options, Purpose::Rebuild)?;
         let engine = options.engine;
@@ -82,13 +83,14 @@ fn clear(engine: &dyn Engine, tree: Tree) -> Result<()> {
 }
 
 fn go_on(entries: usize) -> Flow {
-    match entries < BATCH {
-        true => Flow::Continue,
-        false => Flow::Stop,
+    if entries < BATCH {
+        Flow::Continue
+    } else {
+        Flow::Stop
     }
 }
 
-/// Counts the references of all bodies.
+/// Counts the references of all payloads.
 fn retain_all(engine: &Arc<dyn Engine>, blocks: &Arc<Blocks>, rebuilt: &mut Rebuilt) -> Result<()> {
     let mut after = None;
     loop {
@@ -112,10 +114,11 @@ fn retain_all(engine: &Arc<dyn Engine>, blocks: &Arc<Blocks>, rebuilt: &mut Rebu
     }
 }
 
-/// The blocks that some bodies refer to, and the last of these, if there may be more.
+/// Returns the blocks that a batch of payloads refers to. Also returns the last key of the batch if
+/// there may be more payloads.
 fn mentions(engine: &dyn Engine, after: Option<&[u8]>) -> Result<(Vec<BlockRef>, Option<Vec<u8>>)> {
     let mut mentions = Vec::new();
-    let (mut bodies, mut last) = (0, None);
+    let (mut payloads, mut last) = (0, None);
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
     let txn = engine.read()?;
     txn.scan(
@@ -123,9 +126,9 @@ fn mentions(engine: &dyn Engine, after: Option<&[u8]>) -> Result<(Vec<BlockRef>,
         (from, Bound::Unbounded),
         Direction::Ascending,
         &mut |key, value| {
-            mentions.extend_from_slice(codec::decode_body(value)?.blocks());
-            bodies += 1;
-            let flow = go_on(bodies);
+            mentions.extend_from_slice(codec::decode_payload(value)?.blocks());
+            payloads += 1;
+            let flow = go_on(payloads);
             if flow == Flow::Stop {
                 last = Some(key.to_vec());
             }

@@ -1,12 +1,12 @@
-//! Waiting for a future on a thread of one's own.
+//! Waiting for a future on a plain thread.
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake};
 use std::thread::Thread;
 
-/// Waits on this thread, which must be none that the future needs: not of the pool, not of a
-/// runtime.
+/// Waits for a future on this thread. The future must not need this thread, so it may be neither a
+/// thread of the pool nor one of a runtime.
 pub(super) fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Arc::new(Unpark(std::thread::current())).into();
     let mut context = Context::from_waker(&waker);

@@ -1,4 +1,4 @@
-//! Readers beside a writer, writers one after another, and what a panic leaves.
+//! Readers beside a writer, writers one after another, and the effects of a panic.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,15 +6,15 @@ use std::thread;
 
 use archipel_storage::engine::{Durability, Tree};
 
-use crate::place::{Place, get, put};
+use crate::fixture::{Fixture, get, put};
 
 const T: Tree = Tree::Rows;
 
-/// Increments a counter by reading and writing: none may be lost.
-pub fn writers_do_not_lose_one_anothers_changes(place: &Place) {
+/// Increments a counter by reading and writing. No increment may be lost.
+pub fn concurrent_writers_lose_no_changes(fixture: &Fixture) {
     const WRITERS: u64 = 4;
     const EACH: u64 = 50;
-    let engine = place.open();
+    let engine = fixture.open();
     thread::scope(|scope| {
         for _ in 0..WRITERS {
             scope.spawn(|| {
@@ -22,7 +22,7 @@ pub fn writers_do_not_lose_one_anothers_changes(place: &Place) {
                     let mut txn = engine.write().unwrap();
                     let before = txn.get(T, b"n").unwrap().map_or(0, |n| number(&n));
                     txn.put(T, b"n", &(before + 1).to_be_bytes()).unwrap();
-                    // Some think better of it.
+                    // Some transactions are dropped.
                     if i % 5 != 0 {
                         let durability = [Durability::Buffered, Durability::Fsync];
                         txn.commit(durability[i as usize % 2]).unwrap();
@@ -39,9 +39,10 @@ fn number(bytes: &[u8]) -> u64 {
     u64::from_be_bytes(bytes.try_into().unwrap())
 }
 
-/// Afterwards an engine either works or says why not; it never hangs, and half a transaction is never seen.
-pub fn a_panic_undoes_its_transaction(place: &Place) {
-    let engine = place.open();
+/// Afterwards an engine works or reports why not. It never hangs, and nobody ever sees half a
+/// transaction.
+pub fn a_panic_undoes_its_transaction(fixture: &Fixture) {
+    let engine = fixture.open();
     put(&*engine, T, b"a", b"1");
     let panicked = thread::scope(|scope| {
         let writer = scope.spawn(|| {
@@ -59,12 +60,12 @@ pub fn a_panic_undoes_its_transaction(place: &Place) {
     assert_eq!(get(&*engine, T, b"a").unwrap(), b"1");
 }
 
-/// A commit that one reader has seen is there for all that begin later. With LMDB a reader that was
-/// held up at its beginning could see a commit that was still being written.
-pub fn no_reader_sees_less_than_another_did(place: &Place) {
+/// If one reader has seen a commit, all later readers see it. With LMDB a reader that was delayed
+/// at its beginning could see a commit that was still being written.
+pub fn no_reader_sees_less_than_an_earlier_one(fixture: &Fixture) {
     const READERS: u64 = 16;
     const COMMITS: u64 = 400;
-    let engine = place.open();
+    let engine = fixture.open();
     let (seen, done) = (AtomicU64::new(0), AtomicBool::new(false));
     let read = || {
         while !done.load(Ordering::SeqCst) {
@@ -92,8 +93,8 @@ pub fn no_reader_sees_less_than_another_did(place: &Place) {
     });
 }
 
-pub fn readers_while_writing(place: &Place) {
-    let engine = place.open();
+pub fn readers_are_consistent_while_a_writer_commits(fixture: &Fixture) {
+    let engine = fixture.open();
     let (done, reads) = (AtomicBool::new(false), AtomicU64::new(0));
     let read = || {
         let mut last = None;
@@ -121,10 +122,10 @@ pub fn readers_while_writing(place: &Place) {
     assert!(reads.load(Ordering::SeqCst) >= 10);
 }
 
-pub fn many_readers_at_once(place: &Place) {
-    let engine = place.open();
+pub fn many_readers_are_open_at_once(fixture: &Fixture) {
+    let engine = fixture.open();
     put(&*engine, T, b"a", b"1");
-    // All have a view at the same moment, on threads of their own and several on one.
+    // All have a view at the same moment, some on threads of their own and several on one.
     let barrier = Barrier::new(8);
     thread::scope(|scope| {
         for _ in 0..8 {

@@ -1,4 +1,4 @@
-//! What every engine must do.
+//! The conformance suite of all engines.
 
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
@@ -7,12 +7,12 @@ use archipel_storage::engine::{
     Direction, Durability, EngineOptions, Flow, KeyRange, MAX_KEY_BYTES, Tree, open,
 };
 
-use crate::place::{ALL, Place, entries, error_of, get, keys, put};
+use crate::fixture::{ALL, Fixture, entries, error_of, get, keys, put};
 
 const T: Tree = Tree::Rows;
 
-pub fn what_is_put_is_there(place: &Place) {
-    let engine = place.open();
+pub fn put_values_are_read_back(fixture: &Fixture) {
+    let engine = fixture.open();
     assert_eq!(get(&*engine, T, b"a"), None);
     put(&*engine, T, b"a", b"one");
     assert_eq!(get(&*engine, T, b"a").unwrap(), b"one");
@@ -29,8 +29,8 @@ pub fn what_is_put_is_there(place: &Place) {
     assert!(engine.size_bytes().unwrap() > 0);
 }
 
-pub fn transactions_see_their_own_changes(place: &Place) {
-    let engine = place.open();
+pub fn transactions_see_their_own_changes(fixture: &Fixture) {
+    let engine = fixture.open();
     put(&*engine, T, b"b", b"old");
     put(&*engine, T, b"c", b"old");
     let mut txn = engine.write().unwrap();
@@ -53,8 +53,8 @@ pub fn transactions_see_their_own_changes(place: &Place) {
     assert_eq!(keys(&*engine, T), [b"a", b"b"]);
 }
 
-pub fn dropped_transactions_leave_nothing(place: &Place) {
-    let engine = place.open();
+pub fn dropped_transactions_leave_nothing(fixture: &Fixture) {
+    let engine = fixture.open();
     put(&*engine, T, b"a", b"1");
     let mut txn = engine.write().unwrap();
     txn.put(T, b"a", b"2").unwrap();
@@ -66,8 +66,8 @@ pub fn dropped_transactions_leave_nothing(place: &Place) {
     assert_eq!(keys(&*engine, T), [b"a", b"c"]);
 }
 
-pub fn readers_keep_their_view(place: &Place) {
-    let engine = place.open();
+pub fn readers_keep_their_view_while_others_write(fixture: &Fixture) {
+    let engine = fixture.open();
     put(&*engine, T, b"a", b"1");
     let before = engine.read().unwrap();
     let mut txn = engine.write().unwrap();
@@ -85,8 +85,8 @@ pub fn readers_keep_their_view(place: &Place) {
     assert_eq!(entries(&*after, T, ALL, Direction::Descending).len(), 2);
 }
 
-pub fn all_kinds_of_bounds(place: &Place) {
-    let engine = place.open();
+pub fn scans_respect_all_kinds_of_bounds(fixture: &Fixture) {
+    let engine = fixture.open();
     let mut txn = engine.write().unwrap();
     for key in [&b"a"[..], b"b", b"b\0", b"bb", b"c", b"\xff", b"\xff\xff"] {
         txn.put(T, key, b"").unwrap();
@@ -133,8 +133,8 @@ fn contains(range: KeyRange<'_>, key: &[u8]) -> bool {
     above && below
 }
 
-pub fn visitors_stop_and_fail(place: &Place) {
-    let engine = place.open();
+pub fn visitors_can_stop_and_fail_a_scan(fixture: &Fixture) {
+    let engine = fixture.open();
     for key in [b"a", b"b", b"c"] {
         put(&*engine, T, key, b"");
     }
@@ -153,8 +153,8 @@ pub fn visitors_stop_and_fail(place: &Place) {
     }
 }
 
-pub fn visitors_may_read(place: &Place) {
-    let engine = place.open();
+pub fn visitors_may_read_the_same_transaction(fixture: &Fixture) {
+    let engine = fixture.open();
     put(&*engine, T, b"a", b"x");
     put(&*engine, T, b"b", b"y");
     put(&*engine, Tree::Bodies, b"x", b"1");
@@ -173,8 +173,8 @@ pub fn visitors_may_read(place: &Place) {
     check(&*engine.write().unwrap());
 }
 
-pub fn impossible_keys(place: &Place) {
-    let engine = place.open();
+pub fn impossible_keys_are_refused(fixture: &Fixture) {
+    let engine = fixture.open();
     let too_long = vec![7; MAX_KEY_BYTES + 1];
     let mut txn = engine.write().unwrap();
     for key in [&b""[..], &too_long] {
@@ -183,7 +183,7 @@ pub fn impossible_keys(place: &Place) {
         assert_eq!(txn.get(T, key).unwrap(), None);
         assert!(!txn.delete(T, key).unwrap());
     }
-    // The transaction goes on.
+    // The transaction can continue.
     txn.put(T, b"a", b"").unwrap();
     txn.commit(Durability::Fsync).unwrap();
     let txn = engine.read().unwrap();
@@ -204,9 +204,9 @@ pub fn impossible_keys(place: &Place) {
     assert_eq!(found.len(), 1);
 }
 
-pub fn long_keys(place: &Place) {
-    let engine = place.open();
-    // They differ in the last byte only.
+pub fn keys_of_the_maximum_length_work(fixture: &Fixture) {
+    let engine = fixture.open();
+    // They differ only in the last byte.
     let long = |last: u8| {
         let mut key = vec![0xab; MAX_KEY_BYTES];
         key[MAX_KEY_BYTES - 1] = last;
@@ -232,8 +232,8 @@ pub fn long_keys(place: &Place) {
     assert_eq!(some[0].0, from);
 }
 
-pub fn large_values(place: &Place) {
-    let engine = place.open();
+pub fn large_values_are_read_back(fixture: &Fixture) {
+    let engine = fixture.open();
     let large = |seed: u8, len: usize| -> Vec<u8> {
         (0..len)
             .map(|i| (i as u8).wrapping_mul(31) ^ seed)
@@ -254,8 +254,8 @@ pub fn large_values(place: &Place) {
     assert_eq!(get(&*engine, Tree::Bodies, &[2]).unwrap(), b"small again");
 }
 
-pub fn trees_are_apart(place: &Place) {
-    let engine = place.open();
+pub fn trees_are_independent(fixture: &Fixture) {
+    let engine = fixture.open();
     let mut txn = engine.write().unwrap();
     for tree in Tree::ALL {
         txn.put(tree, b"same", tree.name().as_bytes()).unwrap();
@@ -268,10 +268,10 @@ pub fn trees_are_apart(place: &Place) {
     }
 }
 
-pub fn many_entries(place: &Place) {
-    let engine = place.open();
+pub fn scans_return_many_entries_in_order(fixture: &Fixture) {
+    let engine = fixture.open();
     let count = 20_000_u32;
-    // In an order unlike the keys'.
+    // Their order is unlike that of the keys.
     let key = |i: u32| i.wrapping_mul(2_654_435_761).to_be_bytes();
     for batch in 0..10 {
         let mut txn = engine.write().unwrap();
@@ -291,16 +291,16 @@ pub fn many_entries(place: &Place) {
     assert_eq!(keys(&*engine, T).len(), count.div_ceil(3) as usize);
 }
 
-pub fn all_durabilities(place: &Place) {
+pub fn every_durability_makes_commits_visible(fixture: &Fixture) {
     use Durability::{Buffered, Fsync};
-    let engine = place.open();
+    let engine = fixture.open();
     let order = [Buffered, Buffered, Fsync, Fsync, Buffered, Fsync];
     for (i, durability) in order.into_iter().enumerate() {
         let mut txn = engine.write().unwrap();
         txn.put(T, &[i as u8 + 1], b"").unwrap();
         txn.commit(durability).unwrap();
         assert_eq!(keys(&*engine, T).len(), i + 1);
-        // One without changes.
+        // A commit without changes.
         engine.write().unwrap().commit(durability).unwrap();
     }
     engine.sync().unwrap();
@@ -308,10 +308,10 @@ pub fn all_durabilities(place: &Place) {
     assert_eq!(keys(&*engine, T).len(), order.len());
 }
 
-pub fn reopening(place: &Place) {
-    let Some(_) = place.files() else { return };
+pub fn entries_survive_reopening(fixture: &Fixture) {
+    let Some(_) = fixture.files() else { return };
     for round in 0_u8..4 {
-        let engine = place.open();
+        let engine = fixture.open();
         assert_eq!(keys(&*engine, T).len(), round as usize);
         let mut txn = engine.write().unwrap();
         txn.put(T, &[round + 1], &[round; 1000]).unwrap();
@@ -322,13 +322,13 @@ pub fn reopening(place: &Place) {
     }
 }
 
-pub fn snapshots(place: &Place) {
+pub fn a_snapshot_is_an_engine_of_its_own(fixture: &Fixture) {
     let target = tempfile::tempdir().unwrap();
-    let engine = place.open();
+    let engine = fixture.open();
     for i in 0_u8..50 {
         put(&*engine, T, &[i + 1], &[i; 2000]);
     }
-    let Some((kind, _)) = place.files() else {
+    let Some((kind, _)) = fixture.files() else {
         assert!(engine.snapshot_to(target.path()).is_err());
         return;
     };
@@ -341,7 +341,7 @@ pub fn snapshots(place: &Place) {
     let expected: Vec<_> = (1_u8..=50).map(|i| vec![i]).collect();
     assert_eq!(keys(&*copy, T), expected);
     assert_eq!(get(&*copy, T, &[50]).unwrap(), [49; 2000]);
-    // It is an engine of its own.
+    // The copy is an engine of its own.
     put(&*copy, T, &[99], b"");
     assert_eq!(get(&*engine, T, &[99]), None);
     assert_eq!(get(&*engine, T, &[200]).unwrap(), b"later");

@@ -1,4 +1,4 @@
-//! Folders, markers, snapshots, conversion: of the engines that keep files.
+//! Folders, markers, snapshots and conversion of the engines with files.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use archipel_storage::engine::{
     Direction, Durability, Engine, EngineKind, EngineOptions, Tree, kind_of, open, snapshot,
 };
 
-use crate::place::{ALL, Place, entries, error_of, get, keys, put};
+use crate::fixture::{ALL, Fixture, entries, error_of, get, keys, put};
 
 type Contents = Vec<Vec<(Vec<u8>, Vec<u8>)>>;
 
@@ -27,7 +27,7 @@ fn converting(folder: &Path, to: EngineKind) -> Result<Converted, Error> {
     convert(folder, to, &EngineOptions::default(), &mut |_| {})
 }
 
-/// Some of everything, more than one batch of a copy.
+/// Fills an engine with entries of several trees, for more than one batch of a copy.
 fn fill(engine: &dyn Engine) -> Contents {
     let mut txn = engine.write().unwrap();
     for i in 0..6000_u32 {
@@ -41,7 +41,7 @@ fn fill(engine: &dyn Engine) -> Contents {
 }
 
 #[test]
-fn names() {
+fn engine_kinds_parse_and_print_their_names() {
     for kind in EngineKind::ALL {
         assert_eq!(kind.to_string().parse(), Ok(kind));
     }
@@ -51,12 +51,12 @@ fn names() {
     }
 }
 
-pub fn a_folder_remembers_its_kind(place: &Place) {
-    let Some((kind, folder)) = place.files() else {
+pub fn a_folder_remembers_its_kind(fixture: &Fixture) {
+    let Some((kind, folder)) = fixture.files() else {
         return;
     };
     assert_eq!(kind_of(folder).unwrap(), None);
-    put(&*place.open(), Tree::Rows, b"a", b"1");
+    put(&*fixture.open(), Tree::Rows, b"a", b"1");
     assert_eq!(kind_of(folder).unwrap(), Some(kind));
     for other in EngineKind::ALL.into_iter().filter(|&k| k != kind) {
         let text = error_of(opening(other, folder)).to_string();
@@ -65,14 +65,14 @@ pub fn a_folder_remembers_its_kind(place: &Place) {
             "{text}"
         );
     }
-    assert_eq!(keys(&*place.open(), Tree::Rows), [b"a"]);
+    assert_eq!(keys(&*fixture.open(), Tree::Rows), [b"a"]);
 }
 
-pub fn a_later_format_is_refused_with_the_way_out(place: &Place) {
-    let Some((kind, folder)) = place.files() else {
+pub fn a_later_format_is_refused_with_advice(fixture: &Fixture) {
+    let Some((kind, folder)) = fixture.files() else {
         return;
     };
-    drop(place.open());
+    drop(fixture.open());
     let marker = folder.join("engine.json");
     let text = fs::read_to_string(&marker).unwrap();
     fs::write(&marker, text.replace("\"format\":1", "\"format\":99")).unwrap();
@@ -82,11 +82,11 @@ pub fn a_later_format_is_refused_with_the_way_out(place: &Place) {
     }
 }
 
-pub fn a_damaged_or_missing_marker_is_no_new_folder(place: &Place) {
-    let Some((kind, folder)) = place.files() else {
+pub fn a_folder_with_a_damaged_or_missing_marker_is_refused(fixture: &Fixture) {
+    let Some((kind, folder)) = fixture.files() else {
         return;
     };
-    drop(place.open());
+    drop(fixture.open());
     let marker = folder.join("engine.json");
     fs::write(&marker, "{\"eng").unwrap();
     assert!(matches!(error_of(opening(kind, folder)), Error::Damaged(_)));
@@ -94,11 +94,11 @@ pub fn a_damaged_or_missing_marker_is_no_new_folder(place: &Place) {
     assert!(matches!(error_of(opening(kind, folder)), Error::Damaged(_)));
 }
 
-pub fn opening_twice_is_refused(place: &Place) {
-    let Some((kind, folder)) = place.files() else {
+pub fn opening_twice_is_refused(fixture: &Fixture) {
+    let Some((kind, folder)) = fixture.files() else {
         return;
     };
-    let engine = place.open();
+    let engine = fixture.open();
     match error_of(opening(kind, folder)) {
         Error::Refused(text) => assert!(text.contains("already open"), "{text}"),
         other => panic!("{other}"),
@@ -108,28 +108,28 @@ pub fn opening_twice_is_refused(place: &Place) {
     opening(kind, folder).unwrap();
 }
 
-/// As a process that ended while copying leaves it.
-pub fn an_incomplete_copy_is_not_taken_for_an_engine(place: &Place) {
-    let Some((kind, folder)) = place.files() else {
+/// A process that ended while it copied leaves such a folder.
+pub fn an_incomplete_copy_is_not_opened(fixture: &Fixture) {
+    let Some((kind, folder)) = fixture.files() else {
         return;
     };
     let target = tempfile::tempdir().unwrap();
-    let engine = place.open();
+    let engine = fixture.open();
     fill(&*engine);
     engine.snapshot_to(target.path()).unwrap();
     fs::remove_file(target.path().join("engine.json")).unwrap();
     let error = error_of(opening(kind, target.path()));
     assert!(matches!(error, Error::Damaged(_)), "{error}");
-    // The marker comes last, so such a folder is without it: nothing in it is newer.
+    // The marker comes last, so such a folder lacks it and contains nothing newer.
     drop(engine);
     opening(kind, folder).unwrap();
 }
 
-pub fn there_and_back_through_every_other(place: &Place) {
-    let Some((first, folder)) = place.files() else {
+pub fn conversion_to_every_other_engine_and_back_keeps_all_entries(fixture: &Fixture) {
+    let Some((first, folder)) = fixture.files() else {
         return;
     };
-    let engine = place.open();
+    let engine = fixture.open();
     let expected = fill(&*engine);
     drop(engine);
     let mut now = first;
@@ -151,8 +151,8 @@ pub fn there_and_back_through_every_other(place: &Place) {
     }
 }
 
-pub fn a_conversion_that_cannot_be_leaves_all_as_it_was(place: &Place) {
-    let Some((kind, folder)) = place.files() else {
+pub fn a_refused_conversion_changes_nothing(fixture: &Fixture) {
+    let Some((kind, folder)) = fixture.files() else {
         return;
     };
     let refused = |to| {
@@ -160,31 +160,31 @@ pub fn a_conversion_that_cannot_be_leaves_all_as_it_was(place: &Place) {
         assert!(matches!(error, Error::Refused(_)), "{error}");
     };
     let other = EngineKind::ALL.into_iter().find(|&k| k != kind).unwrap();
-    // There is nothing.
+    // There is no metadata.
     refused(other);
-    // It is open.
-    let engine = place.open();
+    // The metadata are open.
+    let engine = fixture.open();
     put(&*engine, Tree::Rows, b"a", b"1");
     refused(other);
     drop(engine);
-    // It is what it shall be.
+    // The metadata are of this kind already.
     refused(kind);
-    // Something is in the way.
+    // Files of the target engine are in the way.
     let way = folder.join(other.name());
     fs::create_dir_all(&way).unwrap();
     fs::write(way.join("file"), b"of somebody").unwrap();
     refused(other);
     assert_eq!(fs::read(way.join("file")).unwrap(), b"of somebody");
-    assert_eq!(keys(&*place.open(), Tree::Rows), [b"a"]);
+    assert_eq!(keys(&*fixture.open(), Tree::Rows), [b"a"]);
 }
 
-pub fn a_conversion_that_fails_leaves_no_remains(place: &Place) {
-    let Some((kind, folder)) = place.files() else {
+pub fn a_failed_conversion_leaves_no_remains(fixture: &Fixture) {
+    let Some((kind, folder)) = fixture.files() else {
         return;
     };
-    let expected = fill(&*place.open());
+    let expected = fill(&*fixture.open());
     let other = EngineKind::ALL.into_iter().find(|&k| k != kind).unwrap();
-    // The marker cannot be replaced: its temporary file is a folder.
+    // The marker cannot be replaced, because its temporary file is a folder.
     fs::create_dir(folder.join("engine.tmp")).unwrap();
     error_of(converting(folder, other));
     assert_eq!(kind_of(folder).unwrap(), Some(kind));
@@ -195,14 +195,14 @@ pub fn a_conversion_that_fails_leaves_no_remains(place: &Place) {
     assert!(contents(&*engine) == expected);
 }
 
-pub fn a_first_start_that_was_cut_short_is_repeated(place: &Place) {
-    let Some((kind, folder)) = place.files() else {
+pub fn an_interrupted_first_start_is_repeated(fixture: &Fixture) {
+    let Some((kind, folder)) = fixture.files() else {
         return;
     };
     let data = folder.join(kind.name());
     let marker = format!(r#"{{"engine":"{kind}","format":1,"complete":false}}"#);
-    drop(place.open());
-    // Half of the files, none whole; then no folder at all.
+    drop(fixture.open());
+    // First half of the files, each cut; then no folder at all.
     for remains in [true, false] {
         fs::remove_dir_all(&data).unwrap();
         fs::write(folder.join("engine.json"), &marker).unwrap();
@@ -212,13 +212,13 @@ pub fn a_first_start_that_was_cut_short_is_repeated(place: &Place) {
                 fs::write(data.join(file), b"half").unwrap();
             }
         }
-        put(&*place.open(), Tree::Rows, b"a", b"1");
-        assert_eq!(keys(&*place.open(), Tree::Rows), [b"a"]);
+        put(&*fixture.open(), Tree::Rows, b"a", b"1");
+        assert_eq!(keys(&*fixture.open(), Tree::Rows), [b"a"]);
     }
 }
 
-pub fn a_snapshot_takes_the_place_of_what_is_there(place: &Place) {
-    let Some((kind, folder)) = place.files() else {
+pub fn restoring_a_snapshot_replaces_the_folder(fixture: &Fixture) {
+    let Some((kind, folder)) = fixture.files() else {
         return;
     };
     let (current, all) = (folder.join("metadata"), folder.join("snapshots"));
@@ -240,11 +240,11 @@ pub fn a_snapshot_takes_the_place_of_what_is_there(place: &Place) {
         assert!(snapshot::restore(&wrong, &current, &kept).is_err());
     }
     snapshot::restore(&all.join(&name), &current, &kept).unwrap();
-    // Twice: what was kept is never overwritten.
+    // Restore twice: a kept folder is never overwritten.
     assert!(snapshot::restore(&all.join(&name), &current, &kept).is_err());
     let value = |folder: &Path| get(&*open(kind, folder, &options).unwrap(), Tree::Rows, b"k");
     assert_eq!(value(&current).as_deref(), Some(&b"before"[..]));
     assert_eq!(value(&kept).as_deref(), Some(&b"after"[..]));
-    // The snapshot itself is as it was.
+    // The snapshot itself is unchanged.
     assert_eq!(value(&all.join(&name)).as_deref(), Some(&b"before"[..]));
 }

@@ -1,4 +1,4 @@
-//! A disk that is full. Needs a small one of its own, for instance:
+//! Tests on a full disk. They need a small disk of their own, for instance:
 //!
 //! ```text
 //! mount -t tmpfs -o size=24m none /mnt/small
@@ -11,25 +11,25 @@ use std::path::{Path, PathBuf};
 use archipel_storage::Error;
 use archipel_storage::engine::{Durability, Engine, EngineKind, EngineOptions, Tree, open};
 
-use crate::place::keys;
+use crate::fixture::keys;
 
 const BALLAST_BYTES: usize = 8 << 20;
 
 #[test]
 #[ignore = "needs a small disk"]
-fn lmdb_refuses_and_goes_on() {
+fn lmdb_continues_after_a_refused_write() {
     goes_on_after_refusing(EngineKind::Lmdb);
 }
 
 #[test]
 #[ignore = "needs a small disk"]
-fn sqlite_refuses_and_goes_on() {
+fn sqlite_continues_after_a_refused_write() {
     goes_on_after_refusing(EngineKind::Sqlite);
 }
 
 #[test]
 #[ignore = "needs a small disk"]
-fn fjall_fails_and_goes_on_once_opened_anew() {
+fn fjall_fails_and_continues_after_reopening() {
     let disk = SmallDisk::new(EngineKind::Fjall);
     let engine = disk.open();
     let (written, error) = fill(&*engine);
@@ -40,7 +40,7 @@ fn fjall_fails_and_goes_on_once_opened_anew() {
     drop(engine);
     disk.make_room();
     let engine = disk.open();
-    // Of the commit that failed it was not known whether it is; now it is there, or not, as a whole.
+    // The outcome of the failed commit was unknown. Now it is there as a whole or not at all.
     let found = keys(&*engine, Tree::Rows).len() as u32;
     assert!(found == written || found == written + 1, "{found}");
     check(&*engine, found);
@@ -50,15 +50,16 @@ fn fjall_fails_and_goes_on_once_opened_anew() {
 
 #[test]
 #[ignore = "needs a small disk"]
-fn a_transaction_that_outgrows_the_disk_is_undone_as_a_whole() {
+fn a_transaction_that_fills_the_disk_is_undone_as_a_whole() {
     for kind in [EngineKind::Lmdb, EngineKind::Sqlite] {
         let disk = SmallDisk::new(kind);
         let engine = disk.open();
         let mut txn = engine.write().unwrap();
         let outgrown =
             (0..20_000_u32).find_map(|i| txn.put(Tree::Rows, &i.to_be_bytes(), &[1; 4096]).err());
-        // SQLite, which keeps some pages in memory, notices; LMDB may do so only at the end. Whoever
-        // goes on after the error must not get a part of the transaction committed.
+        // SQLite, which keeps some pages in memory, notices at once; LMDB may notice only at the
+        // end. If the caller continues after the error, no part of the transaction may be
+        // committed.
         let small = txn.put(Tree::Rows, b"small", b"");
         assert_eq!(outgrown.is_some(), small.is_err());
         assert!(matches!(txn.commit(Durability::Fsync), Err(Error::Full(_))));
@@ -74,7 +75,7 @@ fn goes_on_after_refusing(kind: EngineKind) {
     let (written, error) = fill(&*engine);
     assert!(matches!(error, Error::Full(_)), "{error}");
     check(&*engine, written);
-    // As often as it is asked.
+    // It refuses as often as it is asked.
     for _ in 0..3 {
         assert!(matches!(put(&*engine, written), Err(Error::Full(_))));
     }
@@ -115,7 +116,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Commits until one is refused; returns how many were not, and the error.
+/// Commits until one commit is refused. Returns the number of earlier commits, and the error.
 fn fill(engine: &dyn Engine) -> (u32, Error) {
     for i in 0..10_000 {
         if let Err(error) = put(engine, i) {
@@ -125,11 +126,11 @@ fn fill(engine: &dyn Engine) -> (u32, Error) {
     panic!("the disk is not small");
 }
 
-/// Several pages at once, so that a write comes out short.
+/// Writes several pages at once, so that a write comes out short.
 fn put(engine: &dyn Engine, i: u32) -> Result<(), Error> {
     let mut txn = engine.write()?;
     txn.put(Tree::Rows, &i.to_be_bytes(), &[i as u8; 100])?;
-    // Not compressible.
+    // The bytes do not compress.
     let large: Vec<u8> = (0..4 * 4096_u32)
         .map(|j| ((j ^ i << 14).wrapping_mul(2_654_435_761) >> 24) as u8)
         .collect();

@@ -1,4 +1,4 @@
-//! What holds for LMDB alone: the map, resident pages.
+//! Tests of LMDB alone: the map, resident pages.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use archipel_storage::engine::{
     Direction, Durability, Engine, EngineOptions, Flow, ReadTxn, Tree, WriteTxn,
 };
 
-use crate::place::{ALL, entries};
+use crate::fixture::{ALL, entries};
 
 fn all(txn: &dyn ReadTxn, tree: Tree) -> Vec<(Vec<u8>, Vec<u8>)> {
     entries(txn, tree, ALL, Direction::Ascending)
@@ -22,7 +22,7 @@ fn fill(engine: &LmdbEngine, mebibytes: u32) {
     }
 }
 
-/// A mebibyte.
+/// Writes a mebibyte.
 fn fill_with(txn: &mut dyn WriteTxn, i: u32) {
     for j in 0..256_u32 {
         let key = [i.to_be_bytes(), j.to_be_bytes()].concat();
@@ -35,7 +35,8 @@ fn data_file(folder: &tempfile::TempDir) -> String {
     fs::canonicalize(file).unwrap().display().to_string()
 }
 
-/// Resident bytes of the shared file maps of this process, as the kernel counts them.
+/// Returns the resident bytes of this process's shared mappings of a file, as the kernel counts
+/// them.
 fn resident_of(file: &str) -> u64 {
     let smaps = fs::read_to_string("/proc/self/smaps").unwrap();
     let mut lines = smaps.lines().skip_while(|line| !line.ends_with(file));
@@ -51,11 +52,15 @@ fn without_limit() -> EngineOptions {
     }
 }
 
-/// In a process of its own: the limit counts all files that are mapped, also those of other tests.
+/// The test needs a process of its own, because the limit counts all mapped files, even those of
+/// other tests.
 #[test]
-fn an_engine_keeps_its_limit() {
+fn resident_pages_stay_within_the_limit() {
     let child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "lmdb::alone_an_engine_keeps_its_limit"])
+        .args([
+            "--exact",
+            "lmdb::resident_pages_stay_within_the_limit_in_a_process_of_its_own",
+        ])
         .args(["--ignored", "--nocapture"])
         .output()
         .unwrap();
@@ -66,13 +71,13 @@ fn an_engine_keeps_its_limit() {
     );
 }
 
-/// Commits, then a scan, then gets.
+/// Commits, then scans, then gets.
 #[test]
-#[ignore = "run by `an_engine_keeps_its_limit`"]
-fn alone_an_engine_keeps_its_limit() {
+#[ignore = "run by `resident_pages_stay_within_the_limit`"]
+fn resident_pages_stay_within_the_limit_in_a_process_of_its_own() {
     // The program itself counts too.
     const LIMIT: u64 = 32 << 20;
-    // Between two looks some more is mapped.
+    // More pages are mapped between two checks.
     const SOME_MORE: u64 = 8 << 20;
     let folder = tempfile::tempdir().unwrap();
     let options = EngineOptions {
@@ -90,7 +95,7 @@ fn alone_an_engine_keeps_its_limit() {
     let read = engine.read().unwrap();
     let mut seen = 0_u32;
     read.scan(Tree::Bodies, ALL, Direction::Ascending, &mut |_, value| {
-        // Only bytes that are looked at are mapped.
+        // Only bytes that are read are mapped.
         seen += u32::from(value[0] == value[3999]);
         Ok(Flow::Continue)
     })
@@ -110,7 +115,7 @@ fn alone_an_engine_keeps_its_limit() {
 }
 
 #[test]
-fn trimming_lets_go_of_resident_pages_and_loses_nothing() {
+fn trimming_unmaps_resident_pages_and_loses_nothing() {
     const LIMIT: u64 = 4 << 20;
     let folder = tempfile::tempdir().unwrap();
     let engine = LmdbEngine::open(folder.path(), &without_limit()).unwrap();
@@ -120,12 +125,12 @@ fn trimming_lets_go_of_resident_pages_and_loses_nothing() {
     let before = all(read.as_ref(), Tree::Bodies);
     let held = read.get(Tree::Bodies, &[0; 8]).unwrap().unwrap();
     assert!(resident_of(&file) > 2 * LIMIT);
-    // Nothing to do below the limit.
+    // Below the limit nothing is done.
     assert!(engine.trim_resident(1 << 40).unwrap() > 2 * LIMIT);
     assert!(resident_of(&file) > 2 * LIMIT);
     assert!(engine.trim_resident(LIMIT).unwrap() > 2 * LIMIT);
     assert!(resident_of(&file) < LIMIT);
-    // Also what a reader holds, and what comes later.
+    // Pages that a reader holds, and later pages, are unmapped too.
     assert_eq!(held[..], [0; 4000]);
     assert!(all(read.as_ref(), Tree::Bodies) == before);
     fill(&engine, 25);
@@ -135,7 +140,7 @@ fn trimming_lets_go_of_resident_pages_and_loses_nothing() {
 }
 
 #[test]
-fn trimming_beside_readers_and_a_writer() {
+fn trimming_runs_beside_readers_and_a_writer() {
     let folder = tempfile::tempdir().unwrap();
     let engine = LmdbEngine::open(folder.path(), &EngineOptions::default()).unwrap();
     fill(&engine, 4);
@@ -154,7 +159,7 @@ fn trimming_beside_readers_and_a_writer() {
 }
 
 #[test]
-fn a_full_map_refuses_the_write_and_goes_on() {
+fn a_full_map_refuses_the_write_and_continues() {
     let folder = tempfile::tempdir().unwrap();
     let options = EngineOptions {
         map_bytes: Some(2 << 20),
@@ -167,7 +172,7 @@ fn a_full_map_refuses_the_write_and_goes_on() {
         let mut txn = engine.write().unwrap();
         let put = txn.put(Tree::Rows, b"large", &large);
         assert!(matches!(put, Err(Error::Full(_))), "{put:?}");
-        // Who commits nevertheless is told the same, and nothing is changed.
+        // A commit after the error gets the same error and changes nothing.
         let commit = txn.commit(Durability::Fsync);
         assert!(matches!(commit, Err(Error::Full(_))), "{commit:?}");
     }
@@ -180,16 +185,17 @@ fn a_full_map_refuses_the_write_and_goes_on() {
     assert_eq!(all(read.as_ref(), Tree::Bodies).len(), 255);
     drop(read);
     drop(engine);
-    // With a larger map there is room.
+    // A larger map has room.
     let engine = LmdbEngine::open(folder.path(), &EngineOptions::default()).unwrap();
     let mut txn = engine.write().unwrap();
     txn.put(Tree::Rows, b"large", &large).unwrap();
     txn.commit(Durability::Fsync).unwrap();
 }
 
-/// For the control of a power-cut test; what it loses cannot be shown without a power cut.
+/// The option serves the control of a power-cut test. Its losses cannot be shown without a power
+/// cut.
 #[test]
-fn without_syncs_it_works_like_any_other() {
+fn an_engine_without_syncs_stores_and_reads() {
     let folder = tempfile::tempdir().unwrap();
     let options = EngineOptions {
         unsafe_no_fsync: true,

@@ -1,38 +1,38 @@
-//! The metadata engines: one conformance suite for all, a model test for all, and what is each
-//! engine's own.
+//! Tests of the metadata engines: one conformance suite and one model test for all, and tests of
+//! each engine.
 
-// Tests here are functions that a macro runs on each engine, which clippy does not know as tests.
+// A macro runs these functions on each engine, so clippy does not know them as tests.
 #![allow(clippy::unwrap_used)]
 
 mod concurrency;
 mod conformance;
 mod files;
+mod fixture;
 mod full;
 mod lmdb;
 mod memory;
 mod model;
-mod place;
 mod speed;
 
 use archipel_storage::engine::EngineKind;
 
-use place::Place;
+use fixture::Fixture;
 
-/// Makes each of the functions a test for each of the engines.
+/// Makes each function a test of each engine.
 macro_rules! for_all_engines {
     ($($module:ident: $($test:ident),+;)+) => {
-        for_all_engines!(@engine in_memory, Place::in_memory(), $($module: $($test),+;)+);
-        for_all_engines!(@engine lmdb_engine, Place::new(EngineKind::Lmdb), $($module: $($test),+;)+);
-        for_all_engines!(@engine sqlite_engine, Place::new(EngineKind::Sqlite), $($module: $($test),+;)+);
-        for_all_engines!(@engine fjall_engine, Place::new(EngineKind::Fjall), $($module: $($test),+;)+);
+        for_all_engines!(@engine in_memory, Fixture::in_memory(), $($module: $($test),+;)+);
+        for_all_engines!(@engine lmdb_engine, Fixture::new(EngineKind::Lmdb), $($module: $($test),+;)+);
+        for_all_engines!(@engine sqlite_engine, Fixture::new(EngineKind::Sqlite), $($module: $($test),+;)+);
+        for_all_engines!(@engine fjall_engine, Fixture::new(EngineKind::Fjall), $($module: $($test),+;)+);
     };
-    (@engine $engine:ident, $place:expr, $($module:ident: $($test:ident),+;)+) => {
+    (@engine $engine:ident, $fixture:expr, $($module:ident: $($test:ident),+;)+) => {
         mod $engine {
             use super::*;
             $($(
                 #[test]
                 fn $test() {
-                    $module::$test(&$place);
+                    $module::$test(&$fixture);
                 }
             )+)+
         }
@@ -41,37 +41,37 @@ macro_rules! for_all_engines {
 
 for_all_engines! {
     conformance:
-        what_is_put_is_there,
+        put_values_are_read_back,
         transactions_see_their_own_changes,
         dropped_transactions_leave_nothing,
-        readers_keep_their_view,
-        all_kinds_of_bounds,
-        visitors_stop_and_fail,
-        visitors_may_read,
-        impossible_keys,
-        long_keys,
-        large_values,
-        trees_are_apart,
-        many_entries,
-        all_durabilities,
-        reopening,
-        snapshots;
+        readers_keep_their_view_while_others_write,
+        scans_respect_all_kinds_of_bounds,
+        visitors_can_stop_and_fail_a_scan,
+        visitors_may_read_the_same_transaction,
+        impossible_keys_are_refused,
+        keys_of_the_maximum_length_work,
+        large_values_are_read_back,
+        trees_are_independent,
+        scans_return_many_entries_in_order,
+        every_durability_makes_commits_visible,
+        entries_survive_reopening,
+        a_snapshot_is_an_engine_of_its_own;
     concurrency:
-        writers_do_not_lose_one_anothers_changes,
+        concurrent_writers_lose_no_changes,
         a_panic_undoes_its_transaction,
-        no_reader_sees_less_than_another_did,
-        readers_while_writing,
-        many_readers_at_once;
+        no_reader_sees_less_than_an_earlier_one,
+        readers_are_consistent_while_a_writer_commits,
+        many_readers_are_open_at_once;
     files:
         a_folder_remembers_its_kind,
-        a_later_format_is_refused_with_the_way_out,
-        a_damaged_or_missing_marker_is_no_new_folder,
+        a_later_format_is_refused_with_advice,
+        a_folder_with_a_damaged_or_missing_marker_is_refused,
         opening_twice_is_refused,
-        an_incomplete_copy_is_not_taken_for_an_engine,
-        there_and_back_through_every_other,
-        a_conversion_that_cannot_be_leaves_all_as_it_was,
-        a_conversion_that_fails_leaves_no_remains,
-        a_first_start_that_was_cut_short_is_repeated,
-        a_snapshot_takes_the_place_of_what_is_there;
-    model: behaves_like_a_map;
+        an_incomplete_copy_is_not_opened,
+        conversion_to_every_other_engine_and_back_keeps_all_entries,
+        a_refused_conversion_changes_nothing,
+        a_failed_conversion_leaves_no_remains,
+        an_interrupted_first_start_is_repeated,
+        restoring_a_snapshot_replaces_the_folder;
+    model: random_transactions_match_a_map;
 }

@@ -1,11 +1,11 @@
-//! What a crash and an injected fault do to the in-memory engine.
+//! The effects of a crash and of an injected fault on the in-memory engine.
 
 use archipel_base::random::SeededRandom;
 use archipel_storage::Error;
 use archipel_storage::engine::memory::{Fault, MemoryEngine};
 use archipel_storage::engine::{Durability, Engine, Tree};
 
-use crate::place::keys as all_keys;
+use crate::fixture::keys as all_keys;
 
 fn commit(engine: &MemoryEngine, key: u8, durability: Durability) -> Result<(), Error> {
     let mut txn = engine.write()?;
@@ -19,7 +19,7 @@ fn keys(engine: &MemoryEngine) -> Vec<u8> {
 }
 
 #[test]
-fn a_crash_undoes_what_was_not_synced() {
+fn a_crash_undoes_unsynced_commits() {
     let engine = MemoryEngine::new();
     commit(&engine, 1, Durability::Fsync).unwrap();
     commit(&engine, 2, Durability::Buffered).unwrap();
@@ -35,7 +35,7 @@ fn a_crash_undoes_what_was_not_synced() {
     assert_eq!(keys(&engine), [1, 3, 4, 5]);
 }
 
-/// Over many seeds: always a prefix, and every prefix at some time.
+/// Over many seeds a prefix always survives, and every prefix occurs.
 #[test]
 fn a_crash_may_keep_any_prefix() {
     let mut seen = [false; 4];
@@ -50,7 +50,7 @@ fn a_crash_may_keep_any_prefix() {
         let kept = keys(&engine);
         assert_eq!(kept, (0..kept.len() as u8).collect::<Vec<_>>());
         seen[kept.len() - 1] = true;
-        // What survived a crash is on stable storage.
+        // A commit that survived a crash is on stable storage.
         engine.crash();
         assert_eq!(keys(&engine), kept);
     }
@@ -69,7 +69,7 @@ fn a_transaction_from_before_a_crash_does_not_commit() {
 }
 
 #[test]
-fn a_fault_hits_the_commit_that_was_chosen_and_only_that() {
+fn an_injected_fault_hits_only_the_chosen_commit() {
     let engine = MemoryEngine::new();
     engine.inject(Fault {
         after_commits: 1,
@@ -101,7 +101,7 @@ fn a_final_failure_stops_writes_until_a_crash() {
 }
 
 #[test]
-fn a_sync_may_fail() {
+fn an_injected_sync_fault_fails_the_sync() {
     let engine = MemoryEngine::new();
     commit(&engine, 1, Durability::Buffered).unwrap();
     engine.inject_sync(Error::Failed("EIO".into()));

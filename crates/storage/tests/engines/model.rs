@@ -10,7 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::place::Place;
+use crate::fixture::Fixture;
 
 type Map = BTreeMap<(Tree, Vec<u8>), Vec<u8>>;
 
@@ -42,7 +42,7 @@ fn tree() -> impl Strategy<Value = Tree> {
     prop_oneof![Just(Tree::Rows), Just(Tree::Derived)]
 }
 
-/// Keys that often meet, are prefixes of one another, or are as long as can be.
+/// Keys that often meet, are prefixes of one another, or have the maximum length.
 fn key() -> impl Strategy<Value = Vec<u8>> {
     let byte = prop_oneof![Just(0), Just(b'a'), Just(b'b'), Just(0xff)];
     prop_oneof![
@@ -96,11 +96,11 @@ fn end() -> impl Strategy<Value = End> {
     ]
 }
 
-pub fn behaves_like_a_map(place: &Place) {
-    let kind = place.files().map(|(kind, _)| kind);
+pub fn random_transactions_match_a_map(fixture: &Fixture) {
+    let kind = fixture.files().map(|(kind, _)| kind);
     let transactions = vec((vec(op(), 0..25), end(), scan()), 1..12);
     let config = Config {
-        // A new Fjall takes a tenth of a second.
+        // A new Fjall engine takes a tenth of a second.
         cases: match kind {
             None => 256,
             Some(EngineKind::Lmdb | EngineKind::Sqlite) => 48,
@@ -111,15 +111,15 @@ pub fn behaves_like_a_map(place: &Place) {
     };
     TestRunner::new(config)
         .run(&transactions, |transactions| {
-            let place = kind.map_or_else(Place::in_memory, Place::new);
-            let mut engine = place.open();
+            let fixture = kind.map_or_else(Fixture::in_memory, Fixture::new);
+            let mut engine = fixture.open();
             let mut model = Map::new();
             for (ops, end, last) in transactions {
                 let changed = run(&*engine, &model, &ops, end);
                 model = changed.unwrap_or(model);
                 if matches!(end, End::Reopen) && kind.is_some() {
                     drop(engine);
-                    engine = place.open();
+                    engine = fixture.open();
                 }
                 check_scan(&*engine.read().unwrap(), &model, &last);
             }
@@ -128,7 +128,7 @@ pub fn behaves_like_a_map(place: &Place) {
         .unwrap();
 }
 
-/// Runs one transaction; returns what is there afterwards if it was committed.
+/// Runs one transaction. Returns the new content if it was committed.
 fn run(engine: &dyn Engine, model: &Map, ops: &[Op], end: End) -> Option<Map> {
     let before = engine.read().unwrap();
     let mut own = model.clone();

@@ -1,11 +1,11 @@
-//! Commits a second of each engine: `cargo test -p archipel-storage --release --test engines
-//! speed -- --ignored --nocapture`. The folder is a temporary one: set `TMPDIR` to the disk to measure.
+//! The commits per second of each engine: `cargo test -p archipel-storage --release --test engines
+//! speed -- --ignored --nocapture`. The folder is temporary: set `TMPDIR` to the disk to measure.
 
 use std::time::Duration;
 
 use archipel_storage::engine::{Durability, EngineKind, Tree};
 
-use crate::place::Place;
+use crate::fixture::Fixture;
 
 const KEY_BYTES: usize = 40;
 const VALUE_BYTES: usize = 200;
@@ -24,8 +24,8 @@ fn commits_per_second() {
 }
 
 fn measure(kind: EngineKind, durability: Durability, puts: u64) {
-    let place = Place::new(kind);
-    let engine = place.open();
+    let fixture = Fixture::new(kind);
+    let engine = fixture.open();
     let started = now();
     let (mut commits, mut slowest) = (0_u64, Duration::ZERO);
     while started.elapsed() < ROUND {
@@ -52,7 +52,7 @@ fn now() -> std::time::Instant {
     std::time::Instant::now()
 }
 
-/// Keys in no order, as hashes are.
+/// Returns keys in no order, as hashes are.
 fn key(i: u64) -> [u8; KEY_BYTES] {
     let mut key = [0; KEY_BYTES];
     let mixed = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -1,5 +1,5 @@
-//! `beside`: small reads while one large object is being stored: how much of a link the upload uses, and how long the
-//! reads wait.
+//! `beside`: small reads while one large object is being stored. It shows the upload's share of the
+//! link and the latency of the reads.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::http::Client;
 use crate::results::Times;
 use crate::s3::{Ask, What, ask};
 
-/// Options.
+/// The options.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -28,15 +28,15 @@ pub struct Args {
     /// Milliseconds from one small read to the next
     #[arg(long, default_value_t = 100)]
     every_ms: u64,
-    /// Small objects that are read in turn
+    /// The number of small objects, which are read in turn
     #[arg(long, default_value_t = 50)]
     objects: u64,
-    /// The rate of the links, Mbit/s: the upload's share of it is told, too
+    /// The rate of the links, Mbit/s, to show the upload's share of it
     #[arg(long)]
     rate_mbit: Option<f64>,
 }
 
-/// Runs it: reads alone, then beside the upload.
+/// Runs the reads alone, then beside the upload.
 pub async fn run(args: &Args) -> Outcome<()> {
     let began = Began::now();
     let endpoint = args.common.endpoint()?;
@@ -82,8 +82,8 @@ pub async fn run(args: &Args) -> Outcome<()> {
         .finish("beside", options, began, rows, Vec::new())
 }
 
-/// Small reads until something has ended, each when it is due, whether or not those before it are answered; those that are on their way
-/// then are waited for.
+/// Reads small objects at fixed times until `end` completes, without waiting for earlier answers.
+/// Then waits for the reads in progress.
 async fn read_until(
     args: &Args,
     endpoint: &Endpoint,
@@ -114,7 +114,7 @@ async fn read_until(
             Some(read) = open.next(), if !open.is_empty() => {
                 let (client, answer, time) = read?;
                 times.add(&answer, time);
-                // What a connection that broke would say is no answer.
+                // A broken connection yields no answer.
                 idle.extend(answer.is_ok().then_some(client));
             }
         }

@@ -1,5 +1,5 @@
-//! `billion`: batches of tiny objects, each batch stored by many clients at once; the time of each batch shows whether
-//! a store becomes slower as its objects become many.
+//! `billion`: batches of tiny objects, each stored by many clients at once. The time of each batch
+//! shows whether a store slows down as the number of objects grows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,26 +16,26 @@ use crate::http::Client;
 use crate::results::{Row, Series, Times};
 use crate::s3::{Ask, ask};
 
-/// Options.
+/// The options.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     common: Common,
-    /// How many batches
+    /// The number of batches
     #[arg(long, default_value_t = 128)]
     batches: u64,
     /// Objects in a batch
     #[arg(long, default_value_t = 8192)]
     batch: u64,
-    /// Bytes of an object
+    /// The bytes of an object
     #[arg(long, default_value_t = 16)]
     size: usize,
-    /// Requests at once, spread over all endpoints
+    /// Concurrent requests, spread over all endpoints
     #[arg(long, default_value_t = 128)]
     clients: usize,
 }
 
-/// Runs it.
+/// Runs the experiment.
 pub async fn run(args: &Args) -> Outcome<()> {
     let began = Began::now();
     let store = Store::open(&args.common.endpoints()?, args.clients, args.size).await?;
@@ -75,7 +75,7 @@ pub async fn run(args: &Args) -> Outcome<()> {
         .finish("billion", options, began, rows, vec![series])
 }
 
-/// The batches that tell whether time grows or scatters, as rows.
+/// Returns rows of the batches that show growth or variation of the time.
 fn shape(seconds: &[f64]) -> Vec<Row> {
     let mut sorted = seconds.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -100,7 +100,7 @@ fn shape(seconds: &[f64]) -> Vec<Row> {
     parts.into_iter().filter_map(row).collect()
 }
 
-/// Which keys of a batch are to be stored yet.
+/// The keys of a batch that are not stored yet.
 pub struct Keys {
     run: u64,
     batch: AtomicU64,

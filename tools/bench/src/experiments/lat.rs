@@ -1,7 +1,8 @@
-//! `lat`: one request at a time, every kind in turn: how many round trips each takes.
+//! `lat`: one request at a time, each kind in turn. It shows the number of round trips of each
+//! kind.
 //!
-//! The kinds take turns within each round, so a machine that becomes busy meanwhile makes none of them look worse than
-//! the others. The first rounds only warm up connections and caches.
+//! The kinds take turns within each round, so that a busy phase of the machine affects all of them
+//! equally. The first rounds only warm up connections and caches.
 
 use std::time::Duration;
 
@@ -16,15 +17,15 @@ use crate::s3::{Answer, Ask, What, ask, text_body};
 
 const MIB: usize = 1 << 20;
 
-/// Options.
+/// The options.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     common: Common,
-    /// Rounds; each asks every kind once
+    /// The number of rounds; each has one request of every kind
     #[arg(long, default_value_t = 50)]
     count: u32,
-    /// Rounds before, which are not counted
+    /// Warm-up rounds, which are not counted
     #[arg(long, default_value_t = 5)]
     warm_up: u32,
     /// Bytes of a small object
@@ -46,7 +47,7 @@ const KINDS: [&str; 11] = [
     "CompleteMultipartUpload",
 ];
 
-/// Runs it.
+/// Runs the experiment.
 pub async fn run(args: &Args) -> Outcome<()> {
     let began = Began::now();
     let mut round = Round {
@@ -141,7 +142,8 @@ impl Round {
         self.time(10, complete).await.map(drop)
     }
 
-    /// Asks and notes the time; a bad answer is noted, a broken connection ends the run.
+    /// Sends a request and records the time. A bad answer is recorded, a broken connection ends the
+    /// run.
     async fn time(&mut self, kind: usize, request: Ask<'_>) -> Outcome<Option<Answer>> {
         let answer = ask(&mut self.client, request).await?;
         let total = answer.total;
@@ -149,7 +151,7 @@ impl Round {
         if let Some(times) = self.times.get_mut(kind) {
             times.add(&answer, total);
         }
-        // Nothing is under way any more when the next request begins.
+        // The pause lets the server finish its background work before the next request.
         tokio::time::sleep(Duration::from_millis(5)).await;
         Ok(answer.ok())
     }

@@ -1,4 +1,4 @@
-//! `list`: all keys of a bucket, page after page.
+//! `list`: lists all keys of a bucket, page by page.
 
 use hyper::Method;
 use tokio::task::JoinSet;
@@ -12,29 +12,29 @@ use crate::http::Client;
 use crate::results::Times;
 use crate::s3::{Ask, What, ask};
 
-/// Options.
+/// The options.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     common: Common,
-    /// How many keys
+    /// The number of keys
     #[arg(long, default_value_t = 100_000)]
     keys: u64,
-    /// Keys of a page
+    /// The keys of a page
     #[arg(long, default_value_t = 1000)]
     page: u64,
-    /// How often all are listed
+    /// The number of complete listings
     #[arg(long, default_value_t = 3)]
     count: u32,
-    /// Clients that store them before
+    /// The clients that store the keys
     #[arg(long, default_value_t = 64)]
     clients: u64,
-    /// The keys are there already
+    /// The keys exist already
     #[arg(long)]
     only_read: bool,
 }
 
-/// Runs it.
+/// Runs the experiment.
 pub async fn run(args: &Args) -> Outcome<()> {
     let began = Began::now();
     let prefix = format!("list/{}/", args.keys);
@@ -48,7 +48,7 @@ pub async fn run(args: &Args) -> Outcome<()> {
         let (times, keys) = walk(&mut client, &prefix, args.page).await?;
         let elapsed = started.elapsed();
         if keys != args.keys {
-            return Err(format!("{keys} keys were listed, {} are there", args.keys).into());
+            return Err(format!("{keys} keys were listed, but {} exist", args.keys).into());
         }
         let mut row = times.row_over(&format!("pages, walk {}", number + 1), elapsed);
         row.per_s = Some(keys as f64 / elapsed.as_secs_f64());
@@ -59,7 +59,7 @@ pub async fn run(args: &Args) -> Outcome<()> {
     args.common.finish("list", options, began, rows, Vec::new())
 }
 
-/// Lists everything once; times of pages, and how many keys came.
+/// Lists all keys once. Returns the times of the pages and the number of keys.
 async fn walk(client: &mut Client, prefix: &str, page: u64) -> Outcome<(Times, u64)> {
     let (mut times, mut keys) = (Times::new()?, 0);
     let (page, mut token) = (page.to_string(), None::<String>);
@@ -83,7 +83,7 @@ async fn walk(client: &mut Client, prefix: &str, page: u64) -> Outcome<(Times, u
         }
         let next = answer.tag("NextContinuationToken");
         token = Some(
-            next.ok_or("a page that ends without a token")?
+            next.ok_or("a page without a continuation token")?
                 .replace("&amp;", "&"),
         );
     }
@@ -101,7 +101,7 @@ async fn fill(args: &Args, prefix: &str) -> Outcome<()> {
     while let Some(done) = clients.join_next().await {
         done??;
     }
-    eprintln!("list: {} keys are there", args.keys);
+    eprintln!("list: {} keys exist", args.keys);
     Ok(())
 }
 

@@ -1,15 +1,17 @@
-//! `mixed`: many clients that read, ask for, store and remove objects, by weights.
+//! `mixed`: many clients that read, query, store and remove objects, by weights.
 //!
-//! Closed loop: each client sends its next request when it has its answer. Open loop (`--rate`): requests are due at fixed
-//! times, whatever the server does, and a time counts from when its request was due, not from when a client was free to
-//! send it: so a server that stands still for a while does not hide it.
+//! Closed loop: each client sends its next request after its last answer. Open loop (`--rate`):
+//! requests are due at fixed times, independent of the server. A time then counts from the moment
+//! when its request was due, not when a client was free to send it, so that a pause of the server
+//! stays visible.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hyper::Method;
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
@@ -23,7 +25,7 @@ use crate::s3::{Ask, What, ask};
 #[cfg(test)]
 mod tests;
 
-/// Options.
+/// The options.
 #[derive(clap::Args, Clone)]
 pub struct Args {
     #[command(flatten)]
@@ -34,16 +36,16 @@ pub struct Args {
     /// Clients, spread over all endpoints
     #[arg(long, default_value_t = 16)]
     clients: usize,
-    /// Bytes of an object; two numbers (`1024-4194304`): drawn between them, small ones more often
+    /// The bytes of an object, or a range (`1024-4194304`) in which small sizes are more frequent
     #[arg(long, default_value = "256")]
     size: String,
-    /// Objects that are there at the beginning
+    /// The number of objects at the start
     #[arg(long, default_value_t = 500)]
     objects: u64,
     /// Weights of GET, HEAD, PUT, DELETE
     #[arg(long, value_delimiter = ',', default_value = "45,30,15,10")]
     weights: Vec<u64>,
-    /// Open loop: requests a second in all
+    /// Open loop: total requests a second
     #[arg(long)]
     rate: Option<f64>,
 }
@@ -52,12 +54,12 @@ const NAMES: [&str; 4] = ["GetObject", "HeadObject", "PutObject", "RemoveObject"
 const PUT: usize = 2;
 const DELETE: usize = 3;
 
-/// Runs it.
+/// Runs the experiment.
 pub async fn run(args: &Args) -> Outcome<()> {
     let began = Began::now();
     let plan = Arc::new(Plan::new(args)?);
     fill(args, &plan).await?;
-    eprintln!("mixed: {} objects are there", args.objects);
+    eprintln!("mixed: {} objects exist", args.objects);
     let start = Instant::now();
     let end = start + Duration::from_secs(args.seconds);
     let mut clients = JoinSet::new();
@@ -101,7 +103,7 @@ fn rows(kinds: Vec<Times>, elapsed: Duration) -> Outcome<Vec<Row>> {
     Ok(rows)
 }
 
-/// What clients share.
+/// The state that the clients share.
 struct Plan {
     run: u64,
     sizes: (usize, usize),
@@ -119,7 +121,7 @@ impl Plan {
             .split_once('-')
             .unwrap_or((&args.size, &args.size));
         if args.weights.len() != NAMES.len() || args.weights.iter().sum::<u64>() == 0 {
-            return Err("weights are four numbers: GET,HEAD,PUT,DELETE".into());
+            return Err("weights need four numbers: GET,HEAD,PUT,DELETE".into());
         }
         Ok(Self {
             run: super::first_serial(),
@@ -136,18 +138,14 @@ impl Plan {
         format!("mixed/{}/{number:09}", self.run)
     }
 
-    fn objects(&self) -> std::sync::MutexGuard<'_, VecDeque<u64>> {
-        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// When the next request is due, in an open loop.
+    /// Returns the time at which the next request of an open loop is due.
     fn next_due(&self, start: Instant) -> Option<Instant> {
         let interval = self.interval?;
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         Some(start + interval.mul_f64(turn as f64))
     }
 
-    /// The size of the object of that number: drawn evenly among orders of magnitude.
+    /// Returns the size of an object by its number, drawn evenly among orders of magnitude.
     fn size(&self, number: u64) -> usize {
         let (least, most) = self.sizes;
         let share = netlab::link::mix(number) as f64 / u64::MAX as f64;
@@ -161,7 +159,7 @@ async fn fill(args: &Args, plan: &Arc<Plan>) -> Outcome<()> {
     for mut worker in workers(args, plan).await? {
         let (plan, most) = (plan.clone(), args.objects);
         clients.spawn(async move {
-            while (plan.objects().len() as u64) < most {
+            while (plan.objects.lock().len() as u64) < most {
                 worker.put().await?;
             }
             Outcome::Ok(())
@@ -223,7 +221,7 @@ impl Worker {
         }
     }
 
-    /// Does one request; the bytes of content that it moved.
+    /// Sends one request. Returns the bytes of content that it moved.
     async fn request(&mut self, kind: usize) -> Outcome<u64> {
         match kind {
             PUT => self.put().await,
@@ -234,7 +232,7 @@ impl Worker {
             _ => {
                 let number = self
                     .some()
-                    .ok_or("no object is left: fewer DELETEs, or more objects")?;
+                    .ok_or("no object is left; fix: fewer DELETEs, or more objects")?;
                 let method = if kind == 0 { Method::GET } else { Method::HEAD };
                 self.about(number, method).await
             }
@@ -246,14 +244,14 @@ impl Worker {
         let (key, size) = (self.plan.key(number), self.plan.size(number));
         let body = self.filler.body(size, self.plan.run + number);
         ask(&mut self.client, Ask::put(&key, body)).await?.good()?;
-        self.plan.objects().push_back(number);
+        self.plan.objects.lock().push_back(number);
         Ok(size as u64)
     }
 
     async fn about(&mut self, number: u64, method: Method) -> Outcome<u64> {
         let key = self.plan.key(number);
         let answer = ask(&mut self.client, Ask::new(method, What::Object(&key))).await?;
-        // Another client may have removed it meanwhile.
+        // Another client may have removed it in the meantime.
         if answer.status == 404 {
             return Ok(0);
         }
@@ -262,14 +260,14 @@ impl Worker {
 
     fn some(&mut self) -> Option<u64> {
         let draw = self.draw();
-        let objects = self.plan.objects();
+        let objects = self.plan.objects.lock();
         objects
             .get(usize::try_from(draw % (objects.len() as u64).max(1)).ok()?)
             .copied()
     }
 
     fn take(&self) -> Option<u64> {
-        self.plan.objects().pop_front()
+        self.plan.objects.lock().pop_front()
     }
 
     fn kind(&mut self) -> usize {

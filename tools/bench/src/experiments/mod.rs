@@ -1,13 +1,13 @@
-//! The experiments: each against any S3 endpoint, with progress while it runs.
+//! The experiments. Each runs against any S3 endpoint and shows its progress.
 //!
-//! | module | what it asks |
+//! | module | what it shows |
 //! |---|---|
-//! | [`lat`] | how many round trips a request takes: one at a time |
-//! | [`ttfb`] | when the first byte of a large object comes over a thin link |
-//! | [`billion`] | whether a store becomes slower as objects become many |
+//! | [`lat`] | the round trips of a request |
+//! | [`ttfb`] | the time to the first byte of a large object over a slow link |
+//! | [`billion`] | the store's speed as the number of objects grows |
 //! | [`mixed`] | throughput and latency of many clients |
-//! | [`list`] | how fast keys are listed |
-//! | [`beside`] | whether a large upload fills its link, and small reads get through |
+//! | [`list`] | the speed of listings |
+//! | [`beside`] | the link usage of a large upload, and the latency of small reads beside it |
 
 use std::path::PathBuf;
 
@@ -23,16 +23,16 @@ pub mod list;
 pub mod mixed;
 pub mod ttfb;
 
-/// What all experiments are told.
+/// The options of all experiments.
 #[derive(clap::Args, Clone)]
 pub struct Common {
     #[command(flatten)]
     existing: Existing,
-    /// The round trip between sites, milliseconds: times are told as multiples of it, too
+    /// The round trip between sites, in milliseconds. Times are then also shown as multiples of it
     #[arg(long)]
     rtt_ms: Option<f64>,
-    /// What an acknowledged write has survived there
-    #[arg(long, default_value = "as the endpoint is set")]
+    /// The durability of an acknowledged write
+    #[arg(long, default_value = "as configured at the endpoint")]
     durability: String,
     /// The server and its version
     #[arg(long, default_value = "unknown")]
@@ -46,17 +46,17 @@ pub struct Common {
 }
 
 impl Common {
-    /// The (first) endpoint.
+    /// Returns the first endpoint.
     pub fn endpoint(&self) -> Outcome<Endpoint> {
         self.existing.required()
     }
 
-    /// All nodes' endpoints.
+    /// Returns the endpoints of all nodes.
     pub fn endpoints(&self) -> Outcome<Vec<Endpoint>> {
         self.existing.all()
     }
 
-    /// Prints and writes what was found.
+    /// Prints and writes the results.
     pub fn finish(
         &self,
         experiment: &str,
@@ -87,19 +87,19 @@ impl Common {
     }
 }
 
-/// Where to begin counting contents that no run before has stored.
+/// Returns a start for serial numbers, so that contents differ from those of earlier runs.
 pub fn first_serial() -> u64 {
     u64::try_from(jiff::Timestamp::now().as_microsecond()).unwrap_or_default()
 }
 
-/// When an experiment began, and where.
+/// The start of an experiment and the machine.
 pub struct Began {
     at: String,
     machine: Machine,
 }
 
 impl Began {
-    /// Now.
+    /// Starts now.
     pub fn now() -> Self {
         Self {
             at: jiff::Timestamp::now()

@@ -1,5 +1,5 @@
-//! `ttfb`: when the first byte of a large object comes. The rest is not waited for: the connection is closed, and
-//! the link gets time to become free again.
+//! `ttfb`: the time to the first byte of a large object. The rest is not read: the connection is
+//! closed, and the link gets time to drain.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::http::Client;
 use crate::results::Times;
 use crate::s3::{Ask, Until, What, ask};
 
-/// Options.
+/// The options.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -20,21 +20,21 @@ pub struct Args {
     /// Sizes of the objects, MiB
     #[arg(long, value_delimiter = ',', default_value = "1,64")]
     sizes_mib: Vec<usize>,
-    /// How often each is asked for
+    /// The number of requests for each size
     #[arg(long, default_value_t = 10)]
     count: u32,
-    /// Seconds between two requests, for what is still under way
+    /// Seconds between two requests, so that the link can drain
     #[arg(long, default_value_t = 4)]
     pause_s: u64,
     /// Store the objects, and stop
     #[arg(long, conflicts_with = "only_read")]
     only_write: bool,
-    /// They are there already
+    /// The objects exist already
     #[arg(long)]
     only_read: bool,
 }
 
-/// Runs it.
+/// Runs the experiment.
 pub async fn run(args: &Args) -> Outcome<()> {
     let began = Began::now();
     let mut client = Client::connect(&args.common.endpoint()?).await?;

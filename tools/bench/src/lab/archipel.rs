@@ -1,4 +1,4 @@
-//! Archipel: a process in each node, made one cluster over the admin API.
+//! Archipel: a process in each node, joined to one cluster over the admin API.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::{Outcome, http};
 
 const CAPACITY: u64 = 100_000_000_000;
 
-/// Starts it in each node that is no client's place.
+/// Starts it in each node that is not for clients.
 pub async fn start(
     lab: &Lab,
     folder: &Path,
@@ -73,9 +73,10 @@ fn config(
 ) -> Outcome<String> {
     let address = lab.address(&node.name)?;
     let first = servers(lab).into_iter().next().ok_or("no nodes")?;
-    let join = match first.name == node.name {
-        true => String::new(),
-        false => format!("\"{}:{PEER_PORT}\"", lab.address(&first.name)?),
+    let join = if first.name == node.name {
+        String::new()
+    } else {
+        format!("\"{}:{PEER_PORT}\"", lab.address(&first.name)?)
     };
     let mut text = format!("data_dir = {:?}\n", folder.join(&node.name));
     if buffered {
@@ -94,7 +95,7 @@ fn config(
     Ok(text)
 }
 
-/// Makes the nodes one cluster, and a key and a bucket in it.
+/// Joins the nodes to one cluster and makes a key and a bucket in it.
 async fn form(lab: &Lab, folder: &Path, started: &mut Started) -> Outcome<()> {
     let nodes = servers(lab);
     let first = folder
@@ -139,7 +140,7 @@ async fn form(lab: &Lab, folder: &Path, started: &mut Started) -> Outcome<()> {
     serving(folder, &nodes).await
 }
 
-/// The nodes' ids in their order, when the first knows all.
+/// Returns the nodes' ids in their order, once the first node knows all of them.
 async fn known(lab: &Lab, nodes: &[Node], first: &str) -> Outcome<Vec<String>> {
     let listed = get(first, "/v1/nodes").await?;
     let listed = listed.as_array().ok_or("no list of nodes")?;
@@ -156,7 +157,7 @@ async fn known(lab: &Lab, nodes: &[Node], first: &str) -> Outcome<Vec<String>> {
             .find(has)
             .and_then(|one| one.get("id")?.as_str());
         Ok(id
-            .ok_or_else(|| format!("{} is not known", node.name))?
+            .ok_or_else(|| format!("the first node does not know {} yet", node.name))?
             .to_owned())
     };
     nodes.iter().map(find).collect()
@@ -168,13 +169,14 @@ async fn settled(first: &str, count: usize) -> Outcome<()> {
         .get("nodes")
         .and_then(Value::as_array)
         .map_or(0, Vec::len);
-    match layout.get("progress").is_none_or(Value::is_null) && nodes == count {
-        true => Ok(()),
-        false => Err("the layout is not in force".into()),
+    if layout.get("progress").is_none_or(Value::is_null) && nodes == count {
+        Ok(())
+    } else {
+        Err("the layout is not in force".into())
     }
 }
 
-/// Until each node says that nothing is wrong.
+/// Waits until each node reports that it is healthy.
 async fn serving(folder: &Path, nodes: &[Node]) -> Outcome<()> {
     for node in nodes {
         let socket = folder

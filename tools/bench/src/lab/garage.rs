@@ -1,4 +1,4 @@
-//! Garage: a process in each node, made one cluster by its own command line.
+//! Garage: a process in each node, joined to one cluster by its own command line.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::Outcome;
 const KEY: &str = "GK0123456789abcdef01234567";
 const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-/// Starts it in each node that is no client's place.
+/// Starts it in each node that is not for clients.
 pub async fn start(lab: &Lab, folder: &Path, binary: &Path, fsync: bool) -> Outcome<Started> {
     let binary = std::path::absolute(binary)?;
     let version = super::version(&binary);
@@ -109,7 +109,8 @@ async fn form(lab: &Lab, folder: &Path, nodes: &[Node], binary: &Path) -> Outcom
     Ok(())
 }
 
-/// Connects all with all: it would do so by itself, later than requests come.
+/// Connects all nodes with each other. Garage would do so by itself, but later than the first
+/// requests.
 async fn join(
     lab: &Lab,
     folder: &Path,
@@ -125,9 +126,12 @@ async fn join(
             until(async || on_node(&["node", "connect", id])).await?;
         }
         let all = format!("\"connectedNodes\": {}", nodes.len());
-        let knows_all = async || match on_node(&["json-api", "GetClusterHealth"])?.contains(&all) {
-            true => Ok(()),
-            false => Err("not all nodes are connected".into()),
+        let knows_all = async || {
+            if on_node(&["json-api", "GetClusterHealth"])?.contains(&all) {
+                Ok(())
+            } else {
+                Err("not all nodes are connected".into())
+            }
         };
         until(knows_all).await?;
     }

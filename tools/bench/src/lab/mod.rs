@@ -1,13 +1,13 @@
-//! Experiments on servers that are started here, one in each node of an emulated network.
+//! Experiments on servers started here, one in each node of an emulated network.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`server`] | what a started server is |
-//! | [`archipel`], [`garage`], [`other`] | how each is started |
-//! | [`scale`] | one network after another, each with more nodes |
+//! | [`server`] | a started server |
+//! | [`archipel`], [`garage`], [`other`] | the start of each server |
+//! | [`scale`] | a series of networks with more and more nodes |
 //!
-//! The client has a place of its own in the network, beside one node, and is a process of its own. All of it ends with
-//! this process.
+//! The client is a separate process in its own place of the network, beside one node. Everything
+//! ends with this process.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -36,7 +36,7 @@ pub struct Args {
     run: Run,
 }
 
-/// What is run, and on what.
+/// The experiment and its setup.
 #[derive(clap::Args)]
 struct Run {
     /// The experiment: lat, ttfb, mixed, billion, list or beside
@@ -45,15 +45,15 @@ struct Run {
     #[arg(last = true)]
     options: Vec<String>,
     /// The binary of Archipel
-    #[arg(long, default_value = "target/release/archipel")]
+    #[arg(long, default_value = "target/dist/archipel")]
     archipel: PathBuf,
-    /// Where the servers keep their data
+    /// The folder of the servers' data
     #[arg(long, default_value = "target")]
     dir: PathBuf,
     /// A folder for the figures, as JSON
     #[arg(long)]
     results: Option<PathBuf>,
-    /// Archipel acknowledges before writes are on stable storage (durability = "buffered")
+    /// Archipel acknowledges writes before they are on stable storage (durability = "buffered")
     #[arg(long)]
     buffered: bool,
 }
@@ -66,13 +66,13 @@ pub struct PeersArgs {
     /// The binary of Garage: cargo install garage --root target/peers
     #[arg(long)]
     garage: Option<PathBuf>,
-    /// Garage once more, with fsync
+    /// Also run Garage with fsync
     #[arg(long, requires = "garage")]
     garage_fsync: bool,
-    /// Another server, by a file that says how it is started
+    /// Another server, described by a file
     #[arg(long)]
     server: Vec<PathBuf>,
-    /// How often all take their turn
+    /// The number of turns of each server
     #[arg(long, default_value_t = 1)]
     turns: u32,
 }
@@ -82,21 +82,22 @@ pub struct PeersArgs {
 pub struct EnginesArgs {
     #[command(flatten)]
     lab: Args,
-    /// Which: names as the setting `engine` takes them
+    /// The engines, as in the setting `engine`
     #[arg(long, value_delimiter = ',', default_value = "lmdb,fjall,sqlite")]
     engines: Vec<String>,
-    /// How often all take their turn
+    /// The number of turns of each engine
     #[arg(long, default_value_t = 1)]
     turns: u32,
 }
 
-/// `bench lab`: an experiment on Archipel.
+/// Runs an experiment on Archipel (`bench lab`).
 pub async fn run(args: &Args) -> Outcome<()> {
     let lab = enter(args)?;
     one(&args.run, &lab, &archipel(&args.run, None), 1).await
 }
 
-/// `bench engines`: the same experiment on Archipel with each metadata engine in turn, in the same network.
+/// Runs an experiment on Archipel with each metadata engine in turn, in the same network (`bench
+/// engines`).
 pub async fn engines(args: &EnginesArgs) -> Outcome<()> {
     let lab = enter(&args.lab)?;
     for turn in 1..=args.turns {
@@ -108,7 +109,7 @@ pub async fn engines(args: &EnginesArgs) -> Outcome<()> {
     Ok(())
 }
 
-/// `bench peers`: the same experiment on several servers in turn, in the same network.
+/// Runs an experiment on several servers in turn, in the same network (`bench peers`).
 pub async fn peers(args: &PeersArgs) -> Outcome<()> {
     let mut kinds = vec![archipel(&args.lab.run, None)];
     for fsync in [false, true] {
@@ -135,7 +136,7 @@ fn archipel(run: &Run, engine: Option<&String>) -> Kind {
     }
 }
 
-/// Goes into namespaces of its own, and brings the network up there.
+/// Enters new namespaces and brings up the network there.
 fn enter(args: &Args) -> Outcome<Lab> {
     netlab::private::enter()?;
     let topology = Topology::load(&args.topology)?;
@@ -151,14 +152,14 @@ fn enter(args: &Args) -> Outcome<Lab> {
     Lab::up(&topology)
 }
 
-/// One experiment on one kind of server.
+/// Runs one experiment on one kind of server.
 async fn one(run: &Run, lab: &Lab, kind: &Kind, turn: u32) -> Outcome<()> {
     std::fs::create_dir_all(&run.dir)?;
     let folder = tempfile::Builder::new()
         .prefix("bench-lab-")
         .tempdir_in(std::path::absolute(&run.dir)?)?;
     eprintln!("{}: starting {}", lab.topology.name, kind.name());
-    // While a store comes into being, and is filled for `ttfb`, thin links would only cost time.
+    // While a store starts, and is filled for `ttfb`, slow links would only cost time.
     let thin = run.experiment == "ttfb" && lab.topology.carrier == Carrier::Relay;
     if thin {
         set_rate(lab, Some(0.0))?;
@@ -253,19 +254,20 @@ fn experiment(
     if let Some(json) = json {
         command.arg("--json").arg(json);
     }
-    // What is inside stays inside: the client is no lab of its own.
+    // The variable must not reach the client, which is no lab of its own.
     let status = command
         .args(more)
         .args(&run.options)
         .stdin(Stdio::null())
         .status()?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(format!("the experiment ended with {status}").into()),
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("the experiment ended with {status}").into())
     }
 }
 
-/// A version, as a program tells it.
+/// Returns a program's own version text.
 fn version(binary: &Path) -> String {
     let done = std::process::Command::new(binary).arg("--version").output();
     let text = done.map(|done| String::from_utf8_lossy(&done.stdout).into_owned());
@@ -276,8 +278,9 @@ fn version(binary: &Path) -> String {
         .unwrap_or_default()
         .trim()
         .to_owned();
-    match line.is_empty() {
-        true => binary.display().to_string(),
-        false => line,
+    if line.is_empty() {
+        binary.display().to_string()
+    } else {
+        line
     }
 }

@@ -1,4 +1,4 @@
-//! Any other server, by a small file that says how it is started.
+//! Any other server, described by a small file.
 //!
 //! ```toml
 //! name = "minio"
@@ -11,8 +11,8 @@
 //! durability = "O_DIRECT, no fsync"
 //! ```
 //!
-//! `{address}`, `{folder}`, `{node}` and `{addresses}` (all, with commas) are put in for each node. Folders are
-//! `DIR/NODE`. The bucket is made over S3.
+//! `{address}`, `{folder}`, `{node}` and `{addresses}` (all, with commas) are replaced for each
+//! node. Folders are `DIR/NODE`. The bucket is made over S3.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,11 +28,11 @@ use crate::endpoint::Endpoint;
 use crate::http::Client;
 use crate::s3::{Ask, What, ask};
 
-/// The file.
+/// The description file.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Description {
-    /// Its name, also of files.
+    /// Its name, also used in file names.
     pub name: String,
     start: Vec<String>,
     #[serde(default)]
@@ -45,14 +45,14 @@ pub struct Description {
 }
 
 impl Description {
-    /// Reads it.
+    /// Reads the description from a file.
     pub fn read(path: &Path) -> Outcome<Self> {
         let text = std::fs::read_to_string(path);
         let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?)
     }
 
-    /// Starts it in each node that is no client's place.
+    /// Starts it in each node that is not for clients.
     pub async fn start(&self, lab: &Lab, folder: &Path) -> Outcome<Started> {
         let nodes = servers(lab);
         let addresses: Outcome<Vec<String>> = nodes
@@ -96,7 +96,7 @@ impl Description {
         Ok(started)
     }
 
-    /// From within the network: the first node's own place.
+    /// Makes the bucket from within the network, at the first node.
     async fn make_bucket(&self, lab: &Lab, started: &Started) -> Outcome<()> {
         let (node, url) = started.endpoints.first().ok_or("no nodes")?;
         let bucket = Bucket::new(url.parse()?, UrlStyle::Path, BUCKET, self.region.clone())?;

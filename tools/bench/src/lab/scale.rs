@@ -1,6 +1,8 @@
-//! `bench scale`: an experiment with more and more nodes at three sites, and the latencies and the memory of all beside one another.
+//! `bench scale`: an experiment with more and more nodes at three sites. It compares the latencies
+//! and the memory.
 //!
-//! Each size is a process of its own (`bench lab`), with a network of its own: nothing of one is left for the next.
+//! Each size runs in a separate process (`bench lab`) with its own network, so that no size affects
+//! the next.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,27 +11,27 @@ use super::Run;
 use crate::Outcome;
 use crate::results::{Results, Row, Series};
 
-/// The sites are so far apart, as in the published experiment; milliseconds.
+/// The distance between sites as in the published experiment, in milliseconds.
 const RTT_MS: f64 = 100.0;
 
-/// Options.
+/// The options.
 #[derive(clap::Args)]
 pub struct Args {
-    /// How many nodes
+    /// The numbers of nodes
     #[arg(long, value_delimiter = ',', default_value = "3,9,30,60,100", value_parser = clap::value_parser!(u32).range(3..=390))]
     nodes: Vec<u32>,
     #[command(flatten)]
     run: Run,
 }
 
-/// Runs it.
+/// Runs the experiment at all sizes.
 pub fn run(args: &Args) -> Outcome<()> {
     let own = tempfile::tempdir()?;
     let folder = args.run.results.as_deref().unwrap_or(own.path());
     let mut all = Vec::new();
     for (number, nodes) in args.nodes.iter().enumerate() {
         eprintln!("{nodes} nodes ({} of {})", number + 1, args.nodes.len());
-        // A size that the machine does not bear does not hide what the others showed.
+        // A size that is too large for the machine must not hide the results of the others.
         match one(args, own.path(), folder, *nodes) {
             Ok(results) => all.push((*nodes, results)),
             Err(error) => eprintln!("{nodes} nodes: {error}"),
@@ -44,13 +46,14 @@ pub fn run(args: &Args) -> Outcome<()> {
     if let Some(folder) = &args.run.results {
         results.write(&folder.join("scale.json"))?;
     }
-    match all.len() == args.nodes.len() {
-        true => Ok(()),
-        false => Err("not every size could be run".into()),
+    if all.len() == args.nodes.len() {
+        Ok(())
+    } else {
+        Err("not every size could be run".into())
     }
 }
 
-/// One size.
+/// Runs one size.
 fn one(args: &Args, own: &Path, folder: &Path, nodes: u32) -> Outcome<Results> {
     let name = format!("nodes-{nodes}");
     let file = own.join(format!("{name}.toml"));
@@ -77,7 +80,7 @@ fn one(args: &Args, own: &Path, folder: &Path, nodes: u32) -> Outcome<Results> {
     Results::read(&file)
 }
 
-/// So many nodes at three sites, and a client at the first.
+/// Returns a topology with `nodes` nodes at three sites and a client at the first site.
 fn topology(name: &str, nodes: u32) -> String {
     let mut text = format!(
         "name = {name:?}\n[inside]\nrtt_ms = 0.5\n[between]\nrtt_ms = {RTT_MS}\njitter_ms = 20\n"
@@ -92,7 +95,8 @@ fn topology(name: &str, nodes: u32) -> String {
     text
 }
 
-/// All sizes as one result: a row for each request and size, and a curve for each request and for memory.
+/// Combines all sizes into one result: a row for each request and size, and a curve for each
+/// request and for memory.
 fn together(like: Results, all: &[(u32, Results)]) -> Results {
     let rows = all.iter().flat_map(|(nodes, results)| {
         let named = move |row: &Row| Row {
@@ -153,13 +157,13 @@ mod tests {
             let file = tempfile::NamedTempFile::with_suffix(".toml").unwrap();
             std::fs::write(file.path(), topology("n", nodes)).unwrap();
             let topology = Topology::load(file.path().to_str().unwrap()).unwrap();
-            // And the client's place.
+            // The client's place counts as well.
             assert_eq!(topology.nodes().len() as u32, nodes + 1);
         }
     }
 
     #[test]
-    fn sizes_stand_beside_one_another() {
+    fn sizes_are_combined_into_one_result() {
         let all = [3, 30].map(|nodes| (nodes, results("one", Some(100.0), &[100])));
         let together = together(all[0].1.clone(), &all);
         let (rows, first) = (all[0].1.rows.len(), &together.series[0]);

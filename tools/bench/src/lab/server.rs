@@ -1,4 +1,4 @@
-//! What a started server is: processes, endpoints, a key and a bucket.
+//! A started server: processes, endpoints, a key and a bucket.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,42 +12,42 @@ use super::{archipel, garage, other};
 use crate::results::Usage;
 use crate::{Outcome, process};
 
-/// Where all servers answer S3, and one another.
+/// The port for S3 on all servers.
 pub const S3_PORT: u16 = 3900;
-/// See [`S3_PORT`].
+/// The port between nodes on all servers.
 pub const PEER_PORT: u16 = 3901;
-/// The bucket that experiments use.
+/// The bucket of the experiments.
 pub const BUCKET: &str = "bench";
 
-/// A server that can be started.
+/// A kind of server.
 pub enum Kind {
-    /// Ours.
+    /// Archipel.
     Archipel {
         /// The program.
         binary: PathBuf,
-        /// Acknowledges before a sync.
+        /// True to acknowledge before a sync.
         buffered: bool,
-        /// The metadata engine, if not the usual one.
+        /// The metadata engine, if not the default.
         engine: Option<String>,
     },
     /// Garage.
     Garage {
         /// The program.
         binary: PathBuf,
-        /// Its two settings for fsync are on.
+        /// True for Garage's two fsync settings.
         fsync: bool,
     },
-    /// One that a file describes.
+    /// A server that a file describes.
     Other(other::Description),
 }
 
-/// Servers that run. Those that are forgotten end with this process.
+/// Running servers. They end with this process if the value is leaked.
 pub struct Started {
     /// All processes.
     pub processes: Vec<Child>,
     /// Their logs.
     pub logs: Vec<PathBuf>,
-    /// Sites and URLs, storage nodes and gateways.
+    /// The nodes and URLs of storage nodes and gateways.
     pub endpoints: Vec<(Node, String)>,
     /// The access key.
     pub key: String,
@@ -55,14 +55,14 @@ pub struct Started {
     pub secret: String,
     /// The region to sign for.
     pub region: String,
-    /// What an acknowledged write has survived.
+    /// The durability of an acknowledged write.
     pub durability: String,
     /// Name and version.
     pub server: String,
 }
 
 impl Kind {
-    /// For files' names.
+    /// Returns its name for file names.
     pub fn name(&self) -> String {
         match self {
             Self::Archipel {
@@ -78,7 +78,7 @@ impl Kind {
         }
     }
 
-    /// Starts a node in each place that is no client's, with a key and a bucket.
+    /// Starts a node in each place that is not for clients, with a key and a bucket.
     pub async fn start(&self, lab: &Lab, folder: &Path) -> Outcome<Started> {
         match self {
             Self::Archipel {
@@ -93,7 +93,8 @@ impl Kind {
 }
 
 impl Started {
-    /// What an experiment at this site is told: the endpoint of a gateway there or else of a storage node comes first.
+    /// Returns the arguments of an experiment at this site. A gateway at the site comes first,
+    /// otherwise a storage node.
     pub fn arguments(&self, site: &str) -> Vec<String> {
         let mut endpoints: Vec<&(Node, String)> = self.endpoints.iter().collect();
         endpoints.sort_by_key(|(node, _)| (node.site != site, node.role != Role::Gateway));
@@ -122,7 +123,7 @@ impl Started {
             .collect()
     }
 
-    /// Processor time of all processes so far, seconds.
+    /// Returns the processor time of all processes so far, in seconds.
     pub fn cpu_seconds(&self) -> f64 {
         let times = self
             .processes
@@ -131,7 +132,7 @@ impl Started {
         times.sum()
     }
 
-    /// What they used since their processor time was `before`.
+    /// Returns the usage since the processor time was `before`.
     pub fn usage(&self, before: f64) -> Usage {
         let sizes = self
             .processes
@@ -146,7 +147,7 @@ impl Started {
         }
     }
 
-    /// The ends of all logs, for a person.
+    /// Prints the ends of all logs.
     pub fn print_logs(&self) {
         for log in &self.logs {
             let text = std::fs::read_to_string(log).unwrap_or_default();
@@ -161,20 +162,20 @@ impl Started {
     /// Ends all processes.
     pub async fn stop(mut self) {
         for process in &mut self.processes {
-            // One that has ended already is not there to be killed.
+            // A process that has ended cannot be killed.
             let _ = process.kill();
             let _ = process.wait();
         }
     }
 }
 
-/// Storage nodes and gateways, in the network's order.
+/// Returns the storage nodes and gateways in the network's order.
 pub fn servers(lab: &Lab) -> Vec<Node> {
     let nodes = lab.topology.nodes().into_iter();
     nodes.filter(|node| node.role != Role::Client).collect()
 }
 
-/// Starts a program that runs until it is stopped; what it says goes to a log.
+/// Starts a program that runs until it is stopped. Its output goes to a log.
 pub fn spawn(mut command: Command, log: &Path) -> Outcome<Child> {
     let file = File::create(log)?;
     let command = command
@@ -187,7 +188,7 @@ pub fn spawn(mut command: Command, log: &Path) -> Outcome<Child> {
         .map_err(|error| format!("{program}: {error}"))?)
 }
 
-/// Runs a program to its end; what it printed.
+/// Runs a program to its end. Returns its output.
 pub fn output(command: &mut Command) -> Outcome<String> {
     let done = command.stdin(Stdio::null()).output()?;
     if !done.status.success() {
@@ -197,7 +198,7 @@ pub fn output(command: &mut Command) -> Outcome<String> {
     Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned())
 }
 
-/// Tries every 200 ms until it works; the last error after 40 seconds.
+/// Repeats `what` every 200 ms until it succeeds. Returns the last error after 40 seconds.
 pub async fn until<T>(mut what: impl AsyncFnMut() -> Outcome<T>) -> Outcome<T> {
     for _ in 0..200 {
         if let Ok(done) = what().await {

@@ -1,7 +1,7 @@
 //! `bench report`: results of any number of experiments as one page, HTML or Markdown, with plots.
 //!
-//! Results of the same experiment in the same network stand beside one another: one table, one plot, a
-//! column for each server. Turns of a server are averaged.
+//! Results of the same experiment in the same network are combined: one table, one plot, a column
+//! for each server. The turns of a server are averaged.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,30 +17,31 @@ mod tests;
 
 use plot::Bars;
 
-/// Options.
+/// The options.
 #[derive(clap::Args)]
 pub struct Args {
     /// Files that experiments wrote with --json or --results
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// The page; .md: Markdown with the plots in files beside it, else HTML with the plots within
+    /// The page. With .md: Markdown with the plots in files beside it. Otherwise: HTML with the
+    /// plots inside
     #[arg(long, default_value = "report.html")]
     out: PathBuf,
-    /// Plots of a Markdown page as PNG: by rsvg-convert (Debian: librsvg2-bin)
+    /// Convert the plots of a Markdown page to PNG with rsvg-convert (Debian: librsvg2-bin)
     #[arg(long)]
     png: bool,
 }
 
-/// A figure of a row, if it has it.
+/// A getter of a figure, if the row has it.
 type Figure = fn(&Row) -> Option<f64>;
 
-/// Results that stand beside one another.
+/// The results that are combined.
 struct Group<'a> {
     title: String,
     all: Vec<&'a Results>,
 }
 
-/// Reads, renders, writes.
+/// Reads the results and writes the page.
 pub fn run(args: &Args) -> Outcome<()> {
     let results = args.files.iter().map(|path| Results::read(path));
     let results = results.collect::<Outcome<Vec<_>>>()?;
@@ -48,16 +49,17 @@ pub fn run(args: &Args) -> Outcome<()> {
     let is_markdown = args.out.extension().is_some_and(|end| end == "md");
     if args.png && !is_markdown {
         return Err(
-            "--png: an HTML page has its plots within; fix: --out with a name that ends with .md"
+            "--png: an HTML page contains its plots; fix: --out with a name that ends with .md"
                 .into(),
         );
     }
     let mut text = String::new();
     for (number, group) in groups.iter().enumerate() {
         let plots = group.plots();
-        match is_markdown {
-            true => group.markdown(&mut text, &beside(args, number, &plots)?)?,
-            false => group.html(&mut text, &plots)?,
+        if is_markdown {
+            group.markdown(&mut text, &beside(args, number, &plots)?)?
+        } else {
+            group.html(&mut text, &plots)?
         }
     }
     if !is_markdown {
@@ -70,7 +72,7 @@ pub fn run(args: &Args) -> Outcome<()> {
     Ok(())
 }
 
-/// Results of one experiment in one network, asked for in one way, stand beside one another.
+/// Groups the results of one experiment with the same options in one network.
 fn grouped(results: &[Results]) -> Vec<Group<'_>> {
     let mut groups: BTreeMap<String, Group> = BTreeMap::new();
     for one in results {
@@ -89,7 +91,7 @@ const STYLE: &str = "body{font:15px sans-serif;margin:2em auto;max-width:60em}ta
                      td,th{padding:.2em .7em;border-bottom:1px solid #ccc;text-align:right}\
                      td:first-child,th:first-child{text-align:left}";
 
-/// Writes plots to files beside the page; their names.
+/// Writes plots to files beside the page. Returns the file names.
 fn beside(args: &Args, group: usize, plots: &[String]) -> Outcome<Vec<String>> {
     let page = &args.out;
     let stem = page
@@ -102,15 +104,13 @@ fn beside(args: &Args, group: usize, plots: &[String]) -> Outcome<Vec<String>> {
         let name = format!("{stem}-{group}-{number}.svg");
         let svg = page.with_file_name(&name);
         std::fs::write(&svg, plot)?;
-        names.push(match args.png {
-            true => png(&svg)?,
-            false => name,
-        });
+        names.push(if args.png { png(&svg)? } else { name });
     }
     Ok(names)
 }
 
-/// Draws a plot as points, twice as fine as it is shown, in the place of its file; the new one's name.
+/// Converts a plot to PNG, at twice the displayed resolution, and replaces its file. Returns the
+/// new file's name.
 fn png(svg: &Path) -> Outcome<String> {
     let drawn = svg.with_extension("png");
     let mut command = Command::new("rsvg-convert");
@@ -132,7 +132,7 @@ fn png(svg: &Path) -> Outcome<String> {
 }
 
 impl Group<'_> {
-    /// Servers in the order of the files.
+    /// Returns the servers in the order of the files.
     fn servers(&self) -> Vec<String> {
         let mut servers = Vec::new();
         for results in &self.all {
@@ -144,7 +144,7 @@ impl Group<'_> {
         servers
     }
 
-    /// A server's figure of a row, averaged over its turns.
+    /// Returns a figure of a server's row, averaged over its turns.
     fn figure(&self, server: &str, row: &str, figure: impl Fn(&Row) -> Option<f64>) -> Option<f64> {
         let of_server = self
             .all
@@ -219,7 +219,7 @@ impl Group<'_> {
         plots
     }
 
-    /// The table's head and lines; columns that would be empty are left out.
+    /// Returns the table's header and lines, without empty columns.
     fn table(&self) -> (Vec<String>, Vec<Vec<String>>) {
         let columns = self.columns();
         let heads = columns.iter().map(|(head, ..)| head.clone());
@@ -234,7 +234,7 @@ impl Group<'_> {
         (head, self.rows().iter().map(line).collect())
     }
 
-    /// Head, server, digits and figure of each column that is not empty.
+    /// Returns header, server, digits and figure of each column that is not empty.
     fn columns(&self) -> Vec<(String, String, usize, Figure)> {
         let figures: [(&str, usize, Figure); 5] = [
             ("mean ms", 1, |row| Some(row.mean_ms)),
@@ -258,7 +258,7 @@ impl Group<'_> {
         columns
     }
 
-    /// What the figures depend on, a line for each file.
+    /// Returns the conditions of the figures, a line for each file.
     fn circumstances(&self) -> Vec<String> {
         let tell = |r: &&Results| {
             let (server, durability, machine) = (&r.server, &r.durability, r.machine.line());
@@ -317,7 +317,7 @@ impl Group<'_> {
     }
 }
 
-/// Text within HTML and SVG.
+/// Escapes text for HTML and SVG.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")

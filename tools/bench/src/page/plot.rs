@@ -13,20 +13,20 @@ const LEFT: f64 = 200.0;
 const BAR: f64 = 14.0;
 const HEIGHT: f64 = 260.0;
 
-/// Lying bars: for each name one of each group.
+/// A horizontal bar chart: for each name one bar of each group.
 pub struct Bars<'a> {
-    /// What they show.
+    /// The title.
     pub title: String,
-    /// What they are of.
+    /// The names of the values.
     pub names: &'a [String],
-    /// Who they are of.
+    /// The names of the groups.
     pub groups: &'a [String],
-    /// By group and name.
+    /// The values by group and name.
     pub values: Vec<Vec<Option<f64>>>,
 }
 
 impl Bars<'_> {
-    /// As SVG.
+    /// Renders the chart as SVG.
     pub fn svg(&self) -> String {
         let most = self
             .values
@@ -66,7 +66,7 @@ impl Bars<'_> {
     }
 }
 
-/// Points joined by a line, both axes from 0.
+/// Renders points joined by a line, with both axes from 0.
 pub fn curve(series: &Series, server: &str) -> String {
     let most = |pick: fn(&(f64, f64)) -> f64| series.points.iter().map(pick).fold(1e-9, f64::max);
     let (x_most, y_most) = (most(|p| p.0), most(|p| p.1));

@@ -1,10 +1,10 @@
-//! Pages of made-up results.
+//! Tests of pages with made-up results.
 
 use super::*;
 use crate::results::tests::results;
 
 #[test]
-fn servers_stand_beside_one_another_and_turns_are_averaged() {
+fn servers_have_columns_side_by_side_and_turns_are_averaged() {
     let all = [
         results("one", Some(100.0), &[100]),
         results("one", Some(100.0), &[300]),
@@ -28,7 +28,7 @@ fn servers_stand_beside_one_another_and_turns_are_averaged() {
 }
 
 #[test]
-fn columns_without_figures_are_left_out() {
+fn columns_without_figures_are_omitted() {
     let all = [results("one", None, &[100])];
     let (head, _) = grouped(&all)[0].table();
     assert!(
@@ -38,7 +38,7 @@ fn columns_without_figures_are_left_out() {
 }
 
 #[test]
-fn a_page_has_table_plots_and_circumstances_and_escapes_names() {
+fn page_has_table_plots_and_conditions_and_escapes_names() {
     let all = [results("one", Some(100.0), &[100])];
     let mut page = String::new();
     let group = &grouped(&all)[0];

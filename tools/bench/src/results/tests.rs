@@ -1,4 +1,4 @@
-//! Figures of many requests.
+//! Tests of the figures of many requests.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn times(millis: &[u64]) -> Times {
     times
 }
 
-/// Results with one row for each time given.
+/// Returns results with one row for the given times.
 pub fn results(server: &str, rtt_ms: Option<f64>, millis: &[u64]) -> Results {
     let rows = millis
         .iter()
@@ -37,7 +37,7 @@ pub fn results(server: &str, rtt_ms: Option<f64>, millis: &[u64]) -> Results {
 }
 
 #[test]
-fn a_row_has_mean_quantiles_and_the_first_error() {
+fn row_has_mean_quantiles_and_the_first_error() {
     let mut times = times(&[10, 20, 30]);
     times.bad(&"first");
     times.bad(&"second");
@@ -66,14 +66,14 @@ fn times_of_clients_add_up() {
 }
 
 #[test]
-fn times_are_told_as_multiples_of_the_round_trip() {
+fn times_are_shown_as_multiples_of_the_round_trip() {
     let rtts = |rtt| results("s", rtt, &[150]).rows.remove(0).rtts;
     assert!((rtts(Some(100.0)).unwrap() - 1.5).abs() < 0.01);
     assert_eq!((rtts(None), rtts(Some(0.0))), (None, None));
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn written_results_are_read_back() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let written = results("s", Some(100.0), &[150, 7]);
     written.write(file.path()).unwrap();

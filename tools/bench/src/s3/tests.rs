@@ -1,4 +1,4 @@
-//! Signed URLs, and what is read out of answers.
+//! Tests of signed URLs and of reading answers.
 
 use rusty_s3::{Bucket, Credentials, UrlStyle};
 
@@ -27,7 +27,7 @@ fn urls_name_service_bucket_and_object() {
 }
 
 #[test]
-fn the_query_is_signed_along() {
+fn query_is_part_of_the_signature() {
     let ask = Ask {
         query: &[("uploads", "")],
         ..Ask::new(Method::POST, What::Object("k"))
@@ -40,7 +40,7 @@ fn the_query_is_signed_along() {
 }
 
 #[test]
-fn tags_and_statuses_are_read() {
+fn tags_and_statuses_are_read_from_answers() {
     let answer = |status| Answer {
         status,
         etag: None,

@@ -1,4 +1,4 @@
-//! What links do to packets, by the numbers.
+//! Tests of links with exact numbers.
 
 use super::*;
 
@@ -11,7 +11,8 @@ fn quality() -> Quality {
     }
 }
 
-/// Arrivals of packets that enter `apart` from one another; lost ones are left out.
+/// Returns the times of packets that enter `apart` from one another and arrive. Lost packets are
+/// omitted.
 fn arrivals(link: &mut Link, count: u64, apart: Nanos, bytes: u64) -> Vec<(Nanos, Nanos)> {
     let mut arrived = Vec::new();
     for number in 0..count {
@@ -24,7 +25,7 @@ fn arrivals(link: &mut Link, count: u64, apart: Nanos, bytes: u64) -> Vec<(Nanos
 }
 
 #[test]
-fn a_plain_link_takes_no_time() {
+fn plain_link_has_no_latency() {
     let mut link = Link::new(Quality::default(), 1);
     assert_eq!(link.send(7, 1500), Fate::Arrives(7));
 }
@@ -36,7 +37,7 @@ fn latency_is_exact() {
 }
 
 #[test]
-fn jitter_keeps_its_bounds_its_mean_and_the_order() {
+fn jitter_keeps_bounds_mean_and_packet_order() {
     let jitter = 10 * MS;
     let mut link = Link::new(
         Quality {
@@ -59,7 +60,7 @@ fn jitter_keeps_its_bounds_its_mean_and_the_order() {
 }
 
 #[test]
-fn a_rate_spaces_packets_and_a_full_queue_loses_them() {
+fn rate_limit_spaces_packets_and_a_full_queue_loses_them() {
     let rate = Quality {
         rate_bits: 12_000_000,
         queue_bytes: 15_000,
@@ -77,7 +78,7 @@ fn a_rate_spaces_packets_and_a_full_queue_loses_them() {
 }
 
 #[test]
-fn a_rate_is_kept_over_time() {
+fn rate_limit_holds_over_time() {
     let rate = Quality {
         rate_bits: 5_000_000,
         queue_bytes: 62_500,
@@ -92,7 +93,7 @@ fn a_rate_is_kept_over_time() {
 }
 
 #[test]
-fn one_packet_larger_than_the_queue_goes_through() {
+fn single_packet_larger_than_the_queue_passes() {
     let rate = Quality {
         rate_bits: 8_000,
         queue_bytes: 10,
@@ -104,7 +105,7 @@ fn one_packet_larger_than_the_queue_goes_through() {
 }
 
 #[test]
-fn chance_takes_its_share_and_repeats_by_seed() {
+fn random_loss_has_its_share_and_repeats_by_seed() {
     let loss = Quality {
         loss: 0.01,
         ..quality()
@@ -137,7 +138,7 @@ fn reordered_packets_are_overtaken() {
 }
 
 #[test]
-fn a_cut_link_loses_all_until_it_is_healed() {
+fn cut_link_loses_all_packets_until_it_is_healed() {
     let mut link = Link::new(quality(), 1);
     link.is_cut = true;
     assert_eq!(link.send(0, 100), Fate::Lost(Why::Cut));
@@ -147,10 +148,10 @@ fn a_cut_link_loses_all_until_it_is_healed() {
 }
 
 #[test]
-fn a_way_that_becomes_shorter_overtakes_nothing() {
+fn packets_keep_their_order_when_the_latency_falls() {
     let mut link = Link::new(quality(), 1);
     let Fate::Arrives(first) = link.send(0, 100) else {
-        panic!("nothing takes it");
+        panic!("the packet was lost");
     };
     link.quality.latency = MS;
     assert_eq!(link.send(1, 100), Fate::Arrives(first));

@@ -1,4 +1,4 @@
-//! Packets on their way through a network of several links.
+//! Tests of packets on their way through a network of several links.
 
 use super::*;
 
@@ -12,14 +12,14 @@ fn network() -> Network {
 }
 
 #[test]
-fn what_takes_no_time_is_handed_on_at_once() {
+fn packet_without_latency_is_delivered_at_once() {
     let mut network = network();
     assert_eq!(network.send(0, 0, 1, b"near"), Sent::Now);
     assert_eq!(network.next_due(), None);
 }
 
 #[test]
-fn packets_arrive_in_the_order_of_their_times() {
+fn packets_arrive_in_the_order_of_their_arrival_times() {
     let mut network = network();
     assert_eq!(network.send(0, 0, 2, b"far"), Sent::Later);
     assert_eq!(network.send(0, 2, 0, b"back"), Sent::Later);
@@ -37,7 +37,7 @@ fn packets_arrive_in_the_order_of_their_times() {
 }
 
 #[test]
-fn packets_of_one_moment_keep_their_order() {
+fn packets_due_at_the_same_time_keep_their_order() {
     let mut network = network();
     for number in 0..100_u8 {
         network.send(0, 0, 2, &[number]);
@@ -50,7 +50,7 @@ fn packets_of_one_moment_keep_their_order() {
 }
 
 #[test]
-fn memory_is_used_again() {
+fn buffers_are_reused() {
     let mut network = network();
     network.send(0, 0, 2, &[1; 1500]);
     let flight = network.arrive(5 * MS).unwrap();
@@ -65,7 +65,7 @@ fn memory_is_used_again() {
 }
 
 #[test]
-fn what_is_on_its_way_is_bounded() {
+fn bytes_on_their_way_are_limited() {
     let mut network = network();
     let packet = vec![0; 60_000];
     for _ in 0..=MAX_AIR_BYTES / packet.len() {

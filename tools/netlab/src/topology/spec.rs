@@ -1,21 +1,21 @@
-//! What a file says of links, and what that means for one direction.
+//! The link properties in a file, and their meaning for one direction.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Outcome;
 use crate::link::{MAX_RATE_BITS, MIN_QUEUE_BYTES, Quality};
 
-/// What may be said of links; what is absent is left as it was.
+/// Properties of links. A missing property keeps its value.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkSpec {
-    /// The round trip, without waiting for room; each direction takes half.
+    /// The round trip without queueing; each direction takes half.
     pub rtt_ms: Option<f64>,
-    /// How far the round trip strays to either side; each direction strays by half.
+    /// The variation of the round trip to either side; each direction varies by half.
     pub jitter_ms: Option<f64>,
-    /// Megabits a second, each direction; 0: no limit.
+    /// Megabits per second in each direction; 0 means no limit.
     pub rate_mbit: Option<f64>,
-    /// What may wait for a limited link, KiB; without it what the rate sends in 100 ms.
+    /// The queue of a limited link in KiB. Default: what the rate sends in 100 ms.
     pub queue_kib: Option<f64>,
     /// The share of packets that is lost by chance, 0 to 1.
     pub loss: Option<f64>,
@@ -24,7 +24,7 @@ pub struct LinkSpec {
 }
 
 impl LinkSpec {
-    /// This, with all that `other` says put over it.
+    /// Returns these properties, overridden by those of `other`.
     pub fn or(&self, other: &Self) -> Self {
         Self {
             rtt_ms: other.rtt_ms.or(self.rtt_ms),
@@ -36,12 +36,12 @@ impl LinkSpec {
         }
     }
 
-    /// One direction, in the model's units.
+    /// Returns the quality of one direction in the model's units.
     pub fn quality(&self) -> Quality {
         self.over(&Quality::default())
     }
 
-    /// What this says, put over how a link is.
+    /// Returns the quality `old`, overridden by these properties.
     pub fn over(&self, old: &Quality) -> Quality {
         let half = |ms: f64| (ms * 1e6 / 2.0) as u64;
         let rate_bits = self
@@ -62,7 +62,7 @@ impl LinkSpec {
         }
     }
 
-    /// Whether the values are possible.
+    /// Checks the values.
     pub fn validate(&self) -> Outcome<()> {
         let hour_ms = 3_600_000.0;
         let limits = [
@@ -75,13 +75,13 @@ impl LinkSpec {
         ];
         for (name, value, most) in limits {
             if value.is_some_and(|value| !(0.0..=most).contains(&value)) {
-                return Err(format!("{name}: 0 to {most} is possible").into());
+                return Err(format!("{name}: use 0 to {most}").into());
             }
         }
         Ok(())
     }
 
-    /// Whether it asks for nothing that a plain wire does not do.
+    /// Returns true if a plain wire has these properties.
     pub fn is_plain(&self) -> bool {
         let said = [
             self.rtt_ms,

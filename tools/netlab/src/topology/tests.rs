@@ -1,4 +1,4 @@
-//! Files that make sense, and those that do not.
+//! Tests of valid and of invalid topologies.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn node<'a>(nodes: &'a [Node], name: &str) -> &'a Node {
 }
 
 #[test]
-fn presets_are_read() {
+fn presets_are_valid() {
     for name in Topology::presets() {
         let topology = Topology::load(name).unwrap();
         assert_eq!(topology.name, name);
@@ -20,7 +20,7 @@ fn presets_are_read() {
 }
 
 #[test]
-fn three_sites_are_near_inside_and_far_between() {
+fn three_sites_preset_has_short_links_inside_and_long_links_between() {
     let topology = Topology::load("three-sites").unwrap();
     let nodes = topology.nodes();
     let near = topology.link(node(&nodes, "n1"), node(&nodes, "n2"));
@@ -42,7 +42,7 @@ fn nodes_may_be_counted_instead_of_named() {
 }
 
 #[test]
-fn exceptions_are_put_over_what_is_general() {
+fn exceptions_override_general_properties() {
     let text = "name = 't'\n[between]\nrtt_ms = 10\nrate_mbit = 8\n\
         [[sites]]\nname = 's1'\nnodes = ['a']\n[[sites]]\nname = 's2'\nnodes = ['b']\n\
         [[links]]\nbetween = ['s1', 's2']\nquality = { loss = 0.5 }\n\
@@ -57,7 +57,7 @@ fn exceptions_are_put_over_what_is_general() {
 }
 
 #[test]
-fn changes_leave_the_rest_as_it_was() {
+fn changes_keep_the_other_properties() {
     let old = Topology::load("lossy").unwrap().between.quality();
     let spec = LinkSpec {
         rtt_ms: Some(80.0),
@@ -72,7 +72,7 @@ fn changes_leave_the_rest_as_it_was() {
 }
 
 #[test]
-fn nonsense_is_refused() {
+fn invalid_topologies_are_refused() {
     let site = "[[sites]]\nname = 's'\nnodes = ['a']\n";
     let refused = [
         "name = 't'\nsites = []".to_owned(),

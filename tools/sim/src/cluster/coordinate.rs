@@ -1,4 +1,4 @@
-//! The driver of operations: what a node does around [`Operation`].
+//! The driver of operations: the code of a node around [`Operation`].
 
 use archipel_base::{Id, Stamp};
 use archipel_cluster::register::epoch::succeed;
@@ -13,7 +13,7 @@ const PATIENCE: u64 = 300 * MILLIS;
 const DEADLINE: u64 = 8_000 * MILLIS;
 
 impl Cluster {
-    /// A client begins a random operation at a random machine.
+    /// Begins a random operation of a client at a random machine.
     pub(super) fn begin_for_client(&mut self, client: usize) {
         let machine = self.rng.below(MACHINES as u64) as usize;
         if !self.machines[machine].up {
@@ -34,7 +34,7 @@ impl Cluster {
         self.call(client, machine, key, call);
     }
 
-    /// Something that was written lately: what an `If-Match` would name.
+    /// Returns a value that was written lately, as an `If-Match` would name.
     fn likely_value(&mut self, key: u8) -> Option<u32> {
         let back = self.rng.below(3) as usize;
         let events = self.history.get(&key)?.iter().rev();
@@ -63,7 +63,7 @@ impl Cluster {
         self.begin(machine, Key::Data(key), purpose, call);
     }
 
-    /// Begins an operation. What `call` wants to write is data; an epoch is in the purpose.
+    /// Begins an operation. The value that `call` writes is data. An epoch is in the purpose.
     pub(super) fn begin(&mut self, machine: usize, key: Key, purpose: Purpose, call: Call) {
         self.next_operation += 1;
         let number = self.next_operation;
@@ -78,7 +78,7 @@ impl Cluster {
         };
         let mut next = |seen: Stamp| self.machines[machine].next_stamp(self.now, seen);
         let (operation, outputs) = match (&purpose, call) {
-            (Purpose::Succeed(_), _) | (_, Call::Swap(..)) => {
+            (Purpose::Succeed(_) | Purpose::Rewrite, _) | (_, Call::Swap(..)) => {
                 Operation::update(start, id, false, &mut next)
             }
             (_, Call::Read) => Operation::read(start),
@@ -131,14 +131,14 @@ impl Cluster {
             };
             match output {
                 Output::Send { to, round, request } => {
-                    let body = Body::Ask {
+                    let payload = Body::Ask {
                         operation: number,
                         round,
                         key: running.key,
                         request,
                     };
                     let config = running.config.clone();
-                    self.send_under(machine, to, body, config);
+                    self.send_under(machine, to, payload, config);
                 }
                 Output::Decide(version) => {
                     let decision = self.decide(machine, number, version.value);
@@ -156,7 +156,7 @@ impl Cluster {
         }
     }
 
-    /// The answer that says so brought the newer layout along.
+    /// Restarts an operation under the newer layout, which the answer brought along.
     fn refresh(&mut self, machine: usize, number: u64) {
         let quorums = self.quorums(machine);
         let config = self.machines[machine].disk.config.clone();
@@ -191,6 +191,7 @@ impl Cluster {
                 }
                 _ => Decision::Keep,
             },
+            Some(Purpose::Rewrite) => Decision::Write(value),
             _ => Decision::Keep,
         }
     }
@@ -213,9 +214,14 @@ impl Cluster {
             Purpose::Move => self.moved(machine, running.key, running.config.epoch, &outcome),
             Purpose::Settle => {
                 if let Outcome::Value(version) = outcome {
-                    self.offer_settled(machine, running.key, running.config.epoch, version);
+                    let key = running.key;
+                    if version.stamp <= self.machines[machine].disk.floors.frozen {
+                        return self.begin(machine, key, Purpose::Rewrite, Call::Read);
+                    }
+                    self.offer_settled(machine, key, running.config.epoch, version);
                 }
             }
+            Purpose::Rewrite => {}
         }
     }
 
@@ -231,30 +237,30 @@ impl Cluster {
                 happened.reply = Some((now, Reply::Saw(value)));
             }
             Outcome::Written { .. } => happened.reply = Some((now, Reply::Done)),
-            // It did nothing: as good as a read whose result nobody knows.
+            // It had no effect, so it is as good as a read with an unknown result.
             Outcome::Unavailable | Outcome::Guarded => happened.call = Call::Read,
             Outcome::Unknown => {}
         }
-        self.counts.tally(outcome);
+        self.counts.usage(outcome);
         if matches!(outcome, Outcome::Written { .. }) && self.rng.chance(3) {
-            // The worst moment there is.
+            // This is the worst moment for a blackout.
             self.after(0, Event::Blackout);
         }
         self.note(
-            || format!("client {client} is told: key {key} {outcome:?}"),
+            || format!("client {client} gets an answer: key {key} {outcome:?}"),
             client,
         );
         self.free(client);
     }
 
-    /// Clients beyond the usual ones only read at the end.
+    /// Frees a client for its next operation. Clients beyond the usual ones only read at the end.
     pub(super) fn free(&mut self, client: usize) {
         if let Some(busy) = self.busy.get_mut(client) {
             *busy = false;
         }
     }
 
-    /// A machine loses power: the clients of its operations are never told.
+    /// Orphans the operations of a machine that loses power: their clients get no answer.
     pub(super) fn orphan(&mut self) {
         self.counts.crashes += 1;
         for client in 0..self.busy.len() {
@@ -273,11 +279,11 @@ impl Cluster {
         of_client.next().is_some()
     }
 
-    /// An answer, or a message that wants none, has come to a machine that runs.
+    /// Handles an answer, or a message that needs none, at a running machine.
     pub(super) fn receive(&mut self, machine: usize, message: Message) {
         let epoch = self.machines[machine].disk.config.epoch;
-        match message.body {
-            Body::Tell {
+        match message.payload {
+            Body::Answer {
                 operation,
                 round,
                 answer,
@@ -292,19 +298,19 @@ impl Cluster {
                 if message.replica.is_some()
                     && message.replica == self.machines[machine].disk.incarnation =>
             {
-                let kept_out = self.machines[machine].take(self.now, &rows, settled);
+                let kept_out = self.machines[machine].apply_rows(self.now, &rows, settled);
                 self.sync_soon(machine);
                 for key in kept_out {
                     self.settle(machine, key);
                 }
             }
-            Body::Floored(id, answer) => self.floored(machine, message.sender, id, answer),
+            Body::FloorAnswer(id, answer) => self.floored(machine, message.sender, id, answer),
             Body::Keys(keys) => self.listed(machine, message.sender, keys),
             _ => {}
         }
     }
 
-    /// Reads a row that a promise keeps out, to offer what the read gives; one read at a time.
+    /// Reads a row that a promise keeps out, to offer the result. Runs one read at a time.
     fn settle(&mut self, machine: usize, key: Key) {
         let mut running = self.machines[machine].running.values();
         let same = |r: &Running| r.key == key && matches!(r.purpose, Purpose::Settle);
@@ -313,7 +319,7 @@ impl Cluster {
         }
     }
 
-    /// Whether the operation is still there.
+    /// Returns true if the operation is still running.
     fn is_alive(&self, machine: usize, boot: u64, number: u64) -> bool {
         let owner = &self.machines[machine];
         owner.up && owner.boots == boot && owner.running.contains_key(&number)

@@ -1,4 +1,4 @@
-//! What must hold at the end of a run.
+//! The checks at the end of a run.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use super::message::{Key, Value};
 use super::run::{Cluster, KEYS, MACHINES};
 use crate::linear::{self, Call, Event as Happened, Reply};
 
-/// What happened in a run, in numbers.
+/// Counts of what happened in a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// Operations that clients were told the result of.
-    pub told: u64,
-    /// Writes that clients were told nothing certain of.
+    /// Operations whose result the client got.
+    pub answered: u64,
+    /// Writes whose result the client does not know.
     pub unknown: u64,
     /// Operations that were refused without effect.
     pub refused: u64,
@@ -30,9 +30,9 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Adds those of another run.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Counts) {
-        self.told += other.told;
+        self.answered += other.answered;
         self.unknown += other.unknown;
         self.refused += other.refused;
         self.crashes += other.crashes;
@@ -41,32 +41,33 @@ impl Counts {
         self.epochs += other.epochs;
     }
 
-    pub(super) fn tally(&mut self, outcome: &Outcome<Value>) {
+    pub(super) fn usage(&mut self, outcome: &Outcome<Value>) {
         match outcome {
-            Outcome::Value(_) | Outcome::Kept(_) | Outcome::Written { .. } => self.told += 1,
+            Outcome::Value(_) | Outcome::Kept(_) | Outcome::Written { .. } => self.answered += 1,
             Outcome::Unknown => self.unknown += 1,
             Outcome::Unavailable | Outcome::Guarded => self.refused += 1,
         }
     }
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// What was wrong; `None` if nothing was.
+    /// The violation, or `None`.
     pub violation: Option<String>,
-    /// A fingerprint of all that happened, in order.
+    /// A hash of everything that happened, in order.
     pub hash: u64,
-    /// Numbers.
+    /// Counts of what happened.
     pub counts: Counts,
 }
 
 impl Cluster {
-    /// When all works again, every key is read through every machine.
+    /// Reads every key through every machine, after all faults are over.
     pub(super) fn final_reads(&mut self) {
         for machine in 0..MACHINES {
             for key in 0..KEYS {
-                // A client of its own: these reads are concurrent with nothing.
+                // Each machine has a client of its own here, and these reads overlap with no other
+                // operation.
                 self.call(100 + machine, machine, key, Call::Read);
             }
         }
@@ -97,7 +98,7 @@ fn history_fault(cluster: &Cluster) -> Option<String> {
     None
 }
 
-/// With all machines up and all links working, reads must succeed.
+/// Returns a fault if a read fails although all machines are up and all links work.
 fn final_fault(cluster: &Cluster) -> Option<String> {
     for (key, history) in &cluster.history {
         let mut last = history.iter().filter(|e| e.client >= 100);
@@ -109,7 +110,8 @@ fn final_fault(cluster: &Cluster) -> Option<String> {
     None
 }
 
-/// At rest all replicas of the newest layout hold the same rows, and what clients read.
+/// Returns a difference between replicas at rest. All replicas of the newest layout must hold the
+/// same rows, and those that clients read.
 fn difference(cluster: &Cluster) -> Option<String> {
     let newest = cluster
         .machines

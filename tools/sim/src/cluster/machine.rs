@@ -1,6 +1,7 @@
-//! A machine: a replica on a disk that loses what was not synced, and the operations that it coordinates.
+//! A machine: a replica on a disk that loses unsynced data, and the operations that it coordinates.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::rc::Rc;
 
 use archipel_base::{Stamp, Writer};
@@ -12,11 +13,11 @@ use archipel_cluster::register::{Answer, Operation, Request, Rules, Version};
 
 use super::message::{Body, Key, Message, StoreName, Value};
 
-/// How far stamps may be ahead of a replica's clock.
+/// The bound by which stamps may be ahead of a replica's clock.
 const AHEAD_MILLIS: u64 = 5_000;
-/// Wall clocks begin here.
+/// The time at which wall clocks begin.
 const EPOCH_MILLIS: u64 = 1_700_000_000_000;
-/// What is on disk.
+/// The content of a disk.
 #[derive(Clone, Debug)]
 pub struct Disk {
     /// The rows.
@@ -25,26 +26,28 @@ pub struct Disk {
     pub floors: Floors,
     /// The newest epoch known.
     pub config: Rc<Config<StoreName>>,
-    /// Which incarnation the machine is in; `None` before it is in any layout.
+    /// The machine's incarnation; `None` before it is in any layout.
     pub incarnation: Option<usize>,
 }
 
-/// Why an operation runs.
+/// The purpose of an operation.
 #[derive(Clone, Debug)]
 pub enum Purpose {
-    /// For a client: the index in its key's history.
+    /// A client's operation: its event in its key's history.
     Client {
-        /// Which key.
+        /// The key.
         key: u8,
-        /// Which event of it.
+        /// The index of the event.
         event: usize,
     },
-    /// To choose the successor of an epoch.
+    /// Chooses the successor of an epoch.
     Succeed(Rc<Config<StoreName>>),
-    /// To move a row before a layout version retires.
+    /// Moves a row before a layout version retires.
     Move,
-    /// To settle a row that a promise keeps from spreading.
+    /// Settles a row that a promise keeps from spreading.
     Settle,
+    /// To write a row again above a frozen floor, below which it cannot be applied.
+    Rewrite,
 }
 
 /// An operation in progress.
@@ -52,18 +55,18 @@ pub enum Purpose {
 pub struct Running {
     /// The state machine.
     pub operation: Operation<Value>,
-    /// Of which row.
+    /// Its row.
     pub key: Key,
-    /// What for.
+    /// Its purpose.
     pub purpose: Purpose,
-    /// Under which layout.
+    /// Its layout.
     pub config: Rc<Config<StoreName>>,
 }
 
 /// A floor round in progress.
 #[derive(Debug)]
-pub struct Flooring {
-    /// Its number, and that of its stage.
+pub struct RunningFloor {
+    /// The number of the round and its stage.
     pub id: u64,
     /// The state machine.
     pub round: FloorRound<BTreeMap<Key, Stamp>>,
@@ -72,35 +75,35 @@ pub struct Flooring {
 /// A machine.
 #[derive(Debug)]
 pub struct Machine {
-    /// Its number, and which disk it has.
+    /// Its number, and the number of its disk.
     pub name: StoreName,
-    /// How often it was started.
+    /// The number of its starts.
     pub boots: u64,
-    /// Whether it runs.
+    /// True if it runs.
     pub up: bool,
-    /// What survives a power cut.
+    /// The state that survives a power cut.
     pub durable: Disk,
-    /// What it works on; becomes durable with the next sync.
+    /// The current state. It becomes durable with the next sync.
     pub disk: Disk,
-    /// What accepted writes it remembers.
+    /// The accepted writes that it remembers.
     pub recent: BTreeMap<Key, Recent>,
     /// Answers that wait for the next sync.
     pub waiting: Vec<Message>,
-    /// Whether a sync is on its way.
+    /// True if a sync is under way.
     pub syncing: bool,
-    /// How far the wall clock is off, in milliseconds.
+    /// The offset of its wall clock in milliseconds.
     pub skew_millis: i64,
     /// The time of the last stamp issued.
     pub last_stamp: u64,
-    /// What it coordinates.
+    /// The operations that it coordinates.
     pub running: BTreeMap<u64, Running>,
-    /// The floor round that it runs.
-    pub flooring: Option<Flooring>,
+    /// The floor round that it drives.
+    pub floor_round: Option<RunningFloor>,
     rules: Rules,
 }
 
 impl Machine {
-    /// A machine with an empty disk that knows this layout.
+    /// Returns a machine with an empty disk that knows this layout.
     pub fn new(rules: Rules, name: StoreName, config: Rc<Config<StoreName>>) -> Machine {
         let named = config.incarnation_of(&name);
         let disk = Disk {
@@ -121,12 +124,12 @@ impl Machine {
             skew_millis: 0,
             last_stamp: 0,
             running: BTreeMap::new(),
-            flooring: None,
+            floor_round: None,
             rules,
         }
     }
 
-    /// The power goes: what was not synced is lost.
+    /// Cuts the power: unsynced data is lost.
     pub fn crash(&mut self) {
         self.up = false;
         self.disk = self.durable.clone();
@@ -134,17 +137,17 @@ impl Machine {
         self.waiting.clear();
         self.syncing = false;
         self.running.clear();
-        self.flooring = None;
+        self.floor_round = None;
         self.last_stamp = 0;
     }
 
-    /// The machine comes back.
+    /// Starts the machine again.
     pub fn start(&mut self) {
         self.up = true;
         self.boots += 1;
     }
 
-    /// What was written is durable; these answers may go.
+    /// Syncs the disk. Returns the answers that may be sent now.
     pub fn sync(&mut self) -> Vec<Message> {
         self.durable = self.disk.clone();
         self.syncing = false;
@@ -155,7 +158,7 @@ impl Machine {
         (EPOCH_MILLIS + now / 1000).saturating_add_signed(self.skew_millis)
     }
 
-    /// A fresh stamp above `seen`.
+    /// Returns a fresh stamp above `seen`.
     pub fn next_stamp(&mut self, now: u64, seen: Stamp) -> Stamp {
         let wall = self.wall_millis(now) << 16;
         self.last_stamp = wall.max(self.last_stamp + 1).max(seen.time + 1);
@@ -169,7 +172,7 @@ impl Machine {
         Bounds::without_floors(self.wall_millis(now), AHEAD_MILLIS).with_floors(&self.disk.floors)
     }
 
-    /// Takes note of a layout that is newer than the one known. If it names the machine in a new
+    /// Learns a layout if it is newer than the known one. If it names the machine in a new
     /// incarnation, the machine begins anew, empty.
     pub fn learn(&mut self, config: &Rc<Config<StoreName>>) {
         if config.epoch <= self.disk.config.epoch {
@@ -181,11 +184,13 @@ impl Machine {
             self.disk.incarnation = named;
             self.disk.rows.clear();
             self.disk.floors = Floors::joining(config.epoch);
-            // What is remembered of its rows stays: whoever has forgotten a row must take it again nevertheless.
+            // The memory of accepted writes stays on purpose: a replica that has dropped a row must
+            // accept it again nevertheless.
         }
     }
 
-    /// The replica's part: what to answer to a message, once what changed is durable.
+    /// Serves a message as the replica. Returns the answer, which may be sent once the changes are
+    /// durable.
     pub fn serve(&mut self, now: u64, message: &Message) -> Option<Body> {
         let known = self.disk.config.epoch;
         let passes = fence(self.rules, known, message.config.epoch) == Fence::Pass;
@@ -197,9 +202,9 @@ impl Machine {
                 operation, round, ..
             },
             false,
-        ) = (&message.body, same)
+        ) = (&message.payload, same)
         {
-            return Some(Body::Tell {
+            return Some(Body::Answer {
                 operation: *operation,
                 round: *round,
                 answer: Answer::Superseded { epoch: known },
@@ -208,7 +213,7 @@ impl Machine {
         if !meant || !same {
             return None;
         }
-        match &message.body {
+        match &message.payload {
             Body::Ask {
                 operation,
                 round,
@@ -216,7 +221,7 @@ impl Machine {
                 request,
             } => {
                 let answer = self.step(now, *key, request.clone());
-                Some(Body::Tell {
+                Some(Body::Answer {
                     operation: *operation,
                     round: *round,
                     answer,
@@ -224,19 +229,21 @@ impl Machine {
             }
             Body::Floor(id, request) => {
                 let rows = |disk: &Disk, floor: Stamp, gone: Stamp| {
-                    data_rows(disk, gone).filter(|(_, s)| *s <= floor).collect()
+                    data_rows(disk, gone)
+                        .filter(|(_, s)| *s <= floor)
+                        .collect::<BTreeMap<_, _>>()
                 };
                 let snapshot = self.disk.clone();
                 let epoch = self.disk.config.epoch;
-                let answer = floor::answer(
+                let Ok(answer) = floor::answer(
                     self.rules,
                     &mut self.disk.floors,
                     epoch,
-                    *request,
-                    |floor, gone| rows(&snapshot, floor, gone),
+                    request.clone(),
+                    |floor, gone| Ok::<_, Infallible>(rows(&snapshot, floor, gone)),
                 );
                 self.drop_void(now);
-                Some(Body::Floored(*id, answer))
+                Some(Body::FloorAnswer(*id, answer))
             }
             Body::List => Some(Body::Keys(self.disk.rows.keys().copied().collect())),
             Body::Compare(scope, theirs) => self.compare(scope.as_deref(), theirs),
@@ -258,15 +265,20 @@ impl Machine {
         step.answer
     }
 
-    /// Drops the rows of which nothing is left.
+    /// Drops the rows that have neither a value nor a promise left.
     fn drop_void(&mut self, now: u64) {
         let bounds = self.bounds(now);
         let left = |cell: &Cell<Value>| replica::above_floor(cell, &bounds) != Cell::default();
         self.disk.rows.retain(|_, cell| left(cell));
     }
 
-    /// Takes rows from a peer; gives those that a promise keeps out.
-    pub fn take(&mut self, now: u64, rows: &[(Key, Version<Value>)], settled: bool) -> Vec<Key> {
+    /// Applies rows from a peer. Returns those that a promise keeps out.
+    pub fn apply_rows(
+        &mut self,
+        now: u64,
+        rows: &[(Key, Version<Value>)],
+        settled: bool,
+    ) -> Vec<Key> {
         let bounds = self.bounds(now);
         let mut kept_out = Vec::new();
         for (key, version) in rows {
@@ -277,7 +289,9 @@ impl Machine {
                 replica::spread(self.rules, &bounds, &cell, recent, version.clone(), settled);
             match taken {
                 Some(cell) => drop(self.disk.rows.insert(*key, cell)),
-                None if cell.promised > version.stamp && cell.stamp < version.stamp => {
+                None if cell.stamp < version.stamp
+                    && (cell.promised > version.stamp || version.stamp <= bounds.frozen) =>
+                {
                     kept_out.push(*key);
                 }
                 None => {}
@@ -286,7 +300,7 @@ impl Machine {
         kept_out
     }
 
-    /// The fingerprints of the rows.
+    /// Returns the digests of the rows.
     pub fn windows(&self) -> Windows {
         let mut windows = Windows::default();
         for (key, stamp) in data_rows(&self.disk, self.disk.floors.gone) {
@@ -321,7 +335,8 @@ impl Machine {
             .collect()
     }
 
-    /// The other side told its stamps: offer what it lacks; it asks for the rest in turn.
+    /// Answers the other side's stamps: offers the rows that it lacks, and it asks for the rest in
+    /// turn.
     fn exchange(&self, hours: &[WindowId], theirs: &BTreeMap<Key, Stamp>) -> Option<Body> {
         let mine = self.stamps_in(hours);
         let wanted = lacking(&mine, theirs);
@@ -340,7 +355,7 @@ impl Machine {
     }
 }
 
-/// The rows of clients that count: their stamps.
+/// Returns the stamps of the clients' rows that count.
 pub fn data_rows(disk: &Disk, gone: Stamp) -> impl Iterator<Item = (Key, Stamp)> {
     let counts = move |(key, cell): &(&Key, &Cell<Value>)| {
         let void = cell.value.is_none() && cell.stamp <= gone;

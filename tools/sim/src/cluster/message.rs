@@ -1,4 +1,4 @@
-//! What machines send to one another in the simulation.
+//! Messages between machines in the simulation.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -9,26 +9,26 @@ use archipel_cluster::register::floor::{FloorAnswer, FloorRequest};
 use archipel_cluster::register::windows::{Prints, WindowId};
 use archipel_cluster::register::{Answer, Request, Version};
 
-/// A machine's disk: it gets another name when it is lost and replaced.
+/// A machine's disk. A replaced disk has another name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StoreName {
-    /// Which machine.
+    /// The machine.
     pub machine: usize,
-    /// Which disk of its life.
+    /// The number of the disk in the machine's life.
     pub disk: u32,
 }
 
 /// The name of a row.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Key {
-    /// One that clients write.
+    /// A row that clients write.
     Data(u8),
     /// The row in which the successor of an epoch is chosen.
     Successor(u64),
 }
 
 impl Key {
-    /// The bytes that fingerprints are made of.
+    /// Returns the bytes that digests are made of.
     pub fn bytes(self) -> [u8; 9] {
         let mut bytes = [0; 9];
         match self {
@@ -42,36 +42,36 @@ impl Key {
     }
 }
 
-/// What a row holds.
+/// The value of a row.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Value {
-    /// What a client wrote.
+    /// A value that a client wrote.
     Data(u32),
     /// An epoch.
     Config(Rc<Config<StoreName>>),
 }
 
-/// A message. Each carries its sender's epoch, so that whoever is behind learns it.
+/// A message. Each carries its sender's epoch, so that a machine that lags behind learns it.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// Which machine sent it.
+    /// The sender.
     pub from: usize,
-    /// To which machine.
+    /// The receiver.
     pub to: usize,
-    /// The incarnation of the sender, if it is one.
+    /// The sender's incarnation, if it has one.
     pub sender: Option<usize>,
-    /// To which incarnation; `None` to the coordinator there.
+    /// The receiving incarnation; `None` for the coordinator.
     pub replica: Option<usize>,
-    /// What the sender knows of the layout.
+    /// The newest layout that the sender knows.
     pub config: Rc<Config<StoreName>>,
-    /// What.
-    pub body: Body,
+    /// The content.
+    pub payload: Body,
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Body {
-    /// A coordinator asks.
+    /// A coordinator's request.
     Ask {
         /// The operation.
         operation: u64,
@@ -79,34 +79,34 @@ pub enum Body {
         round: u32,
         /// The row.
         key: Key,
-        /// What.
+        /// The request.
         request: Request<Value>,
     },
-    /// A replica answers.
-    Tell {
+    /// A replica's answer.
+    Answer {
         /// The operation.
         operation: u64,
         /// Its round.
         round: u32,
-        /// What.
+        /// The answer.
         answer: Answer<Value>,
     },
-    /// Anti-entropy: these are my fingerprints in these windows (`None`: of the months).
+    /// Anti-entropy: the sender's digests of these windows (`None`: of the months).
     Compare(Option<Vec<WindowId>>, Prints),
-    /// Anti-entropy: these are my stamps in these hours.
+    /// Anti-entropy: the sender's stamps in these hours.
     Stamps(Vec<WindowId>, BTreeMap<Key, Stamp>),
-    /// Anti-entropy: I lack these.
+    /// Anti-entropy: rows that the sender lacks.
     Want(Vec<Key>),
-    /// Anti-entropy: hold these; a quorum is known to hold them.
+    /// Anti-entropy: rows to hold, and whether a quorum is known to hold them.
     Rows(Vec<(Key, Version<Value>)>, bool),
-    /// A floor round asks.
-    Floor(u64, FloorRequest),
-    /// The answer.
-    Floored(u64, FloorAnswer<BTreeMap<Key, Stamp>>),
-    /// There is a newer layout: the message carries it, as all do.
+    /// A floor round's request.
+    Floor(u64, FloorRequest<BTreeMap<Key, Stamp>>),
+    /// The answer to a floor round.
+    FloorAnswer(u64, FloorAnswer<BTreeMap<Key, Stamp>>),
+    /// Announces a newer layout. The message carries it, as all messages do.
     Announce,
-    /// List your keys, for the retirement of a layout version.
+    /// Asks for all keys, for the retirement of a layout version.
     List,
-    /// The keys.
+    /// All keys of the sender.
     Keys(Vec<Key>),
 }

@@ -1,16 +1,16 @@
 //! Whole clusters in one thread: virtual time, a seeded network, machines that crash.
 //!
-//! The register's state machines are the product's. The simulation owns time, messages, disks and
-//! faults; all of it follows from one seed.
+//! The register's state machines are the product's. The simulation controls time, messages, disks
+//! and faults. All of it follows from one seed.
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`message`] | what machines send to one another |
+//! | [`message`] | messages between machines |
 //! | [`machine`] | a replica on its disk, and the operations that it coordinates |
 //! | [`run`] | the event loop: network, clients, faults, the operator |
 //! | [`coordinate`] | the driver of operations |
 //! | [`upkeep`] | anti-entropy, floors, layout changes |
-//! | [`judge`] | what must hold at the end |
+//! | [`judge`] | the checks at the end |
 
 pub mod coordinate;
 pub mod judge;

@@ -17,14 +17,14 @@ use super::message::{Body, Message, StoreName};
 use crate::linear::Event as Happened;
 use crate::rng::Rng;
 
-/// How a simulation is run.
+/// The options of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// The rules in force.
     pub rules: Rules,
-    /// Answers do not wait for the disk: what a correct cluster never does.
+    /// Answers do not wait for the disk. A correct cluster never does this.
     pub answer_before_sync: bool,
-    /// Print what happens.
+    /// Prints what happens.
     pub trace: bool,
 }
 
@@ -38,9 +38,9 @@ impl Default for Options {
     }
 }
 
-/// How many machines there are.
+/// The number of machines.
 pub const MACHINES: usize = 5;
-/// How many keys clients write.
+/// The number of keys that clients write.
 pub const KEYS: u8 = 3;
 const CLIENTS: usize = 5;
 const OPERATIONS: usize = 150;
@@ -49,20 +49,20 @@ pub const MILLIS: u64 = 1000;
 const FAULTS_END: u64 = 60_000 * MILLIS;
 const END: u64 = 120_000 * MILLIS;
 
-/// What happens at a point in time.
+/// An event at a point in time.
 #[derive(Debug)]
 pub enum Event {
     /// A message arrives.
     Arrive(Box<Message>),
     /// A machine's disk has synced.
     Synced(usize, u64),
-    /// A client may begin something.
+    /// A client may begin an operation.
     Client(usize),
-    /// An operation has waited for a while.
+    /// An operation has waited for some time.
     Timeout(usize, u64, u64),
     /// An operation goes on after a pause.
     Resume(usize, u64, u64),
-    /// The client's patience is over.
+    /// The client stops waiting.
     GiveUp(usize, u64, u64),
     /// Something breaks.
     Fault,
@@ -71,18 +71,18 @@ pub enum Event {
     /// A machine comes back.
     Start(usize),
     /// Links work again.
-    Heal,
+    Reconnect,
     /// Machines compare their rows.
     Compare,
-    /// A floor round begins, or is sent again.
+    /// A floor round begins, or repeats its requests.
     Floor,
-    /// The operator looks at the layout.
+    /// The operator checks the layout.
     Operate,
-    /// The end: clients read what there is.
+    /// The end of the run: clients read every key.
     FinalReads,
 }
 
-/// A cluster and all around it.
+/// A cluster with its clients, network and faults.
 pub struct Cluster {
     pub(super) options: Options,
     pub(super) rng: Rng,
@@ -100,19 +100,19 @@ pub struct Cluster {
     repeat_percent: u64,
     far: u64,
     slowest_sync: u64,
-    /// What each client waits for.
+    /// True for each client that waits for an answer.
     pub(super) busy: Vec<bool>,
     pub(super) begun: usize,
     pub(super) next_operation: u64,
     pub(super) next_value: u32,
-    /// What happened to each key.
+    /// The operations on each key.
     pub(super) history: BTreeMap<u8, Vec<Happened>>,
     pub(super) retirement: Option<super::upkeep::Retiring>,
     pub(super) counts: judge::Counts,
     hash: DefaultHasher,
 }
 
-/// The layout that every machine is told of when it is set up.
+/// Returns the layout that every machine gets when it is set up.
 fn first_layout() -> Rc<Config<StoreName>> {
     let store = |machine| StoreName { machine, disk: 0 };
     Rc::new(Config::first((0..3).map(store).collect()))
@@ -192,11 +192,11 @@ impl Cluster {
         self.after(1000 * MILLIS, Event::Compare);
         self.after(3000 * MILLIS, Event::Floor);
         self.after(2000 * MILLIS, Event::Operate);
-        self.after(FAULTS_END, Event::Heal);
+        self.after(FAULTS_END, Event::Reconnect);
         self.after(END - 10_000 * MILLIS, Event::FinalReads);
     }
 
-    /// Something happens a while from now.
+    /// Schedules an event after a delay.
     pub(super) fn after(&mut self, micros: u64, event: Event) {
         self.next_event += 1;
         self.order += 1;
@@ -205,7 +205,7 @@ impl Cluster {
         self.events.push(Reverse(entry));
     }
 
-    /// Tells what happens: always into the run's fingerprint, and to the reader of a trace.
+    /// Notes what happens: always in the run's hash, and for the reader of a trace.
     pub(super) fn note(&mut self, what: impl FnOnce() -> String, essence: impl Hash) {
         (self.now, essence).hash(&mut self.hash);
         if self.options.trace {
@@ -213,7 +213,7 @@ impl Cluster {
         }
     }
 
-    /// Faults are over: all works from here on.
+    /// Returns true once faults are over and everything works.
     pub(super) fn is_calm(&self) -> bool {
         self.now >= FAULTS_END
     }
@@ -229,7 +229,7 @@ impl Cluster {
             Event::Fault => self.fault(),
             Event::Blackout => self.blackout(),
             Event::Start(machine) => self.start(machine),
-            Event::Heal => self.heal(),
+            Event::Reconnect => self.reconnect(),
             Event::Compare => self.compare(),
             Event::Floor => self.floor(),
             Event::Operate => self.operate(),
@@ -242,17 +242,17 @@ impl Cluster {
     }
 
     /// Sends a message to a replica, under the layout that the machine knows.
-    pub(super) fn send(&mut self, machine: usize, replica: usize, body: Body) {
+    pub(super) fn send(&mut self, machine: usize, replica: usize, payload: Body) {
         let config = self.machines[machine].disk.config.clone();
-        self.send_under(machine, replica, body, config);
+        self.send_under(machine, replica, payload, config);
     }
 
-    /// Sends a message to a replica under the layout that it was made for.
+    /// Sends a message to a replica under the given layout.
     pub(super) fn send_under(
         &mut self,
         machine: usize,
         replica: usize,
-        body: Body,
+        payload: Body,
         config: Rc<Config<StoreName>>,
     ) {
         let mut members = config.live.iter().flatten();
@@ -265,7 +265,7 @@ impl Cluster {
             sender: self.machines[machine].disk.incarnation,
             replica: Some(replica),
             config: config.clone(),
-            body,
+            payload,
         });
     }
 
@@ -283,7 +283,8 @@ impl Cluster {
         }
     }
 
-    /// Mostly the link's latency and some jitter; now and then a message lingers.
+    /// Returns a delay: mostly the link's latency with some jitter. Now and then a message takes
+    /// much longer.
     fn delay(&mut self, near: bool) -> u64 {
         if near {
             return 50;
@@ -305,17 +306,17 @@ impl Cluster {
             || {
                 format!(
                     "{from} → {to}  epoch {}  {:?}",
-                    message.config.epoch, message.body
+                    message.config.epoch, message.payload
                 )
             },
             essence,
         );
-        let Some(body) = self.machines[to].serve(self.now, &message) else {
+        let Some(payload) = self.machines[to].serve(self.now, &message) else {
             self.sync_soon(to);
             return self.receive(to, message);
         };
         let asks_back = matches!(
-            body,
+            payload,
             Body::Compare(..) | Body::Stamps(..) | Body::Want(_) | Body::Rows(..)
         );
         let answer = Message {
@@ -324,7 +325,7 @@ impl Cluster {
             sender: self.machines[to].disk.incarnation,
             replica: message.sender.filter(|_| asks_back),
             config: self.machines[to].disk.config.clone(),
-            body,
+            payload,
         };
         if self.options.answer_before_sync {
             self.transmit(answer);
@@ -334,7 +335,7 @@ impl Cluster {
         self.sync_soon(to);
     }
 
-    /// One sync at a time; what comes meanwhile goes with the next.
+    /// Starts a sync. There is one at a time; later writes go with the next.
     pub(super) fn sync_soon(&mut self, machine: usize) {
         if !self.machines[machine].syncing {
             self.machines[machine].syncing = true;
@@ -353,7 +354,7 @@ impl Cluster {
         }
     }
 
-    /// Clients begin a new operation when the last has ended, until all are done.
+    /// Begins a client's next operation when the last has ended, until all are done.
     fn client(&mut self, client: usize) {
         if !self.busy[client] && self.begun < OPERATIONS && !self.is_calm() {
             self.begin_for_client(client);

@@ -1,4 +1,5 @@
-//! What a cluster does by itself: anti-entropy, floors, and the operator's changes of the layout.
+//! The background work of a cluster: anti-entropy, floors, and the operator's changes of the
+//! layout.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -8,12 +9,12 @@ use archipel_cluster::register::epoch::{Config, Member, Retirement};
 use archipel_cluster::register::floor::{FloorAnswer, FloorOutput, FloorRequest, FloorRound};
 use archipel_cluster::register::{Outcome, ReplicaSet, Version};
 
-use super::machine::{Flooring, Purpose};
+use super::machine::{Purpose, RunningFloor};
 use super::message::{Body, Key, StoreName, Value};
 use super::run::{Cluster, Event, MACHINES, MILLIS};
 use crate::linear::Call;
 
-/// A layout version on its way out.
+/// A layout version that retires.
 #[derive(Debug)]
 pub struct Retiring {
     machine: usize,
@@ -23,7 +24,7 @@ pub struct Retiring {
 }
 
 impl Cluster {
-    /// Two random members compare their rows, and again in a while.
+    /// Lets two random members compare their rows, and schedules the next comparison.
     pub(super) fn compare(&mut self) {
         let wait = if self.is_calm() { 200 } else { 1000 };
         self.after(wait * MILLIS, Event::Compare);
@@ -38,7 +39,8 @@ impl Cluster {
         }
     }
 
-    /// A read gave a version that a quorum holds: every replica may take it.
+    /// Offers a version that a read returned to every replica. A quorum holds it, so every replica
+    /// may accept it.
     pub(super) fn offer_settled(
         &mut self,
         machine: usize,
@@ -56,7 +58,7 @@ impl Cluster {
         }
     }
 
-    /// A random machine begins a floor round, or goes on asking those who have not answered its last.
+    /// Begins a floor round on a random machine, or repeats the requests that are not answered.
     pub(super) fn floor(&mut self) {
         self.after(700 * MILLIS, Event::Floor);
         let machine = self.rng.below(MACHINES as u64) as usize;
@@ -71,34 +73,40 @@ impl Cluster {
         let (round, output) = FloorRound::new(self.options.rules, quorums, floor);
         self.next_operation += 1;
         let id = self.next_operation;
-        self.machines[machine].flooring = Some(Flooring { id, round });
+        self.machines[machine].floor_round = Some(RunningFloor { id, round });
         self.floor_output(machine, output);
     }
 
-    fn floor_output(&mut self, machine: usize, output: FloorOutput) {
-        let Some(flooring) = &mut self.machines[machine].flooring else {
+    fn floor_output(&mut self, machine: usize, output: FloorOutput<BTreeMap<Key, Stamp>>) {
+        let Some(floor_round) = &mut self.machines[machine].floor_round else {
             return;
         };
         match output {
             FloorOutput::Ask(request) => {
-                // A number for each stage tells answers apart.
+                // A number for each stage distinguishes answers.
                 self.next_operation += 1;
-                flooring.id = self.next_operation;
-                let (id, waiting) = (flooring.id, flooring.round.waiting());
+                floor_round.id = self.next_operation;
+                let (id, waiting) = (floor_round.id, floor_round.round.waiting());
                 for to in waiting.iter() {
-                    self.ask_floor(machine, to, id, request);
+                    self.ask_floor(machine, to, id, request.clone());
                 }
             }
-            FloorOutput::Differ => self.machines[machine].flooring = None,
+            FloorOutput::Differ => self.machines[machine].floor_round = None,
             FloorOutput::Agreed => {
-                self.machines[machine].flooring = None;
+                self.machines[machine].floor_round = None;
                 self.counts.floors += 1;
                 self.note(|| "a floor is agreed".into(), 5);
             }
         }
     }
 
-    fn ask_floor(&mut self, machine: usize, to: usize, id: u64, request: FloorRequest) {
+    fn ask_floor(
+        &mut self,
+        machine: usize,
+        to: usize,
+        id: u64,
+        request: FloorRequest<BTreeMap<Key, Stamp>>,
+    ) {
         self.send(machine, to, Body::Floor(id, request));
     }
 
@@ -109,19 +117,19 @@ impl Cluster {
         id: u64,
         answer: FloorAnswer<BTreeMap<Key, Stamp>>,
     ) {
-        let Some(flooring) = &mut self.machines[machine].flooring else {
+        let Some(floor_round) = &mut self.machines[machine].floor_round else {
             return;
         };
-        let Some(from) = from.filter(|_| flooring.id == id) else {
+        let Some(from) = from.filter(|_| floor_round.id == id) else {
             return;
         };
-        if let Some(output) = flooring.round.on_answer(from, answer) {
+        if let Some(output) = floor_round.round.on_answer(from, answer) {
             self.floor_output(machine, output);
         }
     }
 
-    /// The operator: replaces what is lost, moves replicas about, retires what was moved. Any machine
-    /// may be asked, and two may be asked for different things at once.
+    /// Acts as the operator: replaces lost stores, moves replicas, and retires versions whose rows
+    /// have moved. It may ask any machine, and may ask two machines for different changes at once.
     pub(super) fn operate(&mut self) {
         let wait = self.rng.between(500, 6000) * MILLIS;
         self.after(wait, Event::Operate);
@@ -167,7 +175,7 @@ impl Cluster {
         self.begin(machine, Key::Successor(epoch), purpose, Call::Read);
     }
 
-    /// The successor of an epoch is known.
+    /// Handles the choice of an epoch's successor.
     pub(super) fn chosen(&mut self, machine: usize, config: &Rc<Config<StoreName>>) {
         self.machines[machine].learn(config);
         self.sync_soon(machine);
@@ -186,7 +194,7 @@ impl Cluster {
         let oldest: ReplicaSet = oldest.collect();
         let work = Retirement::new(oldest);
         if work.is_complete(self.options.rules) {
-            // Only a mutant has nothing to do.
+            // Only a mutant retires a version with nothing left to do.
             if let Some(next) = config.without_oldest() {
                 self.propose(machine, next);
             }
@@ -219,7 +227,7 @@ impl Cluster {
         self.move_on(machine);
     }
 
-    /// A row was read under both layouts.
+    /// Handles the read of a row under both layouts.
     pub(super) fn moved(&mut self, machine: usize, key: Key, epoch: u64, outcome: &Outcome<Value>) {
         if let (Outcome::Value(_), Some(retiring)) = (outcome, self.retiring_at(machine))
             && retiring.epoch == epoch

@@ -1,6 +1,6 @@
 use super::*;
 
-/// At these times, in the order of the calls.
+/// Returns an event at these times.
 fn event(call: Call, called: u64, reply: Option<(u64, Reply)>) -> Event {
     Event {
         client: 0,
@@ -22,12 +22,13 @@ fn read(saw: Option<u32>, called: u64) -> Event {
     event(Call::Read, called, Some((called + 1, Reply::Saw(saw))))
 }
 
-/// A deletion of which nobody knows whether it took effect.
+/// Returns a deletion with an unknown result.
 fn lost_deletion(called: u64) -> Event {
     event(Call::Write(None), called, None)
 }
 
-/// Fifty lost deletions, and what was read in between: as many choices as subsets, if they were told apart.
+/// Returns a history of fifty lost deletions with reads in between. If the checker told the
+/// deletions apart, it would try every subset.
 fn many_lost(ends: &[Event]) -> Vec<Event> {
     let mut history: Vec<Event> = (0..50).map(lost_deletion).collect();
     for n in 0..10 {
@@ -39,7 +40,7 @@ fn many_lost(ends: &[Event]) -> Vec<Event> {
 }
 
 #[test]
-fn lost_deletions_explain_what_is_gone() {
+fn lost_deletions_explain_missing_values() {
     assert!(is_linearizable(&[
         write(1, 0),
         lost_deletion(2),
@@ -64,9 +65,9 @@ fn lost_deletions_explain_what_is_gone() {
     assert!(!is_linearizable(&both));
 }
 
-/// One deletion does not explain two.
+/// One deletion does not explain two disappearances.
 #[test]
-fn each_explains_once() {
+fn a_lost_deletion_explains_one_disappearance() {
     let twice = [read(None, 14), write(2, 16), read(None, 18)];
     let one = [&[write(1, 0), lost_deletion(2)], &twice[..]].concat();
     assert!(!is_linearizable(&one));
@@ -78,22 +79,22 @@ fn each_explains_once() {
     assert!(is_linearizable(&two));
 }
 
-/// Both ways of a history with many ends soon.
+/// The check of a history with many lost deletions ends soon, for a right and for a wrong history.
 #[test]
-fn many_of_them_are_checked_soon() {
+fn histories_with_many_lost_deletions_are_checked_soon() {
     assert!(is_linearizable(&many_lost(&[])));
     assert!(!is_linearizable(&many_lost(&[read(Some(3), 500)])));
 }
 
 #[test]
-fn the_checker_of_histories_tells_right_from_wrong() {
+fn the_checker_accepts_linearizable_histories_and_refuses_others() {
     let write = event(Call::Write(Some(1)), 0, Some((5, Reply::Done)));
     let read = |at, saw| event(Call::Read, at, Some((at + 2, Reply::Saw(saw))));
     assert!(is_linearizable(&[write, read(6, Some(1))]));
     assert!(!is_linearizable(&[write, read(6, None)]));
     assert!(is_linearizable(&[write, read(1, None), read(2, Some(1))]));
     assert!(!is_linearizable(&[write, read(1, Some(1)), read(4, None)]));
-    // A write that nobody was told of may happen late, but only once.
+    // A write without an answer may take effect late, but only once.
     let open = event(Call::Write(Some(2)), 0, None);
     assert!(is_linearizable(&[
         write,
@@ -109,7 +110,7 @@ fn the_checker_of_histories_tells_right_from_wrong() {
         read(12, Some(2)),
     ];
     assert!(!is_linearizable(&swings));
-    // Of two swaps from the same value one fails.
+    // One of two swaps from the same value fails.
     let swap = |new, at| {
         event(
             Call::Swap(Some(1), Some(new)),

@@ -12,12 +12,12 @@ const W1: Task = Write(Some(1));
 const W2: Task = Write(Some(2));
 const DELETE: Task = Write(None);
 
-/// A scenario that is explored whole within seconds.
+/// Returns a scenario that is explored in full within seconds.
 pub fn tiny() -> Scenario {
     Scenario::plain("a write and a read", &[(0, &[W1]), (0, &[Read])])
 }
 
-/// Scenarios that are explored whole within minutes.
+/// Returns scenarios that are explored in full within minutes.
 pub fn small() -> Vec<Scenario> {
     vec![
         Scenario::plain("write, then two reads", &[(0, &[W1]), (0, &[Read, Read])]),
@@ -52,7 +52,7 @@ pub fn small() -> Vec<Scenario> {
     ]
 }
 
-/// Scenarios that take long.
+/// Returns scenarios that take long.
 pub fn large() -> Vec<Scenario> {
     vec![
         Scenario::plain(
@@ -83,10 +83,11 @@ pub fn large() -> Vec<Scenario> {
             "a layout change that skips a replica, a write and a read",
             &[(0, &[W1]), (0, &[Read])],
         ),
+        two_writers_and_a_floor(),
     ]
 }
 
-/// Scenarios for random walks: more of everything.
+/// Returns scenarios for random walks: more clients, tasks and faults.
 pub fn walks() -> Vec<Scenario> {
     let mixed: &[(u64, &[Task])] = &[
         (0, &[W1, Swap(Some(1), Some(3)), Read, DELETE]),
@@ -130,7 +131,7 @@ pub fn walks() -> Vec<Scenario> {
     ]
 }
 
-/// All of them.
+/// Returns all scenarios.
 pub fn everything() -> Vec<Scenario> {
     let mut all = walks();
     all.extend(targets());
@@ -139,7 +140,7 @@ pub fn everything() -> Vec<Scenario> {
     all
 }
 
-/// Scenarios in which a certain rule is soon missed.
+/// Returns scenarios that soon show that a certain rule is broken.
 fn targets() -> Vec<Scenario> {
     vec![
         Scenario {
@@ -165,7 +166,7 @@ fn targets() -> Vec<Scenario> {
     ]
 }
 
-/// The scenarios to look for a mutant in, the likeliest first.
+/// Returns the scenarios that may show a mutant, the likeliest first.
 pub fn for_mutant(mutant: Mutant) -> Vec<Scenario> {
     let (mut walks, mut targets) = (walks(), targets());
     let skips = walks.pop();
@@ -178,7 +179,6 @@ pub fn for_mutant(mutant: Mutant) -> Vec<Scenario> {
         | Mutant::RetireEarly
         | Mutant::CountAcrossLayouts => layouts.into_iter().collect(),
         Mutant::SkippedAgree => skips.into_iter().collect(),
-        Mutant::TakeBelowFloor => targets,
         Mutant::BelievePast => small()
             .into_iter()
             .filter(|s| s.floors > 0 && s.spreads == 0)
@@ -188,6 +188,17 @@ pub fn for_mutant(mutant: Mutant) -> Vec<Scenario> {
         }
         Mutant::CountById | Mutant::ForgetMeansNever => refusals.into_iter().chain(walks).collect(),
         _ => walks,
+    }
+}
+
+/// A row that one replica hands to another may arrive between the steps of a floor round.
+fn two_writers_and_a_floor() -> Scenario {
+    Scenario {
+        spreads: 2,
+        ..floors(
+            "two writers, a floor, two reads",
+            &[(0, &[W1]), (5, &[W2]), (0, &[Read, Read])],
+        )
     }
 }
 
@@ -205,7 +216,7 @@ fn layout_change(name: &'static str, clients: &[(u64, &[Task])]) -> Scenario {
     }
 }
 
-/// The same layout change with all faults, floors too.
+/// Returns the same layout change with all faults and floors.
 fn faulty_change(change: Scenario) -> Scenario {
     Scenario {
         timeouts: 30,
@@ -218,8 +229,8 @@ fn faulty_change(change: Scenario) -> Scenario {
     }
 }
 
-/// A layout change in the middle of which a replica is given up for lost. It is not: it goes on answering until it learns of it,
-/// which is the harder case.
+/// Returns a layout change during which a replica is skipped as lost. It is not lost and goes on
+/// answering until it learns of it, which is the harder case.
 fn skip(name: &'static str, clients: &[(u64, &[Task])]) -> Scenario {
     let change = layout_change(name, clients);
     let skipped = change.epochs[1].skipping(&2);

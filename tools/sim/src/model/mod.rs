@@ -1,4 +1,4 @@
-//! The model checker: small scenarios of the register, every interleaving.
+//! The model checker: every interleaving of small scenarios of the register.
 
 pub mod catalogue;
 pub mod scenario;

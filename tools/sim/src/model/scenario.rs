@@ -1,18 +1,19 @@
-//! The scenarios that are checked.
+//! The scenarios to check.
 
 use archipel_cluster::register::Rules;
 use archipel_cluster::register::epoch::Config;
 
-/// What a client does.
+/// A client's task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Task {
     /// Reads.
     Read,
     /// Writes a value (`None` deletes).
     Write(Option<u32>),
-    /// Writes the second if the first is there.
+    /// Writes the second value if the first is the current one.
     Swap(Option<u32>, Option<u32>),
-    /// Writes the value when it is first asked, and leaves the row alone if it is asked again.
+    /// Writes the value if its condition is asked once, and leaves the row alone if it is asked
+    /// again.
     Fickle(u32),
     /// Reads the row under the last epoch but one, then retires the oldest layout version.
     Retire,
@@ -21,43 +22,44 @@ pub enum Task {
 /// A client.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct ClientScript {
-    /// How far its clock is ahead.
+    /// The lead of its clock.
     pub skew: u64,
-    /// What it does, one after the other.
+    /// Its tasks, in order.
     pub tasks: Vec<Task>,
 }
 
-/// A small world to be explored.
+/// A small world to explore.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Scenario {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
     /// The rules in force.
     pub rules: Rules,
-    /// How many replicas there are in all epochs.
+    /// The number of replicas in all epochs.
     pub nodes: usize,
-    /// The epochs that may be, in order.
+    /// The possible epochs, in order.
     pub epochs: Vec<Config<usize>>,
     /// Epochs up to this one may be chosen at any time.
     pub free_epochs: u64,
     /// The clients.
     pub clients: Vec<ClientScript>,
-    /// How many rounds an operation may take before its client gives up.
+    /// The number of rounds after which an operation's client gives up.
     pub rounds: u32,
-    /// How many times each client may stop waiting.
+    /// The number of times that each client may stop waiting.
     pub timeouts: u8,
-    /// How many restarts there may be.
+    /// The number of restarts.
     pub restarts: u8,
-    /// How many repeated messages.
+    /// The number of repeated messages.
     pub repeats: u8,
-    /// How many rows replicas may hand to one another.
+    /// The number of rows that replicas may send to one another.
     pub spreads: u8,
-    /// How many floor rounds.
+    /// The number of floor rounds.
     pub floors: u8,
 }
 
 impl Scenario {
-    /// Three replicas, one layout, these clients, no faults but loss, delay and reordering.
+    /// Returns a scenario with three replicas, one layout and these clients. Its only faults are
+    /// loss, delay and reordering of messages.
     pub fn plain(name: &'static str, clients: &[(u64, &[Task])]) -> Scenario {
         let script = |(skew, tasks): &(u64, &[Task])| ClientScript {
             skew: *skew,

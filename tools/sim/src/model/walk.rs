@@ -1,4 +1,4 @@
-//! Random walks through scenarios that are too large to be explored whole.
+//! Random walks through scenarios that are too large to explore in full.
 
 use stateright::Model;
 
@@ -6,18 +6,18 @@ use super::scenario::Scenario;
 use super::world::{Action, World};
 use crate::rng::Rng;
 
-/// How a number of walks ended.
+/// The result of a number of walks.
 #[derive(Clone, Debug, Default)]
 pub struct Walked {
-    /// How many walks there were.
+    /// The number of walks.
     pub walks: u64,
-    /// How many steps all of them made.
+    /// The number of steps of all walks.
     pub steps: u64,
-    /// The seed of the first that found a violation.
+    /// The seed of the first walk that found a violation.
     pub violation: Option<u64>,
 }
 
-/// Walks with the seeds `0..walks` until one finds a violation.
+/// Walks with these seeds until one finds a violation.
 pub fn walk(scenario: &Scenario, seeds: std::ops::Range<u64>) -> Walked {
     let mut walked = Walked::default();
     for seed in seeds {
@@ -32,7 +32,7 @@ pub fn walk(scenario: &Scenario, seeds: std::ops::Range<u64>) -> Walked {
     walked
 }
 
-/// The same on two threads, in portions, so that the first violation is the same each time.
+/// Walks on two threads, in portions, so that the first violation is the same each time.
 pub fn walk_in_parallel(scenario: &Scenario, walks: u64) -> Walked {
     const PORTION: u64 = 2_000;
     let mut total = Walked::default();
@@ -52,7 +52,7 @@ pub fn walk_in_parallel(scenario: &Scenario, walks: u64) -> Walked {
     total
 }
 
-/// One walk, showing each step.
+/// Takes one walk and shows each step.
 pub fn walk_once(
     scenario: &Scenario,
     seed: u64,
@@ -62,7 +62,7 @@ pub fn walk_once(
     let mut rng = Rng::new(seed);
     let mut world = scenario.init_states().remove(0);
     let mut actions = Vec::new();
-    // How willing this walk is to take rare steps.
+    // The probability of rare steps in this walk.
     let rare = rng.between(1, 12);
     for step in 0..MAX_STEPS {
         actions.clear();
@@ -79,7 +79,7 @@ pub fn walk_once(
     (MAX_STEPS, world)
 }
 
-/// Messages and new tasks mostly; all else now and then.
+/// Chooses messages and new tasks mostly, and rare steps now and then.
 fn choose<'a>(actions: &'a [Action], rare: u64, rng: &mut Rng) -> &'a Action {
     let common = |a: &&Action| {
         matches!(

@@ -1,7 +1,7 @@
 //! One key on a few replicas, a few clients, and a network that loses, delays and reorders.
 //!
-//! A message is delivered at any time after it was sent, or never; some scenarios also repeat
-//! messages. The state machines are the product's; only this driver is the model's own.
+//! A message is delivered at any time after it was sent, or never. Some scenarios also repeat
+//! messages. The state machines are the product's. Only this driver is the model's own.
 
 mod clients;
 mod nodes;
@@ -38,56 +38,56 @@ pub struct Client {
     asked: bool,
 }
 
-/// A message on its way.
+/// A message under way.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Packet {
-    /// From a client's coordinator to a replica.
+    /// A request from a client's coordinator to a replica.
     Ask {
-        /// Who asks.
+        /// The client.
         client: usize,
-        /// Its how manieth task.
+        /// The index of its task.
         task: usize,
-        /// In which epoch.
+        /// The epoch.
         epoch: u64,
-        /// Which replica.
+        /// The replica.
         to: usize,
         /// The operation's round.
         round: u32,
-        /// What.
+        /// The request.
         request: Request<u32>,
     },
-    /// The answer.
-    Tell {
-        /// Who asked.
+    /// A replica's answer.
+    Answer {
+        /// The client.
         client: usize,
-        /// In which task.
+        /// The index of its task.
         task: usize,
-        /// Which replica answers.
+        /// The replica.
         from: usize,
-        /// To which round.
+        /// The round that it answers.
         round: u32,
-        /// What.
+        /// The answer.
         answer: Answer<u32>,
     },
-    /// A row that one replica hands to another.
+    /// A row that one replica sends to another.
     Spread {
-        /// In which epoch.
+        /// The epoch.
         epoch: u64,
-        /// To which replica.
+        /// The receiving replica.
         to: usize,
-        /// What.
+        /// The version.
         version: Version<u32>,
-        /// Whether a quorum is known to hold it.
+        /// True if a quorum is known to hold it.
         settled: bool,
     },
 }
 
 /// A floor round in progress.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Flooring {
+pub struct RunningFloor {
     epoch: u64,
     round: FloorRound<Option<Stamp>>,
-    asking: FloorRequest,
+    asking: FloorRequest<Option<Stamp>>,
 }
 
 /// The whole state.
@@ -101,14 +101,14 @@ pub struct World {
     restarts: u8,
     repeats: u8,
     spreads: u8,
-    floor: Option<Flooring>,
+    floor: Option<RunningFloor>,
     floors_begun: u8,
     /// The newest epoch that was chosen.
     chosen: u64,
     violated: bool,
 }
 
-/// What may happen next.
+/// A possible next step.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
     /// A client begins its next task.
@@ -119,9 +119,9 @@ pub enum Action {
     Deliver(Packet),
     /// A message arrives and will arrive again.
     Repeat(Packet),
-    /// A coordinator does not wait for the rest of the answers.
+    /// A coordinator stops waiting for further answers.
     Timeout(usize),
-    /// A replica restarts: it forgets what is not durable.
+    /// A replica restarts. It forgets everything that is not durable.
     Restart(usize),
     /// A replica learns the newest epoch.
     Learn(usize),
@@ -129,9 +129,9 @@ pub enum Action {
     Spread(usize, usize),
     /// A floor round begins.
     Floor,
-    /// A replica gets and answers what the floor round asks.
+    /// A replica receives and answers the floor round's request.
     FloorStep(usize),
-    /// The next epoch is chosen without further ado.
+    /// The next epoch is chosen without a write.
     Choose,
 }
 
@@ -250,7 +250,7 @@ impl Model for Scenario {
             Action::Timeout(c) => {
                 world.clients[c].timeouts += 1;
                 self.drive(&mut world, c, |operation, next| operation.on_timeout(next));
-                world.network_without_junk();
+                world.drop_late_answers();
             }
             Action::Restart(n) => {
                 world.restarts += 1;
@@ -285,11 +285,11 @@ impl Model for Scenario {
 }
 
 impl World {
-    /// Answers to rounds that are over change nothing: they need not be delivered.
-    fn network_without_junk(&mut self) {
+    /// Removes answers to rounds that are over, because they change nothing.
+    fn drop_late_answers(&mut self) {
         let clients = &self.clients;
         self.network.retain(|packet| match packet {
-            Packet::Tell {
+            Packet::Answer {
                 client,
                 task,
                 round,
@@ -303,12 +303,12 @@ impl World {
         });
     }
 
-    /// A broken rule led to a result that no order explains.
+    /// Returns true if a broken rule led to a result that no order explains.
     pub fn is_violated(&self) -> bool {
         self.violated
     }
 
-    /// The operations and what they were told.
+    /// Returns the operations and their answers.
     pub fn history(&self) -> &[Event] {
         &self.history
     }
@@ -326,7 +326,7 @@ impl Scenario {
                 request,
             } => {
                 let answer = self.answer(&mut world.nodes[to], epoch, request);
-                world.network.insert(Packet::Tell {
+                world.network.insert(Packet::Answer {
                     client,
                     task,
                     from: to,
@@ -334,7 +334,7 @@ impl Scenario {
                     answer,
                 });
             }
-            Packet::Tell {
+            Packet::Answer {
                 client,
                 task,
                 from,
@@ -356,6 +356,6 @@ impl Scenario {
                 self.take(&mut world.nodes[to], epoch, version, settled);
             }
         }
-        world.network_without_junk();
+        world.drop_late_answers();
     }
 }

@@ -1,8 +1,8 @@
-//! What clients do: one operation after another, each on a machine of their choice.
+//! The clients: each runs one operation after another, each on a random machine.
 
 mod listing;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_model::{
@@ -10,6 +10,7 @@ use archipel_model::{
     UploadMeta,
 };
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 use super::content::{content, etag, value_of};
 use super::faults;
@@ -21,12 +22,12 @@ use crate::rng::Rng;
 
 pub use listing::list_page;
 
-/// The keys that objects have.
+/// The keys of objects.
 pub const KEYS: [&str; 8] = ["a/1", "a/2", "a", "b/1", "a/b/3", "b/2", "c", "c/"];
-/// How many operations a key has at most: the final reads must find room in what is checked.
+/// The largest number of operations on a key, so that the checker has room for the final reads.
 const MOST: usize = MAX_EVENTS - 16;
 
-/// What a client wants of a key.
+/// A client's kind of request for a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wish {
     Head,
@@ -36,7 +37,7 @@ enum Wish {
     Delete,
 }
 
-/// One client's life.
+/// Runs one client.
 pub async fn run(world: Arc<World>, number: usize, mut rng: Rng) {
     while !world.is_calm() {
         tokio::time::sleep(Duration::from_millis(
@@ -52,7 +53,7 @@ pub async fn run(world: Arc<World>, number: usize, mut rng: Rng) {
         if world.record().history.of(key) < MOST {
             let order = order(&world, key, &mut rng);
             let end = operate(&world, number, machine, order).await;
-            if end == End::Told(Reply::Done) && rng.chance(world.style.blackout_percent) {
+            if end == End::Answered(Reply::Done) && rng.chance(world.style.blackout_percent) {
                 faults::blackout(&world, &mut rng).await;
             }
         }
@@ -69,26 +70,27 @@ fn wish(rng: &mut Rng) -> Wish {
     }
 }
 
-/// How long a client waits.
+/// Returns how long a client waits.
 fn patience(rng: &mut Rng) -> Duration {
-    Duration::from_millis(match rng.chance(10) {
-        true => rng.between(1, 500),
-        false => rng.between(20_000, 90_000),
+    Duration::from_millis(if rng.chance(10) {
+        rng.between(1, 500)
+    } else {
+        rng.between(20_000, 90_000)
     })
 }
 
-/// What is asked of a model, and how it is told from the answer.
+/// A request to a model, with everything that the judgement of its answer needs.
 struct Order {
     key: &'static str,
     wish: Wish,
     call: Call,
-    /// How the content comes: in pieces of so many bytes.
+    /// The size of the pieces in which the content arrives.
     piece: usize,
     /// How long the client waits.
     patience: Duration,
 }
 
-/// An order at random.
+/// Returns a random order.
 fn order(world: &World, key: &'static str, rng: &mut Rng) -> Order {
     let wish = wish(rng);
     Order {
@@ -100,7 +102,7 @@ fn order(world: &World, key: &'static str, rng: &mut Rng) -> Order {
     }
 }
 
-/// Reads a key when nothing is in the way; tells whether there was an answer.
+/// Reads a key after all faults are over. Returns true if there was an answer.
 pub async fn read(world: &World, client: usize, machine: usize, key: &'static str) -> bool {
     let order = Order {
         key,
@@ -109,7 +111,10 @@ pub async fn read(world: &World, client: usize, machine: usize, key: &'static st
         piece: 0,
         patience: Duration::from_secs(60),
     };
-    matches!(operate(world, client, machine, order).await, End::Told(_))
+    matches!(
+        operate(world, client, machine, order).await,
+        End::Answered(_)
+    )
 }
 
 async fn operate(world: &World, client: usize, machine: usize, order: Order) -> End {
@@ -120,9 +125,9 @@ async fn operate(world: &World, client: usize, machine: usize, order: Order) -> 
         patience,
         ..
     } = order;
-    let place = world.record().history.begin(client, key, call);
+    let index = world.record().history.begin(client, key, call);
     world.note(format!(
-        "client {client} → {machine}: {key} {wish:?} {call:?} #{place}"
+        "client {client} → {machine}: {key} {wish:?} {call:?} #{index}"
     ));
     let called = world.machines[machine].call(patience, |model| perform(model, order));
     let (end, why) = match called.await {
@@ -138,15 +143,15 @@ async fn operate(world: &World, client: usize, machine: usize, order: Order) -> 
         Called::Lost => (End::Unknown, "lost".into()),
     };
     world.note(format!(
-        "client {client} ← {machine}: {key} #{place} {end:?} {why}"
+        "client {client} ← {machine}: {key} #{index} {end:?} {why}"
     ));
     let mut record = world.record();
-    record.counts.tally(end);
-    record.history.end(key, place, end);
+    record.counts.usage(end);
+    record.history.end(key, index, end);
     end
 }
 
-/// The call as the checker of linearizability knows it.
+/// Returns the call as the checker of linearizability sees it.
 fn call(world: &World, key: &str, wish: Wish, rng: &mut Rng) -> Call {
     let new = match wish {
         Wish::Head | Wish::Get => return Call::Read,
@@ -160,7 +165,7 @@ fn call(world: &World, key: &str, wish: Wish, rng: &mut Rng) -> Call {
     }
 }
 
-/// A value that the key may have.
+/// Returns a value that the key may have.
 fn likely(world: &World, key: &str, rng: &mut Rng) -> Option<u32> {
     let record = world.record();
     let all = record.history.keys.get(key)?;
@@ -179,23 +184,25 @@ fn likely(world: &World, key: &str, rng: &mut Rng) -> Option<u32> {
 }
 
 impl World {
-    /// What an error says of the operation.
+    /// Returns the end of an operation that an error implies.
     fn judge(&self, wish: Wish, error: &Error) -> End {
         match error {
-            Error::Unavailable(_) | Error::Busy(_) | Error::Conflict => End::Unknown,
+            Error::Unavailable(_) | Error::Unconfirmed(_) | Error::Busy(_) | Error::Conflict => {
+                End::Unknown
+            }
             Error::NoSuchUpload if wish == Wish::Upload => End::Unknown,
             other => {
-                self.violation(format!("{wish:?} gave an error that cannot be: {other:?}"));
+                self.violation(format!("{wish:?} gave an impossible error: {other:?}"));
                 End::Unknown
             }
         }
     }
 }
 
-/// Why an operation did not end well.
+/// The reason why an operation did not end well.
 enum Fault {
     Error(Error),
-    /// What came is not what there is.
+    /// The result contradicts the known content.
     Wrong(String),
 }
 
@@ -214,7 +221,7 @@ async fn perform(model: Model, order: Order) -> Result<End, Fault> {
     let bucket = bucket(&model).await?;
     let saw: Saw = Arc::default();
     let done = match order.wish {
-        Wish::Head => return head(&model, &bucket, order.key).await,
+        Wish::Head => return metadata(&model, &bucket, order.key).await,
         Wish::Get => return get(&model, &bucket, order.key).await,
         Wish::Put => put(&model, &bucket, &order, condition(order.call, &saw)).await,
         Wish::Upload => upload(&model, &bucket, &order, condition(order.call, &saw)).await,
@@ -224,65 +231,71 @@ async fn perform(model: Model, order: Order) -> Result<End, Fault> {
         }
     };
     match done {
-        Ok(()) => Ok(End::Told(Reply::Done)),
+        Ok(()) => Ok(End::Answered(Reply::Done)),
         Err(Error::PreconditionFailed) => {
-            let saw = *saw.lock().unwrap_or_else(PoisonError::into_inner);
-            Ok(End::Told(Reply::Saw(saw)))
+            let saw = *saw.lock();
+            Ok(End::Answered(Reply::Saw(saw)))
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// What a condition saw last.
+/// The value that a condition saw last.
 type Saw = Arc<Mutex<Option<u32>>>;
 
-/// The condition of a swap: that what is there is what is expected.
+/// Returns the condition of a swap: the current value equals the expected one.
 fn condition(call: Call, saw: &Saw) -> Condition {
     let Call::Swap(expected, _) = call else {
         return Condition::Always;
     };
     let saw = saw.clone();
-    let test: Predicate = Arc::new(move |head: Option<&ObjectHead>| {
-        let current = head.and_then(|head| value_of(&head.etag));
-        *saw.lock().unwrap_or_else(PoisonError::into_inner) = current;
-        match current == expected {
-            true => Ok(()),
-            false => Err(Error::PreconditionFailed),
+    let test: Predicate = Arc::new(move |metadata: Option<&ObjectHead>| {
+        let current = metadata.and_then(|metadata| value_of(&metadata.etag));
+        *saw.lock() = current;
+        if current == expected {
+            Ok(())
+        } else {
+            Err(Error::PreconditionFailed)
         }
     });
     Condition::Check(test)
 }
 
-async fn head(model: &Model, bucket: &Bucket, key: &str) -> Result<End, Fault> {
+async fn metadata(model: &Model, bucket: &Bucket, key: &str) -> Result<End, Fault> {
     let value = match model.head_object(bucket, key).await {
-        Ok(head) => Some(named(&head)?),
+        Ok(metadata) => Some(named(&metadata)?),
         Err(Error::NoSuchKey) => None,
         Err(error) => return Err(error.into()),
     };
-    Ok(End::Told(Reply::Saw(value)))
+    Ok(End::Answered(Reply::Saw(value)))
 }
 
 async fn get(model: &Model, bucket: &Bucket, key: &str) -> Result<End, Fault> {
     let reader = match model.open_object(bucket, key).await {
         Ok(reader) => reader,
-        Err(Error::NoSuchKey) => return Ok(End::Told(Reply::Saw(None))),
+        Err(Error::NoSuchKey) => return Ok(End::Answered(Reply::Saw(None))),
         Err(error) => return Err(error.into()),
     };
-    let value = named(reader.head())?;
+    let value = named(reader.metadata())?;
     let mut all = Vec::new();
     let mut stream = reader.stream(0..u64::MAX);
     while let Some(piece) = stream.next().await {
         all.extend_from_slice(&piece?);
     }
     if all != content(value) {
-        return Err(Fault::Wrong(format!("the content of {value} is not right")));
+        return Err(Fault::Wrong(format!("the content of {value} is wrong")));
     }
-    Ok(End::Told(Reply::Saw(Some(value))))
+    Ok(End::Answered(Reply::Saw(Some(value))))
 }
 
-fn named(head: &ObjectHead) -> Result<u32, Fault> {
-    let wrong = || Fault::Wrong(format!("an entity tag that nobody gave: {}", head.etag));
-    value_of(&head.etag).ok_or_else(wrong)
+fn named(metadata: &ObjectHead) -> Result<u32, Fault> {
+    let wrong = || {
+        Fault::Wrong(format!(
+            "an entity tag that no object has: {}",
+            metadata.etag
+        ))
+    };
+    value_of(&metadata.etag).ok_or_else(wrong)
 }
 
 fn new_value(call: Call) -> u32 {
@@ -319,7 +332,7 @@ async fn put(
     writer.finish(meta(value), condition).await.map(drop)
 }
 
-/// The same in two parts, one of which is sent twice.
+/// Uploads the same content in two parts, one of which is sent twice.
 async fn upload(
     model: &Model,
     bucket: &Arc<Bucket>,
@@ -348,12 +361,12 @@ async fn upload(
             })
             .await?;
     }
-    let (parts, _) = model.list_parts(&upload.id, 0, 10).await?;
+    let (parts, _) = model.list_parts(bucket, &upload, 0, 10).await?;
     let completed = model.complete_upload(bucket, &upload, &parts, meta(value), condition);
     completed.await.map(drop)
 }
 
-/// Lists the bucket, or some of it, page by page.
+/// Lists the bucket, or a part of it, page by page.
 async fn list(world: &World, client: usize, machine: usize, rng: &mut Rng) {
     let prefix = ["", "", "a", "a/", "b/", "c"][rng.below(6) as usize];
     let delimiter = rng.chance(50).then(|| "/".to_owned());

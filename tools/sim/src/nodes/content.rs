@@ -1,11 +1,11 @@
-//! What objects hold: bytes that follow from a number, so that a reader can tell whether all of them are right.
+//! The content of objects: bytes that follow from a number, so that a reader can check all of them.
 
 use archipel_model::BLOCK_BYTES;
 use bytes::Bytes;
 
 use crate::rng::Rng;
 
-/// The content of the object with this number. Most are small, some take blocks.
+/// Returns the content of the object with this number. Most are small, some take blocks.
 pub fn content(value: u32) -> Bytes {
     let mut rng = Rng::new(u64::from(value));
     let size = match rng.below(100) {
@@ -18,12 +18,12 @@ pub fn content(value: u32) -> Bytes {
     words.take(size as usize).collect()
 }
 
-/// The entity tag of that object.
+/// Returns the entity tag of that object.
 pub fn etag(value: u32) -> String {
     format!("{value:08}")
 }
 
-/// The number of the object with this entity tag.
+/// Returns the number of the object with this entity tag.
 pub fn value_of(etag: &str) -> Option<u32> {
     etag.parse().ok()
 }

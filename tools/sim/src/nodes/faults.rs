@@ -1,4 +1,4 @@
-//! What goes wrong: links, power, clocks.
+//! The faults: links, power, disks, clocks.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A link, near or far, good or bad.
+/// Returns a random link, near or far, good or bad.
 pub fn link(rng: &mut Rng) -> Link {
     Link {
         latency: millis(rng.between(1, 80)),
@@ -30,14 +30,14 @@ pub fn link(rng: &mut Rng) -> Link {
     }
 }
 
-/// Lets things go wrong until it is time to stop.
+/// Causes faults until it is time to stop.
 pub async fn go_wrong(world: Arc<World>, mut rng: Rng) {
     while !world.is_calm() {
         tokio::time::sleep(millis(rng.between(50, 4000))).await;
         match rng.below(100) {
             0..25 => cut_some(&world, &mut rng),
             25..45 => {
-                world.note("links heal");
+                world.note("links work again");
                 world.network.heal_all();
             }
             45..58 => crash_some(&world, &mut rng).await,
@@ -46,15 +46,15 @@ pub async fn go_wrong(world: Arc<World>, mut rng: Rng) {
             75..78 => blackout(&world, &mut rng).await,
             78..90 => change_link(&world, &mut rng),
             90..97 => move_clock(&world, &mut rng),
-            // Whoever is off or cut off is so for days.
+            // A machine that is off or cut off stays so for days.
             _ => world.pass_hours(rng.between(1, 72)),
         }
     }
 }
 
-/// All works again.
-pub async fn mend(world: &World) {
-    world.note("everything is mended");
+/// Ends all faults.
+pub async fn end_all(world: &World) {
+    world.note("all faults are over");
     world.network.heal_all();
     for from in &world.machines {
         for to in &world.machines {
@@ -90,55 +90,56 @@ fn cut_some(world: &World, rng: &mut Rng) {
 }
 
 /// Cuts a machine's power, if it is on.
-pub fn crash(world: &World, place: usize, rng: &mut Rng) {
-    if world.machines[place].is_up() {
-        world.note(format!("machine {place} loses power"));
+pub fn crash(world: &World, index: usize, rng: &mut Rng) {
+    if world.machines[index].is_up() {
+        world.note(format!("machine {index} loses power"));
         world.record().counts.crashes += 1;
-        world.machines[place].crash(&SeededRandom::new(rng.number()));
+        world.machines[index].crash(&SeededRandom::new(rng.number()));
     }
 }
 
-/// One machine, most often for a short while.
+/// Crashes one machine, most often for a short while.
 async fn crash_some(world: &World, rng: &mut Rng) {
-    let place = pick(world, rng);
-    crash(world, place, rng);
+    let index = pick(world, rng);
+    crash(world, index, rng);
     if rng.chance(70) {
         tokio::time::sleep(millis(rng.between(1, 3000))).await;
-        start(world, place).await;
+        start(world, index).await;
     }
 }
 
-/// A machine comes back empty: another store, until an operator lets it in. Once at most: a second one could be
-/// too many.
+/// Lets a machine come back empty: it is another store until an operator assigns it. This happens
+/// at most once, because a second loss could be too many.
 async fn lose_disk(world: &World, rng: &mut Rng) {
-    let place = pick(world, rng);
+    let index = pick(world, rng);
     if !world.style.loses_disk || world.record().counts.spoiled() > 0 {
         return;
     }
-    crash(world, place, rng);
-    if world.machines[place].is_up() {
+    crash(world, index, rng);
+    if world.machines[index].is_up() {
         return;
     }
-    world.note(format!("the disks of {place} are lost"));
+    world.note(format!("the disks of {index} are lost"));
     world.record().counts.disks_lost += 1;
-    world.machines[place].lose_disks();
+    world.machines[index].lose_disks();
     tokio::time::sleep(millis(rng.between(1, 3000))).await;
-    start(world, place).await;
+    start(world, index).await;
 }
 
-/// Bits flip on the disk of one machine, unless another one's is spoiled: there must be a good copy of everything. So they flip only in
-/// blocks of rows that another machine holds as well, at two looks in a row: what one replica alone holds was not acknowledged, and
-/// nobody could mend it.
-pub async fn rot(world: Arc<World>, mut rng: Rng) {
-    let place = pick(&world, &mut rng);
+/// Flips bits on the disk of one machine, unless another one's is spoiled, because there must be a
+/// good copy of everything. So they flip only in blocks of rows that another machine held as well
+/// at two checks in a row. A row that only one replica holds was not acknowledged, and nobody could
+/// repair it.
+pub async fn flip_bits(world: Arc<World>, mut rng: Rng) {
+    let index = pick(&world, &mut rng);
     let mut copied_before = BTreeSet::new();
     while !world.is_calm() {
         tokio::time::sleep(millis(rng.between(500, 10_000))).await;
         let counts = world.record().counts;
-        if counts.disks_lost + counts.put_back > 0 {
+        if counts.disks_lost + counts.rolled_back > 0 {
             return;
         }
-        let copied = match replicas::copied(&world, place).await {
+        let copied = match replicas::copied(&world, index).await {
             Ok(copied) => copied,
             Err(error) => return world.violation(format!("a store cannot be read: {error}")),
         };
@@ -147,38 +148,38 @@ pub async fn rot(world: Arc<World>, mut rng: Rng) {
         let Some(block) = both.get(rng.below(both.len().max(1) as u64) as usize) else {
             continue;
         };
-        if let Some(at) = world.machines[place].flip(block, &mut rng) {
-            world.note(format!("a bit flips on the disk of {place}: {at:?}"));
+        if let Some(at) = world.machines[index].flip(block, &mut rng) {
+            world.note(format!("a bit flips on the disk of {index}: {at:?}"));
             world.record().counts.flips += 1;
         }
     }
 }
 
-/// All machines lose power, and come back.
+/// Cuts the power of all machines, and starts them again.
 pub async fn blackout(world: &World, rng: &mut Rng) {
     world.note("a blackout");
-    for place in 0..world.machines.len() {
-        crash(world, place, rng);
+    for index in 0..world.machines.len() {
+        crash(world, index, rng);
     }
     tokio::time::sleep(millis(rng.between(1, 3000))).await;
     start_all(world).await;
 }
 
 /// Switches a machine on, if it is off.
-pub async fn start(world: &World, place: usize) {
-    let machine = &world.machines[place];
+pub async fn start(world: &World, index: usize) {
+    let machine = &world.machines[index];
     if machine.is_up() {
         return;
     }
-    world.note(format!("machine {place} starts"));
+    world.note(format!("machine {index} starts"));
     if let Err(why) = machine.start().await {
-        world.violation(format!("machine {place} does not start: {why}"));
+        world.violation(format!("machine {index} does not start: {why}"));
     }
 }
 
 async fn start_all(world: &World) {
-    for place in 0..world.machines.len() {
-        start(world, place).await;
+    for index in 0..world.machines.len() {
+        start(world, index).await;
     }
 }
 
@@ -191,9 +192,9 @@ fn change_link(world: &World, rng: &mut Rng) {
         .set_link(world.machines[from].id, world.machines[to].id, link);
 }
 
-/// Clocks are off by some milliseconds, now and then by seconds; one of them also by minutes.
+/// Moves clocks by some milliseconds, now and then by seconds, and at most one of them by minutes.
 fn move_clock(world: &World, rng: &mut Rng) {
-    let place = pick(world, rng);
+    let index = pick(world, rng);
     let far = match rng.below(10) {
         0..6 => 200,
         6..8 => 5_000,
@@ -204,11 +205,11 @@ fn move_clock(world: &World, rng: &mut Rng) {
         .machines
         .iter()
         .enumerate()
-        .filter(|(at, _)| *at != place);
+        .filter(|(at, _)| *at != index);
     if far > 5_000 && others.any(|(_, machine)| machine.clock.skew().abs() > 5_000) {
-        // Of three clocks, two must be right.
+        // Two of three clocks must be right.
         return;
     }
-    world.note(format!("the clock of {place} is off by {skew} ms"));
-    world.machines[place].clock.set_skew(skew);
+    world.note(format!("the clock of {index} is off by {skew} ms"));
+    world.machines[index].clock.set_skew(skew);
 }

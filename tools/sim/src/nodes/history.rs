@@ -1,4 +1,4 @@
-//! What clients asked and were told, in an order that is that of real time.
+//! The requests of clients and their answers, in real-time order.
 
 use std::collections::BTreeMap;
 
@@ -7,22 +7,23 @@ use crate::linear::{Call, Event, Reply};
 /// One operation on a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Happened {
-    /// Which client.
+    /// The client.
     pub client: usize,
-    /// What it asked for.
+    /// The request.
     pub call: Call,
-    /// When.
+    /// The time of the call.
     pub called: u64,
-    /// When it ended; `None` if it never did, or its end says nothing.
+    /// The time of the end; `None` if it never ended, or its end says nothing.
     pub ended: Option<u64>,
-    /// What it was told.
+    /// The answer.
     pub reply: Option<Reply>,
-    /// It certainly took no effect.
+    /// True if it certainly took no effect.
     pub void: bool,
 }
 
 impl Happened {
-    /// For the checker of linearizability; `None` if there is nothing to check.
+    /// Returns the event for the checker of linearizability, or `None` if there is nothing to
+    /// check.
     fn event(&self) -> Option<Event> {
         if self.void {
             return None;
@@ -36,57 +37,57 @@ impl Happened {
     }
 }
 
-/// A page of a listing that a client was shown.
+/// A page of a listing that a client got.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// When it was asked for, and when it came.
+    /// The times of its request and answer.
     pub between: (u64, u64),
-    /// Only keys that begin so.
+    /// Only keys with this prefix.
     pub prefix: String,
-    /// Keys that hold it behind the prefix are rolled up.
+    /// Keys with the delimiter after the prefix are rolled up.
     pub delimiter: Option<String>,
-    /// What is at or below was left out.
+    /// Names at or below this were left out.
     pub after: Option<String>,
-    /// Whether there is more.
+    /// True if there is more.
     pub truncated: bool,
     /// Keys with their objects' numbers, and prefixes.
     pub entries: Vec<(String, Option<u32>)>,
 }
 
-/// All that clients saw of a run.
+/// All answers to clients in a run.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     time: u64,
-    /// By key.
+    /// The operations by key.
     pub keys: BTreeMap<String, Vec<Happened>>,
-    /// Listings.
+    /// The pages of listings.
     pub pages: Vec<Page>,
 }
 
-/// How an operation ended.
+/// The end of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// So.
-    Told(Reply),
-    /// Nobody knows.
+    /// The client got this answer.
+    Answered(Reply),
+    /// The result is unknown.
     Unknown,
-    /// Without effect.
+    /// It took no effect.
     Void,
 }
 
 impl History {
-    /// The next moment.
+    /// Returns the next moment.
     pub fn tick(&mut self) -> u64 {
         self.time += 1;
         self.time
     }
 
-    /// How many operations there were on a key.
+    /// Returns the number of operations on a key.
     pub fn of(&self, key: &str) -> usize {
         self.keys.get(key).map_or(0, Vec::len)
     }
 
-    /// An operation begins; gives its place among those of the key.
+    /// Begins an operation. Returns its index among those of the key.
     pub fn begin(&mut self, client: usize, key: &str, call: Call) -> usize {
         let called = self.tick();
         let all = self.keys.entry(key.to_owned()).or_default();
@@ -101,21 +102,21 @@ impl History {
         all.len() - 1
     }
 
-    /// It ends.
-    pub fn end(&mut self, key: &str, place: usize, end: End) {
+    /// Ends an operation.
+    pub fn end(&mut self, key: &str, index: usize, end: End) {
         let now = self.tick();
         let all = self.keys.get_mut(key);
-        let Some(happened) = all.and_then(|all| all.get_mut(place)) else {
+        let Some(happened) = all.and_then(|all| all.get_mut(index)) else {
             return;
         };
         match end {
-            End::Told(reply) => (happened.ended, happened.reply) = (Some(now), Some(reply)),
+            End::Answered(reply) => (happened.ended, happened.reply) = (Some(now), Some(reply)),
             End::Void => (happened.ended, happened.void) = (Some(now), true),
             End::Unknown => {}
         }
     }
 
-    /// The history of a key for the checker of linearizability.
+    /// Returns the history of a key for the checker of linearizability.
     pub fn events(happened: &[Happened]) -> Vec<Event> {
         happened.iter().filter_map(Happened::event).collect()
     }

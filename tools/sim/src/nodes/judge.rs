@@ -1,4 +1,4 @@
-//! What must hold at the end of a run.
+//! The checks at the end of a run.
 
 use archipel_model::ListQuery;
 
@@ -9,15 +9,15 @@ use super::{listings, proof, replicas};
 use crate::linear;
 use crate::rng::Rng;
 
-/// Clients with numbers from here on read when all is at rest.
+/// Clients with numbers from here on read at rest.
 const LAST: usize = 100;
 
-/// What happened in a run, in numbers.
+/// Counts of what happened in a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Operations that clients were told the result of.
-    pub told: u64,
-    /// Those of which they were told nothing certain.
+    /// Operations whose result the client got.
+    pub answered: u64,
+    /// Operations whose result the client does not know.
     pub unknown: u64,
     /// Pages of listings.
     pub pages: u64,
@@ -25,49 +25,50 @@ pub struct Counts {
     pub crashes: u64,
     /// Disks lost.
     pub disks_lost: u64,
-    /// Bits flipped in what disks hold.
+    /// Bits flipped on disks.
     pub flips: u64,
-    /// Disks put back to an older state.
-    pub put_back: u64,
+    /// Disks rolled back to an older state.
+    pub rolled_back: u64,
     /// Changes of the layout.
     pub layouts: u64,
 }
 
 impl Counts {
-    /// Adds those of another run.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Counts) {
-        self.told += other.told;
+        self.answered += other.answered;
         self.unknown += other.unknown;
         self.pages += other.pages;
         self.crashes += other.crashes;
         self.disks_lost += other.disks_lost;
         self.flips += other.flips;
-        self.put_back += other.put_back;
+        self.rolled_back += other.rolled_back;
         self.layouts += other.layouts;
     }
 
-    /// Whether what a machine keeps was lost or spoiled: of another one it must not be then.
+    /// Returns how often a machine's data was lost or spoiled. After the first time, no other
+    /// machine's may be.
     pub(super) fn spoiled(&self) -> u64 {
-        self.disks_lost + self.put_back + self.flips
+        self.disks_lost + self.rolled_back + self.flips
     }
 
-    pub(super) fn tally(&mut self, end: End) {
+    pub(super) fn usage(&mut self, end: End) {
         match end {
-            End::Told(_) => self.told += 1,
+            End::Answered(_) => self.answered += 1,
             End::Unknown => self.unknown += 1,
             End::Void => {}
         }
     }
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Verdict {
-    /// What was wrong; `None` if nothing was.
+    /// The violation, or `None`.
     pub violation: Option<String>,
-    /// A fingerprint of all that happened, in order.
+    /// A hash of everything that happened, in order.
     pub hash: u64,
-    /// Numbers.
+    /// Counts of what happened.
     pub counts: Counts,
 }
 
@@ -81,12 +82,12 @@ impl Verdict {
     }
 }
 
-/// Reads everything from everywhere, and judges all that was seen.
+/// Reads every key from every machine, and judges everything that clients got.
 pub(super) async fn judge(world: &World) -> Verdict {
-    // Before anything is read, which would bring rows, too.
-    replicas::come_together(world).await;
-    replicas::forget_what_was_deleted(world).await;
-    replicas::come_together(world).await;
+    // This comes before the reads, because reads would bring rows, too.
+    replicas::converge(world).await;
+    replicas::drop_tombstones(world).await;
+    replicas::converge(world).await;
     proof::prove(world).await;
     for machine in 0..world.machines.len() {
         rest(world, machine);
@@ -109,7 +110,7 @@ pub(super) async fn judge(world: &World) -> Verdict {
     }
 }
 
-/// A change of the layout that began is over.
+/// Checks that no change of the layout is under way.
 fn rest(world: &World, machine: usize) {
     let model = world.machines[machine].model();
     let epoch = model.and_then(|model| model.cluster().epoch());
@@ -121,7 +122,7 @@ fn rest(world: &World, machine: usize) {
     }
 }
 
-/// A store was given another name only if its disks were put back.
+/// Checks that a store has another identity only if its disks were rolled back.
 fn is_what_it_was(world: &World, machine: usize) {
     let Some(model) = world.machines[machine].model() else {
         return;
@@ -130,14 +131,14 @@ fn is_what_it_was(world: &World, machine: usize) {
         model.cluster().me().store,
         model.cluster().store().identity(),
     );
-    if name != identity && world.record().counts.put_back == 0 {
+    if name != identity && world.record().counts.rolled_back == 0 {
         world.violation(format!(
-            "the store of machine {machine} is taken for an older state of itself, and is not"
+            "the store of machine {machine} counts as rolled back, and is not"
         ));
     }
 }
 
-/// All keys, and all of the bucket: at rest every machine answers.
+/// Reads all keys and lists the whole bucket. At rest every machine answers.
 async fn look_through(world: &World, machine: usize) {
     for key in KEYS {
         if !client::read(world, LAST + machine, machine, key).await {
@@ -157,7 +158,7 @@ async fn look_through(world: &World, machine: usize) {
     }
 }
 
-/// What a store derives from rows (references, counters, windows) is what they say.
+/// Checks that the data derived from rows (references, counters, windows) is exact.
 async fn verify(world: &World, machine: usize) {
     let Some(model) = world.machines[machine].model() else {
         return world.violation(format!("machine {machine} is off at rest"));

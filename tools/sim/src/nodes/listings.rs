@@ -1,16 +1,17 @@
-//! Whether listings were right.
+//! The check of listings.
 //!
-//! A page must show every key of which it is certain that it lived all the while: a write was acknowledged before
-//! the page was asked for, and nothing that may have come later deletes it. It may only show what may have lived
-//! at some moment meanwhile, and no version that had certainly been replaced before. What a client was told nothing certain of
-//! may have taken effect at any time since it began. What certainly took no effect may be seen only while it ran.
+//! A page must show every key that was certainly live all the while: a write was acknowledged
+//! before the page was requested, and no operation that may have come later deletes it. It may show
+//! only keys that may have been live at some moment meanwhile, and no version that had certainly
+//! been replaced before. A write whose result the client does not know may have taken effect at any
+//! time since it began. A write that certainly took no effect may be visible only while it ran.
 
 use std::collections::BTreeMap;
 
 use super::history::{Happened, History, Page};
 use crate::linear::{Call, Reply};
 
-/// What is wrong with the listings, if anything.
+/// Returns the first fault of the listings, if there is one.
 pub fn fault(history: &History) -> Option<String> {
     history.pages.iter().find_map(|page| {
         let why = page_fault(history, page)?;
@@ -18,7 +19,7 @@ pub fn fault(history: &History) -> Option<String> {
     })
 }
 
-/// What an operation would do to its key.
+/// Returns the value that an operation would write to its key.
 fn written(happened: &Happened) -> Option<Option<u32>> {
     match happened.call {
         Call::Read => None,
@@ -34,16 +35,16 @@ fn is_certain(happened: &Happened) -> bool {
     happened.reply == Some(Reply::Done)
 }
 
-/// Whether all of `first` was over when `second` began.
+/// Returns true if `first` ended before `second` began.
 fn precedes(first: &Happened, second: &Happened) -> bool {
     first.ended.is_some_and(|ended| ended < second.called)
 }
 
-/// The writes of a key, as a page may see them.
+/// The writes of a key that a page may reflect.
 struct Seen<'h> {
-    /// Those that may have had an effect by the end of the page.
+    /// The writes that may have taken effect by the end of the page.
     possible: Vec<(&'h Happened, Option<u32>)>,
-    /// Those that certainly had one before it was asked for.
+    /// The writes that certainly took effect before the page was requested.
     certain: Vec<(&'h Happened, Option<u32>)>,
 }
 
@@ -62,7 +63,7 @@ impl<'h> Seen<'h> {
         }
     }
 
-    /// It lived all the while.
+    /// Returns true if the key was live all the while.
     fn must_live(&self) -> bool {
         let lives = |(write, value): &&(&Happened, Option<u32>)| {
             let mut deletions = self.possible.iter().filter(|(_, value)| value.is_none());
@@ -71,14 +72,14 @@ impl<'h> Seen<'h> {
         self.certain.iter().any(|write| lives(&write))
     }
 
-    /// It may have lived at some moment.
+    /// Returns true if the key may have been live at some moment.
     fn may_live(&self) -> bool {
         let mut lives = self.possible.iter().filter(|(_, value)| value.is_some());
         let mut deletions = self.certain.iter().filter(|(_, value)| value.is_none());
         lives.any(|(write, _)| deletions.all(|(deletion, _)| !precedes(write, deletion)))
     }
 
-    /// This version may have been the newest at some moment.
+    /// Returns true if this version may have been the newest at some moment.
     fn may_show(&self, value: u32) -> bool {
         let mut writes = self.possible.iter().filter(|(_, v)| *v == Some(value));
         let replaced = |write: &Happened| self.certain.iter().any(|(w, _)| precedes(write, w));
@@ -86,7 +87,7 @@ impl<'h> Seen<'h> {
     }
 }
 
-/// The name under which a page shows a key.
+/// Returns the name under which a page shows a key.
 fn shown_as<'k>(key: &'k str, page: &Page) -> Option<&'k str> {
     let rest = key.strip_prefix(&page.prefix[..])?;
     let delimiter = page.delimiter.as_deref().filter(|d| !d.is_empty());
@@ -114,18 +115,18 @@ fn page_fault(history: &History, page: &Page) -> Option<String> {
     let mut last = None;
     for (name, value) in &page.entries {
         if last.is_some_and(|last| last >= name) {
-            return Some(format!("{name} is not behind the entry before it"));
+            return Some(format!("{name} is not after the previous entry"));
         }
         last = Some(name);
         let Some(keys) = names.remove(&name[..]) else {
-            return Some(format!("{name} does not belong there"));
+            return Some(format!("{name} does not belong on the page"));
         };
         let right = keys.iter().any(|(key, seen)| match value {
             None => seen.may_live() && is_prefix(name, page),
             Some(value) => seen.may_show(*value) && key == name,
         });
         if !right {
-            return Some(format!("{name} cannot be so"));
+            return Some(format!("{name} has an impossible version"));
         }
     }
     let missing = names

@@ -1,7 +1,7 @@
-//! A machine: what outlives a crash, and what runs on it.
+//! A machine: the state that survives a crash, and the node that runs on it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use archipel_base::clock::WallClock;
@@ -9,8 +9,8 @@ use archipel_base::random::{Random, SeededRandom};
 use archipel_base::stamp::StampClock;
 use archipel_base::{BlockHash, Id, NodeId};
 use archipel_cluster::layout::StoreName;
-use archipel_cluster::members::{Facts, Members};
-use archipel_cluster::{Cluster, ClusterOptions, HealOptions, Network};
+use archipel_cluster::membership::{Members, NodeInfo};
+use archipel_cluster::{AntiEntropyOptions, Cluster, ClusterOptions, Faults, Network};
 use archipel_model::Model;
 use archipel_net::rpc::Rpc;
 use archipel_net::simulated::SimulatedNetwork;
@@ -20,6 +20,7 @@ use archipel_storage::engine::Durability;
 use archipel_storage::engine::memory::MemoryEngine;
 use archipel_storage::pool::Pool;
 use archipel_storage::{Limits, Store, StoreOptions, Threads};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -28,10 +29,11 @@ use super::power::{Power, PoweredDisk, PoweredEngine};
 use super::world::{Options, Style};
 use crate::rng::Rng;
 
-/// When simulated time begins: milliseconds since 1970. An hour, on which floors lie, ends 45 seconds later.
+/// The start of simulated time in milliseconds since 1970. An hour ends 45 seconds later, and
+/// floors lie on hours.
 const EPOCH_MILLIS: u64 = 1_700_002_800_000 - 45_000;
 
-/// A machine's clock: virtual time, and how far it is off.
+/// A machine's clock: virtual time, and the clock's offset.
 #[derive(Clone, Debug)]
 pub struct MachineClock {
     start: Instant,
@@ -40,12 +42,12 @@ pub struct MachineClock {
 }
 
 impl MachineClock {
-    /// Puts it so far ahead, or behind.
+    /// Sets the clock this far ahead (or behind, if negative).
     pub fn set_skew(&self, millis: i64) {
         self.skew_millis.store(millis, Ordering::SeqCst);
     }
 
-    /// How far it is off, in milliseconds.
+    /// Returns the offset in milliseconds.
     pub fn skew(&self) -> i64 {
         self.skew_millis.load(Ordering::SeqCst)
     }
@@ -65,7 +67,7 @@ pub struct Machine {
     pub id: NodeId,
     /// Its clock.
     pub clock: MachineClock,
-    /// All machines' names.
+    /// The names of all machines.
     pub all: Arc<[NodeId]>,
     media: Mutex<Media>,
     network: Arc<SimulatedNetwork>,
@@ -76,19 +78,19 @@ pub struct Machine {
     running: Mutex<Option<Running>>,
 }
 
-/// What outlives a power cut.
+/// The state that survives a power cut.
 #[derive(Clone, Default)]
 struct Media {
     engine: Arc<MemoryEngine>,
     disk: Arc<MemoryDisk>,
 }
 
-/// A copy of what a machine kept.
+/// A copy of a machine's disks.
 pub struct Backup {
     media: Media,
-    /// The store that it is of, and how far that was.
+    /// The store that was copied.
     pub store: StoreName,
-    /// Its run, and in that its last mark.
+    /// Its run, and the last mark of that run.
     pub mark: (u64, u64),
 }
 
@@ -101,16 +103,16 @@ impl Media {
     }
 }
 
-/// What runs on a machine.
+/// A running node.
 struct Running {
     model: Model,
     power: Power,
-    /// Tells who waits for it that it crashed.
+    /// Wakes all that wait for a crash.
     down: Arc<Notify>,
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// How a client's call of a machine ended.
+/// The end of a client's call of a machine.
 pub enum Called<T> {
     /// The machine answered.
     Answered(T),
@@ -121,18 +123,18 @@ pub enum Called<T> {
 }
 
 impl Machine {
-    /// A machine that is off.
+    /// Returns a machine that is off.
     pub fn new(
-        place: u8,
+        index: u8,
         all: Arc<[NodeId]>,
         network: Arc<SimulatedNetwork>,
         seed: u64,
         (options, style): (Options, Style),
         passed_millis: Arc<AtomicU64>,
     ) -> Machine {
-        let random = SeededRandom::new(seed ^ u64::from(place) << 32);
+        let random = SeededRandom::new(seed ^ u64::from(index) << 32);
         Machine {
-            id: all[usize::from(place)],
+            id: all[usize::from(index)],
             clock: MachineClock {
                 start: Instant::now(),
                 skew_millis: Arc::default(),
@@ -150,31 +152,31 @@ impl Machine {
     }
 
     fn running(&self) -> MutexGuard<'_, Option<Running>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        self.running.lock()
     }
 
     fn media(&self) -> MutexGuard<'_, Media> {
-        self.media.lock().unwrap_or_else(PoisonError::into_inner)
+        self.media.lock()
     }
 
-    /// What it kept is gone, and it is empty. To be called while it is off.
+    /// Loses the content of its disks. The machine must be off.
     pub fn lose_disks(&self) {
         *self.media() = Media::default();
     }
 
-    /// A copy of what is on its stable storage now; `None` while it is off.
+    /// Copies its stable storage. Returns `None` while it is off.
     pub fn back_up(&self) -> Option<Backup> {
         let cluster = self.model()?.cluster().clone();
         let media = self.media();
         Some(Backup {
             media: media.copy(),
             store: cluster.me(),
-            mark: cluster.progress_mark(),
+            mark: cluster.upkeep().progress_mark(),
         })
     }
 
-    /// Puts a copy in the place of what it kept, or of its metadata alone. To be called while it is off.
-    pub fn put_back(&self, backup: &Backup, blocks_too: bool) {
+    /// Replaces its disks, or only its metadata, by a copy. The machine must be off.
+    pub fn roll_back(&self, backup: &Backup, blocks_too: bool) {
         let copy = backup.media.copy();
         let mut media = self.media();
         media.engine = copy.engine;
@@ -183,7 +185,7 @@ impl Machine {
         }
     }
 
-    /// Flips a bit of a block, or of the header before it, wherever its disk holds it; tells in which segment and where.
+    /// Flips a bit of a block, or of the header before it. Returns the segment and the offset.
     pub fn flip(&self, block: &BlockHash, rng: &mut Rng) -> Option<(u32, u64)> {
         let media = self.media();
         for segment in media.disk.segments().ok()? {
@@ -193,7 +195,8 @@ impl Machine {
             let Some(named) = names.position(|bytes| bytes == block.as_bytes()) else {
                 continue;
             };
-            // docs/internals/blocks.md: the length of what is stored stands before the name, the content behind the rest of the header.
+            // docs/internals/blocks.md: the length of the content precedes the name, and the
+            // content follows the rest of the header.
             let stored = bytes.get(named.checked_sub(4)?..named)?;
             let stored = u32::from_be_bytes(stored.try_into().ok()?);
             let at = named as u64 - 16 + rng.below(64 + u64::from(stored));
@@ -203,24 +206,24 @@ impl Machine {
         None
     }
 
-    /// Whether it is up.
+    /// Returns true if it is on.
     pub fn is_up(&self) -> bool {
         self.running().is_some()
     }
 
-    /// What runs there; `None` while it is off.
+    /// Returns the running model, or `None` while it is off.
     pub fn model(&self) -> Option<Model> {
         self.running().as_ref().map(|running| running.model.clone())
     }
 
-    /// What a client calls, and what tells that it crashed.
+    /// Returns the model, and the signal of its crash.
     fn to_call(&self) -> Option<(Model, Arc<Notify>)> {
         let running = self.running();
         let running = running.as_ref()?;
         Some((running.model.clone(), running.down.clone()))
     }
 
-    /// Switches it on.
+    /// Starts it.
     pub async fn start(&self) -> Result<(), String> {
         let boot = self.boots.fetch_add(1, Ordering::SeqCst);
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(self.seed.wrapping_add(boot)));
@@ -258,12 +261,12 @@ impl Machine {
         Ok(())
     }
 
-    /// Knows all others by their addresses.
+    /// Returns members that know all others by their addresses.
     fn members(&self, rpc: &Rpc, store: &Store, random: Arc<dyn Random>) -> Members {
-        let facts = Facts {
+        let facts = NodeInfo {
             addresses: vec![self.id.to_string()],
             store: store.identity(),
-            ..Facts::default()
+            ..NodeInfo::default()
         };
         let others = self.all.iter().filter(|id| **id != self.id);
         let seeds = others.map(|id| id.to_string()).collect();
@@ -311,7 +314,7 @@ impl Machine {
         })
     }
 
-    /// Cuts its power: what was not synced is gone, or some of it, as chance has it.
+    /// Cuts its power. Unsynced data is lost, or a random part of it.
     pub fn crash(&self, random: &dyn Random) {
         let Some(running) = self.running().take() else {
             return;
@@ -325,7 +328,7 @@ impl Machine {
         running.tasks.iter().for_each(JoinHandle::abort);
     }
 
-    /// A client's call, which ends with the machine or the client's patience.
+    /// Makes a client's call, which ends with the machine's crash or the client's patience.
     pub async fn call<T, F>(&self, patience: Duration, call: impl FnOnce(Model) -> F) -> Called<T>
     where
         F: Future<Output = T>,
@@ -343,7 +346,7 @@ impl Machine {
     }
 }
 
-/// What the daemon runs for other nodes.
+/// Starts the tasks that the daemon runs for other nodes.
 fn on_the_network(cluster: &Cluster, rpc: Rpc, members: Members) -> Vec<JoinHandle<()>> {
     let (service, gossip, cluster) = (cluster.service(), members.clone(), cluster.clone());
     vec![
@@ -353,24 +356,34 @@ fn on_the_network(cluster: &Cluster, rpc: Rpc, members: Members) -> Vec<JoinHand
     ]
 }
 
-/// What the daemon runs beside requests.
+/// Starts the tasks that the daemon runs besides requests.
 fn background(model: &Model, options: Options, style: Style) -> Vec<JoinHandle<()>> {
-    let healing_options = HealOptions {
-        interval: Duration::from_secs(style.heal_seconds),
-        dawdle: Duration::from_secs(style.dawdle_seconds),
+    let anti_entropy = AntiEntropyOptions {
+        interval: Duration::from_secs(style.anti_entropy_seconds),
         floor_age: Duration::ZERO,
         floor_look: Duration::from_secs(10),
         mark_interval: Duration::from_secs(10),
-        trust_old: options.trust_old,
-        rules: options.rules,
+        faults: Faults {
+            apply_delay: Duration::from_secs(style.apply_delay_seconds),
+            trust_old_store: options.trust_old_store,
+            rules: options.rules,
+            purge_rows: style.purge_rows,
+            purge_pause: Duration::from_secs(style.purge_pause_seconds),
+        },
     };
-    let (refreshing, sweeping, moving) = (model.clone(), model.clone(), model.clone());
-    let (healing, mending) = (model.clone(), model.clone());
+    let (refresher, collector, rebalancer) = (model.clone(), model.clone(), model.clone());
+    let (comparer, repairer) = (model.clone(), model.clone());
     vec![
-        tokio::spawn(async move { refreshing.refresh_forever().await }),
-        tokio::spawn(async move { sweeping.sweep_forever().await }),
-        tokio::spawn(async move { moving.cluster().move_forever().await }),
-        tokio::spawn(async move { mending.cluster().mend_forever().await }),
-        tokio::spawn(async move { healing.cluster().heal_forever(healing_options).await }),
+        tokio::spawn(async move { refresher.refresh_forever().await }),
+        tokio::spawn(async move { collector.run_gc().await }),
+        tokio::spawn(async move { rebalancer.cluster().layouts().run_rebalance().await }),
+        tokio::spawn(async move { repairer.cluster().upkeep().run_repair().await }),
+        tokio::spawn(async move {
+            comparer
+                .cluster()
+                .upkeep()
+                .run_anti_entropy(anti_entropy)
+                .await
+        }),
     ]
 }

@@ -1,24 +1,26 @@
-//! Whole nodes in one thread: the product's `cluster` and `model` on disks in memory, over a simulated network.
+//! Whole nodes in one thread: the product's `cluster` and `model` on disks in memory, over a
+//! simulated network.
 //!
-//! Time is tokio's, paused: it passes when nobody has anything to do. Machines crash and come back,
-//! links are cut one way or both, clocks go wrong, clients go away in the middle; all of it follows from one seed.
-//! Only what stands above `model` (HTTP) and below `storage`'s traits (files) is missing.
+//! Time is tokio's, paused: it passes when no task has anything to do. Machines crash and come
+//! back, links fail one way or both, clocks are wrong, and clients go away in the middle. All of it
+//! follows from one seed. Only the layers above `model` (HTTP) and below `storage`'s traits (files)
+//! are missing.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`power`] | engines and disks that stop with a power cut |
-//! | [`machine`] | a machine: what outlives a crash, and what runs on it |
-//! | [`world`] | machines, network, and what is noted of a run |
-//! | [`faults`] | what goes wrong |
-//! | [`client`] | what clients do |
-//! | [`content`] | what objects hold |
-//! | [`history`] | what clients asked and were told |
-//! | [`listings`] | whether listings were right |
-//! | [`backups`] | disks that are put back to an older state |
-//! | [`operator`] | who changes the layout |
-//! | [`judge`] | what must hold at the end |
-//! | [`proof`] | nothing orphaned, every block whole, all that is derived exact |
-//! | [`replicas`] | whether all replicas hold the same, and whole |
+//! | [`machine`] | a machine: its disks, and the node that runs on it |
+//! | [`world`] | machines, network, and the record of a run |
+//! | [`faults`] | causes faults |
+//! | [`client`] | runs clients |
+//! | [`content`] | the content of objects |
+//! | [`history`] | requests of clients and their answers |
+//! | [`listings`] | checks listings |
+//! | [`backups`] | rolls disks back to an older state |
+//! | [`operator`] | changes the layout |
+//! | [`judge`] | the checks at the end |
+//! | [`proof`] | checks that nothing is orphaned, every block is whole, and derived data is exact |
+//! | [`replicas`] | checks that all replicas hold the same rows, with their content |
 
 pub mod backups;
 pub mod client;

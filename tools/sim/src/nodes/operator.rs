@@ -1,9 +1,9 @@
-//! The operators: they change the layout, at times two of them at once.
+//! The operators: they change the layout, sometimes two of them at once.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_cluster::change::Change;
+use archipel_cluster::change::LayoutChange;
 use archipel_cluster::layout::Role;
 use archipel_model::Model;
 
@@ -11,10 +11,10 @@ use super::machine::{Called, Machine};
 use super::world::{REPLICAS, World};
 use crate::rng::Rng;
 
-/// How long an operator waits for an answer.
+/// The time that an operator waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One operator's shift.
+/// Runs one operator.
 pub async fn run(world: Arc<World>, number: usize, mut rng: Rng) {
     while !world.is_calm() {
         tokio::time::sleep(Duration::from_millis(rng.between(1000, 15_000))).await;
@@ -32,7 +32,7 @@ pub async fn run(world: Arc<World>, number: usize, mut rng: Rng) {
     }
 }
 
-/// Lets a machine hold rows that does not, or the other way round.
+/// Removes a machine from the layout, or assigns one whose store is not in it.
 async fn operate(world: &World, model: &Model, chosen: u64) -> Result<String, String> {
     let text = |error: archipel_cluster::Error| error.to_string();
     let cluster = model.cluster();
@@ -45,19 +45,23 @@ async fn operate(world: &World, model: &Model, chosen: u64) -> Result<String, St
     let named = roles.iter().find(|role| role.store.node == machine.id);
     let there = role(machine);
     let change = match (named, there) {
-        (Some(named), Some(there)) if named.store != there.store => Change::Assign(there),
-        (Some(_), _) if roles.len() > usize::from(REPLICAS) => Change::Remove(machine.id),
-        (None, Some(there)) => Change::Assign(there),
+        (Some(named), Some(there)) if named.store != there.store => LayoutChange::Assign(there),
+        (Some(_), _) if roles.len() > usize::from(REPLICAS) => LayoutChange::Remove(machine.id),
+        (None, Some(there)) => LayoutChange::Assign(there),
         (_, _) => return Err("nothing to change".into()),
     };
     let done = format!("{change:?}");
-    let staged = cluster.stage(vec![change]).await.map_err(text)?;
-    cluster.apply(staged.version, None).await.map_err(text)?;
+    let staged = cluster.layouts().stage(vec![change]).await.map_err(text)?;
+    cluster
+        .layouts()
+        .apply(staged.version, None)
+        .await
+        .map_err(text)?;
     world.record().counts.layouts += 1;
     Ok(done)
 }
 
-/// What a machine that is up may take part as.
+/// Returns the role that a running machine may get.
 pub fn role(machine: &Machine) -> Option<Role> {
     let model = machine.model()?;
     Some(Role {

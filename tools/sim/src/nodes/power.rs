@@ -1,4 +1,4 @@
-//! Engines and disks that stop with a power cut: what still runs of a machine that crashed changes
+//! Engines and disks that stop with a power cut. Tasks of a crashed machine that still run change
 //! nothing any more.
 
 use std::borrow::Cow;
@@ -25,7 +25,7 @@ impl Default for Power {
 }
 
 impl Power {
-    /// Cuts it, for good.
+    /// Cuts the power for good.
     pub fn cut(&self) {
         self.0.store(false, Ordering::SeqCst);
     }
@@ -35,27 +35,30 @@ impl Power {
     }
 
     fn engine(&self) -> Result<()> {
-        match self.is_on() {
-            true => Ok(()),
-            false => Err(Error::Failed("the power is cut".into())),
+        if self.is_on() {
+            Ok(())
+        } else {
+            Err(Error::Failed("the power is cut".into()))
         }
     }
 
     fn disk(&self) -> io::Result<()> {
-        match self.is_on() {
-            true => Ok(()),
-            false => Err(io::Error::other("the power is cut")),
+        if self.is_on() {
+            Ok(())
+        } else {
+            Err(io::Error::other("the power is cut"))
         }
     }
 }
 
 /// An engine in one run of a machine.
 pub struct PoweredEngine {
-    /// What is underneath.
+    /// The engine of the machine.
     pub engine: Arc<MemoryEngine>,
     /// The run's power.
     pub power: Power,
-    /// Says of commits that they are on stable storage before they are: a defect, to see that it is noticed.
+    /// True if it reports commits as stable before they are: a planted defect that a checker must
+    /// notice.
     pub lies: bool,
 }
 
@@ -68,10 +71,7 @@ impl Engine for PoweredEngine {
     fn write(&self) -> Result<Box<dyn WriteTxn + '_>> {
         self.power.engine()?;
         let txn = self.engine.write()?;
-        Ok(match self.lies {
-            true => Box::new(Lying(txn)),
-            false => txn,
-        })
+        Ok(if self.lies { Box::new(Lying(txn)) } else { txn })
     }
 
     fn sync(&self) -> Result<()> {
@@ -88,7 +88,7 @@ impl Engine for PoweredEngine {
     }
 }
 
-/// A transaction that is not synced, whatever is asked for.
+/// A transaction that is never synced, whatever durability is asked for.
 struct Lying<'e>(Box<dyn WriteTxn + 'e>);
 
 impl ReadTxn for Lying<'_> {
@@ -125,7 +125,7 @@ impl WriteTxn for Lying<'_> {
 
 /// A disk in one run of a machine.
 pub struct PoweredDisk {
-    /// What is underneath.
+    /// The disk of the machine.
     pub disk: Arc<MemoryDisk>,
     /// The run's power.
     pub power: Power,

@@ -1,4 +1,5 @@
-//! The proof at the end of a run: what is held is whole, all that is derived from it exact, and nothing is left of what nobody needs.
+//! The proof at the end of a run: all content is whole, all derived data is exact, and no garbage
+//! is left.
 
 use std::time::Duration;
 
@@ -8,78 +9,78 @@ use archipel_model::Model;
 use super::replicas;
 use super::world::World;
 
-/// How often it is tried to drop what is left: what one node's sweep drops may be asked for by another's.
-const SWEEPS: usize = 8;
-/// How long a verification, and mending what it finds, may take.
+/// The number of collections. Garbage that one node drops may have kept another node's.
+const COLLECTIONS: usize = 8;
+/// The time limit of a verification with its repairs.
 const PATIENCE: Duration = Duration::from_secs(1800);
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Has everything dropped, mended and verified, and tells what is not as it should be.
+/// Collects garbage, repairs and verifies, and reports every fault.
 pub async fn prove(world: &World) {
-    drop_what_is_left(world).await;
-    replicas::come_together(world).await;
+    collect_all_garbage(world).await;
+    replicas::converge(world).await;
     if world.record().counts.flips > 0 {
-        // Finds what is damaged, and has it mended.
+        // This finds damage and has it repaired.
         verify(world).await;
-        mended(world).await;
+        await_repairs(world).await;
     }
     let Some(verification) = verify(world).await else {
         return;
     };
-    let all_are_there = replicas::all_are_there(world);
+    let all_run = replicas::all_stores_run(world);
     for part in verification.nodes {
         let node = part.node.short();
         match part.ended {
             Some(Ok(found)) if found.problems == 0 && found.unchecked.is_empty() => {}
-            Some(Ok(found)) if found.problems == 0 && !all_are_there => {}
-            Some(Err(_)) | None if !all_are_there => {}
+            Some(Ok(found)) if found.problems == 0 && !all_run => {}
+            Some(Err(_)) | None if !all_run => {}
             other => world.violation(format!("verification of {node}: {other:?}")),
         }
     }
 }
 
-/// All that run.
+/// Returns all running models.
 fn models(world: &World) -> Vec<Model> {
     let machines = world.machines.iter();
     machines.filter_map(|machine| machine.model()).collect()
 }
 
-/// Nobody asks any more for what is dropped here; in the end there must be nothing of the kind.
-async fn drop_what_is_left(world: &World) {
+/// Collects garbage until there is none. In the end nothing may be left.
+async fn collect_all_garbage(world: &World) {
     let mut left = Ok(0);
-    for _ in 0..SWEEPS {
-        left = sweep(world).await;
+    for _ in 0..COLLECTIONS {
+        left = collect_garbage(world).await;
         if left == Ok(0) {
             return;
         }
     }
-    world.violation(format!("content that nobody needs stays: {left:?}"));
+    world.violation(format!("garbage stays: {left:?}"));
 }
 
-/// Goes through all queues, and looks for what stands in none; tells how much there was to do.
-async fn sweep(world: &World) -> Result<u64, String> {
+/// Runs all GC tasks, and looks for orphans without a task. Returns how much there was to do.
+async fn collect_garbage(world: &World) -> Result<u64, String> {
     let mut done = 0;
     for model in models(world) {
         let orphans = model.find_orphans(Duration::ZERO, None).await;
-        let swept = model.sweep_once().await;
+        let report = model.run_all_gc_tasks().await;
         let text = |error: archipel_model::Error| error.to_string();
-        let (orphans, swept) = (orphans.map_err(text)?, swept.map_err(text)?);
+        let (orphans, report) = (orphans.map_err(text)?, report.map_err(text)?);
         if orphans > 0 {
-            world.note(format!("{orphans} questions for content that nobody needs"));
+            world.note(format!("{orphans} GC tasks for orphans"));
         }
-        done += orphans + swept.dropped + swept.in_use;
+        done += orphans + report.dropped + report.in_use;
     }
     Ok(done)
 }
 
-/// Asks the first machine in a layout to verify all.
+/// Asks the first machine in a layout to verify all nodes.
 async fn verify(world: &World) -> Option<Verification> {
     let in_a_layout = |model: &Model| {
         let epoch = model.cluster().epoch();
         epoch.is_some_and(|epoch| epoch.incarnation_of(&model.cluster().me()).is_some())
     };
     let model = models(world).into_iter().find(in_a_layout)?;
-    if let Err(error) = model.cluster().verify_start(true) {
+    if let Err(error) = model.cluster().upkeep().verify_start(true) {
         world.violation(format!("a verification does not begin: {error}"));
         return None;
     }
@@ -87,7 +88,7 @@ async fn verify(world: &World) -> Option<Verification> {
     while waited < PATIENCE {
         tokio::time::sleep(LOOK).await;
         waited += LOOK;
-        let verification = model.cluster().verification();
+        let verification = model.cluster().upkeep().verification();
         if let Some(ended) = verification.filter(|verification| verification.ended_ms > 0) {
             return Some(ended);
         }
@@ -96,19 +97,19 @@ async fn verify(world: &World) -> Option<Verification> {
     None
 }
 
-/// Waits until what is damaged has been mended.
-async fn mended(world: &World) {
+/// Waits until all damage is repaired.
+async fn await_repairs(world: &World) {
     let mut waited = Duration::ZERO;
     loop {
         let mut all = models(world).into_iter();
-        let Some(mending) = all.find_map(|model| {
-            let mending = model.cluster().mending();
-            (mending.waiting > 0).then_some(mending)
+        let Some(status) = all.find_map(|model| {
+            let status = model.cluster().upkeep().repair_status();
+            (status.waiting > 0).then_some(status)
         }) else {
             return;
         };
         if waited >= PATIENCE {
-            return world.violation(format!("a block stays damaged: {mending:?}"));
+            return world.violation(format!("a block stays damaged: {status:?}"));
         }
         tokio::time::sleep(LOOK).await;
         waited += LOOK;

@@ -1,4 +1,4 @@
-//! At rest all replicas of a partition hold the same, and whole.
+//! At rest all replicas of a partition hold the same rows, with their content.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use bytes::Bytes;
 
 use super::world::World;
 
-/// How long nodes may take to bring one another up to date once everything works.
+/// The time in which nodes must bring one another up to date once all faults are over.
 const PATIENCE: Duration = Duration::from_secs(1800);
-/// How often it is looked whether they have.
+/// The interval of the checks.
 const LOOK: Duration = Duration::from_secs(20);
-/// How long it is waited for what needs stores that are gone.
+/// The time to wait for tombstones that need absent stores.
 const PATIENCE_FOR_ABSENT: Duration = Duration::from_secs(120);
 /// More months than a run has.
 const MONTHS: usize = 1000;
@@ -28,8 +28,9 @@ type Rows = BTreeMap<Bytes, (Stamp, Id, bool)>;
 /// The months of a partition.
 type Months = Vec<(u32, Window)>;
 
-/// Waits until all replicas are equal, and tells if they do not get so, or if they are equal and not whole.
-pub async fn come_together(world: &World) {
+/// Waits until all replicas are equal. Reports a violation if they do not become equal, or are
+/// equal and lack content.
+pub async fn converge(world: &World) {
     let mut waited = Duration::ZERO;
     loop {
         match difference(world).await {
@@ -48,7 +49,8 @@ pub async fn come_together(world: &World) {
         let Some(model) = machine.model() else {
             continue;
         };
-        // What was put back and belongs to no layout is emptied when one names it, and serves nobody before.
+        // A store that was rolled back and belongs to no layout is wiped when one names it, and
+        // answers for nothing before.
         let me = model.cluster().me();
         let named = model
             .cluster()
@@ -67,8 +69,8 @@ pub async fn come_together(world: &World) {
     }
 }
 
-/// Waits until no tombstone and no bare promise is left, if all stores of the layout are there to agree.
-pub async fn forget_what_was_deleted(world: &World) {
+/// Waits until no tombstone and no bare promise is left, if all stores of the layout run to agree.
+pub async fn drop_tombstones(world: &World) {
     let (mut waited, mut left) = (Duration::ZERO, None);
     while waited < PATIENCE {
         if waited.as_secs() % 300 == 0 {
@@ -76,15 +78,15 @@ pub async fn forget_what_was_deleted(world: &World) {
         }
         tokio::time::sleep(LOOK).await;
         waited += LOOK;
-        left = match litter(world).await {
+        left = match leftover(world).await {
             Ok(None) => {
-                return world.note(format!("what was deleted is forgotten after {waited:?}"));
+                return world.note(format!("all tombstones are dropped after {waited:?}"));
             }
             Ok(left) => left,
             Err(error) => return world.violation(format!("a store cannot be read: {error}")),
         };
-        if waited >= PATIENCE_FOR_ABSENT && !all_are_there(world) {
-            return world.note("what was deleted waits for stores that are gone");
+        if waited >= PATIENCE_FOR_ABSENT && !all_stores_run(world) {
+            return world.note("tombstones wait for stores that are gone");
         }
     }
     if let Some(left) = left {
@@ -92,8 +94,8 @@ pub async fn forget_what_was_deleted(world: &World) {
     }
 }
 
-/// Whether every store that a layout names runs.
-pub fn all_are_there(world: &World) -> bool {
+/// Returns true if every store that a layout names runs.
+pub fn all_stores_run(world: &World) -> bool {
     let running = world.machines.iter().filter_map(|machine| machine.model());
     let stores: BTreeSet<StoreName> = running.map(|model| model.cluster().me()).collect();
     let epochs = world
@@ -106,13 +108,14 @@ pub fn all_are_there(world: &World) -> bool {
         .all(|member| stores.contains(&member.node))
 }
 
-/// A tombstone or a promise that is left somewhere.
-async fn litter(world: &World) -> Result<Option<String>, archipel_storage::Error> {
+/// Returns a tombstone or promise that is left on any machine.
+async fn leftover(world: &World) -> Result<Option<String>, archipel_storage::Error> {
     for (number, machine) in world.machines.iter().enumerate() {
         let Some(model) = machine.model() else {
             continue;
         };
-        // A store that is in no layout is asked nothing, and one that is forgets what is not its own.
+        // A store in no layout takes part in no floor. A store in one drops rows that are not its
+        // own.
         let (me, epoch) = (model.cluster().me(), model.cluster().epoch());
         let own: Vec<PartitionId> = all_partitions()
             .filter(|p| {
@@ -125,7 +128,7 @@ async fn litter(world: &World) -> Result<Option<String>, archipel_storage::Error
             let mut found = None;
             for partition in own {
                 let from = std::ops::Bound::Unbounded;
-                rows.scan_heads(partition, &[], from, &mut |key, row| {
+                rows.scan_metadata(partition, &[], from, &mut |key, row| {
                     if !row.is_live() {
                         let key = key.escape_ascii();
                         found = Some(format!("{partition}/{key}: {row:?}"));
@@ -137,14 +140,14 @@ async fn litter(world: &World) -> Result<Option<String>, archipel_storage::Error
         };
         let found = model.cluster().store().read(look).await?;
         if let Some(found) = found {
-            let why = model.cluster().healing().floors;
+            let why = model.cluster().upkeep().anti_entropy_status().floors;
             return Ok(Some(format!("at {number} {found}; {why:?}")));
         }
     }
     Ok(None)
 }
 
-/// Where two replicas that are there differ.
+/// Returns a difference between two running replicas.
 async fn difference(world: &World) -> Result<Option<String>, archipel_storage::Error> {
     let mut stores: BTreeMap<StoreName, (usize, Store)> = BTreeMap::new();
     let mut newest: Option<Arc<Epoch>> = None;
@@ -165,7 +168,7 @@ async fn difference(world: &World) -> Result<Option<String>, archipel_storage::E
     for partition in all_partitions() {
         let mut first: Option<(usize, Store, Months)> = None;
         for member in epoch.replicas(partition).into_iter().flatten() {
-            // One whose disks were lost is not there.
+            // A store whose disks were lost is absent.
             let Some((number, store)) = stores.get(&member.node) else {
                 continue;
             };
@@ -192,7 +195,7 @@ async fn rows_of(store: &Store, partition: PartitionId) -> Result<Rows, archipel
     let look = move |rows: &RowReader<'_>| {
         let mut found = Rows::new();
         let from = std::ops::Bound::Unbounded;
-        rows.scan_heads(partition, &[], from, &mut |key, row| {
+        rows.scan_metadata(partition, &[], from, &mut |key, row| {
             if row.is_written() {
                 let what = (row.stamp, row.write, row.is_live());
                 found.insert(Bytes::copy_from_slice(key), what);
@@ -214,14 +217,14 @@ fn first_difference(ours: Rows, theirs: Rows) -> String {
             ours.get(key),
             theirs.get(key)
         ),
-        None => "their fingerprints, but not their rows".into(),
+        None => "their digests, but not their rows".into(),
     }
 }
 
-/// The blocks of rows of a machine that another one holds, too.
+/// Returns the blocks of rows of a machine that another one holds, too.
 pub async fn copied(
     world: &World,
-    place: usize,
+    index: usize,
 ) -> Result<BTreeSet<BlockHash>, archipel_storage::Error> {
     let stores: BTreeMap<usize, Store> = world
         .machines
@@ -230,7 +233,7 @@ pub async fn copied(
         .filter_map(|(number, machine)| Some((number, machine.model()?.cluster().store().clone())))
         .collect();
     let mut copied = BTreeSet::new();
-    let Some(store) = stores.get(&place) else {
+    let Some(store) = stores.get(&index) else {
         return Ok(copied);
     };
     for partition in all_partitions() {
@@ -239,7 +242,7 @@ pub async fn copied(
             continue;
         }
         let mut elsewhere = Vec::new();
-        for (_, other) in stores.iter().filter(|(number, _)| **number != place) {
+        for (_, other) in stores.iter().filter(|(number, _)| **number != index) {
             elsewhere.push(rows_of(other, partition).await?);
         }
         for (key, row) in rows {
@@ -252,7 +255,7 @@ pub async fn copied(
     Ok(copied)
 }
 
-/// A row that refers to a block that is not here.
+/// Returns a row that refers to a missing block.
 async fn dangling(store: &Store) -> Result<Option<RowKey>, archipel_storage::Error> {
     for partition in all_partitions() {
         for (key, _) in rows_of(store, partition).await? {
@@ -270,5 +273,5 @@ async fn blocks_of(store: &Store, key: &RowKey) -> Result<Vec<BlockRef>, archipe
     let wanted = key.clone();
     let row = store.read(move |rows| rows.row(&wanted)).await?;
     let value = row.and_then(|row| row.value);
-    Ok(value.map_or(Vec::new(), |v| v.body.blocks().to_vec()))
+    Ok(value.map_or(Vec::new(), |v| v.payload.blocks().to_vec()))
 }

@@ -1,8 +1,8 @@
-//! Machines, network, and what is noted of a run.
+//! Machines, network, and the record of a run.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use archipel_base::random::SeededRandom;
@@ -10,6 +10,7 @@ use archipel_base::{Id, NodeId};
 use archipel_cluster::layout::{Epoch, Layout, PARTITIONS, Redundancy};
 use archipel_cluster::register::Rules;
 use archipel_net::simulated::{Link, SimulatedNetwork};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::history::History;
@@ -18,29 +19,31 @@ use super::machine::Machine;
 use super::{backups, client, faults, operator};
 use crate::rng::Rng;
 
-/// How long machines may take to hear of one another.
+/// The time in which machines must hear of one another.
 const ACQUAINTANCE: Duration = Duration::from_secs(10);
-/// How long all rests before it is judged: longer than any call waits.
+/// The time at rest before the run is judged: longer than any call waits.
 const REST: Duration = Duration::from_secs(120);
 /// The bucket that clients use.
 pub const BUCKET: &str = "bucket";
-/// How many replicas a row has.
+/// The number of replicas of a row.
 pub const REPLICAS: u8 = 3;
-/// Clients at once.
+/// The number of clients at once.
 const CLIENTS: usize = 5;
 
-/// How a run is to be.
+/// The options of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How long things go wrong, in virtual seconds.
+    /// The duration of the faults in virtual seconds.
     pub seconds: u64,
-    /// Tell what happens.
+    /// Prints what happens.
     pub trace: bool,
-    /// Machines say that a commit is on stable storage before it is: a defect, to see that it is noticed.
+    /// Machines report commits as stable before they are: a planted defect that a checker must
+    /// notice.
     pub answer_before_sync: bool,
-    /// Stores are believed to be what they were, though their metadata may have been put back: a defect, to see that it is noticed.
-    pub trust_old: bool,
-    /// The rules by which nodes heal; broken ones to see that it is noticed.
+    /// Stores trust that they were not rolled back: a planted defect that a checker must notice.
+    pub trust_old_store: bool,
+    /// The rules of anti-entropy and floors. A broken one is a planted defect that a checker must
+    /// notice.
     pub rules: Rules,
 }
 
@@ -50,33 +53,37 @@ impl Default for Options {
             seconds: 70,
             trace: false,
             answer_before_sync: false,
-            trust_old: false,
+            trust_old_store: false,
             rules: Rules::CORRECT,
         }
     }
 }
 
-/// What a run is like, besides chance.
+/// The settings that a run draws at random.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
-    /// How many keys are in use.
+    /// The number of keys in use.
     pub keys: usize,
-    /// How long clients think at most, in milliseconds.
+    /// The longest time that clients think, in milliseconds.
     pub think_millis: u64,
-    /// How often in a hundred answers all power goes right after one.
+    /// The percentage of answers that a blackout follows at once.
     pub blackout_percent: u64,
-    /// Whether operators change the layout.
+    /// True if operators change the layout.
     operated: bool,
-    /// Whether a machine may lose its disks.
+    /// True if a machine may lose its disks.
     pub loses_disk: bool,
-    /// Whether bits flip on a machine's disk.
+    /// True if bits flip on a machine's disk.
     pub flips: bool,
-    /// Whether a machine's disks may be put back to an older state.
-    pub puts_back: bool,
-    /// How often nodes compare.
-    pub heal_seconds: u64,
-    /// How long rows that came may lie before they are taken.
-    pub dawdle_seconds: u64,
+    /// True if a machine's disks may be rolled back to an older state.
+    pub rolls_back: bool,
+    /// The interval of anti-entropy.
+    pub anti_entropy_seconds: u64,
+    /// The longest time that a row from a peer waits before it is applied.
+    pub apply_delay_seconds: u64,
+    /// The number of rows that a transaction purges.
+    pub purge_rows: usize,
+    /// The pause after each such transaction.
+    pub purge_pause_seconds: u64,
 }
 
 impl Style {
@@ -87,38 +94,40 @@ impl Style {
             blackout_percent: if rng.chance(30) { 3 } else { 0 },
             operated: rng.chance(40),
             loses_disk: rng.chance(30),
-            puts_back: rng.chance(30),
+            rolls_back: rng.chance(30),
             flips: rng.chance(20),
-            heal_seconds: if rng.chance(50) { 4 } else { 60 },
-            dawdle_seconds: if rng.chance(50) { 40 } else { 0 },
+            anti_entropy_seconds: if rng.chance(50) { 4 } else { 60 },
+            apply_delay_seconds: if rng.chance(50) { 40 } else { 0 },
+            purge_rows: [1, 2, 500][rng.below(3) as usize],
+            purge_pause_seconds: [0, 5, 20][rng.below(3) as usize],
         }
     }
 }
 
-/// A cluster and all around it.
+/// A cluster with its clients, network and faults.
 pub struct World {
-    /// What this run is like.
+    /// The settings of this run.
     pub style: Style,
     options: Options,
     seed: u64,
     start: Instant,
-    /// Time that passed while nothing happened: all clocks are so much further.
+    /// The time that passed while nothing happened. All clocks are ahead by it.
     passed_millis: Arc<AtomicU64>,
     /// The machines.
     pub machines: Vec<Machine>,
-    /// What joins them.
+    /// The network that connects them.
     pub network: Arc<SimulatedNetwork>,
     record: Mutex<Record>,
 }
 
-/// What is noted of a run.
+/// The record of a run.
 #[derive(Default)]
 pub struct Record {
-    /// What clients saw.
+    /// The answers to clients.
     pub history: History,
-    /// What was wrong at once.
+    /// The first violation seen.
     pub violation: Option<String>,
-    /// Numbers.
+    /// Counts of what happened.
     pub counts: Counts,
     /// The last number given to an object.
     pub last_value: u32,
@@ -148,9 +157,9 @@ async fn run(seed: u64, options: Options) -> Verdict {
         tasks.push(tokio::spawn(client::run(world.clone(), number, rng)));
     }
     if world.style.flips {
-        tasks.push(tokio::spawn(faults::rot(world.clone(), world.rng(3))));
+        tasks.push(tokio::spawn(faults::flip_bits(world.clone(), world.rng(3))));
     }
-    if world.style.puts_back {
+    if world.style.rolls_back {
         tasks.push(tokio::spawn(backups::run(world.clone(), world.rng(2))));
     }
     for number in 0..if world.style.operated { 2 } else { 0 } {
@@ -159,10 +168,10 @@ async fn run(seed: u64, options: Options) -> Verdict {
     }
     for task in tasks {
         if let Err(panicked) = task.await {
-            world.violation(format!("a client or the faults broke off: {panicked}"));
+            world.violation(format!("a task panicked: {panicked}"));
         }
     }
-    faults::mend(&world).await;
+    faults::end_all(&world).await;
     tokio::time::sleep(REST).await;
     judge::judge(&world).await
 }
@@ -175,10 +184,10 @@ impl World {
         let ids: Arc<[NodeId]> = (1..=machines).map(|n| NodeId([n; 32])).collect();
         let passed_millis: Arc<AtomicU64> = Arc::default();
         let style = Style::new(&mut rng);
-        let machine = |place| {
+        let machine = |index| {
             let (ids, network) = (ids.clone(), network.clone());
             Machine::new(
-                place,
+                index,
                 ids,
                 network,
                 seed,
@@ -199,22 +208,22 @@ impl World {
         }
     }
 
-    /// Chance for one purpose.
+    /// Returns a generator for one purpose.
     fn rng(&self, purpose: u64) -> Rng {
         Rng::new(self.seed.wrapping_mul(1_000_003).wrapping_add(purpose))
     }
 
-    /// What is noted.
+    /// Returns the record.
     pub fn record(&self) -> MutexGuard<'_, Record> {
-        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+        self.record.lock()
     }
 
-    /// Whether things no longer go wrong.
+    /// Returns true once the faults are over.
     pub fn is_calm(&self) -> bool {
         self.start.elapsed().as_secs() >= self.options.seconds
     }
 
-    /// Tells what happens: always into the run's fingerprint, and to the reader of a trace.
+    /// Notes what happens: always in the run's hash, and for the reader of a trace.
     pub fn note(&self, what: impl AsRef<str>) {
         let now = self.start.elapsed().as_micros() as u64;
         (now, what.as_ref()).hash(&mut self.record().hash);
@@ -223,20 +232,20 @@ impl World {
         }
     }
 
-    /// So many hours pass in which nothing happens.
+    /// Lets hours pass in which nothing happens.
     pub fn pass_hours(&self, hours: u64) {
         self.note(format!("{hours} hours pass"));
         self.passed_millis
             .fetch_add(hours * 3_600_000, Ordering::SeqCst);
     }
 
-    /// Something is wrong; the first such counts.
+    /// Reports a violation. The first one counts.
     pub fn violation(&self, what: String) {
         self.note(format!("VIOLATION: {what}"));
         self.record().violation.get_or_insert(what);
     }
 
-    /// The fingerprint of all that happened, the network's part too.
+    /// Returns the hash of everything that happened, including the network's part.
     pub fn hash(&self) -> u64 {
         let mut hasher = self.record().hash.clone();
         let frames = self.network.frames();
@@ -246,7 +255,7 @@ impl World {
         hasher.finish()
     }
 
-    /// A fresh number for an object.
+    /// Returns a fresh number for an object.
     pub fn next_value(&self) -> u32 {
         let mut record = self.record();
         record.last_value += 1;
@@ -272,7 +281,7 @@ impl World {
         Ok(())
     }
 
-    /// Every machine is a zone; partitions go round.
+    /// Returns a layout with one zone a machine. Partitions go round.
     fn layout(&self) -> Layout {
         let machines = self.machines.len() as u16;
         let holders =
@@ -290,7 +299,7 @@ impl World {
     }
 }
 
-/// How a link is between machines that are near.
+/// Returns the link between machines that are near.
 pub fn near() -> Link {
     Link {
         latency: Duration::from_millis(1),

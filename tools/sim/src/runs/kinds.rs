@@ -1,60 +1,61 @@
-//! The kinds of runs.
+//! The kinds of runs: the register's state machines, and whole nodes.
 
 use archipel_cluster::register::Rules;
 use archipel_cluster::register::rules::Mutant;
 use sim::{cluster, nodes};
 
-/// How a run ended.
+/// The end of a run.
 pub struct Ran<C> {
-    /// What was wrong; `None` if nothing was.
+    /// The violation, or `None`.
     pub violation: Option<String>,
-    /// A fingerprint of all that happened.
+    /// A hash of everything that happened.
     pub hash: u64,
-    /// What happened, in numbers.
+    /// Counts of what happened.
     pub counts: C,
 }
 
-/// A kind of runs, with all its settings.
+/// A kind of runs, with its settings.
 pub trait Kind: Copy + Sync {
-    /// What happened, in numbers.
+    /// Counts of what happened.
     type Counts: Default + Send;
 
-    /// What to call it.
+    /// The name of the kind.
     const NAME: &'static str;
 
-    /// The kind, with this rule broken; `None` if there is no such rule.
+    /// Returns the kind with this rule broken, or `None` if there is no such rule.
     fn new(mutant: Option<&str>) -> Option<Self>;
 
-    /// The same, telling what happens.
+    /// Returns the kind with tracing on.
     fn tracing(self) -> Self;
 
     /// Runs a seed.
     fn simulate(self, seed: u64) -> Ran<Self::Counts>;
 
-    /// Adds up.
+    /// Adds counts.
     fn add(sum: &mut Self::Counts, counts: &Self::Counts);
 
-    /// For people.
-    fn tell(counts: &Self::Counts) -> String;
+    /// Describes counts for people.
+    fn describe(counts: &Self::Counts) -> String;
 }
 
 const ANSWER_BEFORE_SYNC: &str = "answer-before-sync";
 const TRUST_OLD: &str = "trust-old";
 
-/// The rules that can be broken, for people.
+/// Lists the rules that can be broken, for people.
 pub fn mutants() -> String {
     format!(
-        "{ANSWER_BEFORE_SYNC}, {TRUST_OLD} (whole nodes) and {:?} (of whole nodes only those of floors and of spreading)",
+        "{ANSWER_BEFORE_SYNC}, {TRUST_OLD} (whole nodes), {:?} (whole nodes), and {:?} (for whole nodes only those of floors and of spreading)",
+        Mutant::BY_SCHEDULE,
         Mutant::ALL
     )
 }
 
 fn named(name: &str) -> Option<Mutant> {
-    let mut all = Mutant::ALL.into_iter();
+    let mut all = Mutant::ALL.into_iter().chain(Mutant::BY_SCHEDULE);
     all.find(|mutant| format!("{mutant:?}") == name)
 }
 
-/// The register's state machines alone.
+/// The kind of the register's state machines alone.
 #[derive(Clone, Copy)]
 pub struct Register(cluster::Options);
 
@@ -95,15 +96,15 @@ impl Kind for Register {
         sum.add(counts);
     }
 
-    fn tell(c: &Self::Counts) -> String {
+    fn describe(c: &Self::Counts) -> String {
         format!(
             "{} operations answered, {} unknown, {} refused; {} power cuts, {} disks lost, {} floors, {} epochs",
-            c.told, c.unknown, c.refused, c.crashes, c.disks_lost, c.floors, c.epochs
+            c.answered, c.unknown, c.refused, c.crashes, c.disks_lost, c.floors, c.epochs
         )
     }
 }
 
-/// Whole nodes.
+/// The kind of whole nodes.
 #[derive(Clone, Copy)]
 pub struct Nodes(nodes::Options);
 
@@ -117,7 +118,7 @@ impl Kind for Nodes {
         match mutant {
             None => {}
             Some(ANSWER_BEFORE_SYNC) => options.answer_before_sync = true,
-            Some(TRUST_OLD) => options.trust_old = true,
+            Some(TRUST_OLD) => options.trust_old_store = true,
             Some(name) => options.rules = Rules::broken(named(name)?),
         }
         Some(Nodes(options))
@@ -143,10 +144,17 @@ impl Kind for Nodes {
         sum.add(counts);
     }
 
-    fn tell(c: &Self::Counts) -> String {
+    fn describe(c: &Self::Counts) -> String {
         format!(
-            "{} operations answered, {} unknown, {} pages listed; {} power cuts, {} disks lost, {} put back, {} bits flipped, {} changes of the layout",
-            c.told, c.unknown, c.pages, c.crashes, c.disks_lost, c.put_back, c.flips, c.layouts
+            "{} operations answered, {} unknown, {} pages listed; {} power cuts, {} disks lost, {} rolled back, {} bits flipped, {} changes of the layout",
+            c.answered,
+            c.unknown,
+            c.pages,
+            c.crashes,
+            c.disks_lost,
+            c.rolled_back,
+            c.flips,
+            c.layouts
         )
     }
 }

@@ -1,5 +1,7 @@
 //! Single files.
 
+use super::source::is_test;
+
 /// The longest a source file should be, in lines.
 const MAX_LINES: usize = 400;
 
@@ -77,11 +79,6 @@ fn is_text(path: &str) -> bool {
         ".rs", ".toml", ".md", ".py", ".sh", ".yml", ".yaml", ".txt", ".ini",
     ];
     ends.iter().any(|end| path.ends_with(end))
-}
-
-/// Tests stand in folders and files of that name.
-fn is_test(path: &str) -> bool {
-    path.contains("/tests/") || path.ends_with("/tests.rs") || path.ends_with("_tests.rs")
 }
 
 fn whitespace(path: &str, text: &str, complaints: &mut Vec<String>) {

@@ -4,34 +4,48 @@
 //! |---|---|
 //! | [`lines`] | single files: length, whitespace, documentation, what must be absent where |
 //! | [`edges`] | which crate may use which |
-//! | [`map`] | that ARCHITECTURE.md and README.md speak of what exists |
+//! | [`map`] | that ARCHITECTURE.md names all crates, and the S3 page all operations |
+//! | [`docs`] | that documents name paths, headings and a format number that exist |
+//! | [`tables`] | that tables of modules name exactly the modules |
+//! | [`words`] | retired words in documents, comments and strings |
+//! | [`purity`] | that the protocol core knows no runtime, clock or lock |
+//! | [`circle`] | modules of a crate that import one another in a circle |
+//! | [`source`] | Rust text: code, prose, product code |
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
 use crate::Outcome;
 use crate::black_box::root;
 
+mod circle;
+mod docs;
 mod edges;
 mod lines;
 mod map;
+mod purity;
+mod source;
+mod tables;
+mod words;
 
 #[cfg(test)]
 mod tests;
 
 /// Looks at everything; prints all complaints.
 pub fn run() -> Outcome {
-    let files = files()?;
+    let files = texts()?;
     let mut complaints = Vec::new();
-    for path in &files {
-        if let Ok(text) = std::fs::read_to_string(root().join(path)) {
-            complaints.extend(lines::check(path, &text));
-        }
+    for (path, text) in &files {
+        complaints.extend(lines::check(path, text));
+        complaints.extend(tables::check(path, text));
     }
     complaints.extend(edges::check(&edges::metadata()?));
-    complaints.extend(map::check(&|path| read(path), &|path| {
-        root().join(path).exists()
-    })?);
+    complaints.extend(map::check(&|path| read(path))?);
+    complaints.extend(docs::check(&files));
+    complaints.extend(words::check(&files));
+    complaints.extend(purity::check(&files));
+    complaints.extend(circle::check(&files));
     for complaint in &complaints {
         println!("{complaint}");
     }
@@ -43,6 +57,16 @@ pub fn run() -> Outcome {
 
 fn read(path: &str) -> Result<String, String> {
     std::fs::read_to_string(root().join(path)).map_err(|error| format!("{path}: {error}"))
+}
+
+/// Returns the path and the text of each file; the text of a binary file is empty.
+fn texts() -> Result<BTreeMap<String, String>, String> {
+    let files = files()?.into_iter();
+    let read = files.map(|path| {
+        let text = std::fs::read_to_string(root().join(&path)).unwrap_or_default();
+        (path, text)
+    });
+    Ok(read.collect())
 }
 
 /// All files that git keeps or would keep, relative to the root.

@@ -13,8 +13,8 @@ fn store(number: u8) -> StoreName {
     }
 }
 
-/// A layout of nodes 1, 2... in these zones (capacity 0 in zone "gateway"), each partition on the first three
-/// storage nodes but one: the number of the partition says which one of four.
+/// Returns a layout of nodes 1, 2... in these zones, with capacity 0 in zone "gateway". Each
+/// partition is on three of the first four storage nodes; its number selects the fourth.
 fn layout(version: u64, zones: &[&str]) -> Layout {
     let roles: Vec<Role> = (1..)
         .zip(zones)
@@ -39,7 +39,7 @@ fn layout(version: u64, zones: &[&str]) -> Layout {
     }
 }
 
-/// All nodes of a layout, the first of which is asked, with these states.
+/// Returns all nodes of a layout with these states. The first node is the one that is asked.
 fn seen(layout: &Layout, states: &[NodeState]) -> Vec<NodeInfo> {
     let states = [NodeState::Itself]
         .into_iter()
@@ -68,7 +68,7 @@ fn status(zones: &[&str], states: &[NodeState]) -> ClusterStatus {
 use NodeState::{Alive, Gone, Suspected};
 
 #[test]
-fn a_cluster_whose_nodes_all_answer_is_healthy_and_nothing_is_to_do() {
+fn cluster_is_healthy_while_all_nodes_answer() {
     let status = status(&["a", "b", "c"], &[Alive, Alive]);
     assert_eq!(status.state, ClusterState::Healthy);
     assert_eq!((status.nodes, status.zones), (3, 3));
@@ -76,7 +76,7 @@ fn a_cluster_whose_nodes_all_answer_is_healthy_and_nothing_is_to_do() {
 }
 
 #[test]
-fn a_zone_that_is_away_is_named_with_what_is_at_risk_and_what_to_do() {
+fn absent_zone_is_named_with_risks_and_advice() {
     let status = status(&["a", "b", "c"], &[Alive, Gone]);
     assert_eq!(status.state, ClusterState::Degraded);
     assert_eq!(
@@ -84,13 +84,13 @@ fn a_zone_that_is_away_is_named_with_what_is_at_risk_and_what_to_do() {
         [
             "zone c does not answer: node 03030303",
             "1024 of 1024 partitions lack a copy; reads and writes go on; if one more node that holds them is lost, up to 1024 of them stop",
-            "to do: bring 03030303 back; what is lost for good: archipel layout remove 03030303, then archipel layout show",
+            "to do: bring 03030303 back; if lost for good: archipel layout remove 03030303, then archipel layout show",
         ]
     );
 }
 
 #[test]
-fn a_node_of_a_zone_that_answers_is_named_alone() {
+fn absent_node_of_a_zone_that_answers_is_named_alone() {
     let status = status(&["a", "b", "c", "c"], &[Alive, Alive, Suspected]);
     assert_eq!(status.state, ClusterState::Degraded);
     assert_eq!(
@@ -106,7 +106,7 @@ fn a_node_of_a_zone_that_answers_is_named_alone() {
 }
 
 #[test]
-fn without_a_majority_the_cluster_is_unavailable_and_says_what_stops() {
+fn cluster_without_a_majority_is_unavailable_and_names_the_loss() {
     let status = status(&["a", "b", "c", "c", "c"], &[Gone, Gone, Alive, Alive]);
     assert_eq!(status.state, ClusterState::Unavailable);
     // Five nodes, nodes 2 and 3 are away: partitions 0, 1 and 4 of each five have both.
@@ -122,7 +122,7 @@ fn without_a_majority_the_cluster_is_unavailable_and_says_what_stops() {
         None,
         "the other partitions are served"
     );
-    let line = format!("{stopped} of 1024 partitions have no majority");
+    let line = format!("{stopped} of 1024 partitions have no reachable majority");
     assert!(
         status.advice.iter().any(|l| l.starts_with(&line)),
         "{:?}",
@@ -132,12 +132,12 @@ fn without_a_majority_the_cluster_is_unavailable_and_says_what_stops() {
         status
             .advice
             .iter()
-            .any(|l| l.starts_with("buckets, keys and the layout have no majority"))
+            .any(|l| l.starts_with("buckets, keys and the layout have no reachable majority"))
     );
 }
 
 #[test]
-fn a_node_that_is_cut_off_says_so_first() {
+fn node_that_is_cut_off_reports_itself_first() {
     let status = status(&["a", "b", "c"], &[Suspected, Gone]);
     assert_eq!(status.state, ClusterState::Unavailable);
     assert!(
@@ -148,7 +148,7 @@ fn a_node_that_is_cut_off_says_so_first() {
 }
 
 #[test]
-fn a_node_that_reaches_nothing_is_not_healthy_and_neither_is_one_in_no_layout() {
+fn node_without_peers_or_layout_is_not_healthy() {
     let cut_off = status(&["a", "b", "c"], &[Suspected, Suspected]);
     assert!(serves_nothing(Some(&cut_off)).is_some());
     assert!(serves_nothing(None).is_some());
@@ -157,14 +157,14 @@ fn a_node_that_reaches_nothing_is_not_healthy_and_neither_is_one_in_no_layout() 
 }
 
 #[test]
-fn a_gateway_that_is_away_puts_no_data_at_risk() {
+fn absent_gateway_puts_no_data_at_risk() {
     let status = status(&["a", "b", "c", "gateway"], &[Alive, Alive, Gone]);
     assert_eq!(status.state, ClusterState::Degraded);
     assert_eq!(status.advice[1], "no data lacks a copy");
 }
 
 #[test]
-fn a_node_that_lost_its_disks_is_to_be_assigned_again() {
+fn node_with_lost_disks_must_be_assigned_again() {
     let layout = layout(1, &["a", "b", "c"]);
     let mut nodes = seen(&layout, &[Alive, Alive]);
     nodes[2].store = Id([9; 16]).to_string();
@@ -183,7 +183,7 @@ fn a_node_that_lost_its_disks_is_to_be_assigned_again() {
 }
 
 #[test]
-fn while_data_moves_a_majority_of_both_layouts_is_needed() {
+fn moving_data_needs_a_majority_of_both_layouts() {
     let older = layout(1, &["a", "b", "c"]);
     let mut newer = layout(2, &["a", "b", "c", "d"]);
     // In the newer version no partition is on nodes 2 and 3 together but on 1, 4 and one of them.
@@ -205,7 +205,7 @@ fn while_data_moves_a_majority_of_both_layouts_is_needed() {
 }
 
 #[test]
-fn nodes_without_a_part_are_no_trouble_but_told() {
+fn nodes_without_a_role_are_named_without_harm() {
     let layout = layout(1, &["a"]);
     let mut nodes = seen(&layout, &[]);
     nodes.push(NodeInfo {
@@ -224,7 +224,7 @@ fn nodes_without_a_part_are_no_trouble_but_told() {
 }
 
 #[test]
-fn who_was_skipped_is_missed_no_more() {
+fn node_that_was_removed_as_dead_is_not_missed() {
     let mut older = layout(1, &["a", "b", "c", "c"]);
     older.redundancy.replicas = 2;
     let four = |partition: u16| [partition % 4, (partition + 1) % 4];

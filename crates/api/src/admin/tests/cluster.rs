@@ -1,4 +1,4 @@
-//! Nodes and layouts, asked as a client asks them.
+//! Nodes and layouts through the admin API.
 
 use std::sync::Arc;
 
@@ -27,9 +27,10 @@ impl Node for Members {
 
     fn join(&self, addresses: Vec<String>) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
-            match addresses.iter().any(|address| address.ends_with(":3901")) {
-                true => Ok(()),
-                false => Err("nobody answers".into()),
+            if addresses.iter().any(|address| address.ends_with(":3901")) {
+                Ok(())
+            } else {
+                Err("nobody answers".into())
             }
         })
     }
@@ -70,7 +71,7 @@ async fn stage(admin: &Admin, body: Value) -> (StatusCode, Value) {
 }
 
 #[tokio::test]
-async fn nodes_are_listed_with_what_the_layout_says_of_them() {
+async fn nodes_are_listed_with_their_roles_in_the_layout() {
     let admin = among_three().await;
     let (status, nodes) = get(&admin, "/v1/nodes").await;
     assert_eq!(status, StatusCode::OK);
@@ -91,7 +92,7 @@ async fn nodes_are_listed_with_what_the_layout_says_of_them() {
 }
 
 #[tokio::test]
-async fn a_node_of_the_layout_that_was_never_met_is_listed_as_gone() {
+async fn node_of_the_layout_that_was_never_seen_is_listed_as_gone() {
     let admin = among_three().await;
     let gateway = json!({"node": "abcdab01", "zone": "rome", "capacity_bytes": 0});
     stage(&admin, json!({"assign": [gateway]})).await;
@@ -120,7 +121,7 @@ async fn a_node_of_the_layout_that_was_never_met_is_listed_as_gone() {
 }
 
 #[tokio::test]
-async fn joining_says_who_is_known_then_or_why_it_failed() {
+async fn join_returns_the_known_nodes_or_the_reason_of_failure() {
     let admin = among_three().await;
     let join = async |addresses: Value| {
         let body = json!({"addresses": addresses});
@@ -156,7 +157,7 @@ async fn joining_says_who_is_known_then_or_why_it_failed() {
 }
 
 #[tokio::test]
-async fn the_layout_shows_who_holds_how_much() {
+async fn layout_shows_the_share_of_each_node() {
     let admin = among_three().await;
     let (status, layout) = get(&admin, "/v1/layout").await;
     assert_eq!((status, &layout["version"]), (StatusCode::OK, &json!(1)));
@@ -216,7 +217,7 @@ async fn changes_are_staged_explained_applied_once_and_remembered() {
         (&layout["staged"], &layout["nodes"][0]["zone"]),
         (&Value::Null, &json!("paris"))
     );
-    // Nothing runs here that would move data: the change is under way.
+    // Nothing in this test moves data, so the change stays in progress.
     assert_eq!(layout["progress"]["to_version"], json!(2));
     let (_, history) = get(&admin, "/v1/layout/history").await;
     assert_eq!(
@@ -227,7 +228,7 @@ async fn changes_are_staged_explained_applied_once_and_remembered() {
 }
 
 #[tokio::test]
-async fn what_is_staged_is_forgotten_on_demand() {
+async fn staged_changes_can_be_discarded() {
     let admin = among_three().await;
     stage(&admin, json!({"redundancy": {"replicas": 3, "zones": 2}})).await;
     let (_, layout) = get(&admin, "/v1/layout").await;
@@ -244,7 +245,7 @@ async fn what_is_staged_is_forgotten_on_demand() {
 }
 
 #[tokio::test]
-async fn what_is_not_given_is_as_before_or_as_the_node_tells() {
+async fn omitted_values_come_from_the_former_role_or_the_node() {
     let admin = among_three().await;
     let (_, layout) = stage(&admin, json!({"assign": [{"node": "abcdab02"}]})).await;
     let role = &layout["staged"]["nodes"][0]["role"];
@@ -306,7 +307,7 @@ async fn a_node_is_named_without_ambiguity_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn only_what_is_in_is_removed_and_what_came_and_went_is_not_shown() {
+async fn only_nodes_of_the_layout_can_be_removed() {
     let admin = among_three().await;
     let (status, error) = stage(&admin, json!({"remove": ["abcdab01"]})).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
@@ -327,7 +328,7 @@ async fn only_what_is_in_is_removed_and_what_came_and_went_is_not_shown() {
 }
 
 #[tokio::test]
-async fn the_status_tells_the_state_of_the_cluster() {
+async fn status_includes_the_state_of_the_cluster() {
     let admin = among_three().await;
     let (_, status) = get(&admin, "/v1/status").await;
     let cluster = &status["cluster"];

@@ -1,4 +1,4 @@
-//! Nodes, layouts and the state of the cluster, as the admin API shows them.
+//! Nodes, layouts and the state of the cluster in the admin API.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,38 +11,40 @@ pub struct NodeInfo {
     pub short: String,
     /// The name of its store, 32 hexadecimal digits; another one if its disks were lost.
     pub store: String,
-    /// Its site, as the layout says, or else as the node itself tells.
+    /// Its zone: that of the layout, or else the one that the node reports.
     pub zone: Option<String>,
-    /// How much it may hold, in bytes, as the layout says, or else as the node itself tells; 0 for a gateway.
+    /// The capacity in bytes: that of the layout, or else the one that the node reports; 0 for a
+    /// gateway.
     pub capacity_bytes: Option<u64>,
-    /// Where other nodes reach it.
+    /// The addresses at which other nodes reach it.
     pub addresses: Vec<String>,
-    /// Whether it is there, as this node sees it.
+    /// The state of the node as this node sees it.
     pub state: NodeState,
-    /// When it was last heard of (of itself: when it started), in milliseconds since 1970; 0 if never.
+    /// The time of its last sign of life, in milliseconds since 1970; 0 if there was none. For the
+    /// node that answers, the time of its start.
     pub since_ms: u64,
     /// Its release; empty if unknown.
     pub version: String,
     /// The epoch of the layout that it knows; 0 if unknown.
     pub epoch: u64,
-    /// How long a message takes there and back, in milliseconds.
+    /// The round-trip time in milliseconds.
     pub round_trip_ms: Option<f64>,
-    /// What carries what goes between it and this node: `quic` or `tcp`; empty if unknown.
+    /// The transport between it and this node: `quic` or `tcp`; empty if unknown.
     #[serde(default)]
     pub transport: String,
-    /// Whether a live layout has it.
+    /// True if a live layout contains it.
     pub in_layout: bool,
 }
 
-/// Whether a node is there.
+/// The state of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeState {
     /// It answers.
     Alive,
-    /// It did not answer lately.
+    /// It has not answered lately.
     Suspected,
-    /// It was not heard of for long, or never.
+    /// It has been silent for long, or was never seen.
     #[default]
     Gone,
     /// It is the node that was asked.
@@ -61,7 +63,7 @@ impl NodeState {
         }
     }
 
-    /// Whether it can be counted on now.
+    /// Returns true if the node answers now.
     pub fn answers(self) -> bool {
         matches!(self, NodeState::Alive | NodeState::Itself)
     }
@@ -75,13 +77,13 @@ pub struct Join {
     pub addresses: Vec<String>,
 }
 
-/// How many copies there are, and over how many zones.
+/// The number of copies, and of zones that hold them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Redundancy {
     /// Copies of everything, on as many nodes.
     pub replicas: u8,
-    /// In at least so many zones; absent: in as many as there are, up to one for each copy.
+    /// The fewest zones that hold copies. If absent, all zones, up to one for each copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zones: Option<u8>,
 }
@@ -93,18 +95,18 @@ pub struct LayoutInfo {
     pub version: u64,
     /// The number of the epoch, which grows with each version that begins or ends.
     pub epoch: u64,
-    /// How many copies there are.
+    /// The number of copies.
     pub redundancy: Redundancy,
-    /// How many partitions the data is divided into.
+    /// The number of partitions.
     pub partitions: u32,
-    /// Who has which part.
+    /// The nodes and their shares.
     pub nodes: Vec<LayoutNode>,
-    /// What is staged, if anything is.
+    /// The staged changes, if there are any.
     pub staged: Option<StagedInfo>,
-    /// Why it cannot be known what is staged, if so.
+    /// The reason why the staged changes are unknown, if they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub staged_unknown: Option<String>,
-    /// How far a change is that is under way.
+    /// The progress of a change that is under way.
     pub progress: Option<ProgressInfo>,
 }
 
@@ -115,34 +117,34 @@ pub struct LayoutNode {
     pub id: String,
     /// The first digits of its id.
     pub short: String,
-    /// Its site.
+    /// Its zone.
     pub zone: String,
-    /// How much it may hold, in bytes; 0 for a gateway.
+    /// The capacity in bytes; 0 for a gateway.
     pub capacity_bytes: u64,
-    /// Of how many partitions it holds a copy.
+    /// The number of partitions of which it holds a copy.
     pub partitions: u32,
-    /// Of all copies, its share: 0 to 1.
+    /// Its share of all copies: 0 to 1.
     pub share: f64,
-    /// Whether it holds buckets, keys and the layout.
+    /// True if it holds buckets, keys and the layout.
     pub control: bool,
 }
 
-/// What is staged, and what it would lead to.
+/// The staged changes and their consequences.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StagedInfo {
     /// The layout version that it would become.
     pub version: u64,
-    /// How often what is staged was changed.
+    /// The number of times that the staged changes were edited.
     #[serde(default)]
     pub revision: u64,
-    /// Nodes that come, change or go.
+    /// Nodes that join, change or leave.
     pub nodes: Vec<StagedNode>,
-    /// How many copies there are to be, if that changes.
+    /// The new number of copies, if it changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redundancy: Option<Redundancy>,
-    /// What would move and why, in plain words.
+    /// The data that would move and the reasons, in plain words.
     pub plan: Vec<String>,
-    /// Why it cannot be applied, if so.
+    /// The reason why the changes cannot be applied, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
     /// The layout that it would become; empty if it cannot be applied.
@@ -156,34 +158,34 @@ pub struct StagedNode {
     pub id: String,
     /// The first digits of its id.
     pub short: String,
-    /// What it will be; absent if it goes.
+    /// The node's new role; absent if the node leaves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<StagedRole>,
 }
 
-/// What a node will be.
+/// The new role of a node.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct StagedRole {
-    /// Its site.
+    /// Its zone.
     pub zone: String,
-    /// How much it may hold, in bytes; 0 for a gateway.
+    /// The capacity in bytes; 0 for a gateway.
     pub capacity_bytes: u64,
 }
 
-/// How far a change of the layout is.
+/// The progress of a layout change.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ProgressInfo {
     /// The layout version that data moves from.
     pub from_version: u64,
     /// The one that it moves to.
     pub to_version: u64,
-    /// How many partitions move.
+    /// The number of partitions that move.
     pub partitions: u32,
-    /// How many of them are done.
+    /// The number of them that are done.
     pub done: u32,
-    /// How many rows were moved.
+    /// The number of rows that were moved.
     pub rows: u64,
-    /// Why it does not go on, if so.
+    /// The reason why the change is stuck, if it is.
     pub trouble: Option<String>,
     /// The node that drives it.
     pub driver: String,
@@ -193,13 +195,13 @@ pub struct ProgressInfo {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stage {
-    /// Nodes that come or change.
+    /// Nodes that join or change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub assign: Vec<Assign>,
-    /// Nodes that go: an id, the unambiguous beginning of one, or `self`.
+    /// Nodes that leave: an id, the unambiguous beginning of one, or `self`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remove: Vec<String>,
-    /// How many copies there are to be.
+    /// The new number of copies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redundancy: Option<Redundancy>,
 }
@@ -210,10 +212,11 @@ pub struct Stage {
 pub struct Assign {
     /// An id, the unambiguous beginning of one, or `self`.
     pub node: String,
-    /// Its site; absent: as before, or as the node tells.
+    /// Its zone. If absent, the former one, or the one that the node reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
-    /// How much it may hold, in bytes, 0 for a gateway; absent: as before, or as the node tells.
+    /// The capacity in bytes, 0 for a gateway. If absent, the former one, or the one that the node
+    /// reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_bytes: Option<u64>,
 }
@@ -224,34 +227,35 @@ pub struct Assign {
 pub struct Apply {
     /// The version that is staged, as it was shown.
     pub version: u64,
-    /// The revision of what is staged, as it was shown: what was staged later is not applied unseen. Absent: whatever is staged.
+    /// The revision of the staged changes that the client saw: later ones are not applied unseen.
+    /// If absent, any revision is applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<u64>,
 }
 
-/// `POST /v1/layout/skip-dead`
+/// `POST /v1/layout/remove-dead`
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SkipDead {
+pub struct RemoveDead {
     /// The node that is lost for good: an id, or the unambiguous beginning of one.
     pub node: String,
-    /// Whether it is to be done; otherwise it is only said what it would mean.
+    /// True to do it; false to learn the consequences only.
     #[serde(default)]
     pub confirm: bool,
 }
 
-/// What waiting no more for a node means.
+/// The consequences of no longer waiting for a dead node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct SkippedInfo {
+pub struct RemovedInfo {
     /// The node.
     pub id: String,
     /// The layout version that waits for it.
     pub version: u64,
-    /// Whether something that was acknowledged may be lost.
+    /// True if acknowledged data may be lost.
     pub may_lose: bool,
-    /// What it means, in plain words: how many copies are left of how many partitions.
+    /// The consequences in plain words: how many copies are left of how many partitions.
     pub risk: Vec<String>,
-    /// Whether it was done.
+    /// True if it was done.
     pub done: bool,
 }
 
@@ -262,7 +266,7 @@ pub struct HistoryInfo {
     pub epoch: u64,
     /// The layout versions that were live in it.
     pub versions: Vec<u64>,
-    /// When it began, in milliseconds since 1970.
+    /// The start, in milliseconds since 1970.
     pub at_ms: u64,
 }
 
@@ -277,15 +281,16 @@ pub struct ClusterStatus {
     pub layout_version: u64,
     /// The epoch.
     pub epoch: u64,
-    /// Whether data moves to a newer layout version.
+    /// True if data moves to a newer layout version.
     pub changing: bool,
-    /// In one word.
+    /// The state in one word.
     pub state: ClusterState,
-    /// How many partitions lack a copy.
+    /// The number of partitions that lack a copy.
     pub partitions_short: u32,
-    /// How many have no majority of their copies in reach: what they hold cannot be read or written.
+    /// The number of partitions without a reachable majority: their objects can be neither read nor
+    /// written.
     pub partitions_stopped: u32,
-    /// What is wrong, what is at risk and what to do, in plain words.
+    /// Faults, risks and advice, in plain words.
     pub advice: Vec<String>,
 }
 
@@ -295,9 +300,9 @@ pub struct ClusterStatus {
 pub enum ClusterState {
     /// All nodes of the layout answer.
     Healthy,
-    /// Some do not; everything can be read and written.
+    /// Some do not answer; everything can be read and written.
     Degraded,
-    /// So many do not that something cannot be read or written.
+    /// So many do not answer that something cannot be read or written.
     Unavailable,
 }
 

@@ -1,73 +1,84 @@
-//! Scrubbing and mending.
+//! Scrubbing and repair.
 
 use serde::{Deserialize, Serialize};
 
-/// How the node looks after what it stores: part of `GET /v1/status`, and `GET /v1/scrub`.
+/// The maintenance of a node's data: part of `GET /v1/status`, and `GET /v1/scrub`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Upkeep {
-    /// Reading and verifying everything that is stored here.
+    /// Scrubbing: reads and verifies everything that the node stores.
     pub scrub: ScrubInfo,
-    /// Replacing what is damaged.
-    pub mending: MendingInfo,
-    /// Fetching what other nodes have newer.
+    /// Repair: replaces damaged blocks.
+    pub repair: RepairCounts,
+    /// Anti-entropy: fetches rows that are newer on other nodes.
     #[serde(default)]
-    pub healing: HealingInfo,
+    pub anti_entropy: AntiEntropyInfo,
+    /// Dropping what nothing refers to any more; absent if storage does not answer.
+    #[serde(default)]
+    pub gc: Option<GcInfo>,
 }
 
-/// Fetching what other nodes have newer.
+/// Dropping what nothing refers to any more: garbage collection.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct HealingInfo {
+pub struct GcInfo {
+    /// Tasks that wait in the node's queue. At 0 there is no garbage of this node's requests.
+    pub tasks: u64,
+}
+
+/// Anti-entropy: fetches rows that are newer on other nodes.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct AntiEntropyInfo {
     /// Nodes with which it shares partitions and which do not answer.
     pub away: u64,
     /// Partitions in which another node was found to differ.
     pub partitions: u64,
-    /// Rows at most that are still to be compared or fetched.
+    /// The most rows that are still to be compared or fetched.
     pub rows: u64,
-    /// Bytes of blocks that rows at hand wait for.
+    /// The bytes of blocks that received rows wait for.
     pub waiting_bytes: u64,
-    /// Rows that came since the node's start.
+    /// Rows that arrived since the node's start.
     pub came_rows: u64,
-    /// Bytes of blocks that came with them.
+    /// Bytes of blocks that arrived with them.
     pub came_bytes: u64,
-    /// Why the last attempt with another node ended early, if one did.
+    /// The reason why the last attempt with another node ended early, if it did.
     pub trouble: Option<String>,
 }
 
-/// Reading and verifying everything that is stored here.
+/// Scrubbing: reads and verifies everything that the node stores.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ScrubInfo {
-    /// Whether a pass runs.
+    /// True while a pass runs.
     pub running: bool,
-    /// Whether somebody asked for it.
+    /// True if an operator asked for it.
     pub asked: bool,
-    /// How fast it goes, in bytes a second.
+    /// The rate in bytes a second.
     pub rate: u64,
-    /// When the pass that runs, or else the last one, began: milliseconds since 1970, 0 for never.
+    /// The start of the current pass or else of the last one, in milliseconds since 1970; 0 for
+    /// never.
     pub began_ms: u64,
-    /// When the last whole pass ended.
+    /// The end of the last complete pass.
     pub ended_ms: u64,
-    /// When the next one begins by itself, if none runs and it does.
+    /// The start of the next scheduled pass, if none runs and there is one.
     pub next_ms: Option<u64>,
     /// Blocks that the pass verified.
     pub blocks: u64,
     /// Bytes that it read.
     pub bytes: u64,
-    /// Bytes that are stored, about.
+    /// The approximate number of stored bytes.
     pub stored_bytes: u64,
     /// Damaged blocks that it found.
     pub damaged: u64,
 }
 
-/// Replacing what is damaged, since the node's start.
+/// Repair since the node's start.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct MendingInfo {
-    /// Blocks that are damaged or missing, and wait.
+pub struct RepairCounts {
+    /// Damaged or missing blocks that wait for repair.
     pub waiting: u64,
     /// Blocks that were replaced by a good copy.
-    pub mended: u64,
+    pub repaired: u64,
     /// Attempts that failed.
     pub failed: u64,
-    /// How many of those that wait could not be mended yet.
+    /// The number of waiting blocks that could not be repaired yet.
     pub stuck: u64,
     /// The first of them.
     pub troubles: Vec<BlockTrouble>,
@@ -78,9 +89,9 @@ pub struct MendingInfo {
 pub struct BlockTrouble {
     /// Its hash.
     pub block: String,
-    /// Why.
+    /// The reason.
     pub why: String,
-    /// What it is part of, such as `object photos/cat.jpg`: some of it.
+    /// Some of the things that contain it, such as `object photos/cat.jpg`.
     pub used_by: Vec<String>,
 }
 
@@ -88,7 +99,7 @@ pub struct BlockTrouble {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StartScrub {
-    /// How fast, in bytes a second; 64 MiB a second if absent.
+    /// The rate in bytes a second; 64 MiB a second if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<u64>,
 }

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{MendingInfo, ProgressInfo, ScrubInfo};
+use super::{ProgressInfo, RepairCounts, ScrubInfo};
 
 /// `POST /v1/verify`: begin a verification of all nodes.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StartVerify {
-    /// Whether every block is read and compared with its name.
+    /// True to read every block and compare it with its name.
     #[serde(default)]
     pub deep: bool,
 }
@@ -16,13 +16,13 @@ pub struct StartVerify {
 /// `GET /v1/verify`: the last verification that this node was asked for.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct VerifyInfo {
-    /// Whether every block is read.
+    /// True if every block is read.
     pub deep: bool,
-    /// When it began, in milliseconds since 1970; 0 if there was none.
+    /// The start, in milliseconds since 1970; 0 if there was no verification.
     pub began_ms: u64,
-    /// When it ended; 0 while it runs.
+    /// The end; 0 while it runs.
     pub ended_ms: u64,
-    /// Whether data moved to a newer layout version when it began.
+    /// True if data moved to a newer layout version at the start.
     #[serde(default)]
     pub moving: bool,
     /// The nodes' parts.
@@ -36,39 +36,39 @@ pub struct VerifyNode {
     pub node: String,
     /// Its first digits.
     pub short: String,
-    /// Whether its part has ended.
+    /// True if its part has ended.
     pub ended: bool,
-    /// Why it could not be asked, if so.
+    /// The reason why the node could not be asked, if there is one.
     pub away: Option<String>,
-    /// What it does now, in words.
+    /// The current step, in words.
     pub step: String,
-    /// How many are done,
+    /// The number of finished items.
     pub done: u64,
-    /// of how many; 0 if that is not known.
+    /// The number of all items; 0 if it is unknown.
     pub all: u64,
-    /// Rows that it looked at.
+    /// Rows that it read.
     pub rows: u64,
-    /// Blocks that its index has.
+    /// Blocks in its index.
     pub blocks: u64,
     /// Blocks that were read and verified.
     pub verified: u64,
     /// Partitions that were compared with other replicas.
     pub compared: u64,
-    /// How many things are wrong.
+    /// The number of faults.
     pub problems: u64,
     /// The first hundred of them, in words.
     pub told: Vec<String>,
-    /// What could not be checked, and why.
+    /// Things that could not be checked, with the reasons.
     pub unchecked: Vec<String>,
 }
 
 impl VerifyInfo {
-    /// How many things are wrong.
+    /// The number of faults.
     pub fn problems(&self) -> u64 {
         self.nodes.iter().map(|node| node.problems).sum()
     }
 
-    /// What could not be checked, and why.
+    /// Things that could not be checked, with the reasons.
     pub fn unchecked(&self) -> Vec<String> {
         let each = self.nodes.iter().flat_map(|node| {
             let away = node.away.as_ref();
@@ -84,43 +84,43 @@ impl VerifyInfo {
     }
 }
 
-/// `POST /v1/repair/blocks`: all nodes read and verify what they store, and mend what is damaged.
+/// `POST /v1/repair/blocks`: all nodes verify their blocks and repair damaged ones.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RepairBlocks {
-    /// How fast each node reads, in bytes a second; 64 MiB a second if absent.
+    /// The rate at which each node reads, in bytes a second; 64 MiB a second if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<u64>,
 }
 
-/// `GET /v1/repair`: what is wrong, what is done about it, and what is to be done.
+/// `GET /v1/repair`: faults, running repairs and advice.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RepairInfo {
-    /// What is away and what to do, as in the cluster's status.
+    /// Absences and advice, as in the cluster's status.
     pub advice: Vec<String>,
     /// A change of the layout that is under way.
     pub moving: Option<ProgressInfo>,
     /// The nodes of the layout.
     pub nodes: Vec<RepairNode>,
-    /// When the last verification ended that this node was asked for; 0 for never.
+    /// The end of the last verification that this node was asked for; 0 for never.
     pub verified_ms: u64,
-    /// How many things it found.
+    /// The number of faults that it found.
     pub verified_problems: u64,
 }
 
-/// How a node looks after what it stores.
+/// The maintenance of a node's data.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RepairNode {
     /// The node's id.
     pub node: String,
     /// Its first digits.
     pub short: String,
-    /// Why it could not be asked, if so.
+    /// The reason why the node could not be asked, if there is one.
     pub away: Option<String>,
-    /// Reading and verifying.
+    /// Scrubbing.
     pub scrub: ScrubInfo,
-    /// Replacing what is damaged.
-    pub mending: MendingInfo,
+    /// Repair of damaged blocks.
+    pub repair: RepairCounts,
     /// Disks that failed: number and reason.
     pub failed_disks: Vec<String>,
     /// The nodes from which it has rows to fetch, or may have.
@@ -128,18 +128,18 @@ pub struct RepairNode {
     pub behind: Vec<BehindInfo>,
 }
 
-/// What a node has to fetch from another, as far as it knows.
+/// The data that a node has to fetch from another, as far as it knows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct BehindInfo {
     /// The first digits of the other node's id.
     pub node: String,
-    /// Whether it seems to be away.
+    /// True if the other node seems to be away.
     pub away: bool,
     /// Partitions in which the two differ.
     pub partitions: u64,
-    /// Rows to look at, at most.
+    /// The most rows that are still to be compared.
     pub rows: u64,
-    /// Why it does not go on, if so.
+    /// The reason why it is stuck, if it is.
     pub trouble: Option<String>,
 }
 
@@ -148,7 +148,7 @@ pub struct BehindInfo {
 pub struct SnapshotInfo {
     /// Its name.
     pub name: String,
-    /// When it was made, in milliseconds since 1970.
+    /// The time of its creation, in milliseconds since 1970.
     pub made_ms: u64,
     /// Bytes on disk.
     pub bytes: u64,

@@ -18,15 +18,15 @@ async fn outcome(mut body: RequestBody) -> S3Result<usize> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slow_clients_are_waited_for() {
+async fn slow_client_may_take_its_time() {
     assert_eq!(outcome(paced(8 << 10, 29, 20)).await.unwrap(), 160 << 10);
     assert_eq!(outcome(paced(300, 1, 600)).await.unwrap(), 180_000);
-    // What is short may take its time: it ends before it could be told from a trickle.
+    // A short body may take its time: it ends before it can be told from a trickle.
     assert_eq!(outcome(paced(1, 29, 2)).await.unwrap(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn clients_that_stand_still_or_trickle_are_not() {
+async fn client_that_stalls_or_trickles_is_refused() {
     for body in [paced(8 << 10, 31, 2), paced(1, 29, 20), paced(100, 1, 600)] {
         assert_eq!(
             outcome(body).await.unwrap_err().code(),
@@ -37,7 +37,7 @@ async fn clients_that_stand_still_or_trickle_are_not() {
 
 /// The time in which nobody reads the body is not the client's.
 #[tokio::test(start_paused = true)]
-async fn only_waiting_counts() {
+async fn time_without_waiting_for_the_client_does_not_count() {
     let mut body = paced(1, 1, 20);
     while body.next().await.unwrap().is_some() {
         tokio::time::sleep(Duration::from_secs(100)).await;

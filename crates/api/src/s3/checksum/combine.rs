@@ -29,7 +29,7 @@ fn sha(algorithm: &'static digest::Algorithm, bytes: &[u8]) -> Vec<u8> {
 
 /// The checksum of the whole, computed from the parts' values and sizes without reading them.
 ///
-/// `None` for an algorithm that cannot be put together so, or if there is no part.
+/// Returns `None` for an algorithm that cannot be combined so, or if there is no part.
 pub fn full_object(algorithm: Algorithm, parts: &[(Value, u64)]) -> Option<Value> {
     let crc: CrcAlgorithm = crc_algorithm(algorithm)?;
     let mut numbers = parts.iter().map(|(value, size)| (number(value), *size));

@@ -9,21 +9,21 @@ use tokio::task::JoinHandle;
 use super::{Algorithm, Value};
 use crate::s3::error::{Code, S3Result};
 
-/// Pieces up to this size are hashed where they are: handing them over would cost more.
+/// Pieces up to this size are hashed on the calling thread: another thread would cost more.
 const INLINE_BYTES: usize = 16 << 10;
 
-/// What is to be computed, besides MD5.
+/// The hashes to compute besides MD5.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wanted {
     /// The checksum that is kept.
     pub kept: Algorithm,
     /// The checksum that the client declared, if it did.
     pub declared: Option<Algorithm>,
-    /// Whether SHA-256 is needed too, because the signature covers it.
+    /// True if SHA-256 is needed too, because the signature covers it.
     pub sha256: bool,
 }
 
-/// What was computed.
+/// The computed hashes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Digests {
     /// MD5.
@@ -158,12 +158,12 @@ pub struct HashPipe(State);
 enum State {
     Idle(Box<Hashes>),
     Busy(JoinHandle<Box<Hashes>>),
-    /// Only while it is handed over, or if a piece's task was lost.
+    /// `None` only while another thread has it, or if a piece's task was lost.
     Gone,
 }
 
 impl HashPipe {
-    /// Begins.
+    /// Begins to hash a stream.
     pub fn new(wanted: Wanted) -> HashPipe {
         HashPipe(State::Idle(Box::new(Hashes::new(wanted))))
     }
@@ -176,7 +176,7 @@ impl HashPipe {
         }
     }
 
-    /// Adds the next piece; waits until the one before is done.
+    /// Adds the next piece, after waiting for the one before.
     pub async fn update(&mut self, piece: Bytes) -> S3Result<()> {
         let mut hashes = self.idle().await?;
         self.0 = if piece.len() <= INLINE_BYTES {

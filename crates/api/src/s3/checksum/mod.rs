@@ -1,4 +1,4 @@
-//! Checksums: which ones S3 knows, what a request says of them, how they are computed.
+//! Checksums: the algorithms that S3 knows, the claims of a request, the computation.
 //!
 //! MD5 is always computed, because it is the ETag. One further checksum is kept with each
 //! object: the one that the client chose, or CRC64NVME, as S3 does by default.
@@ -35,10 +35,10 @@ pub enum Algorithm {
 use Algorithm::{Crc32, Crc32c, Crc64Nvme, Sha1, Sha256};
 
 impl Algorithm {
-    /// All of them.
+    /// All algorithms.
     pub const ALL: [Algorithm; 5] = [Crc32, Crc32c, Crc64Nvme, Sha1, Sha256];
 
-    /// As S3 names it.
+    /// Returns the name that S3 gives it.
     pub fn name(self) -> &'static str {
         match self {
             Crc32 => "CRC32",
@@ -71,7 +71,7 @@ impl Algorithm {
         }
     }
 
-    /// How many bytes it has.
+    /// Returns its length in bytes.
     pub fn length(self) -> usize {
         match self {
             Crc32 | Crc32c => 4,
@@ -81,7 +81,7 @@ impl Algorithm {
         }
     }
 
-    /// By its name, in any case.
+    /// Returns the algorithm of this name, in upper or lower case.
     pub fn of_name(name: &str) -> Option<Algorithm> {
         let found = Algorithm::ALL
             .iter()
@@ -89,7 +89,7 @@ impl Algorithm {
         found.copied()
     }
 
-    /// By its header.
+    /// Returns the algorithm of this header.
     pub fn of_header(header: &str) -> Option<Algorithm> {
         Algorithm::ALL
             .iter()
@@ -105,7 +105,7 @@ impl Algorithm {
         }
     }
 
-    /// Whether a multipart object may have such a checksum of that kind.
+    /// Returns true if a multipart object may have such a checksum of that kind.
     pub fn has_kind(self, kind: ChecksumKind) -> bool {
         match kind {
             ChecksumKind::FullObject => matches!(self, Crc32 | Crc32c | Crc64Nvme),
@@ -130,12 +130,12 @@ impl Value {
         (bytes.len() == algorithm.length()).then_some(Value { algorithm, bytes })
     }
 
-    /// In base64.
+    /// Returns the value in base64.
     pub fn to_base64(&self) -> String {
         BASE64.encode(&self.bytes)
     }
 
-    /// As it is stored: of a whole object or a part.
+    /// Returns the stored form, for a whole object or a part.
     pub fn stored(&self) -> Checksum {
         Checksum {
             algorithm: self.algorithm.name().to_owned(),
@@ -144,7 +144,7 @@ impl Value {
         }
     }
 
-    /// From what is stored of a part.
+    /// Parses the stored form of a part's checksum.
     pub fn of_stored(checksum: &Checksum) -> Option<Value> {
         Value::parse(Algorithm::of_name(&checksum.algorithm)?, &checksum.value)
     }

@@ -1,4 +1,4 @@
-//! What a request says about checksums, and whether the body keeps it.
+//! The checksums that a request declares, and the check of the body against them.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -7,14 +7,14 @@ use http::HeaderMap;
 use super::{Algorithm, Digests, Value, Wanted};
 use crate::s3::error::{Code, S3Error, S3Result};
 
-/// Headers that begin like a checksum's and are none.
+/// Headers that begin as those of checksums do but carry no checksum.
 const NOT_VALUES: [&str; 3] = [
     "x-amz-checksum-algorithm",
     "x-amz-checksum-mode",
     "x-amz-checksum-type",
 ];
 
-/// Which checksum a request declares of its body.
+/// The checksum that a request declares of its body.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Declared {
     /// None.
@@ -25,7 +25,7 @@ pub enum Declared {
     Trailer(Algorithm),
 }
 
-/// All that a body must agree with.
+/// The hashes that a body must match.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Expected {
     /// `Content-MD5`.
@@ -87,12 +87,12 @@ impl Expected {
         }
     }
 
-    /// What must be computed, with `default` as what is kept if the client chose none.
+    /// Returns the hashes to compute. `default` is the kept checksum if the client chose none.
     pub fn wanted(&self, default: Algorithm) -> Wanted {
         self.wanted_with(self.algorithm().unwrap_or(default))
     }
 
-    /// What must be computed, with `kept` as what is kept.
+    /// Returns the hashes to compute, with `kept` as the kept checksum.
     pub fn wanted_with(&self, kept: Algorithm) -> Wanted {
         Wanted {
             kept,
@@ -101,7 +101,7 @@ impl Expected {
         }
     }
 
-    /// Compares what was computed with what was declared.
+    /// Compares the computed hashes with the declared ones.
     ///
     /// # Errors
     /// [`Code::BadDigest`], [`Code::XAmzContentSHA256Mismatch`], or a trailer that is missing.
@@ -179,7 +179,7 @@ fn declared_trailer(headers: &HeaderMap, trailer: bool) -> S3Result<Option<Algor
         .ok_or(S3Error::new(Code::InvalidRequest, why))
 }
 
-/// What an SDK says it computes must be there.
+/// Checks that the checksum which an SDK announces is present.
 fn check_sdk_algorithm(headers: &HeaderMap, declared: &Declared) -> S3Result<()> {
     let Some(value) = headers.get("x-amz-sdk-checksum-algorithm") else {
         return Ok(());

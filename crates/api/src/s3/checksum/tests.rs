@@ -35,7 +35,7 @@ fn hash(algorithm: Algorithm, pieces: &[&[u8]]) -> Digests {
 
 /// The check values of the CRC catalogue, FIPS 180 and RFC 1321.
 #[test]
-fn known_values() {
+fn checksums_have_known_values() {
     let of = |algorithm| hex::encode(hash(algorithm, &[b"12345", b"6789"]).checksum.bytes);
     assert_eq!(of(Algorithm::Crc32), "cbf43926");
     assert_eq!(of(Algorithm::Crc32c), "e3069283");
@@ -56,13 +56,13 @@ fn known_values() {
 
 /// The checksum of the trailer example in AWS's documentation: 65 KiB of `a`.
 #[test]
-fn large_pieces_are_hashed_elsewhere() {
+fn large_pieces_are_hashed_on_a_blocking_thread() {
     let digests = hash(Algorithm::Crc32c, &[&[b'a'; 65536], &[b'a'; 1024]]);
     assert_eq!(digests.checksum.to_base64(), "sOO8/Q==");
 }
 
 #[test]
-fn declarations() {
+fn headers_declare_one_checksum_at_most() {
     let of = |pairs: &[(&'static str, &str)], trailer| {
         Expected::of(&headers(pairs), None, trailer).map_err(|e| e.code())
     };
@@ -96,7 +96,7 @@ fn declarations() {
 }
 
 #[test]
-fn comparisons() {
+fn hash_that_differs_is_refused() {
     let digests = hash(Algorithm::Crc32, &[b"content"]);
     let expected = |declared, md5, sha256| Expected {
         md5,

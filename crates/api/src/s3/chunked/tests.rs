@@ -79,14 +79,14 @@ fn code(decoder: Decoder, body: &[u8]) -> Option<Code> {
 }
 
 #[test]
-fn the_signed_example() {
+fn documented_example_is_decoded() {
     let (content, result) = decode(signed(66560), &signed_body(), &[]);
     assert_eq!(result, Ok((66560, Vec::new())));
     assert!(content.iter().all(|b| *b == b'a'));
 }
 
 #[test]
-fn the_signed_example_with_a_trailer() {
+fn documented_example_with_a_trailer_is_decoded() {
     let decoder = || Decoder::new(Some(example_signer(TRAILER_SEED)), true, 66560);
     let body = signed_body_with_trailer();
     let trailers = vec![("x-amz-checksum-crc32c".to_owned(), "sOO8/Q==".to_owned())];
@@ -105,7 +105,7 @@ fn the_signed_example_with_a_trailer() {
 }
 
 #[test]
-fn nothing_of_a_forged_chunk_comes_out() {
+fn forged_chunk_yields_no_byte() {
     let mut body = signed_body();
     let at = body.len() - 200;
     body[at] = b'b';
@@ -118,7 +118,7 @@ fn nothing_of_a_forged_chunk_comes_out() {
 }
 
 #[test]
-fn every_cut_is_an_error() {
+fn truncated_body_is_an_error_at_every_byte() {
     let body = signed_body();
     for end in (0..body.len())
         .step_by(977)
@@ -167,7 +167,7 @@ fn sizes_are_bounded() {
 }
 
 #[test]
-fn trailers_only_where_they_are_announced() {
+fn unannounced_trailers_are_refused() {
     let body = b"1\r\na\r\n0\r\nx-amz-checksum-crc32:AAAAAA==\r\n\r\n";
     let trailers = vec![("x-amz-checksum-crc32".to_owned(), "AAAAAA==".to_owned())];
     assert_eq!(
@@ -189,7 +189,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_split_gives_the_same(mut cuts in prop::collection::vec(0usize..67000, 0..40)) {
+    fn signed_body_decodes_alike_in_any_pieces(mut cuts in prop::collection::vec(0usize..67000, 0..40)) {
         cuts.sort_unstable();
         let (content, result) = decode(signed(66560), &signed_body(), &cuts);
         prop_assert_eq!(result, Ok((66560, Vec::new())));
@@ -197,7 +197,7 @@ proptest! {
     }
 
     #[test]
-    fn any_split_of_unsigned_chunks_gives_the_same(
+    fn unsigned_body_decodes_alike_in_any_pieces(
         content in prop::collection::vec(any::<u8>(), 0..20_000),
         mut cuts in prop::collection::vec(0usize..20_100, 0..20),
     ) {

@@ -33,7 +33,7 @@ fn ask(rules: &[CorsRule], origin: &str, method: &str, asked: &str) -> S3Result<
 }
 
 #[test]
-fn preflights() {
+fn preflight_is_answered_by_the_first_rule_that_matches() {
     let rules = [rule()];
     let origin = "https://a.example.com";
     let answer = ask(&rules, origin, "PUT", "X-Amz-Date, Content-Type").unwrap();
@@ -56,7 +56,7 @@ fn preflights() {
 }
 
 #[test]
-fn a_rule_for_everybody_sends_no_credentials() {
+fn rule_for_all_origins_allows_no_credentials() {
     let everybody = CorsRule {
         allowed_origins: vec!["*".into()],
         allowed_methods: vec!["GET".into()],
@@ -68,7 +68,7 @@ fn a_rule_for_everybody_sends_no_credentials() {
 }
 
 #[test]
-fn actual_requests() {
+fn actual_request_gets_the_headers_of_its_rule() {
     let origin = headers(&[("origin", "https://a.example.com")]);
     assert!(!simple(&[rule()], &Method::GET, &origin).is_empty());
     assert!(simple(&[rule()], &Method::DELETE, &origin).is_empty());
@@ -76,7 +76,7 @@ fn actual_requests() {
 }
 
 #[test]
-fn patterns() {
+fn pattern_has_at_most_one_wildcard() {
     assert!(matches("*", ""));
     assert!(matches("a*c", "abc") && matches("a*c", "ac"));
     assert!(!matches("ab*bc", "abc"), "the parts must not overlap");

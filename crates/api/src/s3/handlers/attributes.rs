@@ -28,7 +28,7 @@ pub async fn get(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer>
     let asked = asked(call)?;
     let opened = call.model.open_object(on.bucket(), on.key()).await;
     let reader = opened.map_err(|error| with_key(error, on.key()))?;
-    let head = reader.head();
+    let head = reader.metadata();
     if Read::of(call.headers)?.check(head) != Verdict::Pass {
         return Err(Code::PreconditionFailed.into());
     }
@@ -72,13 +72,14 @@ fn asked(call: &Call<'_>) -> S3Result<Vec<String>> {
         asked.extend(text.split(',').map(|attribute| attribute.trim().to_owned()));
     }
     let known = |attribute: &String| ATTRIBUTES.contains(&attribute.as_str());
-    match !asked.is_empty() && asked.iter().all(known) {
-        true => Ok(asked),
-        false => Err(S3Error::argument(
+    if !asked.is_empty() && asked.iter().all(known) {
+        Ok(asked)
+    } else {
+        Err(S3Error::argument(
             name,
             asked.join(","),
             "Invalid attribute name specified.",
-        )),
+        ))
     }
 }
 

@@ -1,12 +1,12 @@
-//! Buckets themselves.
+//! Operations on buckets.
 
-use archipel_model::{Bucket, Error};
+use archipel_model::{AccessKey, Bucket, Error};
 use http::StatusCode;
 
-use super::write_person;
 use crate::s3::auth::{Authorised, OnBucket, OnName, OnService};
 use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::owner::Owner;
 use crate::s3::respond::{self, Answer};
 use crate::s3::xml::{self, Writer};
 
@@ -31,10 +31,10 @@ pub fn list(call: &Call<'_>, on: &Authorised<OnService>) -> S3Result<Answer> {
     let after = query.single("continuation-token")?.unwrap_or_default();
     let region = query.single("bucket-region")?;
     let caller = on.caller().key();
-    let mut buckets = call.model.buckets();
+    let mut buckets = call.model.buckets()?;
     buckets.sort_by(|a, b| a.name.cmp(&b.name));
     buckets.retain(|bucket| {
-        !bucket.permissions(&caller.id).is_empty()
+        !bucket.permissions(caller).is_empty()
             && bucket.name.starts_with(prefix)
             && bucket.name.as_str() > after
             && region.is_none_or(|region| region == call.region)
@@ -43,7 +43,7 @@ pub fn list(call: &Call<'_>, on: &Authorised<OnService>) -> S3Result<Answer> {
     buckets.truncate(limit);
 
     let mut xml = Writer::new("ListAllMyBucketsResult");
-    write_person(&mut xml, "Owner", &(caller.id.clone(), caller.name.clone()));
+    Owner::of_key(&caller.id).write(&mut xml, "Owner");
     xml.open("Buckets");
     for bucket in &buckets {
         write_bucket(&mut xml, bucket, call.region);
@@ -79,7 +79,7 @@ pub async fn create(call: &mut Call<'_>, on: &Authorised<OnName>) -> S3Result<An
     let caller = on.caller().key();
     match call.model.create_bucket(name, Some(&caller.id)).await {
         Ok(_) => {}
-        Err(Error::BucketExists) => check_own(call, name, &caller.id)?,
+        Err(Error::BucketExists) => check_own(call, name, caller)?,
         Err(Error::InvalidName(_)) => return Err(invalid_name(name)),
         Err(error) => return Err(error.into()),
     }
@@ -93,8 +93,8 @@ fn invalid_name(name: &str) -> S3Error {
 }
 
 /// The bucket exists: in the first region its owner is told that all is well, as S3 does.
-fn check_own(call: &Call<'_>, name: &str, caller: &str) -> S3Result<()> {
-    let bucket = call.model.bucket(name);
+fn check_own(call: &Call<'_>, name: &str, caller: &AccessKey) -> S3Result<()> {
+    let bucket = call.model.bucket(name)?;
     let own = bucket.is_some_and(|bucket| bucket.permissions(caller).owner);
     let code = match (own, call.region) {
         (true, FIRST_REGION) => return Ok(()),
@@ -152,7 +152,7 @@ pub fn location(call: &Call<'_>, _: &Authorised<OnBucket>) -> S3Result<Answer> {
     Ok(respond::xml(xml))
 }
 
-/// GetBucketVersioning: no bucket has versions, which an empty document says.
+/// GetBucketVersioning: answers an empty document, because no bucket has versions.
 pub fn versioning(_: &Authorised<OnBucket>) -> S3Result<Answer> {
     Ok(respond::xml(Writer::new("VersioningConfiguration")))
 }

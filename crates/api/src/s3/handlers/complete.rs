@@ -1,6 +1,5 @@
 //! CompleteMultipartUpload.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use archipel_base::Id;
@@ -39,9 +38,9 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
     let id = upload_id(call)?;
     let document = call.completion_document(MAX_DOCUMENT).await?;
     let named = parse(&document)?;
-    let (upload, stored) = join!(
+    let (upload, sent) = join!(
         call.model.upload(on.bucket(), on.key(), &id),
-        call.model.list_parts(&id, 0, usize::from(MAX_PART_NUMBER)),
+        call.model.sent_parts(on.bucket(), on.key(), &id),
     );
     let upload = match upload {
         Ok(upload) => upload,
@@ -51,7 +50,7 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
         }
         Err(error) => return Err(error.into()),
     };
-    let parts = choose(stored?.0, &upload, &named)?;
+    let parts = choose(sent?, &upload, &named)?;
     let size = parts.iter().map(|part| part.size).sum();
     check_size(call, size)?;
     let checksum = object_checksum(&upload, &parts);
@@ -92,9 +91,10 @@ fn parse(document: &[u8]) -> S3Result<Vec<Named>> {
     let rising = named
         .windows(2)
         .all(|pair| matches!(pair, [a, b] if a.number < b.number));
-    match rising {
-        true => Ok(named),
-        false => Err(Code::InvalidPartOrder.into()),
+    if rising {
+        Ok(named)
+    } else {
+        Err(Code::InvalidPartOrder.into())
     }
 }
 
@@ -121,15 +121,23 @@ fn parse_part(part: &Element) -> S3Result<Named> {
     })
 }
 
-/// Finds the parts that are named, and checks their tags, checksums and sizes.
-fn choose(stored: Vec<Part>, upload: &Upload, named: &[Named]) -> S3Result<Vec<Part>> {
-    let mut stored: BTreeMap<u16, Part> = stored.into_iter().map(|p| (p.number, p)).collect();
+/// Finds the parts that are named, by tag and checksum, and checks their sizes.
+///
+/// Of a part that was sent several times, the tag says which one the client means. Stamps cannot: they are of the
+/// clocks of the nodes that took the part. Of several with that tag it takes the newest.
+fn choose(sent: Vec<Part>, upload: &Upload, named: &[Named]) -> S3Result<Vec<Part>> {
+    let mut sent = sent.into_iter().peekable();
     let mut chosen = Vec::with_capacity(named.len());
     for (at, name) in named.iter().enumerate() {
-        let part = stored
-            .remove(&name.number)
-            .filter(|part| agrees(part, name));
-        let part = part.ok_or_else(|| invalid_part(upload, name))?;
+        // Both are in the order of their numbers.
+        while sent.next_if(|part| part.number < name.number).is_some() {}
+        let part = loop {
+            let next = sent.next_if(|part| part.number == name.number);
+            let part = next.ok_or_else(|| invalid_part(upload, name))?;
+            if agrees(&part, name) {
+                break part;
+            }
+        };
         if at + 1 < named.len() && part.size < MIN_PART_BYTES {
             return Err(too_small(&part));
         }
@@ -211,7 +219,7 @@ fn object_checksum(upload: &Upload, parts: &[Part]) -> Option<Checksum> {
     }
 }
 
-/// What the request says of the object's checksum must be so.
+/// Checks the checksum that the request declares for the object.
 fn check_declared(call: &Call<'_>, upload: &Upload, checksum: Option<&Checksum>) -> S3Result<()> {
     let refuse = |why: &'static str| Err(S3Error::new(Code::InvalidRequest, why));
     if let Some(text) = call.header("x-amz-checksum-type")? {
@@ -240,7 +248,7 @@ fn check_declared(call: &Call<'_>, upload: &Upload, checksum: Option<&Checksum>)
     Ok(())
 }
 
-/// What the answer is made of.
+/// The parts of the answer.
 struct Completion {
     model: Model,
     bucket: Arc<Bucket>,

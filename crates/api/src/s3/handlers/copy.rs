@@ -1,4 +1,4 @@
-//! CopyObject, and what UploadPartCopy shares with it: finding and opening the source.
+//! CopyObject, and the opening of its source, which UploadPartCopy shares.
 
 use archipel_model::{ObjectHead, ObjectMeta, ObjectReader};
 
@@ -20,7 +20,7 @@ use crate::s3::xml::Writer;
 
 /// The source of a copy, which this caller may read.
 pub struct CopySource {
-    /// What is read.
+    /// The object that is read.
     pub on: Authorised<OnObject>,
     /// Its content.
     pub reader: ObjectReader,
@@ -29,7 +29,8 @@ pub struct CopySource {
 /// Opens the source that the headers name, if the caller may read it and its conditions hold.
 ///
 /// # Errors
-/// [`Code::InvalidArgument`], those of authorisation, [`Code::NoSuchKey`], [`Code::PreconditionFailed`].
+/// [`Code::InvalidArgument`], those of authorisation, [`Code::NoSuchKey`],
+/// [`Code::PreconditionFailed`].
 pub async fn open_source(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<CopySource> {
     let name = "x-amz-copy-source";
     let text = call.header(name)?.unwrap_or_default();
@@ -44,7 +45,7 @@ pub async fn open_source(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result
     let opened = call.model.open_object(source.bucket(), &key).await;
     let reader = opened.map_err(|error| with_key(error, &key))?;
     let conditions = precondition::Read::of_copy_source(call.headers)?;
-    match conditions.check(reader.head()) {
+    match conditions.check(reader.metadata()) {
         Verdict::Pass => Ok(CopySource { on: source, reader }),
         _ => Err(Code::PreconditionFailed.into()),
     }
@@ -70,7 +71,7 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
     let condition = precondition::of_write(call.headers)?;
     let chosen = chosen_algorithm(call)?;
     let source = open_source(call, on).await?;
-    let head = source.reader.head();
+    let head = source.reader.metadata();
     let headers = copied_headers(call, head, replaces)?;
     let same = source.on.bucket().id == on.bucket().id && source.on.key() == on.key();
     if same && !replaces && headers == head.headers && chosen.is_none() {

@@ -124,7 +124,7 @@ fn check(rule: &CorsRule) -> S3Result<()> {
         ("ExposeHeader", &rule.expose_headers, 0),
     ] {
         for value in values {
-            // They become headers of answers.
+            // These values become headers of answers.
             if value.is_empty() || value.bytes().any(|b| !(b' '..=b'~').contains(&b)) {
                 return refuse(format!("{name} has a value that is not plain text."));
             }

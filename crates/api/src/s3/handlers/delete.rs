@@ -21,7 +21,8 @@ const MAX_DOCUMENT: usize = 2 << 20;
 /// The most keys of one request.
 const MAX_KEYS: usize = 1000;
 
-/// How many keys are deleted at once: all of a request, so that over a distance it takes one round trip, not one for each few.
+/// The number of keys that are deleted at once: all keys of a request, so that distant nodes cost
+/// one round trip for all.
 const CONCURRENCY: usize = MAX_KEYS;
 
 /// DeleteObject.
@@ -57,7 +58,7 @@ struct Entry {
     key: String,
     version: Option<String>,
     etag: Option<String>,
-    /// It has conditions that S3 defines for directory buckets only.
+    /// The entry has conditions that S3 defines for directory buckets only.
     unknown_condition: bool,
 }
 

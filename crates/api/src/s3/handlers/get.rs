@@ -30,7 +30,7 @@ const OVERRIDES: [(&str, header::HeaderName); 6] = [
 pub async fn get_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let opened = call.model.open_object(on.bucket(), on.key()).await;
     let reader = opened.map_err(|error| with_key(error, on.key()))?;
-    let (mut answer, range) = describe(call, reader.head(), reader.parts())?;
+    let (mut answer, range) = describe(call, reader.metadata(), reader.parts())?;
     if let Some(range) = range.filter(|range| !range.is_empty()) {
         let content = reader.stream(range);
         *answer.body_mut() = body::object(content, reader);
@@ -44,7 +44,7 @@ pub async fn head_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result
     if call.target.query.has("partNumber") {
         let opened = call.model.open_object(on.bucket(), on.key()).await;
         let reader = opened.map_err(failed)?;
-        return Ok(describe(call, reader.head(), reader.parts())?.0);
+        return Ok(describe(call, reader.metadata(), reader.parts())?.0);
     }
     let head = call.model.head_object(on.bucket(), on.key()).await;
     Ok(describe(call, &head.map_err(failed)?, &[])?.0)
@@ -85,7 +85,7 @@ fn describe(
     Ok((answer, Some(range)))
 }
 
-/// What is sent of an object.
+/// The part of an object that is sent.
 enum Selected {
     Whole,
     Range(Range<u64>),
@@ -159,7 +159,7 @@ fn select_part(text: &str, head: &ObjectHead, parts: &[PartInfo]) -> S3Result<Se
     ))
 }
 
-/// Whether `If-Range` lets a range act: it names this very version.
+/// Returns true if `If-Range` is absent or names this version, so that the range applies.
 fn range_applies(headers: &HeaderMap, head: &ObjectHead) -> bool {
     let Some(value) = headers.get(header::IF_RANGE) else {
         return true;

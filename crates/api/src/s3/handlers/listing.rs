@@ -4,22 +4,23 @@ use archipel_model::{ListEntry, ListQuery, Listing, ObjectHead};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::{Encoding, count_parameter, owner_of, write_person};
+use super::{Encoding, count_parameter};
 use crate::s3::auth::{Authorised, OnBucket};
 use crate::s3::call::Call;
 use crate::s3::checksum;
 use crate::s3::error::{S3Error, S3Result};
 use crate::s3::metadata::STORAGE_CLASS;
+use crate::s3::owner::Owner;
 use crate::s3::respond::{self, Answer};
 use crate::s3::xml::Writer;
 
 /// The most entries of one answer.
 const MAX_KEYS: usize = 1000;
 
-/// About what an entry takes besides its name.
+/// The approximate size of an entry without its name, in bytes.
 const ENTRY_BYTES: usize = 256;
 
-/// What both versions share.
+/// One page of a listing, shared by both versions.
 struct Page<'a> {
     name: &'a str,
     prefix: &'a str,
@@ -60,7 +61,7 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// Where the next page begins, if there is one.
+    /// Returns the name after which the next page begins, if there is one.
     fn next(&self) -> Option<&str> {
         let last = self
             .listing
@@ -81,11 +82,15 @@ impl<'a> Page<'a> {
         xml.value("IsTruncated", self.listing.truncated);
     }
 
-    fn write_entries(&self, xml: &mut Writer, owner: Option<&(String, String)>) {
+    fn write_entries(&self, xml: &mut Writer, owner: Option<&Owner>) {
         let names = self.listing.entries.iter().map(|entry| entry.name().len());
         xml.reserve(names.map(|name| name + ENTRY_BYTES).sum());
         for entry in &self.listing.entries {
-            if let ListEntry::Object { key, head } = entry {
+            if let ListEntry::Object {
+                key,
+                metadata: head,
+            } = entry
+            {
                 write_object(xml, &self.encoding.name(key), head, owner);
             }
         }
@@ -99,7 +104,7 @@ impl<'a> Page<'a> {
     }
 }
 
-fn write_object(xml: &mut Writer, key: &str, head: &ObjectHead, owner: Option<&(String, String)>) {
+fn write_object(xml: &mut Writer, key: &str, head: &ObjectHead, owner: Option<&Owner>) {
     xml.open("Contents");
     xml.text("Key", key);
     xml.text("LastModified", &respond::iso_time(head.modified_ms));
@@ -110,7 +115,7 @@ fn write_object(xml: &mut Writer, key: &str, head: &ObjectHead, owner: Option<&(
     }
     xml.value("Size", head.size);
     if let Some(owner) = owner {
-        write_person(xml, "Owner", owner);
+        owner.write(xml, "Owner");
     }
     xml.text(
         "StorageClass",
@@ -130,7 +135,7 @@ pub async fn version_1(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<A
     if let (Some(next), Some(_)) = (page.next(), page.delimiter) {
         xml.text("NextMarker", &page.encoding.name(next));
     }
-    page.write_entries(&mut xml, Some(&owner_of(call.model, on.bucket())));
+    page.write_entries(&mut xml, Some(&Owner::of_bucket(call.model, on.bucket())?));
     Ok(respond::xml(xml))
 }
 
@@ -163,7 +168,9 @@ pub async fn version_2(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<A
         page.next().map(write_token).as_deref(),
     );
     let with_owner = query.single("fetch-owner")? == Some("true");
-    let owner = with_owner.then(|| owner_of(call.model, on.bucket()));
+    let owner = with_owner
+        .then(|| Owner::of_bucket(call.model, on.bucket()))
+        .transpose()?;
     page.write_entries(&mut xml, owner.as_ref());
     Ok(respond::xml(xml))
 }
@@ -181,8 +188,9 @@ fn read_token(token: &str) -> S3Result<String> {
     let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| wrong())?;
     let text = String::from_utf8(bytes).map_err(|_| wrong())?;
     let after = text.strip_prefix('1').ok_or_else(wrong)?;
-    match after.is_empty() {
-        false => Ok(after.to_owned()),
-        true => Err(wrong()),
+    if after.is_empty() {
+        Err(wrong())
+    } else {
+        Ok(after.to_owned())
     }
 }

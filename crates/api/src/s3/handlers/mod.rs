@@ -13,9 +13,7 @@ mod post;
 mod put;
 mod uploads;
 
-use std::sync::Arc;
-
-use archipel_model::{Bucket, Checksum, Model};
+use archipel_model::Checksum;
 
 use super::auth::{self, Authorised, Caller, OnBucket, OnObject};
 use super::call::Call;
@@ -30,19 +28,22 @@ pub use post::post_object;
 /// The largest content of one request.
 pub const MAX_PUT_BYTES: u64 = 5 << 30;
 
-/// Does what was asked, if the caller may.
+/// Runs the operation if the caller has the permission.
 pub async fn dispatch(
     call: &mut Call<'_>,
     caller: &Caller,
     operation: Operation,
 ) -> S3Result<Answer> {
+    if !operation.reads_body() {
+        call.check_unread_body().await?;
+    }
     let target = call.target;
     let bucket = target.bucket.as_deref().unwrap_or_default();
     let key = target.key.as_deref().unwrap_or_default();
     match operation {
         Operation::ListBuckets => buckets::list(call, &auth::service(caller)),
         Operation::CreateBucket => buckets::create(call, &auth::create(caller, bucket)?).await,
-        // It authenticates by its form, not by the request.
+        // PostObject authenticates by its form, not by the request.
         Operation::PostObject => Err(Code::MethodNotAllowed.into()),
         Operation::Bucket(op) => {
             let on = auth::bucket(call.model, caller, op, bucket)?;
@@ -108,23 +109,6 @@ fn with_key(error: archipel_model::Error, key: &str) -> S3Error {
     }
 }
 
-/// Who stands as owner of a bucket's content: the first access key with that right.
-fn owner_of(model: &Model, bucket: &Arc<Bucket>) -> (String, String) {
-    let owner = bucket.grants.iter().find(|(_, has)| has.owner);
-    let Some((id, _)) = owner else {
-        return (bucket.id.to_string(), bucket.name.clone());
-    };
-    let name = model.access_key(id).map(|key| key.name.clone());
-    (id.clone(), name.unwrap_or_default())
-}
-
-fn write_person(xml: &mut Writer, element: &'static str, (id, name): &(String, String)) {
-    xml.open(element);
-    xml.text("ID", id);
-    xml.text("DisplayName", name);
-    xml.close();
-}
-
 /// The checksum's element, and its kind.
 fn write_checksum(xml: &mut Writer, checksum: &Checksum) {
     if let Some(algorithm) = Algorithm::of_name(&checksum.algorithm) {
@@ -165,7 +149,7 @@ fn count_parameter(call: &Call<'_>, name: &str, default: usize, most: usize) -> 
     }
 }
 
-/// How names are written in a listing.
+/// The encoding of names in a listing.
 #[derive(Clone, Copy)]
 struct Encoding {
     url: bool,
@@ -184,9 +168,10 @@ impl Encoding {
     }
 
     fn name(self, name: &str) -> String {
-        match self.url {
-            true => super::uri::encode_path(name),
-            false => name.to_owned(),
+        if self.url {
+            super::uri::encode_path(name)
+        } else {
+            name.to_owned()
         }
     }
 

@@ -101,7 +101,7 @@ pub async fn upload_part_copy(call: &mut Call<'_>, on: &Authorised<OnObject>) ->
     let number = part_number(call)?;
     let upload = to_write(call, on).await?;
     let source = open_source(call, on).await?;
-    let range = copied_range(call, source.reader.head().size)?;
+    let range = copied_range(call, source.reader.metadata().size)?;
     let length = range.end - range.start;
 
     let mut content = source.reader.stream(range);

@@ -23,7 +23,7 @@ use crate::s3::transfer::{Source, transfer};
 use crate::s3::uri;
 use crate::s3::xml::Writer;
 
-/// How much a form may have besides its file.
+/// The most bytes of a form besides its file.
 const MAX_OVERHEAD: u64 = 1 << 20;
 
 /// PostObject: the form's fields authenticate it.
@@ -74,11 +74,13 @@ pub async fn post_object(
     answer(call, &fields, &bucket, &key, &head.etag)
 }
 
-/// Another node may have made the key a moment ago.
+/// Fetches an unknown key: another node may have made it a moment ago.
 async fn learn_key(call: &Call<'_>, lookup: Lookup<'_>, fields: &Fields) -> S3Result<()> {
     let credential = fields.get("x-amz-credential");
     let id = credential.and_then(|credential| credential.split('/').next());
-    if let Some(id) = id.filter(|id| lookup(id).is_none()) {
+    if let Some(id) = id
+        && lookup(id)?.is_none()
+    {
         call.model.find_access_key(id).await?;
     }
     Ok(())
@@ -247,7 +249,8 @@ fn created(location: &str, bucket: &str, key: &str, etag: &str) -> Answer {
     respond::xml_bytes(StatusCode::CREATED, xml.finish())
 }
 
-/// Where a browser is sent on; `None` if it is no address, which S3 passes over.
+/// Returns the address to which a browser is redirected. Returns `None` if `to` is no address; S3
+/// ignores it then.
 fn redirection(to: &str, bucket: &str, key: &str, etag: &str) -> Option<String> {
     let address: Uri = to.parse().ok()?;
     if !matches!(address.scheme_str(), Some("http" | "https")) {

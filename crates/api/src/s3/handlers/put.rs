@@ -13,7 +13,7 @@ use crate::s3::precondition;
 use crate::s3::respond::{self, Answer};
 use crate::s3::transfer::transfer;
 
-/// Content up to this size is taken before its condition is looked at: that costs less than to ask first.
+/// Content up to this size is read before its condition is tested: an early test would cost more.
 const EARLY_BYTES: u64 = 1 << 20;
 
 /// PutObject.
@@ -53,7 +53,7 @@ pub fn stored(etag: &str, checksum: Option<&Checksum>) -> S3Result<Answer> {
     Ok(answer)
 }
 
-/// Refuses what is larger than one request may be.
+/// Refuses content that is too large for one request.
 ///
 /// # Errors
 /// [`Code::EntityTooLarge`].
@@ -66,8 +66,8 @@ pub fn check_size(length: u64) -> S3Result<()> {
         .with("MaxSizeAllowed", MAX_PUT_BYTES.to_string()))
 }
 
-/// Tries a condition before the content is sent: it would be sent in vain. What counts is the
-/// test that is made with the write.
+/// Tests a condition before the client sends content in vain. Only the test that the write itself
+/// makes is decisive.
 pub async fn fail_early(
     model: &Model,
     bucket: &Bucket,

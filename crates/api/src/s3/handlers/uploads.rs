@@ -5,12 +5,13 @@ use archipel_model::{Upload, UploadMeta, UploadPage, UploadQuery};
 use http::StatusCode;
 
 use super::copy::chosen_algorithm;
-use super::{Encoding, count_parameter, owner_of, write_person};
+use super::{Encoding, count_parameter};
 use crate::s3::auth::{Authorised, OnBucket, OnObject};
 use crate::s3::call::Call;
 use crate::s3::checksum::{self, Algorithm, Value};
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::metadata;
+use crate::s3::owner::Owner;
 use crate::s3::respond::{self, Answer};
 use crate::s3::xml::Writer;
 
@@ -102,15 +103,18 @@ pub async fn list_parts(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<
     let after = count_parameter(call, "part-number-marker", 0, u16::MAX.into())? as u16;
     let encoding = Encoding::of(call)?;
     let upload = named(call, on).await?;
-    let (parts, truncated) = call.model.list_parts(&upload.id, after, limit).await?;
+    let (parts, truncated) = call
+        .model
+        .list_parts(on.bucket(), &upload, after, limit)
+        .await?;
 
-    let owner = owner_of(call.model, on.bucket());
+    let owner = Owner::of_bucket(call.model, on.bucket())?;
     let mut xml = Writer::new("ListPartsResult");
     xml.text("Bucket", &on.bucket().name);
     xml.text("Key", &encoding.name(on.key()));
     xml.text("UploadId", &upload.id.to_string());
-    write_person(&mut xml, "Initiator", &initiator(call, &upload, &owner));
-    write_person(&mut xml, "Owner", &owner);
+    initiator(&upload, &owner).write(&mut xml, "Initiator");
+    owner.write(&mut xml, "Owner");
     xml.text("StorageClass", storage_class(&upload));
     xml.value("PartNumberMarker", after);
     xml.value(
@@ -135,12 +139,11 @@ pub async fn list_parts(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<
     Ok(respond::xml(xml))
 }
 
-fn initiator(call: &Call<'_>, upload: &Upload, owner: &(String, String)) -> (String, String) {
-    let Some(id) = &upload.initiator else {
-        return owner.clone();
-    };
-    let name = call.model.access_key(id).map(|key| key.name.clone());
-    (id.clone(), name.unwrap_or_default())
+fn initiator(upload: &Upload, owner: &Owner) -> Owner {
+    match &upload.initiator {
+        Some(id) => Owner::of_key(id),
+        None => owner.clone(),
+    }
 }
 
 fn storage_class(upload: &Upload) -> &str {
@@ -199,7 +202,7 @@ pub async fn list(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer
     xml.value("MaxUploads", limit);
     encoding.write(&mut xml);
     xml.value("IsTruncated", page.truncated);
-    write_page(call, on, &mut xml, &page, encoding);
+    write_page(call, on, &mut xml, &page, encoding)?;
     Ok(respond::xml(xml))
 }
 
@@ -226,14 +229,14 @@ fn write_page(
     xml: &mut Writer,
     page: &UploadPage,
     encoding: Encoding,
-) {
-    let owner = owner_of(call.model, on.bucket());
+) -> S3Result<()> {
+    let owner = Owner::of_bucket(call.model, on.bucket())?;
     for upload in &page.uploads {
         xml.open("Upload");
         xml.text("Key", &encoding.name(&upload.key));
         xml.text("UploadId", &upload.id.to_string());
-        write_person(xml, "Initiator", &initiator(call, upload, &owner));
-        write_person(xml, "Owner", &owner);
+        initiator(upload, &owner).write(xml, "Initiator");
+        owner.write(xml, "Owner");
         xml.text("StorageClass", storage_class(upload));
         xml.text("Initiated", &respond::iso_time(upload.initiated_ms));
         write_algorithm(xml, upload);
@@ -244,4 +247,5 @@ fn write_page(
         xml.text("Prefix", &encoding.name(prefix));
         xml.close();
     }
+    Ok(())
 }

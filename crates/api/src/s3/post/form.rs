@@ -1,24 +1,25 @@
-//! `multipart/form-data`, read as it arrives: memory is bounded, the file is passed on at once.
+//! A reader of `multipart/form-data`, piece by piece, in bounded memory. It passes the file on at
+//! once.
 
 use bytes::{Buf, Bytes, BytesMut};
 
 use crate::s3::error::{Code, S3Error, S3Result};
 
-/// How long a boundary may be (RFC 2046, 5.1.1).
+/// The longest boundary (RFC 2046, 5.1.1).
 const MAX_BOUNDARY_BYTES: usize = 70;
-/// How long the headers of one part may be.
+/// The longest headers of one part.
 const MAX_HEADER_BYTES: usize = 8 * 1024;
-/// How much may come before the file: S3's documented limit is 20 KB.
+/// The most bytes before the file: S3's documented limit is 20 KB.
 const MAX_FIELDS_BYTES: usize = 20 * 1024;
-/// How many fields there may be.
+/// The most fields of a form.
 const MAX_FIELDS: usize = 200;
 
-/// What was read.
+/// A piece of a form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A field before the file.
     Field {
-        /// As it was sent.
+        /// The name as it was sent.
         name: String,
         /// Its text.
         value: String,
@@ -27,7 +28,7 @@ pub enum Event {
     File {
         /// Its name without folders; empty if there is none.
         filename: String,
-        /// Its type, if it was told.
+        /// Its type, if the form declares it.
         content_type: Option<String>,
     },
     /// Content of the file.
@@ -64,7 +65,8 @@ impl FormReader {
     /// A reader for a body of this `Content-Type`.
     ///
     /// # Errors
-    /// `PreconditionFailed` as S3 answers a body that is not `multipart/form-data`, `MalformedPOSTRequest` for a bad boundary.
+    /// `PreconditionFailed` for a body that is not `multipart/form-data`, as in S3;
+    /// `MalformedPOSTRequest` for a bad boundary.
     pub fn new(content_type: &str) -> S3Result<FormReader> {
         let (kind, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
         if !kind.trim().eq_ignore_ascii_case("multipart/form-data") {
@@ -85,7 +87,7 @@ impl FormReader {
         })
     }
 
-    /// Takes a piece of the body and gives what it completes.
+    /// Reads a piece of the body and appends the events that it completes.
     ///
     /// # Errors
     /// `MalformedPOSTRequest`, `MaxPostPreDataLengthExceededError`.
@@ -98,10 +100,10 @@ impl FormReader {
         Ok(())
     }
 
-    /// The body has ended.
+    /// Ends the body.
     ///
     /// # Errors
-    /// `MalformedPOSTRequest` if the form has not.
+    /// `MalformedPOSTRequest` if the form has not ended.
     pub fn finish(&self) -> S3Result<()> {
         match self.state {
             State::Ended => Ok(()),
@@ -109,7 +111,7 @@ impl FormReader {
         }
     }
 
-    /// Goes one step on; `false` if more is needed.
+    /// Reads one element. Returns `false` if it needs more bytes.
     fn step(&mut self, out: &mut Vec<Event>) -> S3Result<bool> {
         match &self.state {
             State::Preamble => self.skip_preamble(),
@@ -136,9 +138,10 @@ impl FormReader {
     }
 
     fn need_more(&self, limit: usize) -> S3Result<bool> {
-        match self.buffer.len() > limit {
-            true => Err(Code::MaxPostPreDataLengthExceededError.into()),
-            false => Ok(false),
+        if self.buffer.len() > limit {
+            Err(Code::MaxPostPreDataLengthExceededError.into())
+        } else {
+            Ok(false)
         }
     }
 
@@ -205,13 +208,14 @@ impl FormReader {
     fn count(&mut self, name: &str, value: &str) -> S3Result<()> {
         self.fields += 1;
         self.fields_bytes += name.len() + value.len();
-        match self.fields > MAX_FIELDS || self.fields_bytes > MAX_FIELDS_BYTES {
-            true => Err(Code::MaxPostPreDataLengthExceededError.into()),
-            false => Ok(()),
+        if self.fields > MAX_FIELDS || self.fields_bytes > MAX_FIELDS_BYTES {
+            Err(Code::MaxPostPreDataLengthExceededError.into())
+        } else {
+            Ok(())
         }
     }
 
-    /// Passes on what cannot be part of a delimiter any more.
+    /// Passes on the bytes that cannot belong to a delimiter.
     fn file(&mut self, out: &mut Vec<Event>) -> bool {
         if let Some(end) = find(&self.buffer, &self.delimiter) {
             push_data(out, self.buffer.split_to(end).freeze());
@@ -286,7 +290,7 @@ fn take_value(text: &str) -> Option<(String, &str)> {
     None
 }
 
-/// Browsers may send a whole path.
+/// Returns the last part of a path: browsers may send a whole one.
 fn base_name(path: &str) -> String {
     let end = path.rsplit(['/', '\\']).next();
     end.unwrap_or_default().to_owned()

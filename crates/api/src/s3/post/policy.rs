@@ -1,10 +1,15 @@
-//! The policy of a form: until when it holds, and what each field may be.
+//! The policy of a form: when it expires, and the values that each field may have.
+//!
+//! A policy is a permission that its signer gives away. A document that can be read in two ways
+//! is therefore refused: repeated members, unknown members, a condition with several members.
 
+use std::fmt;
 use std::ops::RangeInclusive;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Iso8601;
@@ -12,17 +17,17 @@ use time::format_description::well_known::Iso8601;
 use super::Fields;
 use crate::s3::error::{Code, S3Error, S3Result};
 
-/// How many conditions a policy may have.
+/// The most conditions of a policy.
 const MAX_CONDITIONS: usize = 200;
-/// Fields that no condition needs to name.
+/// Fields that need no condition.
 const FREE_FIELDS: [&str; 3] = ["policy", "x-amz-signature", "file"];
 
-/// What a form may hold.
+/// The limits that a signer sets to a form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Policy {
     expires_ms: i128,
     conditions: Vec<Condition>,
-    /// How large the file may be, in bytes.
+    /// The permitted size of the file in bytes.
     pub length: RangeInclusive<u64>,
 }
 
@@ -33,9 +38,49 @@ enum Condition {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Document {
     expiration: String,
-    conditions: Vec<Value>,
+    conditions: Vec<Written>,
+}
+
+/// A condition as the document writes it.
+enum Written {
+    /// An object, with every member in order: a map would drop repeated ones.
+    Object(Vec<(String, Value)>),
+    Array(Vec<Value>),
+}
+
+impl<'de> Deserialize<'de> for Written {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Written, D::Error> {
+        deserializer.deserialize_any(WrittenVisitor)
+    }
+}
+
+struct WrittenVisitor;
+
+impl<'de> Visitor<'de> for WrittenVisitor {
+    type Value = Written;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object or an array")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Written, A::Error> {
+        let mut members = Vec::new();
+        while let Some(member) = map.next_entry()? {
+            members.push(member);
+        }
+        Ok(Written::Object(members))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Written, A::Error> {
+        let mut parts = Vec::new();
+        while let Some(part) = seq.next_element()? {
+            parts.push(part);
+        }
+        Ok(Written::Array(parts))
+    }
 }
 
 fn invalid(why: impl Into<String>) -> S3Error {
@@ -43,7 +88,7 @@ fn invalid(why: impl Into<String>) -> S3Error {
     S3Error::new(Code::InvalidPolicyDocument, why)
 }
 
-/// What S3 says when a policy holds, but not for this form.
+/// Returns S3's error for a valid policy that this form violates.
 fn denied(why: impl Into<String>) -> S3Error {
     let why = format!("Invalid according to Policy: {}", why.into());
     S3Error::new(Code::AccessDenied, why)
@@ -76,20 +121,19 @@ impl Policy {
         Ok(policy)
     }
 
-    fn add(&mut self, condition: &Value) -> S3Result<()> {
-        match condition {
-            Value::Object(pairs) => {
-                for (field, value) in pairs {
-                    let value = value
-                        .as_str()
-                        .ok_or_else(|| invalid("Values must be strings."))?;
-                    self.conditions.push(equal(field, value));
-                }
-                Ok(())
-            }
-            Value::Array(parts) => self.add_operator(parts),
-            _ => Err(invalid("A condition must be an object or an array.")),
-        }
+    fn add(&mut self, condition: &Written) -> S3Result<()> {
+        let members = match condition {
+            Written::Object(members) => members,
+            Written::Array(parts) => return self.add_operator(parts),
+        };
+        let [(field, value)] = members.as_slice() else {
+            return Err(invalid("Simple conditions must have exactly one property."));
+        };
+        let value = value
+            .as_str()
+            .ok_or_else(|| invalid("Values must be strings."))?;
+        self.conditions.push(equal(field, value));
+        Ok(())
     }
 
     fn add_operator(&mut self, parts: &[Value]) -> S3Result<()> {
@@ -113,6 +157,10 @@ impl Policy {
             .ok_or_else(|| invalid("The field of a condition must begin with '$'."))?;
         match operator.as_str() {
             "eq" => self.conditions.push(equal(field, value)),
+            // Other users may create buckets whose names begin so.
+            "starts-with" if field.eq_ignore_ascii_case("bucket") => {
+                return Err(invalid("The bucket must be matched exactly."));
+            }
             "starts-with" => self.conditions.push(Condition::StartsWith {
                 field: field.to_ascii_lowercase(),
                 prefix: value.to_owned(),
@@ -122,7 +170,8 @@ impl Policy {
         Ok(())
     }
 
-    /// Checks the form's fields. `bucket` is where the form was posted to; it counts as a field.
+    /// Checks the form's fields. `bucket` is the one that the form was posted to; a condition must
+    /// name it.
     ///
     /// # Errors
     /// `AccessDenied` that names the condition or the field.
@@ -132,6 +181,10 @@ impl Policy {
         }
         for condition in &self.conditions {
             condition.check(fields, bucket)?;
+        }
+        // S3 answers so too, although the form need not have such a field.
+        if !self.conditions.iter().any(|c| c.field() == "bucket") {
+            return Err(denied("Extra input fields: bucket"));
         }
         for (name, _) in fields.iter() {
             let free = FREE_FIELDS.contains(&name) || name.starts_with("x-ignore-");
@@ -183,12 +236,13 @@ impl Condition {
                 (actual.starts_with(prefix.as_str()), "starts-with", prefix)
             }
         };
-        match holds {
-            true => Ok(()),
-            false => Err(denied(format!(
+        if holds {
+            Ok(())
+        } else {
+            Err(denied(format!(
                 "Policy Condition failed: [\"{operator}\", \"${}\", \"{wanted}\"]",
                 self.field()
-            ))),
+            )))
         }
     }
 }

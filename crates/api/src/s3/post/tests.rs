@@ -24,7 +24,7 @@ fn form(fields: &[(&str, &str)], file: &[u8]) -> Vec<u8> {
     body
 }
 
-/// What comes out of a body that arrives in pieces; the file's content in one.
+/// Reads a body that arrives in pieces. Returns the events, and the file's content in one piece.
 fn read(body: &[u8], piece: usize) -> S3Result<(Vec<Event>, Vec<u8>)> {
     let mut reader = FormReader::new(TYPE)?;
     let mut events = Vec::new();
@@ -44,7 +44,7 @@ fn read(body: &[u8], piece: usize) -> S3Result<(Vec<Event>, Vec<u8>)> {
 }
 
 #[test]
-fn a_form() {
+fn form_is_read_in_pieces() {
     let body = form(
         &[("Key", "up/${filename}"), ("empty", "")],
         b"content\r\n--xY",
@@ -73,7 +73,7 @@ fn code<T>(result: S3Result<T>) -> Option<Code> {
 }
 
 #[test]
-fn forms_that_are_refused() {
+fn malformed_forms_are_refused() {
     let malformed = Some(Code::MalformedPOSTRequest);
     let cut = &form(&[], b"abc")[..100];
     assert_eq!(code(read(cut, 10)), malformed);
@@ -129,7 +129,7 @@ fn policy(conditions: &str) -> S3Result<Policy> {
 }
 
 #[test]
-fn policies() {
+fn policy_permits_only_what_its_conditions_match() {
     let policy = policy(
         r#"{"bucket":"b"},["starts-with","$key","user/"],["eq","$Acl","private"],["content-length-range",2,10]"#,
     )
@@ -160,7 +160,55 @@ fn policies() {
 }
 
 #[test]
-fn policies_that_are_refused() {
+fn policy_without_a_bucket_allows_no_bucket() {
+    let policy = policy(r#"["starts-with","$key",""]"#).unwrap();
+    let refused = policy.check(&fields(&[("key", "k")]), "b", 0).unwrap_err();
+    assert_eq!(refused.code(), Code::AccessDenied);
+    assert!(refused.message().ends_with("Extra input fields: bucket"));
+}
+
+#[test]
+fn bucket_must_match_exactly() {
+    let invalid = Some(Code::InvalidPolicyDocument);
+    assert_eq!(code(policy(r#"["starts-with","$bucket","b"]"#)), invalid);
+    assert_eq!(code(policy(r#"["starts-with","$Bucket",""]"#)), invalid);
+    let policy = policy(r#"["eq","$Bucket","b"],["eq","$key","k"]"#).unwrap();
+    let key = fields(&[("key", "k")]);
+    assert_eq!(code(policy.check(&key, "b", 0)), None);
+    assert_eq!(code(policy.check(&key, "bb", 0)), Some(Code::AccessDenied));
+}
+
+#[test]
+fn ambiguous_policies_are_refused() {
+    let invalid = Some(Code::InvalidPolicyDocument);
+    for conditions in [
+        r#"{"bucket":"a","bucket":"b"}"#,
+        r#"{"bucket":"a","key":"b"}"#,
+        "{}",
+    ] {
+        assert_eq!(code(policy(conditions)), invalid, "{conditions}");
+    }
+    let end = r#""expiration":"2030-01-01T00:00:00Z""#;
+    let none = r#""conditions":[{"bucket":"b"}]"#;
+    for document in [
+        format!("{{{end},{end},{none}}}"),
+        format!("{{{end},{none},{none}}}"),
+        format!("{{{end},{none},\"Conditions\":[]}}"),
+        format!("{{{end},{none},\"not-before\":\"2029-01-01T00:00:00Z\"}}"),
+        format!("{{{end},{none}}} {{}}"),
+    ] {
+        assert_eq!(
+            code(Policy::parse(&STANDARD.encode(&document))),
+            invalid,
+            "{document}"
+        );
+    }
+    let good = format!("{{{end},{none}}}");
+    assert_eq!(code(Policy::parse(&STANDARD.encode(good))), None);
+}
+
+#[test]
+fn malformed_policies_are_refused() {
     let invalid = Some(Code::InvalidPolicyDocument);
     for conditions in [
         "1",

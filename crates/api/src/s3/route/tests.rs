@@ -25,7 +25,7 @@ fn code(method: &str, uri: &str) -> Option<Code> {
 }
 
 #[test]
-fn what_we_have() {
+fn implemented_operations_are_routed() {
     let bucket =
         |method, uri, op| assert_eq!(routed(method, uri, false), Ok(Operation::Bucket(op)));
     let object =
@@ -61,7 +61,7 @@ fn what_we_have() {
 
 /// A sub-resource is never taken for the plain operation.
 #[test]
-fn what_we_do_not_have() {
+fn missing_features_are_not_implemented() {
     for name in SUB_RESOURCES {
         for (method, path) in [
             ("GET", "/b"),
@@ -92,7 +92,7 @@ fn what_we_do_not_have() {
 }
 
 #[test]
-fn headers_that_ask_for_more() {
+fn headers_of_missing_features_are_refused() {
     let code = |name: &str, value: &str| {
         let pairs = [(name, value.as_bytes())];
         refuse_headers(pairs.into_iter()).err().map(|e| e.code())

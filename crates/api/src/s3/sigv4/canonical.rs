@@ -7,10 +7,10 @@ use super::{ALGORITHM, SignedParts};
 use crate::s3::error::{Code, S3Result};
 use crate::s3::uri;
 
-/// How a client may have written the path that it signed.
+/// The spelling of the signed path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Candidate {
-    /// Every reserved character encoded once, as the documentation wants it.
+    /// Every reserved character encoded once, as the documentation demands.
     Encoded,
     /// Exactly as it was sent.
     AsSent,
@@ -38,7 +38,7 @@ pub fn request(
     Ok(text)
 }
 
-/// `name:value,value\n` with outer spaces gone and inner ones put together.
+/// Appends `name:value,value\n` without outer spaces and with inner ones merged.
 fn push_header(text: &mut Vec<u8>, name: &str, request: &SignedParts<'_>) -> S3Result<()> {
     text.extend_from_slice(name.as_bytes());
     text.push(b':');
@@ -73,7 +73,7 @@ fn push_trimmed(text: &mut Vec<u8>, value: &[u8]) {
     }
 }
 
-/// What is signed of a request.
+/// Returns the string to sign of a request.
 pub fn string_to_sign(timestamp: &Timestamp, scope: &Scope, canonical: &[u8]) -> String {
     let hash = hex::encode(digest::digest(&digest::SHA256, canonical));
     let (time, scope) = (&timestamp.text, scope.signed_text());

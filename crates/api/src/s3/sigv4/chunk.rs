@@ -1,4 +1,4 @@
-//! Signatures of chunks and trailers: each one signs the one before it.
+//! Signatures of chunks and trailers: each one covers the one before it.
 
 use ring::{digest, hmac};
 
@@ -18,7 +18,7 @@ pub struct ChunkSigner {
 }
 
 impl ChunkSigner {
-    /// Begins with the signature of the headers.
+    /// Makes a signer that begins with the signature of the headers.
     pub fn new(key: hmac::Key, timestamp: &Timestamp, scope: &Scope, seed: &str) -> ChunkSigner {
         ChunkSigner {
             key,
@@ -27,14 +27,14 @@ impl ChunkSigner {
         }
     }
 
-    /// Whether `signature` is that of the next chunk, whose content has this SHA-256.
+    /// Returns true if `signature` is that of the next chunk, whose content has this SHA-256.
     pub fn chunk(&mut self, sha256: &digest::Digest, signature: &str) -> bool {
         let hash = hex::encode(sha256);
         let what = format!("{EMPTY_SHA256}\n{hash}");
         self.check("AWS4-HMAC-SHA256-PAYLOAD", &what, signature)
     }
 
-    /// Whether `signature` is that of the trailer (`name:value\n` each).
+    /// Returns true if `signature` is that of the trailer (`name:value\n` each).
     pub fn trailer(&mut self, trailer: &[u8], signature: &str) -> bool {
         let what = hex::encode(digest::digest(&digest::SHA256, trailer));
         self.check("AWS4-HMAC-SHA256-TRAILER", &what, signature)

@@ -1,4 +1,4 @@
-//! What a client presents: its credential scope, the time, which headers it signed, the signature.
+//! The parts of a presented signature: credential scope, time, signed headers, signature.
 
 use http::{HeaderMap, header};
 use time::format_description::BorrowedFormatItem;
@@ -9,10 +9,10 @@ use super::{ALGORITHM, unsupported_mechanism};
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::uri::Query;
 
-/// The longest that a presigned URL may be valid: a week.
-const MAX_EXPIRES_S: u64 = 604_800;
+/// The longest that a signature outside the `Authorization` header may be valid: a week.
+pub(super) const MAX_EXPIRES_S: u64 = 604_800;
 
-/// How many headers a client may sign.
+/// The most headers that a client may sign.
 const MAX_SIGNED_HEADERS: usize = 200;
 
 const BASIC: &[BorrowedFormatItem<'static>] =
@@ -23,7 +23,7 @@ const EXTENDED: &[BorrowedFormatItem<'static>] =
 /// A time as SigV4 writes it (`20130524T000000Z`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Timestamp {
-    /// As it was sent, or would be.
+    /// The basic form of ISO 8601.
     pub text: String,
     /// Milliseconds since 1970.
     pub millis: u64,
@@ -106,7 +106,7 @@ impl Scope {
     }
 }
 
-/// Where the signature was found.
+/// The place of the signature in the request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
     /// The `Authorization` header.
@@ -115,13 +115,13 @@ pub enum Source {
     Query,
 }
 
-/// What a client presents.
+/// A signature as the client presents it.
 #[derive(Debug)]
 pub struct Presented {
     pub source: Source,
     pub scope: Scope,
     pub timestamp: Timestamp,
-    /// For a presigned URL: how long it is valid.
+    /// The validity of a presigned URL in seconds.
     pub expires_s: Option<u64>,
     /// Lower-case, sorted, no duplicates.
     pub signed_headers: Vec<String>,
@@ -129,7 +129,7 @@ pub struct Presented {
     pub signature: String,
 }
 
-/// Finds what a request presents; `None` if it is anonymous.
+/// Returns the signature that a request presents; `None` if it is anonymous.
 pub fn presented(headers: &HeaderMap, query: &Query) -> S3Result<Option<Presented>> {
     let mut authorizations = headers.get_all(header::AUTHORIZATION).iter();
     let (first, second) = (authorizations.next(), authorizations.next());

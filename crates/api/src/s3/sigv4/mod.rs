@@ -1,7 +1,7 @@
 //! AWS Signature Version 4: in headers, in presigned URLs, of POST policies, and of chunks.
 //!
-//! One verifier; the region and the service are its parameters. Nothing here reads a body: the
-//! signature of the headers is checked first, and [`Payload`] says what the body must then be.
+//! One verifier; the region and the service are its parameters. This module reads no body: it
+//! checks the signature of the headers, and [`Payload`] says how the body is checked later.
 //!
 //! Source: AWS, "Authenticating Requests (AWS Signature Version 4)" in the S3 API reference.
 
@@ -19,17 +19,17 @@ pub use chunk::ChunkSigner;
 pub use credential::{Scope, Timestamp};
 
 use self::canonical::{Candidate, string_to_sign};
-use self::credential::{Presented, Source};
+use self::credential::{MAX_EXPIRES_S, Presented, Source};
 use super::error::{Code, S3Error, S3Result};
 use super::uri::Query;
 
-/// How far a client's clock may be off.
+/// The largest difference between a client's clock and ours.
 const MAX_SKEW_MS: u64 = 15 * 60 * 1000;
 
 /// The only algorithm that is spoken.
 pub const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// What the signature covers of a request.
+/// The parts of a request that the signature covers.
 pub struct SignedParts<'a> {
     /// The method.
     pub method: &'a Method,
@@ -43,34 +43,34 @@ pub struct SignedParts<'a> {
     pub host: &'a str,
 }
 
-/// What a body must be, by the headers that were signed.
+/// The body's form, as the signed headers declare it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Payload {
     /// Not covered by the signature.
     Unsigned,
-    /// Of this SHA-256.
+    /// The body has this SHA-256.
     Sha256([u8; 32]),
-    /// In `aws-chunked` encoding.
+    /// The body is in `aws-chunked` encoding.
     Chunked {
-        /// Whether every chunk (and the trailer) is signed.
+        /// True if every chunk and the trailer are signed.
         signed: bool,
-        /// Whether trailing headers follow.
+        /// True if trailing headers follow.
         trailer: bool,
     },
 }
 
-/// Who signed a request, and what follows from it for the body.
+/// The signer of a request, and the body that was signed.
 pub struct Verified {
     /// The access key.
     pub key: Arc<AccessKey>,
-    /// What the body must be.
+    /// The body's form.
     pub payload: Payload,
     /// Checks the chunks of a signed chunked body.
     pub chunks: ChunkSigner,
 }
 
-/// Finds an access key by its id.
-pub type Lookup<'a> = &'a (dyn Fn(&str) -> Option<Arc<AccessKey>> + Sync);
+/// Finds an access key by its id, unless the keys are not known at present.
+pub type Lookup<'a> = &'a (dyn Fn(&str) -> S3Result<Option<Arc<AccessKey>>> + Sync);
 
 /// Checks signatures for one region and one service.
 pub struct Verifier {
@@ -106,7 +106,7 @@ impl Verifier {
         refuse_tokens(request)?;
         let payload_text = payload_text(&presented, request)?;
         let payload = parse_payload(&payload_text)?;
-        let key = lookup(&presented.scope.access_key).ok_or(Code::InvalidAccessKeyId)?;
+        let key = lookup(&presented.scope.access_key)?.ok_or(Code::InvalidAccessKeyId)?;
         let signing_key = self.signing_key(&key, &presented.scope);
         self.check_signature(&presented, request, &payload_text, &signing_key)?;
         let chunks = ChunkSigner::new(
@@ -168,11 +168,17 @@ impl Verifier {
         if timestamp.millis > now_ms + MAX_SKEW_MS {
             return Err(S3Error::new(Code::AccessDenied, "Request is not yet valid"));
         }
-        let key = lookup(&scope.access_key).ok_or(Code::InvalidAccessKeyId)?;
+        // A signing key is valid for seven days, however late the policy says that it expires.
+        if now_ms > timestamp.millis + MAX_EXPIRES_S * 1000 {
+            let why = "Invalid according to Policy: Policy expired.";
+            return Err(S3Error::new(Code::AccessDenied, why));
+        }
+        let key = lookup(&scope.access_key)?.ok_or(Code::InvalidAccessKeyId)?;
         let signing_key = self.signing_key(&key, &scope);
-        match matches_hex(&signing_key, policy.as_bytes(), fields.signature) {
-            true => Ok(key),
-            false => Err(Code::SignatureDoesNotMatch.into()),
+        if matches_hex(&signing_key, policy.as_bytes(), fields.signature) {
+            Ok(key)
+        } else {
+            Err(Code::SignatureDoesNotMatch.into())
         }
     }
 
@@ -227,7 +233,7 @@ pub struct PolicyFields<'a> {
     pub signature: &'a str,
 }
 
-/// Compares in constant time.
+/// Returns true if the signature matches. Compares in constant time.
 fn matches_hex(key: &hmac::Key, text: &[u8], signature: &str) -> bool {
     let mut expected = [0; 32];
     hex::decode_to_slice(signature, &mut expected).is_ok()
@@ -261,7 +267,7 @@ fn check_time(presented: &Presented, now_ms: u64) -> S3Result<()> {
     }
 }
 
-/// `host` and every `x-amz-*` header must be signed: what is not must not act.
+/// Checks that `host` and every `x-amz-*` header is signed: an unsigned one must have no effect.
 fn check_all_signed(presented: &Presented, headers: &HeaderMap) -> S3Result<()> {
     let signed = |name: &str| presented.signed_headers.iter().any(|s| s == name);
     // The value of `x-amz-content-sha256` is a part of what is signed in any case; see
@@ -281,22 +287,23 @@ fn check_all_signed(presented: &Presented, headers: &HeaderMap) -> S3Result<()> 
     Err(S3Error::new(Code::AccessDenied, why).with("HeadersNotSigned", missing.join(", ")))
 }
 
-/// There are no temporary credentials here: a token cannot be valid.
+/// Refuses session tokens: there are no temporary credentials.
 fn refuse_tokens(request: &SignedParts<'_>) -> S3Result<()> {
     let name = "x-amz-security-token";
-    if request.headers.contains_key(name) || request.query.has("X-Amz-Security-Token") {
+    if request.headers.contains_key(name) || request.query.single_in_any_case(name)?.is_some() {
         return Err(Code::InvalidToken.into());
     }
     Ok(())
 }
 
-/// What stands for the payload in the canonical request.
+/// Returns the text that stands for the payload in the canonical request.
 fn payload_text(presented: &Presented, request: &SignedParts<'_>) -> S3Result<String> {
     let name = "x-amz-content-sha256";
     let header = match request.headers.get(name) {
         Some(value) => Some(value.to_str().map_err(|_| bad_payload())?),
         None => None,
     };
+    let named = request.query.single_in_any_case(name)?;
     match (presented.source, header) {
         (Source::Header, Some(value)) => Ok(value.to_owned()),
         (Source::Header, None) => {
@@ -304,10 +311,13 @@ fn payload_text(presented: &Presented, request: &SignedParts<'_>) -> S3Result<St
             Err(S3Error::new(Code::InvalidRequest, why))
         }
         (Source::Query, Some(value)) if presented.signed_headers.iter().any(|s| s == name) => {
+            if named.is_some_and(|named| named != value) {
+                let why = "The request gives different values for one header.";
+                return Err(S3Error::argument(name, "", why));
+            }
             Ok(value.to_owned())
         }
         (Source::Query, None | Some("UNSIGNED-PAYLOAD")) => {
-            let named = request.query.get("X-Amz-Content-Sha256");
             Ok(named.unwrap_or("UNSIGNED-PAYLOAD").to_owned())
         }
         (Source::Query, Some(_)) => {

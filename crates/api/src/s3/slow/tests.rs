@@ -1,7 +1,8 @@
 use super::*;
 use crate::s3::error::Code;
 
-/// What comes when the work takes so long, and whether the status was still open.
+/// Returns the body that arrives when the work takes so long, and whether the status was still
+/// open.
 async fn sent(seconds: u64, outcome: S3Result<&'static str>) -> S3Result<String> {
     let begun = answer(async move {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
@@ -20,7 +21,7 @@ async fn sent(seconds: u64, outcome: S3Result<&'static str>) -> S3Result<String>
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_soon_done_is_answered_as_ever() {
+async fn quick_work_gets_an_ordinary_answer() {
     let document = format!("{DECLARATION}<Result>done</Result>");
     assert_eq!(sent(1, Ok("done")).await.unwrap(), document);
     let failed = sent(1, Err(Code::PreconditionFailed.into())).await;
@@ -28,13 +29,13 @@ async fn what_is_soon_done_is_answered_as_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_takes_long_sends_white_space_first() {
+async fn slow_work_sends_white_space_first() {
     let document = format!("{DECLARATION}   <Result>done</Result>");
     assert_eq!(sent(45, Ok("done")).await.unwrap(), document);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_fails_late_fails_in_the_document() {
+async fn late_failure_is_reported_in_the_document() {
     let body = sent(15, Err(Code::PreconditionFailed.into()))
         .await
         .unwrap();

@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
-use archipel_base::clock::ManualClock;
-use archipel_base::random::SeededRandom;
-use archipel_cluster::Cluster;
+use archipel_base::NodeId;
+use archipel_base::clock::{ManualClock, SystemClock, WallClock};
+use archipel_base::random::{Random, SeededRandom};
+use archipel_base::stamp::StampClock;
+use archipel_cluster::{Cluster, ClusterOptions, memory_store};
 use archipel_model::{AccessKey, Model, Permissions};
+use archipel_storage::engine::Durability;
+use archipel_storage::store::Threads;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
@@ -29,7 +33,7 @@ pub struct Door {
     pub clock: Arc<ManualClock>,
 }
 
-/// What came back.
+/// An answer.
 #[derive(Debug)]
 pub struct Reply {
     pub status: StatusCode,
@@ -44,6 +48,34 @@ impl Door {
         let key = model.create_access_key("tester", true).await.unwrap();
         model.create_bucket("bucket", Some(&key.id)).await.unwrap();
         Door::to(model, key)
+    }
+
+    /// Two doors that differ in their clocks: that of the first is ahead.
+    pub async fn two_of_one_store() -> (Door, Door) {
+        let wall = Arc::new(ManualClock::at(SystemClock.now_millis()));
+        let random = |seed| -> Arc<dyn Random> { Arc::new(SeededRandom::new(seed)) };
+        let store = memory_store(random(1), Threads::Own).unwrap();
+        let cluster = |wall: Arc<dyn WallClock>, seed| {
+            Cluster::open(ClusterOptions {
+                stamps: StampClock::new(store.writer()),
+                store: store.clone(),
+                node: NodeId::default(),
+                wall,
+                random: random(seed),
+                durability: Durability::Fsync,
+                hooks: archipel_model::HOOKS,
+                network: None,
+            })
+        };
+        let first = cluster(wall.clone(), 2).await.unwrap();
+        first.found("here", 1 << 40).await.unwrap();
+        let model = Model::open(first).await.unwrap();
+        let key = model.create_access_key("tester", true).await.unwrap();
+        model.create_bucket("bucket", Some(&key.id)).await.unwrap();
+        let second = cluster(Arc::new(SystemClock), 3).await.unwrap();
+        let other = Model::open(second).await.unwrap();
+        wall.advance(5000);
+        (Door::to(model, key.clone()), Door::to(other, key))
     }
 
     /// The door of a model, and a key that somebody may have made elsewhere.
@@ -213,13 +245,15 @@ pub fn hmac_hex(key: &AccessKey, text: &str) -> String {
     hex::encode(bytes)
 }
 
-/// A presigned URL's path and query.
+/// Presigns `path`, whose query may carry further parameters.
 pub fn presigned(key: &AccessKey, method: &str, path: &str) -> String {
+    let (path, more) = path.split_once('?').unwrap_or((path, ""));
     let credential = format!("{}%2F{}", key.id, SCOPE.replace('/', "%2F"));
     let query = format!(
         "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={credential}&X-Amz-Date={TIME}\
-         &X-Amz-Expires=60&X-Amz-SignedHeaders=host"
+         &X-Amz-Expires=60&X-Amz-SignedHeaders=host&{more}"
     );
+    let query = Query::parse(&query).unwrap().canonical(None);
     let canonical = format!("{method}\n{path}\n{query}\nhost:127.0.0.1\n\nhost\nUNSIGNED-PAYLOAD");
     format!("{path}?{query}&X-Amz-Signature={}", sign(key, &canonical))
 }

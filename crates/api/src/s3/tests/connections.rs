@@ -75,7 +75,7 @@ async fn asked_for_the_body(running: &Running, head: &[u8]) -> TcpStream {
 }
 
 #[tokio::test]
-async fn a_body_is_asked_for_only_once_the_signature_is_right() {
+async fn body_is_requested_only_after_the_signature_is_verified() {
     let door = Door::open().await;
     let running = start(&door).await;
     let (head, body) = head_and_body(&door, "PUT", "/bucket/k", "content", true).await;
@@ -91,11 +91,11 @@ async fn a_body_is_asked_for_only_once_the_signature_is_right() {
     assert!(read_some(&mut stream).await.starts_with("HTTP/1.1 403 "));
 }
 
-/// Found by a test that sent a refused part, and then something else, on one connection: that began where the
-/// part's body was expected, and one byte of it was lost ("OST" for "POST"). The client cannot know whether a body
-/// that was not asked for is still waited for, so the connection ends.
+/// A client once sent a refused part and then another request on one connection. The second request
+/// began where the server expected the part's body, and lost one byte ("OST" for "POST"). The
+/// client cannot know whether the server still waits for the body, so the connection ends.
 #[tokio::test]
-async fn what_follows_a_body_that_was_not_asked_for_is_not_taken_for_it() {
+async fn refused_upload_closes_its_connection() {
     let door = Door::open().await;
     let running = start(&door).await;
     let (put, _) = head_and_body(&door, "PUT", "/bucket/k", "x", true).await;
@@ -115,9 +115,9 @@ async fn what_follows_a_body_that_was_not_asked_for_is_not_taken_for_it() {
     assert_eq!(text.matches("http/1.1 ").count(), 1, "{text}");
 }
 
-/// What is under way when the server shall stop is brought to its end.
+/// A stopping server finishes the requests that are under way.
 #[tokio::test]
-async fn stopping_lets_requests_end() {
+async fn stopping_server_finishes_requests() {
     let door = Door::open().await;
     let running = start(&door).await;
     let (head, body) = head_and_body(&door, "PUT", "/bucket/k", "content", true).await;
@@ -130,10 +130,10 @@ async fn stopping_lets_requests_end() {
     assert!(TcpStream::connect(running.address).await.is_err());
 }
 
-/// A request that was sent before the client could know of the stop is answered: on a connection that was idle, and
-/// on one that nobody had accepted yet.
+/// Answers a request that the client sent before it could know of the stop, on an idle connection
+/// and on one that was not accepted yet.
 #[tokio::test]
-async fn stopping_answers_what_is_on_its_way() {
+async fn stopping_server_answers_requests_on_their_way() {
     let door = Door::open().await;
     let running = start(&door).await;
     let (put, body) = head_and_body(&door, "PUT", "/bucket/k", "content", false).await;
@@ -160,7 +160,7 @@ async fn stopping_answers_what_is_on_its_way() {
 }
 
 #[tokio::test]
-async fn connections_are_kept_and_half_closed_ones_answered() {
+async fn connection_is_kept_and_answered_when_half_closed() {
     let door = Door::open().await;
     let running = start(&door).await;
     let mut stream = TcpStream::connect(running.address).await.unwrap();
@@ -182,7 +182,7 @@ async fn connections_are_kept_and_half_closed_ones_answered() {
 
 /// HTTP/2 has no `Host`: what was signed as the host is `:authority`.
 #[tokio::test]
-async fn http_2() {
+async fn http_2_is_served() {
     let door = Door::open().await;
     let running = start(&door).await;
     let stream = TcpStream::connect(running.address).await.unwrap();
@@ -233,7 +233,7 @@ fn serving(
 
 /// A client that takes nothing of an answer is not waited for without end, over HTTP/2 neither.
 #[tokio::test(start_paused = true)]
-async fn answers_that_nobody_takes_end() {
+async fn answer_that_nobody_reads_ends() {
     let door = Door::open().await;
     door.put("/bucket/k", vec![7; 8 << 20]).await.ok();
     let (client, stream) = tokio::io::duplex(1 << 16);

@@ -2,6 +2,9 @@
 
 mod client;
 mod connections;
+mod control;
+mod disclosure;
+mod hoisted;
 mod objects;
 mod refusals;
 mod uploads;

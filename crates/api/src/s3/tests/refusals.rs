@@ -8,7 +8,7 @@ use super::client::{Door, chunk_signature, presigned, signed};
 
 /// Each operation needs exactly its own permission.
 #[tokio::test]
-async fn permissions() {
+async fn operation_needs_exactly_its_own_permission() {
     let door = Door::open().await;
     door.put("/bucket/k", "kept").await.ok();
     let table = [
@@ -119,7 +119,7 @@ async fn presigned_urls_cannot_be_widened() {
     door.send(request(None)).await.is(403, "AccessDenied");
 }
 
-/// Whatever is wrong with a body, the object stays as it was.
+/// A wrong body leaves the object unchanged.
 #[tokio::test]
 async fn wrong_bodies_change_nothing() {
     let door = Door::open().await;
@@ -173,7 +173,7 @@ async fn forged_chunks_change_nothing() {
 }
 
 #[tokio::test]
-async fn what_is_not_implemented_says_so() {
+async fn missing_features_answer_not_implemented() {
     let door = Door::open().await;
     door.put("/bucket/k", "kept").await.ok();
     for path in [
@@ -226,7 +226,7 @@ async fn errors_name_their_request() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Signed by somebody who may do everything: nothing that is sent is a defect of ours.
+    /// No signed request of an owner makes the server fail.
     #[test]
     fn no_request_is_an_internal_error(
         method in prop::sample::select(vec!["GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS", "PATCH"]),

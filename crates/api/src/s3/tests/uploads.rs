@@ -30,7 +30,7 @@ async fn complete(door: &Door, upload: &str, parts: &[(usize, &str)]) -> Reply {
 }
 
 #[tokio::test]
-async fn an_upload() {
+async fn multipart_upload_completes() {
     let door = Door::open().await;
     let upload = begin(&door, &[("content-type", "text/x")]).await;
     let (one, two) = (Bytes::from(vec![1; 5 * MIB]), Bytes::from(vec![2; 10]));
@@ -68,7 +68,7 @@ async fn an_upload() {
 }
 
 #[tokio::test]
-async fn refused_completions() {
+async fn wrong_completions_are_refused() {
     let door = Door::open().await;
     let upload = begin(&door, &[]).await;
     let one = part(&door, &upload, 1, "small".into()).await;
@@ -91,6 +91,41 @@ async fn refused_completions() {
         .is(404, "NoSuchUpload");
     complete(&door, &upload, &[(2, &two)]).await.ok();
     assert_eq!(door.get("/bucket/k").await.text(), "other");
+}
+
+/// A part was sent through a node whose clock is ahead, and again through another node: the client means what it sent last.
+#[tokio::test]
+async fn the_tag_chooses_among_parts_that_clocks_put_in_the_wrong_order() {
+    let (ahead, behind) = Door::two_of_one_store().await;
+    let upload = begin(&behind, &[]).await;
+    let first = part(&ahead, &upload, 1, "first".into()).await;
+    let second = part(&behind, &upload, 1, "second".into()).await;
+    let listed = behind.get(&format!("/bucket/k?uploadId={upload}")).await;
+    assert!(
+        listed.text().contains(first.trim_matches('"')),
+        "{listed:?}"
+    );
+    complete(&behind, &upload, &[(1, "00000000000000000000000000000000")])
+        .await
+        .is(400, "InvalidPart");
+    complete(&behind, &upload, &[(1, &second)]).await.ok();
+    assert_eq!(behind.get("/bucket/k").await.text(), "second");
+}
+
+#[tokio::test]
+async fn a_size_is_that_of_the_part_that_the_tag_chose() {
+    let door = Door::open().await;
+    let upload = begin(&door, &[]).await;
+    let large = part(&door, &upload, 1, Bytes::from(vec![1; 5 * MIB])).await;
+    let small = part(&door, &upload, 1, "small".into()).await;
+    let last = part(&door, &upload, 2, "last".into()).await;
+    complete(&door, &upload, &[(1, &small), (2, &last)])
+        .await
+        .is(400, "EntityTooSmall");
+    complete(&door, &upload, &[(1, &large), (2, &last)])
+        .await
+        .ok();
+    assert_eq!(door.get("/bucket/k").await.body.len(), 5 * MIB + 4);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ mod writer;
 pub use reader::{Element, parse};
 pub use writer::{DECLARATION, Writer};
 
-/// Whether XML 1.0 has the character.
+/// Returns true if XML 1.0 permits the character.
 fn is_legal(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }

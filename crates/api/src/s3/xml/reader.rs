@@ -6,10 +6,10 @@ use quick_xml::events::{BytesRef, Event};
 use super::is_legal;
 use crate::s3::error::{Code, S3Error, S3Result};
 
-/// How deep elements may lie in one another.
+/// The deepest nesting of elements.
 const MAX_DEPTH: usize = 8;
 
-/// How many elements a document may have: 10,000 parts with seven fields each fit.
+/// The most elements of a document: 10,000 parts with seven fields each fit.
 const MAX_ELEMENTS: usize = 100_000;
 
 /// An element: its local name, its text, its children.
@@ -30,9 +30,10 @@ impl Element {
     /// [`Code::MalformedXML`] if there is another: a mistyped name must not be passed over.
     pub fn only(&self, names: &[&str]) -> S3Result<&[Element]> {
         let known = |child: &Element| names.contains(&child.name.as_str());
-        match self.children.iter().all(known) && self.text.trim().is_empty() {
-            true => Ok(&self.children),
-            false => Err(malformed()),
+        if self.children.iter().all(known) && self.text.trim().is_empty() {
+            Ok(&self.children)
+        } else {
+            Err(malformed())
         }
     }
 
@@ -92,9 +93,10 @@ pub fn parse(document: &[u8], root: &str) -> S3Result<Element> {
         }
     }
     let element = tree.finish()?;
-    match element.name == root {
-        true => Ok(element),
-        false => Err(malformed()),
+    if element.name == root {
+        Ok(element)
+    } else {
+        Err(malformed())
     }
 }
 
@@ -161,9 +163,10 @@ impl Tree {
     }
 
     fn finish(self) -> S3Result<Element> {
-        match self.open.is_empty() {
-            true => self.root.ok_or_else(malformed),
-            false => Err(malformed()),
+        if self.open.is_empty() {
+            self.root.ok_or_else(malformed)
+        } else {
+            Err(malformed())
         }
     }
 }

@@ -23,7 +23,7 @@ fn reads_names_text_and_references() {
 }
 
 #[test]
-fn refuses_what_is_dangerous_or_broken() {
+fn dangerous_or_broken_documents_are_refused() {
     refused("");
     refused("<Other/>");
     refused("<R>");
@@ -41,14 +41,14 @@ fn refuses_what_is_dangerous_or_broken() {
 }
 
 #[test]
-fn a_child_that_must_be_single() {
+fn repeated_single_child_is_refused() {
     let root = parse(b"<R><A>1</A><A>2</A></R>", "R").unwrap();
     assert!(root.child("A").is_err());
     assert_eq!(root.texts("A"), ["1", "2"]);
 }
 
 #[test]
-fn escapes_what_it_writes() {
+fn writer_escapes_text() {
     let mut xml = Writer::new("List");
     xml.text("Key", "a<b>&\"\r\u{1}c");
     let text = String::from_utf8(xml.finish()).unwrap();
@@ -69,7 +69,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read_again(text in "[ -~éß漢\r\n\t]{0,40}") {
+    fn written_documents_can_be_read(text in "[ -~éß漢\r\n\t]{0,40}") {
         let mut xml = Writer::new("R");
         xml.text("T", &text);
         let document = xml.finish();

@@ -5,10 +5,10 @@ use super::is_legal;
 /// The namespace of S3's documents.
 const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
-/// What every document begins with.
+/// The beginning of every document.
 pub const DECLARATION: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n";
 
-/// Whether a byte of text is a character that stands for itself.
+/// Returns true if a byte of text needs no escape.
 fn is_plain(byte: u8) -> bool {
     matches!(byte, b' '..=b'~') && !matches!(byte, b'&' | b'<' | b'>' | b'"')
 }
@@ -44,7 +44,7 @@ impl Writer {
         }
     }
 
-    /// Makes room for so many bytes more, of a document that will be long.
+    /// Reserves room for so many further bytes.
     pub fn reserve(&mut self, bytes: usize) {
         self.out.reserve(bytes);
     }
@@ -63,7 +63,7 @@ impl Writer {
         self.open.push(name);
     }
 
-    /// Closes the element that was opened last.
+    /// Closes the innermost open element.
     pub fn close(&mut self) {
         if let Some(name) = self.open.pop() {
             self.out.push_str("</");
@@ -91,11 +91,11 @@ impl Writer {
         self.text(name, &value.to_string());
     }
 
-    /// Text within the element that is open.
+    /// Writes text into the open element.
     pub fn characters(&mut self, text: &str) {
         let mut rest = text;
         loop {
-            // Nearly all text is plain, and goes in one piece.
+            // Nearly all text is plain and is copied in one piece.
             let plain = rest.bytes().position(|byte| !is_plain(byte));
             let (text, special) = rest.split_at(plain.unwrap_or(rest.len()));
             self.out.push_str(text);
@@ -123,7 +123,7 @@ impl Writer {
         }
     }
 
-    /// Closes what is open and gives the document.
+    /// Closes the open elements and returns the document.
     pub fn finish(mut self) -> Vec<u8> {
         while !self.open.is_empty() {
             self.close();

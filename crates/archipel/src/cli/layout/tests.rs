@@ -1,4 +1,4 @@
-//! What is said of layouts.
+//! Tests of the texts about layouts.
 
 use archipel_api::admin::types::{
     LayoutInfo, LayoutNode, ProgressInfo, Redundancy, StagedInfo, StagedNode, StagedRole,
@@ -66,7 +66,7 @@ fn staged(refused: Option<&str>) -> StagedInfo {
 }
 
 #[test]
-fn what_is_staged_is_said_with_what_it_does_and_how_to_apply_it() {
+fn staged_change_is_shown_with_its_effect_and_the_command_to_apply_it() {
     let lines = staged_lines(&staged(None), &layout());
     assert_eq!(
         lines,
@@ -75,17 +75,17 @@ fn what_is_staged_is_said_with_what_it_does_and_how_to_apply_it() {
             "  ~ node aaaaaaaa: zone paris, 2 GB (now zone paris, 1 GB)",
             "  - node bbbbbbbb (zone oslo, 1 GB)",
             "  + node cccccccc: zone rome, gateway",
-            "  redundancy: 3 copies, over at least 2 zones (now 2 copies, over as many zones as there are)",
-            "What it does:",
+            "  redundancy: 3 copies, in at least 2 zones (now 2 copies, in as many zones as possible)",
+            "Effect:",
             "  512 partitions move",
             "To apply it:   archipel layout apply --version 5 --revision 3",
-            "To forget it:  archipel layout revert",
+            "To discard it: archipel layout revert",
         ]
     );
 }
 
 #[test]
-fn what_cannot_be_applied_is_not_offered() {
+fn refused_change_is_shown_without_the_command_to_apply_it() {
     let lines = staged_lines(&staged(Some("3 copies need 3 nodes")), &layout());
     assert!(lines.contains(&"It cannot be applied: 3 copies need 3 nodes".to_owned()));
     assert!(
@@ -95,7 +95,7 @@ fn what_cannot_be_applied_is_not_offered() {
 }
 
 #[test]
-fn a_change_under_way_is_said_with_what_holds_it_up() {
+fn change_in_progress_is_shown_with_the_reason_that_blocks_it() {
     let mut progress = ProgressInfo {
         from_version: 4,
         to_version: 5,
@@ -105,12 +105,12 @@ fn a_change_under_way_is_said_with_what_holds_it_up() {
         trouble: None,
         driver: "aaaaaaaa".repeat(8),
     };
-    let moving = "Data moves from version 4 to 5: 12 of 512 partitions are done, 3400 rows (node aaaaaaaa drives it).";
+    let moving = "Data moves from version 4 to 5: 12 of 512 partitions are done, 3400 rows (driver: node aaaaaaaa).";
     assert_eq!(progress_lines(&progress), [moving]);
     progress.trouble = Some("node b is away".into());
     assert_eq!(
         progress_lines(&progress)[1],
-        "It does not go on: node b is away"
+        "The change is blocked: node b is away"
     );
 }
 
@@ -126,7 +126,7 @@ fn parsed(line: &str) -> Result<Command, String> {
 }
 
 #[test]
-fn an_assignment_names_what_it_changes_and_leaves_the_rest() {
+fn assignment_changes_only_the_named_values() {
     let assign = |line: &str| match parsed(line) {
         Ok(Command::Assign(args)) => assignments(args),
         Ok(_) => panic!("{line}: another command"),
@@ -148,7 +148,7 @@ fn an_assignment_names_what_it_changes_and_leaves_the_rest() {
 }
 
 #[test]
-fn a_gateway_has_no_capacity_and_a_store_has_some() {
+fn gateway_has_no_capacity_and_storage_node_has_some() {
     let both = parsed("assign self --gateway --capacity 1GB")
         .err()
         .unwrap();
@@ -159,9 +159,9 @@ fn a_gateway_has_no_capacity_and_a_store_has_some() {
     assert!(storage_size("0").unwrap_err().contains("--gateway"));
     assert!(storage_size("much").unwrap_err().contains("500GB"));
     assert_eq!(storage_size("2TiB"), Ok(2 << 40));
-    assert!(parsed("apply").is_err(), "a version must be named");
+    assert!(parsed("apply").is_err(), "the version is required");
     assert!(
         parsed("apply --version 2").is_err(),
-        "what was looked at must be named"
+        "the revision is required"
     );
 }

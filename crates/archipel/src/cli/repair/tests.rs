@@ -1,8 +1,8 @@
-//! What is wrong, in words.
+//! Tests of the texts about problems.
 
-use archipel_api::admin::types::{BehindInfo, BlockTrouble, MendingInfo, RepairInfo, RepairNode};
+use archipel_api::admin::types::{BehindInfo, BlockTrouble, RepairCounts, RepairInfo, RepairNode};
 
-use super::{is_busy, words};
+use super::{describe, is_busy};
 
 fn node() -> RepairNode {
     RepairNode {
@@ -12,21 +12,18 @@ fn node() -> RepairNode {
 }
 
 #[test]
-fn nothing_wrong_is_said_so() {
+fn absence_of_problems_is_reported() {
     let info = RepairInfo {
         nodes: vec![node()],
         ..RepairInfo::default()
     };
-    let lines = words(&info);
+    let lines = describe(&info);
     assert_eq!(lines.len(), 1);
-    assert!(
-        lines[0].starts_with("nothing is known to be wrong"),
-        "{lines:?}"
-    );
+    assert!(lines[0].starts_with("no problems are known"), "{lines:?}");
 }
 
 #[test]
-fn everything_wrong_has_a_line() {
+fn every_problem_has_a_line() {
     let trouble = BlockTrouble {
         block: "abcd".into(),
         why: "no replica has it".into(),
@@ -39,11 +36,11 @@ fn everything_wrong_has_a_line() {
         ..BehindInfo::default()
     };
     let broken = RepairNode {
-        mending: MendingInfo {
+        repair: RepairCounts {
             waiting: 3,
             stuck: 1,
             troubles: vec![trouble],
-            ..MendingInfo::default()
+            ..RepairCounts::default()
         },
         failed_disks: vec!["disk 2: fdatasync failed".into()],
         behind: vec![behind],
@@ -60,15 +57,15 @@ fn everything_wrong_has_a_line() {
         verified_problems: 7,
         ..RepairInfo::default()
     };
-    let lines = words(&info);
+    let lines = describe(&info);
     let expected = [
         "zone oslo does not answer",
         "0badcafe, disk 2: fdatasync failed",
         "differs from node 5eedf00d in 3 partitions, by at most 40 rows",
         "2 damaged blocks are being replaced",
-        "block abcd of object photos/cat.jpg cannot be mended: no replica has it",
-        "could not be asked what is damaged there: it does not answer",
-        "a verification found 7 things wrong",
+        "block abcd of object photos/cat.jpg cannot be repaired: no replica has it",
+        "did not answer, so its damaged blocks are unknown: it does not answer",
+        "a verification found 7 problems",
     ];
     assert_eq!(lines.len(), expected.len(), "{lines:#?}");
     for (line, part) in lines.iter().zip(expected) {

@@ -1,4 +1,4 @@
-//! What a verification comes to.
+//! Tests of the result of a verification.
 
 use archipel_api::admin::types::{VerifyInfo, VerifyNode};
 
@@ -18,17 +18,17 @@ fn info(problems: u64, away: bool) -> VerifyInfo {
 }
 
 #[test]
-fn the_exit_status_tells_wrong_from_unchecked() {
+fn exit_status_distinguishes_problems_from_unchecked_parts() {
     assert_eq!(code(&info(0, false)), 0);
     assert_eq!(code(&info(2, false)), 1);
-    assert_eq!(code(&info(2, true)), 1, "wrong is worse than unchecked");
+    assert_eq!(code(&info(2, true)), 1, "problems outweigh unchecked parts");
     assert_eq!(code(&info(0, true)), UNCHECKED);
     let moving = VerifyInfo {
         moving: true,
         ..info(0, false)
     };
     assert_eq!(code(&moving), UNCHECKED);
-    assert!(verdict(&info(0, false)).starts_with("all is whole"));
-    assert!(verdict(&moving).contains("1 things could not be checked"));
-    assert!(verdict(&info(2, false)).starts_with("2 things are wrong"));
+    assert!(verdict(&info(0, false)).starts_with("no problems:"));
+    assert!(verdict(&moving).contains("1 checks could not be done"));
+    assert!(verdict(&info(2, false)).starts_with("2 problems were found"));
 }

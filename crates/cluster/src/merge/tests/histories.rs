@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::{HERE, Replica, Version, drive, stamp};
 use crate::register::{Quorums, ReplicaSet};
 
-/// A write, and whom it reached.
+/// A write, and the replicas that it reached.
 #[derive(Clone, Debug)]
 struct Write {
     key: Bytes,
@@ -24,7 +24,7 @@ struct History {
 }
 
 impl History {
-    /// What each replica holds: of each key the newest that reached it.
+    /// Returns the rows of a replica: for each key the newest version that reached it.
     fn rows_at(&self, replica: usize) -> BTreeMap<Bytes, Version> {
         let writes = (1..).zip(&self.writes);
         let here = writes.filter(|(_, write)| write.reached.contains(replica));
@@ -32,7 +32,8 @@ impl History {
             .collect()
     }
 
-    /// The newest acknowledged version of each key, and those written later that may be seen.
+    /// Returns the newest acknowledged version of each key, and the later versions that may be
+    /// shown.
     fn visible(&self) -> BTreeMap<Bytes, (Option<Version>, Vec<Version>)> {
         let mut keys: BTreeMap<Bytes, (Option<Version>, Vec<Version>)> = BTreeMap::new();
         for (time, write) in (1..).zip(&self.writes) {
@@ -86,25 +87,31 @@ fn history() -> impl Strategy<Value = History> {
     })
 }
 
-/// Lists all pages, with answers in random order, some missing.
+/// Lists all pages. Answers come in random order. Some are missing, or from a replica with damaged
+/// rows.
 fn list_all(
     history: &History,
     mut query: ListQuery,
     away: Option<usize>,
+    damage: Option<u8>,
     order: &[usize],
 ) -> Result<Vec<ListEntry>, TestCaseError> {
     let replicas: Vec<_> = (0..5).map(|r| Replica::new(&history.rows_at(r))).collect();
+    if let (Some(away), Some(damage)) = (away, damage) {
+        replicas[away].damage(damage);
+    }
     let mut order = order.iter().cycle();
     let mut entries = Vec::new();
     for _ in 0..500 {
         let answer = |replica: usize, query: &ListQuery| {
-            (Some(replica) != away).then(|| replicas[replica].list(query))
+            (Some(replica) != away || damage.is_some()).then(|| replicas[replica].list(query))
         };
         let pick = |_| *order.next().unwrap();
         let (page, _) = drive(&history.quorums, &query, answer, pick);
         let Listing {
             entries: more,
             next,
+            damaged: _,
         } = page.expect("a quorum answers");
         prop_assert!(more.len() <= query.limit);
         entries.extend(more);
@@ -131,7 +138,7 @@ fn is_behind(start: &ListStart, key: &Bytes) -> bool {
     }
 }
 
-/// What must be listed, and what may be.
+/// The names that must be listed, and the names that may be.
 #[derive(Default)]
 struct Expected {
     must: BTreeSet<Bytes>,
@@ -164,20 +171,28 @@ fn check(history: &History, query: &ListQuery, entries: &[ListEntry]) -> Result<
     for entry in entries {
         let name = match entry {
             ListEntry::Prefix(prefix) => prefix,
-            ListEntry::Row { key, head } => {
+            ListEntry::Row { key, metadata } => {
                 prop_assert_eq!(group_of(key, query), None);
                 let (acknowledged, later) = &visible[key];
                 let shown = acknowledged
                     .iter()
                     .chain(later)
-                    .any(|(time, live)| *live && stamp(*time) == head.stamp);
-                prop_assert!(shown, "{:?} is shown as of {:?}", key, head.stamp);
-                prop_assert_eq!(head.head.as_ref().map(|head| head.len()), Some(8));
+                    .any(|(time, live)| *live && stamp(*time) == metadata.stamp);
+                prop_assert!(
+                    shown,
+                    "{:?} is shown with the stamp {:?}",
+                    key,
+                    metadata.stamp
+                );
+                prop_assert_eq!(
+                    metadata.metadata.as_ref().map(|metadata| metadata.len()),
+                    Some(8)
+                );
                 key
             }
         };
         prop_assert!(last.as_ref() < Some(name), "{:?} after {:?}", name, last);
-        prop_assert!(may.contains(name), "{:?} has nothing that lives", name);
+        prop_assert!(may.contains(name), "{:?} has no live row", name);
         missing.remove(name);
         last = Some(name.clone());
     }
@@ -189,7 +204,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn what_was_acknowledged_is_listed_and_nothing_else(
+    fn exactly_the_acknowledged_rows_are_listed(
         history in history(),
         prefix in prop_oneof![Just(Bytes::new()), key()],
         start in prop_oneof![
@@ -202,6 +217,7 @@ proptest! {
         limit in 1usize..7,
         budget in 0usize..7,
         away in prop::option::of(0usize..5),
+        damage in prop::option::of(any::<u8>()),
         order in prop::collection::vec(0usize..100, 1..20),
     ) {
         let query = ListQuery {
@@ -215,7 +231,7 @@ proptest! {
             let away = ReplicaSet::from_iter([*away]);
             !history.quorums.is_blocked_by(away)
         });
-        let entries = list_all(&history, query.clone(), away, &order)?;
+        let entries = list_all(&history, query.clone(), away, damage, &order)?;
         check(&history, &query, &entries)?;
     }
 }

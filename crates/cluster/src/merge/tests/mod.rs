@@ -1,4 +1,4 @@
-//! Merging against what must hold of the replicas' states, and cases one by one.
+//! Merging checked against the replicas' states, and single cases.
 
 mod cases;
 mod histories;
@@ -6,10 +6,11 @@ mod pages;
 mod wire;
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use archipel_base::{Id, PartitionId, Stamp, Writer};
 use archipel_storage::engine::memory::MemoryEngine;
-use archipel_storage::engine::{Durability, Engine, Tree};
+use archipel_storage::engine::{Direction, Durability, Engine, Flow, Tree};
 use archipel_storage::rows::codec::{self, StoredRow};
 use archipel_storage::{ListQuery, Listing, RowKey, RowReader};
 use bytes::Bytes;
@@ -19,7 +20,7 @@ use crate::register::Quorums;
 
 const HERE: PartitionId = PartitionId(5);
 
-/// A version of a row: when it was written, and whether it lives.
+/// A version of a row: its time, and whether it is live.
 type Version = (u64, bool);
 
 /// The rows of a replica, in a real engine.
@@ -37,7 +38,7 @@ impl Replica {
             let row = StoredRow {
                 stamp: stamp(*time),
                 write: Id([*time as u8; 16]),
-                head: live.then(|| Bytes::from(time.to_be_bytes().to_vec())),
+                metadata: live.then(|| Bytes::from(time.to_be_bytes().to_vec())),
                 ..StoredRow::default()
             };
             let key = codec::row_key(&key).unwrap();
@@ -47,7 +48,25 @@ impl Replica {
         Replica(engine)
     }
 
-    /// As it comes to another node.
+    /// Damages the rows whose bit of `bits` is set; the bits repeat every eight rows.
+    fn damage(&self, bits: u8) {
+        let mut txn = self.0.write().unwrap();
+        let (mut rows, all) = (Vec::new(), (Bound::Unbounded, Bound::Unbounded));
+        txn.scan(Tree::Rows, all, Direction::Ascending, &mut |key, value| {
+            rows.push((key.to_vec(), value.to_vec()));
+            Ok(Flow::Continue)
+        })
+        .unwrap();
+        for (number, (key, mut value)) in rows.into_iter().enumerate() {
+            if bits >> (number % 8) & 1 == 1 {
+                value[20] ^= 1;
+                txn.put(Tree::Rows, &key, &value).unwrap();
+            }
+        }
+        txn.commit(Durability::Buffered).unwrap();
+    }
+
+    /// Lists as another node sees it.
     fn list(&self, query: &ListQuery) -> Page {
         let query = super::wire::decode_query(&super::wire::encode_query(query)).unwrap();
         let txn = self.0.read().unwrap();
@@ -60,8 +79,8 @@ fn stamp(time: u64) -> Stamp {
     Stamp::new(time, 0, Writer(1))
 }
 
-/// A page, the replicas asked in the order in which `pick` takes the open questions; `None` fails one.
-/// Gives the number of rounds, too.
+/// Drives a merge to its page. `pick` chooses the next of the open requests; `None` fails one. Also
+/// returns the number of rounds.
 fn drive(
     quorums: &Quorums,
     query: &ListQuery,

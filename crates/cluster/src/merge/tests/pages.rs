@@ -1,8 +1,8 @@
-//! Pages of three replicas, all of which answered: what is silent of a prefix, and what is not.
+//! Pages of three replicas that all answered: which of them are silent about a prefix.
 
 use std::sync::Arc;
 
-use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, RowHead};
+use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, RowMetadata};
 use bytes::Bytes;
 
 use super::{HERE, stamp};
@@ -14,18 +14,19 @@ fn name(name: &'static str) -> Bytes {
     Bytes::from_static(name.as_bytes())
 }
 
-/// A page: keys, when they were written, whether they live.
+/// Returns a page of keys, their times, and whether they are live.
 fn page(rows: &[(&'static str, u64, bool)], next: Option<ListStart>) -> Listing {
     let entry = |(key, time, live): &(&'static str, u64, bool)| ListEntry::Row {
         key: name(key),
-        head: RowHead {
+        metadata: RowMetadata {
             stamp: stamp(*time),
-            head: live.then(Bytes::new),
-            ..RowHead::default()
+            metadata: live.then(Bytes::new),
+            ..RowMetadata::default()
         },
     };
     Listing {
         entries: rows.iter().map(entry).collect(),
+        damaged: Vec::new(),
         next,
     }
 }
@@ -60,7 +61,7 @@ fn one_silent_replica_of_three_leaves_a_quorum() {
 }
 
 #[test]
-fn who_fell_silent_at_one_row_stays_so_to_the_end_of_the_prefix() {
+fn a_replica_stays_silent_to_the_end_of_a_prefix() {
     let items = merged([
         page(&[("a/1", 1, true)], None),
         page(&[("a/1", 5, false), ("a/2", 2, true)], None),
@@ -70,7 +71,7 @@ fn who_fell_silent_at_one_row_stays_so_to_the_end_of_the_prefix() {
 }
 
 #[test]
-fn who_was_silent_of_one_prefix_tells_of_the_next() {
+fn a_replica_that_was_silent_about_one_prefix_shows_the_next() {
     let items = merged([
         page(&[("a/1", 1, true), ("b/1", 5, false)], None),
         page(&[("a/1", 5, false), ("b/1", 1, true)], None),
@@ -80,7 +81,7 @@ fn who_was_silent_of_one_prefix_tells_of_the_next() {
 }
 
 #[test]
-fn a_page_that_ends_within_a_prefix_does_not_tell_of_its_end() {
+fn a_page_that_ends_within_a_prefix_proves_nothing_about_its_end() {
     let next = Some(ListStart::Behind(name("a/3")));
     let items = merged([
         page(&[("a/1", 1, true)], None),

@@ -1,7 +1,7 @@
-//! Queries and pages on their way.
+//! Encoding and decoding of queries and pages.
 
 use archipel_base::{Id, Stamp, Writer};
-use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, RowHead, Tally};
+use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, RowMetadata, UsageDelta};
 use bytes::Bytes;
 use proptest::prelude::*;
 
@@ -10,34 +10,35 @@ use crate::merge::Page;
 use crate::merge::wire::{decode_page, decode_query, digest, encode_page, encode_query};
 
 #[test]
-fn a_page_arrives_as_it_was_sent_but_for_promises() {
-    let head = RowHead {
+fn a_page_survives_encoding_except_its_promises() {
+    let metadata = RowMetadata {
         promised: stamp(9),
         stamp: stamp(8),
         write: Id([7; 16]),
-        head: Some(Bytes::from_static(b"head")),
-        tally: Some(Tally {
+        metadata: Some(Bytes::from_static(b"metadata")),
+        usage: Some(UsageDelta {
             group: Id([1; 16]),
             objects: 1,
             bytes: 5,
         }),
     };
-    let tombstone = RowHead {
+    let tombstone = RowMetadata {
         stamp: Stamp::new(1, 2, Writer(3)),
-        ..RowHead::default()
+        ..RowMetadata::default()
     };
     let listing = |promised| Listing {
+        damaged: vec![Bytes::from_static(b"aa")],
         entries: vec![
             ListEntry::Row {
                 key: Bytes::from_static(b"a\0\xff"),
-                head: RowHead {
+                metadata: RowMetadata {
                     promised,
-                    ..head.clone()
+                    ..metadata.clone()
                 },
             },
             ListEntry::Row {
                 key: Bytes::from_static(b"b"),
-                head: tombstone.clone(),
+                metadata: tombstone.clone(),
             },
             ListEntry::Prefix(Bytes::from_static(b"c/")),
         ],
@@ -51,58 +52,62 @@ fn a_page_arrives_as_it_was_sent_but_for_promises() {
     assert_eq!(decode_page(&sent), Ok(page(Stamp::ZERO)));
 }
 
-/// Whatever differs in a page: its digest does. Only promises are left out, as they are when a page is sent.
+/// Pages that differ in anything have different digests. Promises are left out, as when a page is
+/// sent.
 #[test]
 fn the_digests_of_different_pages_differ() {
     let bytes = Bytes::from_static;
-    let head = RowHead {
+    let metadata = RowMetadata {
         stamp: stamp(8),
-        head: Some(bytes(b"head")),
-        tally: Some(Tally {
+        metadata: Some(bytes(b"metadata")),
+        usage: Some(UsageDelta {
             group: Id([1; 16]),
             objects: 1,
             bytes: 5,
         }),
-        ..RowHead::default()
+        ..RowMetadata::default()
     };
-    let listing = |key: &'static [u8], head: &RowHead, next: Option<ListStart>| Listing {
+    let listing = |key: &'static [u8], metadata: &RowMetadata, next: Option<ListStart>| Listing {
+        damaged: vec![Bytes::from_static(b"aa")],
         entries: vec![
             ListEntry::Prefix(bytes(b"a/")),
             ListEntry::Row {
                 key: bytes(key),
-                head: head.clone(),
+                metadata: metadata.clone(),
             },
         ],
         next,
     };
-    let page = |key, head: &RowHead, next| Page::from(listing(key, head, next));
-    let with = |change: &dyn Fn(&mut RowHead)| {
-        let mut changed = head.clone();
+    let page = |key, metadata: &RowMetadata, next| Page::from(listing(key, metadata, next));
+    let with = |change: &dyn Fn(&mut RowMetadata)| {
+        let mut changed = metadata.clone();
         change(&mut changed);
         page(b"b", &changed, None)
     };
-    let tally = |change: &dyn Fn(&mut Tally)| with(&|head| head.tally.iter_mut().for_each(change));
-    let mut only_prefix = page(b"b", &head, None);
+    let usage = |change: &dyn Fn(&mut UsageDelta)| {
+        with(&|metadata| metadata.usage.iter_mut().for_each(change))
+    };
+    let mut only_prefix = page(b"b", &metadata, None);
     only_prefix.listing.entries.pop();
     let pages = [
-        page(b"b", &head, None),
-        page(b"bb", &head, None),
-        page(b"b", &head, Some(ListStart::At(bytes(b"b")))),
-        page(b"b", &head, Some(ListStart::Behind(bytes(b"b")))),
-        page(b"b", &head, Some(ListStart::BehindPrefix(bytes(b"b")))),
-        with(&|head| head.stamp = stamp(9)),
-        with(&|head| head.write = Id([2; 16])),
-        with(&|head| head.head = Some(bytes(b"other"))),
-        with(&|head| head.head = Some(bytes(b""))),
-        with(&|head| head.head = None),
-        with(&|head| head.tally = None),
-        tally(&|tally| tally.objects = 2),
-        tally(&|tally| tally.bytes = 6),
-        tally(&|tally| tally.group = Id([3; 16])),
+        page(b"b", &metadata, None),
+        page(b"bb", &metadata, None),
+        page(b"b", &metadata, Some(ListStart::At(bytes(b"b")))),
+        page(b"b", &metadata, Some(ListStart::Behind(bytes(b"b")))),
+        page(b"b", &metadata, Some(ListStart::BehindPrefix(bytes(b"b")))),
+        with(&|metadata| metadata.stamp = stamp(9)),
+        with(&|metadata| metadata.write = Id([2; 16])),
+        with(&|metadata| metadata.metadata = Some(bytes(b"other"))),
+        with(&|metadata| metadata.metadata = Some(bytes(b""))),
+        with(&|metadata| metadata.metadata = None),
+        with(&|metadata| metadata.usage = None),
+        usage(&|usage| usage.objects = 2),
+        usage(&|usage| usage.bytes = 6),
+        usage(&|usage| usage.group = Id([3; 16])),
         only_prefix,
         Page {
             agreed: stamp(1),
-            ..page(b"b", &head, None)
+            ..page(b"b", &metadata, None)
         },
         Page::default(),
     ];
@@ -110,25 +115,26 @@ fn the_digests_of_different_pages_differ() {
     digests.sort_unstable();
     digests.dedup();
     assert_eq!(digests.len(), pages.len());
-    let promised = with(&|head| head.promised = stamp(9));
+    let promised = with(&|metadata| metadata.promised = stamp(9));
     assert_eq!(digest(&promised), digest(&pages[0]));
 }
 
 #[test]
-fn what_is_too_long_or_too_much_is_refused() {
+fn texts_and_pages_beyond_the_bounds_are_refused() {
     let query = ListQuery {
         start: ListStart::Behind(Bytes::from(vec![b'k'; 5000])),
         limit: usize::MAX,
         budget: usize::MAX,
         ..ListQuery::new(HERE, Bytes::from(vec![b'p'; 5000]))
     };
-    // An encoder cuts it to what comes to the same.
+    // An encoder cuts it to a text of the same meaning.
     let cut = decode_query(&encode_query(&query)).unwrap();
     assert_eq!(cut.prefix.len(), 1153);
     assert!(cut.limit < 1 << 20 && cut.budget < 1 << 20);
     let entries = vec![ListEntry::Prefix(Bytes::from(vec![b'p'; 5000]))];
     let page = Listing {
         entries,
+        damaged: Vec::new(),
         next: None,
     };
     assert!(decode_page(&encode_page(&page.into())).is_err());
@@ -142,7 +148,7 @@ proptest! {
     }
 
     #[test]
-    fn a_query_arrives_as_it_was_sent(
+    fn a_query_survives_encoding(
         prefix: Vec<u8>,
         start: Vec<u8>,
         kind in 0..3,

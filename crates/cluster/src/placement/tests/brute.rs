@@ -1,4 +1,4 @@
-//! Against trying everything: capacity, moves and load are optimal, in this order.
+//! Placement against exhaustive search: capacity, moves and load are optimal, in this order.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::{assert_sound, node};
 use crate::placement::{Assignment, Candidate, Goal, Previous, Zones, place};
 use archipel_base::PartitionId;
 
-/// A small case: nodes, what is asked for, and who held what before.
+/// A small case: the nodes, the goal, and the previous holders.
 #[derive(Debug, Clone)]
 struct Case {
     nodes: Vec<Candidate>,
@@ -16,7 +16,8 @@ struct Case {
     before: Vec<Vec<u16>>,
 }
 
-/// What counts, in order: bytes of a partition, then replicas that stay (both more is better), then the load (less is).
+/// The criteria, in order: bytes of a partition, then replicas that stay (more is better in both),
+/// then the load (less is better).
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Clone, Copy)]
 struct Worth {
     partition_bytes: u64,
@@ -33,7 +34,7 @@ impl Case {
         }
     }
 
-    /// All sets of nodes that may hold a partition, as bits.
+    /// Returns all sets of nodes that may hold a partition, as bits.
     fn allowed(&self) -> Vec<u32> {
         let fits = |set: &u32| {
             let nodes = (0..self.nodes.len()).filter(|n| set >> n & 1 == 1);
@@ -43,11 +44,13 @@ impl Case {
         (0..1 << self.nodes.len()).filter(fits).collect()
     }
 
-    /// The worth of the best assignment of all, but with a load that is right only among those of that many kept.
+    /// Returns the worth of the best assignment. Its load is minimal only among assignments that
+    /// keep as many replicas.
     fn best(&self) -> Option<Worth> {
         let allowed = self.allowed();
         let mut sets = vec![0; self.goal.partitions.into()];
-        // First the largest partition, as what fits must be known before loads are compared.
+        // Finds the largest partition first, because loads are compared only among assignments that
+        // fit.
         let mut size = 0;
         each(&allowed, &mut sets, 0, &mut |sets| {
             size = size.max(self.fits(sets))
@@ -66,7 +69,7 @@ impl Case {
         (0..self.nodes.len()).map(load).collect()
     }
 
-    /// The largest partition with which an assignment fits.
+    /// Returns the largest partition for which an assignment fits.
     fn fits(&self, sets: &[u32]) -> u64 {
         let loads = self
             .nodes
@@ -88,7 +91,7 @@ impl Case {
             .iter()
             .zip(before)
             .map(|(set, before): (&u32, u32)| (set & before).count_ones() as usize);
-        // Scaled by what all capacities divide.
+        // Scaled by a number that all capacities divide.
         let scale: u64 = 27_720;
         let load = self
             .nodes
@@ -118,7 +121,7 @@ fn cases() -> impl Strategy<Value = Case> {
     let nodes = prop::collection::vec((0..4_u8, 1..=12_u64), 1..=5);
     let goal = (1..=6_u16, 1..=4_usize, 0..=4_usize);
     let random = prop::collection::vec(prop::collection::vec(0..5_u16, 0..=4), 6);
-    // A layout before this one: each node's capacity (0: it was not there), and the replicas.
+    // A previous layout: each node's capacity (0: it was not there), and the replicas.
     let placed = (prop::collection::vec(0..=12_u64, 5), 1..=4_usize);
     let before = prop_oneof![
         random.prop_map(Before::Random),
@@ -127,7 +130,7 @@ fn cases() -> impl Strategy<Value = Case> {
     (nodes, goal, before).prop_map(case)
 }
 
-/// Where partitions were: anywhere, or by a placement.
+/// The previous holders of the partitions: anywhere, or by a placement.
 #[derive(Debug, Clone)]
 enum Before {
     Random(Vec<Vec<u16>>),
@@ -156,7 +159,7 @@ fn case((nodes, (partitions, replicas, zones), before): (Vec<(u8, u64)>, Wishes,
         },
         before: Vec::new(),
     };
-    // No more than can be tried.
+    // Keeps the case small enough for exhaustive search.
     while case.allowed().len().pow(case.goal.partitions.into()) > 20_000 {
         case.goal.partitions -= 1;
     }
@@ -211,7 +214,7 @@ fn placed_before(case: &Case, capacities: &[u64], replicas: usize) -> Vec<Vec<u1
     (0..case.goal.partitions).map(held).collect()
 }
 
-/// The previous assignment with nodes that are gone in the places that a case leaves open.
+/// Returns the previous assignment. Nodes that are gone fill the slots that a case leaves open.
 fn previous(case: &Case) -> (Vec<Candidate>, Assignment) {
     let mut nodes = case.nodes.clone();
     let gone = nodes.len() as u16;
@@ -229,7 +232,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(800))]
 
     #[test]
-    fn nothing_is_better(case in cases()) {
+    fn no_assignment_is_better(case in cases()) {
         let (nodes, assignment) = previous(&case);
         let previous = Previous { nodes: &nodes, assignment: &assignment };
         let found = place(&case.nodes, &case.goal, Some(&previous));
@@ -249,7 +252,8 @@ proptest! {
     }
 }
 
-/// What random cases seldom meet: two large zones have room for all, but not for three zones each.
+/// A case that random cases seldom meet: two large zones have room for all, but not for three zones
+/// each.
 #[test]
 fn a_third_zone_limits_four_replicas() {
     let capacities = [("a", 12), ("a", 12), ("b", 12), ("b", 12), ("c", 3)];
@@ -271,9 +275,9 @@ fn a_third_zone_limits_four_replicas() {
     assert_eq!(case.best().map(|best| best.partition_bytes), Some(1));
 }
 
-/// A full node keeps what it has, though an empty one would take more of it.
+/// A full node keeps its partitions, although an empty one could take some.
 #[test]
-fn what_may_stay_is_not_moved_for_an_even_load() {
+fn a_replica_that_may_stay_does_not_move_for_an_even_load() {
     let case = Case {
         nodes: vec![node(0, "a", 4), node(1, "b", 3), node(2, "b", 12)],
         goal: Goal {

@@ -14,7 +14,7 @@ fn by_zone(nodes: &[Candidate], group: &[u16]) -> Vec<usize> {
 }
 
 #[test]
-fn it_is_odd_and_spread_over_zones() {
+fn the_group_is_odd_and_spread_over_zones() {
     for (nodes, zones, spread) in [
         (1, 1, vec![1]),
         (2, 2, vec![1]),
@@ -33,7 +33,7 @@ fn it_is_odd_and_spread_over_zones() {
 }
 
 #[test]
-fn no_zone_has_a_majority_where_there_are_three() {
+fn no_zone_has_a_majority_if_there_are_three() {
     let mut nodes = equal_nodes(8, 1, 1);
     nodes.push(node(100, "b", 1));
     nodes.push(node(101, "c", 1));
@@ -43,13 +43,13 @@ fn no_zone_has_a_majority_where_there_are_three() {
 }
 
 #[test]
-fn members_stay() {
+fn members_stay_in_the_group() {
     let nodes = equal_nodes(40, 10, 1);
     let before: Vec<_> = [11, 13, 15, 16, 18, 29, 30]
         .map(|n: usize| nodes[n].id)
         .into();
     assert_eq!(control_group(&nodes, &before), [11, 13, 15, 16, 18, 29, 30]);
-    // One leaves: one comes.
+    // One member leaves, and one comes.
     let fewer: Vec<Candidate> = nodes
         .iter()
         .filter(|node| node.id != before[2])

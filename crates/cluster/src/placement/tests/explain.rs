@@ -1,4 +1,4 @@
-//! Plain words.
+//! Explanations in plain words.
 
 use super::{change, equal_nodes, goal, node};
 use crate::placement::{Candidate, Goal, Placement, Previous, Zones, explain, place};
@@ -28,10 +28,10 @@ fn a_fourth_node_is_explained() {
     let expected = "\
 usable capacity: 1.33 TB (1.00 TB before), 100.0 % of what these nodes could hold at best; 3 replicas of each of 1024 partitions
 768 of 3072 replicas (25.0 %) move (about 30.0 GB): the least that this capacity needs
-node 00030000 (zone z003): gains 768 partitions (about 30.0 GB), from 00000000 (256), 00010000 (256) and 00020000 (256); then holds 768, 100.0 % of its capacity can be used
-node 00000000 (zone z000): gives up 256 partitions (about 10.0 GB); then holds 768, 100.0 % of its capacity can be used
-node 00010000 (zone z001): gives up 256 partitions (about 10.0 GB); then holds 768, 100.0 % of its capacity can be used
-node 00020000 (zone z002): gives up 256 partitions (about 10.0 GB); then holds 768, 100.0 % of its capacity can be used";
+node 00030000 (zone z003): gains 768 partitions (about 30.0 GB), from 00000000 (256), 00010000 (256) and 00020000 (256); then holds 768 and can use 100.0 % of its capacity
+node 00000000 (zone z000): gives up 256 partitions (about 10.0 GB); then holds 768 and can use 100.0 % of its capacity
+node 00010000 (zone z001): gives up 256 partitions (about 10.0 GB); then holds 768 and can use 100.0 % of its capacity
+node 00020000 (zone z002): gives up 256 partitions (about 10.0 GB); then holds 768 and can use 100.0 % of its capacity";
     assert_eq!(
         said(&three, &first, &four, &goal(1024, 3), Some(40_000_000_000)),
         expected
@@ -41,13 +41,13 @@ node 00020000 (zone z002): gives up 256 partitions (about 10.0 GB); then holds 7
 }
 
 #[test]
-fn what_limits_and_what_lies_idle_is_named() {
+fn the_limits_and_the_idle_capacity_are_named() {
     let nodes = [node(1, "a", 4 * TB), node(2, "b", 4 * TB), node(3, "c", TB)];
     let placement = place(&nodes, &goal(1024, 3), None).unwrap();
     let lines = explain(&nodes, &goal(1024, 3), &placement, None, None);
     assert_eq!(
         lines[1],
-        "limited by zone c: the others have capacity left that no further replica may use; to store more, add capacity there"
+        "limited by zone c: the others have free capacity that no further replica can use; to store more, add capacity there"
     );
     assert_eq!(
         lines[2],
@@ -57,12 +57,12 @@ fn what_limits_and_what_lies_idle_is_named() {
 }
 
 #[test]
-fn a_node_that_leaves_and_nothing_that_moves() {
+fn a_leaving_node_and_an_unchanged_layout_are_explained() {
     let four = equal_nodes(4, 4, TB);
     let first = place(&four, &goal(1024, 3), None).unwrap();
     let text = said(&four, &first, &four[..3], &goal(1024, 3), None);
     assert!(
-        text.contains("node 00030000 (zone z003) leaves: its 768 partitions are held by others"),
+        text.contains("node 00030000 (zone z003) leaves: other nodes take over its 768 partitions"),
         "{text}"
     );
     assert!(text.contains("1.00 TB (1.33 TB before)"), "{text}");
@@ -83,9 +83,9 @@ fn risks_are_named() {
     };
     assert!(
         risk(1, Zones::Maximum)
-            .contains("with 1 replica a single node that fails stops its partitions")
+            .contains("with 1 replica the failure of a single node stops its partitions")
     );
-    assert!(risk(2, Zones::Maximum).contains("with 2 replicas a single node that fails"));
+    assert!(risk(2, Zones::Maximum).contains("with 2 replicas the failure of a single node"));
     let three = risk(3, Zones::Maximum);
     assert!(
         three.contains("if one zone fails, up to 512 partitions stop"),
@@ -94,7 +94,7 @@ fn risks_are_named() {
 }
 
 #[test]
-fn many_nodes_are_not_all_spoken_of() {
+fn only_the_largest_of_many_changes_are_listed() {
     let before = equal_nodes(60, 3, TB);
     let first = place(&before, &goal(1024, 3), None).unwrap();
     let after = equal_nodes(120, 3, TB);

@@ -1,4 +1,5 @@
-//! Against a plain minimum-cost flow over every arc there is: the fewest moves in cases too large to try everything.
+//! Placement against a plain minimum-cost flow over all arcs: the fewest moves in cases too large
+//! for exhaustive search.
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
@@ -9,14 +10,14 @@ use super::{assert_sound, node};
 use crate::placement::{Candidate, Goal, Placement, Previous, Zones, place};
 use archipel_base::PartitionId;
 
-/// An arc with what is left of its capacity; its reverse is the one with the last bit flipped.
+/// An arc with its remaining capacity. Its reverse is the arc with the last bit flipped.
 struct Arc {
     to: usize,
     left: u32,
     cost: i64,
 }
 
-/// A flow network, solved by shortest augmenting paths with Bellman's and Ford's search.
+/// A flow network, solved by shortest augmenting paths with the search of Bellman and Ford.
 #[derive(Default)]
 struct Flow {
     arcs: Vec<Arc>,
@@ -36,7 +37,7 @@ impl Flow {
         }
     }
 
-    /// The largest flow, and the least that it costs.
+    /// Returns the largest flow and its least cost.
     fn solve(&mut self, source: usize, sink: usize) -> (usize, i64) {
         let (mut units, mut cost) = (0, 0);
         while let Some((distance, path)) = self.shortest(source, sink) {
@@ -77,7 +78,8 @@ impl Flow {
     }
 }
 
-/// The fewest moves with which `placement`'s capacity can be had, and that more capacity cannot.
+/// Returns the fewest moves with which `placement`'s capacity is possible. Asserts that no larger
+/// capacity is.
 fn fewest_moves(
     nodes: &[Candidate],
     goal: &Goal,
@@ -143,10 +145,11 @@ fn old_places(
         .collect()
 }
 
-/// Nodes by zone and capacity before and after a change (0: not there), partitions, replicas and zones before and after.
-type Change = (Vec<(u8, u64, u64)>, u16, (usize, usize), (usize, usize));
+/// A change: the nodes by zone and capacity before and after (0: not there), the partitions, and
+/// the replicas and zones before and after.
+type ChangeCase = (Vec<(u8, u64, u64)>, u16, (usize, usize), (usize, usize));
 
-fn changes() -> impl Strategy<Value = Change> {
+fn changes() -> impl Strategy<Value = ChangeCase> {
     let node = (
         0..5_u8,
         0..=30_u64,

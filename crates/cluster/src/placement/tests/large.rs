@@ -1,9 +1,9 @@
-//! Clusters of real size: what holds of each, whatever its nodes.
+//! Clusters of real size: properties that hold for all of them.
 
 use super::{assert_sound, change, equal_nodes, goal, node};
 use crate::placement::{Candidate, Goal, Zones, place};
 
-/// Nodes of unlike capacity, unevenly over zones.
+/// Returns nodes of unlike capacity, unevenly over zones.
 fn unlike_nodes(count: u16, zones: u16) -> Vec<Candidate> {
     let zone = |number: u16| format!("z{}", (number * number + number / 3) % zones);
     let capacity = |number: u16| 1_000_000_000_000 * (1 + u64::from(number * 7 % 5));
@@ -13,7 +13,7 @@ fn unlike_nodes(count: u16, zones: u16) -> Vec<Candidate> {
 }
 
 #[test]
-fn three_zones_of_one_node_hold_everything_each() {
+fn each_of_three_zones_with_one_node_holds_everything() {
     let nodes = equal_nodes(3, 3, 1 << 40);
     let placement = place(&nodes, &goal(1024, 3), None).unwrap();
     assert_sound(&nodes, &goal(1024, 3), &placement);
@@ -47,7 +47,7 @@ fn a_hundred_nodes_are_placed_and_changed() {
 }
 
 #[test]
-fn equal_nodes_bear_equal_loads() {
+fn equal_nodes_get_equal_loads() {
     for (nodes, zones) in [(4, 4), (5, 5), (6, 3), (30, 3), (30, 30)] {
         let nodes = equal_nodes(nodes, zones, 1 << 40);
         let placement = place(&nodes, &goal(1024, 3), None).unwrap();
@@ -59,7 +59,7 @@ fn equal_nodes_bear_equal_loads() {
 }
 
 #[test]
-fn the_factor_changes_and_only_what_must_moves() {
+fn a_new_replication_factor_moves_as_little_as_possible() {
     let nodes = unlike_nodes(12, 5);
     let mut before = place(&nodes, &goal(1024, 3), None).unwrap();
     for replicas in [5, 3, 2, 1, 3] {
@@ -68,7 +68,7 @@ fn the_factor_changes_and_only_what_must_moves() {
         assert_sound(&nodes, &goal, &after);
         before = after;
     }
-    // With room for everything everywhere more copies are only added, and fewer only dropped.
+    // With enough room everywhere, copies are only added or only dropped.
     let nodes = equal_nodes(5, 5, 1 << 40);
     let one = place(&nodes, &goal(1024, 1), None).unwrap();
     let five = change(&nodes, &one, &nodes, &goal(1024, 5));
@@ -80,7 +80,7 @@ fn the_factor_changes_and_only_what_must_moves() {
 }
 
 #[test]
-fn a_new_node_takes_from_all_what_it_needs_and_nothing_else_moves() {
+fn a_new_node_takes_from_all_others_and_nothing_else_moves() {
     let before = equal_nodes(9, 3, 1 << 40);
     let first = place(&before, &goal(1024, 3), None).unwrap();
     let after = equal_nodes(12, 3, 1 << 40);
@@ -92,7 +92,7 @@ fn a_new_node_takes_from_all_what_it_needs_and_nothing_else_moves() {
 }
 
 #[test]
-fn a_zone_goes_and_comes_back() {
+fn a_zone_leaves_and_comes_back() {
     let all = equal_nodes(12, 4, 1 << 40);
     let first = place(&all, &goal(1024, 3), None).unwrap();
     let three: Vec<Candidate> = all
@@ -108,7 +108,7 @@ fn a_zone_goes_and_comes_back() {
 }
 
 #[test]
-fn what_a_node_holds_is_shared_with_many() {
+fn a_node_shares_its_partitions_with_many_nodes() {
     let nodes = equal_nodes(30, 3, 1 << 40);
     let placement = place(&nodes, &goal(1024, 3), None).unwrap();
     let mut shared = vec![0; 30 * 30];
@@ -122,7 +122,7 @@ fn what_a_node_holds_is_shared_with_many() {
             }
         }
     }
-    // 102 partitions of a node over 10 nodes in each of the two other zones.
+    // The 102 partitions of a node lie on 10 nodes in each of the two other zones.
     for a in 0..30 {
         for b in (0..30).filter(|b| a % 3 != b % 3) {
             assert!(
@@ -135,7 +135,7 @@ fn what_a_node_holds_is_shared_with_many() {
 }
 
 #[test]
-fn a_small_zone_limits_and_fewer_zones_lift_the_limit() {
+fn a_small_zone_limits_capacity_until_fewer_zones_are_requested() {
     let nodes = vec![
         node(0, "a", 1_000_000),
         node(1, "b", 1_000_000),

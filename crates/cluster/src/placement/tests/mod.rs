@@ -11,7 +11,7 @@ use archipel_base::{NodeId, PartitionId};
 
 use super::{Candidate, Goal, Placement, Previous, Zones, place};
 
-/// A node named by a number.
+/// Returns a node with a number as its id.
 fn node(number: u16, zone: &str, capacity_bytes: u64) -> Candidate {
     let mut id = [0; 32];
     id[..2].copy_from_slice(&number.to_be_bytes());
@@ -22,7 +22,7 @@ fn node(number: u16, zone: &str, capacity_bytes: u64) -> Candidate {
     }
 }
 
-/// `count` nodes of the same capacity in as many zones as said, in turn.
+/// Returns `count` nodes of the same capacity, in turn over as many zones as given.
 fn equal_nodes(count: u16, zones: u16, capacity_bytes: u64) -> Vec<Candidate> {
     (0..count)
         .map(|number| node(number, &format!("z{:03}", number % zones), capacity_bytes))
@@ -37,7 +37,7 @@ fn goal(partitions: u16, replicas: usize) -> Goal {
     }
 }
 
-/// Places anew after a change of nodes.
+/// Places again after a change of nodes.
 fn change(
     before: &[Candidate],
     placement: &Placement,
@@ -51,7 +51,7 @@ fn change(
     place(after, goal, Some(&previous)).unwrap()
 }
 
-/// That a placement keeps every rule.
+/// Asserts that a placement keeps every rule.
 fn assert_sound(nodes: &[Candidate], goal: &Goal, placement: &Placement) {
     let zones: std::collections::BTreeSet<&str> =
         nodes.iter().map(|node| node.zone.as_str()).collect();

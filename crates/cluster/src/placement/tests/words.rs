@@ -1,4 +1,4 @@
-//! What is said when there is no placement: the value, and what to do.
+//! Refusals name the value and the fix.
 
 use super::{equal_nodes, goal, node};
 use crate::placement::{Assignment, Goal, PlacementError, Previous, Zones, place};
@@ -8,11 +8,11 @@ fn refused(nodes: &[crate::placement::Candidate], goal: &Goal) -> String {
 }
 
 #[test]
-fn what_is_impossible_is_refused_with_value_and_fix() {
+fn an_impossible_goal_is_refused_with_value_and_fix() {
     let nodes = equal_nodes(3, 2, 1 << 30);
     assert_eq!(
         refused(&nodes, &goal(1024, 5)),
-        "5 replicas need as many storage nodes, and there are 3; fix: assign more nodes, or ask for at most 3 replicas"
+        "5 replicas need 5 storage nodes, and there are only 3; fix: assign more nodes, or ask for at most 3 replicas"
     );
     let zones = |asked| Goal {
         zones: Zones::AtLeast(asked),
@@ -20,11 +20,11 @@ fn what_is_impossible_is_refused_with_value_and_fix() {
     };
     assert_eq!(
         refused(&nodes, &zones(3)),
-        "replicas shall be in at least 3 zones, and there are 2; fix: assign nodes in more zones, or ask for at most 2"
+        "replicas must span at least 3 zones, and there are only 2; fix: assign nodes in more zones, or ask for at most 2"
     );
     assert_eq!(
         refused(&nodes, &zones(4)),
-        "3 replicas cannot be in 4 zones; fix: ask for at most 3 zones, or for more replicas"
+        "3 replicas cannot span 4 zones; fix: ask for at most 3 zones, or for more replicas"
     );
     assert!(refused(&nodes, &zones(0)).contains("number of zones is 0"));
     assert!(refused(&nodes, &goal(0, 3)).contains("number of partitions is 0"));
@@ -43,7 +43,7 @@ fn what_is_impossible_is_refused_with_value_and_fix() {
 }
 
 #[test]
-fn the_number_of_partitions_stays() {
+fn a_new_number_of_partitions_is_refused() {
     let nodes = equal_nodes(1, 1, 1 << 30);
     let assignment = Assignment::new(1, vec![0; 512]).unwrap();
     let previous = Previous {

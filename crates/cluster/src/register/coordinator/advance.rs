@@ -1,34 +1,35 @@
-//! What an operation does with the answers that it has.
+//! The progress of an operation from the answers that it has.
 
 use archipel_base::Stamp;
 
-use super::state::{Kind, Phase, Promise, Purpose, Told};
+use super::state::{Kind, Phase, Promise, Purpose, Report};
 use super::{MAX_SECOND_LOOKS, NextStamp, Operation, Outcome, Output};
 use crate::register::message::Version;
 use crate::register::quorum::ReplicaSet;
 use crate::register::rules::Mutant;
 
-/// What became of the operation's own earlier writes.
+/// The fate of the operation's own earlier writes.
 enum Fate {
     /// One of them is the newest version.
     Newest,
-    /// A quorum held one under this stamp; it was overwritten since.
+    /// A quorum held one under this stamp. It was overwritten since.
     Happened(Stamp),
-    /// No quorum ever held one, and what a minority holds cannot come up any more unless the operation writes on.
+    /// No quorum ever held one. A minority's copy cannot take effect any more unless the operation
+    /// writes again.
     Never,
     /// It cannot be known.
     Unknown,
 }
 
 impl<V: Clone + Eq> Operation<V> {
-    /// Goes on if the answers allow it. `patient` is over when a timeout passed.
+    /// Goes on if the answers allow it. After a `timeout` it waits for no further answer.
     pub(super) fn advance(&mut self, timeout: bool, next: &mut NextStamp<'_>) -> Vec<Output<V>> {
         match self.phase.clone() {
             Phase::Reading { with_values, found } => {
                 self.advance_reading(with_values, &found, timeout)
             }
             Phase::Preparing { ballot, promises } => {
-                let from = promises.iter().map(|p| p.told.from).collect();
+                let from = promises.iter().map(|p| p.report.from).collect();
                 if self.quorums().is_quorum(from) {
                     return self.act_on(ballot, &promises, timeout);
                 }
@@ -69,12 +70,12 @@ impl<V: Clone + Eq> Operation<V> {
     fn advance_reading(
         &mut self,
         with_values: bool,
-        found: &[Told<V>],
+        found: &[Report<V>],
         timeout: bool,
     ) -> Vec<Output<V>> {
         if !self
             .quorums()
-            .is_quorum(found.iter().map(|told| told.from).collect())
+            .is_quorum(found.iter().map(|report| report.from).collect())
         {
             if self.quorums().is_blocked_by(self.failed) {
                 return self.end(Outcome::Unavailable);
@@ -82,11 +83,11 @@ impl<V: Clone + Eq> Operation<V> {
             return Vec::new();
         }
         let (newest, holders) = newest_of(&self.counting(found.iter()));
-        let live = |told: &Told<V>| {
-            holders.contains(told.from) && told.live && told.version.stamp == newest.stamp
+        let live = |report: &Report<V>| {
+            holders.contains(report.from) && report.live && report.version.stamp == newest.stamp
         };
         if found.iter().any(live) && newest.value.is_none() && !with_values {
-            // Others were faster, but the value is on its way.
+            // Other replicas were faster, but the value is under way.
             let nearest = self.quorums().all().iter().next();
             if !timeout && nearest.is_some_and(|nearest| self.unanswered().contains(nearest)) {
                 return Vec::new();
@@ -101,42 +102,47 @@ impl<V: Clone + Eq> Operation<V> {
         self.write_version(newest, end, holders)
     }
 
-    /// Whose versions count, and which: a tombstone at or below an agreed floor is no version at all. Nor is what one replica told before
-    /// that floor was agreed, and another, which agreed, holds no more: the tombstone that ended it is gone.
+    /// Returns the versions that count, with their replicas. A tombstone at or below an agreed
+    /// floor is no version at all. An answer from before that floor was agreed does not count
+    /// either if a replica that agreed no longer holds the row: the tombstone that ended it is
+    /// gone.
     fn counting<'t>(
         &self,
-        told: impl Iterator<Item = &'t Told<V>> + Clone,
+        reports: impl Iterator<Item = &'t Report<V>> + Clone,
     ) -> Vec<(usize, Version<V>)>
     where
         V: 't,
     {
-        // A row that was taken below a floor would be told and not count: to see that rule missed, this one must be, too.
+        // A row below a floor that a replica applied would be reported and not count. To show that
+        // the rule `TakeBelowFloor` is broken, this rule must be broken, too.
         let believes =
             self.rules.breaks(Mutant::BelievePast) || self.rules.breaks(Mutant::TakeBelowFloor);
-        let is_past = |one: &Told<V>| {
-            told.clone().any(|other| {
+        let is_past = |one: &Report<V>| {
+            reports.clone().any(|other| {
                 one.version.stamp <= other.agreed && other.version.stamp < one.version.stamp
             })
         };
-        let count = |one: &Told<V>| {
+        let count = |one: &Report<V>| {
             let gone = !one.live && one.version.stamp <= self.floor;
-            match gone || (is_past(one) && !believes) {
-                true => (one.from, Version::absent()),
-                false => (one.from, one.version.clone()),
+            if gone || (is_past(one) && !believes) {
+                (one.from, Version::absent())
+            } else {
+                (one.from, one.version.clone())
             }
         };
-        told.clone().map(count).collect()
+        reports.clone().map(count).collect()
     }
 
-    /// A quorum has promised.
+    /// Acts on the promises of a quorum.
     fn act_on(&mut self, ballot: Stamp, promises: &[Promise<V>], timeout: bool) -> Vec<Output<V>> {
-        let told = promises.iter().map(|promise| &promise.told);
-        let (newest, holders) = newest_of(&self.counting(told));
+        let reports = promises.iter().map(|promise| &promise.report);
+        let (newest, holders) = newest_of(&self.counting(reports));
         let held = self.quorums().is_quorum(holders);
         if !self.attempts.is_empty() {
             match self.fate(&newest, promises) {
-                // The guard was gone before a quorum held the write. Whoever ended it may have looked
-                // for what it guarded: the write must not be acknowledged, though a reader may complete it.
+                // The guard was gone before a quorum held the write. Its owner may already have
+                // looked for the rows that it guarded. So the write must not be acknowledged,
+                // although a reader may complete it.
                 Fate::Newest | Fate::Happened(_) | Fate::Unknown if self.guard_refused => {
                     return self.end(Outcome::Unknown);
                 }
@@ -146,7 +152,7 @@ impl<V: Clone + Eq> Operation<V> {
                 }
                 Fate::Newest => return self.complete(ballot, newest),
                 Fate::Happened(stamp) => return self.end(Outcome::Written { stamp }),
-                // All replicas together know it, unless one has forgotten.
+                // All replicas together know the fate, unless one has forgotten.
                 Fate::Unknown if !timeout && self.unanswered() != ReplicaSet::EMPTY => {
                     return Vec::new();
                 }
@@ -154,13 +160,22 @@ impl<V: Clone + Eq> Operation<V> {
                     return self.pause();
                 }
                 Fate::Unknown => return self.end(Outcome::Unknown),
+                Fate::Never if self.yields && self.is_overtaken_by(&newest) => {
+                    return self.settle(ballot, newest, held, Outcome::Unavailable);
+                }
                 Fate::Never => {}
             }
         }
         self.act_on_newest(ballot, newest, held)
     }
 
-    /// None of the operation's own writes took effect: begin anew on what is there.
+    /// Returns true if a version is newer than the operation's first attempt.
+    fn is_overtaken_by(&self, newest: &Version<V>) -> bool {
+        let first = self.attempts.first();
+        first.is_some_and(|(stamp, _)| newest.stamp > *stamp)
+    }
+
+    /// Begins anew on the newest version, because none of the operation's own writes took effect.
     fn act_on_newest(&mut self, ballot: Stamp, newest: Version<V>, held: bool) -> Vec<Output<V>> {
         if self.guard_refused {
             return self.settle(ballot, newest, held, Outcome::Guarded);
@@ -186,8 +201,8 @@ impl<V: Clone + Eq> Operation<V> {
 
     /// Ends with an outcome that says that nothing was or will be written.
     ///
-    /// An attempt that a minority accepted must not come up later: unless a quorum holds a newer
-    /// version, what was found is written over it first.
+    /// An attempt that a minority accepted must not take effect later. So unless a quorum holds a
+    /// newer version, the version found is written over it first.
     pub(super) fn settle(
         &mut self,
         ballot: Stamp,
@@ -204,7 +219,7 @@ impl<V: Clone + Eq> Operation<V> {
         self.write_version(under(ballot, newest), end, ReplicaSet::EMPTY)
     }
 
-    /// The operation's own write is the newest version, and a minority's: make it a quorum's.
+    /// Makes a quorum hold the operation's own write, which is the newest version of a minority.
     fn complete(&mut self, ballot: Stamp, newest: Version<V>) -> Vec<Output<V>> {
         self.attempts.push((ballot, ReplicaSet::EMPTY));
         let end = Purpose::End(Outcome::Written { stamp: ballot });
@@ -224,7 +239,8 @@ impl<V: Clone + Eq> Operation<V> {
         }
     }
 
-    /// A write was refused: prepare, to find out what there is now. From the second time on, wait first.
+    /// Prepares after a refused write, to find the current version. From the second time on, pauses
+    /// first.
     fn refused_write(&mut self, purpose: Purpose<V>, next: &mut NextStamp<'_>) -> Vec<Output<V>> {
         if self.rules.breaks(Mutant::BlindRetry) && purpose == Purpose::Put {
             return self.retry_blindly(next);
@@ -249,20 +265,20 @@ impl<V: Clone + Eq> Operation<V> {
         if newest.stamp != Stamp::ZERO && Some(newest.write) == self.write_id() {
             return Fate::Newest;
         }
-        // What was accepted under different layouts may have been a quorum of none while it counted.
+        // Acceptances under different layouts may never have been a quorum of one of them.
         let one_layout = self.layouts.len() == 1 || self.rules.breaks(Mutant::CountAcrossLayouts);
         if one_layout && let Some(stamp) = self.once_held(promises) {
             return Fate::Happened(stamp);
         }
         let never = self.never_accepted(promises);
-        // Of a layout that was skipped it is not known whose acceptance would have been a quorum.
+        // For a skipped layout, nobody knows which acceptances would have been a quorum.
         if !self.skipped_epochs && self.layouts.iter().all(|l| l.is_blocked_by(never)) {
             return Fate::Never;
         }
         Fate::Unknown
     }
 
-    /// A stamp under which a quorum once held a write of this operation.
+    /// Returns a stamp under which a quorum once held a write of this operation.
     fn once_held(&self, promises: &[Promise<V>]) -> Option<Stamp> {
         let reported = promises.iter().flat_map(|p| p.accepted.iter().copied());
         let mut stamps: Vec<Stamp> = self.attempts.iter().map(|(s, _)| *s).collect();
@@ -279,42 +295,51 @@ impl<V: Clone + Eq> Operation<V> {
         stamps.into_iter().find(held)
     }
 
-    /// Who accepted a write of this operation under `stamp`, by their own word.
+    /// Returns the replicas that report that they accepted a write of this operation under `stamp`.
     fn acceptors(&self, stamp: Stamp, promises: &[Promise<V>]) -> ReplicaSet {
-        let told = promises.iter().filter(|p| p.accepted.contains(&stamp));
+        let acceptors = promises.iter().filter(|p| p.accepted.contains(&stamp));
         let own = self.attempts.iter().filter(|(s, _)| *s == stamp);
-        own.map(|(_, acceptors)| *acceptors)
-            .fold(told.map(|p| p.told.from).collect(), ReplicaSet::union)
+        own.map(|(_, acceptors)| *acceptors).fold(
+            acceptors.map(|p| p.report.from).collect(),
+            ReplicaSet::union,
+        )
     }
 
-    /// Who certainly never accepted any write of this operation.
+    /// Returns the replicas that certainly never accepted a write of this operation.
     fn never_accepted(&self, promises: &[Promise<V>]) -> ReplicaSet {
         let first = self.attempts.first().map_or(Stamp::ZERO, |(s, _)| *s);
         let never = |p: &&Promise<V>| {
             p.accepted.is_empty()
                 && p.known_from <= first
-                && self.attempts.iter().all(|(_, a)| !a.contains(p.told.from))
+                && self
+                    .attempts
+                    .iter()
+                    .all(|(_, a)| !a.contains(p.report.from))
         };
-        promises.iter().filter(never).map(|p| p.told.from).collect()
+        promises
+            .iter()
+            .filter(never)
+            .map(|p| p.report.from)
+            .collect()
     }
 }
 
-/// Why a round cannot succeed.
+/// The reason why a round cannot succeed.
 enum Obstacle {
     /// Another coordinator's stamps are in the way.
     Others,
-    /// Too many replicas are out of reach.
+    /// Too many replicas are unreachable.
     Failures,
 }
 
-/// The newest version seen, and who holds it under that stamp.
+/// Returns the newest version seen, and the replicas that hold it under that stamp.
 fn newest_of<V: Clone>(seen: &[(usize, Version<V>)]) -> (Version<V>, ReplicaSet) {
     let Some(stamp) = seen.iter().map(|(_, v)| v.stamp).max() else {
         return (Version::absent(), ReplicaSet::EMPTY);
     };
     let holding = seen.iter().filter(|(_, v)| v.stamp == stamp);
     let holders = holding.clone().map(|(from, _)| *from).collect();
-    // Of those that hold it, only some may have been asked for the value.
+    // Perhaps only some of the replicas that hold it were asked for the value.
     let with_value = holding.clone().find(|(_, v)| v.value.is_some());
     let newest = with_value.or(holding.clone().next());
     (
@@ -323,7 +348,7 @@ fn newest_of<V: Clone>(seen: &[(usize, Version<V>)]) -> (Version<V>, ReplicaSet)
     )
 }
 
-/// The same version under a new stamp.
+/// Returns the same version under a new stamp.
 fn under<V>(stamp: Stamp, version: Version<V>) -> Version<V> {
     Version { stamp, ..version }
 }

@@ -1,8 +1,8 @@
-//! One round of messages: who is asked, and what came back.
+//! One round of messages: the requests to send, and the answers.
 
 use archipel_base::Stamp;
 
-use super::state::{Phase, Promise, Purpose, Told};
+use super::state::{Phase, Promise, Purpose, Report};
 use super::{MAX_ATTEMPTS, MAX_PAUSES, NextStamp, Operation, Outcome, Output};
 use crate::register::message::{Request, Version};
 use crate::register::quorum::ReplicaSet;
@@ -49,7 +49,7 @@ impl<V: Clone + Eq> Operation<V> {
         self.write_version(version, Purpose::Put, ReplicaSet::EMPTY)
     }
 
-    /// Writes `version` to all but those who hold it already.
+    /// Writes `version` to all replicas except those that hold it already.
     pub(super) fn write_version(
         &mut self,
         version: Version<V>,
@@ -87,7 +87,8 @@ impl<V: Clone + Eq> Operation<V> {
         vec![Output::Done(outcome)]
     }
 
-    /// What to say when no more can be done: without an own write out there, nothing happened.
+    /// Returns the outcome when nothing more can be done. Without an own write sent, nothing
+    /// happened.
     pub(super) fn cannot_go_on(&self) -> Outcome<V> {
         if self.attempts.is_empty() {
             Outcome::Unavailable
@@ -128,8 +129,8 @@ impl<V: Clone + Eq> Operation<V> {
 
     pub(super) fn unanswered(&self) -> ReplicaSet {
         let answered = match &self.phase {
-            Phase::Reading { found, .. } => found.iter().map(|told| told.from).collect(),
-            Phase::Preparing { promises, .. } => promises.iter().map(|p| p.told.from).collect(),
+            Phase::Reading { found, .. } => found.iter().map(|report| report.from).collect(),
+            Phase::Preparing { promises, .. } => promises.iter().map(|p| p.report.from).collect(),
             Phase::Writing { accepted, .. } => *accepted,
             _ => return ReplicaSet::EMPTY,
         };
@@ -137,19 +138,21 @@ impl<V: Clone + Eq> Operation<V> {
         silent.without(self.refused).without(self.failed)
     }
 
-    pub(super) fn on_found(&mut self, told: Told<V>, floor: Stamp) {
+    pub(super) fn on_found(&mut self, report: Report<V>, floor: Stamp) {
         self.floor = self.floor.max(floor);
-        self.highest = self.highest.max(told.version.stamp);
+        self.highest = self.highest.max(report.version.stamp);
         if let Phase::Reading { found, .. } = &mut self.phase
-            && found.iter().all(|other| other.from != told.from)
+            && found.iter().all(|other| other.from != report.from)
         {
-            found.push(told);
+            found.push(report);
         }
     }
 
     pub(super) fn on_promised(&mut self, promise: Promise<V>) {
         if let Phase::Preparing { promises, .. } = &mut self.phase
-            && promises.iter().all(|p| p.told.from != promise.told.from)
+            && promises
+                .iter()
+                .all(|p| p.report.from != promise.report.from)
         {
             promises.push(promise);
         }

@@ -1,4 +1,4 @@
-//! What an operation asks of its driver, how it ends, and where it stands.
+//! An operation's requests to its driver, its outcome, and its phase.
 
 use archipel_base::{Id, Stamp};
 
@@ -6,24 +6,24 @@ use crate::register::message::{Request, Version};
 use crate::register::quorum::{Quorums, ReplicaSet};
 use crate::register::rules::{Mutant, Rules};
 
-/// What a driver does next.
+/// The next action of a driver.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Output<V> {
     /// Send a request.
     Send {
-        /// To which replica (the driver's index).
+        /// The replica (the driver's index).
         to: usize,
-        /// To be handed back with the answer.
+        /// The round. The driver returns it with the answer.
         round: u32,
-        /// What.
+        /// The request.
         request: Request<V>,
     },
-    /// Evaluate the condition of an update on what the row holds.
+    /// Evaluate the condition of an update on this version.
     Decide(Version<V>),
-    /// Wait a random time that doubles with the number, then resume. (Growing slower, many that
-    /// contend for one row hinder one another for ever.)
+    /// Wait a random time that doubles with `attempt`, then resume. With a slower growth, many
+    /// coordinators that contend for one row hinder one another for ever.
     Pause {
-        /// How many times in a row others were in the way.
+        /// The number of times in a row that others were in the way.
         attempt: u32,
     },
     /// Fetch the layout of this epoch or a later one, then restart.
@@ -35,17 +35,17 @@ pub enum Output<V> {
     Done(Outcome<V>),
 }
 
-/// How an operation ended.
+/// The outcome of an operation.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Outcome<V> {
-    /// A read: the newest version. Its value is `None` if there is no such object.
+    /// A read returned the newest version. Its value is `None` if there is no such object.
     Value(Version<V>),
     /// The write took effect, once.
     Written {
         /// A stamp under which a quorum held it.
         stamp: Stamp,
     },
-    /// An update whose condition failed on this version. Nothing was or will be written.
+    /// The condition of an update failed on this version. Nothing was or will be written.
     Kept(Version<V>),
     /// The guarding row is not live. Nothing was or will be written.
     Guarded,
@@ -55,7 +55,7 @@ pub enum Outcome<V> {
     Unknown,
 }
 
-/// What the condition of an update says.
+/// The decision of an update's condition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Decision<V> {
     /// Write this (`None` deletes).
@@ -71,31 +71,31 @@ pub(super) enum Kind<V> {
     Update { id: Id },
 }
 
-/// Why a version is being written.
+/// The reason why a version is written.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) enum Purpose<V> {
     /// It is the operation's own.
     Put,
-    /// It was found, and is to be acted upon: then prepare again.
+    /// A read found it, and the operation will act on it. Prepare again afterwards.
     Prepare,
-    /// It was found: once a quorum holds it, this is how the operation ends.
+    /// A read found it. Once a quorum holds it, the operation ends so.
     End(Outcome<V>),
 }
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Promise<V> {
-    pub(super) told: Told<V>,
+    pub(super) report: Report<V>,
     pub(super) accepted: Vec<Stamp>,
     pub(super) known_from: Stamp,
 }
 
-/// What a replica told that it holds.
+/// A version that a replica reported.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(super) struct Told<V> {
+pub(super) struct Report<V> {
     pub(super) from: usize,
     pub(super) version: Version<V>,
     pub(super) live: bool,
-    /// The floor that was agreed there.
+    /// The agreed floor of that replica.
     pub(super) agreed: Stamp,
 }
 
@@ -103,7 +103,7 @@ pub(super) struct Told<V> {
 pub(super) enum Phase<V> {
     Reading {
         with_values: bool,
-        found: Vec<Told<V>>,
+        found: Vec<Report<V>>,
     },
     Preparing {
         ballot: Stamp,
@@ -123,7 +123,7 @@ pub(super) enum Phase<V> {
     Over,
 }
 
-/// The layouts whose majorities count: all, but for a mutant.
+/// Returns the layouts whose majorities count: all, except for a mutant.
 pub(super) fn counted(rules: Rules, quorums: Quorums) -> Quorums {
     if rules.breaks(Mutant::OneLayoutQuorum) {
         quorums.newest_only()
@@ -132,11 +132,11 @@ pub(super) fn counted(rules: Rules, quorums: Quorums) -> Quorums {
     }
 }
 
-/// What an operation is begun with.
+/// The start parameters of an operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Start {
-    /// [`Rules::CORRECT`].
+    /// The rules: [`Rules::CORRECT`] except in checkers.
     pub rules: Rules,
-    /// The replicas in the layouts in force.
+    /// The replicas in the current layouts.
     pub quorums: Quorums,
 }

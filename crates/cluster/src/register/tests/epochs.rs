@@ -1,4 +1,4 @@
-//! Layouts, their succession, and what the simulator found about them.
+//! Layouts and their succession, with the cases that the simulator found.
 
 use archipel_base::Stamp;
 
@@ -23,10 +23,10 @@ fn a_quorum_is_a_majority_of_every_live_version() {
     assert!(!Quorums::of_versions(Vec::new()).is_quorum(old));
 }
 
-/// Found by the simulator: a store that left a layout and came back later under its old name brought
-/// rows with it whose tombstones were gone.
+/// Found by the simulator: a store left a layout and came back later under its old name. It brought
+/// rows whose tombstones were gone.
 #[test]
-fn a_store_that_comes_back_is_another_incarnation() {
+fn a_returning_store_gets_a_new_incarnation() {
     let first = Config::first(vec!["a", "b", "c"]);
     let both = first.with_next(vec!["a", "b", "d"]);
     assert_eq!(both.incarnation_of(&"a"), first.incarnation_of(&"a"));
@@ -41,9 +41,10 @@ fn a_store_that_comes_back_is_another_incarnation() {
 }
 
 /// Found by the simulator: a node that had missed several layouts knew none of the replicas any
-/// more, and what others told it of newer ones was ignored because they were no replicas to it.
+/// more. It ignored the news of newer layouts, because the nodes that told it were no replicas to
+/// it.
 #[test]
-fn anybody_may_say_that_there_is_a_newer_layout() {
+fn any_node_may_report_a_newer_layout() {
     let start = Start {
         rules: Rules::CORRECT,
         quorums: Quorums::majority_of(3),
@@ -63,7 +64,7 @@ fn requests_of_an_earlier_epoch_are_fenced_off() {
 }
 
 #[test]
-fn a_version_retires_when_a_majority_was_heard_and_all_rows_were_read() {
+fn a_version_retires_after_a_majority_listed_and_all_rows_were_read() {
     let mut work = Retirement::new(ReplicaSet::first(3));
     work.on_listed(0, ["x", "y"]);
     assert!(!work.is_complete(Rules::CORRECT));
@@ -76,9 +77,9 @@ fn a_version_retires_when_a_majority_was_heard_and_all_rows_were_read() {
 }
 
 /// Found while the simulator was written: a row whose holder restarted after a promise could spread
-/// to nobody. What a quorum holds may pass a promise; what a minority holds may not.
+/// to no replica. A version that a quorum holds may pass a promise. A minority's version may not.
 #[test]
-fn only_what_a_quorum_holds_passes_a_promise() {
+fn only_a_version_that_a_quorum_holds_passes_a_promise() {
     let stamp = |millis| Stamp::new(millis, 0, Default::default());
     let cell = Cell::<u32> {
         promised: stamp(20),
@@ -103,6 +104,6 @@ fn only_what_a_quorum_holds_passes_a_promise() {
         )
     };
     assert_eq!(spread(false), None);
-    let taken = spread(true).expect("it is taken");
+    let taken = spread(true).expect("it is accepted");
     assert_eq!((taken.stamp, taken.promised), (stamp(10), stamp(20)));
 }

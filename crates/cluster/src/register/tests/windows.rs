@@ -18,9 +18,9 @@ fn windows_of(rows: &Rows) -> Windows {
     windows
 }
 
-/// What one comparison cost: fingerprints and stamps that were sent.
+/// The cost of one comparison: the digests and stamps sent.
 struct Cost {
-    fingerprints: usize,
+    digests: usize,
     stamps: usize,
 }
 
@@ -29,13 +29,13 @@ fn synchronise(a: &mut Rows, b: &mut Rows) -> Cost {
     let (wa, wb) = (windows_of(a), windows_of(b));
     let (mut pa, mut pb) = (wa.top(), wb.top());
     let mut cost = Cost {
-        fingerprints: pa.len(),
+        digests: pa.len(),
         stamps: 0,
     };
     let mut differ = differing(&pa, &pb);
     while differ.iter().any(|w| w.parts().next().is_some()) {
         (pa, pb) = (wa.within(&differ), wb.within(&differ));
-        cost.fingerprints += pa.len();
+        cost.digests += pa.len();
         differ = differing(&pa, &pb);
     }
     let inside = |rows: &Rows| -> Rows {
@@ -49,16 +49,16 @@ fn synchronise(a: &mut Rows, b: &mut Rows) -> Cost {
     let (ia, ib) = (inside(a), inside(b));
     cost.stamps = ia.len() + ib.len();
     for key in lacking(&ia, &ib) {
-        take(a, key, ib[&key]);
+        apply(a, key, ib[&key]);
     }
     for key in lacking(&ib, &ia) {
-        take(b, key, ia[&key]);
+        apply(b, key, ia[&key]);
     }
     cost
 }
 
-/// A replica keeps the newer of two versions.
-fn take(rows: &mut Rows, key: u16, stamp: Stamp) {
+/// Applies a row: a replica keeps the newer of two versions.
+fn apply(rows: &mut Rows, key: u16, stamp: Stamp) {
     let held = rows.entry(key).or_insert(stamp);
     *held = stamp.max(*held);
 }
@@ -73,16 +73,16 @@ proptest! {
     #[test]
     fn two_replicas_converge(mut a in rows(), mut b in rows()) {
         let mut newest = a.clone();
-        b.iter().for_each(|(k, s)| take(&mut newest, *k, *s));
+        b.iter().for_each(|(k, s)| apply(&mut newest, *k, *s));
         synchronise(&mut a, &mut b);
         prop_assert_eq!(&a, &newest);
         prop_assert_eq!(&b, &newest);
         prop_assert_eq!(windows_of(&a), windows_of(&b));
     }
 
-    /// Kept up to date row by row, the windows are what they would be if made anew.
+    /// Windows that are updated row by row equal windows that are built anew.
     #[test]
-    fn changes_add_up(a in rows(), b in rows()) {
+    fn changes_keep_the_windows_as_if_built_anew(a in rows(), b in rows()) {
         let mut windows = windows_of(&a);
         let mut keys: Vec<u16> = a.keys().chain(b.keys()).copied().collect();
         keys.sort_unstable();
@@ -94,7 +94,7 @@ proptest! {
     }
 }
 
-/// One row more among 50,000, over two years: a handful of fingerprints and one hour's stamps.
+/// One row more among 50,000, over two years, costs a handful of digests and one hour's stamps.
 #[test]
 fn the_cost_grows_with_the_difference_not_with_the_data() {
     const MINUTE: u64 = 60_000;
@@ -102,20 +102,16 @@ fn the_cost_grows_with_the_difference_not_with_the_data() {
         .map(|i| (i as u16, Stamp::new(i * 21 * MINUTE, 0, Writer(1))))
         .collect();
     let mut b = a.clone();
-    take(
+    apply(
         &mut b,
         60_000,
         Stamp::new(9_000 * 21 * MINUTE, 1, Writer(2)),
     );
     let cost = synchronise(&mut a, &mut b);
     assert_eq!(a, b);
-    assert!(
-        cost.fingerprints < 100,
-        "{} fingerprints",
-        cost.fingerprints
-    );
+    assert!(cost.digests < 100, "{} digests", cost.digests);
     assert!(cost.stamps < 10, "{} stamps", cost.stamps);
     let cost = synchronise(&mut a, &mut b);
     assert_eq!(cost.stamps, 0);
-    assert!(cost.fingerprints < 30, "{} months", cost.fingerprints);
+    assert!(cost.digests < 30, "{} months", cost.digests);
 }

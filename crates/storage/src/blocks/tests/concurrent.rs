@@ -1,4 +1,4 @@
-//! Many at once, on real threads.
+//! Concurrent clients, on real threads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -56,11 +56,11 @@ async fn commit(
     .unwrap();
 }
 
-/// One client: puts, reads and deletes contents that others use too.
+/// Runs one client: puts, reads and deletes contents that other clients use too.
 async fn client(blocks: Arc<Blocks>, engine: Arc<MemoryEngine>, random: SeededRandom) {
     for _ in 0..40 {
         let seeds: Vec<u64> = (0..3).map(|_| random.next_u64() % 12).collect();
-        let upload = blocks.upload();
+        let upload = blocks.appender();
         let mut refs = Vec::new();
         for seed in &seeds {
             refs.push(upload.append(noise(*seed, 6000)).await.unwrap());
@@ -71,7 +71,8 @@ async fn client(blocks: Arc<Blocks>, engine: Arc<MemoryEngine>, random: SeededRa
         upload.sync().await.unwrap();
         commit(&blocks, &engine, refs.clone(), Vec::new()).await;
         drop(upload);
-        // Pinned while it is referred to, so readable although it is deleted meanwhile.
+        // The pin was made while a row referred to the block. So it stays readable although it may
+        // be deleted meanwhile.
         let pin = blocks.pin(&refs);
         commit(&blocks, &engine, Vec::new(), refs.clone()).await;
         for (seed, block) in seeds.iter().zip(&refs) {
@@ -81,7 +82,7 @@ async fn client(blocks: Arc<Blocks>, engine: Arc<MemoryEngine>, random: SeededRa
     }
 }
 
-/// Empties one disk, then the other, over and over, and scrubs in between.
+/// Drains one disk, then the other, over and over, and scrubs in between.
 async fn drainer(blocks: Arc<Blocks>) {
     for round in 0..30 {
         let disk = 1 + round % 2;
@@ -119,7 +120,7 @@ async fn stress(disks: Vec<Arc<dyn Disk>>) -> (Arc<Blocks>, Arc<MemoryEngine>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn clients_share_blocks_in_memory() {
+async fn concurrent_clients_share_blocks_on_memory_disks() {
     let disk = Arc::new(MemoryDisk::new());
     let (blocks, engine) = stress(vec![disk.clone()]).await;
     let world = World {
@@ -132,7 +133,7 @@ async fn clients_share_blocks_in_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn blocks_move_while_clients_share_them() {
+async fn draining_runs_beside_concurrent_clients() {
     let disks: Vec<_> = (0..2).map(|_| Arc::new(MemoryDisk::new())).collect();
     let dynamic = disks.iter().map(|disk| disk.clone() as Arc<dyn Disk>);
     let (blocks, engine) = stress(dynamic.collect()).await;
@@ -146,22 +147,22 @@ async fn blocks_move_while_clients_share_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn clients_share_blocks_on_files() {
+async fn concurrent_clients_share_blocks_on_file_disks() {
     let folder = tempfile::tempdir().unwrap();
     let disk = Arc::new(FileDisk::open(folder.path()).unwrap());
     let (blocks, _) = stress(vec![disk]).await;
     assert!(blocks.disks()[0].used_bytes <= 2 * PUNCH_BYTES);
 }
 
-/// While one `fdatasync` runs, all who come meanwhile wait for the next: two in all.
+/// While one `fdatasync` runs, all later callers wait for the next one: two calls in all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn who_comes_together_shares_a_sync() {
+async fn concurrent_syncs_share_an_fdatasync() {
     let disk = Arc::new(SlowDisk::default());
     let engine = Arc::new(MemoryEngine::new());
     let blocks = threaded(vec![disk.clone()], &engine);
     let mut uploads = Vec::new();
     for seed in 0..32 {
-        let upload = blocks.upload();
+        let upload = blocks.appender();
         upload.append(noise(seed, 100)).await.unwrap();
         uploads.push(upload);
     }
@@ -172,7 +173,8 @@ async fn who_comes_together_shares_a_sync() {
             upload.sync().await.unwrap();
         });
     }
-    // The first is held until all wait; they had all been written, so it is enough for all.
+    // The first sync is held until all callers wait. All had written before, so the second one
+    // suffices.
     while disk.waiting.load(Ordering::SeqCst) == 0 {
         tokio::task::yield_now().await;
     }
@@ -183,17 +185,17 @@ async fn who_comes_together_shares_a_sync() {
     assert!(disk.fsyncs() - before <= 2, "{}", disk.fsyncs() - before);
 }
 
-/// A disk whose syncs wait for a gate.
+/// A disk whose syncs wait until it is opened.
 #[derive(Default)]
 struct SlowDisk {
     inner: MemoryDisk,
     waiting: AtomicU64,
-    gate: (Mutex<bool>, std::sync::Condvar),
+    gate: (Mutex<bool>, parking_lot::Condvar),
 }
 
 impl SlowDisk {
     fn open(&self) {
-        *self.gate.0.lock().unwrap() = true;
+        *self.gate.0.lock() = true;
         self.gate.1.notify_all();
     }
 }
@@ -203,9 +205,9 @@ use std::io;
 impl Disk for SlowDisk {
     fn sync(&self, segment: u32) -> io::Result<()> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        let mut open = self.gate.0.lock().unwrap();
+        let mut open = self.gate.0.lock();
         while !*open {
-            open = self.gate.1.wait(open).unwrap();
+            self.gate.1.wait(&mut open);
         }
         drop(open);
         self.inner.sync(segment)

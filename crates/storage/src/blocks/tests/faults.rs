@@ -1,10 +1,10 @@
-//! Errors of single calls, at every call.
+//! Errors at every call of a disk.
 
 use super::*;
 use crate::disk::{Disk, DiskFault, DiskOp};
 
-/// A run of uploads and deletions that goes on after errors. Answers what was acknowledged and
-/// how many operations failed.
+/// Runs uploads and deletions and continues after errors. Returns the acknowledged blocks and the
+/// number of failed operations.
 async fn run(world: &World, acknowledged: &mut Vec<(BlockRef, Bytes)>) -> Vec<Error> {
     let mut errors = Vec::new();
     for round in 0..6u64 {
@@ -52,7 +52,7 @@ async fn one_fault(disks: usize, fault: DiskFault) -> bool {
     check(&world, &acknowledged).await;
     let (live, allocated) = world.live_and_allocated();
     assert_eq!(live, allocated);
-    // After a restart the disk is as good as new, and nothing of before is in the way.
+    // After a restart the disk works again, and no remains are in the way.
     let errors = run(&world, &mut acknowledged).await;
     assert!(errors.is_empty(), "{errors:?}");
     check(&world, &acknowledged).await;
@@ -77,28 +77,28 @@ async fn every_call(disks: usize, errno: i32) {
 }
 
 #[tokio::test]
-async fn eio_at_every_call() {
+async fn acknowledged_blocks_survive_eio_at_every_call() {
     every_call(1, libc::EIO).await;
 }
 
 #[tokio::test]
-async fn enospc_at_every_call() {
+async fn acknowledged_blocks_survive_enospc_at_every_call() {
     every_call(1, libc::ENOSPC).await;
 }
 
 #[tokio::test]
-async fn eio_at_every_call_of_one_of_two_disks() {
+async fn acknowledged_blocks_survive_eio_at_every_call_of_one_of_two_disks() {
     every_call(2, libc::EIO).await;
 }
 
 #[tokio::test]
-async fn emfile_at_every_call() {
+async fn acknowledged_blocks_survive_emfile_at_every_call() {
     every_call(1, libc::EMFILE).await;
 }
 
-/// Space runs out in the middle, at every size.
+/// The disk becomes full in the middle of a run, at every size.
 #[tokio::test]
-async fn a_disk_that_fills_up_loses_nothing() {
+async fn a_disk_that_fills_up_loses_no_block() {
     for pages in 0..40 {
         let mut world = World::new(1);
         world.disks[0].set_capacity(Some(pages * PUNCH_BYTES));
@@ -119,11 +119,11 @@ async fn a_disk_that_fills_up_loses_nothing() {
     }
 }
 
-/// The engine fails to commit: the upload can be committed later, or goes without a trace.
+/// The engine fails to commit. The upload can be committed later, or dropped without a trace.
 #[tokio::test]
-async fn a_commit_that_fails_leaves_the_upload() {
+async fn a_failed_commit_leaves_the_upload_intact() {
     let world = World::new(1);
-    let upload = world.blocks.upload();
+    let upload = world.blocks.appender();
     let block = upload.append(noise(1, 9000)).await.unwrap();
     upload.sync().await.unwrap();
     world.engine.inject(crate::engine::memory::Fault {
@@ -138,7 +138,7 @@ async fn a_commit_that_fails_leaves_the_upload() {
 }
 
 #[tokio::test]
-async fn a_read_that_fails_is_damage_only_if_the_disk_cannot_read() {
+async fn a_failed_read_is_damage_only_if_the_disk_cannot_read() {
     let world = World::new(1);
     let block = world.put(&[noise(1, 9000)]).await.unwrap()[0];
     for (errno, damaged) in [(libc::EMFILE, 0), (libc::EIO, 1)] {

@@ -1,4 +1,4 @@
-//! Space comes back.
+//! Freeing of space.
 
 use super::*;
 use crate::disk::{Disk, FileDisk};
@@ -19,7 +19,7 @@ fn on_files(folder: &std::path::Path, engine: &Arc<MemoryEngine>, start: Start) 
 }
 
 async fn put(blocks: &Arc<Blocks>, engine: &MemoryEngine, content: Bytes) -> BlockRef {
-    let upload = blocks.upload();
+    let upload = blocks.appender();
     let block = upload.append(content).await.unwrap();
     upload.sync().await.unwrap();
     let mut txn = engine.write().unwrap();
@@ -40,7 +40,7 @@ fn delete(blocks: &Arc<Blocks>, engine: &MemoryEngine, refs: &[BlockRef]) {
     change.settle();
 }
 
-/// What the file system says, not what we count.
+/// Returns the size that the file system reports, not the one that the store counts.
 fn allocated(folder: &std::path::Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let files = std::fs::read_dir(folder).unwrap();
@@ -82,7 +82,7 @@ async fn deleting_gives_space_back_to_the_file_system() {
     );
     blocks.close().await.unwrap();
     assert!(allocated(folder.path()) < 4 * 4096 + if can_punch { 0 } else { 4 << 20 });
-    // The page where appending stopped may hold the end of a dead record.
+    // The page at the append position may hold the end of a dead record.
     assert!(blocks.disks()[0].used_bytes <= PUNCH_BYTES);
 }
 
@@ -97,7 +97,7 @@ impl FileSegments {
 }
 
 #[tokio::test]
-async fn files_survive_a_restart() {
+async fn blocks_on_files_survive_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let engine = Arc::new(MemoryEngine::new());
     let blocks = on_files(folder.path(), &engine, Start::Unclean);
@@ -106,11 +106,11 @@ async fn files_survive_a_restart() {
     drop(blocks);
     let blocks = on_files(folder.path(), &engine, Start::Clean);
     let more = put(&blocks, &engine, noise(2, 500_000)).await;
-    // Not closed: an upload was on its way.
-    let upload = blocks.upload();
+    // The store was not closed: an upload was under way.
+    let upload = blocks.appender();
     let lost = upload.append(noise(3, 500_000)).await.unwrap();
     std::mem::forget(upload);
-    // The process is gone, and with it the lock.
+    // The process has ended, and its lock with it.
     unlock(folder.path());
     let blocks = on_files(folder.path(), &engine, Start::Unclean);
     assert_eq!(blocks.read(&kept).await.unwrap(), noise(1, 500_000));
@@ -119,7 +119,7 @@ async fn files_survive_a_restart() {
     assert!(allocated(folder.path()) < 1_000_000 + 5 * 4096);
 }
 
-/// The forgotten blocks keep their lock; a new file stands for a new process.
+/// The forgotten blocks keep their lock, so a new file stands for a new process.
 fn unlock(folder: &std::path::Path) {
     std::fs::remove_file(folder.join("lock")).unwrap();
 }
@@ -130,7 +130,7 @@ async fn small_records_are_freed_once_a_whole_page_is_dead() {
     let contents: Vec<Bytes> = (0..30).map(|seed| noise(seed, 500)).collect();
     let refs = world.put(&contents).await.unwrap();
     let before = world.live_and_allocated().1;
-    // One by one, in an order without neighbours.
+    // Free them one by one, in an order without neighbours.
     for start in 0..3 {
         for block in refs.iter().skip(start).step_by(3) {
             world.delete(&[*block]).unwrap();
@@ -145,7 +145,7 @@ async fn small_records_are_freed_once_a_whole_page_is_dead() {
 }
 
 #[tokio::test]
-async fn a_segment_that_died_before_it_was_full_is_removed_later() {
+async fn a_segment_that_empties_while_active_is_removed_later() {
     let world = World::new(1);
     let refs = world.put(&[noise(1, 60_000)]).await.unwrap();
     world.delete(&refs).unwrap();
@@ -175,7 +175,8 @@ async fn without_holes_only_empty_segments_give_space_back() {
     assert_eq!(world.disks[0].allocated_total(), 0);
 }
 
-/// Dead while it was the last of the active segment: its last page is freed when that is full.
+/// The record died at the end of the active segment. Its last page is freed when the segment is
+/// full.
 #[tokio::test]
 async fn the_dead_end_of_a_full_segment_is_freed() {
     let world = World::new(1);
@@ -193,9 +194,9 @@ async fn the_dead_end_of_a_full_segment_is_freed() {
 }
 
 #[tokio::test]
-async fn an_upload_beside_a_freed_block_is_not_punched() {
+async fn freeing_a_block_spares_an_upload_next_to_it() {
     let world = World::new(1);
-    let upload = world.blocks.upload();
+    let upload = world.blocks.appender();
     let mut mine = Vec::new();
     for seed in 0..5 {
         mine.push(upload.append(noise(seed, 7000)).await.unwrap());

@@ -1,9 +1,9 @@
-//! How a block lives: uploaded, deduplicated, retained, released, pinned.
+//! The life of a block: uploaded, deduplicated, retained, released, pinned.
 
 use super::*;
 
 #[tokio::test]
-async fn what_was_put_is_read_until_it_is_released() {
+async fn a_block_is_readable_until_it_is_released() {
     let world = World::new(1);
     let contents = [
         noise(1, 1),
@@ -24,9 +24,9 @@ async fn what_was_put_is_read_until_it_is_released() {
 }
 
 #[tokio::test]
-async fn sizes_are_bounded() {
+async fn empty_and_oversized_blocks_are_refused() {
     let world = World::new(1);
-    let upload = world.blocks.upload();
+    let upload = world.blocks.appender();
     for content in [Bytes::new(), noise(1, MAX_BLOCK_BYTES + 1)] {
         let refused = upload.append(content).await;
         assert!(matches!(refused, Err(Error::Refused(_))));
@@ -37,13 +37,13 @@ async fn sizes_are_bounded() {
 async fn the_same_content_is_written_once() {
     let world = World::new(1);
     let content = noise(1, 9000);
-    let first = world.blocks.upload();
+    let first = world.blocks.appender();
     let block = first.append(content.clone()).await.unwrap();
-    let second = world.blocks.upload();
+    let second = world.blocks.appender();
     assert_eq!(second.append(content.clone()).await.unwrap(), block);
     assert_eq!((first.deduplicated(), second.deduplicated()), (0, 1));
 
-    // The first is given up: the second still holds the block.
+    // The first upload is dropped. The second one still holds the block.
     drop(first);
     world.edit(&[block], &[]).unwrap();
     drop(second);
@@ -58,11 +58,11 @@ async fn the_same_content_is_written_once() {
     expect_no_block(world.read(&block).await);
 }
 
-/// The second upload must not trust that the first one's record is durable.
+/// The second upload must not trust that the record of the first one is durable.
 #[tokio::test]
 async fn a_deduplicated_block_is_synced_too() {
     let mut world = World::new(1);
-    let first = world.blocks.upload();
+    let first = world.blocks.appender();
     let block = first.append(noise(1, 9000)).await.unwrap();
     assert_eq!(world.put(&[noise(1, 9000)]).await.unwrap(), [block]);
     std::mem::forget(first);
@@ -71,9 +71,9 @@ async fn a_deduplicated_block_is_synced_too() {
 }
 
 #[tokio::test]
-async fn an_upload_that_is_given_up_leaves_nothing() {
+async fn a_dropped_upload_leaves_nothing() {
     let world = World::new(1);
-    let upload = world.blocks.upload();
+    let upload = world.blocks.appender();
     let block = upload.append(noise(1, 40_000)).await.unwrap();
     assert_eq!(world.read(&block).await.unwrap(), noise(1, 40_000));
     drop(upload);
@@ -87,7 +87,7 @@ async fn an_upload_that_is_given_up_leaves_nothing() {
 async fn a_transaction_that_is_rolled_back_changes_nothing() {
     let world = World::new(1);
     let kept = world.put(&[noise(1, 9000)]).await.unwrap();
-    let upload = world.blocks.upload();
+    let upload = world.blocks.appender();
     let new = upload.append(noise(2, 9000)).await.unwrap();
     let before = world.index();
     {
@@ -106,7 +106,7 @@ async fn a_transaction_that_is_rolled_back_changes_nothing() {
     assert_eq!(world.blocks.pinned(), 0);
 }
 
-/// A reference is given up, but that is not durable yet.
+/// Releases a reference without making the release durable.
 fn released(world: &World, block: &BlockRef) -> Change {
     let mut txn = world.engine.write().unwrap();
     let mut change = world.blocks.change();
@@ -132,7 +132,7 @@ async fn an_abandoned_change_frees_nothing_until_the_next_start() {
     let refs = world.put(&[noise(1, 40_000)]).await.unwrap();
     let change = released(&world, &refs[0]);
     change.abandon();
-    world.blocks.sweep();
+    world.blocks.reclaim();
     assert_eq!(world.blocks.counters().freed.get(), 0);
     world.crash(None);
     assert_eq!(world.read(&refs[0]).await.unwrap(), noise(1, 40_000));
@@ -147,7 +147,7 @@ async fn a_pinned_block_stays_readable_and_can_come_back() {
     assert!(world.index().is_empty());
     assert_eq!(world.read(&refs[0]).await.unwrap(), noise(1, 40_000));
 
-    // Uploaded again: found where it lies, and back in the index.
+    // The new upload finds the block and brings it back into the index.
     assert_eq!(world.put(&[noise(1, 40_000)]).await.unwrap(), refs);
     assert_eq!(world.blocks.counters().appended.get(), 1);
     drop(pin);
@@ -161,7 +161,7 @@ async fn a_pinned_block_stays_readable_and_can_come_back() {
 }
 
 #[tokio::test]
-async fn released_and_retained_in_one_transaction() {
+async fn a_block_released_and_retained_in_one_transaction_stays() {
     let world = World::new(1);
     let refs = world.put(&[noise(1, 9000)]).await.unwrap();
     let mut txn = world.engine.write().unwrap();
@@ -177,7 +177,7 @@ async fn released_and_retained_in_one_transaction() {
 }
 
 #[tokio::test]
-async fn what_is_not_here_is_refused() {
+async fn missing_blocks_are_refused() {
     let world = World::new(1);
     let content = noise(1, 10);
     let unknown = BlockRef {
@@ -205,7 +205,7 @@ async fn fsyncs_are_counted_and_shared() {
         .put(&[noise(1, 100), noise(2, 100), noise(3, 100)])
         .await
         .unwrap();
-    // One for the name of the first segment, one for all three blocks.
+    // One sync for the name of the first segment, one for all three blocks.
     assert_eq!(fsyncs() - before, 2);
     world.put(&[noise(1, 100)]).await.unwrap();
     assert_eq!(fsyncs() - before, 2, "what is durable is not synced again");

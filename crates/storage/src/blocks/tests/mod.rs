@@ -7,6 +7,7 @@ mod model;
 
 mod records;
 mod repair;
+mod syncs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use archipel_base::random::{Random, SeededRandom};
 use archipel_base::{BlockHash, Id};
 use bytes::Bytes;
 
-use super::place::Located;
+use super::location::LocatedRecord;
 use super::*;
 use crate::disk::{MemoryDisk, PUNCH_BYTES};
 use crate::engine::memory::MemoryEngine;
@@ -70,14 +71,19 @@ impl World {
         }
     }
 
-    /// Opens again without closing. What the old blocks still hold is forgotten, not dropped: a
-    /// process that is gone frees nothing.
+    /// Opens the blocks again without closing them. The old ones are forgotten, not dropped,
+    /// because a process that has ended frees nothing.
     fn reopen(&mut self, start: Start) {
         self.blocks = open(&self.engine, &self.disks, start).unwrap();
     }
 
     fn crash(&mut self, torn: Option<u64>) {
-        self.engine.crash();
+        self.crash_after(0, torn);
+    }
+
+    /// Simulates a power cut that the first `kept` of the buffered commits survive.
+    fn crash_after(&mut self, kept: usize, torn: Option<u64>) {
+        self.engine.crash_after(kept);
         for disk in &self.disks {
             let random = torn.map(SeededRandom::new);
             disk.crash(random.as_ref().map(|random| random as &dyn Random));
@@ -85,9 +91,9 @@ impl World {
         self.reopen(Start::Unclean);
     }
 
-    /// Uploads and commits, durably.
+    /// Uploads contents and commits them durably.
     async fn put(&self, contents: &[Bytes]) -> Result<Vec<BlockRef>> {
-        let upload = self.blocks.upload();
+        let upload = self.blocks.appender();
         let mut refs = Vec::new();
         for content in contents {
             refs.push(upload.append(content.clone()).await?);
@@ -110,6 +116,7 @@ impl World {
         for block in release {
             change.release(&mut *txn, block)?;
         }
+        change.sync()?;
         txn.commit(Durability::Fsync)?;
         change.settle();
         Ok(())
@@ -119,9 +126,9 @@ impl World {
         self.blocks.read(block).await
     }
 
-    /// The index as it is committed: references by hash. Fails unless both trees agree and no two
+    /// Returns the committed index: references by hash. Fails unless both trees agree and no two
     /// records overlap.
-    fn index(&self) -> BTreeMap<BlockHash, (Located, u64)> {
+    fn index(&self) -> BTreeMap<BlockHash, (LocatedRecord, u64)> {
         let txn = self.engine.read().unwrap();
         let mut entries = BTreeMap::new();
         let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
@@ -130,7 +137,7 @@ impl World {
             all,
             Direction::Ascending,
             &mut |key, value| {
-                let entry = place::Entry::from_bytes(value)?;
+                let entry = location::Entry::from_bytes(value)?;
                 let hash = BlockHash(key.try_into().unwrap());
                 entries.insert(hash, (entry.located, entry.references));
                 Ok(Flow::Continue)
@@ -139,14 +146,14 @@ impl World {
         .unwrap();
         let mut placed = 0;
         let mut end = (0, 0, 0);
-        index::places(&*txn, None, |hash, located| {
+        index::locations(&*txn, None, |hash, located| {
             assert_eq!(entries.get(&hash).map(|(l, _)| *l), Some(located));
-            let place = located.place;
+            let location = located.location;
             assert!(
-                end <= (place.disk, place.segment, place.offset),
+                end <= (location.disk, location.segment, location.offset),
                 "records overlap"
             );
-            end = (place.disk, place.segment, located.end());
+            end = (location.disk, location.segment, located.end());
             placed += 1;
             Ok(Flow::Continue)
         })
@@ -155,15 +162,15 @@ impl World {
         entries
     }
 
-    /// The pages that live records touch, in bytes, and what is allocated.
+    /// Returns the bytes of the pages that live records touch, and the allocated bytes.
     fn live_and_allocated(&self) -> (u64, u64) {
         let mut pages = BTreeSet::new();
         for (located, _) in self.index().values() {
-            let place = located.place;
-            for page in place.offset / PUNCH_BYTES..located.end().div_ceil(PUNCH_BYTES) {
+            let location = located.location;
+            for page in location.offset / PUNCH_BYTES..located.end().div_ceil(PUNCH_BYTES) {
                 // A record's padding is not written, so its last page may be untouched.
-                if page * PUNCH_BYTES < place.offset + 64 + u64::from(located.stored) {
-                    pages.insert((place.disk, place.segment, page));
+                if page * PUNCH_BYTES < location.offset + 64 + u64::from(located.stored) {
+                    pages.insert((location.disk, location.segment, page));
                 }
             }
         }
@@ -172,14 +179,14 @@ impl World {
     }
 }
 
-/// Content that does not compress; the same for the same seed and length.
+/// Returns content that does not compress. It is the same for the same seed and length.
 fn noise(seed: u64, len: usize) -> Bytes {
     let mut content = vec![0; len];
     SeededRandom::new(seed).fill(&mut content);
     content.into()
 }
 
-/// Content that does.
+/// Returns content that compresses.
 fn text(seed: u64, len: usize) -> Bytes {
     let line = format!("line {seed} of a text that repeats itself\n");
     line.bytes().cycle().take(len).collect::<Vec<u8>>().into()

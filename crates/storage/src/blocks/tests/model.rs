@@ -1,12 +1,12 @@
 //! Random runs against a reference: uploads, commits, releases, pins, drains and crashes.
 //!
-//! After every step each block that a committed row refers to, and each that is pinned, reads
-//! whole, and the index holds exactly the references that were committed. After a crash what was
-//! durable is there, and space is taken by what lives and by nothing else.
+//! After every step, each block that is pinned or that a committed row refers to can be read, and
+//! the index has exactly the committed references. After a crash all durable blocks exist, and only
+//! live records take space.
 
 use proptest::prelude::*;
 
-use super::super::{Change, Pin, Upload};
+use super::super::{BlockAppender, Change, Pin};
 use super::*;
 
 const CONTENTS: u64 = 10;
@@ -14,29 +14,30 @@ const DISKS: usize = 2;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Upload contents.
-    Upload(Vec<u64>),
-    /// Give an upload up.
+    /// Uploads contents.
+    BlockAppender(Vec<u64>),
+    /// Drops an upload.
     Abort(usize),
-    /// One transaction: a row refers to an upload's blocks; rows let go of contents.
+    /// Commits one transaction: a row refers to an upload's blocks, and rows release contents.
     Commit {
         upload: Option<usize>,
         release: Vec<u64>,
         durable: bool,
         roll_back: bool,
     },
-    /// Make buffered commits durable.
+    /// Makes buffered commits durable.
     Sync,
     Pin(Vec<u64>),
     Unpin(usize),
-    /// Drain a disk for some steps, then let it take blocks again.
+    /// Drains a disk for some steps, then lets it take blocks again.
     Drain(u16),
     Scrub,
-    /// Power cut; what was not synced is lost or torn.
-    Crash(Option<u64>),
-    /// The process is killed; what was written stays.
+    /// Simulates a power cut. Unsynced blocks are lost or torn, and the first few unsynced commits
+    /// survive.
+    Crash(Option<u64>, usize),
+    /// Kills the process. All writes survive.
     Kill,
-    /// Closed and opened again.
+    /// Closes and opens the store.
     Restart,
 }
 
@@ -49,7 +50,7 @@ fn step() -> impl Strategy<Value = Step> {
         prop::bool::weighted(0.15),
     );
     prop_oneof![
-        6 => contents().prop_map(Step::Upload),
+        6 => contents().prop_map(Step::BlockAppender),
         1 => (0..4usize).prop_map(Step::Abort),
         8 => commit.prop_map(|(upload, release, durable, roll_back)| {
             Step::Commit { upload, release, durable, roll_back }
@@ -59,13 +60,14 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..4usize).prop_map(Step::Unpin),
         1 => (1..=DISKS as u16).prop_map(Step::Drain),
         1 => Just(Step::Scrub),
-        1 => prop::option::of(any::<u64>()).prop_map(Step::Crash),
+        2 => (prop::option::of(any::<u64>()), 0..4usize)
+            .prop_map(|(torn, kept)| Step::Crash(torn, kept)),
         1 => Just(Step::Kill),
         1 => Just(Step::Restart),
     ]
 }
 
-/// Sizes of all kinds: tiny, a page, several pages, compressible.
+/// Returns content of various sizes: tiny, a page, several pages, compressible.
 fn content(number: u64) -> Bytes {
     match number % 5 {
         0 => noise(number, 1 + number as usize),
@@ -89,9 +91,10 @@ type References = BTreeMap<u64, u64>;
 
 struct Run {
     world: World,
-    uploads: Vec<(Upload, Vec<u64>)>,
+    uploads: Vec<(BlockAppender, Vec<u64>)>,
     pins: Vec<(Pin, Vec<u64>)>,
-    buffered: Vec<Change>,
+    /// Commits that are not durable, and the references after each.
+    buffered: Vec<(Change, References)>,
     now: References,
     durable: References,
 }
@@ -110,7 +113,7 @@ impl Run {
 
     async fn step(&mut self, step: Step) {
         match step {
-            Step::Upload(contents) => self.upload(contents).await,
+            Step::BlockAppender(contents) => self.appender(contents).await,
             Step::Abort(number) => drop(take(&mut self.uploads, number)),
             Step::Commit {
                 upload,
@@ -123,18 +126,18 @@ impl Run {
             Step::Unpin(number) => drop(take(&mut self.pins, number)),
             Step::Drain(disk) => self.drain(disk).await,
             Step::Scrub => self.scrub().await,
-            Step::Crash(torn) => self.crash(torn).await,
+            Step::Crash(torn, kept) => self.crash(torn, kept).await,
             Step::Kill => self.kill(),
             Step::Restart => self.restart().await,
         }
         self.check().await;
     }
 
-    async fn upload(&mut self, contents: Vec<u64>) {
+    async fn appender(&mut self, contents: Vec<u64>) {
         if self.uploads.len() >= 4 {
             self.uploads.remove(0);
         }
-        let upload = self.world.blocks.upload();
+        let upload = self.world.blocks.appender();
         for number in &contents {
             assert_eq!(
                 upload.append(content(*number)).await.unwrap(),
@@ -152,16 +155,10 @@ impl Run {
         roll_back: bool,
     ) {
         let upload = upload.and_then(|number| take(&mut self.uploads, number));
-        if durable && let Some((upload, _)) = &upload {
-            upload.sync().await.unwrap();
-        }
-        if durable && !self.buffered.is_empty() {
-            self.world.blocks.sync().await.unwrap();
-        }
         let mut after = self.now.clone();
         let mut change = self.world.blocks.change();
         let mut txn = self.world.engine.write().unwrap();
-        // Released first: what leaves and comes back in one transaction stays.
+        // Release first, so that a block that is released and retained in one transaction stays.
         for number in release {
             if let Some(references) = after.get_mut(&number) {
                 *references -= 1;
@@ -178,23 +175,26 @@ impl Run {
             return;
         }
         self.now = after;
-        if durable {
-            txn.commit(Durability::Fsync).unwrap();
-            self.buffered.push(change);
-            self.settle();
+        change.sync().unwrap();
+        let durability = if durable {
+            Durability::Fsync
         } else {
-            txn.commit(Durability::Buffered).unwrap();
-            self.buffered.push(change);
+            Durability::Buffered
+        };
+        txn.commit(durability).unwrap();
+        self.buffered.push((change, self.now.clone()));
+        if durable {
+            self.settle();
         }
     }
 
     fn settle(&mut self) {
         self.durable = self.now.clone();
-        self.buffered.drain(..).for_each(Change::settle);
+        let settled = self.buffered.drain(..);
+        settled.for_each(|(change, _)| change.settle());
     }
 
     async fn sync(&mut self) {
-        self.world.blocks.sync().await.unwrap();
         self.world.engine.sync().unwrap();
         self.settle();
     }
@@ -202,7 +202,7 @@ impl Run {
     fn pin(&mut self, contents: Vec<u64>) {
         let refs: Vec<BlockRef> = contents.iter().map(|number| block(*number)).collect();
         let pin = self.world.blocks.pin(&refs);
-        // Pinned first, then looked: only what a row refers to is promised to stay.
+        // Pin first, then look: only blocks that a row refers to are promised to stay.
         let contents = contents
             .into_iter()
             .filter(|number| self.now.contains_key(number));
@@ -225,7 +225,6 @@ impl Run {
             assert_eq!(step.unreadable, 0);
             if step.moved > 0 {
                 // The engine was synced with it.
-                self.world.blocks.sync().await.unwrap();
                 self.settle();
             }
             after = step.next;
@@ -237,7 +236,7 @@ impl Run {
         assert!(
             index
                 .values()
-                .all(|(located, _)| located.place.disk != disk)
+                .all(|(located, _)| located.location.disk != disk)
         );
         self.world.blocks.set_draining(disk, false).unwrap();
     }
@@ -248,16 +247,20 @@ impl Run {
         assert!(step.damaged.is_empty());
     }
 
-    /// The process is gone: nothing that it held is given back in order.
+    /// Ends the process without giving back what it held.
     fn forget(&mut self) {
         std::mem::forget(std::mem::take(&mut self.uploads));
         std::mem::forget(std::mem::take(&mut self.pins));
         std::mem::forget(std::mem::take(&mut self.buffered));
     }
 
-    async fn crash(&mut self, torn: Option<u64>) {
+    async fn crash(&mut self, torn: Option<u64>, kept: usize) {
+        let kept = kept.min(self.buffered.len());
+        if let Some((_, survived)) = kept.checked_sub(1).and_then(|last| self.buffered.get(last)) {
+            self.durable = survived.clone();
+        }
         self.forget();
-        self.world.crash(torn);
+        self.world.crash_after(kept, torn);
         self.now = self.durable.clone();
         self.check_space();
     }
@@ -265,7 +268,7 @@ impl Run {
     fn kill(&mut self) {
         self.forget();
         self.world.reopen(Start::Unclean);
-        // What the page cache held is there, and stays through a later power cut.
+        // The content of the page cache survives, and also survives a later power cut.
         self.durable = self.now.clone();
         self.check_space();
     }
@@ -277,7 +280,7 @@ impl Run {
         self.world.blocks.close().await.unwrap();
         assert_eq!(self.world.blocks.pinned(), 0);
         let (live, allocated) = self.world.live_and_allocated();
-        // The page where appending stopped may hold a dead record's end.
+        // The page at the append position may hold the end of a dead record.
         let slack = DISKS as u64 * PUNCH_BYTES;
         assert!(
             allocated <= live + slack,
@@ -324,7 +327,7 @@ async fn run(steps: Vec<Step>) {
     for step in steps {
         run.step(step).await;
     }
-    run.crash(Some(1)).await;
+    run.crash(Some(1), 0).await;
     run.check().await;
 }
 
@@ -337,14 +340,14 @@ fn buffered(upload: usize) -> Step {
     }
 }
 
-/// Moving commits durably, and with it buffered commits whose blocks nobody had synced.
+/// A move commits durably, and makes earlier buffered commits durable too.
 #[tokio::test]
-async fn a_drain_after_a_buffered_commit() {
+async fn draining_makes_earlier_buffered_commits_durable() {
     for disk in 1..=DISKS as u16 {
         run(vec![
-            Step::Upload(vec![1]),
+            Step::BlockAppender(vec![1]),
             buffered(0),
-            Step::Upload(vec![2, 3, 6, 7]),
+            Step::BlockAppender(vec![2, 3, 6, 7]),
             buffered(0),
             Step::Drain(disk),
         ])
@@ -352,10 +355,9 @@ async fn a_drain_after_a_buffered_commit() {
     }
 }
 
-/// The next process found buffered commits in the page cache, and made them durable with its
-/// first commit, but not their blocks.
+/// The next process finds buffered commits in the page cache. Its first commit makes them durable.
 #[tokio::test]
-async fn a_kill_after_a_buffered_commit() {
+async fn buffered_commits_survive_a_kill_and_the_next_commit_makes_them_durable() {
     let nothing = Step::Commit {
         upload: None,
         release: Vec::new(),
@@ -363,7 +365,7 @@ async fn a_kill_after_a_buffered_commit() {
         roll_back: false,
     };
     run(vec![
-        Step::Upload(vec![1]),
+        Step::BlockAppender(vec![1]),
         buffered(0),
         Step::Kill,
         nothing,
@@ -371,7 +373,7 @@ async fn a_kill_after_a_buffered_commit() {
     .await;
 }
 
-/// Half of what `PROPTEST_CASES` says: a run is long.
+/// Returns half of `PROPTEST_CASES`, because a run is long.
 fn cases() -> ProptestConfig {
     let mut config = ProptestConfig::default();
     config.cases = config.cases.div_ceil(2);
@@ -382,7 +384,7 @@ proptest! {
     #![proptest_config(cases())]
 
     #[test]
-    fn random_runs(steps in prop::collection::vec(step(), 1..60)) {
+    fn random_runs_match_the_reference(steps in prop::collection::vec(step(), 1..60)) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(run(steps));
     }

@@ -1,20 +1,20 @@
-//! What is damaged is found, healed, and a lost index rebuilt.
+//! Finding and repairing damage, and rebuilding a lost index.
 
 use super::*;
 use crate::disk::Disk;
 
-fn located(world: &World, block: &BlockRef) -> Located {
+fn located(world: &World, block: &BlockRef) -> LocatedRecord {
     world.index()[&block.hash].0
 }
 
 fn rot(world: &World, block: &BlockRef, offset: u64) {
     let located = located(world, block);
-    let place = located.place;
-    world.disks[usize::from(place.disk) - 1].flip(place.segment, place.offset + offset, 4);
+    let location = located.location;
+    world.disks[usize::from(location.disk) - 1].flip(location.segment, location.offset + offset, 4);
 }
 
 #[tokio::test]
-async fn every_flipped_bit_of_the_content_is_found() {
+async fn a_read_finds_every_flipped_bit_of_the_content() {
     let world = World::new(1);
     let refs = world.put(&[noise(1, 600), text(2, 6000)]).await.unwrap();
     for block in &refs {
@@ -35,15 +35,15 @@ async fn every_flipped_bit_of_the_content_is_found() {
 }
 
 #[tokio::test]
-async fn uploading_heals() {
+async fn uploading_repairs_a_damaged_block() {
     let world = World::new(1);
     let refs = world.put(&[noise(1, 9000), noise(2, 9000)]).await.unwrap();
-    let old = located(&world, &refs[0]).place;
+    let old = located(&world, &refs[0]).location;
     rot(&world, &refs[0], 100);
     let pin = world.blocks.pin(&refs);
-    // Not known to be damaged: the upload finds out by itself.
+    // The damage is not known yet: the upload finds it.
     world.put(&[noise(1, 9000)]).await.unwrap();
-    assert_ne!(located(&world, &refs[0]).place, old);
+    assert_ne!(located(&world, &refs[0]).location, old);
     assert_eq!(world.read(&refs[0]).await.unwrap(), noise(1, 9000));
     assert_eq!(world.index()[&refs[0].hash].1, 2);
     assert!(world.blocks.damaged().is_empty());
@@ -53,9 +53,9 @@ async fn uploading_heals() {
     assert!(world.live_and_allocated().1 <= PUNCH_BYTES);
 }
 
-/// Freed but pinned, so only the table knows it.
+/// The block is freed but pinned, so only the pin table knows it.
 #[tokio::test]
-async fn uploading_heals_what_is_not_in_the_index() {
+async fn uploading_repairs_a_damaged_block_that_the_index_lacks() {
     let mut world = World::new(1);
     let refs = world.put(&[noise(1, 9000)]).await.unwrap();
     rot(&world, &refs[0], 100);
@@ -69,12 +69,12 @@ async fn uploading_heals_what_is_not_in_the_index() {
 }
 
 #[tokio::test]
-async fn scrubbing_finds_what_reading_would_not() {
+async fn scrubbing_finds_damage_that_reads_do_not_find() {
     let world = World::new(2);
     let contents: Vec<Bytes> = (0..40).map(|seed| noise(seed, 2000)).collect();
     let refs = world.put(&contents).await.unwrap();
     rot(&world, &refs[3], 1000);
-    // A header: the content can be read, but the index could not be rebuilt.
+    // Damage a header: the content can be read, but the index could not be rebuilt.
     rot(&world, &refs[7], 20);
     let (mut after, mut blocks, mut damaged) = (None, 0, Vec::new());
     loop {
@@ -99,7 +99,7 @@ async fn scrubbing_finds_what_reading_would_not() {
 }
 
 #[tokio::test]
-async fn a_lost_segment_is_damage() {
+async fn blocks_of_a_lost_segment_are_damaged() {
     let mut world = World::new(1);
     let refs = world.put(&[noise(1, 9000)]).await.unwrap();
     world.disks[0].unlink(1).unwrap();
@@ -138,7 +138,7 @@ async fn a_lost_index_is_rebuilt() {
         .collect();
     let refs = world.put(&contents).await.unwrap();
     world.put(&contents[..5]).await.unwrap();
-    // Dead records between the living, some of them not punched because they are small.
+    // Leave dead records between the live ones. Some are not punched because they are small.
     world.delete(&refs[20..30]).unwrap();
     let kept: Vec<BlockRef> = [&refs[..5], &refs[..20], &refs[30..]].concat();
     let before = world.index();
@@ -156,7 +156,7 @@ async fn a_lost_index_is_rebuilt() {
     {
         assert_eq!(world.read(block).await.unwrap(), content);
     }
-    // And it goes on.
+    // Blocks work as before.
     let more = world.put(&[noise(900, 5000)]).await.unwrap();
     world.crash(None);
     assert_eq!(world.read(&more[0]).await.unwrap(), noise(900, 5000));
@@ -165,14 +165,14 @@ async fn a_lost_index_is_rebuilt() {
 
 /// The content of a block may be a segment.
 #[tokio::test]
-async fn a_record_within_content_is_no_record() {
+async fn rebuild_ignores_records_inside_content() {
     let mut world = World::new(1);
     let inner = world.put(&[noise(1, 5000)]).await.unwrap();
     let mut segment = vec![0; 5064];
     world.disks[0].read_at(1, 0, &mut segment).unwrap();
     let outer = world.put(&[segment.clone().into()]).await.unwrap();
     world.delete(&inner).unwrap();
-    // Damage the outer header, so that the scan walks into its content.
+    // Damage the outer header, so that the scan enters its content.
     rot(&world, &outer[0], 0);
     world.engine = Arc::new(MemoryEngine::new());
     world.reopen(Start::Rebuild);
@@ -181,7 +181,7 @@ async fn a_record_within_content_is_no_record() {
 }
 
 #[tokio::test]
-async fn a_rebuild_skips_what_is_broken() {
+async fn rebuild_skips_damaged_records() {
     let mut world = World::new(1);
     let contents: Vec<Bytes> = (0..10).map(|seed| noise(seed, 2000)).collect();
     let refs = world.put(&contents).await.unwrap();

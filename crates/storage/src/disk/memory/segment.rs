@@ -1,4 +1,4 @@
-//! One segment in memory, as it is now and as a crash leaves it.
+//! One segment in memory: its current content, and the content after a crash.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -13,12 +13,12 @@ const SECTOR: usize = 512;
 type Page = Box<[u8; PAGE]>;
 type Pages = BTreeMap<u64, Page>;
 
-/// A page that is in neither map is a hole.
+/// A segment in memory. A page that is in neither map is a hole.
 #[derive(Clone, Default)]
 pub(super) struct Segment {
     pub pages: Pages,
     pub length: u64,
-    /// What a crash leaves.
+    /// The pages that survive a crash.
     durable: Pages,
     pub durable_length: u64,
     pub dirty: BTreeSet<u64>,
@@ -69,7 +69,7 @@ impl Segment {
         self.durable_length = self.length;
     }
 
-    /// Clears a range now and after a crash: the worst that a hole can do to its neighbours.
+    /// Clears a range, now and after a crash: the worst that a hole can do to its neighbours.
     pub fn clear(&mut self, from: u64, to: u64) {
         for page in from / PUNCH_BYTES..to.div_ceil(PUNCH_BYTES) {
             let start = from.saturating_sub(page * PUNCH_BYTES) as usize;
@@ -84,7 +84,7 @@ impl Segment {
         }
     }
 
-    /// Turns bits around, now and after a crash.
+    /// Flips bits, now and after a crash.
     pub fn flip(&mut self, offset: u64, bits: u8) {
         for pages in [&mut self.pages, &mut self.durable] {
             if let Some(page) = pages.get_mut(&(offset / PUNCH_BYTES)) {
@@ -115,7 +115,7 @@ fn empty_page() -> Page {
     Box::new([0; PAGE])
 }
 
-/// Takes over the sectors of `written` that `chance` has a bit for.
+/// Copies each sector of `written` that has its bit set in `chance`.
 fn tear(content: &mut [u8; PAGE], written: &[u8; PAGE], chance: u64) {
     let sectors = content.chunks_mut(SECTOR).zip(written.chunks(SECTOR));
     for (number, (old, new)) in sectors.enumerate() {

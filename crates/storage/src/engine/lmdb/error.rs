@@ -1,10 +1,10 @@
-//! What LMDB's errors mean.
+//! The meaning of LMDB's errors.
 
 use heed::MdbError;
 
 use crate::error::Error;
 
-/// What an LMDB error means to the caller.
+/// Converts an LMDB error to a storage error.
 pub(super) fn from_lmdb(doing: &str, error: heed::Error) -> Error {
     let text = || format!("LMDB, {doing}: {error}");
     match &error {

@@ -1,24 +1,23 @@
 //! The LMDB engine, the default: a memory-mapped copy-on-write B+ tree. Readers never wait.
 //!
 //! # Durability
-//! An `Fsync` commit writes the new pages, syncs them, and only then writes the meta page that
-//! makes them current, through a file descriptor that syncs (`O_DSYNC`): the order on disk is
-//! always pages before meta page.
+//! An `Fsync` commit writes the new pages and syncs them. Then it writes the meta page that makes
+//! them current, with `O_DSYNC`. On disk the pages always precede the meta page.
 //!
-//! A `Buffered` commit is LMDB's `NOMETASYNC`: the pages are synced, the meta page is written but
-//! not synced. A power cut may then undo the last commit, but the older meta page is whole and
-//! so are all pages it refers to. We never use `NOSYNC`: LMDB takes pages that the last commits
-//! freed for new data, so if a new page reaches the disk before the meta page that freed it (and
-//! without syncs the kernel writes in any order), the tree that the older meta page refers to is
-//! overwritten, and the store is damaged beyond repair.
+//! A `Buffered` commit is LMDB's `NOMETASYNC`: only the pages are synced. A power cut may undo the
+//! last commit; the older meta page and all its pages are then whole. The engine never uses
+//! `NOSYNC`, because LMDB reuses pages that the last commits freed. Without syncs the kernel writes
+//! in any order, so a new page may reach the disk before the meta page that freed it. This
+//! overwrites the tree of the older meta page and damages the store beyond repair.
 //!
 //! # Memory
-//! What was read stays mapped and counts as resident memory of this process although it is the kernel's page cache. The engine lets go of
-//! it when it is more than `resident_bytes` (it looks after commits and, now and then, after reads); [`Engine::trim_resident`] does so on request.
+//! Pages that were read stay mapped and count as resident memory of this process, although they are
+//! the kernel's page cache. The engine unmaps them when they exceed `resident_bytes`. It checks
+//! after commits and, at intervals, after reads. [`Engine::trim_resident`] does so on request.
 //!
 //! # Limits
-//! A disk that fails to read a mapped page ends the process (SIGBUS). The file grows while old
-//! read transactions are open, and never shrinks; [`Engine::snapshot_to`] writes a compact copy.
+//! A disk that fails to read a mapped page ends the process (SIGBUS). The file grows while old read
+//! transactions are open, and never shrinks. [`Engine::snapshot_to`] writes a compact copy.
 
 mod error;
 mod open;
@@ -49,9 +48,9 @@ type Trees = [Database<'static, Bytes, Bytes>; Tree::ALL.len()];
 type LmdbResult<T> = std::result::Result<T, heed::Error>;
 
 const DATA_FILE: &str = "data.mdb";
-/// Entries that a scan shows between two looks at how much of the map is resident.
-const SCANNED_BETWEEN_LOOKS: usize = 4096;
-/// With less than this free on the disk, a write that came out short was short of room.
+/// The number of entries that a scan visits between two checks of the resident size.
+const ENTRIES_BETWEEN_CHECKS: usize = 4096;
+/// The free space of the disk below which a short write counts as lack of space.
 const FULL_DISK_BYTES: u64 = 16 << 20;
 
 /// An engine on LMDB.
@@ -59,13 +58,13 @@ pub struct LmdbEngine {
     env: Env<WithoutTls>,
     trees: Trees,
     breaker: Breaker,
-    /// The last transaction that is known to be on stable storage.
+    /// The number of the last transaction that is known to be on stable storage.
     synced: AtomicUsize,
-    /// Counted under LMDB's writer lock before each commit; see `begin_read`.
+    /// The number of commits that began. It is raised under LMDB's writer lock; see `begin_read`.
     commits_begun: AtomicUsize,
     unsafe_no_fsync: bool,
     resident: resident::Limit,
-    // Last: the folder stays locked until the environment is closed.
+    // The last field, so that the folder stays locked until the environment is closed.
     home: Home,
 }
 
@@ -84,7 +83,8 @@ impl LmdbEngine {
             )));
         }
         let trees = open_trees(&env).map_err(|e| from_lmdb("opening the trees", e))?;
-        // Their creation is a commit of its own, and the files may be new: make both durable.
+        // The creation of the trees is a commit of its own, and the files may be new. Make both
+        // durable.
         env.force_sync().map_err(|e| from_lmdb("syncing", e))?;
         home::sync_folder(&home.data)?;
         home.complete()?;
@@ -104,9 +104,8 @@ impl LmdbEngine {
         self.trees[tree as usize]
     }
 
-    /// What a failed write means: it was refused for want of room, or something else.
-    ///
-    /// On a full disk a write usually comes out short, and LMDB reports that as EIO.
+    /// Converts the error of a failed write. On a full disk a write usually comes out short, which
+    /// LMDB reports as EIO.
     fn write_failed(&self, doing: &str, error: heed::Error) -> Error {
         let short = matches!(&error, heed::Error::Io(io) if io.raw_os_error() == Some(libc::EIO));
         match from_lmdb(doing, error) {
@@ -117,12 +116,11 @@ impl LmdbEngine {
         }
     }
 
-    /// What a failed commit means. Want of room leaves everything as it was: LMDB undoes the
-    /// transaction, and the next one writes all its pages anew. Otherwise it is not known what is
-    /// on disk.
+    /// Converts the error of a failed commit. Lack of space changes nothing: LMDB undoes the
+    /// transaction, and the next one writes all its pages anew. Other errors leave it unknown.
     fn commit_failed(&self, error: heed::Error) -> Error {
         let failed = self.write_failed("committing", error);
-        // When writing the meta page failed, LMDB gives up the environment: no transaction begins any more.
+        // If the write of the meta page fails, LMDB gives up the environment for good.
         let given_up = matches!(self.env.read_txn(), Err(heed::Error::Mdb(MdbError::Panic)));
         match failed {
             Error::Full(text) if !given_up => Error::Full(text),
@@ -132,10 +130,10 @@ impl LmdbEngine {
 
     /// Begins a read transaction on the last commit.
     ///
-    /// LMDB looks up the number of the last commit, N, and then copies the meta page N modulo 2.
-    /// A thread that is held up between the two may copy what commit N + 2 is writing there: a commit
-    /// that is not on stable storage yet, and that the next reader does not see. N + 2 begins to
-    /// commit after N + 1 has ended, so if nobody began to commit meanwhile, the page was N's.
+    /// LMDB looks up the number of the last commit, N, and then copies the meta page N modulo 2. A
+    /// thread that is delayed between the two may copy the page that commit N + 2 is writing. That
+    /// commit is not on stable storage yet, and the next reader does not see it. N + 2 begins to
+    /// commit after N + 1 has ended. So if no commit began meanwhile, the page was N's.
     fn begin_read(&self) -> LmdbResult<RoTxn<'_, WithoutTls>> {
         loop {
             let before = self.commits_begun.load(Ordering::SeqCst);
@@ -165,14 +163,16 @@ impl LmdbEngine {
         let database = self.database(tree);
         let fail = |e| from_lmdb("scanning", e);
         match direction {
-            Direction::Ascending => self.show(database.range(txn, &range).map_err(fail)?, visit),
+            Direction::Ascending => {
+                self.visit_entry(database.range(txn, &range).map_err(fail)?, visit)
+            }
             Direction::Descending => {
-                self.show(database.rev_range(txn, &range).map_err(fail)?, visit)
+                self.visit_entry(database.rev_range(txn, &range).map_err(fail)?, visit)
             }
         }
     }
 
-    fn show<'t>(
+    fn visit_entry<'t>(
         &self,
         entries: impl Iterator<Item = LmdbResult<(&'t [u8], &'t [u8])>>,
         visit: &mut Visitor<'_>,
@@ -182,8 +182,8 @@ impl LmdbEngine {
             if visit(key, value)? == Flow::Stop {
                 break;
             }
-            if i % SCANNED_BETWEEN_LOOKS == SCANNED_BETWEEN_LOOKS - 1 {
-                self.resident.look();
+            if i % ENTRIES_BETWEEN_CHECKS == ENTRIES_BETWEEN_CHECKS - 1 {
+                self.resident.check();
             }
         }
         Ok(())
@@ -211,7 +211,7 @@ impl Engine for LmdbEngine {
             .env
             .write_txn()
             .map_err(|e| from_lmdb("beginning to write", e))?;
-        // Another may have failed while we waited.
+        // Another writer may have failed while this one waited.
         self.breaker.check()?;
         Ok(Box::new(Transaction {
             engine: self,
@@ -226,7 +226,7 @@ impl Engine for LmdbEngine {
         if self.unsafe_no_fsync {
             return Ok(());
         }
-        // Read before the sync: what commits meanwhile may be in it or not.
+        // Read the number before the sync, because it is unknown if later commits are synced.
         let last = self.env.info().last_txn_id;
         self.env
             .force_sync()
@@ -292,7 +292,7 @@ struct Transaction<'e> {
     engine: &'e LmdbEngine,
     txn: RwTxn<'e>,
     changed: bool,
-    /// The first change that failed: LMDB does not commit after it.
+    /// The first change that failed. LMDB does not commit after it.
     failed: Option<Error>,
 }
 
@@ -368,19 +368,19 @@ impl WriteTxn for Transaction<'_> {
             Durability::Buffered => FlagSetMode::Enable,
             Durability::Fsync => FlagSetMode::Disable,
         };
-        // SAFETY: one thread at a time may set flags. We hold LMDB's writer lock until the commit
-        // below, nothing else sets flags, and the flag is set for each commit anew, never put back
-        // after it, when the lock is gone. `NO_META_SYNC` keeps the file whole (see the module).
+        // SAFETY: one thread at a time may set flags. This thread holds LMDB's writer lock until
+        // the commit below, and nothing else sets flags. Each commit sets the flag, and nobody
+        // resets it after the lock is gone. `NO_META_SYNC` keeps the file whole (see the module).
         unsafe { engine.env.set_flags(EnvFlags::NO_META_SYNC, mode) }
             .map_err(|e| from_lmdb("choosing the durability", e))?;
         let id = txn.id();
         engine.commits_begun.fetch_add(1, Ordering::SeqCst);
         txn.commit().map_err(|e| engine.commit_failed(e))?;
         if durability == Durability::Fsync {
-            // It synced the whole file before its own meta page: earlier commits are in it.
+            // The commit synced the whole file first, so earlier commits are durable too.
             engine.mark_synced(id);
         }
-        engine.resident.look();
+        engine.resident.check();
         Ok(())
     }
 }

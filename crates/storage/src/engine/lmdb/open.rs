@@ -1,4 +1,4 @@
-//! Opening LMDB's environment and the trees in it.
+//! Opens LMDB's environment and its trees.
 
 use std::path::Path;
 
@@ -8,17 +8,17 @@ use heed::{CommitOrAbort, Env, EnvFlags, EnvOpenOptions, MdbError, WithoutTls};
 use super::super::{EngineOptions, Result, Tree};
 use super::{LmdbResult, Trees, from_lmdb, room};
 
-/// The map if nothing else is asked for: address space, not memory.
+/// The default size of the map. It is address space, not memory.
 const DEFAULT_MAP_BYTES: u64 = if cfg!(target_pointer_width = "64") {
     1 << 40
 } else {
     1 << 30
 };
-/// The smallest map that is tried where the address space is limited.
+/// The smallest size of the map that is tried where the address space is limited.
 const LEAST_MAP_BYTES: u64 = 1 << 28;
 
-/// Opens the environment; where nothing was asked for and the address space does not suffice
-/// (`ulimit -v`, a container), with a smaller map.
+/// Opens the environment. If no size was configured and the address space does not suffice (`ulimit
+/// -v`, a container), tries smaller maps.
 pub(super) fn open_env(folder: &Path, options: &EngineOptions) -> Result<Env<WithoutTls>> {
     let mut map_bytes = options.map_bytes.unwrap_or_else(default_map_bytes);
     loop {
@@ -36,7 +36,8 @@ pub(super) fn open_env(folder: &Path, options: &EngineOptions) -> Result<Env<Wit
     }
 }
 
-/// The default, or at most a quarter of a limited address space: the rest of the process needs some too.
+/// Returns the default size, or at most a quarter of a limited address space, because the rest of
+/// the process needs some too.
 fn default_map_bytes() -> u64 {
     match room::address_space_limit() {
         Some(limit) => (limit / 4)
@@ -56,10 +57,10 @@ fn open_env_with(
         .map_size(usize::try_from(map_bytes).unwrap_or(usize::MAX))
         .max_readers(asked.max_readers)
         .max_dbs(Tree::ALL.len() as u32);
-    // SAFETY: `NO_READ_AHEAD` is harmless (keys are looked up all over the file, so reading ahead
-    // would only push other data out of the page cache). The map is safe as long as nobody changes
-    // the file but LMDB: the folder is ours, and locked against other processes. `NO_SYNC` is what
-    // the module's documentation rules out; who asks for it wants to see the damage.
+    // SAFETY: `NO_READ_AHEAD` is harmless: keys are looked up all over the file, so reading ahead
+    // would only push other data out of the page cache. The map is safe as long as only LMDB
+    // changes the file: the folder is ours and is locked against other processes. The documentation
+    // of the module rules out `NO_SYNC`; only a test that wants to see the damage asks for it.
     unsafe {
         options.flags(EnvFlags::NO_READ_AHEAD);
         if asked.unsafe_no_fsync {

@@ -1,6 +1,7 @@
-//! Letting go of mapped pages, so that what was read does not count as this process's memory.
+//! Unmaps pages of the engine's file, so that they do not count as memory of this process.
 //!
-//! Only Linux tells how much of a map is resident (`/proc/self`); elsewhere nothing is done.
+//! Only Linux reports how much of a map is resident (`/proc/self`). On other systems nothing is
+//! done.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -10,24 +11,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::super::Result;
 use crate::error::Error;
 
-/// Reads between two looks: each may map 64 KiB (the kernel maps pages around the one that is asked for).
-const READS_BETWEEN_LOOKS: u64 = 64;
+/// The number of reads between two checks. Each read may map 64 KiB, because the kernel also maps
+/// the pages around it.
+const READS_BETWEEN_CHECKS: u64 = 64;
 
-/// Keeps the resident part of a map bounded while it is worked with.
+/// A limit for the resident part of a map.
 pub(super) struct Limit {
     map: Option<Mapping>,
-    /// `/proc/self/statm`, kept open: it is read after each commit.
+    /// `/proc/self/statm`, kept open because it is read after each commit.
     statm: Option<File>,
     limit_bytes: u64,
     page_bytes: u64,
-    /// When to let go: this many bytes of files are resident in the process. Files that are not ours
-    /// (the program itself) count too, so it is set anew by what remained.
+    /// The size of resident file pages, in bytes, at which to unmap. Other files (the program
+    /// itself) count too, so each check sets it anew from the remaining size.
     next_bytes: AtomicU64,
     reads: AtomicU64,
 }
 
 impl Limit {
-    /// A limit for the map of `file`, which is mapped already and stays so until the engine is dropped.
+    /// Makes a limit for the map of `file`. The file is mapped already and stays mapped until the
+    /// engine is dropped.
     pub(super) fn new(file: &Path, limit_bytes: u64) -> Limit {
         let path = fs::canonicalize(file).ok();
         let smaps = fs::read_to_string("/proc/self/smaps").ok();
@@ -44,22 +47,22 @@ impl Limit {
         }
     }
 
-    /// To be called after a read; looks now and then.
+    /// Counts a read. Checks the limit at intervals.
     pub(super) fn after_read(&self) {
         let reads = self.reads.fetch_add(1, Ordering::Relaxed);
-        if reads.is_multiple_of(READS_BETWEEN_LOOKS) {
-            self.look();
+        if reads.is_multiple_of(READS_BETWEEN_CHECKS) {
+            self.check();
         }
     }
 
-    /// Lets go of the map if too much is resident. Costs a few microseconds if not.
-    pub(super) fn look(&self) {
+    /// Unmaps the file if too much is resident. Otherwise the check costs a few microseconds.
+    pub(super) fn check(&self) {
         let Some(map) = &self.map else { return };
         let resident = || self.resident_file_bytes();
         if resident().is_none_or(|bytes| bytes <= self.next_bytes.load(Ordering::Relaxed)) {
             return;
         }
-        if let Err(error) = let_go(map) {
+        if let Err(error) = unmap(map) {
             tracing::warn!("{error}");
         }
         let others = resident().unwrap_or(0);
@@ -67,7 +70,8 @@ impl Limit {
         self.next_bytes.store(next, Ordering::Relaxed);
     }
 
-    /// Bytes of files that are mapped and resident in this process: the third number of `statm`, in pages.
+    /// Returns the bytes of mapped files that are resident in this process: the third number of
+    /// `statm`, in pages.
     fn resident_file_bytes(&self) -> Option<u64> {
         let mut text = [0; 256];
         let len = self.statm.as_ref()?.read_at(&mut text, 0).ok()?;
@@ -78,23 +82,24 @@ impl Limit {
 }
 
 fn page_bytes() -> u64 {
-    // SAFETY: it takes a number and answers with a number.
+    // SAFETY: the call takes and returns a number.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(bytes).unwrap_or(4096)
 }
 
-/// Unmaps the pages of `file` if more than `limit_bytes` of it are resident. Returns how many were.
+/// Unmaps the pages of `file` if more than `limit_bytes` of them are resident. Returns how many
+/// bytes were resident.
 pub(super) fn trim(file: &Path, limit_bytes: u64) -> Result<u64> {
     let path = fs::canonicalize(file)
         .map_err(|e| Error::from_io(&format!("looking for {}", file.display()), &e))?;
-    // Not on Linux, or not allowed to look: nothing can be done, and nothing must be.
+    // The system is not Linux, or forbids the check. Then nothing is done.
     let Ok(smaps) = fs::read_to_string("/proc/self/smaps") else {
         return Ok(0);
     };
     let maps: Vec<Mapping> = mappings(&smaps, &path).collect();
     let resident = maps.iter().map(|m| m.resident_bytes).sum();
     if resident > limit_bytes {
-        maps.iter().try_for_each(let_go)?;
+        maps.iter().try_for_each(unmap)?;
     }
     Ok(resident)
 }
@@ -106,7 +111,7 @@ struct Mapping {
     resident_bytes: u64,
 }
 
-/// The shared read-only mappings of `path` among those that `smaps` lists.
+/// Returns the shared read-only mappings of `path` in `smaps`.
 fn mappings<'s>(smaps: &'s str, path: &'s Path) -> impl Iterator<Item = Mapping> + 's {
     let mut lines = smaps.lines();
     std::iter::from_fn(move || {
@@ -125,7 +130,7 @@ fn mappings<'s>(smaps: &'s str, path: &'s Path) -> impl Iterator<Item = Mapping>
     })
 }
 
-/// Start and end, if the line begins a shared read-only mapping of `path`:
+/// Returns the start and end if the line begins a shared read-only mapping of `path`:
 /// `7f00-7f10 r--s 00000000 08:01 1234    /path`.
 fn header(line: &str, path: &Path) -> Option<(usize, usize)> {
     let (range, rest) = line.split_once(' ')?;
@@ -140,12 +145,12 @@ fn header(line: &str, path: &Path) -> Option<(usize, usize)> {
     ))
 }
 
-fn let_go(mapping: &Mapping) -> Result<()> {
-    // SAFETY: the range is one whole mapping of LMDB's data file, listed a moment ago by the
-    // kernel; LMDB maps it once at opening and unmaps it only when the environment is closed, which
-    // cannot happen while a method of the engine runs. It is shared, file-backed and read-only: the
-    // call drops page-table entries and no data (the file and the page cache keep it), and an access
-    // by another thread meanwhile just maps the page again.
+fn unmap(mapping: &Mapping) -> Result<()> {
+    // SAFETY: the range is one whole mapping of LMDB's data file, as the kernel has just listed it.
+    // LMDB maps the file once at opening and unmaps it only when the environment is closed, which
+    // cannot happen while a method of the engine runs. The mapping is shared, file-backed and
+    // read-only. The call drops page-table entries but no data: the file and the page cache keep
+    // the data, and an access by another thread just maps the page again.
     let result = unsafe {
         libc::madvise(
             mapping.start as *mut libc::c_void,
@@ -181,7 +186,7 @@ Rss:                   4 kB
 ";
 
     #[test]
-    fn only_the_shared_mapping_of_the_file() {
+    fn mappings_finds_only_shared_mappings_of_the_file() {
         let found: Vec<_> = mappings(SMAPS, Path::new("/data/a b/data.mdb")).collect();
         let expected = Mapping {
             start: 0x7f00_0000_0000,

@@ -1,11 +1,12 @@
-//! How much room there is: on the disk, and in the address space.
+//! The available room: free disk space and address space.
 
 use std::ffi::CString;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Bytes that may still be written to the file system of `folder`; `u64::MAX` if it does not say.
+/// Returns the bytes that may still be written to the file system of `folder`; `u64::MAX` if
+/// unknown.
 pub(super) fn free_bytes(folder: &Path) -> u64 {
     let Ok(path) = CString::new(folder.as_os_str().as_bytes()) else {
         return u64::MAX;
@@ -22,7 +23,7 @@ pub(super) fn free_bytes(folder: &Path) -> u64 {
     (about.f_bavail as u64).saturating_mul(about.f_frsize as u64)
 }
 
-/// The limit of this process's address space in bytes, if there is one.
+/// Returns the limit of this process's address space in bytes, if there is one.
 pub(super) fn address_space_limit() -> Option<u64> {
     let mut limit = MaybeUninit::<libc::rlimit>::uninit();
     // SAFETY: `limit` has room for the answer.

@@ -1,26 +1,30 @@
-//! The SQLite engine: a B-tree with a write-ahead log, and the longest crash record of all.
+//! The SQLite engine: a B-tree with a write-ahead log. It has the longest record of surviving
+//! crashes.
 //!
-//! One table a tree, `WITHOUT ROWID`, keyed by a blob: blobs compare bytewise, so scans are in order.
+//! Each tree is a table, `WITHOUT ROWID`, keyed by a blob. Blobs compare bytewise, so scans are in
+//! order.
 //!
 //! # Durability
-//! SQLite takes the durability of a commit from `PRAGMA synchronous`, which cannot be changed inside
-//! a transaction, while our caller says how far a commit must go only at its end. So each
-//! transaction begins in the mode that the last commit asked for, and:
-//! - asked for `Fsync`, begun in FULL: the log is synced before the commit becomes visible;
-//! - asked for `Buffered`, begun in NORMAL: the log is not synced (a power cut may undo the last
-//!   commits; checkpoints sync the log before they touch the database file, so it stays whole);
-//! - asked for `Buffered`, begun in FULL: more is done than was asked;
-//! - asked for `Fsync`, begun in NORMAL: after the commit, a second transaction in FULL syncs the log
-//!   up to itself. No reader may begin between the two, or it could act on what a power cut undoes.
+//! SQLite takes the durability of a commit from `PRAGMA synchronous`. The pragma cannot be changed
+//! inside a transaction, but the caller chooses the durability only at its end. So each transaction
+//! begins in the mode that the last commit asked for:
+//! - asks for `Fsync`, began in FULL: the log is synced before the commit becomes visible;
+//! - asks for `Buffered`, began in NORMAL: the log is not synced. A power cut may undo the last
+//!   commits. Checkpoints sync the log before they touch the database file, so the file stays
+//!   whole;
+//! - asks for `Buffered`, began in FULL: the commit is more durable than asked;
+//! - asks for `Fsync`, began in NORMAL: after the commit, a second transaction in FULL syncs the
+//!   log up to itself. No reader may begin between the two, because it could act on a commit that a
+//!   power cut undoes.
 
 mod query;
 mod readers;
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use rusqlite::backup::Backup;
 use rusqlite::{Connection, ErrorCode, ToSql};
 
@@ -37,13 +41,15 @@ use crate::error::Error;
 type SqliteResult<T> = std::result::Result<T, rusqlite::Error>;
 
 const DATA_FILE: &str = "metadata.sqlite";
-/// Other processes (a backup tool, the `sqlite3` shell) may hold a lock for a moment.
+/// The wait for a lock. Other processes (a backup tool, the `sqlite3` shell) may hold one for a
+/// moment.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Between two attempts to copy a database that another process has locked.
+/// The pause between two attempts to copy a database that another process has locked.
 const COPY_PAUSE: Duration = Duration::from_millis(20);
-/// A log that grew while a long reader held it is cut to this once it is empty again.
+/// The size to which an emptied log is cut. A log grows while a long reader holds it.
 const KEPT_LOG_BYTES: u64 = 64 << 20;
-/// Statements kept prepared: a get, put, delete and eight kinds of scan for each tree.
+/// The number of cached prepared statements: a get, put, delete and eight kinds of scan for each
+/// tree.
 const CACHED_STATEMENTS: usize = 128;
 
 /// An engine on SQLite.
@@ -51,19 +57,19 @@ pub struct SqliteEngine {
     writer: Mutex<Writer>,
     readers: Readers,
     breaker: Breaker,
-    /// Held for writing while a commit is visible and not yet durable; readers begin under it.
+    /// Held for writing while a commit is visible and not yet durable. Readers begin under it.
     visible: RwLock<()>,
-    // Last: the folder stays locked until the connections are closed.
+    // The last field, so that the folder stays locked until the connections are closed.
     home: Home,
 }
 
 struct Writer {
     connection: Connection,
-    /// What the connection's `synchronous` stands for now.
+    /// The current `synchronous` mode of the connection.
     mode: Durability,
-    /// What the last commit asked for: the best guess for the next one.
+    /// The durability that the last commit asked for: the best guess for the next one.
     asked: Durability,
-    /// Whether a commit may still be undone by a power cut.
+    /// True if a power cut may still undo a commit.
     unsynced: bool,
 }
 
@@ -85,7 +91,7 @@ impl SqliteEngine {
                 connection,
                 mode: Durability::Fsync,
                 asked: Durability::Fsync,
-                // What a run before this one committed.
+                // The previous run may have committed without a sync.
                 unsynced: true,
             }),
             readers: Readers::new(path, options),
@@ -95,16 +101,11 @@ impl SqliteEngine {
         })
     }
 
-    fn lock_writer(&self) -> MutexGuard<'_, Writer> {
-        // A panic elsewhere leaves at most an open transaction, which `begin` undoes.
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn path(&self) -> PathBuf {
         self.home.data.join(DATA_FILE)
     }
 
-    /// What a failed write means: was it refused, or is it not known what is on disk?
+    /// Converts the error of a failed write: refused, or of unknown outcome.
     fn write_failed(&self, doing: &str, error: rusqlite::Error) -> Error {
         match from_sqlite(doing, error) {
             refused @ (Error::Full(_) | Error::Busy(_) | Error::Refused(_)) => refused,
@@ -116,8 +117,9 @@ impl SqliteEngine {
 impl Engine for SqliteEngine {
     fn read(&self) -> Result<Box<dyn ReadTxn + '_>> {
         let reader = self.readers.take()?;
-        let _visible = self.visible.read().unwrap_or_else(PoisonError::into_inner);
-        // A transaction sees the commit that is the last when it first reads, not when it begins.
+        let _visible = self.visible.read();
+        // A transaction sees the last commit before its first read, not before its beginning. So
+        // read something.
         reader
             .execute_batch("BEGIN; SELECT n FROM barrier;")
             .map_err(|e| from_sqlite("beginning to read", e))?;
@@ -125,7 +127,7 @@ impl Engine for SqliteEngine {
     }
 
     fn write(&self) -> Result<Box<dyn WriteTxn + '_>> {
-        let mut writer = self.lock_writer();
+        let mut writer = self.writer.lock();
         self.breaker.check()?;
         let asked = writer.asked;
         writer
@@ -141,14 +143,15 @@ impl Engine for SqliteEngine {
     }
 
     fn sync(&self) -> Result<()> {
-        let mut writer = self.lock_writer();
+        let mut writer = self.writer.lock();
         self.breaker.check()?;
         writer.sync().map_err(|e| self.write_failed("syncing", e))
     }
 
     fn snapshot_to(&self, folder: &Path) -> Result<()> {
         let target = Home::for_copy(folder, EngineKind::Sqlite)?;
-        // In one step, under one read transaction: a commit meanwhile does not start it anew.
+        // Copy in one step under one read transaction, so that a commit meanwhile does not restart
+        // the copy.
         let copy = || -> SqliteResult<()> {
             let source = Connection::open(self.path())?;
             let mut copy = Connection::open(target.data.join(DATA_FILE))?;
@@ -218,8 +221,8 @@ struct Transaction<'e> {
     engine: &'e SqliteEngine,
     writer: MutexGuard<'e, Writer>,
     changed: bool,
-    /// The first change that failed. SQLite may have undone the transaction by itself then, and
-    /// whatever follows would be committed statement by statement.
+    /// The first change that failed. SQLite may have undone the transaction by itself, and would
+    /// then commit each later change alone.
     failed: Option<Error>,
 }
 
@@ -280,10 +283,7 @@ impl WriteTxn for Transaction<'_> {
         self.writer.asked = durability;
         let late_sync = durability == Durability::Fsync
             && (self.writer.mode == Durability::Buffered || !self.changed);
-        let _not_yet_visible = late_sync.then(|| {
-            let lock = engine.visible.write();
-            lock.unwrap_or_else(PoisonError::into_inner)
-        });
+        let _not_yet_visible = late_sync.then(|| engine.visible.write());
         self.writer
             .connection
             .execute_batch("COMMIT")
@@ -295,7 +295,7 @@ impl WriteTxn for Transaction<'_> {
         }
         if late_sync {
             self.writer.sync().map_err(|e| {
-                // It is visible already, so even want of room leaves it unknown whether it stays.
+                // The commit is visible already, so even lack of space leaves its outcome unknown.
                 engine.breaker.trip("syncing a commit", e)
             })?;
         }
@@ -314,13 +314,13 @@ impl Drop for Transaction<'_> {
     }
 }
 
-/// A connection as all of ours are: write-ahead log, syncing, a bounded cache, no map.
+/// Opens a connection: write-ahead log, syncing, a bounded cache, no map.
 fn connect(path: &Path, cache_bytes: u64) -> SqliteResult<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
     let cache_kib = (cache_bytes / 1024).clamp(64, 1 << 30);
-    // `journal_mode` answers with a row, hence the query.
+    // `journal_mode` returns a row, so it needs a query.
     connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
     connection.execute_batch(&format!(
         "PRAGMA synchronous = FULL; PRAGMA cache_size = -{cache_kib}; PRAGMA mmap_size = 0;
@@ -337,14 +337,14 @@ fn create_tables(connection: &Connection) -> SqliteResult<()> {
             tree.name()
         );
     }
-    // What a sync changes, so that there is something to commit.
+    // The row that a sync changes, so that it has something to commit.
     sql += "CREATE TABLE IF NOT EXISTS barrier (n INTEGER NOT NULL);
             INSERT INTO barrier SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM barrier);
             COMMIT;";
     connection.execute_batch(&sql)
 }
 
-/// What an SQLite error means to the caller.
+/// Converts a SQLite error to a storage error.
 fn from_sqlite(doing: &str, error: rusqlite::Error) -> Error {
     let text = format!("SQLite, {doing}: {error}");
     match error.sqlite_error_code() {

@@ -1,4 +1,4 @@
-//! Reading through a connection: the same in a snapshot and in a write transaction.
+//! Reads through a connection. They are the same in a snapshot and in a write transaction.
 
 use std::borrow::Cow;
 use std::ops::Bound;
@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::super::{Direction, Flow, KeyRange, Result, Tree, Visitor, key};
 use super::{SqliteResult, from_sqlite};
 
-/// The value of `key`.
+/// Returns the value of `key`.
 pub(super) fn get<'t>(
     connection: &Connection,
     tree: Tree,
@@ -26,7 +26,7 @@ pub(super) fn get<'t>(
         .map_err(|e| from_sqlite("reading", e))
 }
 
-/// Shows the entries of `range` in order.
+/// Visits the entries of `range` in order.
 pub(super) fn scan(
     connection: &Connection,
     tree: Tree,
@@ -51,7 +51,7 @@ pub(super) fn scan(
     Ok(())
 }
 
-/// The statement for a scan, and its bounds.
+/// Returns the statement for a scan, and its bounds.
 fn scan_query<'r>(
     tree: Tree,
     range: KeyRange<'r>,
@@ -62,7 +62,7 @@ fn scan_query<'r>(
         Bound::Excluded(key) => ("k > ?1", Some(key)),
         Bound::Unbounded => ("1", None),
     };
-    // A parameter that is not used must not be counted.
+    // An unused parameter must not be counted.
     let number = if from.is_some() { 2 } else { 1 };
     let (upper, to) = match range.1 {
         Bound::Included(key) => (format!("k <= ?{number}"), Some(key)),

@@ -1,35 +1,35 @@
-//! The connections that read: a bounded number, kept open for the next reader.
+//! The connections for reading: a bounded number, kept open for the next reader.
 
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 
 use super::super::{EngineOptions, Result};
 use super::{connect, from_sqlite};
 use crate::error::Error;
 
-/// Connections that stay open while nobody reads: each keeps its own cache and file descriptors.
+/// The number of idle connections that stay open. Each keeps its own cache and file descriptors.
 const KEPT_IDLE: usize = 8;
-/// Connections at most: each has three open files and up to its share of cache.
+/// The largest number of connections. Each has three open files and up to its share of the cache.
 const MOST_CONNECTIONS: usize = 32;
-/// How long a reader waits for its turn before it is told to try again.
+/// The time that a reader waits for a connection before it gets an error.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 pub(super) struct Readers {
     path: PathBuf,
     cache_bytes: u64,
     limit: usize,
-    state: Mutex<State>,
+    state: Mutex<ReadersState>,
     returned: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct ReadersState {
     idle: Vec<Connection>,
-    /// Connections in use.
+    /// The number of connections in use.
     busy: usize,
 }
 
@@ -37,7 +37,7 @@ impl Readers {
     pub(super) fn new(path: PathBuf, options: &EngineOptions) -> Readers {
         Readers {
             path,
-            // The writer has a cache as large as all idle readers together.
+            // The writer's cache is as large as those of all idle readers together.
             cache_bytes: options.cache_bytes / KEPT_IDLE as u64,
             limit: (options.max_readers as usize).clamp(1, MOST_CONNECTIONS),
             state: Mutex::default(),
@@ -45,20 +45,20 @@ impl Readers {
         }
     }
 
-    /// A connection for one read transaction.
+    /// Takes a connection for one read transaction.
     pub(super) fn take(&self) -> Result<Reader<'_>> {
-        let (mut state, timeout) = self
-            .returned
-            .wait_timeout_while(self.lock(), LONGEST_WAIT, |s| s.busy >= self.limit)
-            .unwrap_or_else(PoisonError::into_inner);
-        if timeout.timed_out() {
+        let mut state = self.state.lock();
+        let is_busy = |state: &mut ReadersState| state.busy >= self.limit;
+        self.returned
+            .wait_while_for(&mut state, is_busy, LONGEST_WAIT);
+        if is_busy(&mut state) {
             let text = format!("SQLite: {} read transactions are open", self.limit);
             return Err(Error::Busy(text));
         }
         state.busy += 1;
         let idle = state.idle.pop();
         drop(state);
-        // From here on the reader counts down when it is dropped, also without a connection.
+        // From here on dropping the reader lowers the count, even if it has no connection.
         let mut reader = Reader {
             readers: self,
             connection: idle,
@@ -69,13 +69,10 @@ impl Readers {
         }
         Ok(reader)
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// A connection that goes back when it is dropped. Always has one, but while it is taken.
+/// A connection that returns to the pool when it is dropped. It is `None` only while it is being
+/// taken.
 pub(super) struct Reader<'r> {
     readers: &'r Readers,
     connection: Option<Connection>,
@@ -93,11 +90,11 @@ impl Deref for Reader<'_> {
 
 impl Drop for Reader<'_> {
     fn drop(&mut self) {
-        // One that cannot end its transaction is closed, which ends it.
+        // If its transaction cannot end, the connection is closed, which ends it.
         let reusable = self.connection.take().filter(|connection| {
             connection.is_autocommit() || connection.execute_batch("ROLLBACK").is_ok()
         });
-        let mut state = self.readers.lock();
+        let mut state = self.readers.state.lock();
         state.busy -= 1;
         if let Some(connection) = reusable
             && state.idle.len() < KEPT_IDLE

@@ -1,4 +1,4 @@
-//! Fields of keys and values, taken off the front.
+//! The fields of keys and values, decoded from the front.
 
 use archipel_base::{BlockHash, Id, Stamp};
 
@@ -6,27 +6,27 @@ use super::MAX_BODY_BLOCKS;
 use crate::checksum::crc32c;
 use crate::engine::Result;
 use crate::error::Error;
-use crate::row::{BlockRef, Tally};
+use crate::row::{BlockRef, UsageDelta};
 
-/// The version byte that values are written with.
+/// The version byte of values.
 pub const VERSION: u8 = 1;
 
-/// The error of a key or value that is not as long as it should be.
+/// Returns the error for a key or value of the wrong length.
 pub fn short(what: &str) -> Error {
     Error::Damaged(format!("{what} of the wrong length"))
 }
 
-/// Puts the checksum behind all else, which begins with the version byte.
+/// Appends the checksum of all bytes, which begin with the version byte.
 pub fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
     let sum = crc32c(&bytes);
     bytes.extend_from_slice(&sum.to_be_bytes());
     bytes
 }
 
-/// How long it is.
+/// The length of the checksum in bytes.
 pub const SUM_BYTES: usize = 4;
 
-/// Takes fields off the front; whatever is missing is damage.
+/// A decoder that takes fields off the front. A missing field is damage.
 pub struct Reader<'a> {
     bytes: &'a [u8],
     what: &'a str,
@@ -37,7 +37,7 @@ impl<'a> Reader<'a> {
         Reader { bytes, what }
     }
 
-    /// Checks the version byte.
+    /// Makes a reader after checking the version byte.
     pub fn versioned(bytes: &'a [u8], what: &'a str) -> Result<Reader<'a>> {
         let mut reader = Reader::new(bytes, what);
         match reader.u8()? {
@@ -48,7 +48,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Checks the version byte, and the checksum at the end.
+    /// Makes a reader after checking the version byte and the checksum at the end.
     pub fn sealed(bytes: &'a [u8], what: &'a str) -> Result<Reader<'a>> {
         let reader = Reader::versioned(bytes, what)?;
         let (content, sum) = reader
@@ -56,9 +56,10 @@ impl<'a> Reader<'a> {
             .split_last_chunk::<SUM_BYTES>()
             .ok_or_else(|| short(what))?;
         let summed = &bytes[..bytes.len() - SUM_BYTES];
-        match crc32c(summed) == u32::from_be_bytes(*sum) {
-            true => Ok(Reader::new(content, what)),
-            false => Err(Error::Damaged(format!("{what} with a wrong checksum"))),
+        if crc32c(summed) == u32::from_be_bytes(*sum) {
+            Ok(Reader::new(content, what))
+        } else {
+            Err(Error::Damaged(format!("{what} with a wrong checksum")))
         }
     }
 
@@ -91,8 +92,8 @@ impl<'a> Reader<'a> {
         Ok(Stamp::from_bytes(self.array()?))
     }
 
-    pub fn tally(&mut self) -> Result<Tally> {
-        Ok(Tally {
+    pub fn usage(&mut self) -> Result<UsageDelta> {
+        Ok(UsageDelta {
             group: self.id()?,
             objects: self.u32()?,
             bytes: self.u64()?,
@@ -102,7 +103,7 @@ impl<'a> Reader<'a> {
     pub fn blocks(&mut self) -> Result<Vec<BlockRef>> {
         let count = usize::from(self.u8()?);
         if count > MAX_BODY_BLOCKS {
-            return Err(Error::Damaged(format!("a body of {count} blocks")));
+            return Err(Error::Damaged(format!("a payload of {count} blocks")));
         }
         (0..count).map(|_| self.block()).collect()
     }
@@ -114,7 +115,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Bytes behind their length.
+    /// Takes bytes that follow their own length.
     pub fn short(&mut self) -> Result<&'a [u8]> {
         let length = usize::from(u16::from_be_bytes(self.array()?));
         let (first, rest) = self
@@ -130,9 +131,10 @@ impl<'a> Reader<'a> {
     }
 
     pub fn end(&self) -> Result<()> {
-        match self.bytes.is_empty() {
-            true => Ok(()),
-            false => Err(short(self.what)),
+        if self.bytes.is_empty() {
+            Ok(())
+        } else {
+            Err(short(self.what))
         }
     }
 }

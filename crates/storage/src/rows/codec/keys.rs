@@ -1,4 +1,4 @@
-//! Keys.
+//! The keys of the trees.
 
 use archipel_base::{Id, PartitionId, Stamp};
 use bytes::Bytes;
@@ -9,15 +9,15 @@ use crate::error::Error;
 use crate::row::{MAX_ROW_KEY_BYTES, RowKey};
 use crate::rows::window::Granularity;
 
-/// The parts of `Tree::Derived`, as they follow on one another within a partition: what a new row changes in them is
-/// near together.
+/// The parts of `Tree::Derived`, in their order within a partition. They are adjacent, so that a
+/// new row changes nearby entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// stamp, key: the order of changes.
+    /// The order of changes. Key: stamp, row key.
     Log = 0,
-    /// granularity, window.
+    /// The windows. Key: granularity, window.
     Windows = 1,
-    /// group.
+    /// The counters. Key: group.
     Counters = 2,
 }
 
@@ -25,13 +25,13 @@ impl Part {
     /// All parts.
     pub const ALL: [Part; 3] = [Part::Log, Part::Windows, Part::Counters];
 
-    /// The part that a key of `Tree::Derived` is of; `None` for a key of none.
+    /// Returns the part that a key of `Tree::Derived` belongs to, if any.
     pub fn of(key: &[u8]) -> Option<Part> {
         let is_of = |part: &Part| key.get(2) == Some(&(*part as u8));
         Part::ALL.into_iter().find(is_of)
     }
 
-    /// What it is called.
+    /// Returns the name of the part.
     pub fn name(self) -> &'static str {
         match self {
             Part::Log => "log",
@@ -41,7 +41,7 @@ impl Part {
     }
 }
 
-/// `Tree::Rows`, `Tree::Bodies`: partition, key.
+/// Encodes a key of `Tree::Rows` and `Tree::Bodies`: partition, key.
 pub fn row_key(key: &RowKey) -> Result<Vec<u8>> {
     if key.key.is_empty() || key.key.len() > MAX_ROW_KEY_BYTES {
         return Err(Error::Refused(format!(
@@ -52,7 +52,7 @@ pub fn row_key(key: &RowKey) -> Result<Vec<u8>> {
     Ok(in_partition(key.partition, &key.key))
 }
 
-/// A partition, and bytes behind it.
+/// Encodes a partition, followed by `rest`.
 pub fn in_partition(partition: PartitionId, rest: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(2 + rest.len());
     bytes.extend_from_slice(&partition.0.to_be_bytes());
@@ -60,20 +60,20 @@ pub fn in_partition(partition: PartitionId, rest: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The row that a key of `Tree::Rows` or `Tree::Bodies` stands for.
+/// Decodes a key of `Tree::Rows` or `Tree::Bodies`.
 pub fn row_of_key(bytes: &[u8]) -> Result<RowKey> {
     let (partition, key) = split_partition(bytes)?;
     let key = Bytes::copy_from_slice(key);
     Ok(RowKey { partition, key })
 }
 
-/// The reverse of [`in_partition`].
+/// Decodes the partition and returns the rest: the reverse of [`in_partition`].
 pub fn split_partition(bytes: &[u8]) -> Result<(PartitionId, &[u8])> {
     let (partition, rest) = bytes.split_first_chunk().ok_or_else(|| short("a key"))?;
     Ok((PartitionId(u16::from_be_bytes(*partition)), rest))
 }
 
-/// What all keys of a part of `Tree::Derived` begin with, and room for `more` bytes.
+/// Encodes the prefix of all keys of a part of `Tree::Derived`, with room for `more` bytes.
 fn in_part(partition: PartitionId, part: Part, more: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(3 + more);
     bytes.extend_from_slice(&partition.0.to_be_bytes());
@@ -81,7 +81,7 @@ fn in_part(partition: PartitionId, part: Part, more: usize) -> Vec<u8> {
     bytes
 }
 
-/// `Tree::Derived`: partition, 0, stamp, key.
+/// Encodes a log key in `Tree::Derived`: partition, 0, stamp, key.
 pub fn log_key(partition: PartitionId, stamp: Stamp, key: &[u8]) -> Vec<u8> {
     let mut bytes = in_part(partition, Part::Log, 16 + key.len());
     bytes.extend_from_slice(&stamp.to_bytes());
@@ -89,12 +89,12 @@ pub fn log_key(partition: PartitionId, stamp: Stamp, key: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The first key behind a partition's log.
+/// Returns the first key after a partition's log.
 pub fn log_end(partition: PartitionId) -> Vec<u8> {
     in_part(partition, Part::Windows, 0)
 }
 
-/// The reverse of [`log_key`].
+/// Decodes a log key: the reverse of [`log_key`].
 pub fn split_log_key(bytes: &[u8]) -> Result<(PartitionId, Stamp, &[u8])> {
     let (partition, rest) = split_partition(bytes)?;
     let wrong = || short("a key of the log");
@@ -103,7 +103,7 @@ pub fn split_log_key(bytes: &[u8]) -> Result<(PartitionId, Stamp, &[u8])> {
     Ok((partition, Stamp::from_bytes(*stamp), key))
 }
 
-/// `Tree::Derived`: partition, 1, granularity, window.
+/// Encodes a window key in `Tree::Derived`: partition, 1, granularity, window.
 pub fn window_key(partition: PartitionId, granularity: Granularity, window: u32) -> Vec<u8> {
     let mut bytes = in_part(partition, Part::Windows, 5);
     bytes.push(granularity as u8);
@@ -111,7 +111,7 @@ pub fn window_key(partition: PartitionId, granularity: Granularity, window: u32)
     bytes
 }
 
-/// The number of the window that a [`window_key`] names.
+/// Returns the number of the window that a [`window_key`] names.
 pub fn window_number(key: &[u8]) -> Result<u32> {
     match key.len() {
         8 => Reader::new(&key[4..], "a key of a window").u32(),
@@ -119,14 +119,14 @@ pub fn window_number(key: &[u8]) -> Result<u32> {
     }
 }
 
-/// `Tree::Derived`: partition, 2, group.
+/// Encodes a counter key in `Tree::Derived`: partition, 2, group.
 pub fn counter_key(partition: PartitionId, group: Id) -> Vec<u8> {
     let mut bytes = in_part(partition, Part::Counters, 16);
     bytes.extend_from_slice(group.as_bytes());
     bytes
 }
 
-/// The lowest key above all keys that begin with `prefix`; `None` if there is none.
+/// Returns the lowest key above all keys that begin with `prefix`; `None` if there is none.
 pub fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
     let end = prefix.iter().rposition(|byte| *byte != u8::MAX)?;
     let mut bytes = prefix[..=end].to_vec();

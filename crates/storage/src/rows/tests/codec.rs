@@ -1,4 +1,4 @@
-//! Encodings: what is written is read again, sorts as it should, and noise is an error.
+//! Encodings: encoded values decode to themselves and sort correctly, and random bytes are errors.
 
 use archipel_base::{BlockHash, Id, PartitionId, Stamp, Writer};
 use bytes::Bytes;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use crate::checksum::crc32c;
 use crate::error::Error;
-use crate::row::{BlockRef, Body, MAX_ROW_KEY_BYTES, RowKey, Tally};
+use crate::row::{BlockRef, MAX_ROW_KEY_BYTES, Payload, RowKey, UsageDelta};
 use crate::rows::codec::{self, StoredBody, StoredRow};
 use crate::rows::{Fingerprint, Granularity, Window};
 
@@ -22,8 +22,8 @@ fn bytes(most: usize) -> impl Strategy<Value = Bytes> {
 }
 
 prop_compose! {
-    fn tally()(group: [u8; 16], objects: u32, bytes: u64) -> Tally {
-        Tally { group: Id(group), objects, bytes }
+    fn usage()(group: [u8; 16], objects: u32, bytes: u64) -> UsageDelta {
+        UsageDelta { group: Id(group), objects, bytes }
     }
 }
 
@@ -32,18 +32,18 @@ prop_compose! {
         promised in stamp(),
         stamp in stamp(),
         write: [u8; 16],
-        head in prop::option::of(bytes(50)),
-        tally in prop::option::of(tally()),
-        body in stored_body(),
+        metadata in prop::option::of(bytes(50)),
+        usage in prop::option::of(usage()),
+        payload in stored_payload(),
     ) -> StoredRow {
-        let live = head.is_some();
-        let tally = tally.filter(|_| live);
-        let body = if live { body } else { StoredBody::Empty };
-        StoredRow { promised, stamp, write: Id(write), head, tally, body }
+        let live = metadata.is_some();
+        let usage = usage.filter(|_| live);
+        let payload = if live { payload } else { StoredBody::Empty };
+        StoredRow { promised, stamp, write: Id(write), metadata, usage, payload }
     }
 }
 
-fn stored_body() -> impl Strategy<Value = StoredBody> {
+fn stored_payload() -> impl Strategy<Value = StoredBody> {
     prop_oneof![
         Just(StoredBody::Empty),
         Just(StoredBody::Apart),
@@ -51,7 +51,7 @@ fn stored_body() -> impl Strategy<Value = StoredBody> {
     ]
 }
 
-fn body() -> impl Strategy<Value = Body> {
+fn payload() -> impl Strategy<Value = Payload> {
     let blocks = || {
         let block = (any::<[u8; 32]>(), any::<u32>()).prop_map(|(hash, len)| BlockRef {
             hash: BlockHash(hash),
@@ -60,42 +60,42 @@ fn body() -> impl Strategy<Value = Body> {
         prop::collection::vec(block, 0..=codec::MAX_BODY_BLOCKS)
     };
     prop_oneof![
-        Just(Body::Empty),
-        bytes(4000).prop_map(Body::Inline),
-        blocks().prop_map(Body::Blocks),
-        (blocks(), bytes(100)).prop_map(|(blocks, rest)| Body::BlocksAnd(blocks, rest)),
+        Just(Payload::Empty),
+        bytes(4000).prop_map(Payload::Inline),
+        blocks().prop_map(Payload::Blocks),
+        (blocks(), bytes(100)).prop_map(|(blocks, rest)| Payload::BlocksAnd(blocks, rest)),
     ]
 }
 
 proptest! {
     #[test]
-    fn rows_are_read_as_written(row in row()) {
+    fn encoded_rows_decode_to_themselves(row in row()) {
         let bytes = codec::encode_row(&row);
         prop_assert_eq!(&codec::decode_row(&bytes).unwrap(), &row);
-        let body = match row.body {
+        let payload = match row.payload {
             StoredBody::Apart => StoredBody::Apart,
             _ => StoredBody::Empty,
         };
-        prop_assert_eq!(codec::decode_head(&bytes).unwrap(), StoredRow { body, ..row });
+        prop_assert_eq!(codec::decode_metadata(&bytes).unwrap(), StoredRow { payload, ..row });
     }
 
     #[test]
-    fn only_short_bodies_without_blocks_stand_in_the_row(body in body()) {
-        let within = matches!(&body, Body::Inline(bytes) if bytes.len() <= 512);
-        prop_assert_eq!(matches!(StoredBody::of(&body), StoredBody::Within(_)), within);
-        prop_assert_eq!(StoredBody::of(&body) == StoredBody::Empty, body == Body::Empty);
+    fn only_short_payloads_without_blocks_are_stored_in_the_row(payload in payload()) {
+        let within = matches!(&payload, Payload::Inline(bytes) if bytes.len() <= 512);
+        prop_assert_eq!(matches!(StoredBody::of(&payload), StoredBody::Within(_)), within);
+        prop_assert_eq!(StoredBody::of(&payload) == StoredBody::Empty, payload == Payload::Empty);
     }
 
     #[test]
-    fn bodies_are_read_as_written(body in body()) {
-        match codec::encode_body(&body) {
-            Some(bytes) => prop_assert_eq!(codec::decode_body(&bytes).unwrap(), body),
-            None => prop_assert_eq!(body, Body::Empty),
+    fn encoded_payloads_decode_to_themselves(payload in payload()) {
+        match codec::encode_payload(&payload) {
+            Some(bytes) => prop_assert_eq!(codec::decode_payload(&bytes).unwrap(), payload),
+            None => prop_assert_eq!(payload, Payload::Empty),
         }
     }
 
     #[test]
-    fn a_bit_that_flipped_is_damage(row in row(), body in body(), bit: prop::sample::Index) {
+    fn a_flipped_bit_is_reported_as_damage(row in row(), payload in payload(), bit: prop::sample::Index) {
         let flipped = |mut bytes: Vec<u8>| {
             let bit = bit.index(8 * bytes.len());
             bytes[bit / 8] ^= 1 << (bit % 8);
@@ -103,19 +103,19 @@ proptest! {
         };
         let bytes = flipped(codec::encode_row(&row));
         prop_assert!(matches!(codec::decode_row(&bytes), Err(Error::Damaged(_))));
-        prop_assert!(matches!(codec::decode_head(&bytes), Err(Error::Damaged(_))));
-        if let Some(bytes) = codec::encode_body(&body) {
-            prop_assert!(matches!(codec::decode_body(&flipped(bytes)), Err(Error::Damaged(_))));
+        prop_assert!(matches!(codec::decode_metadata(&bytes), Err(Error::Damaged(_))));
+        if let Some(bytes) = codec::encode_payload(&payload) {
+            prop_assert!(matches!(codec::decode_payload(&flipped(bytes)), Err(Error::Damaged(_))));
         }
     }
 
     #[test]
-    fn noise_is_an_error_not_a_panic(mut noise: Vec<u8>, version: bool) {
+    fn random_bytes_are_an_error_and_no_panic(mut noise: Vec<u8>, version: bool) {
         if let Some(first) = noise.first_mut().filter(|_| version) {
             *first = 1;
         }
         let _ = codec::decode_row(&noise);
-        let _ = codec::decode_body(&noise);
+        let _ = codec::decode_payload(&noise);
         let _ = codec::decode_window(&noise);
         let _ = codec::decode_counter(&noise);
         let _ = codec::decode_work(&noise);
@@ -124,7 +124,7 @@ proptest! {
     }
 
     #[test]
-    fn cut_values_are_errors(row in row(), cut in 0usize..50) {
+    fn truncated_values_are_errors(row in row(), cut in 0usize..50) {
         let bytes = codec::encode_row(&row);
         prop_assert!(matches!(codec::decode_row(&bytes[..cut]), Err(Error::Damaged(_))));
     }
@@ -139,7 +139,7 @@ proptest! {
     }
 
     #[test]
-    fn the_successor_is_the_lowest_key_above(prefix: Vec<u8>, key: Vec<u8>) {
+    fn successor_is_the_lowest_key_above_a_prefix(prefix: Vec<u8>, key: Vec<u8>) {
         match codec::successor(&prefix) {
             Some(above) => {
                 prop_assert!(above > prefix);
@@ -150,20 +150,20 @@ proptest! {
     }
 }
 
-/// The bytes of the documentation, `docs/internals/data-format.md`. Stored data rests on them.
+/// Stored data depend on these bytes. `docs/internals/data-format.md` documents them.
 #[test]
-fn the_format_is_stable() {
+fn encoded_bytes_match_the_documented_format() {
     let row = StoredRow {
         promised: Stamp::new(2, 0, Writer(3)),
         stamp: Stamp::new(1, 5, Writer(3)),
         write: Id([9; 16]),
-        head: Some(Bytes::from_static(b"head")),
-        tally: Some(Tally {
+        metadata: Some(Bytes::from_static(b"head")),
+        usage: Some(UsageDelta {
             group: Id([8; 16]),
             objects: 1,
             bytes: 258,
         }),
-        body: StoredBody::Apart,
+        payload: StoredBody::Apart,
     };
     let fixed = concat!(
         "00000000000200000000000000000003",
@@ -176,7 +176,7 @@ fn the_format_is_stable() {
     let expected = format!("0107{fixed}68656164e899c97d");
     assert_eq!(hex::encode(codec::encode_row(&row)), expected);
     let row = StoredRow {
-        body: StoredBody::Within(Bytes::from_static(b"body")),
+        payload: StoredBody::Within(Bytes::from_static(b"body")),
         ..row
     };
     let expected = format!("010b{fixed}0004626f6479686561649110f3fa");
@@ -186,9 +186,12 @@ fn the_format_is_stable() {
         hash: BlockHash([7; 32]),
         len: 1 << 20,
     };
-    let body = Body::BlocksAnd(vec![block], Bytes::from_static(b"rest"));
+    let payload = Payload::BlocksAnd(vec![block], Bytes::from_static(b"rest"));
     let expected = format!("010301{}00100000726573742bd7dfa8", "07".repeat(32));
-    assert_eq!(hex::encode(codec::encode_body(&body).unwrap()), expected);
+    assert_eq!(
+        hex::encode(codec::encode_payload(&payload).unwrap()),
+        expected
+    );
 
     let window = Window {
         rows: 3,
@@ -221,7 +224,7 @@ fn later_versions_and_unknown_flags_are_refused() {
 }
 
 #[test]
-fn keys_have_a_length() {
+fn row_keys_have_a_minimum_and_a_maximum_length() {
     let key = |len| RowKey {
         partition: PartitionId(1),
         key: Bytes::from(vec![b'k'; len]),

@@ -1,4 +1,4 @@
-//! Listings against a naive model, which sorts, filters and groups all keys.
+//! Listings against a naive model that sorts, filters and groups all keys.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ fn stored(kind: Kind) -> StoredRow {
         } else {
             stamp
         },
-        head: (kind == Kind::Live).then(|| Bytes::from_static(b"h")),
+        metadata: (kind == Kind::Live).then(|| Bytes::from_static(b"h")),
         ..StoredRow::default()
     }
 }
@@ -58,7 +58,7 @@ fn list(engine: &MemoryEngine, query: &ListQuery) -> Listing {
     RowReader::new(&*txn).list(query).unwrap()
 }
 
-/// Entries as text: what the pages of a listing are made of.
+/// An entry that the pages of a listing must show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Shown {
     Row(Bytes, bool),
@@ -67,7 +67,7 @@ enum Shown {
 
 fn shown(entry: &ListEntry) -> Shown {
     match entry {
-        ListEntry::Row { key, head } => Shown::Row(key.clone(), head.is_live()),
+        ListEntry::Row { key, metadata } => Shown::Row(key.clone(), metadata.is_live()),
         ListEntry::Prefix(prefix) => Shown::Prefix(prefix.clone()),
     }
 }
@@ -82,7 +82,7 @@ fn is_behind(start: &ListStart, key: &Bytes) -> bool {
 
 fn naive(rows: &BTreeMap<Bytes, Kind>, query: &ListQuery) -> Vec<Shown> {
     let mut all: Vec<Shown> = Vec::new();
-    // The common prefix of which enough was shown.
+    // The common prefix that has been shown.
     let mut done = None;
     for (key, kind) in rows {
         if !key.starts_with(&query.prefix) || !is_behind(&query.start, key) {
@@ -102,9 +102,10 @@ fn naive(rows: &BTreeMap<Bytes, Kind>, query: &ListQuery) -> Vec<Shown> {
             (_, Kind::Tombstone) if !query.tombstones => {}
             (_, Kind::Tombstone) => all.push(Shown::Row(key.clone(), false)),
             (Some(group), Kind::Live) => {
-                all.push(match query.tombstones {
-                    true => Shown::Row(key.clone(), true),
-                    false => Shown::Prefix(group.clone()),
+                all.push(if query.tombstones {
+                    Shown::Row(key.clone(), true)
+                } else {
+                    Shown::Prefix(group.clone())
                 });
                 done = Some(group);
             }
@@ -119,7 +120,7 @@ fn text() -> impl Strategy<Value = Bytes> {
     prop::collection::vec(letters, 0..6).prop_map(|parts| Bytes::from(parts.concat()))
 }
 
-/// Bytes that need carrying when a successor is made.
+/// Bytes that need a carry when a successor is made.
 fn raw() -> impl Strategy<Value = Bytes> {
     prop::collection::vec(prop::sample::select(vec![0u8, b'/', 0xfe, 0xff]), 0..5)
         .prop_map(Bytes::from)
@@ -145,9 +146,9 @@ fn start() -> impl Strategy<Value = ListStart> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// All pages together are the naive listing, whatever their size and the budget.
+    /// All pages together equal the naive listing, whatever their size and the budget.
     #[test]
-    fn pages_make_up_the_listing(
+    fn pages_together_equal_the_whole_listing(
         rows in rows(),
         control: bool,
         prefix in prop_oneof![Just(Bytes::new()), text(), raw()],
@@ -171,7 +172,7 @@ proptest! {
         let mut found = Vec::new();
         for _ in 0..200 {
             let page = list(&engine, &query);
-            let live = |entry: &&ListEntry| !matches!(entry, ListEntry::Row { head, .. } if !head.is_live());
+            let live = |entry: &&ListEntry| !matches!(entry, ListEntry::Row { metadata, .. } if !metadata.is_live());
             let live = page.entries.iter().filter(live).count();
             prop_assert!(live <= limit);
             let full = live == limit;
@@ -180,7 +181,7 @@ proptest! {
                 prop_assert_eq!(&found, &expected);
                 return Ok(());
             };
-            // A full page tells the truth about whether something follows, if the budget lets it.
+            // A full page says correctly if something follows, unless the budget is used up.
             if full && budget >= rows.len() {
                 prop_assert!(found.len() < expected.len());
             }
@@ -198,7 +199,7 @@ fn live(keys: &[&str]) -> BTreeMap<Bytes, Kind> {
 }
 
 #[test]
-fn a_limit_of_nothing_shows_nothing() {
+fn a_limit_of_zero_returns_an_empty_page() {
     let engine = engine_with(HERE, &live(&["a"]));
     let query = ListQuery {
         limit: 0,
@@ -207,9 +208,9 @@ fn a_limit_of_nothing_shows_nothing() {
     assert_eq!(list(&engine, &query), Listing::default());
 }
 
-/// What is sent as one message has its bounds.
+/// A page is sent as one message, so its size is bounded.
 #[test]
-fn a_page_has_room_for_so_many_bytes() {
+fn a_page_is_bounded_in_bytes() {
     let keys: Vec<String> = (0..1000).map(|i| format!("{i:01100}")).collect();
     let engine = engine_with(
         HERE,
@@ -227,9 +228,9 @@ fn a_page_has_room_for_so_many_bytes() {
     assert_eq!(found, 1000);
 }
 
-/// Of a common prefix a replica tells its first live row, and the deletions before.
+/// For a common prefix, a replica returns the first live row and the tombstones before it.
 #[test]
-fn for_merging_a_group_is_shown_by_its_first_live_row() {
+fn a_listing_for_merging_returns_the_first_live_row_of_a_prefix() {
     let mut rows = live(&["a/2", "a/3", "b"]);
     rows.insert(Bytes::from_static(b"a/1"), Kind::Tombstone);
     rows.insert(Bytes::from_static(b"a/4"), Kind::Tombstone);
@@ -240,12 +241,12 @@ fn for_merging_a_group_is_shown_by_its_first_live_row() {
     };
     let page = list(&engine_with(HERE, &rows), &query);
     let told = page.entries.iter().map(|entry| match entry {
-        ListEntry::Row { key, head } => (&key[..], head.head.as_deref()),
+        ListEntry::Row { key, metadata } => (&key[..], metadata.metadata.as_deref()),
         ListEntry::Prefix(_) => panic!("a group instead of its first row"),
     });
-    let heads: Vec<_> = told.collect();
+    let metadata: Vec<_> = told.collect();
     assert_eq!(
-        heads,
+        metadata,
         [
             (&b"a/1"[..], None),
             (b"a/2", Some(&b""[..])),
@@ -272,9 +273,9 @@ fn a_start_longer_than_any_key_is_no_error() {
     );
 }
 
-/// A common prefix costs one seek, whatever it holds.
+/// A common prefix costs one seek, however many rows share it.
 #[test]
-fn a_group_is_not_read() {
+fn a_common_prefix_costs_one_seek() {
     let mut keys: Vec<String> = (0..5000).map(|i| format!("big/{i:05}")).collect();
     keys.push("big0".into());
     let engine = engine_with(

@@ -1,9 +1,9 @@
 //! Rows against reference models.
 
-mod bodies;
 mod codec;
 mod list;
 mod overlay;
+mod payloads;
 mod reference;
 mod txn;
 
@@ -12,7 +12,7 @@ use std::cell::Cell;
 
 use crate::engine::{Direction, KeyRange, ReadTxn, Result, Tree, Visitor};
 
-/// Counts the entries that scans show.
+/// Counts the entries that scans visit.
 struct Counting<'t> {
     txn: &'t dyn ReadTxn,
     shown: Cell<usize>,

@@ -1,4 +1,4 @@
-//! The overlay against a plain map: reads, scans both ways, applying.
+//! The overlay against a plain map: reads, scans in both directions, applying.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
@@ -51,9 +51,10 @@ fn scanned(
     let mut found = Vec::new();
     txn.scan(Tree::Rows, range, direction, &mut |k, v| {
         found.push((k.to_vec(), v.to_vec()));
-        Ok(match found.len() < most {
-            true => Flow::Continue,
-            false => Flow::Stop,
+        Ok(if found.len() < most {
+            Flow::Continue
+        } else {
+            Flow::Stop
         })
     })
     .unwrap();
@@ -66,7 +67,7 @@ fn contains(range: &(Bound<Vec<u8>>, Bound<Vec<u8>>), key: &Vec<u8>) -> bool {
 
 proptest! {
     #[test]
-    fn it_is_the_map_with_the_changes(
+    fn overlay_equals_a_map_with_the_changes(
         below in edits(),
         above in edits(),
         bounds in (bound(), bound()),
@@ -90,12 +91,11 @@ proptest! {
         );
         let mut expected: Vec<_> = map.clone().into_iter().collect();
         expected.retain(|(key, _)| contains(&bounds, key));
-        let direction = match ascending {
-            true => Direction::Ascending,
-            false => {
-                expected.reverse();
-                Direction::Descending
-            }
+        let direction = if ascending {
+            Direction::Ascending
+        } else {
+            expected.reverse();
+            Direction::Descending
         };
         expected.truncate(most);
         prop_assert_eq!(scanned(&overlay, range, direction, most), expected);

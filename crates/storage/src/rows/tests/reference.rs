@@ -1,6 +1,6 @@
-//! Rows against a map: random transactions, some of which fail or panic, commits that fail,
-//! power cuts and restarts. After each step every row and block is what it should be, and a
-//! verification finds nothing.
+//! Rows against a map: random transactions (some fail or panic), failing commits, power cuts and
+//! restarts. After each step every row and block is as expected, and a verification finds no
+//! problem.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use archipel_base::{BlockHash, Id, PartitionId, Stamp, Writer};
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use crate::blocks::Upload;
+use crate::blocks::BlockAppender;
 use crate::engine::Durability;
 use crate::engine::memory::Fault;
 use crate::error::Error;
-use crate::row::{BlockRef, Body, Row, RowKey, Tally, Value};
+use crate::row::{BlockRef, Payload, Row, RowKey, UsageDelta, Value};
 use crate::rows::RowTxn;
 use crate::store::Store;
 use crate::store::tests::{Parts, assert_clean, block_on};
 
-/// What a row's body is made of, before there are blocks.
+/// The payload of a row in the model, before there are blocks.
 #[derive(Clone, Debug)]
 enum Content {
     Empty,
     Inline(u8),
-    /// Numbers of blocks, some of them more than once.
+    /// Numbers of blocks. Some occur more than once.
     Blocks(Vec<u8>, Option<u8>),
 }
 
@@ -55,14 +55,14 @@ enum End {
     Ok,
     Err,
     Panic,
-    /// The closure succeeds, the commit does not.
+    /// The closure succeeds, but the commit fails.
     CommitFails,
 }
 
 #[derive(Clone, Debug)]
 enum Step {
     Transact(Vec<Op>, Durability, End),
-    /// Of the commits that were not synced the first few survive.
+    /// The first few of the unsynced commits survive.
     PowerCut(u64),
     Restart,
     Sync,
@@ -80,11 +80,11 @@ fn content() -> impl Strategy<Value = Content> {
 
 fn op() -> impl Strategy<Value = Op> {
     let (key, hours) = (0u8..5, 0u8..60);
-    let tally = prop::option::of((0u8..2, 0u32..9));
+    let usage = prop::option::of((0u8..2, 0u32..9));
     let written = prop_oneof![
         1 => Just(Written::Promise),
         2 => Just(Written::Tombstone),
-        6 => (content(), tally).prop_map(|(content, tally)| Written::Value(content, tally)),
+        6 => (content(), usage).prop_map(|(content, usage)| Written::Value(content, usage)),
     ];
     prop_oneof![
         6 => (key.clone(), hours.clone(), written)
@@ -112,7 +112,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn key(number: u8) -> RowKey {
-    // Two partitions, of which one is the last.
+    // Two partitions, one of them the last.
     let partition = if number < 3 {
         PartitionId(9)
     } else {
@@ -150,11 +150,11 @@ fn row(hours: u8, written: &Written) -> Row {
     }
     row.stamp = stamp(hours);
     row.write = Id([hours; 16]);
-    if let Written::Value(content, tally) = written {
+    if let Written::Value(content, usage) = written {
         row.value = Some(Value {
-            head: Bytes::from(vec![hours; 3]),
-            body: body(content),
-            tally: tally.map(|(group, size)| Tally {
+            metadata: Bytes::from(vec![hours; 3]),
+            payload: payload(content),
+            usage: usage.map(|(group, size)| UsageDelta {
                 group: Id([group; 16]),
                 objects: size / 2,
                 bytes: u64::from(size),
@@ -164,19 +164,19 @@ fn row(hours: u8, written: &Written) -> Row {
     row
 }
 
-fn body(content: &Content) -> Body {
+fn payload(content: &Content) -> Payload {
     match content {
-        Content::Empty => Body::Empty,
+        Content::Empty => Payload::Empty,
         // In the row, or apart.
         Content::Inline(byte) => {
             let length = if byte % 2 == 0 { 7 } else { 600 };
-            Body::Inline(Bytes::from(vec![*byte; length]))
+            Payload::Inline(Bytes::from(vec![*byte; length]))
         }
         Content::Blocks(numbers, rest) => {
             let blocks = numbers.iter().map(|number| block_ref(*number)).collect();
             match rest {
-                Some(byte) => Body::BlocksAnd(blocks, Bytes::from(vec![*byte])),
-                None => Body::Blocks(blocks),
+                Some(byte) => Payload::BlocksAnd(blocks, Bytes::from(vec![*byte])),
+                None => Payload::Blocks(blocks),
             }
         }
     }
@@ -212,13 +212,13 @@ fn expect(rows: &mut Rows, op: &Op) {
     }
 }
 
-/// A store, and what it should hold: now, and after a power cut.
+/// A store, and its expected rows: now, and after a power cut.
 struct Test {
     parts: Parts,
     store: Option<Store>,
     now: Rows,
     durable: Rows,
-    /// After each commit that is not durable.
+    /// The expected rows after each commit that is not durable.
     unsynced: Vec<Rows>,
 }
 
@@ -267,7 +267,7 @@ impl Test {
         self.unsynced.clear();
     }
 
-    /// What the engine will hold after a power cut.
+    /// Returns the rows that the engine will have after a power cut.
     fn survivor(&self, seed: u64) -> Rows {
         let survivors: Vec<_> = std::iter::once(&self.durable)
             .chain(&self.unsynced)
@@ -277,7 +277,7 @@ impl Test {
     }
 
     fn transact(&mut self, ops: &[Op], durability: Durability, end: End) {
-        let upload = self.upload(ops);
+        let upload = self.appender(ops);
         let mut next = self.now.clone();
         ops.iter().for_each(|op| expect(&mut next, op));
         if end == End::CommitFails {
@@ -290,7 +290,7 @@ impl Test {
             }
             match end {
                 End::Err => Err(Error::Refused("on purpose".into())),
-                // Not `panic!`, which would print each time.
+                // `panic!` would print each time.
                 End::Panic => std::panic::resume_unwind(Box::new("on purpose")),
                 End::Ok | End::CommitFails => Ok(()),
             }
@@ -321,9 +321,9 @@ impl Test {
         });
     }
 
-    /// Writes what the ops refer to, as a request would.
-    fn upload(&self, ops: &[Op]) -> Upload {
-        let upload = self.store().upload();
+    /// Uploads the blocks that the operations refer to, as a request would.
+    fn appender(&self, ops: &[Op]) -> BlockAppender {
+        let upload = self.store().appender();
         for op in ops {
             let Op::Set {
                 written: Written::Value(Content::Blocks(numbers, _), _),
@@ -337,7 +337,7 @@ impl Test {
                 assert_eq!(appended, block_ref(*number));
             }
         }
-        block_on(upload.sync()).unwrap();
+        // The upload is not synced: the commit syncs its blocks.
         upload
     }
 
@@ -348,7 +348,7 @@ impl Test {
             assert_eq!(found.as_ref(), self.now.get(&number), "row {number}");
         }
         for row in self.now.values() {
-            for block in row.value.iter().flat_map(|value| value.body.blocks()) {
+            for block in row.value.iter().flat_map(|value| value.payload.blocks()) {
                 let content = block_on(self.store().read_block(block)).unwrap();
                 assert_eq!(BlockHash::of(&content), block.hash);
             }
@@ -361,7 +361,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn rows_are_a_map(steps in prop::collection::vec(step(), 1..30)) {
+    fn random_transactions_match_a_map(steps in prop::collection::vec(step(), 1..30)) {
         let mut test = Test::new();
         for step in &steps {
             test.step(step);

@@ -1,11 +1,11 @@
-//! Transactions on rows, one case at a time; the reference model tries all orders.
+//! Transactions on rows, one case at a time. The reference model tries all orders.
 
 use archipel_base::{Id, PartitionId, Stamp, Writer};
 use bytes::Bytes;
 
 use crate::engine::Durability;
 use crate::error::Error;
-use crate::row::{BlockRef, Body, Row, RowKey, Tally, Value};
+use crate::row::{BlockRef, Payload, Row, RowKey, UsageDelta, Value};
 use crate::rows::{Granularity, RowTxn};
 use crate::store::Store;
 use crate::store::tests::{Parts, assert_clean, block_on, key, row, stamp};
@@ -18,11 +18,11 @@ fn transact<T: Send + 'static>(
 }
 
 #[test]
-fn a_promise_keeps_the_value_and_its_body() {
+fn a_promise_keeps_the_value_and_its_payload() {
     let store = Parts::new().open();
-    let mut written = row(5, "head");
+    let mut written = row(5, "metadata");
     if let Some(value) = &mut written.value {
-        value.body = Body::Inline(Bytes::from_static(b"body"));
+        value.payload = Payload::Inline(Bytes::from_static(b"payload"));
     }
     let expected = Row {
         promised: stamp(9),
@@ -44,11 +44,11 @@ fn a_promise_keeps_the_value_and_its_body() {
 }
 
 #[test]
-fn promises_stand_in_neither_log_nor_windows_and_tombstones_in_both() {
+fn log_and_windows_contain_tombstones_but_not_promises() {
     let store = Parts::new().open();
     transact(&store, |txn| {
         txn.promise(&key("promised"), stamp(7))?;
-        txn.set(&key("live"), &row(5, "head"))?;
+        txn.set(&key("live"), &row(5, "metadata"))?;
         let tombstone = Row {
             value: None,
             ..row(6, "")
@@ -72,10 +72,10 @@ fn promises_stand_in_neither_log_nor_windows_and_tombstones_in_both() {
 }
 
 #[test]
-fn another_era_begins_when_rows_are_forgotten() {
+fn wiping_rows_starts_a_new_era() {
     let store = Parts::new().open();
     let era = || transact(&store, |txn| Ok(txn.era())).unwrap();
-    transact(&store, |txn| txn.set(&key("any"), &row(5, "head"))).unwrap();
+    transact(&store, |txn| txn.set(&key("any"), &row(5, "metadata"))).unwrap();
     let before = era();
     assert_eq!(era(), before);
     transact(&store, |txn| txn.forget(&key("any"))).unwrap();
@@ -83,17 +83,17 @@ fn another_era_begins_when_rows_are_forgotten() {
 }
 
 #[test]
-fn partitions_without_rows_are_passed_over() {
+fn next_partition_skips_partitions_without_rows() {
     let store = Parts::new().open();
     let in_partition = |number| RowKey {
         partition: PartitionId(number),
         ..key("any")
     };
     transact(&store, move |txn| {
-        txn.set(&in_partition(3), &row(5, "head"))?;
-        txn.set(&in_partition(9), &row(5, "head"))?;
+        txn.set(&in_partition(3), &row(5, "metadata"))?;
+        txn.set(&in_partition(9), &row(5, "metadata"))?;
         txn.forget(&in_partition(9))?;
-        txn.set(&in_partition(700), &row(5, "head"))
+        txn.set(&in_partition(700), &row(5, "metadata"))
     })
     .unwrap();
     let next = block_on(store.read(|rows| {
@@ -105,7 +105,7 @@ fn partitions_without_rows_are_passed_over() {
 }
 
 #[test]
-fn equal_rows_make_equal_fingerprints_in_any_order() {
+fn fingerprints_do_not_depend_on_write_order() {
     let hour = Granularity::Hour.millis();
     let write = |order: [u64; 3], detour: bool| {
         let store = Parts::new().open();
@@ -117,7 +117,7 @@ fn equal_rows_make_equal_fingerprints_in_any_order() {
                     txn.forget(&key(&name))?;
                     txn.set(&key(&name), &row(2, "older"))?;
                 }
-                txn.set(&key(&name), &row(millis, "head"))?;
+                txn.set(&key(&name), &row(millis, "metadata"))?;
             }
             Ok(())
         })
@@ -145,14 +145,14 @@ fn equal_rows_make_equal_fingerprints_in_any_order() {
 }
 
 #[test]
-fn the_log_is_read_in_pages_and_by_window() {
+fn log_is_read_in_pages_and_by_window() {
     let store = Parts::new().open();
     let hour = Granularity::Hour.millis();
     transact(&store, move |txn| {
         for millis in [1, 2, hour - 1, hour, hour + 1] {
-            // Two keys under one stamp: a page may end between them.
+            // Two keys have one stamp. A page may end between them.
             for name in ["a", "b"] {
-                txn.set(&key(&format!("{name} {millis}")), &row(millis, "head"))?;
+                txn.set(&key(&format!("{name} {millis}")), &row(millis, "metadata"))?;
             }
         }
         Ok(())
@@ -200,17 +200,17 @@ fn the_log_is_read_in_pages_and_by_window() {
 }
 
 #[test]
-fn counters_follow_their_rows_from_group_to_group() {
+fn counters_follow_rows_that_change_their_group() {
     let store = Parts::new().open();
     let counted = |millis, group, objects, bytes| {
-        let tally = Tally {
+        let usage = UsageDelta {
             group: Id([group; 16]),
             objects,
             bytes,
         };
         Row {
             value: Some(Value {
-                tally: Some(tally),
+                usage: Some(usage),
                 ..Value::default()
             }),
             ..row(millis, "")
@@ -223,7 +223,7 @@ fn counters_follow_their_rows_from_group_to_group() {
             ("b", counted(2, 1, 1, u64::from(u32::MAX) + 7)),
             ("a", counted(3, 1, 1, 50)),
             ("a", counted(4, 2, 1, 50)),
-            ("b", row(5, "no tally")),
+            ("b", row(5, "no usage")),
             (
                 "a",
                 Row {
@@ -254,7 +254,7 @@ fn counters_follow_their_rows_from_group_to_group() {
 }
 
 #[test]
-fn the_queue_keeps_order_and_never_gives_a_number_twice() {
+fn queue_keeps_order_and_never_reuses_a_number() {
     let parts = Parts::new();
     let store = parts.open();
     let numbers = transact(&store, |txn| {
@@ -286,7 +286,7 @@ fn the_queue_keeps_order_and_never_gives_a_number_twice() {
 }
 
 #[test]
-fn names_keep_what_the_model_gives_them() {
+fn meta_returns_the_values_that_were_set() {
     let store = Parts::new().open();
     transact(&store, |txn| {
         txn.set_meta("format", Some(b"mine"))?;
@@ -297,17 +297,17 @@ fn names_keep_what_the_model_gives_them() {
     let found =
         block_on(store.read(|rows| Ok((rows.meta("format")?, rows.meta("gone")?)))).unwrap();
     assert_eq!(found, (Some(Bytes::from_static(b"mine")), None));
-    // The store's own "format" is another.
+    // The store's own "format" is another key.
     assert_eq!(store.boot(), 1);
 }
 
 #[test]
-fn rows_that_cannot_be_are_refused_and_change_nothing() {
+fn impossible_rows_are_refused_and_change_nothing() {
     let store = Parts::new().open();
     transact(&store, |txn| {
         let unstamped = Row {
             stamp: Stamp::ZERO,
-            ..row(1, "head")
+            ..row(1, "metadata")
         };
         assert!(matches!(
             txn.set(&key("a"), &unstamped),
@@ -321,21 +321,21 @@ fn rows_that_cannot_be_are_refused_and_change_nothing() {
             hash: archipel_base::BlockHash::of(b"never written"),
             len: 13,
         };
-        let mut many = row(1, "head");
+        let mut many = row(1, "metadata");
         if let Some(value) = &mut many.value {
-            value.body = Body::Blocks(vec![missing; 65]);
+            value.payload = Payload::Blocks(vec![missing; 65]);
         }
         assert!(matches!(txn.set(&key("a"), &many), Err(Error::Refused(_))));
         if let Some(value) = &mut many.value {
-            value.body = Body::Blocks(vec![missing]);
+            value.payload = Payload::Blocks(vec![missing]);
         }
         assert!(matches!(txn.set(&key("a"), &many), Err(Error::NoBlock(_))));
-        // The closure may go on: nothing was half done.
-        txn.set(&key("b"), &row(1, "head"))
+        // The closure may continue, because nothing is half done.
+        txn.set(&key("b"), &row(1, "metadata"))
     })
     .unwrap();
     let found = transact(&store, |txn| {
-        Ok((txn.head(&key("a"))?, txn.head(&key("b"))?))
+        Ok((txn.metadata(&key("a"))?, txn.metadata(&key("b"))?))
     })
     .unwrap();
     assert!(found.0.is_none() && found.1.is_some());
@@ -343,10 +343,10 @@ fn rows_that_cannot_be_are_refused_and_change_nothing() {
 }
 
 #[test]
-fn heads_are_scanned_with_tombstones_and_promises() {
+fn scan_metadata_visits_tombstones_and_promises() {
     let store = Parts::new().open();
     transact(&store, |txn| {
-        txn.set(&key("p/a"), &row(1, "head"))?;
+        txn.set(&key("p/a"), &row(1, "metadata"))?;
         txn.set(
             &key("p/b"),
             &Row {
@@ -355,14 +355,14 @@ fn heads_are_scanned_with_tombstones_and_promises() {
             },
         )?;
         txn.promise(&key("p/c"), Stamp::new(3, 0, Writer(1)))?;
-        txn.set(&key("q"), &row(4, "head"))
+        txn.set(&key("q"), &row(4, "metadata"))
     })
     .unwrap();
     let found = block_on(store.read(|rows| {
         let mut found = Vec::new();
         let start = std::ops::Bound::Unbounded;
-        rows.scan_heads(PartitionId(3), b"p/", start, &mut |key, head| {
-            found.push((key.to_vec(), head.is_live(), head.is_written()));
+        rows.scan_metadata(PartitionId(3), b"p/", start, &mut |key, metadata| {
+            found.push((key.to_vec(), metadata.is_live(), metadata.is_written()));
             Ok(crate::engine::Flow::Continue)
         })?;
         Ok(found)

@@ -1,4 +1,4 @@
-//! References that the index lost, and those that nobody makes.
+//! Correction of reference counts that are too low or too high.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use archipel_base::BlockHash;
 use super::RowTxn;
 use crate::engine::{Edit, Result, Tree};
 use crate::error::Error;
-use crate::row::{BlockRef, Body, RowKey};
+use crate::row::{BlockRef, Payload, RowKey};
 use crate::rows::codec;
 
 impl RowTxn<'_> {
-    /// Makes the index refer to blocks as often as bodies mention them, where it does so less often: for blocks
-    /// that are here again (uploaded, and held) after the index had lost them. Reads all bodies. Gives how many
-    /// references were missing.
+    /// Raises the reference counts of `blocks` to the number of mentions in payloads, and returns how
+    /// many references were missing. Use it for blocks that are uploaded and pinned again after the
+    /// index had lost them. Reads all payloads.
     pub fn restore_references(&mut self, blocks: &[BlockRef]) -> Result<u64> {
         let wanted = blocks.iter().map(|block| block.hash).collect();
         let mentions = self.reader().mentions(None, &wanted)?;
@@ -22,37 +22,37 @@ impl RowTxn<'_> {
             let known = crate::blocks::references(&self.overlay, &hash)?;
             for _ in known..mention.times {
                 let done = self.references.retain(&mut self.overlay, &mention.block);
-                self.note(done)?;
+                self.keep_failure(done)?;
                 restored += 1;
             }
         }
-        self.gained |= restored > 0;
         Ok(restored)
     }
 
-    /// Writes the body of a row anew if it is damaged; `body` is of the same version as the row. Tells whether it was.
+    /// Rewrites the payload of a row if it is damaged. Returns true if it was. `payload` must be of the
+    /// same version as the row.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if the row itself is: what it promised is not known.
-    pub fn restore_body(&mut self, key: &RowKey, body: &Body) -> Result<bool> {
+    /// [`Error::Damaged`] if the row itself is damaged, because its promise is unknown.
+    pub fn restore_payload(&mut self, key: &RowKey, payload: &Payload) -> Result<bool> {
         if !matches!(self.row(key), Err(Error::Damaged(_))) {
             return Ok(false);
         }
-        self.head(key)?;
-        let done = match codec::encode_body(body) {
+        self.metadata(key)?;
+        let done = match codec::encode_payload(payload) {
             Some(bytes) => self
                 .overlay
                 .put(Tree::Bodies, &codec::row_key(key)?, &bytes),
-            None => Err(Error::Refused("an empty body stands nowhere".into())),
+            None => Err(Error::Refused("an empty payload is not stored".into())),
         };
-        self.note(done).map(|()| true)
+        self.keep_failure(done).map(|()| true)
     }
 
-    /// Makes the index refer to blocks as often as bodies mention them, where it does so more often: they would stay for
-    /// ever. Reads all bodies. Gives how many references were too many.
+    /// Lowers the reference counts of `blocks` to the number of mentions in payloads, and returns how
+    /// many references were too many. Otherwise the blocks would stay forever. Reads all payloads.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if a body is: it may mention them.
+    /// [`Error::Damaged`] if a payload is damaged, because it may mention the blocks.
     pub fn release_surplus(&mut self, blocks: &[BlockHash]) -> Result<u64> {
         let wanted: BTreeSet<BlockHash> = blocks.iter().copied().collect();
         let mentions = self.reader().all_mentions(&wanted)?;
@@ -63,7 +63,7 @@ impl RowTxn<'_> {
             for _ in times..known {
                 let block = BlockRef { hash, len: 0 };
                 let done = self.references.release(&mut self.overlay, &block);
-                self.note(done)?;
+                self.keep_failure(done)?;
                 released += 1;
             }
         }

@@ -1,4 +1,4 @@
-//! Batches: how many commits there are, and what a failure does to whom.
+//! Batches: the number of commits, and the effects of a failure.
 
 use std::sync::atomic::Ordering;
 
@@ -10,10 +10,11 @@ use crate::error::Error;
 use crate::store::Transact;
 
 fn set(name: String) -> impl FnOnce(&mut crate::rows::RowTxn<'_>) -> Result<()> + Send + 'static {
-    move |txn| txn.set(&key(&name), &row(1, "head"))
+    move |txn| txn.set(&key(&name), &row(1, "metadata"))
 }
 
-/// A store over a gate that is closed, one transaction held in its commit, and `count` behind it.
+/// Opens a store with a closed gate: one transaction is held in its commit, and `count` wait behind
+/// it.
 async fn held(
     engine: &Arc<Gated>,
     limits: Limits,
@@ -50,7 +51,7 @@ async fn all_waiting(store: &Store, count: usize) {
 }
 
 #[tokio::test]
-async fn what_waits_shares_one_commit() {
+async fn waiting_transactions_share_one_commit() {
     let engine = Gated::new();
     let (store, tasks) = held(&engine, Limits::default(), |_| Durability::Fsync, 500).await;
     all_waiting(&store, 500).await;
@@ -65,7 +66,7 @@ async fn what_waits_shares_one_commit() {
 }
 
 #[tokio::test]
-async fn a_batch_has_a_maximal_size() {
+async fn a_batch_has_a_maximum_size() {
     let engine = Gated::new();
     let limits = Limits {
         batch_transactions: 10,
@@ -89,7 +90,7 @@ async fn callers_wait_when_the_queue_is_full() {
         ..Limits::default()
     };
     let (store, tasks) = held(&engine, limits, |_| Durability::Fsync, 100).await;
-    // One is being committed, so 19 places are left.
+    // One is being committed, so 19 slots are left.
     all_waiting(&store, 19).await;
     for _ in 0..1000 {
         tokio::task::yield_now().await;
@@ -102,7 +103,7 @@ async fn callers_wait_when_the_queue_is_full() {
 }
 
 #[tokio::test]
-async fn callers_wait_when_too_many_bytes_wait() {
+async fn callers_wait_when_the_waiting_bytes_reach_the_limit() {
     let engine = Gated::new();
     let limits = Limits {
         waiting_bytes: 10 << 10,
@@ -112,7 +113,8 @@ async fn callers_wait_when_too_many_bytes_wait() {
     for i in 0..5 {
         let store = store.clone();
         tasks.push(tokio::spawn(async move {
-            // The last one is heavier than all that may wait: it waits until it is alone.
+            // The last one is heavier than the limit for all waiting ones. It waits until it is
+            // alone.
             let weight = if i == 4 { 1 << 30 } else { 3 << 10 };
             let how = Transact::new(Durability::Fsync).weighing(weight);
             store.transact(how, set(format!("key {i}"))).await
@@ -130,12 +132,15 @@ async fn callers_wait_when_too_many_bytes_wait() {
 }
 
 #[tokio::test]
-async fn one_that_needs_a_sync_syncs_the_batch() {
+async fn one_durable_transaction_makes_its_batch_durable() {
     for durable in [Some(7), None] {
         let engine = Gated::new();
-        let one = move |i| match durable == Some(i) {
-            true => Durability::Fsync,
-            false => Durability::Buffered,
+        let one = move |i| {
+            if durable == Some(i) {
+                Durability::Fsync
+            } else {
+                Durability::Buffered
+            }
         };
         let (store, tasks) = held(&engine, Limits::default(), one, 50).await;
         all_waiting(&store, 50).await;
@@ -151,14 +156,17 @@ async fn one_that_needs_a_sync_syncs_the_batch() {
 }
 
 #[tokio::test]
-async fn a_caller_that_goes_away_is_served_all_the_same() {
+async fn a_transaction_runs_even_if_its_caller_goes_away() {
     let engine = Gated::new();
     let (store, tasks) = held(&engine, Limits::default(), |_| Durability::Fsync, 3).await;
     all_waiting(&store, 3).await;
     tasks.iter().for_each(|task| task.abort());
     engine.set_open(true);
     store.close().await.unwrap();
-    let found = store.read(|rows| rows.head(&key("key 2"))).await.unwrap();
+    let found = store
+        .read(|rows| rows.metadata(&key("key 2")))
+        .await
+        .unwrap();
     assert!(found.is_some());
 }
 
@@ -205,7 +213,7 @@ async fn gated_store(engine: &Arc<Gated>) -> Store {
 }
 
 #[tokio::test]
-async fn a_failing_closure_harms_no_other_of_its_batch() {
+async fn a_failing_closure_does_not_affect_its_batch() {
     let engine = Gated::new();
     let store = gated_store(&engine).await;
     let results = together(
@@ -223,12 +231,12 @@ async fn a_failing_closure_harms_no_other_of_its_batch() {
                 panic!("on purpose");
             }),
             Box::new(|txn| {
-                // It sees what came before it, and not what failed.
+                // It sees the changes of earlier closures, but not those of failed ones.
                 assert!(
-                    txn.head(&key("a"))?
-                        .is_some_and(|head| head.stamp == stamp(1))
+                    txn.metadata(&key("a"))?
+                        .is_some_and(|metadata| metadata.stamp == stamp(1))
                 );
-                assert!(txn.head(&key("b"))?.is_none() && txn.head(&key("c"))?.is_none());
+                assert!(txn.metadata(&key("b"))?.is_none() && txn.metadata(&key("c"))?.is_none());
                 set("d".into())(txn)
             }),
         ],
@@ -239,7 +247,7 @@ async fn a_failing_closure_harms_no_other_of_its_batch() {
     assert!(matches!(&results[2], Err(Error::Refused(why)) if why.contains("panicked")));
     let found = store
         .read(|rows| {
-            let there = |name| Ok(rows.head(&key(name))?.is_some());
+            let there = |name| Ok(rows.metadata(&key(name))?.is_some());
             Ok([there("a")?, there("b")?, there("c")?, there("d")?])
         })
         .await
@@ -249,7 +257,7 @@ async fn a_failing_closure_harms_no_other_of_its_batch() {
 }
 
 #[tokio::test]
-async fn a_failed_commit_fails_all_of_its_batch_and_nothing_else() {
+async fn a_failed_commit_fails_only_its_own_batch() {
     let engine = Gated::new();
     let store = gated_store(&engine).await;
     engine.inner.inject(Fault {
@@ -269,7 +277,7 @@ async fn a_failed_commit_fails_all_of_its_batch_and_nothing_else() {
     store
         .transact(Durability::Fsync, |txn| {
             assert_eq!(txn.era(), 1);
-            assert!(txn.head(&key("a"))?.is_none());
+            assert!(txn.metadata(&key("a"))?.is_none());
             set("b".into())(txn)
         })
         .await
@@ -278,7 +286,7 @@ async fn a_failed_commit_fails_all_of_its_batch_and_nothing_else() {
 }
 
 #[test]
-fn after_a_commit_of_unknown_outcome_the_store_only_reads() {
+fn the_store_is_read_only_after_a_commit_of_unknown_outcome() {
     let parts = Parts::new();
     let store = parts.open();
     block_on(store.transact(Durability::Fsync, set("kept".into()))).unwrap();
@@ -290,14 +298,14 @@ fn after_a_commit_of_unknown_outcome_the_store_only_reads() {
     assert!(matches!(failed, Err(Error::Failed(_))));
     let refused = block_on(store.transact(Durability::Buffered, |_| Ok(())));
     assert!(matches!(refused, Err(Error::Failed(_))));
-    assert!(head_of(&store, "kept").unwrap().is_some());
+    assert!(metadata_of(&store, "kept").unwrap().is_some());
     let status = block_on(store.status()).unwrap();
     assert!(status.read_only.is_some_and(|why| why.contains("EIO")));
     assert!(block_on(store.close()).is_err());
 }
 
 #[test]
-fn buffered_commits_are_synced_after_a_while() {
+fn buffered_commits_are_synced_after_the_interval() {
     let parts = Parts::new();
     let store = parts.open();
     block_on(store.transact(Durability::Buffered, set("a".into()))).unwrap();
@@ -311,7 +319,7 @@ fn buffered_commits_are_synced_after_a_while() {
     drop(store);
     parts.crash();
     let store = parts.open();
-    let there = |name| head_of(&store, name).unwrap().is_some();
+    let there = |name| metadata_of(&store, name).unwrap().is_some();
     assert_eq!(
         [there("a"), there("b"), there("c"), there("d")],
         [true, true, true, false]
@@ -319,21 +327,22 @@ fn buffered_commits_are_synced_after_a_while() {
     assert_clean(&store);
 }
 
-/// The answer "it is so already" must not rest on what a power cut can undo.
+/// An answer must not depend on a commit that a power cut can undo, even if the transaction changes
+/// nothing.
 #[test]
-fn a_durable_transaction_without_changes_syncs_what_it_saw() {
+fn a_durable_transaction_without_changes_syncs_the_commits_it_read() {
     let parts = Parts::new();
     let store = parts.open();
     block_on(store.transact(Durability::Buffered, set("a".into()))).unwrap();
-    let seen = block_on(store.transact(Durability::Fsync, |txn| txn.head(&key("a")))).unwrap();
+    let seen = block_on(store.transact(Durability::Fsync, |txn| txn.metadata(&key("a")))).unwrap();
     assert!(seen.is_some());
     drop(store);
     parts.crash();
-    assert!(head_of(&parts.open(), "a").unwrap().is_some());
+    assert!(metadata_of(&parts.open(), "a").unwrap().is_some());
 }
 
 #[tokio::test]
-async fn the_committer_syncs_by_itself() {
+async fn the_committer_syncs_without_a_call() {
     let parts = Parts::new();
     let mut options = parts.threaded(parts.engine.clone());
     options.limits.sync_interval = std::time::Duration::from_millis(1);
@@ -350,9 +359,9 @@ async fn the_committer_syncs_by_itself() {
     store.close().await.unwrap();
 }
 
-/// A defect below the closures must not leave anybody waiting.
+/// A defect below the closures must not leave any caller waiting.
 #[tokio::test]
-async fn a_panic_of_the_engine_is_an_answer_and_ends_writing() {
+async fn an_engine_panic_fails_its_batch_and_makes_the_store_read_only() {
     let engine = Gated::new();
     let store = gated_store(&engine).await;
     store
@@ -367,7 +376,7 @@ async fn a_panic_of_the_engine_is_an_answer_and_ends_writing() {
     assert!(store.status().await.unwrap().read_only.is_some());
     assert!(
         store
-            .read(|rows| rows.head(&key("a")))
+            .read(|rows| rows.metadata(&key("a")))
             .await
             .unwrap()
             .is_some()

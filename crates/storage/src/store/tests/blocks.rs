@@ -1,36 +1,36 @@
-//! Rows and blocks together: pins, buffered blocks, rebuilding the index.
+//! Rows and blocks together: pins, buffered blocks, rebuild of the index.
 
 use std::ops::Bound;
 use std::sync::atomic::Ordering;
 
 use super::*;
-use crate::blocks::Upload;
+use crate::blocks::BlockAppender;
 use crate::engine::{Direction, Durability, Flow, Tree};
 use crate::error::Error;
-use crate::row::{BlockRef, Body};
+use crate::row::{BlockRef, Payload};
 use crate::rows::codec::Part;
 
 pub(super) fn content(number: u8) -> Bytes {
     Bytes::from(vec![number; 10_000 + usize::from(number)])
 }
 
-fn upload(store: &Store, numbers: &[u8]) -> (Upload, Vec<BlockRef>) {
-    let upload = store.upload();
+pub(super) fn appender(store: &Store, numbers: &[u8]) -> (BlockAppender, Vec<BlockRef>) {
+    let upload = store.appender();
     let append = |number: &u8| block_on(upload.append(content(*number))).unwrap();
     let blocks = numbers.iter().map(append).collect();
     (upload, blocks)
 }
 
-pub(super) fn with_body(millis: u64, body: Body) -> Row {
-    let mut row = row(millis, "head");
+pub(super) fn with_payload(millis: u64, payload: Payload) -> Row {
+    let mut row = row(millis, "metadata");
     if let Some(value) = &mut row.value {
-        value.body = body;
+        value.payload = payload;
     }
     row
 }
 
 pub(super) fn with_blocks(millis: u64, blocks: Vec<BlockRef>) -> Row {
-    with_body(millis, Body::Blocks(blocks))
+    with_payload(millis, Payload::Blocks(blocks))
 }
 
 pub(super) fn set(store: &Store, name: &str, row: Row, durability: Durability) {
@@ -39,7 +39,7 @@ pub(super) fn set(store: &Store, name: &str, row: Row, durability: Durability) {
 }
 
 pub(super) fn write(store: &Store, name: &str, millis: u64, numbers: &[u8]) -> Vec<BlockRef> {
-    let (upload, blocks) = upload(store, numbers);
+    let (upload, blocks) = appender(store, numbers);
     block_on(upload.sync()).unwrap();
     set(
         store,
@@ -65,7 +65,7 @@ pub(super) fn is_readable(store: &Store, block: &BlockRef) -> bool {
 fn a_pin_keeps_blocks_readable_after_their_row_has_gone() {
     let store = Parts::new().open();
     let blocks = write(&store, "a", 1, &[1, 2, 1]);
-    let (found, pin) = block_on(store.pin_body(&key("a"))).unwrap().unwrap();
+    let (found, pin) = block_on(store.pin_payload(&key("a"))).unwrap().unwrap();
     assert_eq!(found, with_blocks(1, blocks.clone()));
     let tombstone = Row {
         value: None,
@@ -75,14 +75,14 @@ fn a_pin_keeps_blocks_readable_after_their_row_has_gone() {
     assert!(blocks.iter().all(|block| is_readable(&store, block)));
     drop(pin);
     assert!(!blocks.iter().any(|block| is_readable(&store, block)));
-    let (found, _pin) = block_on(store.pin_body(&key("a"))).unwrap().unwrap();
+    let (found, _pin) = block_on(store.pin_payload(&key("a"))).unwrap().unwrap();
     assert_eq!(found.value, None);
-    assert!(block_on(store.pin_body(&key("b"))).unwrap().is_none());
+    assert!(block_on(store.pin_payload(&key("b"))).unwrap().is_none());
     assert_clean(&store);
 }
 
 #[test]
-fn a_block_goes_with_the_last_of_its_rows() {
+fn a_block_is_freed_with_the_last_row_that_refers_to_it() {
     let parts = Parts::new();
     let store = parts.open();
     let blocks = write(&store, "a", 1, &[1]);
@@ -95,7 +95,8 @@ fn a_block_goes_with_the_last_of_its_rows() {
     }
 }
 
-/// What a buffered commit released may come back with a power cut, so it is not freed before.
+/// A power cut may bring back rows whose blocks a buffered commit released. So the blocks are not
+/// freed before.
 #[test]
 fn buffered_commits_free_nothing_before_they_are_durable() {
     for dropped in [false, true] {
@@ -119,14 +120,12 @@ fn buffered_commits_free_nothing_before_they_are_durable() {
     }
 }
 
-/// A buffered transaction's blocks need no sync of their own; the index that names them must not
-/// become durable before they are.
 #[test]
-fn the_index_never_names_blocks_that_are_not_there() {
+fn the_index_never_names_missing_blocks() {
     for later in ["sync", "durable commit", "durable, nothing changed"] {
         let parts = Parts::new();
         let store = parts.open();
-        let (upload, blocks) = upload(&store, &[1, 2]);
+        let (upload, blocks) = appender(&store, &[1, 2]);
         set(
             &store,
             "a",
@@ -136,13 +135,13 @@ fn the_index_never_names_blocks_that_are_not_there() {
         drop(upload);
         match later {
             "sync" => block_on(store.sync()).unwrap(),
-            "durable commit" => set(&store, "b", row(1, "head"), Durability::Fsync),
+            "durable commit" => set(&store, "b", row(1, "metadata"), Durability::Fsync),
             _ => block_on(store.transact(Durability::Fsync, |_| Ok(()))).unwrap(),
         }
         drop(store);
         parts.crash();
         let store = parts.open();
-        assert!(head_of(&store, "a").unwrap().is_some(), "{later}");
+        assert!(metadata_of(&store, "a").unwrap().is_some(), "{later}");
         assert!(
             blocks.iter().all(|block| is_readable(&store, block)),
             "{later}"
@@ -171,12 +170,12 @@ fn a_failed_commit_of_unknown_outcome_frees_nothing() {
     assert_clean(&store);
 }
 
-/// Such a commit may be found to have happened after all.
+/// Such a commit may turn out to have happened.
 #[test]
-fn after_a_commit_of_unknown_outcome_what_it_refers_to_is_kept() {
+fn a_commit_of_unknown_outcome_keeps_the_blocks_it_refers_to() {
     let parts = Parts::new();
     let store = parts.open();
-    let (upload, blocks) = upload(&store, &[1]);
+    let (upload, blocks) = appender(&store, &[1]);
     block_on(upload.sync()).unwrap();
     parts.engine.inject(crate::engine::memory::Fault {
         after_commits: 0,
@@ -186,36 +185,12 @@ fn after_a_commit_of_unknown_outcome_what_it_refers_to_is_kept() {
     let failed = block_on(store.transact(Durability::Fsync, move |txn| txn.set(&key, &row)));
     assert!(matches!(failed, Err(Error::Failed(_))));
     drop((upload, store));
-    parts.engine.crash_keeping(&Most);
+    parts.engine.crash_after(usize::MAX);
     parts.disk.crash(None);
     let store = parts.open();
-    assert!(head_of(&store, "a").unwrap().is_some());
+    assert!(metadata_of(&store, "a").unwrap().is_some());
     assert!(is_readable(&store, &blocks[0]));
     assert_clean(&store);
-}
-
-/// The highest of all choices out of two.
-struct Most;
-
-impl archipel_base::random::Random for Most {
-    fn fill(&self, bytes: &mut [u8]) {
-        bytes.fill(u8::MAX);
-    }
-}
-
-/// The commit was made and cannot be made durable: the same as a commit that failed.
-#[test]
-fn a_sync_that_a_durable_answer_needs_and_that_fails_ends_writing() {
-    let parts = Parts::new();
-    let store = parts.open();
-    let (_upload, blocks) = upload(&store, &[1]);
-    set(&store, "a", with_blocks(1, blocks), Durability::Buffered);
-    parts.engine.inject_sync(Error::Io("on purpose".into()));
-    let key = key("b");
-    let failed =
-        block_on(store.transact(Durability::Fsync, move |txn| txn.set(&key, &row(1, "head"))));
-    assert!(matches!(failed, Err(Error::Failed(_))));
-    assert!(block_on(store.status()).unwrap().read_only.is_some());
 }
 
 fn clear_index(parts: &Parts) {
@@ -235,7 +210,7 @@ fn clear_index(parts: &Parts) {
 }
 
 #[test]
-fn a_lost_index_is_rebuilt_with_exact_references() {
+fn a_rebuilt_index_has_exact_references() {
     let parts = Parts::new();
     let store = parts.open();
     let mut blocks = write(&store, "a", 1, &[1, 2, 1]);
@@ -255,12 +230,12 @@ fn a_lost_index_is_rebuilt_with_exact_references() {
 }
 
 #[test]
-fn an_interrupted_rebuild_is_begun_again() {
+fn a_store_opens_only_after_an_interrupted_rebuild_is_repeated() {
     let parts = Parts::new();
     let store = parts.open();
     let blocks = write(&store, "a", 1, &[1, 2]);
     drop(store);
-    // Cut short by each of its commits in turn.
+    // Interrupt the rebuild at each of its commits in turn.
     for after_commits in 1.. {
         parts.engine.inject(crate::engine::memory::Fault {
             after_commits,
@@ -289,10 +264,10 @@ fn an_interrupted_rebuild_is_begun_again() {
 }
 
 #[test]
-fn a_verification_finds_what_is_of_no_part() {
+fn verification_finds_derived_keys_of_no_part() {
     let parts = Parts::new();
     let store = parts.open();
-    set(&store, "a", row(1, "head"), Durability::Fsync);
+    set(&store, "a", row(1, "metadata"), Durability::Fsync);
     assert_clean(&store);
     for stray in [&[0, 3, 3][..], &[0, 3], &[0, 4, 255, 1]] {
         let mut txn = parts.engine.write().unwrap();
@@ -305,9 +280,9 @@ fn a_verification_finds_what_is_of_no_part() {
     }
 }
 
-/// What a verification finds when something is wrong: it must be able to fail.
+/// Makes each kind of damage, to show that a verification can fail.
 #[test]
-fn a_verification_finds_each_kind_of_damage() {
+fn verification_finds_each_kind_of_damage() {
     let kinds = [
         (Tree::Rows, None),
         (Tree::Bodies, None),
@@ -319,11 +294,11 @@ fn a_verification_finds_each_kind_of_damage() {
     for (tree, part) in kinds {
         let parts = Parts::new();
         let store = parts.open();
-        let (upload, blocks) = upload(&store, &[1, 2]);
+        let (upload, blocks) = appender(&store, &[1, 2]);
         block_on(upload.sync()).unwrap();
         let mut row = with_blocks(1, blocks);
         if let Some(value) = &mut row.value {
-            value.tally = Some(crate::row::Tally {
+            value.usage = Some(crate::row::UsageDelta {
                 group: Id([1; 16]),
                 objects: 1,
                 bytes: 2,

@@ -12,14 +12,14 @@ fn meta(parts: &Parts, key: &[u8]) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn each_opening_is_a_boot_and_the_identity_stays() {
+fn each_opening_counts_a_boot_and_keeps_the_identity() {
     let parts = Parts::new();
     let first = parts.open();
     assert_eq!(first.boot(), 1);
     let (identity, writer) = (first.identity(), first.writer());
     assert_ne!(identity, Id::default());
     drop(first);
-    // Durable before anything else is done, so a crash cannot give a number twice.
+    // The count is durable before any other work, so a crash cannot repeat a number.
     parts.crash();
     let second = parts.open();
     assert_eq!(second.boot(), 2);
@@ -28,7 +28,7 @@ fn each_opening_is_a_boot_and_the_identity_stays() {
 }
 
 #[test]
-fn only_a_store_that_was_closed_is_clean() {
+fn only_a_closed_store_starts_clean() {
     let parts = Parts::new();
     let start = || boot::begin(&parts.options(), Purpose::Serve).unwrap().start;
     assert_eq!(start(), crate::blocks::Start::Unclean);
@@ -44,20 +44,20 @@ fn only_a_store_that_was_closed_is_clean() {
 }
 
 #[test]
-fn closing_keeps_what_was_buffered_and_refuses_what_comes_later() {
+fn closing_keeps_buffered_commits_and_refuses_later_ones() {
     let parts = Parts::new();
     let store = parts.open();
-    let set = |txn: &mut crate::rows::RowTxn<'_>| txn.set(&key("a"), &row(1, "head"));
+    let set = |txn: &mut crate::rows::RowTxn<'_>| txn.set(&key("a"), &row(1, "metadata"));
     block_on(store.transact(Durability::Buffered, set)).unwrap();
     block_on(store.close()).unwrap();
     let refused = block_on(store.transact(Durability::Fsync, |_| Ok(())));
     assert!(matches!(refused, Err(Error::Failed(_))));
     parts.crash();
-    assert!(head_of(&parts.open(), "a").unwrap().is_some());
+    assert!(metadata_of(&parts.open(), "a").unwrap().is_some());
 }
 
 #[test]
-fn another_format_is_refused_and_left_alone() {
+fn a_store_of_another_format_is_refused_and_unchanged() {
     for format in [FORMAT - 1, FORMAT + 1] {
         let parts = Parts::new();
         drop(parts.open());
@@ -75,7 +75,7 @@ fn another_format_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_wanted_identity_is_taken_once_and_checked_later() {
+fn a_configured_identity_is_stored_once_and_checked_later() {
     let parts = Parts::new();
     let open = |identity| {
         Store::open(StoreOptions {
@@ -89,7 +89,7 @@ fn a_wanted_identity_is_taken_once_and_checked_later() {
 }
 
 #[test]
-fn every_engine_keeps_a_store() {
+fn a_store_works_on_every_engine() {
     for kind in EngineKind::ALL {
         let folder = tempfile::tempdir().unwrap();
         let parts = Parts::new();
@@ -107,8 +107,8 @@ fn every_engine_keeps_a_store() {
             let set =
                 move |txn: &mut crate::rows::RowTxn<'_>| txn.set(&key(&name), &row(boot, "h"));
             block_on(store.transact(Durability::Fsync, set)).unwrap();
-            assert!(head_of(&store, "boot 1").unwrap().is_some());
-            assert!(head_of(&store, &written).unwrap().is_some());
+            assert!(metadata_of(&store, "boot 1").unwrap().is_some());
+            assert!(metadata_of(&store, &written).unwrap().is_some());
             assert_clean(&store);
             block_on(store.close()).unwrap();
         }

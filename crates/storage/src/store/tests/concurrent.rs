@@ -1,12 +1,12 @@
-//! Many tasks at once, with threads: writers and deleters of rows that share blocks, and readers
-//! that must never find a row whose blocks have gone.
+//! Concurrent tasks on threads: writers and deleters of rows that share blocks, and readers that
+//! must never find a row without its blocks.
 
 use archipel_base::BlockHash;
 use archipel_base::random::Random;
 
 use super::*;
 use crate::engine::{Durability, Engine};
-use crate::row::Body;
+use crate::row::Payload;
 use crate::store::Transact;
 
 const TASKS: u64 = 8;
@@ -27,7 +27,7 @@ fn durability(random: &SeededRandom) -> Durability {
 
 async fn write(store: &Store, random: &SeededRandom, round: u64) {
     let durability = durability(random);
-    let upload = store.upload();
+    let upload = store.appender();
     let mut blocks = Vec::new();
     for _ in 0..random.next_u64() % 4 {
         let content = content(random.next_u64() % CONTENTS);
@@ -36,9 +36,9 @@ async fn write(store: &Store, random: &SeededRandom, round: u64) {
     if durability == Durability::Fsync {
         upload.sync().await.unwrap();
     }
-    let mut row = row(round, "head");
+    let mut row = row(round, "metadata");
     if let Some(value) = &mut row.value {
-        value.body = Body::Blocks(blocks);
+        value.payload = Payload::Blocks(blocks);
     }
     let key = key(&format!("row {}", random.next_u64() % ROWS));
     let set = store.transact(durability, move |txn| txn.set(&key, &row));
@@ -58,10 +58,10 @@ async fn delete(store: &Store, random: &SeededRandom, round: u64) {
 
 async fn read(store: &Store, random: &SeededRandom) {
     let key = key(&format!("row {}", random.next_u64() % ROWS));
-    let Some((row, _pin)) = store.pin_body(&key).await.unwrap() else {
+    let Some((row, _pin)) = store.pin_payload(&key).await.unwrap() else {
         return;
     };
-    for block in row.value.iter().flat_map(|value| value.body.blocks()) {
+    for block in row.value.iter().flat_map(|value| value.payload.blocks()) {
         let content = store.read_block(block).await.unwrap();
         assert_eq!(BlockHash::of(&content), block.hash);
     }
@@ -83,7 +83,7 @@ async fn work(store: Store, seed: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rows_and_blocks_stay_together() {
+async fn concurrent_readers_never_find_a_row_without_its_blocks() {
     let parts = Parts::new();
     let engine: Arc<dyn Engine> = parts.engine.clone();
     let options = parts.threaded(engine);
@@ -105,8 +105,8 @@ async fn rows_and_blocks_stay_together() {
     let store = tokio::task::spawn_blocking(open).await.unwrap().unwrap();
     for number in 0..ROWS {
         let key = key(&format!("row {number}"));
-        if let Some((row, _pin)) = store.pin_body(&key).await.unwrap() {
-            for block in row.value.iter().flat_map(|value| value.body.blocks()) {
+        if let Some((row, _pin)) = store.pin_payload(&key).await.unwrap() {
+            for block in row.value.iter().flat_map(|value| value.payload.blocks()) {
                 store.read_block(block).await.unwrap();
             }
         }

@@ -1,9 +1,11 @@
-//! An engine whose commits wait at a gate, are counted, and panic on demand.
+//! An engine that holds its commits at a gate, counts them, and panics on demand.
 
 use std::borrow::Cow;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+
+use parking_lot::{Condvar, Mutex};
 
 use crate::engine::memory::MemoryEngine;
 use crate::engine::{
@@ -32,7 +34,7 @@ impl Gated {
     }
 
     pub fn set_open(&self, open: bool) {
-        *self.open.lock().unwrap() = open;
+        *self.open.lock() = open;
         self.opened.notify_all();
     }
 
@@ -103,13 +105,13 @@ impl WriteTxn for GatedTxn<'_> {
         if durability == Durability::Fsync {
             self.engine.durable_commits.fetch_add(1, Ordering::SeqCst);
         }
-        let mut open = self.engine.open.lock().unwrap();
+        let mut open = self.engine.open.lock();
         while !*open {
-            open = self.engine.opened.wait(open).unwrap();
+            self.engine.opened.wait(&mut open);
         }
         drop(open);
         if self.engine.panics.load(Ordering::SeqCst) {
-            // Not `panic!`, which would print.
+            // `panic!` would print.
             std::panic::resume_unwind(Box::new("on purpose"));
         }
         self.inner.commit(durability)

@@ -1,12 +1,14 @@
-//! A store in memory, and tests of its parts.
+//! A store in memory, and the tests of its parts.
 
 mod batches;
 mod blocks;
 mod boots;
 mod concurrent;
+mod damaged_rows;
 mod gated;
-mod mending;
+mod repair;
 mod space;
+mod synced;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -33,7 +35,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
         .block_on(future)
 }
 
-/// A node's parts in memory, which outlive the store that is opened on them.
+/// A node's parts in memory. They outlive the stores that are opened on them.
 pub(crate) struct Parts {
     pub engine: Arc<MemoryEngine>,
     pub disk: Arc<MemoryDisk>,
@@ -49,7 +51,7 @@ impl Parts {
         }
     }
 
-    /// Options for a store in one thread.
+    /// Returns options for a store in one thread.
     pub fn options(&self) -> StoreOptions {
         StoreOptions {
             engine: self.engine.clone(),
@@ -76,7 +78,7 @@ impl Parts {
         }
     }
 
-    /// Options for a store with threads, on another engine.
+    /// Returns options for a store with threads, on another engine.
     pub fn threaded(&self, engine: Arc<dyn Engine>) -> StoreOptions {
         StoreOptions {
             engine,
@@ -90,7 +92,7 @@ impl Parts {
         Store::open(self.options()).unwrap()
     }
 
-    /// What a power cut leaves.
+    /// Simulates a power cut.
     pub fn crash(&self) {
         self.engine.crash();
         self.disk.crash(None);
@@ -108,26 +110,26 @@ pub(crate) fn stamp(millis: u64) -> Stamp {
     Stamp::new(millis, 0, Writer(1))
 }
 
-/// A live row without a body.
-pub(crate) fn row(millis: u64, head: &str) -> Row {
+/// Returns a live row without a payload.
+pub(crate) fn row(millis: u64, metadata: &str) -> Row {
     Row {
         promised: stamp(millis),
         stamp: stamp(millis),
         write: Id([millis as u8; 16]),
         value: Some(Value {
-            head: Bytes::from(head.to_string()),
+            metadata: Bytes::from(metadata.to_string()),
             ..Value::default()
         }),
     }
 }
 
-/// Nothing that is derived is wrong.
+/// Asserts that verification finds no problem.
 pub(crate) fn assert_clean(store: &Store) {
     let report = block_on(store.verify()).unwrap();
     assert!(report.is_clean(), "{report:#?}");
 }
 
-pub(crate) fn head_of(store: &Store, name: &str) -> Result<Option<Bytes>> {
+pub(crate) fn metadata_of(store: &Store, name: &str) -> Result<Option<Bytes>> {
     let key = key(name);
-    block_on(store.read(move |rows| Ok(rows.head(&key)?.and_then(|row| row.head))))
+    block_on(store.read(move |rows| Ok(rows.metadata(&key)?.and_then(|row| row.metadata))))
 }

@@ -1,4 +1,4 @@
-//! A metadata disk that is nearly full: what grows is refused, what shrinks goes on.
+//! A metadata disk that is nearly full: growing transactions are refused, shrinking ones run.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,13 +20,13 @@ fn store_with_space(free: &Arc<AtomicU64>) -> Store {
 
 fn write(store: &Store, how: Transact) -> Result<bool> {
     block_on(store.transact(how, |txn| {
-        txn.set(&key("a"), &row(1, "head"))?;
+        txn.set(&key("a"), &row(1, "metadata"))?;
         Ok(txn.may_grow())
     }))
 }
 
 #[test]
-fn what_grows_is_refused_below_the_reserve() {
+fn growing_transactions_are_refused_below_the_reserve() {
     let free = Arc::new(AtomicU64::new(1000));
     let store = store_with_space(&free);
     let grows = Transact::new(Durability::Fsync);
@@ -34,14 +34,14 @@ fn what_grows_is_refused_below_the_reserve() {
     free.store(999, Ordering::SeqCst);
     assert!(matches!(write(&store, grows), Err(Error::Full(_))));
     assert!(!write(&store, grows.shrinking()).unwrap());
-    assert!(head_of(&store, "a").unwrap().is_some());
+    assert!(metadata_of(&store, "a").unwrap().is_some());
     assert!(!block_on(store.status()).unwrap().has_room);
     free.store(1000, Ordering::SeqCst);
     assert!(write(&store, grows).unwrap());
 }
 
 #[test]
-fn not_knowing_the_space_refuses_nothing() {
+fn an_unknown_free_space_refuses_nothing() {
     let free = Arc::new(AtomicU64::new(u64::MAX));
     let store = store_with_space(&free);
     assert!(write(&store, Transact::new(Durability::Fsync)).unwrap());

@@ -1,4 +1,4 @@
-//! What clients draw.
+//! Tests of the random choices of clients.
 
 use clap::Parser;
 
@@ -22,13 +22,13 @@ fn sizes_are_fixed_or_drawn_within_bounds() {
     let drawn = plan(&["--size", "1024-1048576"]).unwrap();
     let sizes: Vec<usize> = (0..10_000).map(|number| drawn.size(number)).collect();
     assert!(sizes.iter().all(|size| (1024..=1_048_576).contains(size)));
-    // Evenly among orders of magnitude: half lies below the middle one.
+    // Sizes are even among orders of magnitude, so that half of them lie below the middle one.
     let small = sizes.iter().filter(|size| **size < 32_768).count();
     assert!((4_700..5_300).contains(&small), "{small}");
 }
 
 #[test]
-fn open_loops_are_due_at_fixed_times() {
+fn open_loop_requests_are_due_at_fixed_times() {
     let plan = plan(&["--rate", "100"]).unwrap();
     let start = Instant::now();
     let due: Vec<_> = (0..3).filter_map(|_| plan.next_due(start)).collect();
@@ -37,7 +37,7 @@ fn open_loops_are_due_at_fixed_times() {
 }
 
 #[test]
-fn nonsense_is_refused() {
+fn invalid_options_are_refused() {
     assert!(plan(&["--weights", "1,2"]).is_err());
     assert!(plan(&["--weights", "0,0,0,0"]).is_err());
     assert!(plan(&["--size", "x"]).is_err());

@@ -1,4 +1,4 @@
-//! What breaks, and what must not break at once.
+//! The faults of a run, and the limits on simultaneous faults.
 
 use archipel_cluster::register::epoch::{Config, Member};
 
@@ -34,7 +34,7 @@ impl Cluster {
         self.after(wait, Event::Fault);
     }
 
-    /// All lose power at once: what was answered must be on disk.
+    /// Cuts the power of all machines at once. Every answered write must be on disk.
     pub(super) fn blackout(&mut self) {
         if !self.is_calm() {
             (0..MACHINES).for_each(|machine| self.crash(machine));
@@ -59,7 +59,7 @@ impl Cluster {
         }
     }
 
-    /// Cuts one machine off the others: what it sends, what it is sent, or both.
+    /// Cuts one machine off the others: the messages that it sends, that it receives, or both.
     fn cut_links(&mut self, machine: usize) {
         let way = self.rng.below(3);
         for other in (0..MACHINES).filter(|o| *o != machine) {
@@ -76,8 +76,8 @@ impl Cluster {
         );
     }
 
-    /// A disk is lost: the machine comes back empty. At most a minority of any layout version loses
-    /// its disk while the version is live.
+    /// Loses a disk: the machine comes back empty. At most a minority of any live layout version
+    /// loses its disk.
     fn lose_disk(&mut self, machine: usize) {
         let name = self.machines[machine].name;
         let gone =
@@ -85,7 +85,7 @@ impl Cluster {
         let hurt = |version: &Vec<Member<StoreName>>| {
             2 * version.iter().filter(gone).count() >= version.len()
         };
-        if self.layouts_to_be_spared().any(hurt) {
+        if self.layouts_to_protect().any(hurt) {
             return;
         }
         self.crash(machine);
@@ -104,8 +104,8 @@ impl Cluster {
         self.after(3000 * MILLIS, Event::Start(machine));
     }
 
-    /// All layout versions that are live, or may come to be.
-    fn layouts_to_be_spared(&self) -> impl Iterator<Item = &Vec<Member<StoreName>>> {
+    /// Returns all layout versions that are live, or may become so.
+    fn layouts_to_protect(&self) -> impl Iterator<Item = &Vec<Member<StoreName>>> {
         let known = self.machines.iter().map(|m| &m.durable.config);
         let settled = known.filter(|c| self.is_known_to_its_own(c));
         let newest = settled.map(|c| c.epoch).max().unwrap_or_default();
@@ -116,8 +116,8 @@ impl Cluster {
             .flat_map(|c| &c.live)
     }
 
-    /// Whether a majority of each version of a layout knows it. Before that, replicas that it leaves out
-    /// are still needed to find it.
+    /// Returns true if a majority of each version of a layout knows it. Until then, replicas that
+    /// it leaves out are still needed to find it.
     fn is_known_to_its_own(&self, config: &Config<StoreName>) -> bool {
         let knows = |m: &&Member<StoreName>| {
             let machine = &self.machines[m.node.machine];
@@ -129,7 +129,7 @@ impl Cluster {
         config.live.iter().all(majority)
     }
 
-    pub(super) fn heal(&mut self) {
+    pub(super) fn reconnect(&mut self) {
         self.cut.clear();
         for machine in 0..MACHINES {
             self.start(machine);

@@ -14,7 +14,7 @@ impl Scenario {
             return false;
         };
         match task {
-            // To propose an epoch one must know the one before.
+            // A client must know an epoch before it can propose the next.
             Task::Retire => world.chosen == self.retiring(),
             _ => true,
         }
@@ -64,7 +64,7 @@ impl Scenario {
         self.carry_out(world, c, outputs);
     }
 
-    /// Lets a client's operation make a step and carries out what it asks for.
+    /// Lets a client's operation make a step, and carries out its outputs.
     pub(super) fn drive(
         &self,
         world: &mut World,
@@ -144,14 +144,14 @@ impl Scenario {
         if let Some(event) = world.history.iter_mut().rev().find(open) {
             event.reply = Some((now, reply));
             if let (Task::Fickle(_), Reply::Saw(_)) = (task, reply) {
-                // It left the row alone: all it did was to read.
+                // It left the row alone, so it only read.
                 event.call = Call::Read;
             }
         }
         world.violated |= !linear::is_linearizable(&world.history);
     }
 
-    /// The epoch in which the first layout version retires: the last but one.
+    /// Returns the epoch in which the first layout version retires: the last but one.
     fn retiring(&self) -> u64 {
         self.epochs.len() as u64 - 1
     }
@@ -161,10 +161,11 @@ impl Scenario {
         Retirement::of(config.oldest(self.rules(), |m| m.node))
     }
 
-    /// All rows (there is one) were read under both versions: the first may go.
+    /// Retires the first version, because all rows (there is one) were read under both.
     fn retire(&self, world: &mut World) {
         let mut retirement = self.retirement();
-        // The read's quorum holds a majority of the oldest version, all of which know the epoch.
+        // The read's quorum has a majority of the oldest version. All of its replicas know the
+        // epoch.
         let config = self.config(self.retiring());
         let oldest = config.oldest(self.rules(), |m| m.node);
         for replica in oldest.iter().flat_map(|set| set.iter()) {

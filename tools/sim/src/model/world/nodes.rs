@@ -1,11 +1,13 @@
-//! Replicas: what they answer, hand to one another, and agree on.
+//! Replicas: their answers, the rows that they send to one another, and their floors.
+
+use std::convert::Infallible;
 
 use archipel_base::Stamp;
 use archipel_cluster::register::epoch::{Fence, fence};
 use archipel_cluster::register::floor::{self, FloorAnswer, FloorOutput, FloorRound};
 use archipel_cluster::register::{Answer, Request, Version, replica};
 
-use super::{Action, Flooring, Node, World};
+use super::{Action, Node, RunningFloor, World};
 use crate::model::scenario::Scenario;
 
 impl Scenario {
@@ -30,7 +32,7 @@ impl Scenario {
         step.answer
     }
 
-    /// Whether a quorum holds what this node holds.
+    /// Returns true if a quorum holds this node's version.
     pub(super) fn is_settled(&self, world: &World, node: usize) -> bool {
         let node = &world.nodes[node];
         let same = |n: &usize| world.nodes[*n].cell.stamp == node.cell.stamp;
@@ -80,7 +82,7 @@ impl Scenario {
         let floor = seen.max().unwrap_or_default();
         let (round, output) = FloorRound::new(self.rules(), self.start(epoch).quorums, floor);
         if let FloorOutput::Ask(asking) = output {
-            world.floor = Some(Flooring {
+            world.floor = Some(RunningFloor {
                 epoch,
                 round,
                 asking,
@@ -103,27 +105,29 @@ impl Scenario {
         };
         match output {
             None => world.floor = Some(flooring),
-            Some(FloorOutput::Ask(asking)) => world.floor = Some(Flooring { asking, ..flooring }),
+            Some(FloorOutput::Ask(asking)) => {
+                world.floor = Some(RunningFloor { asking, ..flooring })
+            }
             Some(FloorOutput::Differ | FloorOutput::Agreed) => {}
         }
     }
 
-    fn answer_floor(&self, node: &mut Node, flooring: &Flooring) -> FloorAnswer<Option<Stamp>> {
+    fn answer_floor(&self, node: &mut Node, flooring: &RunningFloor) -> FloorAnswer<Option<Stamp>> {
         let cell = node.cell.clone();
         let rows_up_to = |floor: Stamp, gone: Stamp| {
-            // There is but one key: its stamp says it all.
+            // There is only one key, so its stamp describes all rows.
             let void = cell.value.is_none() && cell.stamp <= gone;
             let counts = cell.stamp <= floor && cell.stamp != Stamp::ZERO && !void;
-            counts.then_some(cell.stamp)
+            Ok::<_, Infallible>(counts.then_some(cell.stamp))
         };
-        let answer = floor::answer(
+        let Ok(answer) = floor::answer(
             self.rules(),
             &mut node.floors,
             node.epoch,
             flooring.asking,
             rows_up_to,
         );
-        // What is void is dropped at once: the strictest a driver may be.
+        // Void state is dropped at once: the strictest driver.
         let bounds = self.bounds(node);
         node.cell = replica::above_floor(&node.cell, &bounds);
         answer

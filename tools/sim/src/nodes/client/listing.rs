@@ -1,4 +1,4 @@
-//! Listing a page.
+//! The listing of one page.
 
 use archipel_model::{Error, ListEntry, ListQuery};
 
@@ -9,7 +9,7 @@ use crate::nodes::machine::Called;
 use crate::nodes::world::World;
 use crate::rng::Rng;
 
-/// One page; tells whether there is another, and moves the query there.
+/// Lists one page. Returns true if there is another, and moves the query there.
 pub async fn list_page(
     world: &World,
     client: usize,
@@ -29,18 +29,20 @@ pub async fn list_page(
             world.violation(why);
             return false;
         }
-        Called::Answered(Err(Fault::Error(Error::Unavailable(why) | Error::Busy(why)))) => {
+        Called::Answered(Err(Fault::Error(
+            Error::Unavailable(why) | Error::Unconfirmed(why) | Error::Busy(why),
+        ))) => {
             world.note(format!("client {client} ← {machine}: no listing: {why}"));
             return false;
         }
         Called::Answered(Err(Fault::Error(error))) => {
-            world.violation(format!("a listing gave an error that cannot be: {error:?}"));
+            world.violation(format!("a listing gave an impossible error: {error:?}"));
             return false;
         }
         Called::Down | Called::Lost => return false,
     };
     let entry = |entry: ListEntry| match entry {
-        ListEntry::Object { key, head } => (key, value_of(&head.etag)),
+        ListEntry::Object { key, metadata } => (key, value_of(&metadata.etag)),
         ListEntry::Prefix(prefix) => (prefix, None),
     };
     let mut record = world.record();

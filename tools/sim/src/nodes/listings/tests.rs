@@ -1,13 +1,13 @@
-//! Each way in which a listing is wrong is noticed, and what is right is not.
+//! The check notices each kind of wrong listing, and accepts right ones.
 
 use super::*;
 use crate::nodes::history::End;
 
-const DONE: End = End::Told(Reply::Done);
+const DONE: End = End::Answered(Reply::Done);
 
 fn write(history: &mut History, key: &str, value: Option<u32>, end: End) {
-    let place = history.begin(0, key, Call::Write(value));
-    history.end(key, place, end);
+    let index = history.begin(0, key, Call::Write(value));
+    history.end(key, index, end);
 }
 
 fn list(history: &mut History, entries: &[(&str, Option<u32>)]) {
@@ -36,14 +36,14 @@ fn history() -> History {
 }
 
 #[test]
-fn what_was_acknowledged_is_listed() {
+fn acknowledged_objects_must_be_listed() {
     let mut history = history();
     list(&mut history, &[("a", Some(2)), ("b/", None)]);
     assert_eq!(fault(&history), None);
 }
 
 #[test]
-fn what_is_wrong_is_noticed() {
+fn wrong_listings_are_refused() {
     let wrong: [&[(&str, Option<u32>)]; 6] = [
         &[("b/", None)],
         &[("a", Some(2))],
@@ -60,7 +60,7 @@ fn what_is_wrong_is_noticed() {
 }
 
 #[test]
-fn what_is_not_known_may_be_listed_or_not() {
+fn objects_with_an_unknown_result_may_be_listed_or_not() {
     for entries in [&[("a", Some(2))][..], &[("a", Some(7))], &[]] {
         let mut history = History::default();
         write(&mut history, "a", Some(2), DONE);
@@ -72,7 +72,7 @@ fn what_is_not_known_may_be_listed_or_not() {
 }
 
 #[test]
-fn what_took_no_effect_is_not_listed_afterwards() {
+fn writes_without_effect_are_not_listed_afterwards() {
     let mut history = History::default();
     write(&mut history, "a", Some(2), End::Void);
     list(&mut history, &[("a", Some(2))]);

@@ -1,0 +1,62 @@
+//! Owners and initiators, as documents name them.
+//!
+//! S3 names an account by its canonical user id. Archipel derives such an id from an access key.
+//! The id of the key itself is half of a credential, and readers of a bucket must not learn it.
+
+use archipel_model::{AccessKey, Bucket, Model};
+use ring::digest;
+
+use super::error::S3Result;
+use super::xml::Writer;
+
+/// Keeps these ids apart from every other hash of an access key's id.
+const DOMAIN: &[u8] = b"archipel canonical user id\0";
+
+/// A canonical user id: 64 hexadecimal digits, the same on every node and after every restart.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Owner(String);
+
+impl Owner {
+    /// Derives the canonical id of an access key.
+    pub fn of_key(id: &str) -> Owner {
+        let mut hash = digest::Context::new(&digest::SHA256);
+        hash.update(DOMAIN);
+        hash.update(id.as_bytes());
+        Owner(hex::encode(hash.finish()))
+    }
+
+    /// Returns the owner of a bucket: the first access key with that right. A bucket that no key
+    /// owns stands for itself.
+    ///
+    /// # Errors
+    /// As [`Model::grants_of`].
+    pub fn of_bucket(model: &Model, bucket: &Bucket) -> S3Result<Owner> {
+        let grants = model.grants_of(bucket)?;
+        let owner = grants.iter().find(|(_, has)| has.owner);
+        Ok(match owner {
+            Some((key, _)) => Owner::of_key(&key.id),
+            None => Owner::of_key(&bucket.id.to_string()),
+        })
+    }
+
+    /// Returns true if `expected` names an owner of the bucket, by its canonical id or by the id
+    /// of its access key.
+    ///
+    /// # Errors
+    /// As [`Model::grants_of`].
+    pub fn matches(model: &Model, expected: &str, bucket: &Bucket) -> S3Result<bool> {
+        let grants = model.grants_of(bucket)?;
+        let mut owners = grants.iter().filter(|(_, has)| has.owner);
+        let is_named = |key: &AccessKey| key.id == expected || Owner::of_key(&key.id).0 == expected;
+        Ok(owners.any(|(key, _)| is_named(key)) || Owner::of_bucket(model, bucket)?.0 == expected)
+    }
+
+    /// Writes the element that describes an owner or initiator. The display name is the id, since
+    /// S3 no longer gives one and some clients insist on it.
+    pub fn write(&self, xml: &mut Writer, element: &'static str) {
+        xml.open(element);
+        xml.text("ID", &self.0);
+        xml.text("DisplayName", &self.0);
+        xml.close();
+    }
+}

@@ -1,0 +1,211 @@
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
+
+use super::client::{Door, Reply, presigned};
+
+/// SHA-256 of `new`, in base64.
+const NEW_SHA256: &str = "EVB6Di9eadXfpApiob17buV+a82FxnybhDGzb/8hxDc=";
+
+impl Door {
+    /// Sends a request that is presigned with these parameters.
+    async fn presigned(&self, method: &str, path: &str, body: &'static str) -> Reply {
+        let request = Request::builder()
+            .method(method)
+            .uri(presigned(&self.key, method, path))
+            .header("host", "127.0.0.1")
+            .header("content-length", body.len());
+        let body = Full::new(Bytes::from_static(body.as_bytes()));
+        self.send(request.body(body).unwrap()).await
+    }
+}
+
+async fn door_with_kept() -> Door {
+    let door = Door::open().await;
+    door.put("/bucket/k", "kept").await.ok();
+    door
+}
+
+#[tokio::test]
+async fn copy_source_in_a_presigned_query_copies() {
+    let door = door_with_kept().await;
+    for (name, target) in [("x-amz-copy-source", "one"), ("X-Amz-Copy-Source", "two")] {
+        let path = format!("/bucket/{target}?{name}=bucket%2Fk");
+        let reply = door.presigned("PUT", &path, "").await.ok();
+        assert!(
+            reply.text().contains("<CopyObjectResult"),
+            "{}",
+            reply.text()
+        );
+        let copied = door.get(&format!("/bucket/{target}")).await;
+        assert_eq!(copied.text(), "kept");
+    }
+}
+
+#[tokio::test]
+async fn part_is_copied_by_a_presigned_query() {
+    let door = door_with_kept().await;
+    let begun = door.call("POST", "/bucket/m?uploads", &[], "").await.ok();
+    let id = begun.element("UploadId").unwrap();
+    let path = format!(
+        "/bucket/m?uploadId={id}&partNumber=1&x-amz-copy-source=bucket%2Fk\
+         &x-amz-copy-source-range=bytes%3D1-2"
+    );
+    let reply = door.presigned("PUT", &path, "").await.ok();
+    assert!(reply.text().contains("<CopyPartResult"), "{}", reply.text());
+    let parts = door.get(&format!("/bucket/m?uploadId={id}")).await.ok();
+    assert_eq!(parts.element("Size").unwrap(), "2");
+}
+
+#[tokio::test]
+async fn metadata_and_class_in_a_presigned_query_are_kept() {
+    let door = door_with_kept().await;
+    let path = "/bucket/k?X-Amz-Meta-Colour=blue+green&x-amz-storage-class=STANDARD_IA";
+    door.presigned("PUT", path, "new").await.ok();
+    let head = door.call("HEAD", "/bucket/k", &[], "").await.ok();
+    assert_eq!(head.header("x-amz-meta-colour"), "blue green");
+    assert_eq!(head.header("x-amz-storage-class"), "STANDARD_IA");
+    let path = "/bucket/k?x-amz-storage-class=NONE";
+    door.presigned("PUT", path, "new")
+        .await
+        .is(400, "InvalidStorageClass");
+}
+
+#[tokio::test]
+async fn checksum_in_a_presigned_query_must_match_the_body() {
+    let door = door_with_kept().await;
+    let path = format!("/bucket/k?X-Amz-Checksum-Sha256={}", encoded(NEW_SHA256));
+    door.presigned("PUT", &path, "bad")
+        .await
+        .is(400, "BadDigest");
+    assert_eq!(door.get("/bucket/k").await.text(), "kept");
+    door.presigned("PUT", &path, "new").await.ok();
+    let mode = "/bucket/k?x-amz-checksum-mode=ENABLED";
+    let got = door.presigned("GET", mode, "").await.ok();
+    assert_eq!(
+        (got.text().as_str(), got.header("x-amz-checksum-sha256")),
+        ("new", NEW_SHA256)
+    );
+}
+
+/// The JavaScript SDK presigns an upload whose body it does not know with the CRC of no bytes.
+#[tokio::test]
+async fn checksum_of_nothing_in_a_presigned_query_is_no_claim() {
+    let door = door_with_kept().await;
+    let path = "/bucket/k?x-amz-checksum-crc32=AAAAAA%3D%3D&x-amz-sdk-checksum-algorithm=CRC32\
+                &x-id=PutObject&x-amz-user-agent=sdk";
+    door.presigned("PUT", path, "new").await.ok();
+    assert_eq!(door.get("/bucket/k").await.text(), "new");
+}
+
+#[tokio::test]
+async fn presigned_query_is_refused_as_the_header_is() {
+    let door = door_with_kept().await;
+    for refused in [
+        "x-amz-acl=public-read",
+        "X-Amz-Acl=public-read",
+        "x-amz-grant-read=id%3D1",
+        "x-amz-server-side-encryption=AES256",
+        "x-amz-server-side-encryption-customer-algorithm=AES256",
+        "x-amz-object-lock-mode=COMPLIANCE",
+        "X-Amz-Tagging=a%3Db",
+        "x-amz-website-redirect-location=%2F",
+        "x-amz-write-offset-bytes=5",
+    ] {
+        let path = format!("/bucket/k?{refused}");
+        let reply = door.presigned("PUT", &path, "new").await;
+        reply.is(501, "NotImplemented");
+        door.call("PUT", &path, &[], "new")
+            .await
+            .is(501, "NotImplemented");
+    }
+    assert_eq!(door.get("/bucket/k").await.text(), "kept");
+    let private = "/bucket/k?x-amz-acl=private&x-amz-tagging=";
+    door.presigned("PUT", private, "new").await.ok();
+}
+
+#[tokio::test]
+async fn owner_in_a_presigned_query_is_checked() {
+    let door = door_with_kept().await;
+    let path = "/bucket/k?x-amz-expected-bucket-owner=nobody";
+    door.presigned("GET", path, "")
+        .await
+        .is(403, "AccessDenied");
+    door.presigned("PUT", path, "new")
+        .await
+        .is(403, "AccessDenied");
+    assert_eq!(door.get("/bucket/k").await.text(), "kept");
+}
+
+#[tokio::test]
+async fn header_and_query_that_differ_are_refused() {
+    let door = door_with_kept().await;
+    let path = "/bucket/k?x-amz-meta-a=1";
+    let same = [("x-amz-meta-a", "1")];
+    door.call("PUT", path, &same, "new").await.ok();
+    let other = [("x-amz-meta-a", "2")];
+    let refused = door.call("PUT", path, &other, "newer").await;
+    refused.is(400, "InvalidArgument");
+    assert_eq!(refused.element("ArgumentName").unwrap(), "x-amz-meta-a");
+    let twice = "/bucket/k?x-amz-meta-a=1&X-Amz-Meta-A=2";
+    door.presigned("PUT", twice, "newer")
+        .await
+        .is(400, "InvalidArgument");
+    assert_eq!(door.get("/bucket/k").await.text(), "new");
+}
+
+#[tokio::test]
+async fn parameters_that_no_header_can_carry_are_refused() {
+    let door = door_with_kept().await;
+    for bad in [
+        "x-amz-meta-a=1%0D%0Ax-b:2",
+        "x-amz-meta-%C3%BC=1",
+        "x-amz-meta-a%20b=1",
+    ] {
+        let path = format!("/bucket/k?{bad}");
+        door.presigned("PUT", &path, "new")
+            .await
+            .is(400, "InvalidArgument");
+    }
+    assert_eq!(door.get("/bucket/k").await.text(), "kept");
+}
+
+/// The signature's own parameters are read by name, in any case.
+#[tokio::test]
+async fn payload_hash_and_token_count_in_any_case() {
+    let door = door_with_kept().await;
+    for name in ["X-Amz-Security-Token", "x-amz-security-token"] {
+        let path = format!("/bucket/k?{name}=t");
+        door.presigned("GET", &path, "")
+            .await
+            .is(400, "InvalidToken");
+    }
+    let path = format!("/bucket/k?x-amz-content-sha256={}", "0".repeat(64));
+    door.presigned("PUT", &path, "new")
+        .await
+        .is(403, "SignatureDoesNotMatch");
+    assert_eq!(door.get("/bucket/k").await.text(), "kept");
+}
+
+/// Nothing is read from a query that nobody signed.
+#[tokio::test]
+async fn parameters_added_to_a_presigned_url_do_nothing() {
+    let door = door_with_kept().await;
+    let url = presigned(&door.key, "PUT", "/bucket/new");
+    for added in [
+        "x-amz-copy-source=bucket%2Fk",
+        "x-amz-meta-%C3%BC=1",
+        "x-amz-acl=public-read",
+    ] {
+        let request = Request::put(format!("{url}&{added}"))
+            .header("host", "127.0.0.1")
+            .header("content-length", 0);
+        let reply = door.send(request.body(Full::default()).unwrap()).await;
+        reply.is(403, "SignatureDoesNotMatch");
+    }
+    door.get("/bucket/new").await.is(404, "NoSuchKey");
+}
+
+fn encoded(text: &str) -> String {
+    crate::s3::uri::encode(text)
+}

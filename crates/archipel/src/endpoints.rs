@@ -1,0 +1,43 @@
+//! The S3 endpoint, made from settings.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use archipel_api::s3::{self, Limits, S3, S3Config};
+use archipel_base::clock::WallClock;
+use archipel_base::random::SystemRandom;
+use archipel_model::Model;
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::config::Settings;
+
+/// Creates the S3 API on `model`, with its metrics in `registry`.
+pub fn s3(
+    settings: &Settings,
+    model: &Model,
+    clock: Arc<dyn WallClock>,
+    registry: &mut Registry,
+) -> S3 {
+    let config = S3Config {
+        region: settings.s3.region.clone(),
+        base_domains: settings.s3.base_domains.clone(),
+        limits: Limits {
+            connections: settings.limits.connections as usize,
+            shutdown: Duration::from_secs(settings.limits.shutdown_seconds.into()),
+            ..Limits::default()
+        },
+    };
+    let metrics = s3::Metrics::register(registry.sub_registry_with_prefix("archipel"));
+    S3::new(model.clone(), config, metrics, clock, &SystemRandom)
+}
+
+/// Serves the S3 API until `stop` turns true and the running requests have ended.
+pub async fn serve_s3(endpoint: S3, listener: TcpListener, mut stop: watch::Receiver<bool>) {
+    let stopped = async move {
+        // An error means that the sender is gone, which also means stop.
+        let _ = stop.wait_for(|stop| *stop).await;
+    };
+    s3::serve(vec![listener], endpoint, stopped).await;
+}

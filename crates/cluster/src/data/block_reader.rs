@@ -1,0 +1,360 @@
+//! Reading blocks: from the local store if it has them, else from another replica, verified.
+//!
+//! A reader for a client takes blocks in [pieces](archipel_base::pieces). Each piece is passed on
+//! as soon as it is there and verified. A reader that stores the blocks again takes them whole. If
+//! a replica fails within a block, another replica continues where it stopped.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use archipel_base::codec;
+use archipel_base::pieces::Pieces;
+use archipel_base::{BlockHash, NodeId, PartitionId};
+use archipel_net::{Class, ReceiveFrames};
+use archipel_storage as storage;
+use archipel_storage::BlockRef;
+use bytes::{Bytes, BytesMut};
+
+use crate::data::Data;
+use crate::error::Error;
+use crate::node::group::Group;
+use crate::node::wire::{FetchCall, method};
+
+mod prefetch;
+
+pub(crate) use prefetch::Prefetch;
+
+/// How long a piece of a stream may take before another replica is asked, and how many times as
+/// long if there is no other replica.
+const PATIENCE: Duration = Duration::from_secs(3);
+const LAST_PATIENCE: Duration = Duration::from_secs(20);
+/// A replica that sends nothing for this many times its distance, or for this time if that is
+/// longer, is asked for a sign of life.
+const DISTANCES: u32 = 3;
+const FIRST_DOUBT: Duration = Duration::from_millis(50);
+
+/// A stream of blocks from a replica.
+pub(crate) struct Source {
+    node: NodeId,
+    receive: Box<dyn ReceiveFrames>,
+}
+
+/// The blocks of rows of one partition, one after another, in order.
+pub struct BlockStream {
+    inner: Arc<Data>,
+    partition: PartitionId,
+    left: VecDeque<BlockRef>,
+    /// True if this node's own store is asked first.
+    try_local: bool,
+    /// The replicas of other nodes that were not tried for the next block, nearest last.
+    untried: Option<Vec<usize>>,
+    group: Option<Group>,
+    remote: Option<Source>,
+    /// True if some replica was too slow with the next block.
+    slow: bool,
+    /// True if only replicas that were too slow are left.
+    last_resort: bool,
+    /// The traffic class; `None` for content that a client waits for.
+    class: Option<Class>,
+    /// True if blocks come in pieces.
+    in_pieces: bool,
+    /// Bytes of the next block that were passed on already, or that are not wanted.
+    given: usize,
+    /// The rest of the next block, on a stream that brings it in pieces.
+    pieces: Option<Pieces>,
+    /// True if no store was asked for the next block yet.
+    fresh: bool,
+    /// True if other replicas are asked for the next block only.
+    only_next: bool,
+}
+
+impl BlockStream {
+    pub(crate) fn new(
+        inner: Arc<Data>,
+        partition: PartitionId,
+        blocks: Vec<BlockRef>,
+        try_local: bool,
+    ) -> BlockStream {
+        BlockStream {
+            inner,
+            partition,
+            left: blocks.into(),
+            try_local,
+            untried: None,
+            group: None,
+            remote: None,
+            slow: false,
+            last_resort: false,
+            class: None,
+            in_pieces: false,
+            given: 0,
+            pieces: None,
+            fresh: true,
+            only_next: false,
+        }
+    }
+
+    /// Returns this stream in pieces, without the first `from` bytes, for readers that pass pieces
+    /// on at once.
+    pub fn in_pieces(self, from: u32) -> BlockStream {
+        BlockStream {
+            in_pieces: true,
+            given: from as usize,
+            ..self
+        }
+    }
+
+    /// Returns this stream with another traffic class.
+    pub(crate) fn in_class(self, class: Option<Class>) -> BlockStream {
+        BlockStream { class, ..self }
+    }
+
+    /// Returns a stream of the blocks of a row that was read, in pieces, on the connection that
+    /// brought the row.
+    pub(crate) fn begun(
+        inner: Arc<Data>,
+        partition: PartitionId,
+        blocks: Vec<BlockRef>,
+        remote: Source,
+    ) -> BlockStream {
+        BlockStream {
+            remote: Some(remote),
+            ..BlockStream::new(inner, partition, blocks, false).in_pieces(0)
+        }
+    }
+
+    /// Returns the next block, or more of it if it comes [in pieces](BlockStream::in_pieces),
+    /// verified; `None` at the end. Nothing follows an error.
+    pub async fn next(&mut self) -> Option<Result<Bytes, Error>> {
+        let block = *self.left.front()?;
+        let content = self.more(&block).await;
+        match &content {
+            Ok(content) => self.given += content.len(),
+            Err(_) => self.left.clear(),
+        }
+        if self.given >= block.len as usize {
+            self.left.pop_front();
+            (self.given, self.fresh, self.pieces) = (0, true, None);
+            if self.only_next {
+                self.remote = None;
+            }
+        }
+        Some(content)
+    }
+
+    /// Returns the rest of a block, or a part of the rest.
+    async fn more(&mut self, block: &BlockRef) -> Result<Bytes, Error> {
+        let mut why = None;
+        if std::mem::take(&mut self.fresh) {
+            (self.untried, self.slow, self.last_resort) = (None, false, false);
+            self.only_next = false;
+            if self.try_local && self.remote.is_none() {
+                match self.local(block).await {
+                    Ok(content) => return Ok(content),
+                    Err(error) if self.inner.peers.is_none() => return Err(error),
+                    Err(error) => why = Some(error),
+                }
+            }
+        }
+        loop {
+            if self.remote.is_none() && !self.connect().await? {
+                if self.slow && !self.last_resort {
+                    // All replicas are slow, or seem so. They get more time now.
+                    (self.untried, self.last_resort) = (None, true);
+                    continue;
+                }
+                return Err(self.out_of_reach(why));
+            }
+            match self.receive(block).await {
+                Ok(content) => return Ok(content),
+                Err(error) => {
+                    tracing::debug!(%error, "a block is read from another replica");
+                    (self.remote, self.pieces) = (None, None);
+                    why = Some(error);
+                }
+            }
+        }
+    }
+
+    /// Returns the error of a block that no reachable replica gives. If the block is missing or
+    /// damaged here, other replicas may still have it, so the error is temporary while one of them
+    /// cannot be asked.
+    fn out_of_reach(&self, why: Option<Error>) -> Error {
+        let has_others = self.group.as_ref().is_some_and(|group| {
+            let mut all = group.quorums.all().iter();
+            all.any(|index| !group.is_local(index))
+        });
+        let out_of_reach = "no other replica with the content is reachable";
+        match why {
+            Some(Error::Storage(
+                error @ (storage::Error::NoBlock(_) | storage::Error::Damaged(_)),
+            )) if has_others => Error::Unavailable(format!("{error}; {out_of_reach}")),
+            Some(error) => error,
+            None => Error::Unavailable(out_of_reach.into()),
+        }
+    }
+
+    /// Returns a block of this node's own store, without the bytes that were passed on.
+    async fn local(&mut self, block: &BlockRef) -> Result<Bytes, Error> {
+        let error = match self.inner.store().read_block(block).await {
+            Ok(content) => return Ok(content.slice(self.given.min(content.len())..)),
+            Err(error) => error,
+        };
+        if let storage::Error::NoBlock(_) | storage::Error::Damaged(_) = error {
+            // If this block is damaged, the others are most likely whole. They need not come from
+            // other nodes.
+            self.only_next = matches!(error, storage::Error::Damaged(_));
+            self.inner
+                .tell(|events| events.block_read_failed(block.hash, self.partition, &error));
+        }
+        Err(error.into())
+    }
+
+    /// Opens a stream from the nearest replica that was not tried for the next block. The stream
+    /// brings all blocks that are left, or only the next one. Returns `false` if there is no such
+    /// replica.
+    async fn connect(&mut self) -> Result<bool, Error> {
+        let Some(peers) = self.inner.peers.clone() else {
+            return Ok(false);
+        };
+        let group = match &self.group {
+            Some(group) => group.clone(),
+            None => self.inner.group(self.partition)?,
+        };
+        let untried = self.untried.get_or_insert_with(|| {
+            let others = group.quorums.all().iter();
+            let mut others: Vec<_> = others.filter(|index| !group.is_local(*index)).collect();
+            others.reverse();
+            others
+        });
+        while let Some(index) = untried.pop() {
+            let Some(member) = group.members.get(index) else {
+                continue;
+            };
+            let wanted = if self.only_next { 1 } else { self.left.len() };
+            let call = FetchCall {
+                partition: self.partition,
+                blocks: self.left.iter().take(wanted).copied().collect(),
+                row: None,
+                in_pieces: self.in_pieces,
+                from: self.given as u32,
+            };
+            let remaining: u64 = call.blocks.iter().map(|b| u64::from(b.len)).sum();
+            let remaining = remaining.saturating_sub(self.given as u64);
+            let class = self.class.unwrap_or(Class::Data { remaining });
+            let opened = peers.stream(&member.node.node, method::FETCH, class).await;
+            let Ok(mut stream) = opened else {
+                continue;
+            };
+            let asked = stream.send.send(codec::encode(&call).into()).await;
+            if asked.is_ok() && stream.send.finish().await.is_ok() {
+                self.remote = Some(Source {
+                    node: member.node.node,
+                    receive: stream.receive,
+                });
+                self.group = Some(group);
+                return Ok(true);
+            }
+        }
+        self.group = Some(group);
+        Ok(false)
+    }
+
+    /// Returns the next piece of a block, or all of it if it does not come in pieces, without the
+    /// bytes that were passed on.
+    async fn receive(&mut self, block: &BlockRef) -> Result<Bytes, Error> {
+        let (len, damaged) = (block.len as usize, || damaged(&block.hash));
+        if self.pieces.is_none() {
+            let first = self.frame().await?;
+            if !self.in_pieces || !first.is_empty() {
+                let content = self.gather(first, len).await?;
+                let content = self.verified(block, content).await?;
+                return Ok(content.slice(self.given.min(len)..));
+            }
+            let values = self.frame().await?;
+            self.pieces = Some(Pieces::of(&block.hash, len, &values).ok_or_else(damaged)?);
+        }
+        let pieces = self.pieces.as_mut().ok_or_else(damaged)?;
+        let start = pieces.skip_to(self.given);
+        let len = pieces.next_len().ok_or_else(damaged)?;
+        let first = self.frame().await?;
+        let piece = self.gather(first, len).await?;
+        // The check runs on this thread: it takes less time than a hand-over to another one.
+        if self.pieces.as_mut().is_some_and(|all| all.check(&piece)) {
+            Ok(piece.slice(self.given - start..))
+        } else {
+            Err(damaged().into())
+        }
+    }
+
+    /// Returns `len` bytes that come in one frame or more. A node whose memory is short sends
+    /// several.
+    async fn gather(&mut self, first: Bytes, len: usize) -> Result<Bytes, Error> {
+        let mut content = first;
+        while content.len() < len {
+            let more = self.frame().await?;
+            if content.is_empty() || more.is_empty() {
+                return Err(broken("an empty frame"));
+            }
+            let mut longer = BytesMut::from(content);
+            longer.extend_from_slice(&more);
+            content = longer.freeze();
+        }
+        Ok(content)
+    }
+
+    /// Returns a whole block after it has verified the block.
+    async fn verified(&self, block: &BlockRef, content: Bytes) -> Result<Bytes, Error> {
+        let BlockRef { hash, len } = *block;
+        let pool = self.inner.store().blocks().pool();
+        let verify = move || {
+            if content.len() == len as usize && BlockHash::of(&content) == hash {
+                Ok(content)
+            } else {
+                Err(damaged(&hash))
+            }
+        };
+        Ok(pool.run(verify).await?)
+    }
+
+    /// Returns the next frame, unless the replica falls silent.
+    async fn frame(&mut self) -> Result<Bytes, Error> {
+        let Some(source) = &mut self.remote else {
+            return Err(broken("it was not asked"));
+        };
+        let receive = &mut *source.receive;
+        let peers = self.inner.peers.as_ref().filter(|_| !self.last_resort);
+        let Some(peers) = peers else {
+            let piece = tokio::time::timeout(LAST_PATIENCE, frame_of(receive)).await;
+            return piece.unwrap_or_else(|_| Err(broken("it does not arrive")));
+        };
+        let distance = peers.rpc.round_trip(&source.node).unwrap_or_default();
+        let doubt = FIRST_DOUBT.max(DISTANCES * distance).min(PATIENCE);
+        let piece = tokio::select! {
+            biased;
+            piece = tokio::time::timeout(PATIENCE, frame_of(receive)) => piece.ok(),
+            () = peers.falls_silent(&source.node, doubt) => None,
+        };
+        self.slow |= piece.is_none();
+        piece.unwrap_or_else(|| Err(broken("it does not arrive")))
+    }
+}
+
+async fn frame_of(remote: &mut dyn ReceiveFrames) -> Result<Bytes, Error> {
+    let frame = remote.receive().await;
+    frame
+        .map_err(|error| broken(&error.to_string()))?
+        .ok_or_else(|| broken("it ended early"))
+}
+
+fn damaged(hash: &BlockHash) -> storage::Error {
+    storage::Error::Damaged(hash.to_string())
+}
+
+fn broken(why: &str) -> Error {
+    Error::Unavailable(format!("a replica's content: {why}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,396 @@
+//! The driver of one operation of the register: it sends the operation's requests, and brings the
+//! answers back.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use archipel_base::Stamp;
+use archipel_storage::engine::Durability;
+use archipel_storage::{RowKey, Value};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use tokio::time::Instant;
+
+use crate::data::Data;
+use crate::data::block_reader::Prefetch;
+use crate::data::block_writer::BlockWriter;
+use crate::error::Error;
+use crate::node::detach::DetachOnDrop;
+use crate::node::group::Group;
+use crate::node::wire::RowCall;
+use crate::register::{self, Answer, Operation, Outcome, Output, ReplicaSet, Request, Version};
+use waiting::{Due, Replicas, Waiting, again_if_it_fails, is_passing};
+
+pub(crate) mod waiting;
+
+/// The longest first pause of a contended operation. It doubles with each attempt.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+/// How long a read waits at least for the value once the other replicas have answered. Then it asks
+/// all replicas for the value.
+const LEAST_HEDGE: Duration = Duration::from_millis(20);
+
+/// One operation on one row, with what its requests need.
+pub(crate) struct Run<'a> {
+    pub inner: &'a Arc<Data>,
+    pub key: &'a RowKey,
+    pub guards: &'a [RowKey],
+    pub durability: Durability,
+    /// True if a read wants the payload. Metadata alone are cheaper.
+    pub with_payload: bool,
+    /// True if a read without payload found that the newest version must be written back. It ended
+    /// as unavailable, and must be repeated with the payload.
+    pub needs_payload: bool,
+    /// The writer of the blocks that a written value refers to.
+    pub upload: Option<&'a BlockWriter>,
+    /// Takes the blocks of a row on the stream that brings the row.
+    pub prefetch: Option<&'a Arc<Prefetch>>,
+    /// True if no client waits for the operation.
+    pub background: bool,
+    pub group: Group,
+}
+
+/// The answer or failure of a replica, by replica index, and the round of the request.
+type Reply = (usize, u32, Result<Answer<Value>, Error>);
+
+/// A request that is deferred.
+struct Deferred {
+    until: Instant,
+    to: usize,
+    round: u32,
+    request: Request<Value>,
+}
+
+/// The requests that are under way.
+struct Sent {
+    /// `None` stands for a panic.
+    replies: FuturesUnordered<DetachOnDrop<Option<Reply>>>,
+    /// Requests that are sent only if the others are not answered in time, or if one of them fails.
+    deferred: Vec<Deferred>,
+    /// The replicas that were asked, or are to be asked, in each round and have not answered.
+    open: BTreeSet<(usize, u32)>,
+    /// The suspected replicas, when last looked at.
+    away: ReplicaSet,
+    /// The last refusal or failure of a replica.
+    refused: Option<Error>,
+    /// A replica that knows a newer layout.
+    newer_at: Option<usize>,
+}
+
+impl Sent {
+    /// Returns the replicas of a round that have not answered.
+    fn open_in(&self, round: u32) -> ReplicaSet {
+        let open = self.open.iter().filter(|(_, of)| *of == round);
+        open.map(|(index, _)| *index).collect()
+    }
+}
+
+impl Run<'_> {
+    /// Runs the operation to its end. Only updates call `decide`.
+    pub async fn drive(
+        &mut self,
+        mut operation: Operation<Value>,
+        outputs: Vec<Output<Value>>,
+        decide: &mut (dyn FnMut(&Version<Value>) -> register::Decision<Value> + Send),
+    ) -> Result<Outcome<Value>, Error> {
+        let mut waiting = Waiting::new(Instant::now());
+        let mut todo: VecDeque<_> = outputs.into();
+        let mut sent = Sent {
+            replies: FuturesUnordered::new(),
+            deferred: Vec::new(),
+            open: BTreeSet::new(),
+            away: self.away(),
+            refused: None,
+            newer_at: None,
+        };
+        loop {
+            while let Some(output) = todo.pop_front() {
+                let more = match output {
+                    Output::Done(outcome) => return ended(outcome, sent.refused),
+                    Output::Send {
+                        request: Request::Write { .. },
+                        ..
+                    } if !self.with_payload => {
+                        self.needs_payload = true;
+                        return Ok(Outcome::Unavailable);
+                    }
+                    Output::Send { to, round, request } => {
+                        self.send(&mut sent, to, round, request);
+                        Vec::new()
+                    }
+                    Output::Decide(version) => operation.decided(decide(&version)),
+                    Output::Pause { attempt } => {
+                        self.pause(attempt).await;
+                        operation.resume(&mut next(self.inner))
+                    }
+                    Output::Refresh { epoch } => {
+                        self.refresh(&mut operation, epoch, sent.newer_at).await?
+                    }
+                };
+                todo.extend(more);
+            }
+            let more = match self.reply(&mut sent, &waiting, operation.round()).await {
+                Came::Reply(reply) => {
+                    let hedge = || (self.inner.round_trip(&self.group) / 2).max(LEAST_HEDGE);
+                    waiting.on_answer(Instant::now(), operation.is_reading().then(hedge));
+                    self.take(&mut operation, &mut sent, &mut waiting, *reply)
+                }
+                Came::Panic => return Err(Error::Unavailable("a request broke off".into())),
+                Came::Time => {
+                    self.send_deferred(&mut sent);
+                    Vec::new()
+                }
+                Came::Silence => {
+                    sent.away = self.away();
+                    let replicas = self.replicas(&sent, operation.round());
+                    match waiting.on_silence(Instant::now(), &replicas) {
+                        Due::Again => operation.on_timeout(&mut next(self.inner)),
+                        Due::Over => operation.give_up(),
+                    }
+                }
+                // All replicas have answered, or have failed for long enough, and there is no
+                // quorum.
+                Came::End => operation.give_up(),
+            };
+            todo.extend(more);
+        }
+    }
+
+    /// Waits for the next reply, for as long as one may come.
+    async fn reply(&self, sent: &mut Sent, waiting: &Waiting, round: u32) -> Came {
+        let until = if self.group.is_local_alone() {
+            // A local disk has no alternative, so there is no time limit.
+            None
+        } else {
+            match waiting.until(Instant::now(), &self.replicas(sent, round)) {
+                None => return Came::End,
+                until => until,
+            }
+        };
+        let deferred = sent.deferred.iter().map(|deferred| deferred.until).min();
+        let first = until.into_iter().chain(deferred).min();
+        let reply = match (first, sent.replies.is_empty()) {
+            (None, _) => sent.replies.next().await,
+            (Some(first), true) => {
+                tokio::time::sleep_until(first).await;
+                return Came::nothing(first, deferred);
+            }
+            (Some(first), false) => {
+                match tokio::time::timeout_at(first, sent.replies.next()).await {
+                    Ok(reply) => reply,
+                    Err(_) => return Came::nothing(first, deferred),
+                }
+            }
+        };
+        match reply {
+            None => Came::End,
+            Some(Some((to, round, reply))) => {
+                sent.open.remove(&(to, round));
+                Came::Reply(Box::new((to, round, reply)))
+            }
+            Some(None) => Came::Panic,
+        }
+    }
+
+    /// Passes a reply to the operation, unless it is a failure that may pass.
+    fn take(
+        &self,
+        operation: &mut Operation<Value>,
+        sent: &mut Sent,
+        waiting: &mut Waiting,
+        (to, round, reply): Reply,
+    ) -> Vec<Output<Value>> {
+        match reply {
+            Ok(answer) => {
+                if matches!(answer, Answer::Superseded { .. }) {
+                    sent.newer_at = Some(to);
+                }
+                operation.on_answer(to, round, answer, &mut next(self.inner))
+            }
+            Err(error) => {
+                self.send_deferred(sent);
+                let passing = is_passing(&error) && round == operation.round();
+                sent.refused = Some(error);
+                if passing {
+                    sent.away = self.away();
+                    let replicas = self.replicas(sent, round);
+                    if !waiting.on_failure(Instant::now(), to, round, &replicas) {
+                        return Vec::new();
+                    }
+                }
+                operation.on_failure(to, round, &mut next(self.inner))
+            }
+        }
+    }
+
+    fn replicas(&self, sent: &Sent, round: u32) -> Replicas<'_> {
+        Replicas {
+            quorums: &self.group.quorums,
+            away: sent.away,
+            open: sent.open_in(round),
+        }
+    }
+
+    /// Returns the replicas of suspected nodes.
+    fn away(&self) -> ReplicaSet {
+        let all = self.group.quorums.all().iter();
+        let peers = self.inner.peers.as_ref();
+        let away = |index: &usize| {
+            let member = self.group.members.get(*index);
+            member.is_some_and(|member| self.group.is_away(peers, &member.node.node))
+        };
+        all.filter(away).collect()
+    }
+
+    /// Sends a request to a replica, or defers it if it is a read that the quorum does not need.
+    fn send(&self, sent: &mut Sent, to: usize, round: u32, request: Request<Value>) {
+        let is_read = matches!(request, Request::Read { .. });
+        let defer = is_read.then(|| self.defer_time(sent, round)).flatten();
+        if self.group.address(to).is_none() || !sent.open.insert((to, round)) {
+            return;
+        }
+        // No operation needs the deferred requests of an earlier round.
+        sent.deferred.retain(|deferred| deferred.round == round);
+        match defer {
+            None => self.ask(sent, to, round, request),
+            Some(time) => sent.deferred.push(Deferred {
+                until: Instant::now() + time,
+                to,
+                round,
+                request,
+            }),
+        }
+    }
+
+    /// Sends the deferred hedge requests.
+    fn send_deferred(&self, sent: &mut Sent) {
+        for deferred in std::mem::take(&mut sent.deferred) {
+            self.ask(sent, deferred.to, deferred.round, deferred.request);
+        }
+    }
+
+    /// Sends a request. It then runs to its end, also when enough other replicas have answered: a
+    /// write should reach all replicas, and the time of an answer measures the replica's distance.
+    fn ask(&self, sent: &Sent, to: usize, round: u32, request: Request<Value>) {
+        let Some(address) = self.group.address(to) else {
+            return;
+        };
+        let call = RowCall {
+            address,
+            key: self.key.key.clone(),
+            guards: self.guards.iter().map(|guard| guard.key.clone()).collect(),
+            buffered: self.durability == Durability::Buffered,
+            with_payload: self.with_payload,
+            background: self.background,
+            request,
+        };
+        let (inner, group) = (self.inner.clone(), self.group.clone());
+        let route = self.upload.and_then(|upload| upload.route(&group, to));
+        let wanted = matches!(call.request, Request::Read { with_value: true });
+        let prefetch = self.prefetch.filter(|_| wanted && !group.is_local(to));
+        let prefetch = prefetch.cloned();
+        let is_write = matches!(call.request, Request::Write { .. });
+        let asking = async move {
+            // The rare cases are boxed, so that they do not enlarge the future of every request.
+            let answer = match (route, prefetch) {
+                (Some(route), _) => Box::pin(route.ask(call)).await,
+                (None, Some(prefetch)) => Box::pin(prefetch.ask(&inner, &group, to, call)).await,
+                (None, None) => inner.ask(&group, to, call).await,
+            };
+            if is_write && !is_settled(&answer) {
+                inner.tell(|events| events.write_was_missed(&group, to));
+            }
+            (to, round, answer)
+        };
+        // A panic costs one operation. The panic hook logs it.
+        let asking = AssertUnwindSafe(asking).catch_unwind();
+        sent.replies.push(DetachOnDrop::new(asking.map(Result::ok)));
+    }
+
+    /// Returns how long the next request is deferred: see [`Group::defer_time`].
+    fn defer_time(&self, sent: &Sent, round: u32) -> Option<Duration> {
+        let asked = sent.open_in(round).without(sent.away);
+        self.group.defer_time(self.inner.peers.as_ref(), asked)
+    }
+
+    /// Continues under the layout that a replica knows.
+    async fn refresh(
+        &mut self,
+        operation: &mut Operation<Value>,
+        epoch: u64,
+        known_at: Option<usize>,
+    ) -> Result<Vec<Output<Value>>, Error> {
+        let inner = self.inner;
+        if inner.epochs.number() < epoch {
+            let member = known_at.and_then(|index| self.group.members.get(index));
+            let Some(member) = member else {
+                return Ok(operation.give_up());
+            };
+            let node = member.node.node;
+            let away = || self.group.is_away(inner.peers.as_ref(), &node);
+            again_if_it_fails(away, || inner.learn_from(&node)).await?;
+        }
+        inner.epochs.settled().await;
+        let before = self.group.epoch;
+        self.group = self.group.renewed(&inner.epochs, inner.peers.as_ref())?;
+        let successive = self.group.epoch == before + 1;
+        let quorums = self.group.quorums.clone();
+        Ok(operation.restart(quorums, successive, &mut next(inner)))
+    }
+
+    /// Pauses for a random time, whose limit doubles with each attempt.
+    async fn pause(&self, attempt: u32) {
+        let far = self.inner.round_trip(&self.group);
+        let most = FIRST_PAUSE.max(far) * 2u32.pow(attempt.min(10));
+        let most = most.min(LONGEST_PAUSE.max(2 * far)).as_micros() as u64;
+        let micros = self.inner.options.random.next_u64() % most.max(1);
+        tokio::time::sleep(Duration::from_micros(micros)).await;
+    }
+}
+
+/// Returns true if this answer to a write says that the replica holds the write, or that nothing
+/// needs to be held.
+fn is_settled<V, E>(answer: &Result<Answer<V>, E>) -> bool {
+    use Answer::{Accepted, Guarded, Superseded};
+    matches!(answer, Ok(Accepted | Guarded | Superseded { .. }))
+}
+
+/// The event that ended a wait.
+enum Came {
+    Reply(Box<Reply>),
+    /// It is time to send the deferred requests.
+    Time,
+    /// No reply came in the time allowed.
+    Silence,
+    /// No reply came, and none is to be expected.
+    End,
+    Panic,
+}
+
+impl Came {
+    /// Returns the event at `at`, when no reply came: either a request is not deferred any longer,
+    /// or the wait is over.
+    fn nothing(at: Instant, deferred: Option<Instant>) -> Came {
+        if deferred == Some(at) {
+            Came::Time
+        } else {
+            Came::Silence
+        }
+    }
+}
+
+fn next(inner: &Data) -> impl FnMut(Stamp) -> Stamp + '_ {
+    |seen| inner.next_stamp(seen)
+}
+
+/// Returns the outcome. If it is a failure and a replica gave a reason of its own, that reason is
+/// the error.
+fn ended(outcome: Outcome<Value>, refused: Option<Error>) -> Result<Outcome<Value>, Error> {
+    match (outcome, refused) {
+        (Outcome::Unavailable | Outcome::Unknown, Some(error)) => Err(error),
+        (outcome, _) => Ok(outcome),
+    }
+}

@@ -1,0 +1,191 @@
+//! When an operation asks again, and when it ends without an answer.
+//!
+//! A failed call says little: the connection may have closed at that moment, or the node may have
+//! restarted. If a quorum needs the replica, it is asked again for a while with the same request.
+//! Suspected nodes are awaited for a shorter time.
+
+use std::time::Duration;
+
+use archipel_storage as storage;
+use tokio::time::Instant;
+
+use crate::error::Error;
+use crate::register::{Quorums, ReplicaSet};
+
+/// How long an operation waits for an answer before it continues with what it has, or asks again.
+/// It doubles.
+const PATIENCE: Duration = Duration::from_millis(250);
+const LONGEST_PATIENCE: Duration = Duration::from_secs(1);
+/// How long an operation may take in all.
+const DEADLINE: Duration = Duration::from_secs(20);
+/// How long suspected nodes are awaited if there is no quorum without them.
+const ABSENCE: Duration = Duration::from_secs(3);
+/// For how long failed replicas are asked again if there is no quorum without them.
+const RETRIES: Duration = Duration::from_secs(2);
+/// The first pause before a retry. It doubles.
+const FIRST_RETRY: Duration = Duration::from_millis(20);
+const LONGEST_RETRY: Duration = Duration::from_millis(500);
+
+/// What to do when nothing came until [`Waiting::until`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Due {
+    /// Continue with the answers so far, or ask the silent replicas again.
+    Again,
+    /// The time is over.
+    Over,
+}
+
+/// The time limits of one operation.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    begun: Instant,
+    patience: Duration,
+    /// When the operation's patience ends.
+    patient_until: Instant,
+    retry: Option<Retry>,
+    /// The replicas whose calls failed in this round.
+    round: u32,
+    failed: ReplicaSet,
+}
+
+/// A retry of failed replicas.
+#[derive(Clone, Copy, Debug)]
+struct Retry {
+    at: Instant,
+    pause: Duration,
+    until: Instant,
+}
+
+/// The state of the replicas that matters here.
+pub(super) struct Replicas<'a> {
+    pub quorums: &'a Quorums,
+    /// The suspected replicas.
+    pub away: ReplicaSet,
+    /// The replicas that were asked in this round and have not answered.
+    pub open: ReplicaSet,
+}
+
+impl Waiting {
+    pub fn new(now: Instant) -> Waiting {
+        Waiting {
+            begun: now,
+            patience: PATIENCE,
+            patient_until: now + PATIENCE,
+            retry: None,
+            round: 0,
+            failed: ReplicaSet::EMPTY,
+        }
+    }
+
+    /// Notes that a call failed in a way that may pass. Returns true if the operation is to be told
+    /// now. Otherwise the replica is asked again first.
+    pub fn on_failure(
+        &mut self,
+        now: Instant,
+        from: usize,
+        round: u32,
+        replicas: &Replicas<'_>,
+    ) -> bool {
+        if self.round != round {
+            (self.round, self.failed) = (round, ReplicaSet::EMPTY);
+        }
+        self.failed.insert(from);
+        if !replicas.quorums.is_blocked_by(self.failed) {
+            return true;
+        }
+        if replicas
+            .quorums
+            .is_blocked_by(self.failed.intersection(replicas.away))
+        {
+            return true;
+        }
+        let (pause, until) = match self.retry {
+            None => (FIRST_RETRY, now + RETRIES),
+            // The pending retry covers this replica, too.
+            Some(retry) if retry.at > now => return false,
+            Some(retry) => ((2 * retry.pause).min(LONGEST_RETRY), retry.until),
+        };
+        if now >= until {
+            return true;
+        }
+        let at = now + pause;
+        self.retry = Some(Retry { at, pause, until });
+        false
+    }
+
+    /// Notes that an answer came. The others are expected within `usual`, if that is known.
+    pub fn on_answer(&mut self, now: Instant, usual: Option<Duration>) {
+        self.patient_until = now + usual.map_or(self.patience, |usual| usual.min(self.patience));
+    }
+
+    /// Returns until when an answer is awaited; `None` if none is to be expected.
+    pub fn until(&self, now: Instant, replicas: &Replicas<'_>) -> Option<Instant> {
+        let retry = self.retry.map(|retry| retry.at).filter(|at| *at > now);
+        if replicas.open.is_empty() && retry.is_none() {
+            return None;
+        }
+        let absent = self
+            .waits_for_absent(replicas)
+            .then(|| self.begun + ABSENCE);
+        let patient = (!replicas.open.is_empty()).then_some(self.patient_until);
+        let all = [Some(self.begun + DEADLINE), absent, patient, retry];
+        all.into_iter().flatten().min()
+    }
+
+    fn waits_for_absent(&self, replicas: &Replicas<'_>) -> bool {
+        let silent = replicas.open.union(self.failed);
+        replicas
+            .quorums
+            .is_blocked_by(silent.intersection(replicas.away))
+    }
+
+    /// Decides what to do, because nothing came in time.
+    pub fn on_silence(&mut self, now: Instant, replicas: &Replicas<'_>) -> Due {
+        let absent = self.waits_for_absent(replicas) && now >= self.begun + ABSENCE;
+        if absent || now >= self.begun + DEADLINE {
+            return Due::Over;
+        }
+        // The failed replicas are asked again now, and may fail again.
+        self.failed = ReplicaSet::EMPTY;
+        if let Some(retry) = &mut self.retry {
+            retry.at = retry.at.min(now);
+        }
+        if now >= self.patient_until {
+            self.patience = (2 * self.patience).min(LONGEST_PATIENCE);
+        }
+        self.patient_until = now + self.patience;
+        Due::Again
+    }
+}
+
+/// Returns true if a retry may help: the connection broke, or the replica could not do it at that
+/// moment.
+pub(super) fn is_passing(error: &Error) -> bool {
+    match error {
+        Error::Unavailable(_) | Error::Storage(storage::Error::Busy(_)) => true,
+        Error::Guarded | Error::Storage(_) => false,
+    }
+}
+
+/// Calls `ask` again for a while if a retry may help, unless the node is suspected.
+pub(crate) async fn again_if_it_fails<T, F: Future<Output = Result<T, Error>>>(
+    is_away: impl Fn() -> bool,
+    ask: impl Fn() -> F,
+) -> Result<T, Error> {
+    let mut pause = FIRST_RETRY;
+    let mut until = None;
+    loop {
+        let answer = ask().await;
+        let now = Instant::now();
+        let last = *until.get_or_insert(now + RETRIES);
+        match answer {
+            Err(error) if is_passing(&error) && !is_away() && now < last => {}
+            answer => return answer,
+        }
+        tokio::time::sleep(pause).await;
+        pause = (2 * pause).min(LONGEST_RETRY);
+    }
+}
+
+#[cfg(test)]
+mod tests;

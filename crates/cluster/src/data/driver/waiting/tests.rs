@@ -1,0 +1,93 @@
+use super::*;
+
+const ALL: usize = 3;
+
+fn set(indexes: &[usize]) -> ReplicaSet {
+    indexes.iter().copied().collect()
+}
+
+struct Seen {
+    quorums: Quorums,
+    away: ReplicaSet,
+    open: ReplicaSet,
+}
+
+impl Seen {
+    fn new(away: &[usize], open: &[usize]) -> Seen {
+        Seen {
+            quorums: Quorums::majority_of(ALL),
+            away: set(away),
+            open: set(open),
+        }
+    }
+
+    fn replicas(&self) -> Replicas<'_> {
+        Replicas {
+            quorums: &self.quorums,
+            away: self.away,
+            open: self.open,
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_replica_that_the_quorum_needs_is_asked_again() {
+    let now = Instant::now();
+    let mut waiting = Waiting::new(now);
+    let seen = Seen::new(&[], &[0, 2]);
+    assert!(waiting.on_failure(now, 1, 1, &seen.replicas()));
+    let seen = Seen::new(&[], &[0]);
+    assert!(!waiting.on_failure(now, 2, 1, &seen.replicas()));
+    let retry = waiting.until(now, &seen.replicas()).unwrap();
+    assert_eq!(retry - now, FIRST_RETRY);
+    assert_eq!(waiting.on_silence(retry, &seen.replicas()), Due::Again);
+    // No replica has failed in the next round yet.
+    assert!(waiting.on_failure(retry, 2, 2, &seen.replicas()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pauses_double_and_come_to_an_end() {
+    let begun = Instant::now();
+    let (mut now, mut waiting) = (begun, Waiting::new(begun));
+    let nobody = Seen::new(&[], &[]);
+    let mut pauses = Vec::new();
+    loop {
+        let told = waiting.on_failure(now, 1, 1, &nobody.replicas());
+        assert!(told, "one of three is not needed");
+        if waiting.on_failure(now, 2, 1, &nobody.replicas()) {
+            break;
+        }
+        let until = waiting.until(now, &nobody.replicas()).unwrap();
+        pauses.push((until - now).as_millis());
+        now = until;
+        assert_eq!(waiting.on_silence(now, &nobody.replicas()), Due::Again);
+    }
+    assert_eq!(pauses, [20, 40, 80, 160, 320, 500, 500, 500]);
+    assert_eq!(waiting.until(now, &nobody.replicas()), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn suspected_replica_is_not_asked_again_and_awaited_for_less_time() {
+    let now = Instant::now();
+    let mut waiting = Waiting::new(now);
+    let away = Seen::new(&[1, 2], &[1]);
+    assert!(waiting.on_failure(now, 2, 1, &away.replicas()));
+    assert!(waiting.on_failure(now, 1, 1, &away.replicas()));
+    let away = Seen::new(&[1, 2], &[1, 2]);
+    let mut later = now;
+    loop {
+        later = waiting.until(later, &away.replicas()).unwrap();
+        if waiting.on_silence(later, &away.replicas()) == Due::Over {
+            break;
+        }
+    }
+    assert_eq!(later - now, ABSENCE);
+    // A node that is not suspected is awaited for longer.
+    let mut waiting = Waiting::new(now);
+    let there = Seen::new(&[2], &[1, 2]);
+    later = now;
+    while waiting.on_silence(later, &there.replicas()) == Due::Again {
+        later = waiting.until(later, &there.replicas()).unwrap();
+    }
+    assert_eq!(later - now, DEADLINE);
+}

@@ -1,0 +1,144 @@
+//! Fetching blocks and rows that the local replica lacks from other replicas.
+
+use std::sync::Arc;
+
+use archipel_base::hash::placement_hash;
+use archipel_base::{BlockHash, PartitionId, Stamp};
+use archipel_net::Class;
+use archipel_storage as storage;
+use archipel_storage::{Payload, Pin, RowKey};
+use tokio::sync::Mutex;
+
+use super::block_reader::BlockStream;
+use super::{Data, QUEUES};
+use crate::error::Error;
+use crate::node::replica::Offer;
+use crate::node::wire::Address;
+
+/// Blocks that were fetched. They stay while this is held.
+pub(crate) struct Fetched {
+    pub pin: Pin,
+    pub upload: storage::BlockAppender,
+    /// The number of blocks that were not here before, and their bytes.
+    pub blocks: u64,
+    pub bytes: u64,
+}
+
+impl Data {
+    pub(crate) fn queue_of(&self, key: &RowKey) -> &Mutex<()> {
+        let hash = placement_hash(&[&key.partition.0.to_be_bytes(), &key.key]);
+        &self.queues[hash as usize % QUEUES]
+    }
+
+    /// Returns the queue of a block's fetches. Anti-entropy and the rebalancer may bring the same
+    /// row to this node at the same time; fetches of the same blocks queue here.
+    fn fetching_of(&self, hash: &BlockHash) -> &Mutex<()> {
+        let queue = u16::from_be_bytes([hash.0[0], hash.0[1]]);
+        &self.fetching[usize::from(queue) % QUEUES]
+    }
+
+    /// Brings a row of the local replica up to date. Returns true if the replica was lagging.
+    /// `background` is true if no client waits for it.
+    pub(crate) async fn bring(
+        self: &Arc<Data>,
+        address: Address,
+        key: &RowKey,
+        background: bool,
+    ) -> Result<bool, Error> {
+        let wanted = key.clone();
+        let before = self
+            .store()
+            .look_up(move |rows| rows.metadata(&wanted))
+            .await?;
+        let version = self.read_whole(key, background).await?;
+        if before.is_some_and(|metadata| metadata.stamp >= version.stamp) {
+            return Ok(false);
+        }
+        // The read may have brought it already.
+        let payload = version.value.as_ref().map(|value| value.payload.clone());
+        let take = |version| {
+            let offer = Offer::settled(version);
+            self.replica.apply(address, key.clone(), offer)
+        };
+        if let (Err(storage::Error::NoBlock(_)), Some(payload)) =
+            (take(version.clone()).await, payload)
+        {
+            let _held = self.fetch_missing(key.partition, &payload).await?;
+            take(version).await?;
+        }
+        Ok(true)
+    }
+
+    pub(crate) async fn fetch_missing(
+        self: &Arc<Data>,
+        partition: PartitionId,
+        payload: &Payload,
+    ) -> Result<(Pin, storage::BlockAppender), storage::Error> {
+        let busy = |why: String| storage::Error::Busy(why);
+        let _turn = self
+            .fetches
+            .acquire()
+            .await
+            .map_err(|e| busy(e.to_string()))?;
+        let held = self.fetch_with(partition, payload, None).await?;
+        Ok((held.pin, held.upload))
+    }
+
+    /// Fetches the missing blocks of a payload. They are durable on return. `class` is the traffic
+    /// class, if no client waits.
+    pub(crate) async fn fetch_with(
+        self: &Arc<Data>,
+        partition: PartitionId,
+        payload: &Payload,
+        class: Option<Class>,
+    ) -> Result<Fetched, storage::Error> {
+        let pin = self.store().pin(payload.blocks());
+        let mut missing = self
+            .store()
+            .missing_blocks(payload.blocks().to_vec())
+            .await?;
+        let _turn = match missing.first() {
+            None => None,
+            Some(first) => {
+                let turn = self.fetching_of(&first.hash).lock().await;
+                // The fetch before this one in the queue may have brought them.
+                missing = self.store().missing_blocks(missing).await?;
+                Some(turn)
+            }
+        };
+        let mut fetched = Fetched {
+            pin,
+            upload: self.store().appender(),
+            blocks: 0,
+            bytes: 0,
+        };
+        let blocks = BlockStream::new(self.clone(), partition, missing, false);
+        let mut blocks = blocks.in_class(class);
+        while let Some(content) = blocks.next().await {
+            let content = content.map_err(|error| storage::Error::Busy(error.to_string()))?;
+            fetched.blocks += 1;
+            fetched.bytes += content.len() as u64;
+            fetched.upload.append(content).await?;
+        }
+        fetched.upload.sync().await?;
+        Ok(fetched)
+    }
+
+    /// Returns true if the row still has this stamp. It asks the local replica if there is one,
+    /// because a pin depends on the local references.
+    pub(crate) async fn still_holds(
+        self: &Arc<Data>,
+        key: &RowKey,
+        stamp: Stamp,
+    ) -> Result<bool, Error> {
+        if self.group(key.partition)?.local().is_none() {
+            return Ok(true);
+        }
+        let key = key.clone();
+        let metadata = self
+            .store()
+            .look_up(move |rows| rows.metadata(&key))
+            .await?;
+        Ok(metadata.is_none_or(|metadata| metadata.stamp <= stamp))
+    }
+}

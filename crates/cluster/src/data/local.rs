@@ -1,0 +1,165 @@
+//! The local replica's answers, the counters, and the work queue.
+
+use std::sync::Arc;
+
+use archipel_base::{Id, PartitionId};
+use archipel_net::Class;
+use archipel_storage as storage;
+use archipel_storage::Value;
+use archipel_storage::engine::Durability;
+use archipel_storage::store::Transact;
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::Data;
+use crate::error::Error;
+use crate::node::group::Group;
+use crate::node::throttle::Kind;
+use crate::node::wire::{CounterCall, CounterReply, RowCall, RowReply, method};
+use crate::register::{Answer, Request};
+
+impl Data {
+    /// Sends a request to the replica with this index.
+    pub(crate) async fn ask(
+        self: &Arc<Data>,
+        group: &Group,
+        index: usize,
+        call: RowCall,
+    ) -> Result<Answer<Value>, Error> {
+        if group.is_local(index) {
+            return Ok(self.answer(call).await?);
+        }
+        let member = group.member(index)?;
+        let peers = self.peers()?;
+        let node = &member.node.node;
+        let reply: RowReply = peers.call(node, method::ROW, Class::Small, &call).await?;
+        Ok(reply.0.map_err(storage::Error::from)?)
+    }
+
+    /// Answers for the local replica. Before it says that a guard is gone, it asks the other
+    /// replicas: it may have been away when the guard was written, or be new in the partition.
+    ///
+    /// # Errors
+    /// [`storage::Error::Busy`] if the other replicas cannot be asked, and the errors of storage.
+    pub(crate) async fn answer(
+        self: &Arc<Data>,
+        call: RowCall,
+    ) -> Result<Answer<Value>, storage::Error> {
+        match self.answer_whole(call.clone()).await? {
+            Answer::Guarded if self.peers.is_some() => {
+                self.catch_up(&call).await?;
+                // This is done even if no guard was lagging: one may have come just before the
+                // check.
+                self.answer_whole(call).await
+            }
+            answer => Ok(answer),
+        }
+    }
+
+    /// Brings the guards of a request up to date.
+    async fn catch_up(self: &Arc<Data>, call: &RowCall) -> Result<(), storage::Error> {
+        for guard in call.guard_keys() {
+            let brought = self.bring(call.address, &guard, call.background).await;
+            brought.map_err(|error| {
+                storage::Error::Busy(format!("the guard of a row cannot be read: {error}"))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Answers for the local replica. It first fetches the blocks that the row refers to and that
+    /// are missing here, so that an acknowledged row is complete.
+    async fn answer_whole(
+        self: &Arc<Data>,
+        call: RowCall,
+    ) -> Result<Answer<Value>, storage::Error> {
+        let blocks = match &call.request {
+            Request::Write { version, .. } => version.value.as_ref().map(|v| v.payload.clone()),
+            Request::Read { .. } | Request::Prepare { .. } => None,
+        };
+        let began = Instant::now();
+        let answer = self.replica.answer(call.clone()).await;
+        if answer.is_ok() && !call.background {
+            self.throttle
+                .answered(Kind::of(&call.request), began.elapsed());
+        }
+        if let Err(storage::Error::Damaged(_)) = &answer {
+            self.tell(|events| events.row_is_damaged(&call.row_key()));
+        }
+        match (answer, blocks) {
+            (Err(storage::Error::NoBlock(_)), Some(payload)) if self.peers.is_some() => {
+                let _held = self.fetch_missing(call.address.partition, &payload).await?;
+                self.replica.answer(call).await
+            }
+            (answer, _) => answer,
+        }
+    }
+
+    /// Returns a counter as the nearest replica has it: objects and bytes.
+    pub async fn counter(&self, partition: PartitionId, group: Id) -> Result<(u64, u64), Error> {
+        let replicas = self.group(partition)?;
+        let mut why = Error::Unavailable("no replica answers".into());
+        for index in replicas.quorums.all().iter() {
+            let counted = if replicas.is_local(index) {
+                let read = self
+                    .store()
+                    .read(move |rows| rows.counter(partition, group));
+                read.await.map_err(Error::from)
+            } else {
+                self.remote_counter(&replicas, index, group).await
+            };
+            match counted {
+                Ok(counted) => return Ok(counted),
+                Err(error) => why = error,
+            }
+        }
+        Err(why)
+    }
+
+    /// Appends to this node's durable work queue.
+    pub async fn queue_push(&self, work: Bytes, durability: Durability) -> Result<u64, Error> {
+        Ok(self
+            .store()
+            .transact(durability, move |txn| txn.queue_push(&work))
+            .await?)
+    }
+
+    /// Returns at most `limit` entries of the work queue after the number `after`.
+    pub async fn queue_read(&self, after: u64, limit: usize) -> Result<Vec<(u64, Bytes)>, Error> {
+        Ok(self
+            .store()
+            .read(move |rows| rows.queue(after, limit))
+            .await?)
+    }
+
+    /// Removes an entry of the work queue.
+    pub async fn queue_remove(&self, sequence: u64) -> Result<(), Error> {
+        let how = Transact::new(Durability::Buffered).shrinking();
+        Ok(self
+            .store()
+            .transact(how, move |txn| txn.queue_remove(sequence))
+            .await?)
+    }
+
+    async fn remote_counter(
+        &self,
+        group: &Group,
+        index: usize,
+        counter: Id,
+    ) -> Result<(u64, u64), Error> {
+        let member = group.member(index)?;
+        let peers = self.peers()?;
+        let call = CounterCall {
+            partition: group.partition,
+            group: counter,
+        };
+        let node = &member.node.node;
+        let CounterReply(objects, bytes) = peers
+            .call(node, method::COUNTER, Class::Small, &call)
+            .await?;
+        Ok((objects, bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! Rows, blocks and listings over all replicas: the work of a coordinator.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `rows` | reads, writes and conditional writes of rows |
+//! | `driver` | drives one operation of the register: messages, hedging, retries |
+//! | `block_writer` | sends blocks to all replicas at once |
+//! | `block_reader` | reads blocks from the local store or another replica, verified |
+//! | `list` | listings and scans: pages of a quorum, merged |
+//! | `fetch` | fetches blocks and rows that the local replica lacks |
+//! | `serve` | answers to other nodes |
+//! | `local` | the local replica's answers, counters, the work queue |
+//! | `local_work` | this node's share of work that replicas divide, and its buffers |
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, Semaphore};
+
+pub(crate) mod block_reader;
+pub(crate) mod block_writer;
+pub(crate) mod driver;
+mod fetch;
+pub(crate) mod list;
+mod local;
+mod local_work;
+pub(crate) mod rows;
+pub(crate) mod serve;
+
+pub(crate) use fetch::Fetched;
+
+use crate::node::Node;
+
+/// How many queues there are for updates, and for fetches.
+const QUEUES: usize = 1024;
+/// How many rows may fetch blocks from other nodes at once.
+const FETCHES: usize = 8;
+
+/// Rows, blocks and listings over all replicas. Derefs to the [`Node`] below.
+pub struct Data {
+    node: Arc<Node>,
+    /// Updates of one row queue here, because they would only disturb one another. No guarantee
+    /// depends on it.
+    queues: Vec<Mutex<()>>,
+    fetches: Semaphore,
+    /// Fetches of the same blocks queue here.
+    fetching: Vec<Mutex<()>>,
+}
+
+impl Data {
+    pub(crate) fn new(node: Arc<Node>) -> Data {
+        Data {
+            node,
+            queues: (0..QUEUES).map(|_| Mutex::new(())).collect(),
+            fetches: Semaphore::new(FETCHES),
+            fetching: (0..QUEUES).map(|_| Mutex::new(())).collect(),
+        }
+    }
+}
+
+impl Deref for Data {
+    type Target = Node;
+
+    fn deref(&self) -> &Node {
+        &self.node
+    }
+}

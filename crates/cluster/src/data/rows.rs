@@ -1,0 +1,372 @@
+//! Operations on rows: reads, writes, conditional writes, each driven over the row's replicas.
+
+use std::sync::Arc;
+
+use archipel_base::{PartitionId, Stamp};
+use archipel_storage::engine::Durability;
+use archipel_storage::{BlockRef, Pin, RowKey, Value};
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use super::Data;
+use crate::data::block_reader::{BlockStream, Prefetch};
+use crate::data::block_writer::BlockWriter;
+use crate::data::driver::Run;
+use crate::error::Error;
+use crate::node::group::Group;
+use crate::node::wire::RowCall;
+use crate::register::coordinator::Start;
+use crate::register::{self, Answer, Operation, Outcome, Request, Rules, Version};
+
+/// The decision of an update about the current value.
+pub enum Decision<E> {
+    /// Write this value; `None` deletes.
+    Write(Option<Value>),
+    /// Leave the row as it is, for this reason.
+    Abort(E),
+}
+
+/// The state of a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// The row was never written.
+    Absent,
+    /// The row was deleted.
+    Tombstone,
+    /// The row has a value.
+    Live,
+}
+
+/// A read that is under way: the row is there, the blocks follow.
+pub struct OpenRow {
+    /// Its value.
+    pub value: Value,
+    /// Keeps the row's local blocks readable.
+    pub pin: Pin,
+    /// The row's blocks from the first one on, if they are on their way already.
+    pub following: Option<BlockStream>,
+}
+
+/// How a row is written: durability, guards, blocks.
+#[derive(Clone)]
+pub struct WriteOptions<'a> {
+    /// The durability before the write is acknowledged.
+    pub durability: Durability,
+    /// Rows of the same partition that must [hold](Hooks::holds).
+    pub guards: Vec<RowKey>,
+    /// True if the write gives up, without effect, once another version overtakes it. This is for
+    /// values that refer to content in other rows, because that content is dropped then.
+    pub yields: bool,
+    /// The writer of the blocks that the value refers to.
+    pub upload: Option<&'a BlockWriter>,
+}
+
+impl WriteOptions<'_> {
+    /// Returns options with this durability, without guards or blocks.
+    pub fn durable(durability: Durability) -> WriteOptions<'static> {
+        WriteOptions {
+            durability,
+            guards: Vec::new(),
+            yields: false,
+            upload: None,
+        }
+    }
+}
+
+impl Data {
+    /// Returns a writer of blocks for rows of a partition.
+    pub fn block_writer(self: &Arc<Data>, partition: PartitionId) -> Result<BlockWriter, Error> {
+        Ok(BlockWriter::new(self.clone(), self.group(partition)?))
+    }
+
+    /// Returns the blocks of a row of `partition`, one after another.
+    pub fn read_blocks(
+        self: &Arc<Data>,
+        partition: PartitionId,
+        blocks: Vec<BlockRef>,
+    ) -> BlockStream {
+        let local = self.group(partition);
+        let try_local = local.is_ok_and(|group| group.local().is_some());
+        BlockStream::new(self.clone(), partition, blocks, try_local)
+    }
+
+    /// Returns the metadata of a row.
+    pub async fn metadata(self: &Arc<Data>, key: &RowKey) -> Result<Option<Bytes>, Error> {
+        let version = self.read_version(key, false).await?;
+        Ok(version.value.map(|value| value.metadata))
+    }
+
+    /// Returns a row's value.
+    pub async fn read(self: &Arc<Data>, key: &RowKey) -> Result<Option<Value>, Error> {
+        Ok(self.read_version(key, true).await?.value)
+    }
+
+    /// Returns the state of a row.
+    pub async fn state(self: &Arc<Data>, key: &RowKey) -> Result<State, Error> {
+        let version = self.read_version(key, false).await?;
+        Ok(match (version.value, version.stamp) {
+            (Some(_), _) => State::Live,
+            (None, Stamp::ZERO) => State::Absent,
+            (None, _) => State::Tombstone,
+        })
+    }
+
+    /// Opens a row: returns its value, and a pin that keeps the blocks of its payload readable. If
+    /// no replica is local, the blocks follow the row at once.
+    pub async fn open_row(self: &Arc<Data>, key: &RowKey) -> Result<Option<OpenRow>, Error> {
+        loop {
+            let prefetch = Arc::new(Prefetch::default());
+            let how = WriteOptions::durable(Durability::Fsync);
+            let mut run = self.run(key, &how)?;
+            run.prefetch = Some(&prefetch);
+            let before = self.read_as(run).await?;
+            let Some(value) = before.value else {
+                return Ok(None);
+            };
+            let blocks = value.payload.blocks();
+            let pin = self.store().pin(blocks);
+            let receive = if blocks.is_empty() {
+                None
+            } else {
+                prefetch.take(before.stamp).await
+            };
+            let following = receive.map(|receive| {
+                let (inner, blocks) = (self.clone(), blocks.to_vec());
+                BlockStream::begun(inner, key.partition, blocks, receive)
+            });
+            // A pin holds if the row still referred to the blocks after it was taken. Otherwise
+            // look again.
+            if blocks.is_empty() || self.still_holds(key, before.stamp).await? {
+                return Ok(Some(OpenRow {
+                    value,
+                    pin,
+                    following,
+                }));
+            }
+        }
+    }
+
+    /// Reads a row from a quorum. `background` is true if no client waits for it.
+    pub(crate) async fn read_whole(
+        self: &Arc<Data>,
+        key: &RowKey,
+        background: bool,
+    ) -> Result<Version<Value>, Error> {
+        let how = WriteOptions::durable(Durability::Fsync);
+        let run = self.run(key, &how)?;
+        self.read_as(Run { background, ..run }).await
+    }
+
+    async fn read_version(
+        self: &Arc<Data>,
+        key: &RowKey,
+        with_payload: bool,
+    ) -> Result<Version<Value>, Error> {
+        let how = WriteOptions::durable(Durability::Fsync);
+        let run = self.run(key, &how)?;
+        self.read_as(Run {
+            with_payload,
+            ..run
+        })
+        .await
+    }
+
+    async fn read_as(self: &Arc<Data>, mut run: Run<'_>) -> Result<Version<Value>, Error> {
+        let mut never = |_: &Version<Value>| register::Decision::Keep;
+        loop {
+            let (operation, outputs) = Operation::read(start(&run.group));
+            match run.drive(operation, outputs, &mut never).await? {
+                Outcome::Value(version) => return Ok(version),
+                Outcome::Unavailable if run.needs_payload => {
+                    (run.with_payload, run.needs_payload) = (true, false);
+                }
+                other => return Err(unexpected(&other)),
+            }
+        }
+    }
+
+    fn run<'a>(
+        self: &'a Arc<Data>,
+        key: &'a RowKey,
+        how: &'a WriteOptions<'a>,
+    ) -> Result<Run<'a>, Error> {
+        Ok(Run {
+            inner: self,
+            key,
+            guards: &how.guards,
+            durability: how.durability,
+            with_payload: true,
+            needs_payload: false,
+            upload: how.upload,
+            prefetch: None,
+            background: false,
+            group: self.group(key.partition)?,
+        })
+    }
+
+    /// Writes a row unconditionally; `None` deletes it. Returns the stamp.
+    ///
+    /// # Errors
+    /// [`Error::Guarded`], [`Error::Unavailable`].
+    pub async fn write(
+        self: &Arc<Data>,
+        key: &RowKey,
+        value: Option<Value>,
+        how: WriteOptions<'_>,
+    ) -> Result<Stamp, Error> {
+        self.wait_for_time().await?;
+        let id = self.random_id();
+        let mut run = self.run(key, &how)?;
+        let (operation, outputs) = Operation::write(
+            start(&run.group),
+            id,
+            value,
+            !how.guards.is_empty(),
+            &mut |seen| self.next_stamp(seen),
+        );
+        let operation = operation.yielding_if(how.yields);
+        let mut never = |_: &Version<Value>| register::Decision::Keep;
+        match run.drive(operation, outputs, &mut never).await? {
+            Outcome::Written { stamp } => Ok(stamp),
+            Outcome::Guarded => Err(Error::Guarded),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Reads a row, decides, and writes it, as one atomic operation.
+    ///
+    /// `decide` may be called more than once; the last answer counts.
+    ///
+    /// # Errors
+    /// Outside: [`Error::Guarded`], [`Error::Unavailable`]. Inside: what `decide` aborted with.
+    pub async fn update<E>(
+        self: &Arc<Data>,
+        key: &RowKey,
+        how: WriteOptions<'_>,
+        decide: impl Fn(Option<&Value>) -> Decision<E> + Send + Sync,
+    ) -> Result<Result<(), E>, Error>
+    where
+        E: Send,
+    {
+        self.wait_for_time().await?;
+        let id = self.random_id();
+        let _turn = self.queue_of(key).lock().await;
+        let mut run = self.run(key, &how)?;
+        let guarded = !how.guards.is_empty();
+        let (operation, outputs) = Operation::update(start(&run.group), id, guarded, &mut |seen| {
+            self.next_stamp(seen)
+        });
+        let operation = operation.yielding_if(how.yields);
+        let mut aborted = None;
+        let mut adapter = |version: &Version<Value>| match decide(version.value.as_ref()) {
+            Decision::Write(value) => {
+                aborted = None;
+                register::Decision::Write(value)
+            }
+            Decision::Abort(error) => {
+                aborted = Some(error);
+                register::Decision::Keep
+            }
+        };
+        let outcome = run.drive(operation, outputs, &mut adapter).await?;
+        match (outcome, aborted) {
+            (Outcome::Written { .. }, _) => Ok(Ok(())),
+            (Outcome::Kept(_), Some(error)) => Ok(Err(error)),
+            (Outcome::Guarded, _) => Err(Error::Guarded),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    /// Brings a row to all of its reachable replicas, not only to a quorum.
+    pub(crate) async fn replicate(self: &Arc<Data>, key: &RowKey) -> Result<(), Error> {
+        let version = self.read_whole(key, true).await?;
+        if version.stamp == Stamp::ZERO {
+            return Ok(());
+        }
+        let group = self.group(key.partition)?;
+        let behind = group.quorums.all().iter().map(|index| {
+            let (group, version) = (&group, &version);
+            async move {
+                let held = self.ask_for_stamp(group, index, key).await?;
+                if held < version.stamp {
+                    let write = Request::Write {
+                        version: version.clone(),
+                        guarded: false,
+                    };
+                    self.ask_about(group, index, key, write).await?;
+                }
+                Ok::<_, Error>(())
+            }
+        });
+        for done in futures_util::future::join_all(behind).await {
+            // A quorum has the row. An unreachable replica gets it later.
+            if let Err(error) = done {
+                tracing::debug!(%error, "a row cannot be written to a replica now");
+            }
+        }
+        Ok(())
+    }
+
+    async fn ask_for_stamp(
+        self: &Arc<Data>,
+        group: &Group,
+        index: usize,
+        key: &RowKey,
+    ) -> Result<Stamp, Error> {
+        let read = Request::Read { with_value: false };
+        match self.ask_about(group, index, key, read).await? {
+            Answer::Found { version, .. } => Ok(version.stamp),
+            _ => Err(Error::Unavailable("the layout changed meanwhile".into())),
+        }
+    }
+
+    async fn ask_about(
+        self: &Arc<Data>,
+        group: &Group,
+        index: usize,
+        key: &RowKey,
+        request: Request<Value>,
+    ) -> Result<Answer<Value>, Error> {
+        let call = RowCall {
+            address: group.address_of(index)?,
+            key: key.key.clone(),
+            guards: Vec::new(),
+            buffered: false,
+            with_payload: true,
+            background: true,
+            request,
+        };
+        self.ask(group, index, call).await
+    }
+
+    /// Returns a row's value after it has settled the row: no earlier write can surface any more,
+    /// because any version that only a minority holds is overwritten.
+    ///
+    /// To be called before content is dropped because its owner does not refer to it.
+    pub async fn settle(self: &Arc<Data>, key: &RowKey) -> Result<Option<Value>, Error> {
+        let seen = Mutex::new(None);
+        let how = WriteOptions::durable(Durability::Fsync);
+        let written = self.update::<std::convert::Infallible>(key, how, |current| {
+            *seen.lock() = current.cloned();
+            Decision::Write(current.cloned())
+        });
+        match written.await? {
+            Ok(()) => Ok(seen.lock().take()),
+            Err(never) => match never {},
+        }
+    }
+}
+
+fn start(group: &Group) -> Start {
+    Start {
+        rules: Rules::CORRECT,
+        quorums: group.quorums.clone(),
+    }
+}
+
+fn unexpected(outcome: &Outcome<Value>) -> Error {
+    Error::Unavailable(match outcome {
+        Outcome::Unknown => "it is not known whether the write took effect".into(),
+        _ => "too few replicas answer, or too much contention".into(),
+    })
+}

@@ -1,0 +1,44 @@
+//! Membership: gossip between all nodes, and which of them are suspected.
+//!
+//! Each node tells others, chosen at random and three a second at most, what it knows. For each
+//! node that is a line: its run, how often its node info changed, how long the run has lasted, and
+//! how long ago the node said so. The message also holds the node info that the other lacks. A node
+//! is *suspected* if no node has had a sign of life of it for four seconds, or if it fails several
+//! calls in a row. It is asked last, and no operation waits for it. No guarantee depends on it.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `state` | [`Membership`]: what one node knows of all; pure |
+//! | `failure_detector` | decides which nodes are suspected; pure |
+//! | `plan` | which node to ask when; pure |
+//! | `exchange`, `message`, `node_info` | the messages; pure |
+//! | `driver` | [`Members`]: all this over calls |
+//! | `follow` | learns newer layouts |
+//!
+//! # Invariants
+//! - Only a node itself changes its node info: by its run (`generation`), and within the run by a
+//!   number (`revision`) that grows. Others pass on the newest.
+//! - A sign of life travels with its age. So it means the same wherever and however late it
+//!   arrives: no two clocks are compared, a slow link looks like a fast one, and old news revives
+//!   no node.
+//! - Nodes of two clusters do not listen to each other. A node that is in no cluster joins the
+//!   first one that it hears of.
+//! - Messages, the number of nodes, and each node's info are bounded, and so is what a node sends
+//!   in a second.
+
+mod driver;
+mod exchange;
+mod failure_detector;
+mod follow;
+mod message;
+mod node_info;
+mod plan;
+mod state;
+
+pub use driver::Members;
+pub use node_info::{MAX_ADDRESSES, MAX_TEXT_BYTES, NodeInfo};
+pub use plan::Target;
+pub use state::{Member, Membership, TICK_MS};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,192 @@
+//! Which node is asked when: three a second at most, and each reachable node in its turn.
+
+use std::collections::BTreeMap;
+
+use archipel_base::NodeId;
+use archipel_base::random::Random;
+
+use super::failure_detector::Standing;
+use super::state::Known;
+
+/// One of this many ticks is for suspected nodes.
+const SLOTS: u64 = 3;
+/// The shortest time before a node is asked again.
+const AGAIN_MS: i64 = 900;
+const AGAIN_AWAY_MS: i64 = 2_000;
+/// The shortest time before a seed is asked again.
+const SEED_AGAIN_MS: i64 = 1_000;
+/// How many seeds are asked at a time while no other node is reachable.
+const SEEDS_ALONE: usize = 3;
+/// The time between two seeds otherwise.
+const SEED_MS: i64 = 10_000;
+/// How long a call to a seed takes at most.
+const SEED_BUSY_MS: i64 = 30_000;
+/// How many seeds are asked at most. The others are left out.
+const MAX_SEEDS: usize = 32;
+
+/// The target of a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// A known node.
+    Node(NodeId),
+    /// The node that answers at an address. Call [`greeted`](super::Membership::greeted)
+    /// afterwards.
+    Address(String),
+}
+
+/// An address of a node that may not be known.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Seed {
+    address: String,
+    /// The node that answered there.
+    node: Option<NodeId>,
+    next_ms: i64,
+}
+
+/// The plan of requests.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Plan {
+    turn: u64,
+    /// The nodes to ask before any node is asked again.
+    round: Vec<NodeId>,
+    seeds: Vec<Seed>,
+    /// When a seed is asked next, if another node is reachable.
+    next_seed_ms: i64,
+}
+
+impl Plan {
+    pub fn new(seeds: Vec<String>) -> Plan {
+        let seed = |address| Seed {
+            address,
+            node: None,
+            next_ms: i64::MIN,
+        };
+        Plan {
+            turn: 0,
+            round: Vec::new(),
+            seeds: seeds.into_iter().take(MAX_SEEDS).map(seed).collect(),
+            next_seed_ms: i64::MIN,
+        }
+    }
+
+    /// Returns the seed addresses at which a node was found.
+    pub fn addresses_of(&self, node: &NodeId) -> impl Iterator<Item = String> {
+        let seeds = self.seeds.iter();
+        let found = seeds.filter(move |seed| seed.node == Some(*node));
+        found.map(|seed| seed.address.clone())
+    }
+
+    pub fn greeted(&mut self, address: &str, who: Option<NodeId>, now: i64) {
+        let seeds = self.seeds.iter_mut();
+        for seed in seeds.filter(|seed| seed.address == address) {
+            seed.node = who.or(seed.node);
+            seed.next_ms = now + SEED_AGAIN_MS;
+        }
+    }
+
+    /// Returns the targets to ask now.
+    pub fn choose(
+        &mut self,
+        me: NodeId,
+        others: &mut BTreeMap<NodeId, Known>,
+        now: i64,
+        random: &dyn Random,
+    ) -> Vec<Target> {
+        let slot = self.turn % SLOTS;
+        self.turn += 1;
+        let alone = !others.values().any(is_here);
+        let for_away = alone || slot == SLOTS - 1;
+        let away = for_away.then(|| longest_unasked(others, now)).flatten();
+        let node = away.or_else(|| self.next_of_round(others, now, random));
+        if let Some(known) = node.and_then(|node| others.get_mut(&node)) {
+            known.next_ms = now
+                + if is_here(known) {
+                    AGAIN_MS
+                } else {
+                    AGAIN_AWAY_MS
+                };
+        }
+        let seeds = self.due(me, others, alone, now);
+        node.map(Target::Node).into_iter().chain(seeds).collect()
+    }
+
+    fn next_of_round(
+        &mut self,
+        others: &BTreeMap<NodeId, Known>,
+        now: i64,
+        random: &dyn Random,
+    ) -> Option<NodeId> {
+        let may = |node: &NodeId| {
+            let known = others.get(node);
+            known.is_some_and(|known| is_here(known) && known.next_ms <= now)
+        };
+        self.round.retain(|node| others.contains_key(node));
+        let mut next = take_last(&mut self.round, may);
+        if next.is_none() {
+            let here = others.iter().filter(|(_, known)| is_here(known));
+            self.round = here.map(|(node, _)| *node).collect();
+            shuffle(&mut self.round, random);
+            next = take_last(&mut self.round, may);
+        }
+        next
+    }
+
+    fn due(
+        &mut self,
+        me: NodeId,
+        others: &BTreeMap<NodeId, Known>,
+        alone: bool,
+        now: i64,
+    ) -> Vec<Target> {
+        let here = |node: &NodeId| *node == me || others.get(node).is_some_and(is_here);
+        let told = |address: &String| {
+            let mut here = others.values().filter(|known| is_here(known));
+            here.any(|known| known.info.addresses.contains(address))
+        };
+        let most = if alone {
+            SEEDS_ALONE
+        } else if now >= self.next_seed_ms {
+            1
+        } else {
+            return Vec::new();
+        };
+        let seeds = self.seeds.iter_mut();
+        let mut due: Vec<_> = seeds
+            .filter(|seed| seed.next_ms <= now)
+            .filter(|seed| !seed.node.as_ref().is_some_and(here) && !told(&seed.address))
+            .collect();
+        due.sort_by_key(|seed| seed.next_ms);
+        due.truncate(most);
+        for seed in &mut due {
+            seed.next_ms = now + SEED_BUSY_MS;
+            self.next_seed_ms = now + SEED_MS;
+        }
+        let address = |seed: &mut Seed| Target::Address(seed.address.clone());
+        due.into_iter().map(address).collect()
+    }
+}
+
+fn is_here(known: &Known) -> bool {
+    known.detector.standing() == Standing::Alive
+}
+
+/// Returns the suspected node that may be asked again and has waited the longest.
+fn longest_unasked(others: &BTreeMap<NodeId, Known>, now: i64) -> Option<NodeId> {
+    let away = others.iter().filter(|(_, known)| !is_here(known));
+    let due = away.filter(|(_, known)| known.next_ms <= now);
+    due.min_by_key(|(_, known)| known.next_ms)
+        .map(|(node, _)| *node)
+}
+
+fn take_last(round: &mut Vec<NodeId>, may: impl Fn(&NodeId) -> bool) -> Option<NodeId> {
+    let index = round.iter().rposition(may)?;
+    Some(round.remove(index))
+}
+
+/// Shuffles in the manner of Fisher and Yates.
+pub(super) fn shuffle<T>(items: &mut [T], random: &dyn Random) {
+    for last in (1..items.len()).rev() {
+        let other = random.next_u64() % (last as u64 + 1);
+        items.swap(last, other as usize);
+    }
+}

@@ -1,0 +1,285 @@
+//! What one node knows of all nodes: pure, with time and randomness as arguments.
+//!
+//! Times are milliseconds of any steady clock of this node. Only differences matter.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use archipel_base::random::Random;
+use archipel_base::{Id, NodeId};
+use archipel_net::Peer;
+
+use super::failure_detector::{FailureDetector, Standing};
+use super::message::{Edition, Line, MAX_LINES, Short, Told};
+use super::node_info::NodeInfo;
+use super::plan::{Plan, Target};
+
+/// How often [`Membership::tick`] is to be called.
+pub const TICK_MS: u64 = 333;
+/// How long a node may give no sign of life before it is suspected, if all nodes fit one list of
+/// lines.
+const PATIENCE_MS: u64 = 4_000;
+/// The limit of that time, which grows if the nodes do not fit one list.
+const LONGEST_PATIENCE_MS: u64 = 60_000;
+/// How long a node that no layout names may give no sign of life before it is forgotten.
+const FORGET_MS: u64 = 24 * 3600 * 1000;
+/// How many other nodes are known at most.
+const MAX_OTHERS: usize = 2_000;
+/// If ticks are further apart than this, this node stood still, and not the others.
+const STALL_MS: i64 = 1_500;
+
+/// What this node knows of another one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Known {
+    pub edition: Edition,
+    pub info: NodeInfo,
+    pub leaving: bool,
+    pub heartbeat: u64,
+    pub detector: FailureDetector,
+    /// When its node info was last told to another node, counted in messages.
+    pub sent: u64,
+    /// The node is not asked before this time.
+    pub next_ms: i64,
+}
+
+/// A node as it is shown.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Member {
+    /// Its id.
+    pub id: NodeId,
+    /// What it tells about itself.
+    pub info: NodeInfo,
+    /// The number of its current run.
+    pub generation: u64,
+    /// True if it is suspected.
+    pub suspected: bool,
+    /// True if it said that it leaves.
+    pub leaving: bool,
+    /// How long it has been suspected, or not; for this node, how long it has run.
+    pub since_ms_ago: u64,
+    /// How long ago there was a sign of life, in milliseconds; 0 for this node.
+    pub heard_ms_ago: u64,
+}
+
+/// What one node knows of all nodes.
+pub struct Membership {
+    pub(super) me: NodeId,
+    pub(super) cluster: Option<Id>,
+    pub(super) edition: Edition,
+    pub(super) info: NodeInfo,
+    pub(super) leaving: bool,
+    pub(super) begun_ms: i64,
+    pub(super) others: BTreeMap<NodeId, Known>,
+    pub(super) pinned: BTreeSet<NodeId>,
+    pub(super) plan: Plan,
+    /// The number of messages with node info so far.
+    pub(super) sendings: u64,
+    /// Grows with every change but signs of life.
+    pub(super) changes: u64,
+    /// How many nodes one list of lines names at most.
+    pub(super) max_lines: usize,
+    ticked_ms: Option<i64>,
+}
+
+impl Membership {
+    /// Creates the membership of a node that knows only itself. `generation` grows with each of its
+    /// runs. Seeds are addresses at which unknown nodes may answer.
+    pub fn new(
+        me: NodeId,
+        generation: u64,
+        info: NodeInfo,
+        seeds: Vec<String>,
+        now_ms: u64,
+    ) -> Membership {
+        Membership {
+            me,
+            cluster: None,
+            edition: Edition {
+                generation,
+                revision: 1,
+            },
+            info,
+            leaving: false,
+            begun_ms: now_ms as i64,
+            others: BTreeMap::new(),
+            pinned: BTreeSet::new(),
+            plan: Plan::new(seeds),
+            sendings: 0,
+            changes: 0,
+            max_lines: MAX_LINES,
+            ticked_ms: None,
+        }
+    }
+
+    /// Sets the cluster that this node is in. Nodes of other clusters are ignored from then on.
+    pub fn set_cluster(&mut self, cluster: Id) {
+        self.cluster = Some(cluster);
+    }
+
+    /// Returns the cluster that this node is in, by its layout or because others told so.
+    pub fn cluster(&self) -> Option<Id> {
+        self.cluster
+    }
+
+    /// Sets the nodes that are never forgotten.
+    pub fn pin(&mut self, nodes: BTreeSet<NodeId>) {
+        self.pinned = nodes;
+    }
+
+    /// Changes this node's own node info.
+    pub fn change(&mut self, change: impl FnOnce(&mut NodeInfo)) {
+        let before = self.info.clone();
+        change(&mut self.info);
+        self.edition.revision += u64::from(self.info != before);
+    }
+
+    /// Notes that this node leaves. From now on it tells so.
+    pub fn leave(&mut self) {
+        self.edition.revision += u64::from(!self.leaving);
+        self.leaving = true;
+    }
+
+    /// Returns a number that grows with every change but signs of life.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Returns true if a node is suspected or unknown.
+    pub fn is_suspected(&self, node: &NodeId) -> bool {
+        let known = || self.others.get(node);
+        *node != self.me
+            && known().is_none_or(|known| known.detector.standing() == Standing::Suspected)
+    }
+
+    /// Returns how to reach a node.
+    pub fn peer(&self, node: &NodeId) -> Option<Peer> {
+        let known = self.others.get(node)?;
+        let mut addresses = known.info.addresses.clone();
+        // The address at which it was first found may be the only way from here.
+        let found = self.plan.addresses_of(node);
+        addresses.extend(found.filter(|address| !known.info.addresses.contains(address)));
+        Some(Peer {
+            id: *node,
+            addresses: Arc::from(addresses),
+        })
+    }
+
+    /// Returns all other nodes that are known.
+    pub fn others(&self) -> Vec<NodeId> {
+        self.others.keys().copied().collect()
+    }
+
+    /// Notes whether a node answered a call.
+    pub fn report(&mut self, node: &NodeId, answered: bool, now_ms: u64) {
+        let patience = self.patience_ms();
+        if let Some(known) = self.others.get_mut(node) {
+            if answered {
+                known.detector.met(now_ms as i64)
+            } else {
+                known.detector.failed(patience, now_ms as i64)
+            }
+            self.judge(node, now_ms as i64);
+        }
+    }
+
+    /// Advances time by a third of a second. Returns the targets to ask now.
+    pub fn tick(&mut self, now_ms: u64, random: &dyn Random) -> Vec<Target> {
+        let now = now_ms as i64;
+        self.notice_stall(now);
+        self.forget(now);
+        let others: Vec<NodeId> = self.others();
+        others.iter().for_each(|node| self.judge(node, now));
+        self.plan.choose(self.me, &mut self.others, now, random)
+    }
+
+    /// Notes which node, if any, answered at the address of a seed.
+    pub fn greeted(&mut self, address: &str, who: Option<NodeId>, now_ms: u64) {
+        self.plan.greeted(address, who, now_ms as i64);
+    }
+
+    fn notice_stall(&mut self, now: i64) {
+        let last = self.ticked_ms.replace(now).unwrap_or(now);
+        if now - last > STALL_MS {
+            let known = self.others.values_mut();
+            known.for_each(|known| known.detector.slept(now - last));
+        }
+    }
+
+    fn forget(&mut self, now: i64) {
+        let (pinned, before) = (&self.pinned, self.others.len());
+        self.others
+            .retain(|node, known| pinned.contains(node) || known.detector.age_ms(now) <= FORGET_MS);
+        self.changes += u64::from(self.others.len() != before);
+    }
+
+    pub(super) fn judge(&mut self, node: &NodeId, now: i64) {
+        let patience = self.patience_ms();
+        if let Some(known) = self.others.get_mut(node) {
+            let changed = known.detector.judge(known.leaving, patience, now);
+            self.changes += u64::from(changed);
+        }
+    }
+
+    fn patience_ms(&self) -> u64 {
+        let (others, one_list) = (self.others.len() as u64, self.max_lines as u64);
+        let lists = others.max(one_list) * PATIENCE_MS / one_list;
+        lists.min(LONGEST_PATIENCE_MS)
+    }
+
+    /// Returns true if there is room for an unknown node that last lived this long ago.
+    pub(super) fn takes(&self, node: &NodeId, age_ms: u64) -> bool {
+        let worth = self.pinned.contains(node) || age_ms < FORGET_MS;
+        worth && self.others.len() < MAX_OTHERS
+    }
+
+    /// Returns all nodes, including this one.
+    pub fn members(&self, now_ms: u64) -> Vec<Member> {
+        let now = now_ms as i64;
+        let others = self.others.iter().map(|(id, known)| Member {
+            id: *id,
+            info: known.info.clone(),
+            generation: known.edition.generation,
+            suspected: known.detector.standing() == Standing::Suspected,
+            leaving: known.leaving,
+            since_ms_ago: now
+                .saturating_sub(known.detector.since_ms())
+                .max(0)
+                .unsigned_abs(),
+            heard_ms_ago: known.detector.age_ms(now),
+        });
+        let mut all: Vec<Member> = others.chain([self.itself(now)]).collect();
+        all.sort_by_key(|member| member.id);
+        all
+    }
+
+    fn itself(&self, now: i64) -> Member {
+        Member {
+            id: self.me,
+            info: self.info.clone(),
+            generation: self.edition.generation,
+            suspected: false,
+            leaving: self.leaving,
+            since_ms_ago: (now - self.begun_ms).max(0).unsigned_abs(),
+            heard_ms_ago: 0,
+        }
+    }
+
+    pub(super) fn own_line(&self, now: i64) -> Line {
+        Line {
+            node: Short::of(&self.me),
+            generation: self.edition.generation,
+            revision: self.edition.revision,
+            heartbeat: (now - self.begun_ms).max(0).unsigned_abs() / 100 + 1,
+            age: 0,
+        }
+    }
+
+    pub(super) fn own_told(&self, now: i64) -> Told {
+        Told {
+            node: self.me,
+            line: self.own_line(now),
+            info: self.info.clone(),
+            leaving: self.leaving,
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! The newest epoch that this node knows. It is durable before the node answers in it, and never
+//! goes back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use archipel_base::random::Random;
+use archipel_base::{Id, PartitionId};
+use archipel_storage::engine::Durability;
+use archipel_storage::store::Transact;
+use archipel_storage::{RowTxn, Store};
+use parking_lot::RwLock;
+use tokio::sync::Mutex;
+
+use super::own_history::OwnHistory;
+use super::purge;
+use crate::error::Error;
+use crate::layout::{Epoch, StoreName};
+use crate::node::wire::Address;
+use crate::register::Rules;
+use crate::register::epoch::{Fence, fence};
+
+mod news;
+
+pub use news::{Listening, News};
+
+/// Names in the store's `meta`: the newest epoch that the store knows, and the incarnation to which
+/// its rows belong.
+const EPOCH: &str = "epoch";
+const INCARNATION: &str = "incarnation";
+/// The node that the store belongs to.
+const NODE: &str = "node";
+
+/// The epochs that this node knows.
+pub(crate) struct Epochs {
+    /// The runs of this node's store.
+    pub history: OwnHistory,
+    current: RwLock<Option<Arc<Epoch>>>,
+    /// Requests of lower epochs are refused. The transaction that learns a newer epoch raises it.
+    fence: Arc<AtomicU64>,
+    learning: Mutex<()>,
+    news: News,
+}
+
+/// How to treat a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Check {
+    /// The request is for this replica and names the known epoch.
+    Pass,
+    /// A newer epoch is known.
+    Superseded(u64),
+    /// The request names a newer epoch: ask the sender for it.
+    Learn,
+    /// The partition is not held here.
+    NotHere,
+    /// The request is for this replica, which may not answer before other nodes have confirmed that
+    /// its store was not rolled back. That takes a moment after each change of the layout.
+    Unconfirmed,
+}
+
+impl Epochs {
+    /// Loads what the store remembers, and adds a run to its history.
+    pub async fn load(store: &Store, me: StoreName, random: &dyn Random) -> Result<Epochs, Error> {
+        own(store, &me).await?;
+        let was_in = store.read(|rows| rows.meta(INCARNATION)).await?.is_some();
+        let history = OwnHistory::begin(store, me, Id::random(random), was_in).await?;
+        let current = stored(store).await?.map(Arc::new);
+        let number = current.as_ref().map_or(0, |epoch| epoch.number());
+        let epochs = Epochs {
+            history,
+            current: RwLock::new(current),
+            fence: Arc::new(AtomicU64::new(number)),
+            learning: Mutex::default(),
+            news: News::at(number),
+        };
+        if let Some(epoch) = epochs.current() {
+            // A crash may have come between learning the epoch and wiping the store.
+            epochs.become_incarnation(store, &epoch).await?;
+        }
+        Ok(epochs)
+    }
+
+    /// Returns this node and its store.
+    pub fn me(&self) -> StoreName {
+        self.history.me()
+    }
+
+    /// Returns true if this store may answer for its replicas: it is alone, or other stores have
+    /// confirmed that it was not rolled back.
+    pub fn may_answer(&self, epoch: &Epoch) -> bool {
+        let me = self.me();
+        self.history.is_proven(epoch.number())
+            || epoch.config.members().iter().all(|m| m.node == me)
+    }
+
+    /// Returns true if this node holds the only replica of a partition.
+    pub fn is_alone_in(&self, partition: PartitionId) -> bool {
+        let me = self.me();
+        self.current().is_some_and(|epoch| {
+            let replicas = epoch.replicas(partition);
+            replicas.iter().flatten().all(|m| m.node == me)
+        })
+    }
+
+    /// Returns the newest known epoch; `None` if the node is in no cluster yet.
+    pub fn current(&self) -> Option<Arc<Epoch>> {
+        let current = self.current.read();
+        current.clone()
+    }
+
+    /// Returns the number of the newest known epoch; 0 if there is none.
+    pub fn number(&self) -> u64 {
+        self.fence.load(Ordering::SeqCst)
+    }
+
+    /// Waits until an epoch that is being learnt is in force here. Until then requests of the older
+    /// epoch are refused already.
+    pub async fn settled(&self) {
+        let known = self.current().map_or(0, |epoch| epoch.number());
+        if self.number() > known {
+            drop(self.learning.lock().await);
+        }
+    }
+
+    /// Returns a listener that reports newer epochs by number.
+    pub fn changed(&self) -> Listening {
+        self.news.listen()
+    }
+
+    /// Learns an epoch, durably, if it is newer than the known one.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if it belongs to another cluster, and the errors of storage.
+    pub async fn learn(&self, store: &Store, epoch: Epoch) -> Result<(), Error> {
+        let _one_at_a_time = self.learning.lock().await;
+        if let Some(known) = self.current() {
+            if known.cluster != epoch.cluster {
+                let (ours, theirs) = (known.cluster, epoch.cluster);
+                return Err(Error::Unavailable(format!(
+                    "a layout of another cluster ({theirs}; this node is in {ours})"
+                )));
+            }
+            if known.number() >= epoch.number() {
+                return Ok(());
+            }
+        }
+        let (bytes, number, fence) = (epoch.encode(), epoch.number(), self.fence.clone());
+        store
+            .transact(
+                Transact::new(Durability::Fsync).bounded(),
+                move |txn: &mut RowTxn<'_>| {
+                    txn.set_meta(EPOCH, Some(&bytes))?;
+                    // Before the commit is early enough: the fence only refuses.
+                    fence.fetch_max(number, Ordering::SeqCst);
+                    Ok(())
+                },
+            )
+            .await?;
+        self.become_incarnation(store, &epoch).await?;
+        let mut current = self.current.write();
+        *current = Some(Arc::new(epoch));
+        drop(current);
+        self.news.tell(number);
+        tracing::info!(epoch = number, "a layout was learnt");
+        Ok(())
+    }
+
+    /// Wipes the store if it comes back under a new incarnation. A store that was in no live layout
+    /// for a while may hold rows that are older than dropped tombstones.
+    async fn become_incarnation(&self, store: &Store, epoch: &Epoch) -> Result<(), Error> {
+        let Some(wanted) = epoch.incarnation_of(&self.me()) else {
+            return Ok(());
+        };
+        let wanted = wanted.to_be_bytes();
+        let kept = store.read(|rows| rows.meta(INCARNATION)).await?;
+        if kept.as_deref() == Some(&wanted) {
+            return Ok(());
+        }
+        if kept.is_some() {
+            tracing::warn!("this node comes back under a new incarnation, so its store is wiped");
+            purge::wipe(store).await?;
+        }
+        let set = move |txn: &mut RowTxn<'_>| txn.set_meta(INCARNATION, Some(&wanted));
+        Ok(store
+            .transact(Transact::new(Durability::Fsync).bounded(), set)
+            .await?)
+    }
+
+    /// Decides whether a request is for this replica now.
+    pub fn check(&self, address: &Address) -> Check {
+        match fence(Rules::CORRECT, self.number(), address.epoch) {
+            Fence::Superseded => return Check::Superseded(self.number()),
+            Fence::Learn => return Check::Learn,
+            Fence::Pass => {}
+        }
+        let Some(epoch) = self.current().filter(|e| e.number() == address.epoch) else {
+            // The epoch is being learnt at this moment.
+            return Check::Superseded(self.number());
+        };
+        let me = self.me();
+        let here = |replica: &crate::register::epoch::Member<StoreName>| {
+            replica.node == me && replica.incarnation == address.incarnation
+        };
+        let is_here = epoch.replicas(address.partition).iter().flatten().any(here);
+        match (is_here, self.may_answer(&epoch)) {
+            (true, true) => Check::Pass,
+            (true, false) => Check::Unconfirmed,
+            (false, _) => Check::NotHere,
+        }
+    }
+
+    /// Returns the number below which requests are refused, to be read inside a transaction.
+    pub fn fence(&self) -> Arc<AtomicU64> {
+        self.fence.clone()
+    }
+}
+
+/// Returns the epoch that a store knows.
+pub(crate) async fn stored(store: &Store) -> Result<Option<Epoch>, Error> {
+    let bytes = store.read(|rows| rows.meta(EPOCH)).await?;
+    let epoch = bytes.map(|bytes| Epoch::decode(&bytes).map_err(damaged));
+    epoch.transpose()
+}
+
+/// Ties the store to this node's key, or fails if it belongs to another node.
+async fn own(store: &Store, me: &StoreName) -> Result<(), Error> {
+    let node = me.node;
+    let owner = store.read(|rows| rows.meta(NODE)).await?;
+    match owner {
+        Some(owner) if owner[..] == node.as_bytes()[..] => Ok(()),
+        Some(_) => Err(Error::Storage(archipel_storage::Error::Refused(
+            "this store belongs to another node; fix: restore that node's key, or name another folder".into(),
+        ))),
+        None => {
+            let set = move |txn: &mut RowTxn<'_>| txn.set_meta(NODE, Some(node.as_bytes()));
+            Ok(store.transact(Transact::new(Durability::Fsync).bounded(), set).await?)
+        }
+    }
+}
+
+fn damaged(error: impl std::fmt::Display) -> Error {
+    Error::Storage(archipel_storage::Error::Damaged(format!(
+        "the stored layout of this node: {error}"
+    )))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,74 @@
+//! What a node is made of.
+
+use std::sync::Arc;
+
+use archipel_base::NodeId;
+use archipel_base::clock::WallClock;
+use archipel_base::random::Random;
+use archipel_base::stamp::StampClock;
+use archipel_net::rpc::Rpc;
+use archipel_storage::engine::Durability;
+use archipel_storage::{RowKey, Store, Value};
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use super::peers::Directory;
+
+/// The rules that the model adds to rows.
+#[derive(Clone, Copy)]
+pub struct Hooks {
+    /// Returns the GC task that follows from a row's replacement, for the durable work queue.
+    /// Called in the transaction of the change.
+    pub on_replace: fn(&RowKey, &Value, Option<&Value>) -> Option<Bytes>,
+    /// Returns the row of the same partition that this value ends: it is a tombstone from the
+    /// moment in which a replica holds the value. Such a row must never be written again.
+    pub ends: fn(&RowKey, &Value) -> Option<RowKey>,
+    /// Returns true if a live row with this metadata holds as a guard.
+    pub holds: fn(&RowKey, &[u8]) -> bool,
+}
+
+impl Hooks {
+    /// Hooks that do nothing: each live row holds.
+    pub const NONE: Hooks = Hooks {
+        on_replace: |_, _, _| None,
+        ends: |_, _| None,
+        holds: |_, _| true,
+    };
+}
+
+/// The membership, as it answers other nodes.
+#[async_trait]
+pub trait Listener: Send + Sync + 'static {
+    /// Answers gossip of another node.
+    async fn gossip(&self, from: NodeId, message: Bytes) -> Result<Bytes, String>;
+}
+
+/// The parts of which a cluster is opened.
+pub struct ClusterOptions {
+    /// The local store.
+    pub store: Store,
+    /// This node.
+    pub node: NodeId,
+    /// Issues stamps for this run of this node.
+    pub stamps: StampClock,
+    /// The time of day.
+    pub wall: Arc<dyn WallClock>,
+    /// Randomness.
+    pub random: Arc<dyn Random>,
+    /// The durability of buckets that have no setting of their own.
+    pub durability: Durability,
+    /// The rules of the model.
+    pub hooks: Hooks,
+    /// The connections to other nodes; `None` for a node that stays alone.
+    pub network: Option<Network>,
+}
+
+/// The connections to other nodes.
+pub struct Network {
+    /// Calls other nodes.
+    pub rpc: Rpc,
+    /// Knows the addresses of nodes.
+    pub directory: Arc<dyn Directory>,
+    /// Answers gossip.
+    pub listener: Arc<dyn Listener>,
+}

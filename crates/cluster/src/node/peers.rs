@@ -1,0 +1,138 @@
+//! The other nodes: their addresses, their distances, and calls to them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use archipel_base::NodeId;
+use archipel_base::codec::{self, Versioned};
+use archipel_net::rpc::Rpc;
+use archipel_net::{Class, Peer, Stream};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+use crate::error::Error;
+use crate::node::wire::method;
+
+/// How long a call may take.
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often a node that has not answered is asked for a sign of life.
+const NEXT_DOUBT: Duration = Duration::from_secs(1);
+/// How long a sign of life may take: this time, or twice the node's distance if that is longer.
+const SIGN_OF_LIFE: Duration = Duration::from_millis(200);
+/// The assumed distance of a node that was never called.
+const UNKNOWN_DISTANCE: Duration = Duration::from_millis(500);
+
+/// A directory of nodes: addresses, and which nodes are suspected.
+pub trait Directory: Send + Sync + 'static {
+    /// Returns how to reach a node; `None` if its address is not known.
+    fn peer(&self, node: &NodeId) -> Option<Peer>;
+    /// Returns true if the node is suspected.
+    fn is_suspected(&self, node: &NodeId) -> bool;
+    /// Notes whether the node answered a call.
+    fn report(&self, node: &NodeId, answered: bool);
+    /// Returns all known nodes but this one.
+    fn others(&self) -> Vec<NodeId>;
+}
+
+/// The other nodes.
+#[derive(Clone)]
+pub(crate) struct Peers {
+    pub rpc: Rpc,
+    pub directory: Arc<dyn Directory>,
+    pub outbound: Outbound,
+}
+
+/// How many blocks may wait for one node. A distant or unreachable node must not fill the memory
+/// that all share.
+const BLOCKS_WAITING: usize = 8;
+
+/// The permits for blocks that wait for each node.
+#[derive(Clone, Default)]
+pub(crate) struct Outbound(Arc<Mutex<BTreeMap<NodeId, Arc<Semaphore>>>>);
+
+impl Outbound {
+    /// Returns the permits of `node`, one for each block.
+    pub fn to(&self, node: &NodeId) -> Arc<Semaphore> {
+        let mut rooms = self.0.lock();
+        let room = rooms
+            .entry(*node)
+            .or_insert_with(|| Arc::new(Semaphore::new(BLOCKS_WAITING)));
+        room.clone()
+    }
+}
+
+impl Peers {
+    fn find(&self, node: &NodeId) -> Result<Peer, Error> {
+        let unknown =
+            || Error::Unavailable(format!("the address of {} is not known", node.short()));
+        self.directory.peer(node).ok_or_else(unknown)
+    }
+
+    /// Sends a message and waits for the answer.
+    pub async fn call<A: Versioned>(
+        &self,
+        node: &NodeId,
+        method: &str,
+        class: Class,
+        request: &impl Versioned,
+    ) -> Result<A, Error> {
+        let request = Bytes::from(codec::encode(request));
+        let answer = self.call_bytes(node, method, class, request).await?;
+        codec::decode(&answer).map_err(|error| {
+            Error::Unavailable(format!("{} answers {method} with {error}", node.short()))
+        })
+    }
+
+    /// Sends bytes and waits for the answer.
+    pub async fn call_bytes(
+        &self,
+        node: &NodeId,
+        method: &str,
+        class: Class,
+        request: Bytes,
+    ) -> Result<Bytes, Error> {
+        let peer = self.find(node)?;
+        let answer = self
+            .rpc
+            .call(&peer, method, class, CALL_TIMEOUT, request)
+            .await;
+        self.note(node, answer)
+    }
+
+    /// Opens a stream.
+    pub async fn stream(&self, node: &NodeId, method: &str, class: Class) -> Result<Stream, Error> {
+        let peer = self.find(node)?;
+        let stream = self.rpc.stream(&peer, method, class, CALL_TIMEOUT).await;
+        self.note(node, stream)
+    }
+
+    fn note<T>(&self, node: &NodeId, result: Result<T, archipel_net::Error>) -> Result<T, Error> {
+        let answered = matches!(result, Ok(_) | Err(archipel_net::Error::Refused(..)));
+        self.directory.report(node, answered);
+        result.map_err(|error| Error::Unavailable(error.to_string()))
+    }
+
+    /// Returns once a node gives no sign of life. It is asked after `first`, and then again and
+    /// again.
+    pub async fn falls_silent(&self, node: &NodeId, first: Duration) {
+        let mut rest = first;
+        loop {
+            tokio::time::sleep(rest).await;
+            let call = self.call_bytes(node, method::EPOCH, Class::Control, Bytes::new());
+            let distance = self.rpc.round_trip(node).unwrap_or_default();
+            let answer = tokio::time::timeout(SIGN_OF_LIFE.max(2 * distance), call).await;
+            if !matches!(answer, Ok(Ok(_))) {
+                return;
+            }
+            rest = NEXT_DOUBT;
+        }
+    }
+
+    /// Returns a sort key: suspected nodes come last, then distant ones.
+    pub fn distance(&self, node: &NodeId) -> (bool, Duration) {
+        let far = self.rpc.round_trip(node).unwrap_or(UNKNOWN_DISTANCE);
+        (self.directory.is_suspected(node), far)
+    }
+}

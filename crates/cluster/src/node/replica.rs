@@ -1,0 +1,374 @@
+//! The local replica. It answers the register's requests from the store.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use archipel_base::Stamp;
+use archipel_base::clock::WallClock;
+use archipel_storage as storage;
+use archipel_storage::engine::Durability;
+use archipel_storage::store::Transact;
+use archipel_storage::{BlockRef, Payload, Row, RowKey, RowReader, RowTxn, Store, Value};
+use parking_lot::Mutex;
+
+use crate::node::epochs::{Check, Epochs};
+use crate::node::options::Hooks;
+use crate::node::wire::RowCall;
+use crate::node::{floors, tombstones::TombstoneStats};
+use crate::register::{Answer, Bounds, Cell, Recent, Request, Rules, Version, replica};
+
+mod offer;
+
+pub(crate) use offer::{Applied, Offer};
+
+/// How far a stamp may be ahead of the local clock.
+pub(crate) const AHEAD_MILLIS: u64 = 60_000;
+/// The longest value that is piggybacked: it fits the packet of the answer.
+const PIGGYBACKED_BYTES: usize = 1024;
+/// For how many rows accepted writes are remembered at most.
+const REMEMBERED_ROWS: usize = 4096;
+
+/// The local replica of every row.
+pub(crate) struct Replica {
+    store: Store,
+    wall: Arc<dyn WallClock>,
+    around: Around,
+    epochs: Arc<Epochs>,
+    recent: Arc<Mutex<Remembered>>,
+}
+
+/// What every change of a row needs beside the row.
+#[derive(Clone)]
+struct Around {
+    hooks: Hooks,
+    tombstones: Arc<TombstoneStats>,
+}
+
+/// Accepted writes that are remembered, by row. There are two generations, so that dropping old
+/// ones is cheap and recently used ones stay.
+#[derive(Default)]
+struct Remembered {
+    /// The store's era. What was remembered in an earlier era may belong to transactions that were
+    /// undone, or to rows that were purged.
+    era: u64,
+    young: HashMap<RowKey, Recent>,
+    old: HashMap<RowKey, Recent>,
+}
+
+impl Remembered {
+    fn take(&mut self, key: &RowKey, era: u64) -> Option<Recent> {
+        if self.era != era {
+            *self = Remembered {
+                era,
+                ..Remembered::default()
+            };
+        }
+        self.young.remove(key).or_else(|| self.old.remove(key))
+    }
+
+    fn put(&mut self, key: RowKey, recent: Recent) {
+        if self.young.len() >= REMEMBERED_ROWS / 2 {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(key, recent);
+    }
+}
+
+impl Replica {
+    pub fn new(
+        store: Store,
+        wall: Arc<dyn WallClock>,
+        hooks: Hooks,
+        epochs: Arc<Epochs>,
+    ) -> Replica {
+        Replica {
+            store,
+            wall,
+            around: Around {
+                hooks,
+                tombstones: Arc::default(),
+            },
+            epochs,
+            recent: Arc::default(),
+        }
+    }
+
+    /// Returns what the model adds to the rules of rows.
+    pub fn hooks(&self) -> Hooks {
+        self.around.hooks
+    }
+
+    /// Returns the tombstone statistics.
+    pub fn tombstones(&self) -> Arc<TombstoneStats> {
+        self.around.tombstones.clone()
+    }
+
+    /// Answers a request, once its changes are durable.
+    ///
+    /// # Errors
+    /// [`storage::Error::NoBlock`] if the row refers to blocks that are not here yet;
+    /// [`storage::Error::Busy`] if a newer layout must be learnt first.
+    pub async fn answer(&self, call: RowCall) -> Result<Answer<Value>, storage::Error> {
+        match self.epochs.check(&call.address) {
+            Check::Pass => {}
+            Check::Superseded(epoch) => return Ok(Answer::Superseded { epoch }),
+            Check::Learn => return Err(storage::Error::Busy("the layout is being learnt".into())),
+            // The caller asks again, because this takes only a moment.
+            Check::Unconfirmed => {
+                let why = "other nodes have not confirmed this store yet";
+                return Err(storage::Error::Busy(why.into()));
+            }
+            // Fails as if no node had answered: the node is here, but the store of that name is
+            // not.
+            Check::NotHere => {
+                return Err(storage::Error::Io("the partition is not held here".into()));
+            }
+        }
+        match call.request {
+            Request::Read { with_value } => self.read(&call, with_value).await,
+            Request::Prepare { .. } | Request::Write { .. } => self.change(call).await,
+        }
+    }
+
+    fn bounds(&self) -> Bounds {
+        Bounds::without_floors(self.wall.now_millis(), AHEAD_MILLIS)
+    }
+
+    /// Answers a `Read`. The payload is read only if it is wanted. A short value is piggybacked, so
+    /// that the reader does not depend on the one replica that it asked for the value.
+    async fn read(
+        &self,
+        call: &RowCall,
+        with_value: bool,
+    ) -> Result<Answer<Value>, storage::Error> {
+        let bounds = self.bounds();
+        let (key, with_payload) = (call.row_key(), call.with_payload);
+        let read = move |rows: &RowReader<'_>| {
+            let bounds = floors::bounds(rows, key.partition, bounds)?;
+            let (row, is_whole) = match (with_payload, with_value) {
+                (true, true) => (rows.row(&key)?, true),
+                (true, false) => rows.row_at_hand(&key)?,
+                (false, _) => (rows.metadata(&key)?.map(Row::from), true),
+            };
+            let value = row.as_ref().and_then(|row| row.value.as_ref());
+            let is_short = value.is_some_and(|value| content_bytes(value) <= PIGGYBACKED_BYTES);
+            let with_value = with_value || (is_whole && is_short);
+            let cell = cell_of(row.unwrap_or_default());
+            let mut recent = Recent::forgotten(Rules::CORRECT, &cell, &bounds);
+            let request = Request::Read { with_value };
+            let step = replica::step(Rules::CORRECT, &bounds, &cell, &mut recent, request, true);
+            Ok(step.answer)
+        };
+        self.store.look_up(read).await
+    }
+
+    /// Answers a `Prepare` or a `Write`.
+    async fn change(&self, call: RowCall) -> Result<Answer<Value>, storage::Error> {
+        let (bounds, around) = (self.bounds(), self.around.clone());
+        let (memory, fence) = (self.recent.clone(), self.epochs.fence());
+        let how = how_to_run(call.durability(), &call.request);
+        let is_alone = self.epochs.is_alone_in(call.address.partition);
+        let change = move |txn: &mut RowTxn<'_>| {
+            let epoch = fence.load(Ordering::SeqCst);
+            if epoch > call.address.epoch {
+                // A newer epoch was learnt while the request waited.
+                return Ok(Answer::Superseded { epoch });
+            }
+            let key = call.row_key();
+            let bounds = floors::bounds(&txn.reader(), key.partition, bounds)?;
+            let row = match &call.request {
+                Request::Write { .. } => row_to_replace(txn, &key, is_alone)?,
+                Request::Read { .. } | Request::Prepare { .. } => txn.row(&key)?,
+            };
+            let cell = cell_of(row.unwrap_or_default());
+            if let Some(highest) = newer_than_its_end(txn, &call, around.hooks)? {
+                return Ok(Answer::Stale { highest });
+            }
+            let guard_holds = guards_hold(txn, &call, around.hooks)?;
+            let remembered = memory.lock().take(&key, txn.era());
+            let mut recent =
+                remembered.unwrap_or_else(|| Recent::forgotten(Rules::CORRECT, &cell, &bounds));
+            let step = replica::step(
+                Rules::CORRECT,
+                &bounds,
+                &cell,
+                &mut recent,
+                call.request,
+                guard_holds,
+            );
+            if let Some(new) = step.cell {
+                end_guard(txn, &key, &cell, &new, &around)?;
+                store_cell(txn, &key, &cell, new, &around)?;
+            }
+            memory.lock().put(key, recent);
+            Ok(step.answer)
+        };
+        self.store.transact(how, change).await
+    }
+}
+
+/// Returns the row that a write replaces. The promise of a damaged row is lost, so other replicas
+/// must say what the row is. If there are no other replicas, a write may replace it: all of its
+/// stamps came from this node's clock, so a new write is newer.
+fn row_to_replace(
+    txn: &RowTxn<'_>,
+    key: &RowKey,
+    is_alone: bool,
+) -> Result<Option<Row>, storage::Error> {
+    match txn.row_to_replace(key) {
+        Err(storage::Error::Damaged(_)) if is_alone => Ok(None),
+        row => row,
+    }
+}
+
+/// Returns true if each guard of the request holds here, or was ended by this very write.
+fn guards_hold(txn: &RowTxn<'_>, call: &RowCall, hooks: Hooks) -> Result<bool, storage::Error> {
+    for guard in call.guard_keys() {
+        let Some(row) = txn.metadata(&guard)? else {
+            return Ok(false);
+        };
+        let ended_by_it = match &call.request {
+            Request::Write { version, .. } => row.is_written() && row.write == version.write,
+            Request::Read { .. } | Request::Prepare { .. } => false,
+        };
+        let holds = row
+            .metadata
+            .is_some_and(|metadata| (hooks.holds)(&guard, &metadata));
+        if !holds && !ended_by_it {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Returns the stamp that a write must exceed because of the row that it ends.
+///
+/// A row that is ended becomes a tombstone under the stamp of the write that ends it. So that stamp
+/// must be above the row's own, which a clock ahead may have issued, and above its promises: else a
+/// coordinator that has prepared the row would write it again, live.
+fn newer_than_its_end(
+    txn: &RowTxn<'_>,
+    call: &RowCall,
+    hooks: Hooks,
+) -> Result<Option<Stamp>, storage::Error> {
+    let Request::Write { version, .. } = &call.request else {
+        return Ok(None);
+    };
+    match ended_by(&call.row_key(), version, hooks) {
+        Some(row) => live_since(txn, &row, version.stamp),
+        None => Ok(None),
+    }
+}
+
+/// Returns the row that a version ends.
+fn ended_by(key: &RowKey, version: &Version<Value>, hooks: Hooks) -> Option<RowKey> {
+    let value = version.value.as_ref()?;
+    (hooks.ends)(key, value)
+}
+
+/// Returns the stamp or promise of a row that is live, if it is at or above `stamp`.
+fn live_since(
+    txn: &RowTxn<'_>,
+    row: &RowKey,
+    stamp: Stamp,
+) -> Result<Option<Stamp>, storage::Error> {
+    let metadata = txn.metadata(row)?;
+    let live = metadata.filter(|metadata| metadata.is_live());
+    let since = live.map(|metadata| metadata.stamp.max(metadata.promised));
+    Ok(since.filter(|since| *since >= stamp))
+}
+
+/// Makes the row that this version ends a tombstone, at every replica that accepts the version, in
+/// whatever way the version came.
+fn end_guard(
+    txn: &mut RowTxn<'_>,
+    key: &RowKey,
+    old: &Cell<Value>,
+    new: &Cell<Value>,
+    around: &Around,
+) -> Result<(), storage::Error> {
+    let Some(value) = new.value.as_ref().filter(|_| new.stamp != old.stamp) else {
+        return Ok(());
+    };
+    let Some(ended) = (around.hooks.ends)(key, value) else {
+        return Ok(());
+    };
+    let cell = cell_of(txn.row(&ended)?.unwrap_or_default());
+    if cell.value.is_none() || cell.stamp >= new.stamp {
+        return Ok(());
+    }
+    // Live rows of this kind only ever end, so promises do not matter.
+    let tombstone = Cell {
+        promised: cell.promised.max(new.stamp),
+        stamp: new.stamp,
+        write: new.write,
+        value: None,
+    };
+    store_cell(txn, &ended, &cell, tombstone, around)
+}
+
+/// Returns how a request runs. A tombstone is written even while the disk is nearly full, because
+/// it frees space. A promise is too, because a conditional deletion needs one.
+fn how_to_run(durability: Durability, request: &Request<Value>) -> Transact {
+    let how = Transact::new(durability);
+    match request {
+        Request::Write { version, .. } => match &version.value {
+            Some(value) => how.weighing(weight(value)),
+            None => how.shrinking(),
+        },
+        Request::Read { .. } | Request::Prepare { .. } => how.shrinking(),
+    }
+}
+
+/// Returns about how much memory a value takes.
+pub(crate) fn weight(value: &Value) -> usize {
+    1024 + content_bytes(value)
+}
+
+fn content_bytes(value: &Value) -> usize {
+    let payload = match &value.payload {
+        Payload::Empty => 0,
+        Payload::Inline(bytes) => bytes.len(),
+        Payload::Blocks(blocks) => blocks.len() * size_of::<BlockRef>(),
+        Payload::BlocksAnd(blocks, rest) => blocks.len() * size_of::<BlockRef>() + rest.len(),
+    };
+    value.metadata.len() + payload
+}
+
+fn store_cell(
+    txn: &mut RowTxn<'_>,
+    key: &RowKey,
+    old: &Cell<Value>,
+    new: Cell<Value>,
+    around: &Around,
+) -> Result<(), storage::Error> {
+    if let Some(value) = old.value.as_ref().filter(|_| new.stamp != old.stamp)
+        && let Some(work) = (around.hooks.on_replace)(key, value, new.value.as_ref())
+    {
+        txn.queue_push(&work)?;
+    }
+    around.tombstones.note(key.partition, &new);
+    txn.set(key, &row_of(new))
+}
+
+fn cell_of(row: Row) -> Cell<Value> {
+    Cell {
+        promised: row.promised,
+        stamp: row.stamp,
+        write: row.write,
+        value: row.value,
+    }
+}
+
+fn row_of(cell: Cell<Value>) -> Row {
+    Row {
+        promised: cell.promised,
+        stamp: cell.stamp,
+        write: cell.write,
+        value: cell.value,
+    }
+}
+
+#[cfg(test)]
+mod tests;

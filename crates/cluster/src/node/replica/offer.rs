@@ -1,0 +1,143 @@
+//! Applying the versions of other replicas.
+
+use std::sync::atomic::Ordering;
+
+use archipel_storage as storage;
+use archipel_storage::engine::Durability;
+use archipel_storage::store::Transact;
+use archipel_storage::{RowKey, RowTxn, Value};
+
+use super::{Replica, cell_of, end_guard, ended_by, live_since, store_cell, weight};
+use crate::node::epochs::Check;
+use crate::node::floors;
+use crate::node::wire::Address;
+use crate::register::{Bounds, Cell, Recent, Rules, Version, replica};
+
+impl Replica {
+    /// Applies a version that another replica holds, if it is newer than the local one.
+    ///
+    /// # Errors
+    /// [`storage::Error::NoBlock`] if the row refers to blocks that are not here yet.
+    pub async fn apply(
+        &self,
+        address: Address,
+        key: RowKey,
+        offer: Offer,
+    ) -> Result<Applied, storage::Error> {
+        if self.epochs.check(&address) != Check::Pass {
+            return Ok(Applied::Not);
+        }
+        let (bounds, around) = (self.bounds(), self.around.clone());
+        let (memory, fence) = (self.recent.clone(), self.epochs.fence());
+        let weight = offer.version.value.as_ref().map_or(0, weight);
+        let how = Transact::new(Durability::Fsync).weighing(weight);
+        let change = move |txn: &mut RowTxn<'_>| {
+            if fence.load(Ordering::SeqCst) > address.epoch {
+                return Ok(Applied::Not);
+            }
+            let bounds = floors::bounds(&txn.reader(), key.partition, bounds)?;
+            let cell = cell_of(txn.row_to_replace(&key)?.unwrap_or_default());
+            let remembered = memory.lock().take(&key, txn.era());
+            let mut recent =
+                remembered.unwrap_or_else(|| Recent::forgotten(Rules::CORRECT, &cell, &bounds));
+            let stamp = offer.version.stamp;
+            let ended = ended_by(&key, &offer.version, around.hooks);
+            let (new, applied) = offer.spread(&bounds, &cell, &mut recent);
+            if new.is_some()
+                && let Some(ended) = ended
+                && live_since(txn, &ended, stamp)?.is_some()
+            {
+                // It must end that row, and cannot under this stamp. It is not remembered as
+                // accepted either: what is known of the row is what it says.
+                return Ok(Applied::Promised);
+            }
+            if let Some(new) = new {
+                end_guard(txn, &key, &cell, &new, &around)?;
+                store_cell(txn, &key, &cell, new, &around)?;
+            }
+            memory.lock().put(key, recent);
+            Ok(applied)
+        };
+        self.store.transact(how, change).await
+    }
+
+    /// Writes the payload of a row again if it is damaged here, from the same version as a quorum
+    /// holds it. Returns true if it was damaged.
+    ///
+    /// # Errors
+    /// [`storage::Error::Damaged`] if the row itself is damaged: its promise is lost, and the store
+    /// must be replaced.
+    pub async fn restore(
+        &self,
+        key: RowKey,
+        version: Version<Value>,
+    ) -> Result<bool, storage::Error> {
+        let restore = move |txn: &mut RowTxn<'_>| {
+            let same = txn
+                .metadata(&key)?
+                .is_some_and(|metadata| metadata.stamp == version.stamp);
+            match &version.value {
+                Some(value) if same => txn.restore_payload(&key, &value.payload),
+                _ => Ok(false),
+            }
+        };
+        let how = Transact::new(Durability::Fsync).bounded();
+        self.store.transact(how, restore).await
+    }
+}
+
+/// A version that another replica holds.
+#[derive(Clone)]
+pub(crate) struct Offer {
+    pub version: Version<Value>,
+    /// True if a quorum is known to hold the version, because a read returned it.
+    pub settled: bool,
+    pub rules: Rules,
+}
+
+/// The result of applying an [`Offer`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Applied {
+    /// The replica holds the version now.
+    Yes,
+    /// The version is not newer than the local one, or was dropped for good.
+    Not,
+    /// The version is newer, but a promise keeps it out: a quorum must be asked.
+    Promised,
+}
+
+impl Offer {
+    /// Returns the offer of a version that a read returned.
+    pub fn settled(version: Version<Value>) -> Offer {
+        Offer {
+            version,
+            settled: true,
+            rules: Rules::CORRECT,
+        }
+    }
+
+    fn spread(
+        self,
+        bounds: &Bounds,
+        cell: &Cell<Value>,
+        recent: &mut Recent,
+    ) -> (Option<Cell<Value>>, Applied) {
+        let spread = |version, recent: &mut Recent, settled| {
+            replica::spread(self.rules, bounds, cell, recent, version, settled)
+        };
+        match spread(self.version.clone(), recent, self.settled) {
+            Some(new) => (Some(new), Applied::Yes),
+            // Frozen rows converge only under newer stamps.
+            None if bounds.agreed < self.version.stamp
+                && self.version.stamp <= bounds.frozen
+                && self.version.stamp > cell.stamp =>
+            {
+                (None, Applied::Promised)
+            }
+            None if spread(self.version, &mut recent.clone(), true).is_some() => {
+                (None, Applied::Promised)
+            }
+            None => (None, Applied::Not),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Messages and questions to all other nodes. No guarantee depends on them: a node that is
+//! unreachable or slow misses them.
+
+use std::time::Duration;
+
+use archipel_base::NodeId;
+use archipel_net::Class;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+
+use super::Node;
+use super::wire::method;
+
+/// How long to wait for an answer: long enough for nodes that are near.
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// Receives the notices of other nodes' models.
+pub(super) type Hear = Box<dyn Fn(Bytes) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// Answers the questions of other nodes' models, from memory.
+pub(super) type AnswerQuestion = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
+
+impl Node {
+    /// Sends a notice of the model to all other nodes.
+    pub async fn notify(&self, notice: Bytes) {
+        self.tell_all(method::NOTICE, notice).await;
+    }
+
+    /// Tells all other nodes the number of the epoch that is known here, so that they ask for it.
+    pub(crate) async fn tell_epoch(&self) {
+        let number = self.epochs.number().to_be_bytes();
+        self.tell_all(method::EPOCH, number.to_vec().into()).await;
+    }
+
+    /// Asks all other nodes. Returns true if one of them says yes.
+    pub async fn ask_all(&self, question: Bytes) -> bool {
+        let answers = self.tell_all(method::IN_USE, question).await;
+        answers.iter().any(|answer| answer.iter().any(|b| *b != 0))
+    }
+
+    /// Sets the function that answers the questions of other nodes ([`Node::ask_all`]). Only the
+    /// first call has an effect.
+    pub fn on_question(&self, answer: impl Fn(&[u8]) -> bool + Send + Sync + 'static) {
+        let _ = self.on_question.set(Box::new(answer));
+    }
+
+    /// Sets the listener of the notices of other nodes ([`Node::notify`]). Only the first call has
+    /// an effect.
+    pub fn on_notice(
+        &self,
+        hear: impl Fn(Bytes) -> BoxFuture<'static, ()> + Send + Sync + 'static,
+    ) {
+        let _ = self.on_notice.set(Box::new(hear));
+    }
+
+    /// Sends a message to all other nodes that are not suspected. Returns the answers that come in
+    /// time. The other nodes catch up when they are back.
+    async fn tell_all(&self, method: &'static str, message: Bytes) -> Vec<Bytes> {
+        let Some(peers) = &self.peers else {
+            return Vec::new();
+        };
+        let others = peers.directory.others().into_iter();
+        let there = others.filter(|node| !peers.directory.is_suspected(node));
+        let told = there.map(|node| {
+            let (peers, message) = (peers.clone(), message.clone());
+            // The call runs in a task of its own, so that it continues if no caller waits any more.
+            let told = tokio::spawn(async move {
+                let class = Class::Control;
+                peers.call_bytes(&node, method, class, message).await
+            });
+            tokio::time::timeout(MOMENT, told)
+        });
+        let told = futures_util::future::join_all(told.collect::<Vec<_>>()).await;
+        told.into_iter().flatten().flatten().flatten().collect()
+    }
+
+    /// Passes another node's gossip to the membership.
+    pub(crate) async fn gossip(&self, from: NodeId, message: Bytes) -> Result<Bytes, String> {
+        match &self.listener {
+            Some(listener) => listener.gossip(from, message).await,
+            None => Err("this node has no membership".into()),
+        }
+    }
+
+    /// Passes another node's notice to the model.
+    pub(crate) async fn hear_notice(&self, notice: Bytes) {
+        if let Some(hear) = self.on_notice.get() {
+            hear(notice).await;
+        }
+    }
+
+    /// Answers another node's question.
+    pub(crate) fn answer_question(&self, question: &[u8]) -> bool {
+        let answer = self.on_question.get();
+        answer.is_some_and(|answer| answer(question))
+    }
+}

@@ -1,0 +1,273 @@
+//! Messages between nodes about rows and blocks. Their fields have names; unknown fields are
+//! skipped.
+
+use archipel_base::codec::Versioned;
+use archipel_base::{BlockHash, Id, PartitionId};
+use archipel_storage as storage;
+use archipel_storage::engine::Durability;
+use archipel_storage::{BlockRef, RowKey, Value};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::register::{Answer, Request};
+
+/// The methods that a node answers.
+pub(crate) mod method {
+    /// [`RowCall`](super::RowCall), [`RowReply`](super::RowReply).
+    pub const ROW: &str = "row";
+    /// A stream: [`UploadOpen`](super::UploadOpen), then blocks and row calls.
+    pub const UPLOAD: &str = "upload";
+    /// A stream: [`FetchCall`](super::FetchCall), then [`FetchReply`](super::FetchReply) and
+    /// blocks.
+    pub const FETCH: &str = "fetch";
+    /// [`ListCall`](super::ListCall), [`ListReply`](super::ListReply).
+    pub const LIST: &str = "list";
+    /// [`CounterCall`](super::CounterCall), [`CounterReply`](super::CounterReply).
+    pub const COUNTER: &str = "counter";
+    /// The number of the epoch that the caller knows, or nothing; an encoded epoch.
+    pub const EPOCH: &str = "epoch";
+    /// Gossip of the membership.
+    pub const GOSSIP: &str = "gossip";
+    /// [`VerifyCall`](crate::upkeep::verify::VerifyCall),
+    /// [`VerifyReply`](crate::upkeep::verify::VerifyReply).
+    pub const VERIFY: &str = "verify";
+    /// [`DigestCall`](crate::upkeep::verify::DigestCall),
+    /// [`DigestReply`](crate::upkeep::verify::DigestReply).
+    pub const DIGEST: &str = "digest";
+    /// [`MaintenanceCall`](crate::upkeep::repair::MaintenanceCall),
+    /// [`MaintenanceStatus`](crate::upkeep::repair::MaintenanceStatus).
+    pub const MAINTENANCE: &str = "maintenance";
+    /// A notice of the model to all nodes.
+    pub const NOTICE: &str = "notice";
+    /// The model asks whether a node reads or writes some content. The answer is one byte, not 0
+    /// for yes.
+    pub const IN_USE: &str = "in_use";
+}
+
+/// The replica that a request is for, and the epoch. Any other replica refuses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Address {
+    #[serde(rename = "e")]
+    pub epoch: u64,
+    #[serde(rename = "i")]
+    pub incarnation: u64,
+    #[serde(rename = "p")]
+    pub partition: PartitionId,
+}
+
+/// A request to a replica about a row.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct RowCall {
+    #[serde(rename = "a")]
+    pub address: Address,
+    #[serde(rename = "k")]
+    pub key: Bytes,
+    /// Rows of the same partition that must hold.
+    #[serde(rename = "g", default, skip_serializing_if = "Vec::is_empty")]
+    pub guards: Vec<Bytes>,
+    #[serde(rename = "b", default)]
+    pub buffered: bool,
+    /// True if the payload is wanted, too.
+    #[serde(rename = "w", default)]
+    pub with_payload: bool,
+    /// True if no client waits for the answer, so that its time says nothing about clients.
+    #[serde(rename = "n", default, skip_serializing_if = "std::ops::Not::not")]
+    pub background: bool,
+    #[serde(rename = "r")]
+    pub request: Request<Value>,
+}
+
+impl Versioned for RowCall {
+    const VERSION: u8 = 1;
+}
+
+impl RowCall {
+    pub fn row_key(&self) -> RowKey {
+        self.within(&self.key)
+    }
+
+    pub fn guard_keys(&self) -> impl Iterator<Item = RowKey> {
+        self.guards.iter().map(|key| self.within(key))
+    }
+
+    fn within(&self, key: &Bytes) -> RowKey {
+        RowKey {
+            partition: self.address.partition,
+            key: key.clone(),
+        }
+    }
+
+    pub fn durability(&self) -> Durability {
+        if self.buffered {
+            Durability::Buffered
+        } else {
+            Durability::Fsync
+        }
+    }
+}
+
+/// The answer to a [`RowCall`].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct RowReply(pub Result<Answer<Value>, Refusal>);
+
+impl Versioned for RowReply {
+    const VERSION: u8 = 1;
+}
+
+/// Why a replica cannot do what it was asked, in a form that tells what to do.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Refusal {
+    /// The disk is full.
+    Full(String),
+    /// Too many requests are waiting.
+    Busy(String),
+    /// The call itself is wrong.
+    Refused(String),
+    /// Any other failure.
+    Failed(String),
+}
+
+impl From<storage::Error> for Refusal {
+    fn from(error: storage::Error) -> Refusal {
+        match error {
+            storage::Error::Full(why) => Refusal::Full(why),
+            storage::Error::Busy(why) => Refusal::Busy(why),
+            storage::Error::Refused(why) => Refusal::Refused(why),
+            other => Refusal::Failed(other.to_string()),
+        }
+    }
+}
+
+impl From<Refusal> for storage::Error {
+    fn from(refusal: Refusal) -> storage::Error {
+        match refusal {
+            Refusal::Full(why) => storage::Error::Full(why),
+            Refusal::Busy(why) => storage::Error::Busy(why),
+            Refusal::Refused(why) => storage::Error::Refused(why),
+            Refusal::Failed(why) => storage::Error::Io(why),
+        }
+    }
+}
+
+/// Begins an upload: blocks, and the row calls that refer to them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct UploadOpen {
+    #[serde(rename = "a")]
+    pub address: Address,
+}
+
+impl Versioned for UploadOpen {
+    const VERSION: u8 = 1;
+}
+
+/// The first byte of a frame of an upload.
+pub(crate) mod frame {
+    /// A block's content follows.
+    pub const BLOCK: u8 = b'b';
+    /// A row call follows.
+    pub const CALL: u8 = b'c';
+}
+
+/// Asks for a row and the blocks of its payload, or for blocks of a row that is known.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct FetchCall {
+    #[serde(rename = "p")]
+    pub partition: PartitionId,
+    /// The wanted blocks, in this order.
+    #[serde(rename = "b", default)]
+    pub blocks: Vec<BlockRef>,
+    /// The row to read instead. The first frame is its [`RowReply`]; the blocks of its payload
+    /// follow.
+    #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
+    pub row: Option<RowCall>,
+    /// True if the blocks are wanted in pieces that can be verified one by one. Instead of a block
+    /// come an empty frame, a frame with the [`values`](archipel_base::pieces::values) of its
+    /// pieces, and the pieces. No frame contains parts of two pieces. A block of one piece comes as
+    /// it is, and any other block may.
+    #[serde(rename = "i", default, skip_serializing_if = "is_false")]
+    pub in_pieces: bool,
+    /// The first wanted byte of the first block. Pieces that end at or before it are not sent.
+    #[serde(rename = "f", default, skip_serializing_if = "is_zero")]
+    pub from: u32,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+fn is_zero(value: &u32) -> bool {
+    *value == 0
+}
+
+impl Versioned for FetchCall {
+    const VERSION: u8 = 1;
+}
+
+/// A page of the rows that one replica holds.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct PageCall {
+    #[serde(rename = "a")]
+    pub address: Address,
+    /// The query, in the encoding of [`merge::wire`](crate::merge).
+    #[serde(rename = "q")]
+    pub query: Bytes,
+    /// The [digest](crate::merge::wire::digest) of the page that the asking node has itself. The
+    /// same page is not sent.
+    #[serde(rename = "k", default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<BlockHash>,
+    /// A row of the same partition that must be a closed write fence in the transaction that reads
+    /// the page: see [`Data::has_rows_fenced`](crate::Data::has_rows_fenced).
+    #[serde(rename = "f", default, skip_serializing_if = "Option::is_none")]
+    pub fence: Option<Bytes>,
+}
+
+/// Pages of several partitions. The [answering node](crate::data::list) decides how many it sends.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct ListCall(pub Vec<PageCall>);
+
+impl Versioned for ListCall {
+    const VERSION: u8 = 1;
+}
+
+/// The answer to a [`ListCall`].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum ListReply {
+    /// The pages of the first requests: at least one, and as many as fit.
+    Pages(Vec<PageReply>),
+    /// The node knows a newer epoch.
+    Superseded(u64),
+}
+
+/// A replica's answer to a [`PageCall`].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum PageReply {
+    /// A page, in the encoding of [`merge::wire`](crate::merge).
+    Page(Bytes),
+    /// The page is the [known](PageCall::known) one.
+    Same,
+}
+
+impl Versioned for ListReply {
+    const VERSION: u8 = 1;
+}
+
+/// Asks for a counter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct CounterCall {
+    #[serde(rename = "p")]
+    pub partition: PartitionId,
+    #[serde(rename = "g")]
+    pub group: Id,
+}
+
+impl Versioned for CounterCall {
+    const VERSION: u8 = 1;
+}
+
+/// Objects and bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct CounterReply(pub u64, pub u64);
+
+impl Versioned for CounterReply {
+    const VERSION: u8 = 1;
+}

@@ -1,0 +1,387 @@
+//! Changing the layout: changes are staged, viewed and applied; then data moves, and the older
+//! version retires.
+//!
+//! Staged changes are in a row of the control group, so that every node shows the same. Applying
+//! them writes the successor of the current epoch, once. If two operators apply at the same time,
+//! one is told that the other was first. Then one node, the first by id that is reachable, moves
+//! data. It lists the keys of the oldest version's replicas and reads each row, which writes it to
+//! the new replicas. At the end it writes the successor epoch without the oldest version. Any node
+//! may take over at any moment: see [`register::epoch`](crate::register::epoch).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use archipel_base::codec::{self, Versioned};
+use archipel_base::{NodeId, PartitionId};
+use archipel_storage::engine::Durability;
+use archipel_storage::{Payload, RowKey, Value};
+use bytes::{BufMut, Bytes, BytesMut};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+use super::rebalance::{Work, moved};
+use crate::data::rows::{Decision, WriteOptions};
+use crate::error::Error;
+use crate::layout::{Epoch, Layout, MAX_NODES, MAX_REPLICAS, Redundancy, Role};
+use crate::reconfigure::LayoutChanges;
+
+/// The prefix of the rows of this module in the control partition.
+const STAGED: &[u8] = b"ls";
+const SUCCESSOR: u8 = b'e';
+
+/// Changes that are not applied yet.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Staged {
+    /// The layout version that they are to become: the next.
+    #[serde(rename = "v")]
+    pub version: u64,
+    /// How often the staged changes were edited since that version became the next. Applying names
+    /// it, so that an unseen edit is not applied.
+    #[serde(rename = "n", default)]
+    pub revision: u64,
+    /// New and changed roles; `None` takes a node out.
+    #[serde(rename = "r")]
+    pub roles: BTreeMap<NodeId, Option<Role>>,
+    /// The new redundancy, if it changes.
+    #[serde(rename = "c")]
+    pub redundancy: Option<Redundancy>,
+}
+
+impl Versioned for Staged {
+    const VERSION: u8 = 1;
+}
+
+impl Staged {
+    /// Returns true if nothing is to change.
+    pub fn is_empty(&self) -> bool {
+        self.roles.is_empty() && self.redundancy.is_none()
+    }
+}
+
+/// One change to stage.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LayoutChange {
+    /// A node takes part, or changes its role.
+    Assign(Role),
+    /// A node takes part no more.
+    Remove(NodeId),
+    /// The redundancy changes.
+    Redundancy(Redundancy),
+    /// All staged changes are dropped.
+    Revert,
+}
+
+/// The layout that applying the staged changes would lead to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// The layout.
+    pub layout: Layout,
+    /// The moves and the reasons, in plain words.
+    pub explanation: Vec<String>,
+}
+
+/// The progress of a layout change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// The oldest live version.
+    pub from_version: u64,
+    /// The newest live version.
+    pub to_version: u64,
+    /// Partitions whose replicas change.
+    pub partitions: u32,
+    /// How many of these partitions are done, as far as this node knows.
+    pub done: u32,
+    /// Rows that were looked at so far.
+    pub rows: u64,
+    /// Why the change does not continue, if so.
+    pub trouble: Option<String>,
+    /// The node that moves the data.
+    pub driver: NodeId,
+}
+
+/// An epoch of the past.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HistoryEntry {
+    /// Its number.
+    pub epoch: u64,
+    /// The layout versions that were live.
+    pub versions: Vec<u64>,
+    /// When it was chosen, in milliseconds since 1970.
+    pub at_ms: u64,
+}
+
+fn control_row(key: Bytes) -> RowKey {
+    RowKey {
+        partition: PartitionId::CONTROL,
+        key,
+    }
+}
+
+fn successor_row(epoch: u64) -> RowKey {
+    let mut key = BytesMut::with_capacity(9);
+    key.put_u8(SUCCESSOR);
+    key.put_u64(epoch);
+    control_row(key.freeze())
+}
+
+pub(crate) fn no_layout() -> Error {
+    Error::Unavailable("this node is in no layout yet".into())
+}
+
+pub(crate) fn refused(why: impl Into<String>) -> Error {
+    Error::Storage(archipel_storage::Error::Refused(why.into()))
+}
+
+impl LayoutChanges {
+    /// Returns the staged changes.
+    pub async fn staged(&self) -> Result<Staged, Error> {
+        let epoch = self.epoch().ok_or_else(no_layout)?;
+        let next = epoch.newest().version + 1;
+        let row = self
+            .metadata(&control_row(Bytes::from_static(STAGED)))
+            .await?;
+        let staged: Option<Staged> = row.and_then(|metadata| codec::decode(&metadata).ok());
+        // Changes that were staged for a version that exists by now are over.
+        Ok(staged.filter(|s| s.version == next).unwrap_or(Staged {
+            version: next,
+            ..Staged::default()
+        }))
+    }
+
+    /// Stages changes, in addition to the staged ones.
+    ///
+    /// # Errors
+    /// [`archipel_storage::Error::Refused`] for a change that makes no sense.
+    pub async fn stage(&self, changes: Vec<LayoutChange>) -> Result<Staged, Error> {
+        let epoch = self.epoch().ok_or_else(no_layout)?;
+        let next = epoch.newest().version + 1;
+        changes.iter().try_for_each(check)?;
+        let row = control_row(Bytes::from_static(STAGED));
+        let how = WriteOptions::durable(Durability::Fsync);
+        self.update(&row, how, |current| {
+            let staged = current.and_then(|value| codec::decode::<Staged>(&value.metadata).ok());
+            let mut staged = staged.filter(|s| s.version == next).unwrap_or(Staged {
+                version: next,
+                ..Staged::default()
+            });
+            staged.revision += 1;
+            for change in &changes {
+                match change {
+                    LayoutChange::Assign(role) => {
+                        staged.roles.insert(role.store.node, Some(role.clone()));
+                    }
+                    LayoutChange::Remove(node) => {
+                        staged.roles.insert(*node, None);
+                    }
+                    LayoutChange::Redundancy(redundancy) => staged.redundancy = Some(*redundancy),
+                    LayoutChange::Revert => {
+                        staged.roles.clear();
+                        staged.redundancy = None;
+                    }
+                }
+            }
+            Decision::<std::convert::Infallible>::Write(Some(Value {
+                metadata: codec::encode(&staged).into(),
+                ..Value::default()
+            }))
+        })
+        .await?
+        .unwrap_or_else(|never| match never {});
+        self.staged().await
+    }
+
+    /// Returns the layout that applying staged changes would lead to.
+    ///
+    /// # Errors
+    /// [`archipel_storage::Error::Refused`] if they lead to no layout.
+    pub async fn plan(&self, staged: Staged) -> Result<Plan, Error> {
+        let epoch = self.epoch().ok_or_else(no_layout)?;
+        let current = epoch.newest().clone();
+        let planning = move || {
+            plan(&current, &staged).map_err(|why| archipel_storage::Error::Refused(why.to_string()))
+        };
+        Ok(self.store().blocks().pool().run(planning).await?)
+    }
+
+    /// Makes the staged changes the next layout version. `version` is that version. `revision`, if
+    /// given, is the revision that the operator viewed.
+    ///
+    /// # Errors
+    /// [`archipel_storage::Error::Refused`] if another operator edited or applied the staged
+    /// changes before, if a change is still under way, or if they lead to no layout.
+    pub async fn apply(&self, version: u64, revision: Option<u64>) -> Result<Arc<Epoch>, Error> {
+        let epoch = self.epoch().ok_or_else(no_layout)?;
+        let staged = self.staged().await?;
+        if staged.version != version {
+            let (asked, next) = (version, staged.version);
+            return Err(refused(format!(
+                "version {asked}: the next version is {next}; fix: view it (archipel layout show) and \
+                 apply that version"
+            )));
+        }
+        if let Some(seen) = revision.filter(|seen| *seen != staged.revision) {
+            let now = staged.revision;
+            return Err(refused(format!(
+                "revision {seen}: the staged changes were edited meanwhile, and are at revision {now}; \
+                 fix: view them (archipel layout show) and apply that version"
+            )));
+        }
+        if staged.is_empty() {
+            return Err(refused("nothing is staged; fix: archipel layout assign"));
+        }
+        if epoch.is_changing() {
+            return Err(refused(
+                "a layout change is under way; fix: wait until its data has moved (archipel layout \
+                 show)",
+            ));
+        }
+        // The checked changes are planned, whatever is staged from now on.
+        let plan = self.plan(staged).await?;
+        let chosen = self.succeed(&epoch, epoch.with_next(plan.layout)).await?;
+        if chosen {
+            self.epoch().ok_or_else(no_layout)
+        } else {
+            Err(refused(
+                "another change was applied first; fix: archipel layout show, and stage again",
+            ))
+        }
+    }
+
+    /// Writes the successor of an epoch, unless there is one, and learns the successor. Returns
+    /// true if it is this proposal.
+    pub(crate) async fn succeed(&self, epoch: &Epoch, proposal: Epoch) -> Result<bool, Error> {
+        let value = Value {
+            metadata: self.now_ms().to_be_bytes().to_vec().into(),
+            payload: Payload::Inline(proposal.encode().into()),
+            usage: None,
+        };
+        let row = successor_row(epoch.number());
+        let found = Mutex::new(None);
+        let decided = self
+            .update(
+                &row,
+                WriteOptions::durable(Durability::Fsync),
+                |current| match current {
+                    None => Decision::Write(Some(value.clone())),
+                    Some(other) => {
+                        *found.lock() = Some(other.clone());
+                        Decision::Abort(())
+                    }
+                },
+            )
+            .await?;
+        let ours = decided.is_ok();
+        let other = found.lock().take();
+        let next = match other.filter(|_| !ours) {
+            None => proposal,
+            Some(value) => epoch_of(&value)?,
+        };
+        let ours = ours || next == epoch_of(&value)?;
+        self.learn(next).await?;
+        self.tell_epoch().await;
+        Ok(ours)
+    }
+
+    /// Returns the progress of a layout change; `None` if none is under way.
+    pub fn progress(&self) -> Option<Progress> {
+        let epoch = self.epoch().filter(|epoch| epoch.is_changing())?;
+        let work = self.rebalance.look();
+        let work = if work.epoch == epoch.number() {
+            work
+        } else {
+            Work::default()
+        };
+        Some(Progress {
+            from_version: epoch.layouts.first()?.version,
+            to_version: epoch.newest().version,
+            partitions: moved(&epoch).len() as u32,
+            done: work.done,
+            rows: work.rows,
+            trouble: work.trouble,
+            driver: self.driver(&epoch)?,
+        })
+    }
+
+    /// Returns the epochs so far, as far as the control group remembers them.
+    pub async fn history(&self) -> Result<Vec<HistoryEntry>, Error> {
+        let prefix = Bytes::from_static(&[SUCCESSOR]);
+        let mut entries = Vec::new();
+        for row in self.scan_whole(PartitionId::CONTROL, &prefix).await? {
+            let Some(value) = self.read(&row.key).await? else {
+                continue;
+            };
+            let epoch = epoch_of(&value)?;
+            let at = value
+                .metadata
+                .as_ref()
+                .try_into()
+                .map_or(0, u64::from_be_bytes);
+            entries.push(HistoryEntry {
+                epoch: epoch.number(),
+                versions: epoch.layouts.iter().map(|layout| layout.version).collect(),
+                at_ms: at,
+            });
+        }
+        Ok(entries)
+    }
+}
+
+fn epoch_of(value: &Value) -> Result<Epoch, Error> {
+    let Payload::Inline(bytes) = &value.payload else {
+        return Err(refused("the row of the layout holds no layout"));
+    };
+    Epoch::decode(bytes).map_err(|error| refused(format!("the row of the layout: {error}")))
+}
+
+fn check(change: &LayoutChange) -> Result<(), Error> {
+    match change {
+        LayoutChange::Assign(role) if role.zone.is_empty() || role.zone.len() > 64 => Err(refused(
+            format!("zone {:?}: 1 to 64 characters are allowed", role.zone),
+        )),
+        LayoutChange::Redundancy(r) if !(1..=MAX_REPLICAS).contains(&usize::from(r.replicas)) => {
+            let asked = r.replicas;
+            Err(refused(format!(
+                "replicas {asked}: 1 to {MAX_REPLICAS} are allowed"
+            )))
+        }
+        LayoutChange::Redundancy(r)
+            if r.zones
+                .is_some_and(|zones| zones == 0 || zones > r.replicas) =>
+        {
+            let most = r.replicas;
+            Err(refused(format!(
+                "zones: 1 to {most}, the number of replicas, are allowed"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the layout that `staged` makes of `current`.
+fn plan(current: &Layout, staged: &Staged) -> Result<Plan, String> {
+    let mut roles: BTreeMap<NodeId, Role> = current
+        .roles
+        .iter()
+        .map(|role| (role.store.node, role.clone()))
+        .collect();
+    for (node, role) in &staged.roles {
+        match role {
+            Some(role) => roles.insert(*node, role.clone()),
+            None => roles.remove(node),
+        };
+    }
+    if roles.len() > MAX_NODES {
+        return Err(format!(
+            "{} nodes: at most {MAX_NODES} are allowed",
+            roles.len()
+        ));
+    }
+    let roles: Vec<Role> = roles.into_values().collect();
+    let redundancy = staged.redundancy.unwrap_or(current.redundancy);
+    super::plan::layout(current, staged.version, redundancy, roles).map(|(layout, explanation)| {
+        Plan {
+            layout,
+            explanation,
+        }
+    })
+}

@@ -1,0 +1,43 @@
+//! Changing the layout: staging, planning, applying, moving data, and going on without a node that
+//! is lost for good.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `change` | staged changes, applying them, the epochs so far |
+//! | `plan` | the layout that staged changes lead to |
+//! | `rebalance` | moves rows to their new replicas, and retires the older version |
+//! | `remove_dead` | goes on without a node that is lost for good |
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+pub mod change;
+mod plan;
+pub(crate) mod rebalance;
+pub mod remove_dead;
+
+use crate::data::Data;
+use rebalance::Rebalance;
+
+/// Changes of the layout. Derefs to the [`Data`] that it works on.
+pub struct LayoutChanges {
+    data: Arc<Data>,
+    rebalance: Rebalance,
+}
+
+impl LayoutChanges {
+    pub(crate) fn new(data: Arc<Data>) -> LayoutChanges {
+        LayoutChanges {
+            data,
+            rebalance: Rebalance::default(),
+        }
+    }
+}
+
+impl Deref for LayoutChanges {
+    type Target = Arc<Data>;
+
+    fn deref(&self) -> &Arc<Data> {
+        &self.data
+    }
+}

@@ -1,0 +1,74 @@
+//! From staged roles to a layout: roles in, placement and an explanation out.
+
+use archipel_base::NodeId;
+
+use crate::layout::{Layout, PARTITIONS, Redundancy, Role};
+use crate::placement::{
+    Assignment, Candidate, Goal, Previous, Zones, control_group, explain, place,
+};
+
+/// Returns the layout of these roles, with as little to move from `current` as possible, and an
+/// explanation.
+///
+/// # Errors
+/// A text for the operator, with value and fix.
+pub(crate) fn layout(
+    current: &Layout,
+    version: u64,
+    redundancy: Redundancy,
+    roles: Vec<Role>,
+) -> Result<(Layout, Vec<String>), String> {
+    let storage: Vec<usize> = (0..roles.len())
+        .filter(|place| roles[*place].capacity_bytes > 0)
+        .collect();
+    let candidates: Vec<Candidate> = storage.iter().map(|p| candidate(&roles[*p])).collect();
+    let goal = Goal {
+        partitions: PARTITIONS,
+        replicas: redundancy.replicas.into(),
+        zones: match redundancy.zones {
+            Some(zones) => Zones::AtLeast(zones.into()),
+            None => Zones::Maximum,
+        },
+    };
+    let before: Vec<Candidate> = current.roles.iter().map(candidate).collect();
+    let assigned = Assignment::new(
+        current.redundancy.replicas.into(),
+        current.assignment.clone(),
+    );
+    let previous = assigned.as_ref().map(|assignment| Previous {
+        nodes: &before,
+        assignment,
+    });
+    let placed = place(&candidates, &goal, previous.as_ref()).map_err(|error| error.to_string())?;
+    let explanation = explain(&candidates, &goal, &placed, previous.as_ref(), None);
+    let controls = current.control.iter();
+    let controls: Vec<NodeId> = controls
+        .filter_map(|place| before.get(usize::from(*place)))
+        .map(|candidate| candidate.id)
+        .collect();
+    // The candidates are the storage nodes alone. The indexes in a layout are those of all roles.
+    let role = |place: u16| storage[usize::from(place)] as u16;
+    let control = control_group(&candidates, &controls);
+    let layout = Layout {
+        version,
+        redundancy,
+        assignment: placed
+            .assignment
+            .places()
+            .iter()
+            .copied()
+            .map(role)
+            .collect(),
+        control: control.into_iter().map(role).collect(),
+        roles,
+    };
+    Ok((layout, explanation))
+}
+
+fn candidate(role: &Role) -> Candidate {
+    Candidate {
+        id: role.store.node,
+        zone: role.zone.clone(),
+        capacity_bytes: role.capacity_bytes,
+    }
+}

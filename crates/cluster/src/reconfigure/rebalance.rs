@@ -1,0 +1,202 @@
+//! The rebalancer: it moves data when the layout changes, and then retires the oldest version.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use archipel_base::{NodeId, PartitionId};
+use archipel_storage::{ListEntry, ListQuery, RowKey};
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::future::try_join_all;
+use futures_util::stream::{self, FuturesUnordered};
+use parking_lot::Mutex;
+
+use crate::data::list::ask;
+use crate::error::Error;
+use crate::layout::{Epoch, all_partitions};
+use crate::node::group::Group;
+use crate::node::throttle::UNIT_ROWS;
+use crate::reconfigure::LayoutChanges;
+use crate::register::epoch::Retirement;
+use crate::register::{ReplicaSet, Rules};
+
+/// How many rows of a partition are moved at once.
+const MOVES: usize = 32;
+/// How many partitions are moved at once.
+const PARTITIONS_AT_ONCE: usize = 16;
+/// How many keys are listed at once.
+const PAGE: usize = 1000;
+/// How often a node looks whether it has data to move.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// The rebalancer's progress.
+#[derive(Default)]
+pub(crate) struct Rebalance(Mutex<Work>);
+
+#[derive(Clone, Default)]
+pub(crate) struct Work {
+    pub epoch: u64,
+    pub done: u32,
+    pub rows: u64,
+    pub trouble: Option<String>,
+}
+
+impl Rebalance {
+    fn note(&self, change: impl FnOnce(&mut Work)) {
+        change(&mut self.0.lock());
+    }
+
+    pub fn look(&self) -> Work {
+        let work = self.0.lock();
+        work.clone()
+    }
+}
+
+impl LayoutChanges {
+    /// Moves data whenever the layout changes and this node is the driver of the change. Run it in
+    /// a task of its own.
+    pub async fn run_rebalance(&self) {
+        let mut epochs = self.epoch_changes();
+        loop {
+            let _ = tokio::time::timeout(INTERVAL, epochs.changed()).await;
+            let Some(epoch) = self.epoch().filter(|epoch| epoch.is_changing()) else {
+                continue;
+            };
+            if self.driver(&epoch) != Some(self.me().node) {
+                continue;
+            }
+            if let Err(error) = self.retire_oldest(&epoch).await {
+                tracing::warn!(%error, "the layout change cannot continue; it is tried again");
+                self.rebalance
+                    .note(|work| work.trouble = Some(error.to_string()));
+            }
+        }
+    }
+
+    /// Returns the first storage node by id that is not suspected.
+    pub(crate) fn driver(&self, epoch: &Epoch) -> Option<NodeId> {
+        let me = self.me().node;
+        let here = |node: &NodeId| {
+            *node == me
+                || self
+                    .peers
+                    .as_ref()
+                    .is_some_and(|p| !p.directory.is_suspected(node))
+        };
+        let nodes = epoch.newest().roles.iter().map(|role| role.store.node);
+        nodes.filter(here).min()
+    }
+
+    /// Moves the data of the oldest version, and then retires that version.
+    async fn retire_oldest(&self, epoch: &Arc<Epoch>) -> Result<(), Error> {
+        let partitions = moved(epoch);
+        self.rebalance.note(|work| {
+            // The trouble of the last try is shown until this try has gone further.
+            let before = work.trouble.take();
+            let trouble = before.filter(|_| work.epoch == epoch.number());
+            *work = Work {
+                epoch: epoch.number(),
+                trouble,
+                ..Work::default()
+            }
+        });
+        let mut moves = stream::iter(partitions)
+            .map(|partition| self.move_partition(epoch, partition))
+            .buffer_unordered(PARTITIONS_AT_ONCE);
+        while let Some(moved) = moves.next().await {
+            moved?;
+            self.rebalance.note(|work| work.done += 1);
+        }
+        drop(moves);
+        let Some(proposal) = epoch.without_oldest() else {
+            return Ok(());
+        };
+        self.succeed(epoch, proposal).await.map(|_| ())
+    }
+
+    /// Writes the rows of a partition to a quorum of all versions.
+    async fn move_partition(&self, epoch: &Epoch, partition: PartitionId) -> Result<(), Error> {
+        let group = self.group(partition)?;
+        if group.epoch != epoch.number() {
+            return Err(Error::Unavailable("the layout changed meanwhile".into()));
+        }
+        let all = group.oldest.iter();
+        let oldest = all.fold(ReplicaSet::EMPTY, |all, set| all.union(*set));
+        let mut retirement: Retirement<Bytes> = Retirement::of(group.oldest.clone());
+        let mut why = None;
+        let group = &group;
+        let ask = |index| async move { (index, self.keys_at(group, index).await) };
+        let mut lists: FuturesUnordered<_> = oldest.iter().map(ask).collect();
+        // A replica that is unreachable, or slow to say that it holds nothing more, is not awaited.
+        while let Some((index, keys)) = lists.next().await {
+            match keys {
+                Ok(keys) => retirement.on_listed(index, keys),
+                Err(error) => why = Some(error),
+            }
+            if retirement.is_listed() {
+                break;
+            }
+        }
+        drop(lists);
+        loop {
+            let batch = retirement.open_keys(MOVES);
+            if batch.is_empty() {
+                break;
+            }
+            let units = batch.chunks(UNIT_ROWS).map(|keys| {
+                let rows = keys.iter().map(|key| self.replicate_row(partition, key));
+                self.throttle.run(try_join_all(rows))
+            });
+            try_join_all(units).await?;
+            self.rebalance.note(|work| work.rows += batch.len() as u64);
+            batch.into_iter().for_each(|key| retirement.on_read(key));
+        }
+        if retirement.is_complete(Rules::CORRECT) {
+            Ok(())
+        } else {
+            Err(why.unwrap_or_else(|| {
+                Error::Unavailable("too few replicas of the older layout version answer".into())
+            }))
+        }
+    }
+
+    async fn replicate_row(&self, partition: PartitionId, key: &Bytes) -> Result<(), Error> {
+        let key = key.clone();
+        self.replicate(&RowKey { partition, key }).await
+    }
+
+    /// Returns all keys that a replica holds, tombstones included.
+    pub(crate) async fn keys_at(&self, group: &Group, index: usize) -> Result<Vec<Bytes>, Error> {
+        let mut query = ListQuery::new(group.partition, Bytes::new());
+        (query.tombstones, query.limit) = (true, PAGE);
+        let mut keys = Vec::new();
+        loop {
+            let page = ask(self, group, index, query.clone()).await?;
+            let gone = || Error::Unavailable("the layout changed meanwhile".into());
+            let page = Arc::unwrap_or_clone(page.ok_or_else(gone)?).listing;
+            keys.extend(page.entries.into_iter().filter_map(|entry| match entry {
+                ListEntry::Row { key, .. } => Some(key),
+                _ => None,
+            }));
+            // The others may hold what is damaged here, and not all of them are asked for their keys.
+            keys.extend(page.damaged);
+            match page.next {
+                Some(next) => query.start = next,
+                None => return Ok(keys),
+            }
+        }
+    }
+}
+
+/// Returns the partitions whose replicas differ between the oldest and a newer live version.
+pub(crate) fn moved(epoch: &Epoch) -> Vec<PartitionId> {
+    all_partitions()
+        .filter(|partition| {
+            let mut versions = epoch.replicas(*partition);
+            versions
+                .iter_mut()
+                .for_each(|replicas| replicas.sort_unstable());
+            versions.iter().any(|replicas| *replicas != versions[0])
+        })
+        .collect()
+}

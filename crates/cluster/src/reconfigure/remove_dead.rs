@@ -1,0 +1,215 @@
+//! Going on without a node that is lost for good, if an older layout version cannot retire without
+//! it.
+//!
+//! [`register::epoch`](crate::register::epoch::reduced) argues why this is sound. The node's
+//! replica is removed in its incarnation, so that it never counts again.
+
+use std::collections::BTreeMap;
+
+use archipel_base::{NodeId, PartitionId};
+
+use crate::error::Error;
+use crate::layout::{Epoch, PARTITIONS, StoreName};
+use crate::reconfigure::LayoutChanges;
+use crate::reconfigure::change::{no_layout, refused};
+use crate::register::epoch::{may_lose, quorum_of};
+
+/// The position of partitions once a node is removed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Position {
+    /// How many copies the older version has.
+    pub copies: usize,
+    /// How many copies are left, including those of nodes that do not answer.
+    pub left: usize,
+    /// How many of the remaining copies are on nodes that answer.
+    pub answering: usize,
+}
+
+impl Position {
+    /// Returns true if something that was acknowledged may be lost.
+    pub fn may_lose(self) -> bool {
+        may_lose(self.copies, self.left)
+    }
+
+    /// Returns true if enough nodes answer for the version to retire.
+    pub fn goes_on(self) -> bool {
+        self.answering >= quorum_of(self.copies, self.left)
+    }
+}
+
+/// The consequences of removing a node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Risk {
+    /// The node's store.
+    pub store: StoreName,
+    /// The layout version that waits for the node.
+    pub version: u64,
+    /// How many moving partitions have a copy on the node, by what is left of them.
+    pub partitions: BTreeMap<Position, u32>,
+    /// The same for the control partition, if the node has a copy of it.
+    pub control: Option<Position>,
+}
+
+impl LayoutChanges {
+    /// Returns what removing a node would mean now.
+    ///
+    /// # Errors
+    /// [`archipel_storage::Error::Refused`] if there is nothing to remove, with advice.
+    pub fn removal_risk(&self, node: &NodeId) -> Result<Risk, Error> {
+        let epoch = self.epoch().ok_or_else(no_layout)?;
+        let store = skippable(&epoch, node)?;
+        let me = self.me().node;
+        let peers = self.peers.as_ref();
+        let answers = |other: &NodeId| {
+            *other == me || peers.is_some_and(|peers| !peers.directory.is_suspected(other))
+        };
+        if answers(node) {
+            let short = node.short();
+            return Err(refused(format!(
+                "node {short} answers, so it is not lost; fix: let it run until its data has moved, or \
+                 stop it for good first"
+            )));
+        }
+        Ok(risk(&epoch, store, &answers))
+    }
+
+    /// Stops waiting for a node: its replicas of older layout versions never count again.
+    ///
+    /// # Errors
+    /// As [`removal_risk`](LayoutChanges::removal_risk), or if no majority of the control group
+    /// answers.
+    pub async fn remove_dead(&self, node: &NodeId) -> Result<Risk, Error> {
+        let epoch = self.epoch().ok_or_else(no_layout)?;
+        let risk = self.removal_risk(node)?;
+        let proposal = epoch.skipping(&risk.store);
+        let proposal = proposal.ok_or_else(|| refused("the layout changed meanwhile"))?;
+        if self.succeed(&epoch, proposal).await? {
+            Ok(risk)
+        } else {
+            Err(refused(
+                "the layout was changed meanwhile; fix: archipel layout show, and look again",
+            ))
+        }
+    }
+}
+
+/// Returns the store of a node that may be removed.
+fn skippable(epoch: &Epoch, node: &NodeId) -> Result<StoreName, Error> {
+    let short = node.short();
+    if epoch.newest().role_of(node).is_some() {
+        return Err(refused(format!(
+            "node {short} is in the newest layout version; fix: archipel layout remove {short}, apply \
+             that, and look again"
+        )));
+    }
+    let older = epoch.layouts.iter().find_map(|l| l.role_of(node));
+    let role = older.ok_or_else(|| {
+        refused(format!(
+            "node {short}: no layout version waits for it; fix: see in archipel layout show what a \
+             change waits for"
+        ))
+    })?;
+    if epoch.is_skipped(&role.store) {
+        Err(refused(format!("node {short} is removed already")))
+    } else {
+        Ok(role.store)
+    }
+}
+
+/// Returns what is left without `store`.
+fn risk(epoch: &Epoch, store: StoreName, answers: &dyn Fn(&NodeId) -> bool) -> Risk {
+    let mut partitions = BTreeMap::new();
+    for partition in (0..PARTITIONS).map(PartitionId) {
+        if let Some(position) = position(epoch, partition, &store, answers) {
+            *partitions.entry(position).or_default() += 1;
+        }
+    }
+    let oldest = epoch.layouts.first();
+    Risk {
+        store,
+        version: oldest.map_or(0, |layout| layout.version),
+        partitions,
+        control: position(epoch, PartitionId::CONTROL, &store, answers),
+    }
+}
+
+/// Returns what is left of a partition in the oldest version, if it has a copy on `store`.
+fn position(
+    epoch: &Epoch,
+    partition: PartitionId,
+    store: &StoreName,
+    answers: &dyn Fn(&NodeId) -> bool,
+) -> Option<Position> {
+    let replicas = epoch.replicas(partition).into_iter().next()?;
+    let copies = epoch.layouts.first()?.replicas_of(partition).len();
+    replicas.iter().find(|member| member.node == *store)?;
+    let left = replicas.iter().filter(|member| member.node != *store);
+    let answering = left.clone().filter(|member| answers(&member.node.node));
+    Some(Position {
+        copies,
+        left: left.clone().count(),
+        answering: answering.count(),
+    })
+}
+
+impl Risk {
+    /// Returns an explanation, with a line for each position.
+    pub fn explain(&self) -> Vec<String> {
+        let (short, version) = (self.store.node.short(), self.version);
+        let count: u32 = self.partitions.values().sum();
+        let mut lines = vec![format!(
+            "node {short} has a copy of {count} of {PARTITIONS} partitions in layout version \
+             {version}, and does not answer"
+        )];
+        let each = self.partitions.iter();
+        lines.extend(each.map(|(position, count)| {
+            let noun = if *count == 1 {
+                "partition"
+            } else {
+                "partitions"
+            };
+            format!("{count} {noun}: {}", position.explain())
+        }));
+        let control = self.control.iter();
+        lines.extend(control.map(|p| format!("buckets, keys and the layout: {}", p.explain())));
+        lines.push(
+            "its copies never count again: if it comes back, its data is dropped; if it can be \
+             repaired, start it instead of removing it"
+                .into(),
+        );
+        lines
+    }
+
+    /// Returns true if something that was acknowledged may be lost.
+    pub fn may_lose(&self) -> bool {
+        let all = self.partitions.keys().chain(&self.control);
+        all.copied().any(Position::may_lose)
+    }
+}
+
+impl Position {
+    fn explain(self) -> String {
+        let Position {
+            copies,
+            left,
+            answering,
+        } = self;
+        let loss = match (left, self.may_lose()) {
+            (0, _) => "rows that have not moved yet are lost".to_owned(),
+            (_, true) => {
+                let gone = copies - left;
+                format!("rows that only the {gone} others had acknowledged are lost")
+            }
+            (_, false) => "nothing that was acknowledged is lost".to_owned(),
+        };
+        let wait = if self.goes_on() {
+            ""
+        } else {
+            "; it still waits for nodes that do not answer"
+        };
+        format!("{left} of {copies} copies are left, {answering} of them answer: {loss}{wait}")
+    }
+}
+
+#[cfg(test)]
+mod tests;

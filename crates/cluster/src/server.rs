@@ -1,0 +1,103 @@
+//! Hands the calls of other nodes to their handlers.
+
+use std::sync::{Arc, Weak};
+
+use archipel_base::NodeId;
+use archipel_base::codec::{self, Versioned};
+use archipel_net::Stream;
+use archipel_net::rpc::Service;
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::cluster::Inner;
+use crate::data::serve::{serve_fetch, serve_upload};
+use crate::node::detach::DetachOnDrop;
+use crate::node::wire::{CounterCall, CounterReply, RowCall, method};
+use crate::register::Request;
+
+/// The service that answers other nodes. Ends with its cluster.
+pub(crate) struct NodeService(pub Weak<Inner>);
+
+impl NodeService {
+    fn inner(&self) -> Result<Arc<Inner>, String> {
+        self.0
+            .upgrade()
+            .ok_or_else(|| "this node is closing".into())
+    }
+}
+
+fn decode<T: Versioned>(bytes: &[u8]) -> Result<T, String> {
+    codec::decode(bytes).map_err(|error| error.to_string())
+}
+
+#[async_trait]
+impl Service for NodeService {
+    async fn call(&self, from: NodeId, name: &str, request: Bytes) -> Result<Bytes, String> {
+        let inner = self.inner()?;
+        let (data, upkeep) = (&inner.data, &inner.upkeep);
+        match name {
+            method::ROW => {
+                let call: RowCall = decode(&request)?;
+                let is_read = matches!(call.request, Request::Read { .. });
+                let reply = if is_read && call.address.epoch <= data.epochs.number() {
+                    data.serve_row(from, call).await
+                } else {
+                    // The call must finish even if its caller goes away.
+                    let data = data.clone();
+                    DetachOnDrop::new(async move { data.serve_row(from, call).await }).await
+                };
+                Ok(codec::encode(&reply).into())
+            }
+            method::LIST => {
+                let reply = data.serve_list(from, decode(&request)?).await?;
+                Ok(codec::encode(&reply).into())
+            }
+            method::COUNTER => {
+                let CounterCall { partition, group } = decode(&request)?;
+                let read = data
+                    .store()
+                    .read(move |rows| rows.counter(partition, group));
+                let (objects, bytes) = read.await.map_err(|error| error.to_string())?;
+                Ok(codec::encode(&CounterReply(objects, bytes)).into())
+            }
+            method::EPOCH => {
+                data.hear_epoch(from, &request);
+                data.epochs.settled().await;
+                let epoch = data.epochs.current().ok_or("this node knows no layout")?;
+                Ok(epoch.encode().into())
+            }
+            method::VERIFY => {
+                let reply = upkeep.serve_verify(decode(&request)?);
+                Ok(codec::encode(&reply).into())
+            }
+            method::DIGEST => {
+                let reply = upkeep.serve_digests(decode(&request)?).await?;
+                Ok(codec::encode(&reply).into())
+            }
+            method::MAINTENANCE => {
+                let status = upkeep.serve_maintenance(decode(&request)?).await;
+                Ok(codec::encode(&status.map_err(|error| error.to_string())?).into())
+            }
+            method::GOSSIP => data.gossip(from, request).await,
+            method::NOTICE => {
+                data.hear_notice(request).await;
+                Ok(Bytes::new())
+            }
+            method::IN_USE => {
+                let yes = u8::from(data.answer_question(&request));
+                Ok(vec![yes].into())
+            }
+            other => upkeep.serve_anti_entropy(from, other, request).await,
+        }
+    }
+
+    async fn stream(&self, from: NodeId, name: &str, stream: Stream) -> Result<(), String> {
+        let inner = self.inner()?;
+        let data = &inner.data;
+        match name {
+            method::UPLOAD => serve_upload(data, from, stream).await,
+            method::FETCH => serve_fetch(data, from, stream).await,
+            other => Err(format!("no such stream: {other}")),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Pulling rows that are newer on another replica, with the blocks that they refer to.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use archipel_base::{PartitionId, Stamp};
+use archipel_net::Class;
+use archipel_storage as storage;
+use archipel_storage::{Payload, RowKey, Value};
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use futures_util::stream;
+
+use super::pass::{Candidate, Pass};
+use super::wire::{MAX_ROWS, RowsCall, RowsReply, method};
+use crate::data::Fetched;
+use crate::error::Error;
+use crate::node::replica::{Applied, Offer};
+use crate::node::throttle::UNIT_ROWS;
+use crate::register::Version;
+
+/// How many units of rows a pass applies at once.
+const UNITS: usize = 4;
+
+impl Pass {
+    /// Pulls these rows as the other node holds them. Returns true if all of them are here now.
+    pub async fn pull(&self, rows: Vec<Candidate>) -> Result<bool, Error> {
+        let mut left: VecDeque<RowKey> = rows.into_iter().map(|(key, _)| key).collect();
+        let mut whole = true;
+        while !left.is_empty() {
+            let asked = left.iter().take(MAX_ROWS);
+            let call = RowsCall {
+                scope: self.scope,
+                keys: asked.map(|key| (key.partition, key.key.clone())).collect(),
+            };
+            let RowsReply(versions) = self.call(method::ROWS, &call).await?;
+            if versions.is_empty() || versions.len() > call.keys.len() {
+                return Err(Error::Unavailable(
+                    "other rows came than were asked for".into(),
+                ));
+            }
+            let keys: Vec<RowKey> = left.drain(..versions.len()).collect();
+            let mut rows = keys.into_iter().zip(versions).peekable();
+            let units = std::iter::from_fn(|| {
+                rows.peek()?;
+                Some(rows.by_ref().take(UNIT_ROWS).collect::<Vec<_>>())
+            });
+            let mut units = stream::iter(units)
+                .map(|unit| self.upkeep.throttle.run(self.apply_together(unit)))
+                .buffer_unordered(UNITS);
+            while let Some(all_taken) = units.next().await {
+                whole &= all_taken;
+            }
+        }
+        Ok(whole)
+    }
+
+    /// Applies some rows. Returns true if all of them are here now.
+    async fn apply_together(&self, rows: Vec<(RowKey, Version<Value>)>) -> bool {
+        let apply = |(key, version)| async move {
+            let applied = self.apply(&key, version).await;
+            if let Err(error) = &applied {
+                tracing::debug!(%error, key = %key.key.escape_ascii(), "a row does not arrive");
+            }
+            applied.is_ok()
+        };
+        let applied = join_all(rows.into_iter().map(apply)).await;
+        applied.into_iter().all(|applied| applied)
+    }
+
+    /// Applies one row. A row that is no longer newer is no error.
+    async fn apply(&self, key: &RowKey, version: Version<Value>) -> Result<(), Error> {
+        if version.stamp == Stamp::ZERO {
+            return Ok(());
+        }
+        self.delay_on_purpose().await;
+        let stamp = version.stamp;
+        let payload = version.value.as_ref().map(|value| value.payload.clone());
+        let address = self.own_address(key.partition);
+        let offer = Offer {
+            version,
+            settled: false,
+            rules: self.options.faults.rules,
+        };
+        let apply = |offer| self.upkeep.replica.apply(address, key.clone(), offer);
+        let applied = match (apply(offer.clone()).await, payload) {
+            (Err(storage::Error::NoBlock(_)), Some(payload)) => {
+                let _held = self.bring_blocks(key.partition, &payload).await?;
+                apply(offer).await?
+            }
+            (applied, _) => applied?,
+        };
+        match applied {
+            Applied::Yes => self.upkeep.anti_entropy.count(|total| total.rows += 1),
+            Applied::Not => {}
+            // A promise keeps it out. A quorum must say what the row is.
+            Applied::Promised => {
+                self.upkeep.bring(address, key, true).await?;
+                if self.is_behind(key, stamp).await? {
+                    // The quorum does not hold this version, and no replica may apply it. Settling
+                    // gives the row a stamp above it, so that all replicas converge.
+                    self.upkeep.settle(key).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits before some rows if a checker asks for it, so that the row is old when it is applied.
+    async fn delay_on_purpose(&self) {
+        let most = self.options.faults.apply_delay.as_millis() as u64;
+        if most == 0 {
+            return;
+        }
+        let chance = self.upkeep.options.random.next_u64();
+        if chance.is_multiple_of(3) {
+            tokio::time::sleep(Duration::from_millis((chance >> 8) % most)).await;
+        }
+    }
+
+    /// Returns true if the row is older here than on the other node.
+    async fn is_behind(&self, key: &RowKey, stamp: Stamp) -> Result<bool, Error> {
+        let key = key.clone();
+        let held = self
+            .upkeep
+            .store()
+            .look_up(move |rows| rows.metadata(&key))
+            .await?;
+        Ok(held.is_none_or(|held| held.stamp < stamp))
+    }
+
+    /// Fetches the missing blocks of a payload. They are durable on return, and stay while the
+    /// result is held.
+    async fn bring_blocks(
+        &self,
+        partition: PartitionId,
+        payload: &Payload,
+    ) -> Result<Fetched, Error> {
+        let state = &self.upkeep.anti_entropy;
+        let turn = state.block_fetches.acquire().await;
+        let _turn = turn.map_err(|error| Error::Unavailable(error.to_string()))?;
+        let waiting = Waiting::new(state, payload);
+        let class = Some(Class::Background);
+        let fetched = self.upkeep.fetch_with(partition, payload, class).await?;
+        drop(waiting);
+        state.count(|total| {
+            total.blocks += fetched.blocks;
+            total.block_bytes += fetched.bytes;
+        });
+        Ok(fetched)
+    }
+}
+
+/// Bytes that a row waits for. They are counted while this lives.
+struct Waiting<'a> {
+    state: &'a super::AntiEntropy,
+    bytes: u64,
+}
+
+impl Waiting<'_> {
+    fn new<'a>(state: &'a super::AntiEntropy, payload: &Payload) -> Waiting<'a> {
+        let bytes = payload
+            .blocks()
+            .iter()
+            .map(|block| u64::from(block.len))
+            .sum();
+        state.count(|total| total.waiting_bytes += bytes);
+        Waiting { state, bytes }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.state.count(|total| total.waiting_bytes -= self.bytes);
+    }
+}

@@ -1,0 +1,262 @@
+//! Scrubs: all stored data are read and verified, slowly and again and again. Damage is noted for
+//! repair. The progress is stored on disk about once a minute.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use archipel_base::{PartitionId, codec};
+use archipel_storage::blocks::Scrubbed;
+use archipel_storage::engine::Durability;
+use archipel_storage::store::Transact;
+use archipel_storage::{RowReader, RowTxn};
+use parking_lot::{Mutex, MutexGuard};
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+
+use super::pace::{ASKED_RATE, Progress, STEP_BYTES};
+use crate::error::Error;
+use crate::layout::PARTITIONS;
+use crate::upkeep::Upkeep;
+
+/// The `meta` name of the progress.
+const META: &str = "scrub";
+/// How often the progress is stored while a pass runs.
+const KEEP_MS: u64 = 60_000;
+/// The wait when there is nothing to do, and after an error.
+const REST: Duration = Duration::from_secs(60);
+/// The wait while damaged blocks fill the queue.
+const NO_ROOM: Duration = Duration::from_secs(1);
+
+/// The state of the scrub on this node.
+#[derive(Default)]
+pub(crate) struct Scrub {
+    work: Mutex<Work>,
+    wake: Notify,
+}
+
+#[derive(Clone, Default)]
+struct Work {
+    progress: Progress,
+    /// Changes with each pass, so that a step is never counted for another pass.
+    pass: u64,
+    kept_ms: u64,
+    /// 0 for scrubs on request only.
+    cycle_ms: u64,
+    stored_bytes: u64,
+}
+
+/// The progress of the scrub on a node.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ScrubStatus {
+    /// True while a pass runs.
+    pub running: bool,
+    /// True if an operator asked for the pass.
+    pub asked: bool,
+    /// The rate in bytes a second.
+    pub rate: u64,
+    /// When the current or last pass began: milliseconds since 1970, 0 for never.
+    pub began_ms: u64,
+    /// When the last whole pass ended.
+    pub ended_ms: u64,
+    /// When the next scheduled pass begins, if none runs and one is scheduled.
+    pub next_ms: Option<u64>,
+    /// Blocks that the pass verified.
+    pub blocks: u64,
+    /// Bytes that the pass read.
+    pub bytes: u64,
+    /// Bytes that are stored, about.
+    pub stored_bytes: u64,
+    /// Damaged blocks and rows that the pass found.
+    pub damaged: u64,
+}
+
+impl Scrub {
+    fn work(&self) -> MutexGuard<'_, Work> {
+        self.work.lock()
+    }
+}
+
+impl Upkeep {
+    /// Scrubs when `cycle` has passed since the last pass began (never if it is zero), or on
+    /// request, until the future is dropped. Run it in a task of its own.
+    pub async fn run_scrub(self: &Arc<Upkeep>, cycle: Duration) {
+        while let Err(error) = self.load_scrub(cycle).await {
+            tracing::warn!(%error, "the progress of the last scrub cannot be read");
+            tokio::time::sleep(REST).await;
+        }
+        loop {
+            let rest = match self.scrub_some().await {
+                Ok(rest) => rest,
+                Err(error) => {
+                    tracing::warn!(%error, "the scrub cannot continue; it is tried again");
+                    REST
+                }
+            };
+            let _ = tokio::time::timeout(rest, self.repair.scrub.wake.notified()).await;
+        }
+    }
+
+    /// Begins a pass now. It replaces a pass that runs. `rate` is in bytes a second.
+    pub async fn scrub_start(self: &Arc<Upkeep>, rate: Option<u64>) -> Result<(), Error> {
+        self.change_scrub(|progress, now| progress.begin(now, Some(rate.unwrap_or(ASKED_RATE))))
+            .await
+    }
+
+    /// Ends the pass that runs. The next scheduled one begins after a whole cycle.
+    pub async fn scrub_stop(self: &Arc<Upkeep>) -> Result<(), Error> {
+        self.change_scrub(Progress::stop).await
+    }
+
+    /// Returns the progress of the scrub.
+    pub fn scrub_status(&self) -> ScrubStatus {
+        let work = self.repair.scrub.work().clone();
+        let progress = &work.progress;
+        let next = progress.began_ms.saturating_add(work.cycle_ms);
+        ScrubStatus {
+            running: progress.running,
+            asked: progress.asked_rate.is_some(),
+            rate: progress.rate(work.stored_bytes, work.cycle_ms),
+            began_ms: progress.began_ms,
+            ended_ms: progress.ended_ms,
+            next_ms: (!progress.running && work.cycle_ms > 0).then_some(next),
+            blocks: progress.blocks,
+            bytes: progress.bytes,
+            stored_bytes: work.stored_bytes,
+            damaged: progress.damaged,
+        }
+    }
+
+    async fn load_scrub(self: &Arc<Upkeep>, cycle: Duration) -> Result<(), Error> {
+        let kept = self.store().read(|rows| rows.meta(META)).await?;
+        let stored_bytes = self.stored_bytes().await?;
+        let is_new = kept.is_none();
+        self.begin_with(kept.as_deref(), cycle, stored_bytes);
+        if is_new {
+            // Otherwise each start would delay the first pass by a whole cycle.
+            self.keep_scrub().await
+        } else {
+            Ok(())
+        }
+    }
+
+    fn begin_with(&self, kept: Option<&[u8]>, cycle: Duration, stored_bytes: u64) {
+        let mut work = self.repair.scrub.work();
+        work.cycle_ms = cycle.as_millis() as u64;
+        work.stored_bytes = stored_bytes;
+        match kept.map(codec::decode) {
+            Some(Ok(progress)) => work.progress = progress,
+            Some(Err(error)) => {
+                tracing::warn!(%error, "the progress of the last scrub is damaged, so the scrub begins again");
+            }
+            // In a new store nothing is old enough to be verified.
+            None => work.progress.began_ms = self.now_ms(),
+        }
+    }
+
+    async fn stored_bytes(&self) -> Result<u64, Error> {
+        let blocks = self.store().blocks().clone();
+        let disks = self.store().blocks().pool().run(move || Ok(blocks.disks()));
+        Ok(disks.await?.iter().map(|disk| disk.used_bytes).sum())
+    }
+
+    async fn change_scrub(
+        self: &Arc<Upkeep>,
+        change: impl FnOnce(&mut Progress, u64),
+    ) -> Result<(), Error> {
+        let now = self.now_ms();
+        {
+            let mut work = self.repair.scrub.work();
+            change(&mut work.progress, now);
+            work.pass += 1;
+        }
+        self.keep_scrub().await?;
+        self.repair.scrub.wake.notify_one();
+        Ok(())
+    }
+
+    /// Does a step if it is due. Returns how long to rest.
+    async fn scrub_some(self: &Arc<Upkeep>) -> Result<Duration, Error> {
+        let stored_bytes = self.stored_bytes().await?;
+        let now = self.now_ms();
+        let (pass, progress, cycle_ms) = {
+            let mut work = self.repair.scrub.work();
+            work.stored_bytes = stored_bytes;
+            if work.progress.is_due(now, work.cycle_ms) {
+                work.progress.begin(now, None);
+                work.pass += 1;
+            }
+            (work.pass, work.progress.clone(), work.cycle_ms)
+        };
+        if !progress.running {
+            return Ok(REST);
+        }
+        let step = self
+            .store()
+            .blocks()
+            .scrub_step(progress.after(), STEP_BYTES)
+            .await?;
+        let ended = step.next.is_none();
+        if !self.repair.note_all(&step.damaged) {
+            // The same step is repeated when there is room.
+            return Ok(NO_ROOM);
+        }
+        let rate = progress.rate(stored_bytes, cycle_ms);
+        if ended {
+            self.scrub_rows(pass, rate).await?;
+        }
+        if self.take_step(pass, &step) {
+            self.keep_scrub().await?;
+        }
+        if ended {
+            Ok(REST)
+        } else {
+            Ok(Duration::from_secs_f64(step.bytes as f64 / rate as f64))
+        }
+    }
+
+    /// Verifies the content in metadata at this rate, and repairs what it can.
+    async fn scrub_rows(self: &Arc<Upkeep>, pass: u64, rate: u64) -> Result<(), Error> {
+        for number in (0..PARTITIONS).chain([PartitionId::CONTROL.0]) {
+            if self.repair.scrub.work().pass != pass {
+                return Ok(());
+            }
+            let look = move |rows: &RowReader<'_>| rows.damaged_rows(PartitionId(number));
+            let (damaged, bytes) = self.store().read(look).await?;
+            self.repair.scrub.work().progress.damaged += damaged.len() as u64;
+            for row in damaged {
+                self.repair_row(&row).await;
+            }
+            if bytes > 0 {
+                tokio::time::sleep(Duration::from_secs_f64(bytes as f64 / rate as f64)).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the result of a step. Returns true if the progress should be stored.
+    fn take_step(&self, pass: u64, step: &Scrubbed) -> bool {
+        let now = self.now_ms();
+        let mut work = self.repair.scrub.work();
+        if work.pass != pass {
+            return false;
+        }
+        work.progress.add(step, now);
+        if step.next.is_none() {
+            let (blocks, damaged) = (work.progress.blocks, work.progress.damaged);
+            tracing::info!(blocks, damaged, "all stored data were read and verified");
+        }
+        step.next.is_none() || now.abs_diff(work.kept_ms) >= KEEP_MS
+    }
+
+    async fn keep_scrub(self: &Arc<Upkeep>) -> Result<(), Error> {
+        let bytes = {
+            let mut work = self.repair.scrub.work();
+            work.kept_ms = self.now_ms();
+            codec::encode(&work.progress)
+        };
+        let keep = move |txn: &mut RowTxn<'_>| txn.set_meta(META, Some(&bytes));
+        let how = Transact::new(Durability::Buffered).bounded();
+        Ok(self.store().transact(how, keep).await?)
+    }
+}

@@ -1,0 +1,125 @@
+//! The queue, and the pace of scrubs.
+
+use archipel_base::{BlockHash, PartitionId, codec};
+use archipel_storage::blocks::{Place, Scrubbed};
+
+use super::pace::Progress;
+use super::queue::{Noted, Queue, Trouble};
+
+fn hash(number: u32) -> BlockHash {
+    BlockHash::of(&number.to_be_bytes())
+}
+
+fn trouble(number: u32) -> Trouble {
+    Trouble {
+        hash: hash(number),
+        why: "no replica has it".into(),
+        rows: Vec::new(),
+    }
+}
+
+#[test]
+fn block_waits_longer_after_each_failure() {
+    let mut queue = Queue::default();
+    assert_eq!(queue.note(hash(1), None), Noted::New);
+    assert_eq!(queue.note(hash(1), Some(PartitionId(7))), Noted::Known);
+    let expected = [(hash(1), Some(PartitionId(7)))];
+    assert_eq!(queue.due(0), expected);
+    let mut now = 1_000_000;
+    for wait in [30_000, 60_000, 120_000] {
+        queue.fail(trouble(1), now);
+        assert_eq!(queue.due(now + wait - 1), []);
+        now += wait;
+        assert_eq!(queue.due(now), expected);
+    }
+    for _ in 0..40 {
+        queue.fail(trouble(1), now);
+    }
+    assert_eq!(queue.due(now + 3_599_999), []);
+    assert_eq!(queue.due(now + 3_600_000), expected);
+    assert_eq!(queue.troubles(10), (vec![trouble(1)], 1));
+    queue.hurry();
+    assert_eq!(queue.due(now), expected);
+    queue.settle(&hash(1));
+    assert_eq!((queue.len(), queue.troubles(10).1), (0, 0));
+}
+
+#[test]
+fn clock_that_was_set_back_delays_no_repair() {
+    let mut queue = Queue::default();
+    queue.note(hash(1), None);
+    queue.fail(trouble(1), 1_000_000_000);
+    assert_eq!(queue.due(5).len(), 1);
+}
+
+#[test]
+fn queue_is_bounded_and_says_so() {
+    let mut queue = Queue::with_limit(3);
+    assert!(!queue.moves());
+    for number in 0..5 {
+        let room = if number < 3 {
+            Noted::New
+        } else {
+            Noted::NoRoom
+        };
+        assert_eq!(queue.note(hash(number), None), room);
+    }
+    assert_eq!(queue.note(hash(0), None), Noted::Known);
+    assert_eq!((queue.len(), queue.due(0).len()), (3, 3));
+    (0..3).for_each(|number| {
+        assert!(queue.moves());
+        queue.fail(trouble(number), 0);
+    });
+    assert!(!queue.moves());
+}
+
+fn step(next: Option<u64>, damaged: u32) -> Scrubbed {
+    Scrubbed {
+        next: next.map(|offset| Place {
+            disk: 1,
+            segment: 2,
+            offset,
+        }),
+        blocks: 10,
+        bytes: 1000,
+        damaged: (0..damaged).map(hash).collect(),
+    }
+}
+
+#[test]
+fn scrub_continues_where_it_was_and_ends_after_the_last_block() {
+    let mut progress = Progress::default();
+    progress.begin(5, None);
+    assert_eq!(progress.after(), None);
+    progress.add(&step(Some(88), 2), 6);
+    let mut progress: Progress = codec::decode(&codec::encode(&progress)).unwrap();
+    assert_eq!(progress.after().map(|place| place.offset), Some(88));
+    assert!(progress.running);
+    progress.add(&step(None, 1), 7);
+    assert!(!progress.running);
+    assert_eq!(
+        (progress.blocks, progress.bytes, progress.damaged),
+        (20, 2000, 3)
+    );
+    assert_eq!((progress.began_ms, progress.ended_ms), (5, 7));
+}
+
+#[test]
+fn scrub_begins_once_a_cycle_and_aims_to_end_within_it() {
+    const DAY_MS: u64 = 86_400_000;
+    let cycle = 30 * DAY_MS;
+    let mut progress = Progress::default();
+    progress.begin(DAY_MS, None);
+    progress.add(&step(None, 0), 2 * DAY_MS);
+    assert!(!progress.is_due(DAY_MS + cycle - 1, cycle));
+    assert!(progress.is_due(DAY_MS + cycle, cycle));
+    assert!(!progress.is_due(DAY_MS + 10 * cycle, 0), "not scheduled");
+    let stored = 1_u64 << 44;
+    let seconds = stored / progress.rate(stored, cycle);
+    assert!((20..=25).contains(&(seconds / 86_400)), "{seconds} s");
+    assert_eq!(progress.rate(0, cycle), 256 << 10);
+    progress.begin(0, Some(7));
+    assert_eq!(progress.rate(stored, cycle), 7);
+    progress.stop(3 * DAY_MS);
+    assert!(!progress.running && !progress.is_due(3 * DAY_MS + cycle - 1, cycle));
+}

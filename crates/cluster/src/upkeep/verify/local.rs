@@ -1,0 +1,175 @@
+//! One node's part of a verification: its rows, its blocks, its replicas compared with those of
+//! other nodes.
+
+use std::sync::Arc;
+
+use archipel_base::{BlockHash, PartitionId};
+use archipel_storage::RowTxn;
+use archipel_storage::engine::Durability;
+use archipel_storage::rows::Report;
+use archipel_storage::store::Transact;
+
+use super::compare::{compare, counterparts};
+use super::message::{Findings, Step, VerifyCall, VerifyReply};
+use super::{Run, Verify};
+use crate::error::Error;
+use crate::layout::{Epoch, PARTITIONS};
+use crate::upkeep::Upkeep;
+
+/// About how many bytes one step of a deep verification reads.
+const STEP_BYTES: u64 = 16 << 20;
+
+impl Upkeep {
+    /// Begins this node's part, unless it has begun. Returns its progress.
+    pub(crate) fn serve_verify(self: &Arc<Upkeep>, call: VerifyCall) -> VerifyReply {
+        let mut run = self.verify.run();
+        match &*run {
+            Some(run) if run.id == call.run => return run.reply.clone(),
+            Some(run) if run.reply.findings.is_none() => {
+                return VerifyReply {
+                    busy: true,
+                    ..VerifyReply::default()
+                };
+            }
+            _ => {}
+        }
+        *run = Some(Run {
+            id: call.run,
+            reply: VerifyReply::default(),
+        });
+        let upkeep = self.clone();
+        tokio::spawn(async move {
+            let findings = verify_here(&upkeep, call.deep).await;
+            if let Some(run) = upkeep.verify.run().as_mut() {
+                run.reply.findings = Some(findings);
+            }
+        });
+        VerifyReply::default()
+    }
+}
+
+pub(super) async fn verify_here(upkeep: &Arc<Upkeep>, deep: bool) -> Findings {
+    let mut findings = Findings::default();
+    let verify = &upkeep.verify;
+    let Some(epoch) = upkeep.epoch() else {
+        findings.unchecked.push("this node is in no layout".into());
+        return findings;
+    };
+    if upkeep.is_quarantined(&epoch) {
+        let what = "this store was rolled back and is quarantined: it gives no node its data until a layout \
+                    names it";
+        findings.unchecked.push(what.into());
+        return findings;
+    }
+    if let Err(error) = elsewhere(upkeep, &epoch, &mut findings).await {
+        let what = "the purge of stale partitions";
+        findings.unchecked.push(format!("{what}: {error}"));
+    }
+    if let Err(error) = rows(upkeep, &mut findings).await {
+        findings.unchecked.push(format!("the rows: {error}"));
+    }
+    if deep && let Err(error) = content(upkeep, &mut findings).await {
+        findings.unchecked.push(format!("the content: {error}"));
+    }
+    let counterparts = counterparts(&epoch, upkeep.me());
+    let all = counterparts.len() as u64;
+    for (done, (node, replicas)) in counterparts.into_iter().enumerate() {
+        verify.at("comparing replicas with other nodes", done as u64, all);
+        compare(upkeep, node, replicas, &mut findings).await;
+    }
+    findings
+}
+
+/// Verifies everything that is derived from rows, and the presence of every block that they refer
+/// to.
+async fn rows(upkeep: &Arc<Upkeep>, findings: &mut Findings) -> Result<(), Error> {
+    let this = upkeep.clone();
+    let all = u64::from(PARTITIONS) + 1;
+    let verify = move |rows: &archipel_storage::RowReader<'_>| {
+        rows.verify_with(&mut |partition: PartitionId| {
+            let done = u64::from(partition.0).min(all - 2) + 1;
+            this.verify.at("partitions", done, all);
+        })
+    };
+    let report: Report = upkeep.store().read(verify).await?;
+    findings.rows = report.rows;
+    findings.blocks = report.blocks;
+    let more = report.problems - report.told.len() as u64;
+    report
+        .told
+        .into_iter()
+        .for_each(|what| findings.problem(what));
+    findings.problems += more;
+    upkeep.note_damaged(report.lacking);
+    for row in report.damaged {
+        upkeep.repair_row(&row).await;
+    }
+    upkeep.release_surplus(report.surplus).await
+}
+
+/// Verifies that this store is purged. It purges now if it has not yet.
+async fn elsewhere(
+    upkeep: &Arc<Upkeep>,
+    epoch: &Epoch,
+    findings: &mut Findings,
+) -> Result<(), Error> {
+    upkeep.purge_stale(epoch.number()).await?;
+    for partition in upkeep.stale_partitions(epoch).await? {
+        findings.problem(format!(
+            "partition {partition} is stale: the layout gives it to other nodes, but this store has \
+             rows of it"
+        ));
+    }
+    Ok(())
+}
+
+/// Reads every block and compares it with its name.
+async fn content(upkeep: &Arc<Upkeep>, findings: &mut Findings) -> Result<(), Error> {
+    let blocks = upkeep.store().blocks().clone();
+    let mut after = None;
+    loop {
+        let verify = &upkeep.verify;
+        verify.at(
+            "blocks",
+            findings.verified,
+            findings.blocks.max(findings.verified),
+        );
+        let step = blocks.scrub_step(after, STEP_BYTES).await?;
+        findings.verified += step.blocks;
+        for hash in &step.damaged {
+            findings.problem(format!("block {hash} is damaged; it is being repaired"));
+        }
+        upkeep.note_damaged(step.damaged);
+        match step.next {
+            None => return Ok(()),
+            next => after = next,
+        }
+    }
+}
+
+impl Upkeep {
+    /// Corrects references that are counted too high. Otherwise nothing would ever free these
+    /// blocks.
+    async fn release_surplus(&self, blocks: Vec<BlockHash>) -> Result<(), Error> {
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        let release = move |txn: &mut RowTxn<'_>| txn.release_surplus(&blocks);
+        let how = Transact::new(Durability::Fsync).shrinking();
+        let released = self.store().transact(how, release).await?;
+        tracing::warn!(released, "surplus references to blocks were removed");
+        Ok(())
+    }
+}
+
+impl Verify {
+    fn at(&self, name: &str, done: u64, all: u64) {
+        if let Some(run) = self.run().as_mut() {
+            run.reply.step = Step {
+                name: name.into(),
+                done,
+                all,
+            };
+        }
+    }
+}

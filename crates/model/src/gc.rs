@@ -1,0 +1,124 @@
+//! Garbage collection (GC): finds content that no row refers to any more, and drops it.
+//!
+//! Each node has a durable queue of GC tasks. A task names content and its owner. The transaction
+//! that makes a task necessary also queues it: the replacement of a row that refers to content in
+//! other rows, and the begin of a tail. No timer decides. GC drops content only if all of this
+//! holds:
+//!
+//! - The owner's row does not refer to the content and never will again. GC settles the row, so
+//!   that a write that only a minority holds cannot become its value later.
+//! - No node writes or reads the content.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `task` | the tasks, and which replacements queue one |
+//! | `collect` | one task: asks the owner, drops what it does not need |
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use archipel_base::codec;
+use archipel_cluster::Cluster;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::error::{Error, damaged_row};
+use crate::in_use::InUse;
+
+mod collect;
+mod task;
+
+pub(crate) use collect::{parts_in, tail_in};
+pub(crate) use task::{GcTask, on_replace};
+
+/// The number of queue entries that are read at once.
+const BATCH: usize = 64;
+/// The delay of a task, and the additional delay for each replica that comes before this one.
+pub(crate) const DELAY: Duration = Duration::from_secs(3);
+
+/// The times at which this node first saw the tasks in its queue.
+///
+/// GC runs no task at once, for two reasons. A request that has just read an owner's row needs a
+/// moment to mark the content as [in use](InUse). And other replicas have the same task in their
+/// queues: each of them would settle the owner's row, and that rewrites the row and disturbs
+/// concurrent writers. So the replicas run the task one after another, and the later ones mostly
+/// find nothing to do.
+#[derive(Debug, Default)]
+pub(crate) struct Delays(Mutex<BTreeMap<u64, Instant>>);
+
+impl Delays {
+    /// Returns true if the delay of a task is over. The first call for a task starts its delay.
+    fn is_due(&self, cluster: &Cluster, sequence: u64, task: &GcTask) -> bool {
+        let mut seen = self.0.lock();
+        let since = seen.entry(sequence).or_insert_with(Instant::now);
+        let turns_before = cluster.turns_before(task.partition(cluster));
+        since.elapsed() >= DELAY * (1 + turns_before as u32)
+    }
+
+    fn remove(&self, sequence: u64) {
+        self.0.lock().remove(&sequence);
+    }
+}
+
+/// The result of one pass over the queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct GcReport {
+    /// Tasks that were completed and removed from the queue.
+    pub completed: u64,
+    /// Tasks that stay in the queue because their content is in use.
+    pub in_use: u64,
+    /// Tasks that stay in the queue because their delay is not over.
+    pub delayed: u64,
+    /// Rows (extents and parts) that were dropped.
+    pub dropped: u64,
+}
+
+/// Returns the number of tasks in the queue.
+pub(crate) async fn count_tasks(cluster: &Cluster) -> Result<u64, Error> {
+    let (mut count, mut after) = (0, 0);
+    loop {
+        let entries = cluster.queue_read(after, 1000).await?;
+        let Some((last, _)) = entries.last() else {
+            return Ok(count);
+        };
+        after = *last;
+        count += entries.len() as u64;
+    }
+}
+
+/// Goes once through the queue and runs the tasks whose delay is over, or all tasks without
+/// `delays`.
+pub(crate) async fn run_tasks(
+    cluster: &Cluster,
+    in_use: &InUse,
+    delays: Option<&Delays>,
+) -> Result<GcReport, Error> {
+    let mut report = GcReport::default();
+    let mut after = 0;
+    loop {
+        let entries = cluster.queue_read(after, BATCH).await?;
+        let Some((last, _)) = entries.last() else {
+            return Ok(report);
+        };
+        after = *last;
+        for (sequence, bytes) in entries {
+            let task: GcTask = codec::decode(&bytes).map_err(damaged_row)?;
+            if in_use.contains(&task.content()) {
+                report.in_use += 1;
+                continue;
+            }
+            if delays.is_some_and(|delays| !delays.is_due(cluster, sequence, &task)) {
+                report.delayed += 1;
+                continue;
+            }
+            let Some(dropped) = collect::run(cluster, &task).await? else {
+                report.in_use += 1;
+                continue;
+            };
+            cluster.queue_remove(sequence).await?;
+            delays.inspect(|delays| delays.remove(sequence));
+            report.dropped += dropped;
+            report.completed += 1;
+        }
+    }
+}

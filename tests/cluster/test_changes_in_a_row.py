@@ -1,0 +1,58 @@
+"""Two changes of the layout in a row: the second begins while nodes still clean up after the first."""
+
+from __future__ import annotations
+
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from cluster.loopback import running
+from faults.cluster import BUCKET, Cluster, Node
+from support.client import Client
+from support.server import wait_until
+
+pytestmark = pytest.mark.process
+# A bucket lies in 16 partitions, and a node purges 500 rows of one at a time: this is two rounds for each.
+OBJECTS = 12_000
+THREADS = 8
+
+
+def on_all(node: Node, cluster: Cluster, numbers: range, request) -> list:
+    """What `request` gives for each number, with a connection for each thread."""
+
+    def some(first: int) -> list:
+        client = Client(node.endpoint, cluster.credentials, keep_alive=True)
+        return [request(client, number) for number in numbers[first::THREADS]]
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(itertools.chain.from_iterable(pool.map(some, range(THREADS))))
+
+
+def change(node: Node, **changes) -> None:
+    staged = node.admin("POST", "/v1/layout/stage", changes)["staged"]
+    node.admin("POST", "/v1/layout/apply", {"version": staged["version"]})
+    assert wait_until(lambda: node.admin("GET", "/v1/layout")["progress"] is None, 180)
+
+
+def test_every_object_is_readable_through_every_node_after_two_changes(tmp_path):
+    def three_of_four(cluster: Cluster) -> None:
+        cluster.members = 3
+
+    with running(tmp_path, 4, three_of_four) as cluster:
+        first, numbers = cluster.nodes[0], range(OBJECTS)
+        put = lambda client, number: client.put(BUCKET, f"key-{number}", b"%d" % number).status  # noqa: E731
+        assert set(on_all(first, cluster, numbers, put)) == {200}
+
+        fourth = {"node": cluster.nodes[3].id, "zone": "zone3", "capacity_bytes": 100_000_000_000}
+        change(first, assign=[fourth])
+        # At once: the nodes that gave partitions away have only begun to purge them, and get some back.
+        change(first, remove=[cluster.nodes[1].id])
+
+        def read(client: Client, number: int) -> tuple[int, int, bytes]:
+            response = client.get(BUCKET, f"key-{number}")
+            return number, response.status, response.body
+
+        for node in cluster.nodes:
+            found = on_all(node, cluster, numbers, read)
+            wrong = [answer for answer in found if answer[1:] != (200, b"%d" % answer[0])]
+            assert not wrong, (node.name, len(wrong), wrong[:3])
