@@ -134,7 +134,7 @@ impl Blocks {
             compressed: located.compressed,
         };
         let (to, ticket) = self.write_record(&hash, content)?;
-        // Do not publish the copy: the index names a good location until the move is committed.
+        // Do not publish the copy yet: it is not durable.
         self.pin_table.discard(&hash, to);
         drop(claim);
         Ok(Some(Move {
@@ -201,6 +201,9 @@ impl Blocks {
         let Some(entry) = entry else {
             return Ok(false);
         };
+        // A reader may have looked in the index before the block came into it, and look in the pin
+        // table next. So the table names the copy, which is durable, before it loses the original.
+        self.pin_table.publish(hash, one.to, None);
         self.pin_table.discard(hash, entry.located);
         index::relocate(edit, hash, &entry, one.to)?;
         Ok(true)

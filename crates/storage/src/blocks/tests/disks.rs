@@ -92,6 +92,28 @@ async fn reserve_and_capacity_limit_a_disk() {
     limited.appender().append(noise(2, 90_000)).await.unwrap();
 }
 
+/// A reader that looked in the index while no row referred to the block looks in the pin table
+/// next. A row that refers to the block again and a move to another disk may come in between.
+#[tokio::test]
+async fn a_pinned_block_that_moves_stays_in_the_pin_table() {
+    let world = World::new(2);
+    world.disks[1].set_capacity(Some(0));
+    let content = noise(0, 3000);
+    let refs = world.put(std::slice::from_ref(&content)).await.unwrap();
+    let _pin = world.blocks.pin(&refs);
+    world.delete(&refs).unwrap();
+    world.edit(&refs, &[]).unwrap();
+    world.disks[1].set_capacity(None);
+    world.blocks.set_draining(1, true).unwrap();
+    let drained = world.blocks.drain_step(1, None, u64::MAX).await.unwrap();
+    assert_eq!(drained.moved, 1);
+    let known = world.blocks.pin_table.record(&refs[0].hash).unwrap();
+    assert_eq!(known.located.location.disk, 2);
+    assert_eq!(world.blocks.fetch(&refs[0].hash, &known.located).unwrap(), content);
+    world.delete(&refs).unwrap();
+    assert_eq!(world.read(&refs[0]).await.unwrap(), content);
+}
+
 #[tokio::test]
 async fn a_draining_disk_is_emptied() {
     let mut world = World::new(2);
