@@ -109,7 +109,10 @@ async fn a_pinned_block_that_moves_stays_in_the_pin_table() {
     assert_eq!(drained.moved, 1);
     let known = world.blocks.pin_table.record(&refs[0].hash).unwrap();
     assert_eq!(known.located.location.disk, 2);
-    assert_eq!(world.blocks.fetch(&refs[0].hash, &known.located).unwrap(), content);
+    assert_eq!(
+        world.blocks.fetch(&refs[0].hash, &known.located).unwrap(),
+        content
+    );
     world.delete(&refs).unwrap();
     assert_eq!(world.read(&refs[0]).await.unwrap(), content);
 }
