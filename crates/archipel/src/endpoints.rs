@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_api::s3::{self, Limits, S3, S3Config};
+use archipel_api::s3::{S3, S3Config};
+use archipel_api::serve::{self, Door, Limits, Metrics};
 use archipel_base::clock::WallClock;
 use archipel_base::random::SystemRandom;
 use archipel_model::Model;
@@ -29,15 +30,15 @@ pub fn s3(
             ..Limits::default()
         },
     };
-    let metrics = s3::Metrics::register(registry.sub_registry_with_prefix("archipel"));
+    let metrics = Metrics::register(registry.sub_registry_with_prefix("archipel"), "s3");
     S3::new(model.clone(), config, metrics, clock, &SystemRandom)
 }
 
-/// Serves the S3 API until `stop` turns true and the running requests have ended.
-pub async fn serve_s3(endpoint: S3, listener: TcpListener, mut stop: watch::Receiver<bool>) {
+/// Serves a door until `stop` turns true and the running requests have ended.
+pub async fn serve_door(door: impl Door, listener: TcpListener, mut stop: watch::Receiver<bool>) {
     let stopped = async move {
         // An error means that the sender is gone, which also means stop.
         let _ = stop.wait_for(|stop| *stop).await;
     };
-    s3::serve(vec![listener], endpoint, stopped).await;
+    serve::serve(vec![listener], door, stopped).await;
 }

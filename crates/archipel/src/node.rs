@@ -184,7 +184,7 @@ impl Node {
                 () = model.wait_until_read(FIND_TIMEOUT) => {}
                 _ = stop.wait_for(|stop| *stop) => {}
             }
-            endpoints::serve_s3(s3_endpoint, s3, stop).await;
+            endpoints::serve_door(s3_endpoint, s3, stop).await;
         });
         Ok(())
     }

@@ -1,26 +1,19 @@
 //! Bodies of requests, with their decoding and limits, and bodies of answers.
 
 use std::collections::VecDeque;
-use std::error::Error as StdError;
 use std::time::Duration;
 
 use archipel_model::ObjectStream;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use http_body::{Body as _, Frame};
-use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full, StreamBody};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::chunked::Decoder;
 use super::error::{Code, S3Result};
-
-/// The reason why a body ended early.
-pub type BoxError = Box<dyn StdError + Send + Sync>;
-
-/// A body as hyper gives and takes it.
-pub type Body = UnsyncBoxBody<Bytes, BoxError>;
+pub use crate::serve::{Body, BoxError};
 
 /// A body without content.
 pub fn empty() -> Body {

@@ -1,6 +1,6 @@
 //! Settings of the S3 server.
 
-use std::time::Duration;
+use crate::serve::Limits;
 
 /// Settings of the S3 server.
 #[derive(Clone, Debug)]
@@ -19,33 +19,6 @@ impl Default for S3Config {
             region: "us-east-1".to_owned(),
             base_domains: Vec::new(),
             limits: Limits::default(),
-        }
-    }
-}
-
-/// Limits on clients.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
-    /// The most connections at once. Others wait to be accepted.
-    pub connections: usize,
-    /// The timeout of a request's headers, and of an idle connection.
-    pub header_time: Duration,
-    /// The longest pause in a request's body.
-    pub body_idle: Duration,
-    /// The longest time in which a client reads nothing of an answer.
-    pub write_stall: Duration,
-    /// The time that a stopping server gives to requests under way.
-    pub shutdown: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            connections: 2048,
-            header_time: Duration::from_secs(30),
-            body_idle: Duration::from_secs(30),
-            write_stall: Duration::from_secs(60),
-            shutdown: Duration::from_secs(30),
         }
     }
 }

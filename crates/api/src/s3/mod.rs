@@ -11,15 +11,13 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`server`], `connection`, `stall`, [`config`] | listeners, connections, limits |
-//! | [`service`] | from a request to an answer |
+//! | [`service`], [`config`] | from a request to an answer; settings |
 //! | `target`, `hoisted`, `route`, `call` | address, headers in the query, operation, request |
 //! | `sigv4`, `auth`, `owner` | signatures, permissions, names of owners |
 //! | `body`, `chunked`, `transfer`, `checksum` | bodies, their encoding, their way to storage |
 //! | `handlers` | the operations |
 //! | `cors`, `post`, `precondition`, `range`, `metadata` | rules of their own |
 //! | `xml`, `uri`, `respond`, `slow`, [`error`] | formats, answers |
-//! | [`metrics`] | counters |
 
 mod auth;
 mod body;
@@ -27,32 +25,26 @@ mod call;
 mod checksum;
 mod chunked;
 pub mod config;
-mod connection;
 mod cors;
 pub mod error;
 mod handlers;
 mod hoisted;
 mod metadata;
-pub mod metrics;
 mod owner;
 mod post;
 mod precondition;
 mod range;
 mod respond;
 mod route;
-pub mod server;
 pub mod service;
 mod sigv4;
 mod slow;
-mod stall;
 mod target;
 mod transfer;
 mod uri;
 mod xml;
 
-pub use config::{Limits, S3Config};
-pub use metrics::Metrics;
-pub use server::serve;
+pub use config::S3Config;
 pub use service::S3;
 
 #[cfg(test)]

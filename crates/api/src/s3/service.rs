@@ -17,6 +17,7 @@ use http::{
 };
 use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -28,12 +29,13 @@ use super::cors;
 use super::error::{Code, S3Error, S3Result};
 use super::handlers;
 use super::hoisted;
-use super::metrics::{Guard, Metrics};
 use super::respond::{self, Answer};
 use super::route::{Operation, refuse_headers, route};
 use super::sigv4::{SignedParts, Verifier};
 use super::slow;
 use super::target::Target;
+use crate::serve::metrics::Guard;
+use crate::serve::{Door, Limits, Metrics};
 
 /// The most bytes of a refused request's body that are read and discarded, and the time for it.
 const DRAIN_BYTES: usize = 8 << 20;
@@ -72,16 +74,6 @@ impl S3 {
             request_ids: AtomicU64::new(random.next_u64()),
             metrics,
         }))
-    }
-
-    /// The settings.
-    pub fn config(&self) -> &S3Config {
-        &self.0.config
-    }
-
-    /// The counters.
-    pub fn metrics(&self) -> &Metrics {
-        &self.0.metrics
     }
 
     /// Answers a request. Never fails: an error is an answer.
@@ -213,6 +205,20 @@ impl S3 {
                     .insert(HeaderName::from_static(name), value);
             }
         }
+    }
+}
+
+impl Door for S3 {
+    fn limits(&self) -> Limits {
+        self.0.config.limits
+    }
+
+    fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        self.handle(request).await
     }
 }
 

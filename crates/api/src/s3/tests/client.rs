@@ -17,7 +17,8 @@ use prometheus_client::registry::Registry;
 use ring::{digest, hmac};
 
 use crate::s3::uri::{Query, encode_path};
-use crate::s3::{Metrics, S3, S3Config};
+use crate::s3::{S3, S3Config};
+use crate::serve::Metrics;
 
 /// 2013-05-24T00:00:00Z.
 pub const NOW_MS: u64 = 1_369_353_600_000;
@@ -86,7 +87,7 @@ impl Door {
             ..S3Config::default()
         };
         let clock = Arc::new(ManualClock::at(NOW_MS));
-        let metrics = Metrics::register(&mut registry);
+        let metrics = Metrics::register(&mut registry, "s3");
         let random = SeededRandom::new(1);
         let s3 = S3::new(model.clone(), config, metrics, clock.clone(), &random);
         Door {

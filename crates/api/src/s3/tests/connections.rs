@@ -14,8 +14,7 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::client::{Door, signed};
-use crate::s3::server::{ROOMY, builder};
-use crate::s3::{connection, serve};
+use crate::serve::{Door as _, ROOMY, builder, connection, serve};
 
 struct Running {
     address: SocketAddr,
@@ -226,7 +225,7 @@ fn serving(
     stream: tokio::io::DuplexStream,
     stopping: watch::Receiver<()>,
 ) -> impl Future<Output = ()> + use<> {
-    let builder = builder(door.s3.config().limits, ROOMY);
+    let builder = builder(door.s3.limits(), ROOMY);
     let streams = Arc::new(Semaphore::new(1));
     connection::serve(door.s3.clone(), builder, streams, stream, stopping)
 }

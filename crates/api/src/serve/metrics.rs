@@ -1,4 +1,4 @@
-//! Counters of S3 requests.
+//! Counters of a door's requests.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-/// Counters of the S3 server. Cheap to clone.
+/// Counters of a door. Cheap to clone.
 #[derive(Clone)]
 pub struct Metrics {
     requests: Family<Request, Counter>,
@@ -32,8 +32,8 @@ struct Operation {
 }
 
 impl Metrics {
-    /// Registers all counters.
-    pub fn register(registry: &mut Registry) -> Metrics {
+    /// Registers all counters of a door. Their names begin with the door's.
+    pub fn register(registry: &mut Registry, door: &str) -> Metrics {
         let metrics = Metrics {
             requests: Family::default(),
             seconds: Family::new_with_constructor(|| {
@@ -45,7 +45,7 @@ impl Metrics {
             connections: Gauge::default(),
         };
         let m = &metrics;
-        let registry = registry.sub_registry_with_prefix("s3");
+        let registry = registry.sub_registry_with_prefix(door);
         registry.register(
             "requests",
             "Requests by operation and status",

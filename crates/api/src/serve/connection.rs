@@ -17,9 +17,8 @@ use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 
-use super::body::Body;
-use super::service::S3;
 use super::stall::StallLimited;
+use super::{Body, Door};
 
 /// After so many quiet periods, a connection whose client reads no answers is closed. A period is
 /// [`Limits::write_stall`](super::Limits::write_stall). An answer moves in pieces of up to 1 MiB,
@@ -32,24 +31,25 @@ const LAST_REQUEST: Duration = Duration::from_millis(500);
 
 /// Serves a connection while requests come or answers move. `streams` bounds the HTTP/2 requests on
 /// all connections. `stopping` closes when the server stops.
-pub async fn serve<T>(
-    s3: S3,
+pub async fn serve<D, T>(
+    door: D,
     builder: Builder<TokioExecutor>,
     streams: Arc<Semaphore>,
     stream: T,
     mut stopping: watch::Receiver<()>,
 ) where
+    D: Door,
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let _counted = s3.metrics().connected();
-    let period = s3.config().limits.write_stall;
+    let _counted = door.metrics().connected();
+    let period = door.limits().write_stall;
     let activity = Arc::new(Activity::default());
     let stream = TokioIo::new(StallLimited::new(stream, period));
     let service = service_fn({
         let (activity, stopping) = (activity.clone(), stopping.clone());
         move |request: Request<Incoming>| {
             let (streams, stopping) = (streams.clone(), stopping.clone());
-            handle(s3.clone(), activity.clone(), streams, stopping, request)
+            handle(door.clone(), activity.clone(), streams, stopping, request)
         }
     });
     let connection = builder.serve_connection(stream, service);
@@ -123,8 +123,8 @@ impl Drop for Handling {
     }
 }
 
-async fn handle(
-    s3: S3,
+async fn handle<D: Door>(
+    door: D,
     activity: Arc<Activity>,
     streams: Arc<Semaphore>,
     stopping: watch::Receiver<()>,
@@ -137,7 +137,7 @@ async fn handle(
         false => None,
     };
     let handling = Handling::begin(&activity);
-    let mut answer = s3.handle(request).await;
+    let mut answer = door.answer(request).await;
     drop(handling);
     // The sender is dropped when the server shall stop.
     if !is_http2 && stopping.has_changed().is_err() {

@@ -1,21 +1,79 @@
-//! Serves the S3 API on listeners, over HTTP/1.1 and HTTP/2 without TLS.
+//! Serves a [`Door`] on listeners, over HTTP/1.1 and HTTP/2 without TLS. All doors for users share
+//! it.
 //!
 //! Bounded: connections, headers, time for headers, pauses of bodies and answers, streams and
 //! windows of HTTP/2.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `connection`, `stall` | one connection, and clients that do not read |
+//! | [`metrics`] | counters of a door |
 
+pub(crate) mod connection;
+pub mod metrics;
+mod stall;
+
+use std::error::Error as StdError;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
-use super::config::Limits;
-use super::connection;
-use super::service::S3;
+pub use metrics::Metrics;
+
+/// The reason why a body ended early.
+pub type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// The body of an answer.
+pub type Body = UnsyncBoxBody<Bytes, BoxError>;
+
+/// What answers the requests of a listener. A clone is the same door.
+pub trait Door: Clone + Send + Sync + 'static {
+    /// Returns the limits on clients.
+    fn limits(&self) -> Limits;
+
+    /// Returns the counters.
+    fn metrics(&self) -> &Metrics;
+
+    /// Answers a request. Never fails: an error is an answer.
+    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send;
+}
+
+/// Limits on clients.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// The most connections at once. Others wait to be accepted.
+    pub connections: usize,
+    /// The timeout of a request's headers, and of an idle connection.
+    pub header_time: Duration,
+    /// The longest pause in a request's body.
+    pub body_idle: Duration,
+    /// The longest time in which a client reads nothing of an answer.
+    pub write_stall: Duration,
+    /// The time that a stopping server gives to requests under way.
+    pub shutdown: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections: 2048,
+            header_time: Duration::from_secs(30),
+            body_idle: Duration::from_secs(30),
+            write_stall: Duration::from_secs(60),
+            shutdown: Duration::from_secs(30),
+        }
+    }
+}
 
 /// The most headers of a request.
 const MAX_HEADERS: usize = 200;
@@ -25,7 +83,7 @@ const MAX_HEADER_LIST_BYTES: u32 = 64 << 10;
 
 /// The memory that one connection may take besides counted content.
 #[derive(Clone, Copy)]
-pub(super) struct Buffers {
+pub(crate) struct Buffers {
     /// HTTP/1.1: the most bytes of all headers together, and of read-ahead.
     read_bytes: usize,
     /// HTTP/2: streams at once, and their windows.
@@ -38,7 +96,7 @@ pub(super) struct Buffers {
 /// fast, and many use bounded memory.
 const ROOMY_CONNECTIONS: usize = 64;
 
-pub(super) const ROOMY: Buffers = Buffers {
+pub(crate) const ROOMY: Buffers = Buffers {
     read_bytes: 128 << 10,
     streams: 64,
     stream_window_bytes: 256 << 10,
@@ -60,14 +118,18 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const LAST_CONNECTIONS: Duration = Duration::from_millis(50);
 
 /// Serves until `shutdown` resolves. Requests in progress then have a limited time to end.
-pub async fn serve(listeners: Vec<TcpListener>, s3: S3, shutdown: impl Future<Output = ()>) {
-    let limits = s3.config().limits;
+pub async fn serve<D: Door>(
+    listeners: Vec<TcpListener>,
+    door: D,
+    shutdown: impl Future<Output = ()>,
+) {
+    let limits = door.limits();
     let places = Arc::new(Semaphore::new(limits.connections));
     let (stop, stopping) = watch::channel(());
     let mut accepting = JoinSet::new();
     for listener in listeners {
         let acceptor = Acceptor {
-            s3: s3.clone(),
+            door: door.clone(),
             roomy: builder(limits, ROOMY),
             narrow: builder(limits, NARROW),
             places: places.clone(),
@@ -85,7 +147,7 @@ pub async fn serve(listeners: Vec<TcpListener>, s3: S3, shutdown: impl Future<Ou
 }
 
 /// The protocol's settings.
-pub(super) fn builder(limits: Limits, buffers: Buffers) -> Builder<TokioExecutor> {
+pub(crate) fn builder(limits: Limits, buffers: Buffers) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
@@ -110,8 +172,8 @@ pub(super) fn builder(limits: Limits, buffers: Buffers) -> Builder<TokioExecutor
 }
 
 /// Accepts on one listener.
-struct Acceptor {
-    s3: S3,
+struct Acceptor<D> {
+    door: D,
     roomy: Builder<TokioExecutor>,
     narrow: Builder<TokioExecutor>,
     places: Arc<Semaphore>,
@@ -121,7 +183,7 @@ struct Acceptor {
     stopping: watch::Receiver<()>,
 }
 
-impl Acceptor {
+impl<D: Door> Acceptor<D> {
     async fn run(mut self, listener: TcpListener) {
         let mut connections = JoinSet::new();
         loop {
@@ -179,20 +241,20 @@ impl Acceptor {
         &self,
         stream: TcpStream,
         place: OwnedSemaphorePermit,
-    ) -> impl Future<Output = ()> + use<> {
+    ) -> impl Future<Output = ()> + use<D> {
         // Answers are written in large pieces: waiting for more gains nothing.
         let _ = stream.set_nodelay(true);
-        let (s3, builder) = (self.s3.clone(), self.builder());
+        let (door, builder) = (self.door.clone(), self.builder());
         let (streams, stopping) = (self.streams.clone(), self.stopping.clone());
         async move {
-            connection::serve(s3, builder, streams, stream, stopping).await;
+            connection::serve(door, builder, streams, stream, stopping).await;
             drop(place);
         }
     }
 
     /// The settings of the next connection, which has its place already.
     fn builder(&self) -> Builder<TokioExecutor> {
-        let connections = self.s3.config().limits.connections;
+        let connections = self.door.limits().connections;
         let open = connections - self.places.available_permits();
         if open <= ROOMY_CONNECTIONS {
             self.roomy.clone()
