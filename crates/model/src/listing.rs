@@ -158,8 +158,8 @@ impl<'a> Lister<'a> {
             Some(&after[..self.query.prefix.len() + end])
         });
         match group {
-            Some(group) => ListStart::BehindPrefix(self.row_key(group.as_bytes())),
-            None => ListStart::Behind(self.row_key(after.as_bytes())),
+            Some(group) => ListStart::AfterPrefix(self.row_key(group.as_bytes())),
+            None => ListStart::After(self.row_key(after.as_bytes())),
         }
     }
 

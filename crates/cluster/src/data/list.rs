@@ -160,7 +160,7 @@ impl Data {
     ) -> Result<Found, Error> {
         let mut query = ListQuery::new(partition, prefix.clone());
         if let Some(after) = after {
-            query.start = ListStart::Behind(after);
+            query.start = ListStart::After(after);
         }
         let mut found = Found::default();
         loop {

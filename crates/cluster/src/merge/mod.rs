@@ -340,7 +340,7 @@ impl ListMerge {
 fn lowest(start: &ListStart) -> Option<Vec<u8>> {
     match start {
         ListStart::At(key) => Some(key.to_vec()),
-        ListStart::Behind(key) => Some([key, &[0][..]].concat()),
-        ListStart::BehindPrefix(prefix) => successor(prefix),
+        ListStart::After(key) => Some([key, &[0][..]].concat()),
+        ListStart::AfterPrefix(prefix) => successor(prefix),
     }
 }

@@ -304,7 +304,7 @@ impl<'p> Merge<'p> {
         if self.is_known_behind(&prefix, judged.live_at) {
             return Ok(());
         }
-        let from = ListStart::Behind(key);
+        let from = ListStart::After(key);
         if self.unproven == MAX_UNPROVEN {
             return Err(Full(from));
         }
@@ -393,7 +393,7 @@ impl<'p> Merge<'p> {
         };
         match successor(prefix) {
             None => None,
-            Some(behind) if end.key < behind => Some(ListStart::BehindPrefix(prefix.clone())),
+            Some(behind) if end.key < behind => Some(ListStart::AfterPrefix(prefix.clone())),
             Some(_) => Some(end.next.clone()),
         }
     }

@@ -104,8 +104,8 @@ pub fn digest(page: &Page) -> BlockHash {
     match &listing.next {
         None => {}
         Some(ListStart::At(key)) => part(b'A', key),
-        Some(ListStart::Behind(key)) => part(b'B', key),
-        Some(ListStart::BehindPrefix(prefix)) => part(b'P', prefix),
+        Some(ListStart::After(key)) => part(b'B', key),
+        Some(ListStart::AfterPrefix(prefix)) => part(b'P', prefix),
     }
     BlockHash::of(&all)
 }
@@ -211,25 +211,25 @@ enum Start {
     #[serde(rename = "a")]
     At(Bytes),
     #[serde(rename = "b")]
-    Behind(Bytes),
+    After(Bytes),
     #[serde(rename = "p")]
-    BehindPrefix(Bytes),
+    AfterPrefix(Bytes),
 }
 
 impl Start {
     fn of(start: &ListStart, copy: impl Fn(&Bytes) -> Bytes) -> Start {
         match start {
             ListStart::At(key) => Start::At(copy(key)),
-            ListStart::Behind(key) => Start::Behind(copy(key)),
-            ListStart::BehindPrefix(prefix) => Start::BehindPrefix(copy(prefix)),
+            ListStart::After(key) => Start::After(copy(key)),
+            ListStart::AfterPrefix(prefix) => Start::AfterPrefix(copy(prefix)),
         }
     }
 
     fn bounded(self) -> Result<ListStart, DecodeError> {
         Ok(match self {
             Start::At(key) => ListStart::At(bounded(key)?),
-            Start::Behind(key) => ListStart::Behind(bounded(key)?),
-            Start::BehindPrefix(prefix) => ListStart::BehindPrefix(bounded(prefix)?),
+            Start::After(key) => ListStart::After(bounded(key)?),
+            Start::AfterPrefix(prefix) => ListStart::AfterPrefix(bounded(prefix)?),
         })
     }
 }

@@ -35,9 +35,9 @@ pub enum ListStart {
     /// Starts at this row key.
     At(Bytes),
     /// Starts just after this row key.
-    Behind(Bytes),
+    After(Bytes),
     /// Starts after all row keys with this prefix. A listing continues so after a common prefix.
-    BehindPrefix(Bytes),
+    AfterPrefix(Bytes),
 }
 
 /// A query for a page of a partition's rows.
@@ -156,8 +156,8 @@ fn range_of(query: &ListQuery, start: &ListStart) -> Option<PrefixRange> {
     let (partition, prefix) = (query.partition, &query.prefix[..]);
     let range = match start {
         ListStart::At(key) => PrefixRange::new(partition, prefix, Bound::Included(key)),
-        ListStart::Behind(key) => PrefixRange::new(partition, prefix, Bound::Excluded(key)),
-        ListStart::BehindPrefix(group) => {
+        ListStart::After(key) => PrefixRange::new(partition, prefix, Bound::Excluded(key)),
+        ListStart::AfterPrefix(group) => {
             // If no key is above the group, then nothing follows it in any partition.
             let behind = codec::successor(&codec::in_partition(partition, group))?;
             let (reached, key) = codec::split_partition(&behind).ok()?;
@@ -216,7 +216,7 @@ impl Page<'_> {
             self.bytes += ENTRY_BYTES + group.len();
             self.entries.push(ListEntry::Prefix(group.clone()));
         }
-        Step::Seek(ListStart::BehindPrefix(group))
+        Step::Seek(ListStart::AfterPrefix(group))
     }
 
     fn add_damaged(&mut self, key: &[u8], why: &str) -> Step {
@@ -255,7 +255,7 @@ impl Page<'_> {
         if self.skipped <= self.query.budget {
             return Step::Continue;
         }
-        self.next = Some(ListStart::Behind(Bytes::copy_from_slice(key)));
+        self.next = Some(ListStart::After(Bytes::copy_from_slice(key)));
         Step::End
     }
 

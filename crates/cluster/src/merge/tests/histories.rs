@@ -133,8 +133,8 @@ fn group_of(key: &Bytes, query: &ListQuery) -> Option<Bytes> {
 fn is_behind(start: &ListStart, key: &Bytes) -> bool {
     match start {
         ListStart::At(at) => key >= at,
-        ListStart::Behind(at) => key > at,
-        ListStart::BehindPrefix(prefix) => key > prefix && !key.starts_with(prefix),
+        ListStart::After(at) => key > at,
+        ListStart::AfterPrefix(prefix) => key > prefix && !key.starts_with(prefix),
     }
 }
 
@@ -210,8 +210,8 @@ proptest! {
         start in prop_oneof![
             Just(ListStart::At(Bytes::new())),
             key().prop_map(ListStart::At),
-            key().prop_map(ListStart::Behind),
-            key().prop_map(ListStart::BehindPrefix),
+            key().prop_map(ListStart::After),
+            key().prop_map(ListStart::AfterPrefix),
         ],
         delimiter in prop::sample::select(vec![None, Some(""), Some("/"), Some("a")]),
         limit in 1usize..7,

@@ -3,6 +3,7 @@
 mod cases;
 mod histories;
 mod pages;
+mod transcripts;
 mod wire;
 
 use std::collections::BTreeMap;

@@ -46,7 +46,7 @@ fn merged(pages: [Listing; 3]) -> (Vec<Item>, Option<ListStart>) {
 fn unproven(prefix: &'static str, behind: &'static str) -> Item {
     Item::Unproven {
         prefix: name(prefix),
-        from: ListStart::Behind(name(behind)),
+        from: ListStart::After(name(behind)),
     }
 }
 
@@ -82,7 +82,7 @@ fn a_replica_that_was_silent_about_one_prefix_shows_the_next() {
 
 #[test]
 fn a_page_that_ends_within_a_prefix_proves_nothing_about_its_end() {
-    let next = Some(ListStart::Behind(name("a/3")));
+    let next = Some(ListStart::After(name("a/3")));
     let items = merged([
         page(&[("a/1", 1, true)], None),
         page(&[("a/1", 5, false)], None),

@@ -42,7 +42,7 @@ fn a_page_survives_encoding_except_its_promises() {
             },
             ListEntry::Prefix(Bytes::from_static(b"c/")),
         ],
-        next: Some(ListStart::BehindPrefix(Bytes::from_static(b"c/"))),
+        next: Some(ListStart::AfterPrefix(Bytes::from_static(b"c/"))),
     };
     let page = |promised| Page {
         listing: listing(promised),
@@ -93,8 +93,8 @@ fn the_digests_of_different_pages_differ() {
         page(b"b", &metadata, None),
         page(b"bb", &metadata, None),
         page(b"b", &metadata, Some(ListStart::At(bytes(b"b")))),
-        page(b"b", &metadata, Some(ListStart::Behind(bytes(b"b")))),
-        page(b"b", &metadata, Some(ListStart::BehindPrefix(bytes(b"b")))),
+        page(b"b", &metadata, Some(ListStart::After(bytes(b"b")))),
+        page(b"b", &metadata, Some(ListStart::AfterPrefix(bytes(b"b")))),
         with(&|metadata| metadata.stamp = stamp(9)),
         with(&|metadata| metadata.write = Id([2; 16])),
         with(&|metadata| metadata.metadata = Some(bytes(b"other"))),
@@ -122,7 +122,7 @@ fn the_digests_of_different_pages_differ() {
 #[test]
 fn texts_and_pages_beyond_the_bounds_are_refused() {
     let query = ListQuery {
-        start: ListStart::Behind(Bytes::from(vec![b'k'; 5000])),
+        start: ListStart::After(Bytes::from(vec![b'k'; 5000])),
         limit: usize::MAX,
         budget: usize::MAX,
         ..ListQuery::new(HERE, Bytes::from(vec![b'p'; 5000]))
@@ -161,8 +161,8 @@ proptest! {
         let query = ListQuery {
             start: match kind {
                 0 => ListStart::At(start),
-                1 => ListStart::Behind(start),
-                _ => ListStart::BehindPrefix(start),
+                1 => ListStart::After(start),
+                _ => ListStart::AfterPrefix(start),
             },
             delimiter: delimiter.map(Bytes::from),
             limit,

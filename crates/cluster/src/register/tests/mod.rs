@@ -10,6 +10,7 @@ use super::rules::Rules;
 
 mod epochs;
 mod floors;
+mod transcripts;
 mod windows;
 
 /// Replicas that answer at once. Each can be down.

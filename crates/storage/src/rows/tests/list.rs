@@ -75,8 +75,8 @@ fn shown(entry: &ListEntry) -> Shown {
 fn is_behind(start: &ListStart, key: &Bytes) -> bool {
     match start {
         ListStart::At(at) => key >= at,
-        ListStart::Behind(at) => key > at,
-        ListStart::BehindPrefix(prefix) => key > prefix && !key.starts_with(prefix),
+        ListStart::After(at) => key > at,
+        ListStart::AfterPrefix(prefix) => key > prefix && !key.starts_with(prefix),
     }
 }
 
@@ -136,10 +136,10 @@ fn start() -> impl Strategy<Value = ListStart> {
     prop_oneof![
         Just(ListStart::At(Bytes::new())),
         text().prop_map(ListStart::At),
-        text().prop_map(ListStart::Behind),
-        raw().prop_map(ListStart::Behind),
-        text().prop_map(ListStart::BehindPrefix),
-        raw().prop_map(ListStart::BehindPrefix),
+        text().prop_map(ListStart::After),
+        raw().prop_map(ListStart::After),
+        text().prop_map(ListStart::AfterPrefix),
+        raw().prop_map(ListStart::AfterPrefix),
     ]
 }
 
@@ -259,7 +259,7 @@ fn a_listing_for_merging_returns_the_first_live_row_of_a_prefix() {
 fn a_start_longer_than_any_key_is_no_error() {
     let engine = engine_with(HERE, &live(&["a", "k", "z"]));
     let long = Bytes::from(vec![b'k'; 5000]);
-    for start in [ListStart::At(long.clone()), ListStart::Behind(long.clone())] {
+    for start in [ListStart::At(long.clone()), ListStart::After(long.clone())] {
         let query = ListQuery {
             start,
             ..ListQuery::new(HERE, Bytes::new())
