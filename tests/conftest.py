@@ -138,3 +138,4 @@ def empty(s3, name: str) -> None:
             if not key.isprintable():  # the XML of DeleteObjects cannot name it
                 s3.delete_object(Bucket=name, Key=key)
     s3.delete_bucket_cors(Bucket=name)
+    s3.delete_bucket_tagging(Bucket=name)

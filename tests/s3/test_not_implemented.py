@@ -7,9 +7,9 @@ from support.sigv4 import object_path
 BUCKET_PARTS = [
     "accelerate", "acl", "analytics", "encryption", "intelligent-tiering", "inventory", "lifecycle", "logging",
     "metadataTable", "metrics", "notification", "object-lock", "ownershipControls", "policy", "policyStatus",
-    "publicAccessBlock", "replication", "requestPayment", "tagging", "versions", "website",
+    "publicAccessBlock", "replication", "requestPayment", "versions", "website",
 ]  # fmt: skip
-OBJECT_PARTS = ["acl", "legal-hold", "retention", "tagging", "torrent"]
+OBJECT_PARTS = ["acl", "legal-hold", "retention", "torrent"]
 
 
 @pytest.mark.parametrize("part", BUCKET_PARTS)
@@ -46,7 +46,6 @@ HEADERS = [
     ("x-amz-server-side-encryption", "AES256"),
     ("x-amz-server-side-encryption", "aws:kms"),
     ("x-amz-server-side-encryption-customer-algorithm", "AES256"),
-    ("x-amz-tagging", "a=b"),
     ("x-amz-object-lock-mode", "COMPLIANCE"),
     ("x-amz-object-lock-legal-hold", "ON"),
     ("x-amz-acl", "public-read"),
@@ -58,7 +57,7 @@ HEADERS = [
 
 @pytest.mark.parametrize("name,value", HEADERS)
 def test_headers_that_ask_for_more(raw, s3, bucket, name, value, nothing_changes):
-    """Encryption, tags, locks, public access: never taken and forgotten."""
+    """Encryption, locks, public access: never taken and forgotten."""
     with nothing_changes():
         reply = raw.put(bucket, "k", b"x", [(name, value)])
         answer(reply, 501, "NotImplemented")

@@ -233,17 +233,24 @@ def test_checksum_of_nothing_in_the_query_is_no_claim(raw, s3, target):
         ("x-amz-server-side-encryption-customer-algorithm", "AES256"),
         ("x-amz-object-lock-mode", "COMPLIANCE"),
         ("x-amz-object-lock-legal-hold", "ON"),
-        ("x-amz-tagging", "a=b"),
         ("x-amz-website-redirect-location", "/elsewhere"),
     ],
 )
 def test_query_is_refused_as_the_header_is(raw, s3, target, name, value):
-    """Encryption, tags, locks, public access: never taken and forgotten."""
+    """Encryption, locks, public access: never taken and forgotten."""
     answer(in_query(raw, "PUT", target, "k", [(name, value)], b"new"), 501, "NotImplemented")
     header = [(name.lower(), value)]
     made = url(raw, "PUT", target, "k", headers=header)
     answer(raw.presigned("PUT", made, header, b"new"), 501, "NotImplemented")
     holds(s3, target, "k", b"kept")
+
+
+def test_tags_in_the_query_count(raw, s3, target):
+    answer(in_query(raw, "PUT", target, "new", [("x-amz-tagging", "a=b")], b"x"), 200)
+    made = url(raw, "PUT", target, "signed", headers=[("x-amz-tagging", "a=b")])
+    answer(raw.presigned("PUT", made, [("x-amz-tagging", "a=b")], b"x"), 200)
+    for key in ("new", "signed"):
+        assert s3.get_object_tagging(Bucket=target, Key=key)["TagSet"] == [{"Key": "a", "Value": "b"}]
 
 
 def test_expected_owner_in_the_query_is_checked(raw, s3, target):
@@ -311,7 +318,6 @@ def test_boto3_put_urls(raw, s3, target, server, params, headers, wrong):
     [
         ({"ACL": "public-read"}, {"x-amz-acl": "public-read"}),
         ({"ServerSideEncryption": "AES256"}, {"x-amz-server-side-encryption": "AES256"}),
-        ({"Tagging": "a=b"}, {"x-amz-tagging": "a=b"}),
         ({"ObjectLockLegalHoldStatus": "ON"}, {"x-amz-object-lock-legal-hold": "ON"}),
     ],
 )

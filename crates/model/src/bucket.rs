@@ -9,6 +9,7 @@ use archipel_storage::engine::Durability;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::object::Tags;
 
 /// The permissions of an access key for a bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -137,6 +138,9 @@ pub struct Bucket {
     /// The CORS rules; empty if CORS is not configured.
     #[serde(default)]
     pub cors: Vec<CorsRule>,
+    /// The tags.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Tags,
     /// True if a power cut may undo acknowledged writes; `None` for the node's setting.
     #[serde(default)]
     pub buffered: Option<bool>,

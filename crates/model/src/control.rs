@@ -21,6 +21,7 @@ use crate::bucket::{
     check_bucket_name,
 };
 use crate::error::{Error, damaged_row};
+use crate::object::Tags;
 use crate::rowkeys;
 
 pub(crate) use cache::Control;
@@ -107,6 +108,7 @@ impl Model {
             created_ms: self.now_ms(),
             grants,
             cors: Vec::new(),
+            tags: Tags::new(),
             buffered: None,
             token: FencingToken::default(),
         };
@@ -245,6 +247,13 @@ impl Model {
     /// Sets a bucket's CORS rules. An empty list disables CORS.
     pub async fn set_cors(&self, name: &str, rules: Vec<CorsRule>) -> Result<(), Error> {
         self.change_bucket(name, move |bucket| bucket.cors = rules.clone())
+            .await
+            .map(|_| ())
+    }
+
+    /// Sets a bucket's tags.
+    pub async fn set_bucket_tags(&self, name: &str, tags: Tags) -> Result<(), Error> {
+        self.change_bucket(name, move |bucket| bucket.tags = tags.clone())
             .await
             .map(|_| ())
     }

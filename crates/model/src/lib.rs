@@ -65,7 +65,7 @@ pub use error::Error;
 pub use form::{BLOCK_BYTES, EXTENT_BYTES, INLINE_BYTES, PartInfo};
 pub use gc::GcReport;
 pub use listing::{ListEntry, ListQuery, Listing};
-pub use object::{Condition, ObjectHead, ObjectMeta, Predicate};
+pub use object::{Condition, ObjectHead, ObjectMeta, Predicate, Tags};
 pub use objects::{MAX_KEY_BYTES, ObjectWriter};
 pub use reader::{ObjectReader, ObjectStream};
 pub use upload::{MAX_PART_NUMBER, Part, PartMeta, Upload, UploadMeta, UploadPage, UploadQuery};

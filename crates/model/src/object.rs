@@ -10,6 +10,9 @@ use crate::checksum::Checksum;
 use crate::error::Error;
 use crate::form::ContentForm;
 
+/// The tags of an object or a bucket: keys and values, in the order in which they were given.
+pub type Tags = Vec<(String, String)>;
+
 /// The metadata that a client gives with an object's content.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ObjectMeta {
@@ -20,12 +23,14 @@ pub struct ObjectMeta {
     pub headers: Vec<(String, String)>,
     /// The checksum, if there is one.
     pub checksum: Option<Checksum>,
+    /// The tags.
+    pub tags: Tags,
 }
 
 /// The stored metadata of an object.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ObjectHead {
-    /// The random identity of this write of the object.
+    /// The random identity of this write of the object. A change of the tags keeps it.
     #[serde(rename = "v")]
     pub version: Id,
     /// The bytes of content.
@@ -46,6 +51,9 @@ pub struct ObjectHead {
     /// The number of parts in which the object was uploaded; 0 if it was uploaded in one request.
     #[serde(rename = "p", default)]
     pub parts: u32,
+    /// The tags.
+    #[serde(rename = "g", default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Tags,
     /// The form of the content.
     #[serde(rename = "l")]
     pub(crate) form: ContentForm,
@@ -67,6 +75,7 @@ impl ObjectHead {
             headers: Vec::new(),
             checksum: None,
             parts: 0,
+            tags: Tags::new(),
             form: ContentForm::Inline,
         }
     }

@@ -14,7 +14,7 @@ use crate::bucket::Bucket;
 use crate::content::ContentWriter;
 use crate::error::{Error, damaged_row};
 use crate::form::ContentForm;
-use crate::object::{Condition, ObjectHead, ObjectMeta, Predicate};
+use crate::object::{Condition, ObjectHead, ObjectMeta, Predicate, Tags};
 use crate::owner::Owner;
 use crate::reader::{Content, ObjectReader, keep};
 use crate::rowkeys;
@@ -58,6 +58,7 @@ impl ObjectWriter {
             headers: meta.headers,
             checksum: meta.checksum,
             parts: 0,
+            tags: meta.tags,
             form: written.form,
         };
         let value = object_value(&self.bucket, &metadata, written.payload.clone());
@@ -116,6 +117,23 @@ pub(crate) fn check_key(key: &str) -> Result<(), Error> {
         return Err(Error::InvalidName("a key must not contain NUL".into()));
     }
     Ok(())
+}
+
+/// Returns the current object with other tags. Content, entity tag and time stay.
+fn with_tags(current: Option<&Value>, tags: &Tags) -> Decision<Error> {
+    let Some(current) = current else {
+        return Decision::Abort(Error::NoSuchKey);
+    };
+    match codec::decode::<ObjectHead>(&current.metadata) {
+        Ok(metadata) => {
+            let tags = tags.clone();
+            Decision::Write(Some(Value {
+                metadata: codec::encode(&ObjectHead { tags, ..metadata }).into(),
+                ..current.clone()
+            }))
+        }
+        Err(error) => Decision::Abort(damaged_row(error)),
+    }
 }
 
 /// Decides whether to write `new`: the current object must pass the test.
@@ -239,6 +257,33 @@ impl Model {
             keep,
             following: opened.following.into(),
         })
+    }
+
+    /// Sets an object's tags, in two round trips. The object stays the same in all else.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchKey`].
+    pub async fn set_object_tags(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        tags: Tags,
+    ) -> Result<(), Error> {
+        check_key(key)?;
+        let row = rowkeys::object(self.cluster(), &bucket.id, key);
+        let fence = self.fence_of(&bucket.id, &row);
+        let durability = self.durability(bucket);
+        let commit = || async {
+            let how = WriteOptions {
+                guards: vec![fence.clone()],
+                ..WriteOptions::durable(durability)
+            };
+            // The value refers to the content of the version that it is decided on, so an update
+            // that others overtake decides once more and never brings dropped content back.
+            let decide = |current: Option<&Value>| with_tags(current, &tags);
+            self.cluster().update(&row, how, decide).await
+        };
+        self.commit_fenced(bucket, commit).await?
     }
 
     /// Deletes an object. A missing object is no error, unless the condition's test fails.

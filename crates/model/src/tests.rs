@@ -10,6 +10,7 @@ use crate::{
 
 mod foreign_parts;
 mod listings;
+mod tags;
 
 async fn model() -> (Model, Arc<Bucket>) {
     let model = Model::open(Cluster::in_memory(1, crate::HOOKS).await.unwrap())

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::checksum::{Checksum, ChecksumKind};
 use crate::form::ContentForm;
+use crate::object::Tags;
 use crate::owner::UploadName;
 
 /// The highest number of a part. The lowest is 1.
@@ -23,6 +24,9 @@ pub struct UploadMeta {
     /// The kind of checksum that the object will have.
     #[serde(rename = "k", default)]
     pub checksum_kind: Option<ChecksumKind>,
+    /// The tags of the future object.
+    #[serde(rename = "t", default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Tags,
 }
 
 /// An upload in progress.

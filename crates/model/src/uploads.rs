@@ -181,6 +181,7 @@ impl Model {
             headers: meta.headers,
             checksum: meta.checksum,
             parts: parts.len() as u32,
+            tags: meta.tags,
             form: ContentForm::Parts,
         };
         let value = object_value(

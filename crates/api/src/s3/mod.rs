@@ -16,7 +16,7 @@
 //! | `sigv4`, `auth`, `owner` | signatures, permissions, names of owners |
 //! | `body`, `chunked`, `transfer`, `checksum` | bodies, their encoding, their way to storage |
 //! | `handlers` | the operations |
-//! | `cors`, `post`, `precondition`, `range`, `metadata` | rules of their own |
+//! | `cors`, `post`, `precondition`, `range`, `metadata`, `tagging` | rules of their own |
 //! | `xml`, `uri`, `respond`, `slow`, [`error`] | formats, answers |
 
 mod auth;
@@ -39,6 +39,7 @@ mod route;
 pub mod service;
 mod sigv4;
 mod slow;
+mod tagging;
 mod target;
 mod transfer;
 mod uri;

@@ -50,15 +50,18 @@ operations! {
     BucketOp {
         DeleteBucket Owner,
         DeleteBucketCors Owner,
+        DeleteBucketTagging Owner,
         DeleteObjects Write,
         GetBucketCors Owner,
         GetBucketLocation Any,
+        GetBucketTagging Owner,
         GetBucketVersioning Any,
         HeadBucket Any,
         ListMultipartUploads Read,
         ListObjects Read,
         ListObjectsV2 Read,
         PutBucketCors Owner,
+        PutBucketTagging Owner,
     }
 }
 
@@ -70,11 +73,14 @@ operations! {
         CopyObject Write,
         CreateMultipartUpload Write,
         DeleteObject Write,
+        DeleteObjectTagging Write,
         GetObject Read,
         GetObjectAttributes Read,
+        GetObjectTagging Read,
         HeadObject Read,
         ListParts Write,
         PutObject Write,
+        PutObjectTagging Write,
         UploadPart Write,
         UploadPartCopy Write,
     }
@@ -109,15 +115,18 @@ impl Operation {
 
     /// Returns true if the operation reads the request's body and checks it while it does.
     pub fn reads_body(self) -> bool {
-        use BucketOp::{DeleteObjects, PutBucketCors};
-        use ObjectOp::{CompleteMultipartUpload, PutObject, UploadPart};
+        use BucketOp::{DeleteObjects, PutBucketCors, PutBucketTagging};
+        use ObjectOp::{CompleteMultipartUpload, PutObject, PutObjectTagging, UploadPart};
         match self {
             Operation::CreateBucket | Operation::PostObject => true,
             Operation::ListBuckets => false,
-            Operation::Bucket(op) => matches!(op, DeleteObjects | PutBucketCors),
-            Operation::Object(op) => {
-                matches!(op, CompleteMultipartUpload | PutObject | UploadPart)
+            Operation::Bucket(op) => {
+                matches!(op, DeleteObjects | PutBucketCors | PutBucketTagging)
             }
+            Operation::Object(op) => matches!(
+                op,
+                CompleteMultipartUpload | PutObject | PutObjectTagging | UploadPart
+            ),
         }
     }
 }
@@ -134,10 +143,13 @@ const fn object(method: &'static str, parameter: &'static str, op: ObjectOp) -> 
 }
 
 /// The operations on buckets, by method and parameter; the first match counts.
-const BUCKET: [Row; 13] = [
+const BUCKET: [Row; 16] = [
     bucket("GET", "cors", BucketOp::GetBucketCors),
     bucket("PUT", "cors", BucketOp::PutBucketCors),
     bucket("DELETE", "cors", BucketOp::DeleteBucketCors),
+    bucket("GET", "tagging", BucketOp::GetBucketTagging),
+    bucket("PUT", "tagging", BucketOp::PutBucketTagging),
+    bucket("DELETE", "tagging", BucketOp::DeleteBucketTagging),
     bucket("GET", "location", BucketOp::GetBucketLocation),
     bucket("GET", "versioning", BucketOp::GetBucketVersioning),
     bucket("GET", "uploads", BucketOp::ListMultipartUploads),
@@ -151,8 +163,11 @@ const BUCKET: [Row; 13] = [
 ];
 
 /// The operations on objects.
-const OBJECT: [Row; 11] = [
+const OBJECT: [Row; 14] = [
     object("GET", "attributes", ObjectOp::GetObjectAttributes),
+    object("GET", "tagging", ObjectOp::GetObjectTagging),
+    object("PUT", "tagging", ObjectOp::PutObjectTagging),
+    object("DELETE", "tagging", ObjectOp::DeleteObjectTagging),
     object("GET", "uploadId", ObjectOp::ListParts),
     object("PUT", "uploadId", ObjectOp::UploadPart),
     object("DELETE", "uploadId", ObjectOp::AbortMultipartUpload),
@@ -328,12 +343,10 @@ const REFUSED_PREFIXES: [&str; 9] = [
 ];
 
 /// Headers that are accepted with these values only, because they then change nothing.
-const ONLY_VALUES: [(&str, &[&str]); 6] = [
+const ONLY_VALUES: [(&str, &[&str]); 4] = [
     ("x-amz-acl", &["private", "bucket-owner-full-control"]),
     ("x-amz-bucket-object-lock-enabled", &["false"]),
     ("x-amz-object-ownership", &["BucketOwnerEnforced"]),
-    ("x-amz-tagging", &[""]),
-    ("x-amz-tagging-directive", &["COPY"]),
     ("x-amz-website-redirect-location", &[""]),
 ];
 

@@ -59,6 +59,7 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
         etag: object_etag(parts.iter().map(|part| part.etag.as_str()))?,
         headers: upload.meta.headers.clone(),
         checksum,
+        tags: upload.meta.tags.clone(),
     };
     let completion = Completion::of(call, on, id, &named)?;
     slow::answer(async move {

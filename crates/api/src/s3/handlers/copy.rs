@@ -13,6 +13,7 @@ use crate::s3::precondition::{self, Verdict};
 use crate::s3::respond::{self, Answer};
 use crate::s3::route::ObjectOp;
 use crate::s3::slow;
+use crate::s3::tagging;
 use crate::s3::target::check_key;
 use crate::s3::transfer::transfer;
 use crate::s3::uri;
@@ -68,11 +69,16 @@ fn parse_source(text: &str) -> Option<(String, String, Option<String>)> {
 /// CopyObject.
 pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let replaces = replaces_metadata(call)?;
+    let new_tags = match tagging::replaces(call.headers)? {
+        true => Some(tagging::of_headers(call.headers)?),
+        false => None,
+    };
     let condition = precondition::of_write(call.headers)?;
     let chosen = chosen_algorithm(call)?;
     let source = open_source(call, on).await?;
     let head = source.reader.metadata();
     let headers = copied_headers(call, head, replaces)?;
+    let tags = new_tags.unwrap_or_else(|| head.tags.clone());
     let same = source.on.bucket().id == on.bucket().id && source.on.key() == on.key();
     if same && !replaces && headers == head.headers && chosen.is_none() {
         let why = "This copy request is illegal because it is trying to copy an object to itself \
@@ -107,6 +113,7 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
             etag: moved.digests.etag(),
             headers,
             checksum: Some(moved.digests.checksum.stored()),
+            tags,
         };
         let copied = writer.finish(meta, condition).await;
         Ok(copy_result(&copied.map_err(|error| with_key(error, &key))?))

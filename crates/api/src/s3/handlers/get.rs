@@ -71,6 +71,10 @@ fn describe(
         "content-length",
         &(range.end - range.start).to_string(),
     )?;
+    if !head.tags.is_empty() {
+        let count = head.tags.len().to_string();
+        respond::set(&mut answer, "x-amz-tagging-count", &count)?;
+    }
     if selected.status() == StatusCode::PARTIAL_CONTENT {
         // A part may be empty: there is no way to say so in a range.
         let last = range.end.max(range.start + 1) - 1;

@@ -11,6 +11,7 @@ mod listing;
 mod parts;
 mod post;
 mod put;
+mod tagging;
 mod uploads;
 
 use archipel_model::Checksum;
@@ -54,6 +55,7 @@ pub async fn dispatch(
             let on = auth::object(call.model, caller, op, bucket, key)?;
             call.check_owner("x-amz-expected-bucket-owner", on.bucket())?;
             call.check_version()?;
+            refuse_tags(call, op)?;
             on_object(call, &on, op).await
         }
     }
@@ -67,15 +69,18 @@ async fn on_bucket(
     match op {
         BucketOp::DeleteBucket => buckets::delete(call, on).await,
         BucketOp::DeleteBucketCors => cors::delete(call, on).await,
+        BucketOp::DeleteBucketTagging => tagging::delete_of_bucket(call, on).await,
         BucketOp::DeleteObjects => delete::delete_objects(call, on).await,
         BucketOp::GetBucketCors => cors::get(on),
         BucketOp::GetBucketLocation => buckets::location(call, on),
+        BucketOp::GetBucketTagging => tagging::get_of_bucket(on),
         BucketOp::GetBucketVersioning => buckets::versioning(on),
         BucketOp::HeadBucket => buckets::head(call, on),
         BucketOp::ListMultipartUploads => uploads::list(call, on).await,
         BucketOp::ListObjects => listing::version_1(call, on).await,
         BucketOp::ListObjectsV2 => listing::version_2(call, on).await,
         BucketOp::PutBucketCors => cors::put(call, on).await,
+        BucketOp::PutBucketTagging => tagging::put_of_bucket(call, on).await,
     }
 }
 
@@ -90,13 +95,31 @@ async fn on_object(
         ObjectOp::CopyObject => copy::copy_object(call, on).await,
         ObjectOp::CreateMultipartUpload => uploads::create(call, on).await,
         ObjectOp::DeleteObject => delete::delete_object(call, on).await,
+        ObjectOp::DeleteObjectTagging => tagging::delete_of_object(call, on).await,
         ObjectOp::GetObject => get::get_object(call, on).await,
         ObjectOp::GetObjectAttributes => attributes::get(call, on).await,
+        ObjectOp::GetObjectTagging => tagging::get_of_object(call, on).await,
         ObjectOp::HeadObject => get::head_object(call, on).await,
         ObjectOp::ListParts => uploads::list_parts(call, on).await,
         ObjectOp::PutObject => put::put_object(call, on).await,
+        ObjectOp::PutObjectTagging => tagging::put_of_object(call, on).await,
         ObjectOp::UploadPart => parts::upload_part(call, on).await,
         ObjectOp::UploadPartCopy => parts::upload_part_copy(call, on).await,
+    }
+}
+
+/// Refuses headers about tags where they would be ignored.
+fn refuse_tags(call: &Call<'_>, op: ObjectOp) -> S3Result<()> {
+    use ObjectOp::{CopyObject, CreateMultipartUpload, PutObject};
+    let taken = match op {
+        CopyObject => 2,
+        CreateMultipartUpload | PutObject => 1,
+        _ => 0,
+    };
+    let mut refused = super::tagging::HEADERS[taken..].iter();
+    match refused.find(|name| call.headers.contains_key(**name)) {
+        Some(name) => Err(S3Error::from(Code::NotImplemented).with("Header", *name)),
+        None => Ok(()),
     }
 }
 

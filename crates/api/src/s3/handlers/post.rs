@@ -18,6 +18,7 @@ use crate::s3::post::{Event, Fields, FormReader, Policy};
 use crate::s3::respond::{self, Answer};
 use crate::s3::route::{ObjectOp, refuse_headers};
 use crate::s3::sigv4::{Lookup, PolicyFields, Verifier};
+use crate::s3::tagging;
 use crate::s3::target::check_key;
 use crate::s3::transfer::{Source, transfer};
 use crate::s3::uri;
@@ -51,6 +52,9 @@ pub async fn post_object(
     let headers = field_headers(&fields)?;
     let expected = Expected::of(&headers, None, false)?;
     let kept = metadata::of_headers(&headers)?;
+    let tags = fields.get("tagging").filter(|text| !text.is_empty());
+    let tags = tags.map(|text| tagging::of_object(text.as_bytes()));
+    let tags = tags.transpose()?.unwrap_or_default();
 
     let mut writer = call.model.begin_object(on.bucket(), on.key())?;
     let most = (*policy.length.end()).min(MAX_PUT_BYTES);
@@ -69,6 +73,7 @@ pub async fn post_object(
         etag: moved.digests.etag(),
         headers: kept,
         checksum: Some(moved.digests.checksum.stored()),
+        tags,
     };
     let head = writer.finish(meta, Condition::Always).await?;
     answer(call, &fields, &bucket, &key, &head.etag)
@@ -110,7 +115,7 @@ fn authenticate(
     let policy = Policy::parse(encoded)?;
     policy.check(fields, bucket, call.now_ms())?;
     refuse_headers(fields.iter().map(|(name, value)| (name, value.as_bytes())))?;
-    for (name, allowed) in [("acl", "private"), ("tagging", "")] {
+    for (name, allowed) in [("acl", "private"), (tagging::HEADERS[0], "")] {
         if fields.get(name).is_some_and(|value| value != allowed) {
             return Err(S3Error::not_implemented(&format!("The form field {name}")));
         }

@@ -11,6 +11,7 @@ use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::metadata;
 use crate::s3::precondition;
 use crate::s3::respond::{self, Answer};
+use crate::s3::tagging;
 use crate::s3::transfer::transfer;
 
 /// Content up to this size is read before its condition is tested: an early test would cost more.
@@ -21,6 +22,7 @@ pub async fn put_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Res
     let length = call.content_length()?;
     check_size(length)?;
     let headers = metadata::of_headers(call.headers)?;
+    let tags = tagging::of_headers(call.headers)?;
     let expected = call.expected()?;
     let condition = precondition::of_write(call.headers)?;
     if length > EARLY_BYTES {
@@ -37,6 +39,7 @@ pub async fn put_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Res
         etag: moved.digests.etag(),
         headers,
         checksum: Some(moved.digests.checksum.stored()),
+        tags,
     };
     let head = writer.finish(meta, condition).await;
     let head = head.map_err(|error| with_key(error, on.key()))?;

@@ -13,6 +13,7 @@ use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::metadata;
 use crate::s3::owner::Owner;
 use crate::s3::respond::{self, Answer};
+use crate::s3::tagging;
 use crate::s3::xml::Writer;
 
 /// The most uploads or parts of one answer.
@@ -27,6 +28,7 @@ pub async fn create(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answ
         headers,
         checksum_algorithm: algorithm.map(|a| a.name().to_owned()),
         checksum_kind: kind,
+        tags: tagging::of_headers(call.headers)?,
     };
     let initiator = &on.caller().key().id;
     let upload = call

@@ -43,6 +43,8 @@ fn implemented_operations_are_routed() {
     bucket("GET", "/b?uploads&prefix=x", BucketOp::ListMultipartUploads);
     bucket("POST", "/b?delete=", BucketOp::DeleteObjects);
     bucket("DELETE", "/b?cors", BucketOp::DeleteBucketCors);
+    bucket("PUT", "/b?tagging", BucketOp::PutBucketTagging);
+    object("PUT", "/b/k?tagging", ObjectOp::PutObjectTagging);
     object(
         "GET",
         "/b/k?partNumber=1&versionId=null",
@@ -80,7 +82,6 @@ fn missing_features_are_not_implemented() {
     assert_eq!(code("GET", "/b?versions"), Some(Code::NotImplemented));
     assert_eq!(code("GET", "/b?unheard-of"), Some(Code::NotImplemented));
     assert_eq!(code("GET", "/?session"), Some(Code::NotImplemented));
-    assert_eq!(code("PUT", "/b/k?tagging"), Some(Code::NotImplemented));
     assert_eq!(code("PUT", "/b?versioning"), Some(Code::NotImplemented));
     assert_eq!(code("PATCH", "/b/k"), Some(Code::MethodNotAllowed));
     assert_eq!(code("PUT", "/"), Some(Code::MethodNotAllowed));
@@ -101,7 +102,6 @@ fn headers_of_missing_features_are_refused() {
     assert_eq!(code("x-amz-server-side-encryption", "AES256"), refused);
     assert_eq!(code("x-amz-grant-read", "id=1"), refused);
     assert_eq!(code("x-amz-acl", "public-read"), refused);
-    assert_eq!(code("x-amz-tagging", "a=b"), refused);
     assert_eq!(code("x-amz-acl", "private"), None);
     assert_eq!(code("x-amz-date", "x"), None);
 }

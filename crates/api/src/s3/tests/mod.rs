@@ -7,4 +7,5 @@ mod disclosure;
 mod hoisted;
 mod objects;
 mod refusals;
+mod tagging;
 mod uploads;

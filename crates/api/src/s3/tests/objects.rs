@@ -191,7 +191,7 @@ async fn virtual_host_names_the_bucket() {
 }
 
 /// A form with its policy, as a browser sends it.
-fn form(
+pub fn form(
     door: &Door,
     fields: &[(&str, &str)],
     conditions: &str,

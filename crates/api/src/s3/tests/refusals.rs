@@ -19,6 +19,9 @@ async fn operation_needs_exactly_its_own_permission() {
         ("PUT", "/bucket/new", 'w'),
         ("DELETE", "/bucket/new", 'w'),
         ("POST", "/bucket/new?uploads", 'w'),
+        ("GET", "/bucket/k?tagging", 'r'),
+        ("DELETE", "/bucket/k?tagging", 'w'),
+        ("GET", "/bucket?tagging", 'o'),
         ("GET", "/bucket?cors", 'o'),
         ("DELETE", "/bucket?cors", 'o'),
     ];
@@ -180,7 +183,6 @@ async fn missing_features_answer_not_implemented() {
         "/bucket?acl",
         "/bucket?versions",
         "/bucket?unheard-of",
-        "/bucket/k?tagging",
         "/bucket/k?acl",
     ] {
         for method in ["GET", "PUT", "DELETE"] {
@@ -231,13 +233,13 @@ proptest! {
     fn no_request_is_an_internal_error(
         method in prop::sample::select(vec!["GET", "PUT", "POST", "DELETE", "HEAD", "OPTIONS", "PATCH"]),
         path in "/(bucket(/[a-z/. ]{0,5})?)?",
-        query in "((delete|uploads|uploadId|partNumber|cors|list-type|max-keys|prefix|versionId|attributes|encoding-type|x)(=[a-z0-9-]{0,4})?&){0,3}",
+        query in "((delete|tagging|uploads|uploadId|partNumber|cors|list-type|max-keys|prefix|versionId|attributes|encoding-type|x)(=[a-z0-9-]{0,4})?&){0,3}",
         header in prop::sample::select(vec![
             "range", "if-match", "if-none-match", "x-amz-copy-source", "x-amz-checksum-crc32", "content-md5",
             "x-amz-trailer", "x-amz-content-sha256", "origin", "x-amz-copy-source-range", "x-amz-object-attributes",
         ]),
         value in "[a-zA-Z0-9=/*\"-]{0,12}",
-        body in "(<(Delete|CORSConfiguration|CompleteMultipartUpload)>)?[a-zA-Z<>/&;]{0,20}",
+        body in "(<(Delete|Tagging|CORSConfiguration|CompleteMultipartUpload)>)?[a-zA-Z<>/&;]{0,20}",
     ) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         runtime.block_on(async {

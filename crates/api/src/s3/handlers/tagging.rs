@@ -1,0 +1,64 @@
+//! Tags of objects and buckets.
+
+use archipel_model::Tags;
+use http::StatusCode;
+
+use super::with_key;
+use crate::s3::auth::{Authorised, OnBucket, OnObject};
+use crate::s3::call::Call;
+use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::respond::{self, Answer};
+use crate::s3::tagging;
+
+/// The largest document.
+const MAX_DOCUMENT: usize = 256 << 10;
+
+/// PutObjectTagging.
+pub async fn put_of_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
+    let document = call.document(MAX_DOCUMENT).await?;
+    set_of_object(call, on, tagging::of_object(&document)?).await?;
+    Ok(respond::empty(StatusCode::OK))
+}
+
+/// GetObjectTagging.
+pub async fn get_of_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
+    let head = call.model.head_object(on.bucket(), on.key()).await;
+    let head = head.map_err(|error| with_key(error, on.key()))?;
+    Ok(respond::xml(tagging::document(&head.tags)))
+}
+
+/// DeleteObjectTagging.
+pub async fn delete_of_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
+    set_of_object(call, on, Tags::new()).await?;
+    Ok(respond::empty(StatusCode::NO_CONTENT))
+}
+
+async fn set_of_object(call: &Call<'_>, on: &Authorised<OnObject>, tags: Tags) -> S3Result<()> {
+    let set = call.model.set_object_tags(on.bucket(), on.key(), tags);
+    set.await.map_err(|error| with_key(error, on.key()))
+}
+
+/// PutBucketTagging.
+pub async fn put_of_bucket(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let document = call.document(MAX_DOCUMENT).await?;
+    let tags = tagging::of_bucket(&document)?;
+    call.model.set_bucket_tags(&on.bucket().name, tags).await?;
+    Ok(respond::empty(StatusCode::OK))
+}
+
+/// GetBucketTagging.
+pub fn get_of_bucket(on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let bucket = on.bucket();
+    if bucket.tags.is_empty() {
+        let none = S3Error::from(Code::NoSuchTagSet);
+        return Err(none.with("BucketName", &bucket.name));
+    }
+    Ok(respond::xml(tagging::document(&bucket.tags)))
+}
+
+/// DeleteBucketTagging.
+pub async fn delete_of_bucket(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let name = &on.bucket().name;
+    call.model.set_bucket_tags(name, Tags::new()).await?;
+    Ok(respond::empty(StatusCode::NO_CONTENT))
+}

@@ -1,0 +1,139 @@
+use super::client::Door;
+use super::objects::form;
+
+fn set(tags: &[(&str, &str)]) -> String {
+    let tag =
+        |(key, value): &(&str, &str)| format!("<Tag><Key>{key}</Key><Value>{value}</Value></Tag>");
+    let tags: String = tags.iter().map(tag).collect();
+    format!("<Tagging><TagSet>{tags}</TagSet></Tagging>")
+}
+
+/// Returns the tags as the document lists them.
+async fn tags_of(door: &Door, path: &str) -> String {
+    let text = door.get(&format!("{path}?tagging")).await.ok().text();
+    let (_, rest) = text.split_once("<TagSet>").unwrap();
+    let (tags, _) = rest.split_once("</TagSet>").unwrap();
+    let tags = tags
+        .replace("<Tag><Key>", "")
+        .replace("</Value></Tag>", ";");
+    tags.replace("</Key><Value>", "=")
+}
+
+#[tokio::test]
+async fn tags_of_objects_are_set_and_told() {
+    let door = Door::open().await;
+    let given = [("x-amz-tagging", "b=2&a=%C3%A4")];
+    let put = door.call("PUT", "/bucket/k", &given, "x").await.ok();
+    assert_eq!(tags_of(&door, "/bucket/k").await, "b=2;a=ä;");
+    let got = door.get("/bucket/k").await.ok();
+    assert_eq!(got.header("x-amz-tagging-count"), "2");
+    let body = set(&[("c", "3")]);
+    door.put("/bucket/k?tagging&versionId=null", body)
+        .await
+        .ok();
+    assert_eq!(tags_of(&door, "/bucket/k").await, "c=3;");
+    let head = door.call("HEAD", "/bucket/k", &[], "").await.ok();
+    assert_eq!(head.header("x-amz-tagging-count"), "1");
+    assert_eq!(head.header("etag"), put.header("etag"));
+    assert_eq!(head.header("last-modified"), got.header("last-modified"));
+    let deleted = door.call("DELETE", "/bucket/k?tagging", &[], "").await;
+    assert_eq!(deleted.status, 204);
+    assert_eq!(tags_of(&door, "/bucket/k").await, "");
+    let got = door.get("/bucket/k").await.ok();
+    assert_eq!(
+        (got.header("x-amz-tagging-count"), got.text()),
+        ("", "x".to_owned())
+    );
+    for method in ["GET", "PUT", "DELETE"] {
+        let body = if method == "PUT" {
+            set(&[])
+        } else {
+            String::new()
+        };
+        let reply = door.call(method, "/bucket/none?tagging", &[], body).await;
+        reply.is(404, "NoSuchKey");
+    }
+    door.call("PUT", "/bucket/k", &[("x-amz-tagging", "aws:a=1")], "new")
+        .await
+        .is(400, "InvalidTag");
+    assert_eq!(door.get("/bucket/k").await.text(), "x");
+}
+
+#[tokio::test]
+async fn copies_take_tags_from_the_source_or_the_request() {
+    let door = Door::open().await;
+    let given = [("x-amz-tagging", "a=1")];
+    door.call("PUT", "/bucket/k", &given, "x").await.ok();
+    let source = ("x-amz-copy-source", "bucket/k");
+    let new = ("x-amz-tagging", "b=2");
+    let directive = |name| ("x-amz-tagging-directive", name);
+    let copy = async |headers: &[(&str, &str)]| {
+        door.call("PUT", "/bucket/copy", headers, "").await.ok();
+        tags_of(&door, "/bucket/copy").await
+    };
+    assert_eq!(copy(&[source]).await, "a=1;");
+    assert_eq!(copy(&[source, directive("REPLACE"), new]).await, "b=2;");
+    assert_eq!(copy(&[source, directive("REPLACE")]).await, "");
+    assert_eq!(copy(&[source, directive("COPY"), new]).await, "a=1;");
+    let unknown = [source, directive("MERGE")];
+    door.call("PUT", "/bucket/copy", &unknown, "")
+        .await
+        .is(400, "InvalidArgument");
+}
+
+#[tokio::test]
+async fn uploads_and_forms_carry_tags() {
+    let door = Door::open().await;
+    let given = [("x-amz-tagging", "a=1")];
+    let begun = door
+        .call("POST", "/bucket/k?uploads", &given, "")
+        .await
+        .ok();
+    let id = begun.element("UploadId").unwrap();
+    let path = format!("/bucket/k?partNumber=1&uploadId={id}");
+    let refused = door.call("PUT", &path, &given, "x").await;
+    refused.is(501, "NotImplemented");
+    let part = door.put(&path, "x").await.ok();
+    let etag = part.header("etag");
+    let body = format!(
+        "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part>\
+         </CompleteMultipartUpload>"
+    );
+    let path = format!("/bucket/k?uploadId={id}");
+    door.call("POST", &path, &[], body).await.ok();
+    assert_eq!(tags_of(&door, "/bucket/k").await, "a=1;");
+
+    let allowed = ",[\"starts-with\",\"$tagging\",\"\"]";
+    let send = |tags: &str| {
+        let fields = [("key", "up/f"), ("tagging", tags)];
+        door.send(form(&door, &fields, allowed, "content"))
+    };
+    send(&set(&[("f", "1")])).await.ok();
+    assert_eq!(tags_of(&door, "/bucket/up/f").await, "f=1;");
+    send("f=2").await.is(400, "MalformedXML");
+    send(&set(&[("f", "1"), ("f", "2")]))
+        .await
+        .is(400, "InvalidTag");
+    assert_eq!(tags_of(&door, "/bucket/up/f").await, "f=1;");
+}
+
+#[tokio::test]
+async fn tags_of_buckets_are_set_and_told() {
+    let door = Door::open().await;
+    door.get("/bucket?tagging").await.is(404, "NoSuchTagSet");
+    door.put("/bucket?tagging", set(&[("a", "1"), ("b", "")]))
+        .await
+        .ok();
+    assert_eq!(tags_of(&door, "/bucket").await, "a=1;b=;");
+    let twice = set(&[("a", "1"), ("a", "2")]);
+    door.put("/bucket?tagging", twice)
+        .await
+        .is(400, "InvalidTag");
+    door.put("/bucket?tagging", "<Tagging/>")
+        .await
+        .is(400, "MalformedXML");
+    assert_eq!(tags_of(&door, "/bucket").await, "a=1;b=;");
+    let deleted = door.call("DELETE", "/bucket?tagging", &[], "").await;
+    assert_eq!(deleted.status, 204);
+    door.get("/bucket?tagging").await.is(404, "NoSuchTagSet");
+}
