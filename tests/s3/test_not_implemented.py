@@ -7,7 +7,7 @@ from support.sigv4 import object_path
 BUCKET_PARTS = [
     "accelerate", "acl", "analytics", "encryption", "intelligent-tiering", "inventory", "lifecycle", "logging",
     "metadataTable", "metrics", "notification", "object-lock", "ownershipControls", "policy", "policyStatus",
-    "publicAccessBlock", "replication", "requestPayment", "versions", "website",
+    "publicAccessBlock", "replication", "requestPayment", "website",
 ]  # fmt: skip
 OBJECT_PARTS = ["acl", "legal-hold", "retention", "torrent"]
 
@@ -17,7 +17,7 @@ def test_bucket_sub_resources(raw, s3, bucket, part, nothing_changes):
     raw.put(bucket, "k", b"x")
     with nothing_changes():
         for method in ("GET", "PUT", "DELETE"):
-            if method == "DELETE" and part in ("acl", "versions", "policyStatus"):
+            if method == "DELETE" and part in ("acl", "policyStatus"):
                 continue
             reply = raw.request(method, f"/{bucket}", [(part, "")], body=b"<x/>" if method == "PUT" else b"")
             answer(reply, 501, "NotImplemented")

@@ -18,6 +18,12 @@ use super::target::Target;
 /// The largest body of an operation that reads none. S3 ignores such a body.
 const MAX_UNREAD_BYTES: usize = 64 << 10;
 
+/// The id of the version of an object that was written while its bucket had no versions.
+pub const NULL_VERSION: &str = "null";
+
+/// The length of any other id of a version, as in S3.
+const VERSION_ID_BYTES: usize = 32;
+
 /// One request, with all that its handler needs.
 pub struct Call<'a> {
     /// The product.
@@ -191,9 +197,17 @@ impl<'a> Call<'a> {
     /// Checks `versionId`: buckets have no versions, so that only `null` is one.
     ///
     /// # Errors
-    /// [`Code::NoSuchVersion`].
+    /// As [`check_version`].
     pub fn check_version(&self) -> S3Result<()> {
-        check_version(self.target.query.single("versionId")?)
+        check_version(self.version()?)
+    }
+
+    /// Returns the version that the request names.
+    ///
+    /// # Errors
+    /// [`Code::InvalidArgument`] if it is named more than once.
+    pub fn version(&self) -> S3Result<Option<&str>> {
+        self.target.query.single("versionId")
     }
 
     /// Checks `x-amz-expected-bucket-owner`, or that of a copy's source.
@@ -211,16 +225,32 @@ impl<'a> Call<'a> {
 /// Checks a version: only `null` exists.
 ///
 /// # Errors
-/// [`Code::NoSuchVersion`], [`Code::InvalidArgument`] for an empty one.
+/// [`Code::NoSuchVersion`], and those of [`check_version_id`].
 pub fn check_version(version: Option<&str>) -> S3Result<()> {
     match version {
-        None | Some("null") => Ok(()),
-        Some("") => {
-            let why = "Version id cannot be the empty string";
-            Err(S3Error::argument("versionId", "", why))
+        None | Some(NULL_VERSION) => Ok(()),
+        Some(version) => {
+            check_version_id("versionId", version)?;
+            Err(S3Error::from(Code::NoSuchVersion).with("VersionId", version))
         }
-        Some(version) => Err(S3Error::from(Code::NoSuchVersion).with("VersionId", version)),
     }
+}
+
+/// Checks the form of a version's id, which the argument `name` gives.
+///
+/// # Errors
+/// [`Code::InvalidArgument`].
+pub fn check_version_id(name: &'static str, version: &str) -> S3Result<()> {
+    let legal = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    let is_id = version.len() == VERSION_ID_BYTES && version.bytes().all(legal);
+    if is_id || version == NULL_VERSION {
+        return Ok(());
+    }
+    let why = match version {
+        "" => "Version id cannot be the empty string",
+        _ => "Invalid version id specified",
+    };
+    Err(S3Error::argument(name, version, why))
 }
 
 /// A header's text, if it is there.

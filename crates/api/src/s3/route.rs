@@ -58,6 +58,7 @@ operations! {
         GetBucketVersioning Any,
         HeadBucket Any,
         ListMultipartUploads Read,
+        ListObjectVersions Read,
         ListObjects Read,
         ListObjectsV2 Read,
         PutBucketCors Owner,
@@ -143,7 +144,7 @@ const fn object(method: &'static str, parameter: &'static str, op: ObjectOp) -> 
 }
 
 /// The operations on buckets, by method and parameter; the first match counts.
-const BUCKET: [Row; 16] = [
+const BUCKET: [Row; 17] = [
     bucket("GET", "cors", BucketOp::GetBucketCors),
     bucket("PUT", "cors", BucketOp::PutBucketCors),
     bucket("DELETE", "cors", BucketOp::DeleteBucketCors),
@@ -152,6 +153,7 @@ const BUCKET: [Row; 16] = [
     bucket("DELETE", "tagging", BucketOp::DeleteBucketTagging),
     bucket("GET", "location", BucketOp::GetBucketLocation),
     bucket("GET", "versioning", BucketOp::GetBucketVersioning),
+    bucket("GET", "versions", BucketOp::ListObjectVersions),
     bucket("GET", "uploads", BucketOp::ListMultipartUploads),
     bucket("POST", "delete", BucketOp::DeleteObjects),
     bucket("GET", "", BucketOp::ListObjects),

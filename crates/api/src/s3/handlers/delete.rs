@@ -8,7 +8,7 @@ use http::StatusCode;
 
 use super::with_key;
 use crate::s3::auth::{Authorised, OnBucket, OnObject};
-use crate::s3::call::{Call, check_version};
+use crate::s3::call::{Call, NULL_VERSION, check_version_id};
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::precondition;
 use crate::s3::respond::{self, Answer};
@@ -28,9 +28,24 @@ const CONCURRENCY: usize = MAX_KEYS;
 /// DeleteObject.
 pub async fn delete_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let condition = precondition::of_delete(call.headers)?;
+    if let Some(version) = call.version()?
+        && !is_there("versionId", version)?
+    {
+        return Ok(respond::empty(StatusCode::NO_CONTENT));
+    }
     let deleted = call.model.delete_object(on.bucket(), on.key(), condition);
     deleted.await.map_err(|error| with_key(error, on.key()))?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
+}
+
+/// Returns true if a version may exist. Only the null version does. The deletion of another one
+/// has nothing to do, and S3 confirms it.
+///
+/// # Errors
+/// [`Code::InvalidArgument`] for what cannot be an id.
+fn is_there(name: &'static str, version: &str) -> S3Result<bool> {
+    check_version_id(name, version)?;
+    Ok(version == NULL_VERSION)
 }
 
 /// DeleteObjects.
@@ -100,7 +115,11 @@ async fn delete_one(model: Model, bucket: Arc<Bucket>, entry: Entry) -> (Entry, 
 
 async fn try_delete(model: &Model, bucket: &Bucket, entry: &Entry) -> S3Result<()> {
     check_key(&entry.key)?;
-    check_version(entry.version.as_deref())?;
+    if let Some(version) = &entry.version
+        && !is_there("VersionId", version)?
+    {
+        return Ok(());
+    }
     if entry.unknown_condition {
         return Err(S3Error::not_implemented("A condition on size or time"));
     }

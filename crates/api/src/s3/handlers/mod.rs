@@ -54,7 +54,9 @@ pub async fn dispatch(
         Operation::Object(op) => {
             let on = auth::object(call.model, caller, op, bucket, key)?;
             call.check_owner("x-amz-expected-bucket-owner", on.bucket())?;
-            call.check_version()?;
+            if op != ObjectOp::DeleteObject {
+                call.check_version()?;
+            }
             refuse_tags(call, op)?;
             on_object(call, &on, op).await
         }
@@ -77,6 +79,7 @@ async fn on_bucket(
         BucketOp::GetBucketVersioning => buckets::versioning(on),
         BucketOp::HeadBucket => buckets::head(call, on),
         BucketOp::ListMultipartUploads => uploads::list(call, on).await,
+        BucketOp::ListObjectVersions => listing::versions(call, on).await,
         BucketOp::ListObjects => listing::version_1(call, on).await,
         BucketOp::ListObjectsV2 => listing::version_2(call, on).await,
         BucketOp::PutBucketCors => cors::put(call, on).await,

@@ -40,6 +40,7 @@ fn implemented_operations_are_routed() {
     bucket("GET", "/b?prefix=&delimiter=/", BucketOp::ListObjects);
     bucket("GET", "/b?list-type=2&prefix=acl", BucketOp::ListObjectsV2);
     bucket("GET", "/b/?location", BucketOp::GetBucketLocation);
+    bucket("GET", "/b?prefix=x&versions", BucketOp::ListObjectVersions);
     bucket("GET", "/b?uploads&prefix=x", BucketOp::ListMultipartUploads);
     bucket("POST", "/b?delete=", BucketOp::DeleteObjects);
     bucket("DELETE", "/b?cors", BucketOp::DeleteBucketCors);
@@ -79,7 +80,7 @@ fn missing_features_are_not_implemented() {
         }
     }
     assert_eq!(code("GET", "/b?acl"), Some(Code::NotImplemented));
-    assert_eq!(code("GET", "/b?versions"), Some(Code::NotImplemented));
+    assert_eq!(code("PUT", "/b?versions"), Some(Code::NotImplemented));
     assert_eq!(code("GET", "/b?unheard-of"), Some(Code::NotImplemented));
     assert_eq!(code("GET", "/?session"), Some(Code::NotImplemented));
     assert_eq!(code("PUT", "/b?versioning"), Some(Code::NotImplemented));

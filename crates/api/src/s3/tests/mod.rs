@@ -9,3 +9,4 @@ mod objects;
 mod refusals;
 mod tagging;
 mod uploads;
+mod versions;
