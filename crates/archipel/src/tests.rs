@@ -214,7 +214,7 @@ async fn draining_disk_is_emptied_without_loss() {
     let blocks = storage.store.blocks().clone();
     let draining = tokio::spawn(drain::forever(blocks.clone()));
     let empty = async {
-        // What remains is less than a block: the header of the last segment.
+        // Less than a block remains: the header of the last segment.
         while blocks.disks()[0].used_bytes >= 1 << 20 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

@@ -1,4 +1,4 @@
-//! What the black-box runs share: the release binaries, and Python with the pinned clients of `tests/requirements.txt`.
+//! The common parts of the black-box runs: the release binaries, and Python with the pinned clients of `tests/requirements.txt`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

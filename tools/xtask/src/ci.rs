@@ -37,7 +37,7 @@ struct Step {
     run: fn() -> Outcome,
 }
 
-/// What `cargo xtask check` runs: no server, no tests.
+/// The steps of `cargo xtask check`: no server, no tests.
 const CHECKS: &[Step] = &[
     Step {
         name: "fmt",
@@ -64,7 +64,7 @@ const CHECKS: &[Step] = &[
     },
 ];
 
-/// What `cargo xtask ci` runs after the checks.
+/// The steps of `cargo xtask ci` after the checks.
 const TESTS: &[Step] = &[
     Step {
         name: "test",

@@ -8,7 +8,7 @@ use crate::black_box::{self, Program};
 /// Options.
 #[derive(clap::Args)]
 pub struct Args {
-    /// What happens: faults at random; disks lost, full or damaged and the layout changed, too; each node restarted in turn
+    /// The kind of faults: at random; disks lost, full or damaged and the layout changed, too; each node restarted in turn
     /// (no request may fail); one zone cut off; one node killed; three nodes become five and three again (no request may
     /// fail); a node comes back after a time away; much is written and deleted
     #[arg(long, default_value = "faults", value_parser = ["faults", "losses", "rolling", "cut", "dead", "grow", "return", "space"])]

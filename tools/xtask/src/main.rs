@@ -46,7 +46,7 @@ enum Command {
     Sim(model::SimArgs),
 }
 
-/// What a command says at its end: nothing, or why it failed.
+/// The end of a command: nothing, or the reason of its failure.
 type Outcome = Result<(), String>;
 
 fn main() -> ExitCode {

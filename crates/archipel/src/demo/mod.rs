@@ -25,7 +25,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// The bucket's name, and the key's.
 const NAME: &str = "demo";
 
-/// What is shown once all is ready; for scripts on one line.
+/// The description of the demo, shown once all is ready; for scripts on one line.
 #[derive(Serialize)]
 struct Ready {
     endpoint: String,
@@ -48,7 +48,7 @@ struct ReadyNode {
     /// Where it listens for other nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<String>,
-    /// What starts it again: `archipel server --config` this.
+    /// The file that starts it again: `archipel server --config FILE`.
     #[serde(skip_serializing_if = "Option::is_none")]
     config: Option<String>,
 }

@@ -30,12 +30,12 @@ const READY_TIMEOUT: Duration = Duration::from_secs(120);
 const PORTS: Range<u16> = 20_000..32_000;
 /// How often is looked.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// What each node says that it can hold.
+/// The capacity that each node announces.
 const CAPACITY_BYTES: u64 = 100_000_000_000;
 /// The most copies that a demo makes.
 const MAX_REPLICAS: usize = 3;
 
-/// What stays the same from one start to the next.
+/// The state that stays the same from one start to the next.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Plan {

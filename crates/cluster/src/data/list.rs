@@ -215,7 +215,7 @@ fn scanned(partition: PartitionId, entry: ListEntry) -> Option<Scanned> {
 /// The listings of several partitions, in progress.
 struct Merging {
     parts: Vec<Part>,
-    /// What to do next, each with the number of its part.
+    /// The next steps, each with the number of its part.
     todo: Vec<(usize, ListOutput)>,
     /// The write fence that must be closed where a page is read.
     fence: Option<Bytes>,

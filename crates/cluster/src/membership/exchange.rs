@@ -1,4 +1,4 @@
-//! What a node tells another, and how it handles what it is told.
+//! Messages between two nodes about membership: making them and handling them.
 //!
 //! One exchange is a request, an answer, and sometimes a second message. The request has lines of
 //! all nodes, or of some random ones if there are many. The answer has lines where the answering

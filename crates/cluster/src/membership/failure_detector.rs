@@ -10,7 +10,7 @@ const FAILING_MS: i64 = 2_000;
 /// How long failed calls are remembered after the last one.
 const FAILURES_LAST_MS: i64 = 30_000;
 
-/// Whether a node is suspected.
+/// The verdict on a node: suspected or not.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) enum Standing {
     /// There was a recent sign of life.

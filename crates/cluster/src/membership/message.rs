@@ -47,7 +47,7 @@ impl Short {
     }
 }
 
-/// What the sender knows of a node, without its node info. A generation of 0 means nothing.
+/// The sender's knowledge of a node, without its node info. A generation of 0 means nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Line {
     #[serde(rename = "n")]
@@ -110,7 +110,7 @@ pub(super) struct Gossip {
     pub lines: Vec<Line>,
     #[serde(rename = "f")]
     pub infos: Vec<Told>,
-    /// What the sender's own clock shows, in milliseconds since 1970; 0 if it does not say.
+    /// The time on the sender's own clock in milliseconds since 1970; 0 if it does not say.
     #[serde(rename = "w", default)]
     pub wall_ms: u64,
 }

@@ -8,7 +8,7 @@ pub const MAX_ADDRESSES: usize = 8;
 /// The longest text that a node may tell, in bytes.
 pub const MAX_TEXT_BYTES: usize = 256;
 
-/// What a node tells about itself. It travels only to nodes that lack its current edition.
+/// A node's description of itself. It travels only to nodes that lack its current edition.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct NodeInfo {
     /// How to reach the node: `host:port`.

@@ -1,4 +1,4 @@
-//! Which node is asked when: three a second at most, and each reachable node in its turn.
+//! The order in which nodes are asked: three a second at most, each reachable node in turn.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What one node knows of all nodes: pure, with time and randomness as arguments.
+//! One node's knowledge of all nodes: pure, with time and randomness as arguments.
 //!
 //! Times are milliseconds of any steady clock of this node. Only differences matter.
 
@@ -28,7 +28,7 @@ const MAX_OTHERS: usize = 2_000;
 /// If ticks are further apart than this, this node stood still, and not the others.
 const STALL_MS: i64 = 1_500;
 
-/// What this node knows of another one.
+/// This node's knowledge of another one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Known {
     pub edition: Edition,
@@ -47,7 +47,7 @@ pub(super) struct Known {
 pub struct Member {
     /// Its id.
     pub id: NodeId,
-    /// What it tells about itself.
+    /// Its description of itself.
     pub info: NodeInfo,
     /// The number of its current run.
     pub generation: u64,
@@ -61,7 +61,7 @@ pub struct Member {
     pub heard_ms_ago: u64,
 }
 
-/// What one node knows of all nodes.
+/// One node's knowledge of all nodes.
 pub struct Membership {
     pub(super) me: NodeId,
     pub(super) cluster: Option<Id>,

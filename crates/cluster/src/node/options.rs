@@ -1,4 +1,4 @@
-//! What a node is made of.
+//! The parts that a node is made of.
 
 use std::sync::Arc;
 

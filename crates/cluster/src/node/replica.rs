@@ -38,7 +38,7 @@ pub(crate) struct Replica {
     recent: Arc<Mutex<Remembered>>,
 }
 
-/// What every change of a row needs beside the row.
+/// The context that every change of a row needs beside the row.
 #[derive(Clone)]
 struct Around {
     hooks: Hooks,

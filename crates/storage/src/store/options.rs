@@ -93,7 +93,7 @@ pub enum Growth {
 pub struct Transact {
     /// How durable the commit is before the answer.
     pub durability: Durability,
-    /// Whether the transaction needs room.
+    /// True if the transaction needs room.
     pub growth: Growth,
     /// The approximate number of bytes that the transaction holds in memory while it waits.
     pub weight_bytes: usize,

@@ -22,7 +22,7 @@ mod tests;
 
 use policy::Policy;
 
-/// What `cargo metadata` says of all packages that the workspace builds on.
+/// The answer of `cargo metadata` about all packages that the workspace builds on.
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,

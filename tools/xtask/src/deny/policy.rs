@@ -34,7 +34,7 @@ pub struct Bans {
     _multiple_versions: Allow,
     #[serde(rename = "wildcards")]
     _wildcards: Deny,
-    /// Whether a crate that is not published may name one beside it without a version.
+    /// True if a crate that is not published may name one beside it without a version.
     pub allow_wildcard_paths: bool,
     pub deny: Vec<Ban>,
 }

@@ -1,4 +1,4 @@
-//! Which crate may use which: each of the product's crates only those to its left.
+//! The dependencies between the product's crates: each uses only those to its left.
 
 use std::process::Command;
 

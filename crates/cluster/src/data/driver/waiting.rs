@@ -26,7 +26,7 @@ const RETRIES: Duration = Duration::from_secs(2);
 const FIRST_RETRY: Duration = Duration::from_millis(20);
 const LONGEST_RETRY: Duration = Duration::from_millis(500);
 
-/// What to do when nothing came until [`Waiting::until`].
+/// The next step if nothing came until [`Waiting::until`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Due {
     /// Continue with the answers so far, or ask the silent replicas again.

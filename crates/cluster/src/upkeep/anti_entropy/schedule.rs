@@ -1,4 +1,4 @@
-//! Which pass is due, and when: pure. Times are milliseconds since the driver began.
+//! The schedule of passes: pure. Times are milliseconds since the driver began.
 
 use std::collections::BTreeMap;
 

@@ -26,7 +26,7 @@ impl Versioned for PastCall {
     const VERSION: u8 = 1;
 }
 
-/// What is remembered.
+/// The remembered state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct PastReply {
     #[serde(rename = "s", default)]

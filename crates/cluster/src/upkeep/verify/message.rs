@@ -76,7 +76,7 @@ pub struct Findings {
     /// The first hundred problems, in words.
     #[serde(rename = "t")]
     pub told: Vec<String>,
-    /// What could not be checked, and why.
+    /// The parts that could not be checked, each with the reason.
     #[serde(rename = "u")]
     pub unchecked: Vec<String>,
 }
