@@ -275,7 +275,7 @@ pub async fn open_model(
         store: store.clone(),
         node,
         stamps: StampClock::new(store.writer()),
-        wall,
+        wall: wall.clone(),
         random: Arc::new(SystemRandom),
         durability: settings.durability,
         hooks: archipel_model::HOOKS,
@@ -291,7 +291,7 @@ pub async fn open_model(
             .await
             .map_err(|error| format!("cannot write the layout: {error}"))?;
     }
-    Model::open_with_lease(cluster, settings.limits.control_lease)
+    Model::open_with_lease(cluster, settings.limits.control_lease, wall)
         .await
         .map_err(|error| format!("cannot read the buckets and keys: {error}"))
 }

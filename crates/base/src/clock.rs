@@ -13,6 +13,12 @@ pub trait WallClock: Send + Sync {
     fn is_known(&self) -> bool {
         true
     }
+
+    /// Returns the milliseconds for which the machine was suspended since it booted. Timers stand
+    /// still meanwhile.
+    fn suspended_millis(&self) -> u64 {
+        0
+    }
 }
 
 /// The operating system's clock.
@@ -27,31 +33,57 @@ impl WallClock for SystemClock {
             .duration_since(UNIX_EPOCH)
             .map_or(0, |d| d.as_millis() as u64)
     }
+
+    fn suspended_millis(&self) -> u64 {
+        let millis = |clock| {
+            let time = rustix::time::clock_gettime(clock);
+            time.tv_sec as u64 * 1000 + time.tv_nsec as u64 / 1_000_000
+        };
+        // In this order the difference is never too small.
+        let running = millis(rustix::time::ClockId::Monotonic);
+        let all = millis(rustix::time::ClockId::Boottime);
+        all.saturating_sub(running)
+    }
 }
 
 /// A clock that moves only when it is told to.
 #[derive(Debug, Default)]
-pub struct ManualClock(AtomicU64);
+pub struct ManualClock {
+    now: AtomicU64,
+    suspended: AtomicU64,
+}
 
 impl ManualClock {
     /// Creates a clock that shows `millis` since 1970.
     pub fn at(millis: u64) -> ManualClock {
-        ManualClock(AtomicU64::new(millis))
+        let clock = ManualClock::default();
+        clock.set(millis);
+        clock
     }
 
     /// Sets the time, forward or back.
     pub fn set(&self, millis: u64) {
-        self.0.store(millis, Ordering::SeqCst);
+        self.now.store(millis, Ordering::SeqCst);
     }
 
     /// Moves the time forward.
     pub fn advance(&self, millis: u64) {
-        self.0.fetch_add(millis, Ordering::SeqCst);
+        self.now.fetch_add(millis, Ordering::SeqCst);
+    }
+
+    /// Acts as if the machine had been suspended for `millis` more.
+    pub fn suspend(&self, millis: u64) {
+        self.suspended.fetch_add(millis, Ordering::SeqCst);
+        self.advance(millis);
     }
 }
 
 impl WallClock for ManualClock {
     fn now_millis(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
+        self.now.load(Ordering::SeqCst)
+    }
+
+    fn suspended_millis(&self) -> u64 {
+        self.suspended.load(Ordering::SeqCst)
     }
 }

@@ -29,6 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::Id;
+use archipel_base::clock::{ManualClock, WallClock};
 use archipel_cluster::{Cluster, Hooks};
 use archipel_storage::engine::Durability;
 use tokio::sync::Notify;
@@ -111,18 +112,24 @@ struct Inner {
 
 impl Model {
     /// Opens the model on a cluster that was made with [`HOOKS`]. Reads the control data if the
-    /// node is in a layout already. The control data counts for [`CONTROL_LEASE`].
+    /// node is in a layout already. The control data counts for [`CONTROL_LEASE`]. Suspensions of
+    /// the machine are not noticed.
     pub async fn open(cluster: Cluster) -> Result<Model, Error> {
-        Model::open_with_lease(cluster, CONTROL_LEASE).await
+        let clock = Arc::new(ManualClock::default());
+        Model::open_with_lease(cluster, CONTROL_LEASE, clock).await
     }
 
     /// Opens the model with control data that counts for `lease` after it was last confirmed. Then
     /// the node refuses requests that need it until it is confirmed again. A node that is alone
-    /// needs no confirmation.
-    pub async fn open_with_lease(cluster: Cluster, lease: Duration) -> Result<Model, Error> {
+    /// needs no confirmation. `clock` tells how long the machine was suspended.
+    pub async fn open_with_lease(
+        cluster: Cluster,
+        lease: Duration,
+        clock: Arc<dyn WallClock>,
+    ) -> Result<Model, Error> {
         let model = Model(Arc::new(Inner {
             cluster,
-            control: Control::new(lease),
+            control: Control::new(lease, clock),
             in_use: Arc::default(),
             gc_delays: Delays::default(),
             gc_wake: Notify::new(),

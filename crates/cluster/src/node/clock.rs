@@ -120,6 +120,10 @@ impl CommonClock {
 }
 
 impl WallClock for CommonClock {
+    fn suspended_millis(&self) -> u64 {
+        self.own.suspended_millis()
+    }
+
     fn now_millis(&self) -> u64 {
         let (now, state) = self.look();
         now.saturating_add(state.correction_ms).max(0) as u64

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::PartitionId;
+use archipel_base::clock::WallClock;
 use archipel_base::codec;
 use archipel_storage::RowKey;
 use bytes::Bytes;
@@ -35,10 +36,35 @@ pub(crate) struct Control {
     state: RwLock<State>,
     /// The time for which the cache counts without confirmation.
     pub lease: Duration,
+    /// Tells how long the machine was suspended.
+    clock: Arc<dyn WallClock>,
     /// Limits concurrent lookups of names that the cache lacks.
     misses: Semaphore,
     /// Wakes the task that drops grants of deleted access keys.
     pub dead_grants: Notify,
+}
+
+/// A point in time. Its age includes the time for which the machine was suspended, because other
+/// nodes go on meanwhile.
+#[derive(Clone, Copy)]
+struct Moment {
+    instant: Instant,
+    suspended_millis: u64,
+}
+
+impl Moment {
+    fn now(clock: &dyn WallClock) -> Moment {
+        Moment {
+            instant: Instant::now(),
+            suspended_millis: clock.suspended_millis(),
+        }
+    }
+
+    fn age(&self, clock: &dyn WallClock) -> Duration {
+        let suspended = clock.suspended_millis();
+        let suspended = suspended.saturating_sub(self.suspended_millis);
+        self.instant.elapsed() + Duration::from_millis(suspended)
+    }
 }
 
 #[derive(Default)]
@@ -46,7 +72,7 @@ struct State {
     cached: Cached,
     /// The time at which the last complete read began: the cache has all earlier changes. `None`
     /// until the rows were first read; `cached` holds single rows only until then.
-    confirmed: Option<Instant>,
+    confirmed: Option<Moment>,
     /// The error of the last attempt to read all rows; `None` if it succeeded.
     failure: Option<Error>,
     /// The number of the read that began last.
@@ -104,10 +130,11 @@ fn copy<T: Clone>(to: &mut BTreeMap<String, T>, from: &BTreeMap<String, T>, name
 }
 
 impl Control {
-    pub fn new(lease: Duration) -> Control {
+    pub fn new(lease: Duration, clock: Arc<dyn WallClock>) -> Control {
         Control {
             state: RwLock::default(),
             lease,
+            clock,
             misses: Semaphore::new(MISSES),
             dead_grants: Notify::new(),
         }
@@ -124,7 +151,7 @@ impl Control {
         let Some(confirmed) = state.confirmed else {
             return Err(never_read(state.failure.as_ref()));
         };
-        let age = confirmed.elapsed();
+        let age = confirmed.age(&*self.clock);
         match lease {
             Some(lease) if age > lease => Err(expired(age, lease, state.failure.as_ref())),
             _ => Ok(look(&state.cached)),
@@ -134,7 +161,7 @@ impl Control {
     #[cfg(test)]
     pub fn age(&self) -> u64 {
         let confirmed = self.state.read().confirmed;
-        confirmed.map_or(0, |confirmed| confirmed.elapsed().as_secs())
+        confirmed.map_or(0, |confirmed| confirmed.age(&*self.clock).as_secs())
     }
 
     /// Returns true if all rows have been read since the start.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use archipel_base::clock::ManualClock;
 use archipel_cluster::{Cluster, World};
 
 use super::*;
@@ -102,7 +103,8 @@ fn refresh(model: &Model) -> tokio::task::JoinHandle<()> {
 async fn a_node_that_is_cut_off_answers_until_the_lease_ends() {
     let world = world().await;
     let lease = Duration::from_secs(30);
-    let model = Model::open_with_lease(world.nodes[0].clone(), lease)
+    let clock = Arc::new(ManualClock::default());
+    let model = Model::open_with_lease(world.nodes[0].clone(), lease, clock.clone())
         .await
         .unwrap();
     let key = model.create_access_key("key", true).await.unwrap();
@@ -131,6 +133,10 @@ async fn a_node_that_is_cut_off_answers_until_the_lease_ends() {
     }
     assert!(model.find_bucket("bucket").await.unwrap().is_some());
     refreshing.abort();
+
+    // Timers stood still while the machine was suspended, and the other nodes went on.
+    clock.suspend(31_000);
+    assert!(is_unconfirmed(&model.find_bucket("bucket").await));
 }
 
 /// Another node deletes a key and recreates a bucket. A node that is cut off uses the old data
@@ -288,7 +294,8 @@ async fn unknown_access_keys_do_not_end_the_lease() {
     let world = World::new(3, 3, latency, 1, crate::HOOKS).await.unwrap();
     // Shorter than 64 reads, one after another.
     let lease = Duration::from_secs(15);
-    let model = Model::open_with_lease(world.nodes[0].clone(), lease)
+    let clock = Arc::new(ManualClock::default());
+    let model = Model::open_with_lease(world.nodes[0].clone(), lease, clock)
         .await
         .unwrap();
     let refreshing = refresh(&model);

@@ -28,9 +28,8 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use tokio::time::Instant;
 
-use super::{Cached, Control, State};
+use super::{Cached, Control, Moment, State};
 use crate::error::Error;
 
 /// A read in progress, and the rows in which a read with a higher number has been applied.
@@ -57,7 +56,7 @@ impl State {
 pub struct Read<'a> {
     control: &'a Control,
     number: u64,
-    begun: Instant,
+    begun: Moment,
 }
 
 impl Read<'_> {
@@ -116,7 +115,7 @@ impl Control {
         Read {
             control: self,
             number,
-            begun: Instant::now(),
+            begun: Moment::now(&*self.clock),
         }
     }
 

@@ -1,7 +1,9 @@
 //! Reads that overlap, and the order in which the cache takes them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use archipel_base::clock::ManualClock;
 use archipel_base::{Id, codec};
 use bytes::Bytes;
 
@@ -13,7 +15,7 @@ use crate::{Error, rowkeys};
 const ID: &str = "AKREAD";
 
 fn control() -> Control {
-    Control::new(Duration::from_secs(30))
+    Control::new(Duration::from_secs(30), Arc::new(ManualClock::default()))
 }
 
 fn row(id: &str) -> Bytes {
