@@ -7,8 +7,9 @@ use serde::Deserialize;
 use crate::black_box::root;
 
 /// The product's crates, from the ground up.
-const ORDER: [&str; 7] = [
+const ORDER: [&str; 8] = [
     "archipel-base",
+    "archipel-access",
     "archipel-storage",
     "archipel-net",
     "archipel-cluster",

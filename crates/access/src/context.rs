@@ -1,0 +1,63 @@
+//! The condition keys of a request. A key that is not set is absent, as in AWS.
+
+use crate::principal::{ACCOUNT, Principal};
+
+/// The condition keys of a request and their values. Names of keys are in any case.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Context(Vec<(String, Vec<String>)>);
+
+impl Context {
+    /// Returns the keys that describe a principal: `aws:PrincipalType`, `aws:userid` and so on.
+    pub fn of(principal: Principal<'_>) -> Context {
+        let mut context = Context::default();
+        match principal {
+            Principal::Anonymous => {
+                context.set("aws:PrincipalType", "Anonymous");
+                context.set("aws:PrincipalAccount", "anonymous");
+                context.set("aws:userid", "anonymous");
+            }
+            Principal::User { name, .. } => {
+                context.set("aws:PrincipalType", "User");
+                context.set("aws:PrincipalAccount", ACCOUNT);
+                context.set("aws:PrincipalArn", principal.arn().unwrap_or_default());
+                context.set("aws:userid", name);
+                context.set("aws:username", name);
+            }
+        }
+        context
+    }
+
+    /// Sets a key to one value.
+    pub fn set(&mut self, key: &str, value: impl Into<String>) {
+        self.set_all(key, [value.into()]);
+    }
+
+    /// Sets a key to several values, or to none.
+    pub fn set_all(&mut self, key: &str, values: impl IntoIterator<Item = String>) {
+        let key = key.to_ascii_lowercase();
+        self.0.retain(|(other, _)| *other != key);
+        self.0.push((key, values.into_iter().collect()));
+    }
+
+    /// Adds a value to a key.
+    pub fn add(&mut self, key: &str, value: impl Into<String>) {
+        let key = key.to_ascii_lowercase();
+        match self.0.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, values)) => values.push(value.into()),
+            None => self.0.push((key, vec![value.into()])),
+        }
+    }
+
+    /// Returns the values of a key, which is in lower case; `None` if it is absent.
+    pub(crate) fn get(&self, key: &str) -> Option<&[String]> {
+        let found = self.0.iter().find(|(other, _)| other == key);
+        found.map(|(_, values)| values.as_slice())
+    }
+
+    /// Returns all keys, in lower case, with their values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[String])> {
+        self.0
+            .iter()
+            .map(|(key, values)| (key.as_str(), values.as_slice()))
+    }
+}

@@ -1,0 +1,203 @@
+//! The decision.
+//!
+//! Source: AWS, "Policy evaluation logic" and "How Amazon S3 authorizes a request".
+
+use std::fmt;
+
+use crate::acl::{Acl, Ownership, PublicAccessBlock};
+use crate::action::{Action, Level};
+use crate::context::Context;
+use crate::policy::{Effect, Policy};
+use crate::principal::Principal;
+
+/// What somebody wants to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// Who asks.
+    pub principal: Principal<'a>,
+    /// What the principal wants to do.
+    pub action: Action,
+    /// The bucket.
+    pub bucket: &'a str,
+    /// The key; `None` if the action is on the bucket.
+    pub key: Option<&'a str>,
+    /// The condition keys. They may be empty if the bucket has no policy.
+    pub context: &'a Context,
+}
+
+/// What a principal is granted by itself: its identity's statements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Grants {
+    /// May read the bucket's objects.
+    pub read: bool,
+    /// May write the bucket's objects.
+    pub write: bool,
+    /// Owns the bucket.
+    pub owner: bool,
+    /// May create buckets.
+    pub create_buckets: bool,
+    /// May list its buckets.
+    pub list_buckets: bool,
+}
+
+impl Grants {
+    fn allow(self, action: Action) -> bool {
+        match action.level() {
+            Level::Any => self.read || self.write || self.owner,
+            Level::Read => self.read,
+            Level::Write => self.write,
+            Level::Owner => self.owner,
+            Level::Never => match action {
+                Action::CreateBucket => self.create_buckets,
+                Action::ListAllMyBuckets => self.list_buckets,
+                _ => false,
+            },
+        }
+    }
+}
+
+/// What a bucket says about access, and what the principal is granted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Inputs<'a> {
+    /// What the principal is granted.
+    pub grants: Grants,
+    /// The bucket's policy.
+    pub policy: Option<&'a Policy>,
+    /// Which public permissions are blocked.
+    pub block: PublicAccessBlock,
+    /// Whether access control lists count.
+    pub ownership: Ownership,
+    /// The bucket's access control list.
+    pub bucket_acl: Acl,
+    /// The object's access control list, if the object is known.
+    pub object_acl: Option<Acl>,
+}
+
+/// Why a request is allowed or denied.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// Owners always manage the bucket's policy, so that nobody is locked out.
+    OwnerManagesPolicy,
+    /// A statement of the bucket's policy denies it.
+    PolicyDenies(String),
+    /// A grant of the access key includes it.
+    Granted(Level),
+    /// A statement of the bucket's policy allows it.
+    PolicyAllows(String),
+    /// A statement would allow it to everybody, but the bucket's Public Access Block keeps
+    /// anonymous clients out.
+    PublicPolicyRestricted(String),
+    /// The access control list of the bucket allows it.
+    BucketAcl,
+    /// The access control list of the object allows it.
+    ObjectAcl,
+    /// An access control list would allow it, but the Public Access Block ignores it.
+    PublicAclIgnored,
+    /// Nothing allows it.
+    NothingAllows,
+}
+
+/// The answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Decision {
+    /// The request is allowed.
+    Allow(Reason),
+    /// The request is denied.
+    Deny(Reason),
+}
+
+impl Decision {
+    /// Returns true if the request is allowed.
+    pub fn is_allowed(&self) -> bool {
+        matches!(self, Decision::Allow(_))
+    }
+
+    /// Returns true if a statement denies the request. Then nothing else can allow it.
+    pub fn is_explicit_deny(&self) -> bool {
+        matches!(self, Decision::Deny(Reason::PolicyDenies(_)))
+    }
+
+    /// Returns the reason.
+    pub fn reason(&self) -> &Reason {
+        match self {
+            Decision::Allow(reason) | Decision::Deny(reason) => reason,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::OwnerManagesPolicy => f.write_str("owners always manage the bucket's policy"),
+            Reason::PolicyDenies(name) => write!(f, "the bucket's policy denies it ({name})"),
+            Reason::Granted(Level::Read) => f.write_str("the access key may read the bucket"),
+            Reason::Granted(Level::Write) => f.write_str("the access key may write the bucket"),
+            Reason::Granted(Level::Owner) => f.write_str("the access key owns the bucket"),
+            Reason::Granted(_) => f.write_str("the access key has a grant"),
+            Reason::PolicyAllows(name) => write!(f, "the bucket's policy allows it ({name})"),
+            Reason::PublicPolicyRestricted(name) => write!(
+                f,
+                "the bucket's policy allows it to everybody ({name}), but RestrictPublicBuckets \
+                 keeps anonymous clients out"
+            ),
+            Reason::BucketAcl => f.write_str("the bucket's access control list allows it"),
+            Reason::ObjectAcl => f.write_str("the object's access control list allows it"),
+            Reason::PublicAclIgnored => f.write_str(
+                "an access control list allows it, but IgnorePublicAcls is set for the bucket",
+            ),
+            Reason::NothingAllows => f.write_str("nothing allows it"),
+        }
+    }
+}
+
+/// Decides whether a request is allowed.
+pub fn decide(request: &Request<'_>, inputs: &Inputs<'_>) -> Decision {
+    let of_policy = matches!(
+        request.action,
+        Action::GetBucketPolicy | Action::PutBucketPolicy | Action::DeleteBucketPolicy
+    );
+    if of_policy && inputs.grants.owner {
+        return Decision::Allow(Reason::OwnerManagesPolicy);
+    }
+    let find = |effect| {
+        inputs
+            .policy
+            .and_then(|policy| policy.find(effect, request))
+    };
+    if let Some(name) = find(Effect::Deny) {
+        return Decision::Deny(Reason::PolicyDenies(name));
+    }
+    if inputs.grants.allow(request.action) {
+        return Decision::Allow(Reason::Granted(request.action.level()));
+    }
+    let mut denial = Reason::NothingAllows;
+    if let Some(name) = find(Effect::Allow) {
+        let is_public = inputs.policy.is_some_and(Policy::is_public);
+        let anonymous = request.principal == Principal::Anonymous;
+        if !(anonymous && is_public && inputs.block.restrict_public_buckets) {
+            return Decision::Allow(Reason::PolicyAllows(name));
+        }
+        denial = Reason::PublicPolicyRestricted(name);
+    }
+    if inputs.ownership != Ownership::BucketOwnerEnforced {
+        let lists = [
+            (
+                inputs.bucket_acl.allows_on_bucket(request),
+                Reason::BucketAcl,
+            ),
+            (
+                inputs
+                    .object_acl
+                    .is_some_and(|acl| acl.allows_on_object(request)),
+                Reason::ObjectAcl,
+            ),
+        ];
+        for (_, reason) in lists.into_iter().filter(|(allows, _)| *allows) {
+            if !inputs.block.ignore_public_acls {
+                return Decision::Allow(reason);
+            }
+            denial = Reason::PublicAclIgnored;
+        }
+    }
+    Decision::Deny(denial)
+}

@@ -1,0 +1,49 @@
+//! Who may do what: one decision for every endpoint, and the documents that it reads.
+//!
+//! [`decide`] takes a [`Request`] and the [`Inputs`] of one bucket and answers with a
+//! [`Decision`], which names its reason. It is pure and total: no clock, no I/O, no panic.
+//!
+//! Source: AWS, "Policy evaluation logic", "IAM JSON policy elements reference" and "Actions,
+//! resources, and condition keys for Amazon S3".
+//!
+//! # Invariants
+//! - An explicit deny wins over everything but one rule: owners always manage the bucket's policy.
+//! - What nothing allows is denied.
+//! - A stored policy that cannot be read denies everything.
+//! - Text that can be read in two ways is no policy: unknown elements, repeated members, unknown
+//!   operators, actions and principals are refused, with the place.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`action`] | the actions of S3, their resources, the grant that includes each |
+//! | [`principal`] | who asks, and how policies name principals |
+//! | [`context`] | the condition keys of a request |
+//! | [`policy`] | policies: reading and matching |
+//! | `json` | JSON without repeated members |
+//! | `pattern` | wildcards and policy variables |
+//! | `condition` | condition operators |
+//! | [`malformed`] | why a text is no policy |
+//! | [`acl`] | access control lists, object ownership, Public Access Block |
+//! | [`decision`] | the decision |
+
+pub mod acl;
+pub mod action;
+mod condition;
+pub mod context;
+pub mod decision;
+mod json;
+pub mod malformed;
+mod pattern;
+pub mod policy;
+pub mod principal;
+
+#[cfg(test)]
+mod tests;
+
+pub use acl::{Acl, Ownership, PublicAccessBlock};
+pub use action::{Action, Level, ResourceKind};
+pub use context::Context;
+pub use decision::{Decision, Grants, Inputs, Reason, Request, decide};
+pub use malformed::Malformed;
+pub use policy::Policy;
+pub use principal::{ACCOUNT, Principal};
