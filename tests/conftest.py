@@ -24,6 +24,10 @@ for _name in [n for n in os.environ if n.startswith("AWS_") or n.lower().endswit
     del os.environ[_name]  # nothing of this machine may steer a client elsewhere
 
 
+# What a node keeps free by default is more than some test machines have. Tests of full disks say their own.
+os.environ.setdefault("ARCHIPEL_LIMITS_DISK_RESERVE", "16MiB")
+
+
 @pytest.fixture(scope="session")
 def server(tmp_path_factory):
     """The endpoint under test."""

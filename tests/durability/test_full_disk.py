@@ -13,6 +13,8 @@ from support.server import Demo, wait_until
 
 pytestmark = pytest.mark.process
 
+RESERVE = {"ARCHIPEL_LIMITS_DISK_RESERVE": "256MiB"}  # the default
+
 
 @pytest.fixture
 def small_disk(tmp_path):
@@ -26,7 +28,7 @@ def small_disk(tmp_path):
 
 
 def test_fill_read_delete_and_write_again(small_disk):
-    demo, ledger = Demo(small_disk / "node"), Ledger()
+    demo, ledger = Demo(small_disk / "node", env=RESERVE), Ledger()
     try:
         info = demo.start()
         client = client_of(info)
@@ -51,7 +53,7 @@ def test_fill_read_delete_and_write_again(small_disk):
 @pytest.mark.parametrize("ends", ["killed", "stopped"])
 def test_a_node_without_a_byte_left_starts_and_serves(small_disk, ends):
     """Somebody else filled its disk, and it went down, or was restarted in the hope that this helps."""
-    demo = Demo(small_disk / "node")
+    demo = Demo(small_disk / "node", env=RESERVE)
     try:
         info = demo.start()
         client = client_of(info)

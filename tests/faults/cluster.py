@@ -52,7 +52,7 @@ class Node:
     process: subprocess.Popen | None = None
     paused: bool = False
     starts: int = 0
-    env: dict[str, str] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=lambda: {"ARCHIPEL_LIMITS_DISK_RESERVE": "256MiB"})
     lock: threading.Lock = field(default_factory=threading.Lock)  # of who kills, pauses or starts it
 
     @property

@@ -43,18 +43,25 @@ pub async fn open(settings: Arc<Settings>, identity: &Identity) -> Result<Storag
         let no_fsync = unsafe_no_fsync::wanted();
         let pool = open_pool(&settings)?;
         let disks = open_disks(&settings, &node, no_fsync)?;
+        let (reserve, usual) = (settings.limits.disk_reserve_bytes, Limits::default());
         let disk_numbers = disks.iter().map(|disk| disk.id).collect();
         let options = StoreOptions {
             engine: open_engine(&settings, no_fsync)?,
             disks,
-            blocks: BlockOptions::default(),
+            blocks: BlockOptions {
+                reserve_bytes: reserve,
+                ..BlockOptions::default()
+            },
             pool,
             threads: Threads::Own,
             clock: Arc::new(SystemClock),
             random: Arc::new(SystemRandom),
             identity: None,
             metadata_space: Some(free_space(settings.metadata_dir.clone())),
-            limits: Limits::default(),
+            limits: Limits {
+                metadata_reserve_bytes: reserve.unwrap_or(usual.metadata_reserve_bytes),
+                ..usual
+            },
         };
         let store =
             Store::open(options).map_err(|error| format!("cannot open storage: {error}"))?;

@@ -296,6 +296,10 @@ impl Check {
             control_lease: Duration::from_secs(lease.into()),
             shutdown_seconds: limits.shutdown_seconds.unwrap_or(30),
             scrub_days: limits.scrub_days.unwrap_or(30),
+            disk_reserve_bytes: limits
+                .disk_reserve
+                .as_ref()
+                .and_then(|reserve| self.size("limits.disk_reserve", reserve)),
         }
     }
 
@@ -325,20 +329,25 @@ impl Check {
             .collect()
     }
 
+    /// Returns a number of bytes above 0.
+    fn size(&mut self, key: &str, value: &toml::Value) -> Option<u64> {
+        let bytes = match value {
+            toml::Value::String(text) => size::parse(text),
+            toml::Value::Integer(bytes) => u64::try_from(*bytes).ok(),
+            _ => None,
+        };
+        if bytes.is_none_or(|bytes| bytes == 0) {
+            let fix = "a size such as \"4TB\" or \"500GiB\", or a number of bytes";
+            self.problem(key, Some(value.to_string()), "not a size", fix);
+        }
+        bytes
+    }
+
     fn disk(&mut self, number: usize, disk: &file::Disk) -> Disk {
-        let capacity_bytes = disk.capacity.as_ref().and_then(|capacity| {
-            let bytes = match capacity {
-                toml::Value::String(text) => size::parse(text),
-                toml::Value::Integer(bytes) => u64::try_from(*bytes).ok(),
-                _ => None,
-            };
-            if bytes.is_none_or(|bytes| bytes == 0) {
-                let key = format!("disks[{number}].capacity");
-                let fix = "a size such as \"4TB\" or \"500GiB\", or a number of bytes";
-                self.problem(&key, Some(capacity.to_string()), "not a size", fix);
-            }
-            bytes
-        });
+        let capacity_bytes = disk
+            .capacity
+            .as_ref()
+            .and_then(|capacity| self.size(&format!("disks[{number}].capacity"), capacity));
         Disk {
             path: disk.path.clone(),
             capacity_bytes,

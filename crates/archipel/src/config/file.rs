@@ -70,6 +70,7 @@ pub struct Limits {
     pub connections: Option<u32>,
     pub shutdown_seconds: Option<u32>,
     pub scrub_days: Option<u32>,
+    pub disk_reserve: Option<toml::Value>,
     pub control_lease_seconds: Option<u32>,
 }
 

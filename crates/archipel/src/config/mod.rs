@@ -196,6 +196,8 @@ pub struct Limits {
     pub shutdown_seconds: u32,
     /// The days between two scrubs of all data. 0 means that scrubs only start on command.
     pub scrub_days: u32,
+    /// The bytes that stay free on each disk; `None` for 1 %, at least 256 MiB.
+    pub disk_reserve_bytes: Option<u64>,
     /// How long buckets and access keys count without confirmation.
     pub control_lease: Duration,
 }

@@ -111,6 +111,7 @@ fn example_shows_the_real_defaults() {
         "listen = \"127.0.0.1:3903\"",
         "listen = \"192.0.2.1:3901\"",
         "secret_file",
+        "disk_reserve",
     ];
     let shown: String = text[..cut]
         .lines()
@@ -201,6 +202,7 @@ fn all_problems_are_reported_at_once_with_key_value_and_fix() {
         [limits]
         connections = 0
         control_lease_seconds = 2
+        disk_reserve = "some"
         [admin]
         listen = "127.0.0.1:1"
         [[disks]]
@@ -219,6 +221,7 @@ fn all_problems_are_reported_at_once_with_key_value_and_fix() {
         "log.level = \"loud=very\"",
         "limits.connections = \"0\"",
         "limits.control_lease_seconds = \"2\"",
+        "limits.disk_reserve",
         "admin.token_file: admin.listen needs a token",
         "disks[0].capacity",
         "disks[1].path = \"/one\": the path is used twice",
