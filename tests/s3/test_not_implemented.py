@@ -7,7 +7,7 @@ from support.sigv4 import object_path
 BUCKET_PARTS = [
     "accelerate", "acl", "analytics", "encryption", "intelligent-tiering", "inventory", "lifecycle", "logging",
     "metadataTable", "metrics", "notification", "object-lock", "ownershipControls", "policy", "policyStatus",
-    "publicAccessBlock", "replication", "requestPayment", "website",
+    "publicAccessBlock", "replication", "requestPayment",
 ]  # fmt: skip
 OBJECT_PARTS = ["acl", "legal-hold", "retention", "torrent"]
 
@@ -50,7 +50,6 @@ HEADERS = [
     ("x-amz-object-lock-legal-hold", "ON"),
     ("x-amz-acl", "public-read"),
     ("x-amz-grant-read", 'uri="http://acs.amazonaws.com/groups/global/AllUsers"'),
-    ("x-amz-website-redirect-location", "/elsewhere"),
     ("x-amz-write-offset-bytes", "5"),
 ]
 

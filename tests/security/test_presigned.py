@@ -233,7 +233,6 @@ def test_checksum_of_nothing_in_the_query_is_no_claim(raw, s3, target):
         ("x-amz-server-side-encryption-customer-algorithm", "AES256"),
         ("x-amz-object-lock-mode", "COMPLIANCE"),
         ("x-amz-object-lock-legal-hold", "ON"),
-        ("x-amz-website-redirect-location", "/elsewhere"),
     ],
 )
 def test_query_is_refused_as_the_header_is(raw, s3, target, name, value):

@@ -104,6 +104,15 @@ impl Client {
         decode(&self.send(Method::POST, path, encode(body)?).await?)
     }
 
+    /// Sends `PUT path`.
+    pub async fn put<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, Failure> {
+        decode(&self.send(Method::PUT, path, encode(body)?).await?)
+    }
+
     /// Sends `PATCH path`.
     pub async fn patch<T: DeserializeOwned>(
         &self,

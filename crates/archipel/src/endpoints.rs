@@ -1,10 +1,11 @@
-//! The S3 endpoint, made from settings.
+//! The endpoints for users, made from settings.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_api::s3::{S3, S3Config};
 use archipel_api::serve::{self, Door, Limits, Metrics};
+use archipel_api::web::{Web, WebConfig};
 use archipel_base::clock::WallClock;
 use archipel_base::random::SystemRandom;
 use archipel_model::Model;
@@ -24,14 +25,33 @@ pub fn s3(
     let config = S3Config {
         region: settings.s3.region.clone(),
         base_domains: settings.s3.base_domains.clone(),
-        limits: Limits {
-            connections: settings.limits.connections as usize,
-            shutdown: Duration::from_secs(settings.limits.shutdown_seconds.into()),
-            ..Limits::default()
-        },
+        limits: limits(settings),
     };
     let metrics = Metrics::register(registry.sub_registry_with_prefix("archipel"), "s3");
     S3::new(model.clone(), config, metrics, clock, &SystemRandom)
+}
+
+/// Creates the websites of `model`, with their metrics in `registry`.
+pub fn web(
+    settings: &Settings,
+    root_domain: Option<&str>,
+    model: &Model,
+    registry: &mut Registry,
+) -> Web {
+    let config = WebConfig {
+        root_domain: root_domain.map(str::to_owned),
+        limits: limits(settings),
+    };
+    let metrics = Metrics::register(registry.sub_registry_with_prefix("archipel"), "web");
+    Web::new(model.clone(), config, metrics, &SystemRandom)
+}
+
+fn limits(settings: &Settings) -> Limits {
+    Limits {
+        connections: settings.limits.connections as usize,
+        shutdown: Duration::from_secs(settings.limits.shutdown_seconds.into()),
+        ..Limits::default()
+    }
 }
 
 /// Serves a door until `stop` turns true and the running requests have ended.

@@ -5,7 +5,7 @@
 //! | [`cli`] | commands and their arguments |
 //! | [`config`] | settings: read, checked, typed |
 //! | [`client`], [`socket`] | the client of the admin API, local sockets |
-//! | [`node`], [`storage`], [`endpoints`] | a running node: storage, model and endpoints wired together
+//! | [`node`], [`storage`], [`listeners`], [`endpoints`] | a running node: storage, model and endpoints wired together
 //! |
 //! | [`network`] | the network between nodes |
 //! | [`server`], [`demo`] | the commands that run nodes |
@@ -27,6 +27,7 @@ mod disks;
 mod drain;
 mod endpoints;
 mod identity;
+mod listeners;
 mod lock;
 mod logs;
 mod metrics;
@@ -67,6 +68,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Server(args) => server::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Bucket { target, command } => ask(cli::bucket::run(&target, command)),
+        Command::Website { target, command } => ask(cli::website::run(&target, command)),
         Command::Key { target, command } => ask(cli::key::run(&target, command)),
         Command::Node { target, command } => ask(cli::node::run(&target, command)),
         Command::Layout { target, command } => ask(cli::layout::run(&target, command)),

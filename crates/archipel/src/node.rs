@@ -1,10 +1,10 @@
 //! A running node: storage, cluster, model and endpoints, wired together and taken apart.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_api::admin::{self, Admin, Trust};
+use archipel_api::serve::Door;
 use archipel_base::NodeId;
 use archipel_base::clock::{SystemClock, WallClock};
 use archipel_base::random::SystemRandom;
@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use crate::client::Failure;
 use crate::config::Settings;
 use crate::identity::Identity;
+use crate::listeners::{Addresses, Listeners, listen};
 use crate::lock::FolderLock;
 use crate::network::Links;
 use crate::process::StopSignals;
@@ -57,7 +58,7 @@ pub struct Node {
     settings: Arc<Settings>,
     model: Model,
     store: Store,
-    s3_address: SocketAddr,
+    addresses: Addresses,
     signals: StopSignals,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
@@ -76,19 +77,17 @@ impl Node {
         let signals = StopSignals::new().map_err(|error| format!("signals: {error}"))?;
         let lock = FolderLock::take(&settings.data_dir)?;
         let identity = Identity::load(&settings.data_dir)?;
-        // The address is checked before anything is opened, because an address in use is the most
-        // common mistake.
-        let s3_listener = listen("s3.listen", settings.s3.listen).await?;
-        let s3_address = s3_listener
-            .local_addr()
-            .map_err(|error| error.to_string())?;
+        // The addresses are checked before anything is opened, because an address in use is the
+        // most common mistake.
+        let listeners = Listeners::open(&settings).await?;
+        let addresses = listeners.addresses()?;
         let settings = Arc::new(settings);
         let storage = storage::open(settings.clone(), &identity).await?;
         let store = storage.store.clone();
         let links = match &settings.cluster.network {
             None => None,
             Some(network) => {
-                let s3 = format!("http://{s3_address}");
+                let s3 = format!("http://{}", addresses.s3);
                 let capacity = capacity_bytes(&settings, &store).await;
                 Some(Links::open(network, &settings.data_dir, &store, &s3, capacity).await?)
             }
@@ -109,17 +108,18 @@ impl Node {
             settings,
             model,
             store,
-            s3_address,
+            addresses,
             signals,
             stop: watch::channel(false).0,
             tasks: JoinSet::new(),
             _lock: lock,
         };
-        node.open_endpoints(storage, &identity, s3_listener, clock)
+        node.open_endpoints(storage, &identity, listeners, clock)
             .await?;
         tracing::info!(
             node = identity.node_id(),
-            s3 = %node.s3_address,
+            s3 = %addresses.s3,
+            web = addresses.web.map(tracing::field::display),
             engine = node.settings.engine.name(),
             version = crate::version::LONG.as_str(),
             "ready"
@@ -131,7 +131,7 @@ impl Node {
         &mut self,
         storage: Storage,
         identity: &Identity,
-        s3: TcpListener,
+        listeners: Listeners,
         clock: Arc<dyn WallClock>,
     ) -> Result<(), String> {
         let mut registry = Registry::default();
@@ -140,12 +140,18 @@ impl Node {
         if let Some(links) = &self.links {
             metrics::register_links(&mut registry, links.clone());
         }
-        let s3_endpoint = endpoints::s3(&self.settings, &self.model, clock.clone(), &mut registry);
+        let s3 = endpoints::s3(&self.settings, &self.model, clock.clone(), &mut registry);
+        self.open_door(s3, listeners.s3);
+        if let (Some(listener), Some(web)) = (listeners.web, &self.settings.web) {
+            let root = web.root_domain.as_deref();
+            let web = endpoints::web(&self.settings, root, &self.model, &mut registry);
+            self.open_door(web, listener);
+        }
         let view = NodeView::new(
             self.settings.clone(),
             storage,
             identity,
-            self.s3_address,
+            self.addresses,
             clock,
             self.links.clone(),
         );
@@ -177,6 +183,11 @@ impl Node {
                 self.stop.subscribe(),
             ));
         }
+        Ok(())
+    }
+
+    /// Serves a door once the buckets and keys are known.
+    fn open_door(&mut self, door: impl Door, listener: TcpListener) {
         let (model, mut stop) = (self.model.clone(), self.stop.subscribe());
         self.tasks.spawn(async move {
             // Until then, connections wait in the listener's queue.
@@ -184,9 +195,8 @@ impl Node {
                 () = model.wait_until_read(FIND_TIMEOUT) => {}
                 _ = stop.wait_for(|stop| *stop) => {}
             }
-            endpoints::serve_door(s3_endpoint, s3, stop).await;
+            endpoints::serve_door(door, listener, stop).await;
         });
-        Ok(())
     }
 
     /// Returns the model, for tasks beside the endpoints.
@@ -199,9 +209,9 @@ impl Node {
         &self.settings
     }
 
-    /// Returns the address for S3 clients.
-    pub fn s3_address(&self) -> SocketAddr {
-        self.s3_address
+    /// Returns the addresses for users.
+    pub fn addresses(&self) -> Addresses {
+        self.addresses
     }
 
     /// Serves until SIGINT or SIGTERM and then stops. Running requests get the time that the
@@ -251,13 +261,6 @@ impl Node {
             signal = signals.next() => Err(format!("ended at once by a second signal ({signal})")),
         }
     }
-}
-
-async fn listen(key: &str, address: SocketAddr) -> Result<TcpListener, String> {
-    TcpListener::bind(address).await.map_err(|error| {
-        let fix = "choose another address or port, or stop what listens there";
-        format!("{key} = \"{address}\": {error}; fix: {fix}")
-    })
 }
 
 /// Opens the model on a store of this node without a cluster.

@@ -1,6 +1,5 @@
 //! The node's view of itself, for `archipel status` and `/health`.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use archipel_api::admin::Node;
@@ -15,6 +14,7 @@ use futures_util::future::BoxFuture;
 
 use crate::config::{Settings, Transport, durability_name};
 use crate::identity::Identity;
+use crate::listeners::Addresses;
 use crate::network::Links;
 use crate::snapshots;
 use crate::storage::Storage;
@@ -30,7 +30,7 @@ pub struct NodeView {
     /// The numbers of the disks in the settings, in their order.
     numbers: Vec<u16>,
     node_id: String,
-    s3_address: SocketAddr,
+    addresses: Addresses,
     clock: Arc<dyn WallClock>,
     links: Option<Links>,
     started_ms: u64,
@@ -42,7 +42,7 @@ impl NodeView {
         settings: Arc<Settings>,
         storage: Storage,
         identity: &Identity,
-        s3_address: SocketAddr,
+        addresses: Addresses,
         clock: Arc<dyn WallClock>,
         links: Option<Links>,
     ) -> NodeView {
@@ -51,7 +51,7 @@ impl NodeView {
             store: storage.store,
             numbers: storage.disk_numbers,
             node_id: identity.node_id(),
-            s3_address,
+            addresses,
             started_ms: clock.now_millis(),
             clock,
             links,
@@ -66,7 +66,8 @@ impl NodeView {
             commit: version::COMMIT.map(String::from),
             boot: self.store.boot(),
             uptime_seconds: self.clock.now_millis().saturating_sub(self.started_ms) / 1000,
-            s3_endpoint: format!("http://{}", self.s3_address),
+            s3_endpoint: format!("http://{}", self.addresses.s3),
+            web_endpoint: self.addresses.web.map(|web| format!("http://{web}")),
             region: self.settings.s3.region.clone(),
             engine: self.settings.engine.name().into(),
             durability: durability_name(self.settings.durability).into(),

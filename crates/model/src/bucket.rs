@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::object::Tags;
+use crate::website::Website;
 
 /// The permissions of an access key for a bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -141,6 +142,9 @@ pub struct Bucket {
     /// The tags.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Tags,
+    /// The website; `None` if the bucket is none.
+    #[serde(default)]
+    pub website: Option<Website>,
     /// True if a power cut may undo acknowledged writes; `None` for the node's setting.
     #[serde(default)]
     pub buffered: Option<bool>,

@@ -23,6 +23,7 @@ use crate::bucket::{
 use crate::error::{Error, damaged_row};
 use crate::object::Tags;
 use crate::rowkeys;
+use crate::website::Website;
 
 pub(crate) use cache::Control;
 
@@ -109,6 +110,7 @@ impl Model {
             grants,
             cors: Vec::new(),
             tags: Tags::new(),
+            website: None,
             buffered: None,
             token: FencingToken::default(),
         };
@@ -256,6 +258,21 @@ impl Model {
         self.change_bucket(name, move |bucket| bucket.tags = tags.clone())
             .await
             .map(|_| ())
+    }
+
+    /// Sets a bucket's website. `None` ends it. `change` gets the website so far.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchBucket`].
+    pub async fn set_website(
+        &self,
+        name: &str,
+        change: impl Fn(Option<&Website>) -> Option<Website> + Send + Sync,
+    ) -> Result<Arc<Bucket>, Error> {
+        self.change_bucket(name, move |bucket| {
+            bucket.website = change(bucket.website.as_ref());
+        })
+        .await
     }
 
     /// Sets a bucket's durability. If `buffered` is true, writes are acknowledged before they are

@@ -18,6 +18,7 @@
 //! | [`checksum`], `form`, `owner` | what rows say of content: checksum, form, owner |
 //! | `rowkeys`, `names` | keys of rows; names of rows for people |
 //! | [`bucket`], [`object`], [`upload`] | buckets, access keys, objects and uploads as data |
+//! | [`website`] | a bucket's website configuration |
 //! | `in_use` | content that this process writes or reads |
 //! | [`gc`], `orphans` | drops unneeded content; finds content that no GC task names |
 //! | `content`, `reader` | writes and reads content |
@@ -53,6 +54,7 @@ mod reader;
 mod rowkeys;
 pub mod upload;
 mod uploads;
+pub mod website;
 
 #[cfg(test)]
 mod tests;
@@ -71,6 +73,7 @@ pub use objects::{MAX_KEY_BYTES, ObjectWriter};
 pub use reader::{ObjectReader, ObjectStream};
 pub use upload::{MAX_PART_NUMBER, Part, PartMeta, Upload, UploadMeta, UploadPage, UploadQuery};
 pub use uploads::PartWriter;
+pub use website::Website;
 
 use control::Control;
 use gc::Delays;

@@ -1,10 +1,14 @@
 //! Buckets and grants.
 
-use archipel_model::{Bucket, Error, GrantChange, Permissions};
+use archipel_model::website::Pages;
+use archipel_model::{Bucket, Error, GrantChange, Permissions, Website};
+use http::StatusCode;
 
 use super::Admin;
 use super::answer::Refusal;
-use super::types::{BucketInfo, BucketSummary, ChangeGrant, CreateBucket, Grant};
+use super::types::{
+    BucketInfo, BucketSummary, ChangeGrant, CreateBucket, Grant, SetWebsite, WebsiteInfo,
+};
 
 pub(super) fn list(admin: &Admin) -> Result<Vec<BucketSummary>, Refusal> {
     let summary = |bucket: &Bucket| {
@@ -44,6 +48,69 @@ async fn describe(admin: &Admin, bucket: &Bucket) -> Result<BucketInfo, Refusal>
             .map(|(key, permissions)| grant(&bucket.name, &key.id, permissions))
             .collect(),
     })
+}
+
+pub(super) async fn website(admin: &Admin, name: &str) -> Result<WebsiteInfo, Refusal> {
+    let bucket = admin.model.find_bucket(name).await?;
+    describe_website(&*bucket.ok_or(Error::NoSuchBucket)?)
+}
+
+/// Makes the bucket a website. Routing rules stay: only the S3 API changes them.
+pub(super) async fn set_website(
+    admin: &Admin,
+    name: &str,
+    set: SetWebsite,
+) -> Result<WebsiteInfo, Refusal> {
+    if set.index.is_empty() || set.index.contains('/') {
+        return Err(Refusal::invalid(
+            "index must be the name of a page without slash, such as index.html",
+        ));
+    }
+    if set.error.as_deref() == Some("") {
+        return Err(Refusal::invalid("error must be the key of a page"));
+    }
+    let change = move |now: Option<&Website>| {
+        let rules = match now {
+            Some(Website::Pages(pages)) => pages.rules.clone(),
+            _ => Vec::new(),
+        };
+        Some(Website::Pages(Pages {
+            index: set.index.clone(),
+            error: set.error.clone(),
+            rules,
+        }))
+    };
+    describe_website(&*admin.model.set_website(name, change).await?)
+}
+
+fn describe_website(bucket: &Bucket) -> Result<WebsiteInfo, Refusal> {
+    let mut info = WebsiteInfo {
+        bucket: bucket.name.clone(),
+        index: None,
+        error: None,
+        rules: 0,
+        redirect: None,
+    };
+    match &bucket.website {
+        Some(Website::Pages(pages)) => {
+            info.index = Some(pages.index.clone());
+            info.error = pages.error.clone();
+            info.rules = pages.rules.len();
+        }
+        Some(Website::Redirect(all)) => {
+            let scheme = all.protocol.as_ref().map(|protocol| format!("{protocol}:"));
+            info.redirect = Some(format!("{}//{}", scheme.unwrap_or_default(), all.host));
+        }
+        None => {
+            let message = format!("the bucket {} is no website", bucket.name);
+            return Err(Refusal::new(
+                StatusCode::NOT_FOUND,
+                "NoSuchWebsite",
+                message,
+            ));
+        }
+    }
+    Ok(info)
 }
 
 /// Describes the permissions of `key` on `bucket`.

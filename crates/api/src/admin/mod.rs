@@ -11,6 +11,7 @@
 //! | `GET`, `POST /v1/buckets` | list, create |
 //! | `GET`, `DELETE /v1/buckets/{name}` | contents and permissions; delete |
 //! | `PATCH /v1/buckets/{name}/grants/{key}` | change the permissions of an access key |
+//! | `GET`, `PUT`, `DELETE /v1/buckets/{name}/website` | show; pages and error page; end |
 //! | `GET`, `POST /v1/keys` | list, create or import |
 //! | `GET`, `PATCH`, `DELETE /v1/keys/{id}` | show (with the secret: `?secret=true`), change, delete |
 //! | `GET /v1/nodes`, `POST /v1/nodes/join` | the known nodes; join a cluster |

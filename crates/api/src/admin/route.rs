@@ -58,6 +58,7 @@ where
             admin.model.delete_bucket(name).await?;
             Ok(no_content())
         }
+        (_, ["v1", "buckets", name, "website"]) => website(admin, &method, name, request).await,
         (&Method::PATCH, ["v1", "buckets", name, "grants", key]) => {
             let change = read_json(request).await?;
             Ok(json(
@@ -87,6 +88,33 @@ where
             care(admin, &method, &segments, request).await
         }
         (_, path) => Err(nothing_here(path)),
+    }
+}
+
+/// A bucket's website.
+async fn website<B>(
+    admin: &Admin,
+    method: &Method,
+    name: &str,
+    request: Request<B>,
+) -> Result<Answer, Refusal>
+where
+    B: Body + Send,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let ok = StatusCode::OK;
+    match *method {
+        Method::GET => Ok(json(ok, &buckets::website(admin, name).await?)),
+        Method::PUT => {
+            let set = read_json(request).await?;
+            Ok(json(ok, &buckets::set_website(admin, name, set).await?))
+        }
+        Method::DELETE => {
+            admin.model.set_website(name, |_| None).await?;
+            Ok(no_content())
+        }
+        _ => Err(nothing_here(&["v1", "buckets", name, "website"])),
     }
 }
 
@@ -220,6 +248,7 @@ fn nothing_here(path: &[&str]) -> Refusal {
                 "history" | "stage" | "staged" | "apply" | "remove-dead"
             ]
             | ["v1", "buckets" | "keys", _]
+            | ["v1", "buckets", _, "website"]
             | ["v1", "buckets", _, "grants", _]
     );
     if known {

@@ -20,6 +20,7 @@ use super::{Admin, Node, Trust, route};
 
 mod cluster;
 mod control;
+mod website;
 
 const TOKEN: &str = "the-token-of-the-operator";
 const METRICS_TOKEN: &str = "the-token-of-the-scraper";

@@ -53,6 +53,9 @@ pub struct NodeStatus {
     pub uptime_seconds: u64,
     /// The addresses at which S3 clients connect.
     pub s3_endpoint: String,
+    /// The address of websites; absent if the node serves none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub web_endpoint: Option<String>,
     /// The region that they sign for.
     pub region: String,
     /// The metadata engine.
@@ -133,6 +136,36 @@ pub struct BucketInfo {
     pub bytes: u64,
     /// The permissions of each access key.
     pub grants: Vec<Grant>,
+}
+
+/// `GET /v1/buckets/{name}/website`
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WebsiteInfo {
+    /// The bucket's name.
+    pub bucket: String,
+    /// The page of a folder; absent if all requests are redirected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<String>,
+    /// The key of the page that tells of errors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The number of routing rules.
+    #[serde(default)]
+    pub rules: usize,
+    /// The address to which all requests are redirected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redirect: Option<String>,
+}
+
+/// `PUT /v1/buckets/{name}/website`: the bucket's objects are pages. Routing rules stay.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetWebsite {
+    /// The page of a folder, such as `index.html`.
+    pub index: String,
+    /// The key of the page that tells of errors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// The permissions of an access key on a bucket.

@@ -63,6 +63,7 @@ codes! {
     InvalidPartOrder 400 "The list of parts was not in ascending order. Parts must be ordered by part number.",
     InvalidPolicyDocument 400 "The content of the form does not meet the conditions specified in the policy document.",
     InvalidRange 416 "The requested range is not satisfiable",
+    InvalidRedirectLocation 400 "The website redirect location must have a prefix of 'http://' or 'https://' or '/'.",
     InvalidRequest 400 "Invalid Request",
     InvalidStorageClass 400 "The storage class you specified is not valid.",
     InvalidTag 400 "The tag provided was not a valid tag.",
@@ -85,6 +86,7 @@ codes! {
     NoSuchTagSet 404 "The TagSet does not exist",
     NoSuchUpload 404 "The specified upload does not exist. The upload ID may be invalid, or the upload may have been aborted or completed.",
     NoSuchVersion 404 "The specified version does not exist.",
+    NoSuchWebsiteConfiguration 404 "The specified bucket does not have a website configuration",
     NotImplemented 501 "A header or query you provided implies functionality that is not implemented.",
     NotModified 304 "Not Modified",
     OperationAborted 409 "A conflicting conditional operation is currently in progress against this resource. Try again.",
@@ -168,6 +170,11 @@ impl S3Error {
     /// The message.
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    /// The code's further elements: names and values.
+    pub fn details(&self) -> &[(&'static str, String)] {
+        &self.extra
     }
 
     /// Returns details for the log, if there are any that the client does not get.

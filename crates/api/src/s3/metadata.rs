@@ -30,6 +30,12 @@ const SYSTEM: [&str; 5] = [
 /// The name under which a storage class is kept.
 pub const STORAGE_CLASS: &str = "x-amz-storage-class";
 
+/// The name under which is kept where websites redirect requests for the object to.
+pub const REDIRECT: &str = "x-amz-website-redirect-location";
+
+/// The longest redirect.
+const MAX_REDIRECT_BYTES: usize = 2 << 10;
+
 /// The storage classes. All are stored alike, and the name is returned.
 const CLASSES: [&str; 10] = [
     "STANDARD",
@@ -47,8 +53,8 @@ const CLASSES: [&str; 10] = [
 /// The headers of a request that are kept with the object, by lower-case name.
 ///
 /// # Errors
-/// [`Code::MetadataTooLarge`], [`Code::InvalidStorageClass`], [`Code::InvalidArgument`] for a
-/// value that is not text.
+/// [`Code::MetadataTooLarge`], [`Code::InvalidStorageClass`], [`Code::InvalidRedirectLocation`],
+/// [`Code::InvalidArgument`] for a value that is not text.
 pub fn of_headers(headers: &HeaderMap) -> S3Result<Vec<(String, String)>> {
     let mut kept = Vec::new();
     for name in headers.keys().map(|name| name.as_str()) {
@@ -60,25 +66,31 @@ pub fn of_headers(headers: &HeaderMap) -> S3Result<Vec<(String, String)>> {
     if let Some(encoding) = content_encoding(&joined(headers, "content-encoding")?) {
         kept.push(("content-encoding".to_owned(), encoding));
     }
-    let class = joined(headers, STORAGE_CLASS)?;
-    finish(kept, &class)
+    finish(kept, headers)
 }
 
-/// Completes and checks the headers to keep.
+/// Completes and checks the headers to keep: `kept`, and those of the request that a copy never
+/// takes from its source.
 ///
 /// # Errors
 /// As [`of_headers`].
 pub fn finish(
     mut kept: Vec<(String, String)>,
-    storage_class: &str,
+    request: &HeaderMap,
 ) -> S3Result<Vec<(String, String)>> {
     kept.retain(|(name, value)| name.starts_with(USER) || !value.is_empty());
     if !kept.iter().any(|(name, _)| name == "content-type") {
         kept.push(("content-type".to_owned(), DEFAULT_TYPE.to_owned()));
     }
+    let storage_class = joined(request, STORAGE_CLASS)?;
     if !storage_class.is_empty() && storage_class != "STANDARD" {
-        check_class(storage_class)?;
-        kept.push((STORAGE_CLASS.to_owned(), storage_class.to_owned()));
+        check_class(&storage_class)?;
+        kept.push((STORAGE_CLASS.to_owned(), storage_class));
+    }
+    let redirect = joined(request, REDIRECT)?;
+    if !redirect.is_empty() {
+        check_redirect(&redirect)?;
+        kept.push((REDIRECT.to_owned(), redirect));
     }
     check_size(&kept)?;
     kept.sort();
@@ -95,6 +107,17 @@ fn check_class(class: &str) -> S3Result<()> {
         Ok(())
     } else {
         Err(S3Error::from(Code::InvalidStorageClass).with("StorageClassRequested", class))
+    }
+}
+
+fn check_redirect(location: &str) -> S3Result<()> {
+    let known = ["/", "http://", "https://"]
+        .iter()
+        .any(|prefix| location.starts_with(prefix));
+    if known && location.len() <= MAX_REDIRECT_BYTES {
+        Ok(())
+    } else {
+        Err(Code::InvalidRedirectLocation.into())
     }
 }
 
@@ -190,6 +213,23 @@ mod tests {
             back.get("x-amz-meta-a").unwrap().as_bytes(),
             "1,ü".as_bytes()
         );
+    }
+
+    #[test]
+    fn redirect_is_kept_if_it_can_be_one() {
+        let of = |value: &str| {
+            of_headers(&headers(&[("x-amz-website-redirect-location", value)]))
+                .map(|kept| kept.into_iter().find(|(name, _)| name == super::REDIRECT))
+                .map_err(|error| error.code())
+        };
+        for value in ["/", "/a b", "http://x", "https://x/y"] {
+            assert_eq!(of(value).unwrap().unwrap().1, value);
+        }
+        assert_eq!(of(""), Ok(None));
+        let refused = Err(Code::InvalidRedirectLocation);
+        for value in ["x", "ftp://x", &format!("/{}", "x".repeat(2048))] {
+            assert_eq!(of(value), refused, "{value}");
+        }
     }
 
     #[test]

@@ -20,29 +20,29 @@
 //! | `xml`, `uri`, `respond`, `slow`, [`error`] | formats, answers |
 
 mod auth;
-mod body;
+pub(crate) mod body;
 mod call;
 mod checksum;
 mod chunked;
 pub mod config;
-mod cors;
+pub(crate) mod cors;
 pub mod error;
-mod handlers;
+pub(crate) mod handlers;
 mod hoisted;
-mod metadata;
+pub(crate) mod metadata;
 mod owner;
 mod post;
 mod precondition;
 mod range;
-mod respond;
+pub(crate) mod respond;
 mod route;
 pub mod service;
 mod sigv4;
 mod slow;
 mod tagging;
-mod target;
+pub(crate) mod target;
 mod transfer;
-mod uri;
+pub(crate) mod uri;
 mod xml;
 
 pub use config::S3Config;

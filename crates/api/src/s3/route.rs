@@ -51,11 +51,13 @@ operations! {
         DeleteBucket Owner,
         DeleteBucketCors Owner,
         DeleteBucketTagging Owner,
+        DeleteBucketWebsite Owner,
         DeleteObjects Write,
         GetBucketCors Owner,
         GetBucketLocation Any,
         GetBucketTagging Owner,
         GetBucketVersioning Any,
+        GetBucketWebsite Owner,
         HeadBucket Any,
         ListMultipartUploads Read,
         ListObjectVersions Read,
@@ -63,6 +65,7 @@ operations! {
         ListObjectsV2 Read,
         PutBucketCors Owner,
         PutBucketTagging Owner,
+        PutBucketWebsite Owner,
     }
 }
 
@@ -116,13 +119,16 @@ impl Operation {
 
     /// Returns true if the operation reads the request's body and checks it while it does.
     pub fn reads_body(self) -> bool {
-        use BucketOp::{DeleteObjects, PutBucketCors, PutBucketTagging};
+        use BucketOp::{DeleteObjects, PutBucketCors, PutBucketTagging, PutBucketWebsite};
         use ObjectOp::{CompleteMultipartUpload, PutObject, PutObjectTagging, UploadPart};
         match self {
             Operation::CreateBucket | Operation::PostObject => true,
             Operation::ListBuckets => false,
             Operation::Bucket(op) => {
-                matches!(op, DeleteObjects | PutBucketCors | PutBucketTagging)
+                matches!(
+                    op,
+                    DeleteObjects | PutBucketCors | PutBucketTagging | PutBucketWebsite
+                )
             }
             Operation::Object(op) => matches!(
                 op,
@@ -144,7 +150,7 @@ const fn object(method: &'static str, parameter: &'static str, op: ObjectOp) -> 
 }
 
 /// The operations on buckets, by method and parameter; the first match counts.
-const BUCKET: [Row; 17] = [
+const BUCKET: [Row; 20] = [
     bucket("GET", "cors", BucketOp::GetBucketCors),
     bucket("PUT", "cors", BucketOp::PutBucketCors),
     bucket("DELETE", "cors", BucketOp::DeleteBucketCors),
@@ -155,6 +161,9 @@ const BUCKET: [Row; 17] = [
     bucket("GET", "versioning", BucketOp::GetBucketVersioning),
     bucket("GET", "versions", BucketOp::ListObjectVersions),
     bucket("GET", "uploads", BucketOp::ListMultipartUploads),
+    bucket("GET", "website", BucketOp::GetBucketWebsite),
+    bucket("PUT", "website", BucketOp::PutBucketWebsite),
+    bucket("DELETE", "website", BucketOp::DeleteBucketWebsite),
     bucket("POST", "delete", BucketOp::DeleteObjects),
     bucket("GET", "", BucketOp::ListObjects),
     bucket("HEAD", "", BucketOp::HeadBucket),
@@ -345,11 +354,10 @@ const REFUSED_PREFIXES: [&str; 9] = [
 ];
 
 /// Headers that are accepted with these values only, because they then change nothing.
-const ONLY_VALUES: [(&str, &[&str]); 4] = [
+const ONLY_VALUES: [(&str, &[&str]); 3] = [
     ("x-amz-acl", &["private", "bucket-owner-full-control"]),
     ("x-amz-bucket-object-lock-enabled", &["false"]),
     ("x-amz-object-ownership", &["BucketOwnerEnforced"]),
-    ("x-amz-website-redirect-location", &[""]),
 ];
 
 /// Refuses headers that would change the meaning of a request if they were implemented.

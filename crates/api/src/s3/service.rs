@@ -223,7 +223,7 @@ impl Door for S3 {
 }
 
 /// Sets the length of an answer whose body is complete.
-fn set_length(answer: &mut Answer, method: &Method) {
+pub(crate) fn set_length(answer: &mut Answer, method: &Method) {
     let status = answer.status();
     let bodiless = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
     let known = answer.body().size_hint().exact();

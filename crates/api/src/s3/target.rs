@@ -78,7 +78,11 @@ pub fn check_key(key: &str) -> S3Result<()> {
         .with("MaxSizeAllowed", MAX_KEY_BYTES.to_string()))
 }
 
-fn host(uri: &Uri, headers: &HeaderMap, version: Version) -> S3Result<String> {
+/// Returns the host of a request.
+///
+/// # Errors
+/// [`Code::BadRequest`] for a host that is missing, repeated or malformed.
+pub fn host(uri: &Uri, headers: &HeaderMap, version: Version) -> S3Result<String> {
     let bad = |why: &'static str| S3Error::new(Code::BadRequest, why);
     let authority = uri.authority().map(|a| a.as_str());
     let mut hosts = headers.get_all(header::HOST).iter();

@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`target`] | the server that a command talks to |
-//! | [`bucket`], [`key`], [`status`] | commands for a running server |
+//! | [`bucket`], [`website`], [`key`], [`status`] | commands for a running server |
 //! | [`node`], [`layout`] | commands for the cluster of the server |
 //! | [`anti_entropy`] | one line about what a node must still fetch |
 //! | [`scrub`], [`verify`], [`repair`], [`snapshot`] | commands for the maintenance of stored data
@@ -28,6 +28,7 @@ pub mod status;
 pub mod table;
 pub mod target;
 pub mod verify;
+pub mod website;
 
 /// Archipel: an S3-compatible object store for machines that are far apart.
 #[derive(Parser)]
@@ -65,6 +66,15 @@ pub enum Command {
         /// The command.
         #[command(subcommand)]
         command: bucket::Command,
+    },
+    /// Make buckets websites: enable, show, disable
+    Website {
+        /// The server.
+        #[command(flatten)]
+        target: target::Target,
+        /// The command.
+        #[command(subcommand)]
+        command: website::Command,
     },
     /// Create, import, list, show and delete access keys; allow and deny
     Key {
@@ -151,7 +161,8 @@ pub struct DemoArgs {
     /// The folder for the data; an earlier demo's data is used again
     #[arg(long, default_value = "demo-data", value_name = "FOLDER")]
     pub dir: PathBuf,
-    /// The port for S3 on 127.0.0.1. Further nodes take the next ports; 0 takes free ones
+    /// The port for S3 on 127.0.0.1. Further nodes take the next ports. Websites are 100 ports
+    /// above. 0 takes free ones
     #[arg(long, default_value_t = 3900)]
     pub port: u16,
     /// The number of nodes, each in a zone of its own. One node runs in this process itself

@@ -63,6 +63,10 @@ fn show(status: &NodeStatus, before: &AntiEntropyInfo) -> Result<(), Failure> {
             format!("{}, region {}", status.s3_endpoint, status.region),
         ),
         (
+            "websites",
+            status.web_endpoint.clone().unwrap_or("none".into()),
+        ),
+        (
             "metadata",
             format!(
                 "{}, {}, {}",

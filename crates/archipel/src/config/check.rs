@@ -12,7 +12,7 @@ use tracing_subscriber::EnvFilter;
 use super::file::{self, File};
 use super::{
     Admin, Cluster, DURABILITIES, Disk, ENGINES, Limits, Log, LogFormat, Network, Problem, S3,
-    Settings, Transport,
+    Settings, Transport, Web,
 };
 use super::{secret, size};
 
@@ -33,6 +33,7 @@ pub fn settings(file: &File) -> Result<Settings, Vec<Problem>> {
         durability: check.choice("durability", file.durability.as_deref(), &DURABILITIES),
         disks: check.disks(&file.disks, &data_dir),
         s3: check.s3(&file.s3),
+        web: check.web(&file.web),
         admin: check.admin(&file.admin, &data_dir),
         cluster: check.cluster(&file.cluster),
         log: check.log(&file.log),
@@ -108,7 +109,7 @@ impl Check {
             self.problem("s3.region", Some(region.clone()), "not a region name", fix);
         }
         for domain in &s3.base_domains {
-            self.domain(domain);
+            self.domain("s3.base_domains", domain);
         }
         S3 {
             listen: self.address(
@@ -124,7 +125,23 @@ impl Check {
         }
     }
 
-    fn domain(&mut self, domain: &str) {
+    fn web(&mut self, web: &file::Web) -> Option<Web> {
+        if let Some(domain) = &web.root_domain {
+            self.domain("web.root_domain", domain);
+            if web.listen.is_none() {
+                let fix = "set web.listen, such as \"127.0.0.1:3902\", or remove web.root_domain";
+                let why = "web.root_domain needs web.listen, which is missing";
+                self.problem("web.listen", None, why, fix);
+            }
+        }
+        let listen = web.listen.as_deref()?;
+        Some(Web {
+            listen: self.address("web.listen", listen),
+            root_domain: web.root_domain.as_ref().map(|d| d.to_ascii_lowercase()),
+        })
+    }
+
+    fn domain(&mut self, key: &str, domain: &str) {
         let label = |label: &str| {
             !label.is_empty()
                 && label.len() <= 63
@@ -134,7 +151,7 @@ impl Check {
         };
         if domain.len() > 253 || !domain.split('.').all(label) {
             let fix = "a host name without scheme, port or leading dot, such as \"s3.example.org\"";
-            self.problem("s3.base_domains", Some(domain.into()), "not a domain", fix);
+            self.problem(key, Some(domain.into()), "not a domain", fix);
         }
     }
 

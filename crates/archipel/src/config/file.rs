@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 /// The sections. Their names begin the environment variables of their keys.
-pub const SECTIONS: [&str; 5] = ["s3", "admin", "cluster", "log", "limits"];
+pub const SECTIONS: [&str; 6] = ["s3", "web", "admin", "cluster", "log", "limits"];
 
 /// The whole file. Values that need a check (addresses, sizes, names of engines) are texts here, so
 /// that the check can report key, value and fix.
@@ -17,6 +17,7 @@ pub struct File {
     pub engine: Option<String>,
     pub durability: Option<String>,
     pub s3: S3,
+    pub web: Web,
     pub admin: Admin,
     pub cluster: Cluster,
     pub log: Log,
@@ -31,6 +32,14 @@ pub struct S3 {
     pub listen: Option<String>,
     pub region: Option<String>,
     pub base_domains: Vec<String>,
+}
+
+/// `[web]`
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Web {
+    pub listen: Option<String>,
+    pub root_domain: Option<String>,
 }
 
 /// `[admin]`

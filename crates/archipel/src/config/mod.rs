@@ -52,6 +52,8 @@ pub struct Settings {
     pub disks: Vec<Disk>,
     /// The S3 endpoint.
     pub s3: S3,
+    /// The web endpoint, if there is one.
+    pub web: Option<Web>,
     /// The admin endpoint.
     pub admin: Admin,
     /// The settings about other nodes.
@@ -103,6 +105,15 @@ pub struct S3 {
     pub region: String,
     /// Domains whose subdomains are buckets, in lower case.
     pub base_domains: Vec<String>,
+}
+
+/// The web endpoint: buckets as websites.
+#[derive(Clone, Debug)]
+pub struct Web {
+    /// The address to listen on.
+    pub listen: SocketAddr,
+    /// The domain whose subdomains are buckets, in lower case.
+    pub root_domain: Option<String>,
 }
 
 /// The admin endpoint.
@@ -300,9 +311,9 @@ fn parse(
     })
 }
 
-/// Returns the settings of `archipel demo`: everything in one folder, with S3 and the local socket
-/// only.
-pub fn for_demo(data_dir: PathBuf, listen: SocketAddr) -> Settings {
+/// Returns the settings of `archipel demo`: everything in one folder, with S3, websites and the
+/// local socket only.
+pub fn for_demo(data_dir: PathBuf, listen: SocketAddr, web: SocketAddr) -> Settings {
     let file = file::File {
         data_dir: Some(data_dir),
         s3: file::S3 {
@@ -311,6 +322,10 @@ pub fn for_demo(data_dir: PathBuf, listen: SocketAddr) -> Settings {
             // loopback.
             base_domains: vec!["localhost".into()],
             ..file::S3::default()
+        },
+        web: file::Web {
+            listen: Some(web.to_string()),
+            root_domain: Some("localhost".into()),
         },
         log: file::Log {
             level: Some("warn".into()),

@@ -70,6 +70,7 @@ fn example_shows_every_setting() {
     for (section, structure) in [
         ("", struct_fields::<super::file::File>()),
         ("s3.", struct_fields::<super::file::S3>()),
+        ("web.", struct_fields::<super::file::Web>()),
         ("admin.", struct_fields::<super::file::Admin>()),
         ("cluster.", struct_fields::<super::file::Cluster>()),
         ("log.", struct_fields::<super::file::Log>()),
@@ -108,6 +109,8 @@ fn example_shows_the_real_defaults() {
     let not_defaults = [
         "token_file",
         "metrics_token_file",
+        "listen = \"127.0.0.1:3902\"",
+        "root_domain",
         "listen = \"127.0.0.1:3903\"",
         "listen = \"192.0.2.1:3901\"",
         "secret_file",
@@ -205,6 +208,8 @@ fn all_problems_are_reported_at_once_with_key_value_and_fix() {
         disk_reserve = "some"
         [admin]
         listen = "127.0.0.1:1"
+        [web]
+        root_domain = "-x-.example..org"
         [[disks]]
         path = "/one"
         capacity = "much"
@@ -223,6 +228,8 @@ fn all_problems_are_reported_at_once_with_key_value_and_fix() {
         "limits.control_lease_seconds = \"2\"",
         "limits.disk_reserve",
         "admin.token_file: admin.listen needs a token",
+        "web.root_domain = \"-x-.example..org\"",
+        "web.listen: web.root_domain needs web.listen, which is missing",
         "disks[0].capacity",
         "disks[1].path = \"/one\": the path is used twice",
     ];
@@ -311,7 +318,7 @@ fn short_tokens_are_refused() {
 #[test]
 fn demo_has_valid_settings() {
     let listen = "127.0.0.1:0".parse().unwrap();
-    let settings = super::for_demo("/d".into(), listen);
+    let settings = super::for_demo("/d".into(), listen, listen);
     assert_eq!(settings.s3.listen, listen);
     assert_eq!(settings.durability, Durability::Fsync);
 }

@@ -29,6 +29,8 @@ const NAME: &str = "demo";
 #[derive(Serialize)]
 struct Ready {
     endpoint: String,
+    /// The address of websites.
+    web: String,
     region: String,
     access_key: String,
     secret_key: String,
@@ -44,6 +46,7 @@ struct ReadyNode {
     zone: String,
     dir: String,
     s3: String,
+    web: String,
     admin: String,
     /// Where it listens for other nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,7 +75,8 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
 fn alone(args: &DemoArgs, dir: PathBuf) -> Result<(), Failure> {
     several::refuse_in(&dir)?;
     let listen = SocketAddr::from(([127, 0, 0, 1], args.port));
-    let settings = config::for_demo(dir.clone(), listen);
+    let web = SocketAddr::from(([127, 0, 0, 1], web_port(args.port)));
+    let settings = config::for_demo(dir.clone(), listen, web);
     logs::start(&settings.log).map_err(Failure)?;
     if let Err(error) = process::raise_open_files() {
         tracing::warn!(%error, "the limit of open files cannot be raised");
@@ -89,10 +93,24 @@ fn alone(args: &DemoArgs, dir: PathBuf) -> Result<(), Failure> {
     })
 }
 
+/// How far the port of websites is above that of S3.
+const WEB_PORTS: u16 = 100;
+
+/// Returns the port for websites of a node with this port for S3. 0 is any free one.
+fn web_port(s3: u16) -> u16 {
+    match s3 {
+        0 => 0,
+        port => port.checked_add(WEB_PORTS).unwrap_or(0),
+    }
+}
+
 fn ready(node: &Node, key: &AccessKey, dir: PathBuf) -> Ready {
     let settings = node.settings();
+    let addresses = node.addresses();
+    let web = addresses.web.map(|web| web.to_string()).unwrap_or_default();
     Ready {
-        endpoint: format!("http://{}", node.s3_address()),
+        endpoint: format!("http://{}", addresses.s3),
+        web: format!("http://{web}"),
         region: settings.s3.region.clone(),
         access_key: key.id.clone(),
         secret_key: key.secret.expose().to_owned(),
@@ -101,7 +119,8 @@ fn ready(node: &Node, key: &AccessKey, dir: PathBuf) -> Ready {
             pid: std::process::id(),
             zone: settings.cluster.zone.clone(),
             dir: settings.data_dir.display().to_string(),
-            s3: node.s3_address().to_string(),
+            s3: addresses.s3.to_string(),
+            web,
             admin: settings.admin.socket.display().to_string(),
             cluster: None,
             config: None,
@@ -143,12 +162,14 @@ impl Ready {
     fn instructions(&self) -> String {
         let Ready {
             endpoint,
+            web,
             region,
             access_key: id,
             secret_key: secret,
             ..
         } = self;
         let dir = self.dir.display();
+        let (_, port) = web.rsplit_once(':').unwrap_or_default();
         let one = self
             .nodes
             .first()
@@ -166,6 +187,7 @@ Archipel is ready. Its data is in {dir}; Ctrl-C stops it, and the same command s
   access key  {id}
   secret key  {secret}
   bucket      {NAME}
+  websites    {web}
 {nodes}
 AWS CLI
   AWS_ACCESS_KEY_ID={id} AWS_SECRET_ACCESS_KEY={secret} AWS_DEFAULT_REGION={region} aws --endpoint-url {endpoint} s3 cp README.md s3://{NAME}/
@@ -175,6 +197,8 @@ boto3
 
 rclone
   rclone copy README.md \":s3,provider=Other,env_auth=false,region={region},endpoint='{endpoint}',access_key_id={id},secret_access_key={secret}:{NAME}\"
+
+A website: archipel website enable {NAME} --data-dir {one}; then http://{NAME}.localhost:{port}/
 
 Buckets and keys: archipel --help; for this node, for example: archipel status --data-dir {one}"
         )

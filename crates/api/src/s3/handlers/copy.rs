@@ -8,7 +8,7 @@ use crate::s3::auth::{self, Authorised, OnObject};
 use crate::s3::call::{Call, check_version};
 use crate::s3::checksum::{Algorithm, Wanted};
 use crate::s3::error::{Code, S3Error, S3Result};
-use crate::s3::metadata::{self, STORAGE_CLASS};
+use crate::s3::metadata::{self, REDIRECT, STORAGE_CLASS};
 use crate::s3::precondition::{self, Verdict};
 use crate::s3::respond::{self, Answer};
 use crate::s3::route::ObjectOp;
@@ -164,7 +164,8 @@ fn algorithm_of(head: &ObjectHead) -> Option<Algorithm> {
     Algorithm::of_name(&head.checksum.as_ref()?.algorithm)
 }
 
-/// The source's metadata or the request's; the storage class is always the request's.
+/// The source's metadata or the request's; storage class and website redirect are always the
+/// request's.
 fn copied_headers(
     call: &Call<'_>,
     head: &ObjectHead,
@@ -174,6 +175,6 @@ fn copied_headers(
         return metadata::of_headers(call.headers);
     }
     let mut kept = head.headers.clone();
-    kept.retain(|(name, _)| name != STORAGE_CLASS);
-    metadata::finish(kept, call.header(STORAGE_CLASS)?.unwrap_or_default())
+    kept.retain(|(name, _)| ![STORAGE_CLASS, REDIRECT].contains(&name.as_str()));
+    metadata::finish(kept, call.headers)
 }

@@ -3,18 +3,19 @@
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
-use archipel_model::{ObjectHead, PartInfo};
+use archipel_model::{Bucket, Model, ObjectHead, ObjectReader, PartInfo};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use super::{set_checksum, with_key};
 use crate::s3::auth::{Authorised, OnObject};
 use crate::s3::body;
-use crate::s3::call::Call;
+use crate::s3::call::{Call, single_header};
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::metadata;
 use crate::s3::precondition::{self, Verdict};
 use crate::s3::range::{self, Asked};
 use crate::s3::respond::{self, Answer};
+use crate::s3::uri::Query;
 
 /// Query parameters that replace headers of the answer.
 const OVERRIDES: [(&str, header::HeaderName); 6] = [
@@ -26,42 +27,94 @@ const OVERRIDES: [(&str, header::HeaderName); 6] = [
     ("response-expires", header::EXPIRES),
 ];
 
+/// An object that was looked up for an answer.
+pub(crate) enum Found {
+    /// With its content.
+    Content(Box<ObjectReader>),
+    /// Without.
+    Head(ObjectHead),
+}
+
+impl Found {
+    /// Looks an object up, with its content or without.
+    ///
+    /// # Errors
+    /// Those of the model; [`Code::NoSuchKey`] with the key.
+    pub(crate) async fn look_up(
+        model: &Model,
+        bucket: &Bucket,
+        key: &str,
+        content: bool,
+    ) -> S3Result<Found> {
+        let found = match content {
+            true => {
+                let opened = model.open_object(bucket, key).await;
+                opened.map(|reader| Found::Content(Box::new(reader)))
+            }
+            false => model.head_object(bucket, key).await.map(Found::Head),
+        };
+        found.map_err(|error| with_key(error, key))
+    }
+
+    /// The object's metadata.
+    pub(crate) fn head(&self) -> &ObjectHead {
+        match self {
+            Found::Content(reader) => reader.metadata(),
+            Found::Head(head) => head,
+        }
+    }
+
+    /// The answer, as the request's headers and parameters ask for it, with the content that was
+    /// looked up.
+    ///
+    /// # Errors
+    /// [`Code::PreconditionFailed`], [`Code::InvalidRange`], and those of parameters.
+    pub(crate) fn answer(self, headers: &HeaderMap, query: &Query) -> S3Result<Answer> {
+        let reader = match self {
+            Found::Head(head) => return Ok(describe(headers, query, &head, &[])?.0),
+            Found::Content(reader) => reader,
+        };
+        let (mut answer, range) = describe(headers, query, reader.metadata(), reader.parts())?;
+        if let Some(range) = range.filter(|range| !range.is_empty()) {
+            let content = reader.stream(range);
+            *answer.body_mut() = body::object(content, reader);
+        }
+        Ok(answer)
+    }
+}
+
 /// GetObject.
 pub async fn get_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
-    let opened = call.model.open_object(on.bucket(), on.key()).await;
-    let reader = opened.map_err(|error| with_key(error, on.key()))?;
-    let (mut answer, range) = describe(call, reader.metadata(), reader.parts())?;
-    if let Some(range) = range.filter(|range| !range.is_empty()) {
-        let content = reader.stream(range);
-        *answer.body_mut() = body::object(content, reader);
-    }
-    Ok(answer)
+    let found = Found::look_up(call.model, on.bucket(), on.key(), true).await?;
+    found.answer(call.headers, &call.target.query)
 }
 
 /// HeadObject: the same without the content.
 pub async fn head_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
-    let failed = |error| with_key(error, on.key());
-    if call.target.query.has("partNumber") {
-        let opened = call.model.open_object(on.bucket(), on.key()).await;
-        let reader = opened.map_err(failed)?;
-        return Ok(describe(call, reader.metadata(), reader.parts())?.0);
+    let query = &call.target.query;
+    let by_part = query.has("partNumber");
+    match Found::look_up(call.model, on.bucket(), on.key(), by_part).await? {
+        Found::Content(reader) => {
+            let (head, parts) = (reader.metadata(), reader.parts());
+            Ok(describe(call.headers, query, head, parts)?.0)
+        }
+        found => found.answer(call.headers, query),
     }
-    let head = call.model.head_object(on.bucket(), on.key()).await;
-    Ok(describe(call, &head.map_err(failed)?, &[])?.0)
 }
 
 /// The answer without content, and which range of the content belongs to it.
 fn describe(
-    call: &Call<'_>,
+    headers: &HeaderMap,
+    query: &Query,
     head: &ObjectHead,
     parts: &[PartInfo],
 ) -> S3Result<(Answer, Option<Range<u64>>)> {
-    match precondition::Read::of(call.headers)?.check(head) {
+    match precondition::Read::of(headers)?.check(head) {
         Verdict::Pass => {}
         Verdict::NotModified => return Ok((not_modified(head)?, None)),
         Verdict::Failed => return Err(Code::PreconditionFailed.into()),
     }
-    let selected = select(call, head, parts)?;
+    let selected = select(headers, query, head, parts)?;
     let mut answer = respond::empty(selected.status());
     metadata::give_back(&head.headers, answer.headers_mut());
     common(&mut answer, head)?;
@@ -84,8 +137,8 @@ fn describe(
     if matches!(selected, Selected::Part(..)) && head.parts > 0 {
         respond::set(&mut answer, "x-amz-mp-parts-count", &head.parts.to_string())?;
     }
-    tell_checksum(call, &mut answer, head, &selected)?;
-    override_headers(call, answer.headers_mut())?;
+    tell_checksum(headers, &mut answer, head, &selected)?;
+    override_headers(query, answer.headers_mut())?;
     Ok((answer, Some(range)))
 }
 
@@ -113,27 +166,29 @@ impl Selected {
     }
 }
 
-fn select(call: &Call<'_>, head: &ObjectHead, parts: &[PartInfo]) -> S3Result<Selected> {
-    let range = call
-        .headers
+fn select(
+    headers: &HeaderMap,
+    query: &Query,
+    head: &ObjectHead,
+    parts: &[PartInfo],
+) -> S3Result<Selected> {
+    let range = headers
         .get(header::RANGE)
         .and_then(|value| value.to_str().ok());
-    let number = call.target.query.single("partNumber")?;
+    let number = query.single("partNumber")?;
     match (range, number) {
         (Some(_), Some(_)) => {
             let why = "Cannot specify both Range header and partNumber query parameter";
             Err(S3Error::new(Code::InvalidRequest, why))
         }
         (None, Some(number)) => select_part(number, head, parts),
-        (Some(text), None) if range_applies(call.headers, head) => {
-            match range::parse(text, head.size) {
-                Asked::Whole => Ok(Selected::Whole),
-                Asked::Part(range) => Ok(Selected::Range(range)),
-                Asked::Unsatisfiable => Err(S3Error::from(Code::InvalidRange)
-                    .with("RangeRequested", text)
-                    .with("ActualObjectSize", head.size.to_string())),
-            }
-        }
+        (Some(text), None) if range_applies(headers, head) => match range::parse(text, head.size) {
+            Asked::Whole => Ok(Selected::Whole),
+            Asked::Part(range) => Ok(Selected::Range(range)),
+            Asked::Unsatisfiable => Err(S3Error::from(Code::InvalidRange)
+                .with("RangeRequested", text)
+                .with("ActualObjectSize", head.size.to_string())),
+        },
         _ => Ok(Selected::Whole),
     }
 }
@@ -200,12 +255,12 @@ fn not_modified(head: &ObjectHead) -> S3Result<Answer> {
 
 /// The checksum, if the client asks for it and it is of what is sent.
 fn tell_checksum(
-    call: &Call<'_>,
+    headers: &HeaderMap,
     answer: &mut Answer,
     head: &ObjectHead,
     selected: &Selected,
 ) -> S3Result<()> {
-    let asked = call.header("x-amz-checksum-mode")?;
+    let asked = single_header(headers, "x-amz-checksum-mode")?;
     if !asked.is_some_and(|mode| mode.eq_ignore_ascii_case("ENABLED")) {
         return Ok(());
     }
@@ -220,9 +275,9 @@ fn tell_checksum(
     }
 }
 
-fn override_headers(call: &Call<'_>, headers: &mut HeaderMap) -> S3Result<()> {
+fn override_headers(query: &Query, headers: &mut HeaderMap) -> S3Result<()> {
     for (parameter, name) in OVERRIDES {
-        let Some(value) = call.target.query.single(parameter)? else {
+        let Some(value) = query.single(parameter)? else {
             continue;
         };
         let bad = |_| S3Error::argument(parameter, "", "The value is not fit for a header.");

@@ -6,13 +6,14 @@ mod complete;
 mod copy;
 mod cors;
 mod delete;
-mod get;
+pub(crate) mod get;
 mod listing;
 mod parts;
 mod post;
 mod put;
 mod tagging;
 mod uploads;
+mod website;
 
 use archipel_model::Checksum;
 
@@ -72,11 +73,13 @@ async fn on_bucket(
         BucketOp::DeleteBucket => buckets::delete(call, on).await,
         BucketOp::DeleteBucketCors => cors::delete(call, on).await,
         BucketOp::DeleteBucketTagging => tagging::delete_of_bucket(call, on).await,
+        BucketOp::DeleteBucketWebsite => website::delete(call, on).await,
         BucketOp::DeleteObjects => delete::delete_objects(call, on).await,
         BucketOp::GetBucketCors => cors::get(on),
         BucketOp::GetBucketLocation => buckets::location(call, on),
         BucketOp::GetBucketTagging => tagging::get_of_bucket(on),
         BucketOp::GetBucketVersioning => buckets::versioning(on),
+        BucketOp::GetBucketWebsite => website::get(on),
         BucketOp::HeadBucket => buckets::head(call, on),
         BucketOp::ListMultipartUploads => uploads::list(call, on).await,
         BucketOp::ListObjectVersions => listing::versions(call, on).await,
@@ -84,6 +87,7 @@ async fn on_bucket(
         BucketOp::ListObjectsV2 => listing::version_2(call, on).await,
         BucketOp::PutBucketCors => cors::put(call, on).await,
         BucketOp::PutBucketTagging => tagging::put_of_bucket(call, on).await,
+        BucketOp::PutBucketWebsite => website::put(call, on).await,
     }
 }
 

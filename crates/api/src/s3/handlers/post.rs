@@ -129,6 +129,7 @@ fn field_headers(fields: &Fields) -> S3Result<HeaderMap> {
     for (name, value) in fields.iter() {
         let stands = metadata::is_kept(name)
             || name == metadata::STORAGE_CLASS
+            || name == metadata::REDIRECT
             || name == "content-md5"
             || name.starts_with("x-amz-checksum-");
         if stands {

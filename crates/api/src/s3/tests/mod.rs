@@ -10,3 +10,4 @@ mod refusals;
 mod tagging;
 mod uploads;
 mod versions;
+mod website;

@@ -1,0 +1,63 @@
+//! The listeners of a node.
+
+use std::net::SocketAddr;
+
+use tokio::net::TcpListener;
+
+use crate::config::Settings;
+
+/// The listeners for users.
+pub struct Listeners {
+    /// S3.
+    pub s3: TcpListener,
+    /// Websites.
+    pub web: Option<TcpListener>,
+}
+
+/// The addresses of the listeners for users.
+#[derive(Clone, Copy, Debug)]
+pub struct Addresses {
+    /// S3.
+    pub s3: SocketAddr,
+    /// Websites.
+    pub web: Option<SocketAddr>,
+}
+
+impl Listeners {
+    /// Opens the listeners that the settings name.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    pub async fn open(settings: &Settings) -> Result<Listeners, String> {
+        Ok(Listeners {
+            s3: listen("s3.listen", settings.s3.listen).await?,
+            web: match &settings.web {
+                Some(web) => Some(listen("web.listen", web.listen).await?),
+                None => None,
+            },
+        })
+    }
+
+    /// Returns the addresses: a port may have been chosen by the system.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    pub fn addresses(&self) -> Result<Addresses, String> {
+        let address = |listener: &TcpListener| listener.local_addr().map_err(|e| e.to_string());
+        Ok(Addresses {
+            s3: address(&self.s3)?,
+            web: self.web.as_ref().map(address).transpose()?,
+        })
+    }
+}
+
+/// Listens on the address of the setting `key`.
+///
+/// # Errors
+/// A text for the operator.
+pub async fn listen(key: &str, address: SocketAddr) -> Result<TcpListener, String> {
+    TcpListener::bind(address).await.map_err(|error| {
+        let fix = "choose another address or port, or stop what listens there";
+        format!("{key} = \"{address}\": {error}; fix: {fix}")
+    })
+}
