@@ -12,7 +12,7 @@ use bytes::Bytes;
 use crate::cluster::Inner;
 use crate::data::serve::{serve_fetch, serve_upload};
 use crate::node::detach::DetachOnDrop;
-use crate::node::wire::{CounterCall, CounterReply, RowCall, method};
+use crate::node::wire::{CountersCall, CountersReply, RowCall, method};
 use crate::register::Request;
 
 /// The service that answers other nodes. Ends with its cluster.
@@ -52,13 +52,15 @@ impl Service for NodeService {
                 let reply = data.serve_list(from, decode(&request)?).await?;
                 Ok(codec::encode(&reply).into())
             }
-            method::COUNTER => {
-                let CounterCall { partition, group } = decode(&request)?;
-                let read = data
-                    .store()
-                    .read(move |rows| rows.counter(partition, group));
-                let (objects, bytes) = read.await.map_err(|error| error.to_string())?;
-                Ok(codec::encode(&CounterReply(objects, bytes)).into())
+            method::COUNTERS => {
+                let CountersCall { partition, groups } = decode(&request)?;
+                let counted = data.counters_here(partition, groups).await;
+                let counted = counted.map_err(|error| error.to_string())?;
+                Ok(codec::encode(&CountersReply(counted)).into())
+            }
+            method::FEED => {
+                let reply = data.serve_feed(decode(&request)?).await;
+                Ok(codec::encode(&reply).into())
             }
             method::EPOCH => {
                 data.hear_epoch(from, &request);

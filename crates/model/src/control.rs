@@ -183,23 +183,25 @@ impl Model {
     /// Returns true if a bucket is empty and stays so, once its write fences are closed at a quorum of
     /// each of its partitions.
     async fn is_empty_behind_fences(&self, bucket: &Bucket) -> Result<bool, Error> {
-        let prefix = rowkeys::objects(&bucket.id);
         for partition in rowkeys::bucket_partitions(self.cluster(), &bucket.id) {
             let fence = rowkeys::write_fence(partition, &bucket.id);
-            let cluster = self.cluster();
-            if cluster.has_rows_fenced(partition, &prefix, &fence).await? {
-                return Ok(false);
+            for prefix in [rowkeys::objects(&bucket.id), rowkeys::items(&bucket.id)] {
+                let cluster = self.cluster();
+                if cluster.has_rows_fenced(partition, &prefix, &fence).await? {
+                    return Ok(false);
+                }
             }
         }
         Ok(true)
     }
 
     async fn is_empty(&self, bucket: &Bucket) -> Result<bool, Error> {
-        let prefix = rowkeys::objects(&bucket.id);
         for partition in rowkeys::bucket_partitions(self.cluster(), &bucket.id) {
-            let rows = self.cluster().scan(partition, &prefix, None, 1).await?;
-            if !rows.is_empty() {
-                return Ok(false);
+            for prefix in [rowkeys::objects(&bucket.id), rowkeys::items(&bucket.id)] {
+                let rows = self.cluster().scan(partition, &prefix, None, 1).await?;
+                if !rows.is_empty() {
+                    return Ok(false);
+                }
             }
         }
         Ok(true)

@@ -56,6 +56,17 @@ pub enum Error {
     /// The data is damaged here, and no node that answers has a good copy.
     #[error("damaged: {0}")]
     Damaged(String),
+    /// A causality token or a seen marker is not one that was given out for this item or range.
+    #[error("the causality token or seen marker was not given out for this item or range")]
+    InvalidToken,
+    /// The item has too many concurrent values.
+    #[error(
+        "the item has too many concurrent values: read it, and insert with its causality token"
+    )]
+    TooManyValues,
+    /// The answer would be too large.
+    #[error("the answer would be too large: ask for less at once")]
+    TooMuch,
     /// The object is too large to be stored.
     #[error("too large")]
     TooLarge,

@@ -24,6 +24,7 @@
 //! | `content`, `reader` | writes and reads content |
 //! | `control`, `objects`, `uploads` | operations on buckets and keys, objects, uploads |
 //! | [`listing`] | listings of objects |
+//! | [`k2v`] | items with causality: the values of the K2V API |
 //! | `fence` | keeps commits out of a bucket that is being deleted |
 
 use std::sync::Arc;
@@ -44,6 +45,7 @@ mod fence;
 mod form;
 pub mod gc;
 mod in_use;
+pub mod k2v;
 pub mod listing;
 mod names;
 pub mod object;
@@ -276,4 +278,5 @@ pub const HOOKS: Hooks = Hooks {
     on_replace: gc::on_replace,
     ends: uploads::ended_by,
     holds: fence::holds,
+    topics: k2v::topics,
 };

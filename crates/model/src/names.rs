@@ -30,8 +30,21 @@ impl Model {
                 Some(upload) => self.name_of_upload(&upload),
                 None => escaped(row),
             },
+            (Kind::Item, _) => self.name_of_item(row),
             _ => escaped(row),
         }
+    }
+
+    fn name_of_item(&self, row: &RowKey) -> String {
+        let (Some(bucket), Some(length)) = (row.key.get(1..17), rowkeys::item_prefix(&row.key))
+        else {
+            return escaped(row);
+        };
+        let bucket = bucket.try_into().map_or(Id::default(), Id);
+        let text = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
+        // The prefix has an end after the bucket, before the NUL.
+        let (pk, sk) = (text(&row.key[17..length - 1]), text(&row.key[length..]));
+        format!("K2V item {}/{pk}/{sk}", self.name_of_bucket(&bucket))
     }
 
     async fn local_metadata(&self, row: &RowKey) -> Option<Bytes> {

@@ -20,6 +20,7 @@ const UPLOAD: u8 = b'u';
 const PART: u8 = b'p';
 const EXTENT: u8 = b'x';
 const WRITE_FENCE: u8 = b'g';
+const ITEM: u8 = b'y';
 
 fn join(partition: PartitionId, tag: u8, fields: &[&[u8]]) -> RowKey {
     let length = 1 + fields.iter().map(|f| f.len()).sum::<usize>();
@@ -85,6 +86,34 @@ pub(crate) fn write_fence(partition: PartitionId, bucket: &Id) -> RowKey {
 /// Returns the beginning of all row keys of a bucket's objects. The object's key follows it.
 pub(crate) fn objects(bucket: &Id) -> Bytes {
     join(PartitionId(0), OBJECT, &[bucket.as_bytes()]).key
+}
+
+/// Returns the row of a K2V item. All items of a partition key share a partition.
+pub(crate) fn item(cluster: &Cluster, bucket: &Id, pk: &str, sk: &str) -> RowKey {
+    let partition = key_partition(cluster, bucket, pk);
+    let fields: [&[u8]; 4] = [bucket.as_bytes(), pk.as_bytes(), &[0], sk.as_bytes()];
+    join(partition, ITEM, &fields)
+}
+
+/// Returns the partition of a partition key's items, and the beginning of their row keys. The sort
+/// key follows it.
+pub(crate) fn items_of(cluster: &Cluster, bucket: &Id, pk: &str) -> (PartitionId, Bytes) {
+    let row = item(cluster, bucket, pk, "");
+    (row.partition, row.key)
+}
+
+/// Returns the beginning of all row keys of a bucket's K2V items. The partition key, NUL and the
+/// sort key follow it.
+pub(crate) fn items(bucket: &Id) -> Bytes {
+    join(PartitionId(0), ITEM, &[bucket.as_bytes()]).key
+}
+
+/// Returns the length of the beginning that the row keys of a partition key's items have in common;
+/// `None` if the row is no K2V item.
+pub(crate) fn item_prefix(key: &[u8]) -> Option<usize> {
+    let names = key.get(17..).filter(|_| kind(key) == Kind::Item)?;
+    let pk = names.iter().position(|byte| *byte == 0)?;
+    Some(17 + pk + 1)
 }
 
 /// Returns the row of an upload. It is in the partition of the upload's object, so that it can
@@ -159,6 +188,7 @@ pub(crate) enum Kind {
     Object,
     Upload,
     Part,
+    Item,
     Other,
 }
 
@@ -171,6 +201,7 @@ pub(crate) fn kind(key: &[u8]) -> Kind {
         Some(&OBJECT) => Kind::Object,
         Some(&UPLOAD) => Kind::Upload,
         Some(&PART) => Kind::Part,
+        Some(&ITEM) => Kind::Item,
         _ => Kind::Other,
     }
 }
@@ -204,7 +235,12 @@ pub(crate) fn owner_of(key: &[u8]) -> Option<Owner> {
             number: u16::from_be_bytes(key.get(17..19)?.try_into().ok()?),
             attempt: id(19)?,
         }),
-        Kind::Bucket | Kind::AccessKey | Kind::WriteFence | Kind::Upload | Kind::Other => None,
+        Kind::Bucket
+        | Kind::AccessKey
+        | Kind::WriteFence
+        | Kind::Upload
+        | Kind::Item
+        | Kind::Other => None,
     }
 }
 

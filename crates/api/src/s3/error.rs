@@ -87,6 +87,7 @@ codes! {
     NoSuchUpload 404 "The specified upload does not exist. The upload ID may be invalid, or the upload may have been aborted or completed.",
     NoSuchVersion 404 "The specified version does not exist.",
     NoSuchWebsiteConfiguration 404 "The specified bucket does not have a website configuration",
+    NotAcceptable 406 "The item cannot be sent in a form that the request accepts.",
     NotImplemented 501 "A header or query you provided implies functionality that is not implemented.",
     NotModified 304 "Not Modified",
     OperationAborted 409 "A conflicting conditional operation is currently in progress against this resource. Try again.",
@@ -223,6 +224,9 @@ impl From<archipel_model::Error> for S3Error {
             },
             E::Busy(_) => because(Code::SlowDown),
             E::TooLarge => Code::EntityTooLarge.into(),
+            E::InvalidToken => S3Error::new(Code::InvalidRequest, error.to_string()),
+            E::TooManyValues => S3Error::new(Code::InvalidRequest, error.to_string()),
+            E::TooMuch => S3Error::new(Code::InvalidRequest, error.to_string()),
             E::AccessKeyExists | E::Damaged(_) | E::Internal(_) => because(Code::InternalError),
         }
     }

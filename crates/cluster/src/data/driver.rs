@@ -89,12 +89,13 @@ impl Sent {
 }
 
 impl Run<'_> {
-    /// Runs the operation to its end. Only updates call `decide`.
+    /// Runs the operation to its end. Only updates call `decide`, with the current
+    /// version and the stamp that the new one gets.
     pub async fn drive(
         &mut self,
         mut operation: Operation<Value>,
         outputs: Vec<Output<Value>>,
-        decide: &mut (dyn FnMut(&Version<Value>) -> register::Decision<Value> + Send),
+        decide: &mut (dyn FnMut(&Version<Value>, Stamp) -> register::Decision<Value> + Send),
     ) -> Result<Outcome<Value>, Error> {
         let mut waiting = Waiting::new(Instant::now());
         let mut todo: VecDeque<_> = outputs.into();
@@ -121,7 +122,10 @@ impl Run<'_> {
                         self.send(&mut sent, to, round, request);
                         Vec::new()
                     }
-                    Output::Decide(version) => operation.decided(decide(&version)),
+                    Output::Decide(version) => {
+                        let own = operation.deciding_under().unwrap_or_default();
+                        operation.decided(decide(&version, own))
+                    }
                     Output::Pause { attempt } => {
                         self.pause(attempt).await;
                         operation.resume(&mut next(self.inner))

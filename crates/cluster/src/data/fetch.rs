@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use archipel_base::hash::placement_hash;
 use archipel_base::{BlockHash, PartitionId, Stamp};
 use archipel_net::Class;
 use archipel_storage as storage;
@@ -25,11 +24,6 @@ pub(crate) struct Fetched {
 }
 
 impl Data {
-    pub(crate) fn queue_of(&self, key: &RowKey) -> &Mutex<()> {
-        let hash = placement_hash(&[&key.partition.0.to_be_bytes(), &key.key]);
-        &self.queues[hash as usize % QUEUES]
-    }
-
     /// Returns the queue of a block's fetches. Anti-entropy and the rebalancer may bring the same
     /// row to this node at the same time; fetches of the same blocks queue here.
     fn fetching_of(&self, hash: &BlockHash) -> &Mutex<()> {

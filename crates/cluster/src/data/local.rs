@@ -5,9 +5,9 @@ use std::sync::Arc;
 use archipel_base::{Id, PartitionId};
 use archipel_net::Class;
 use archipel_storage as storage;
-use archipel_storage::Value;
 use archipel_storage::engine::Durability;
 use archipel_storage::store::Transact;
+use archipel_storage::{RowReader, Value};
 use bytes::Bytes;
 use tokio::time::Instant;
 
@@ -15,7 +15,7 @@ use super::Data;
 use crate::error::Error;
 use crate::node::group::Group;
 use crate::node::throttle::Kind;
-use crate::node::wire::{CounterCall, CounterReply, RowCall, RowReply, method};
+use crate::node::wire::{CountersCall, CountersReply, RowCall, RowReply, method};
 use crate::register::{Answer, Request};
 
 impl Data {
@@ -97,16 +97,24 @@ impl Data {
 
     /// Returns a counter as the nearest replica has it: objects and bytes.
     pub async fn counter(&self, partition: PartitionId, group: Id) -> Result<(u64, u64), Error> {
+        let counted = self.counters(partition, vec![group]).await?;
+        // There is one counter for each group.
+        Ok(counted.first().copied().unwrap_or_default())
+    }
+
+    /// Returns counters of a partition, in the order of `groups`, as the nearest replica has them.
+    pub async fn counters(
+        &self,
+        partition: PartitionId,
+        groups: Vec<Id>,
+    ) -> Result<Vec<(u64, u64)>, Error> {
         let replicas = self.group(partition)?;
         let mut why = Error::Unavailable("no replica answers".into());
         for index in replicas.quorums.all().iter() {
             let counted = if replicas.is_local(index) {
-                let read = self
-                    .store()
-                    .read(move |rows| rows.counter(partition, group));
-                read.await.map_err(Error::from)
+                self.counters_here(partition, groups.clone()).await
             } else {
-                self.remote_counter(&replicas, index, group).await
+                self.remote_counters(&replicas, index, groups.clone()).await
             };
             match counted {
                 Ok(counted) => return Ok(counted),
@@ -114,6 +122,21 @@ impl Data {
             }
         }
         Err(why)
+    }
+
+    /// Returns counters as this node's replica has them.
+    pub(crate) async fn counters_here(
+        &self,
+        partition: PartitionId,
+        groups: Vec<Id>,
+    ) -> Result<Vec<(u64, u64)>, Error> {
+        let count = move |rows: &RowReader<'_>| {
+            let groups = groups.iter();
+            groups
+                .map(|group| rows.counter(partition, *group))
+                .collect()
+        };
+        Ok(self.store().read(count).await?)
     }
 
     /// Appends to this node's durable work queue.
@@ -141,23 +164,25 @@ impl Data {
             .await?)
     }
 
-    async fn remote_counter(
+    async fn remote_counters(
         &self,
         group: &Group,
         index: usize,
-        counter: Id,
-    ) -> Result<(u64, u64), Error> {
-        let member = group.member(index)?;
-        let peers = self.peers()?;
-        let call = CounterCall {
+        groups: Vec<Id>,
+    ) -> Result<Vec<(u64, u64)>, Error> {
+        let (member, count) = (group.member(index)?, groups.len());
+        let call = CountersCall {
             partition: group.partition,
-            group: counter,
+            groups,
         };
-        let node = &member.node.node;
-        let CounterReply(objects, bytes) = peers
-            .call(node, method::COUNTER, Class::Small, &call)
-            .await?;
-        Ok((objects, bytes))
+        let (peers, node) = (self.peers()?, &member.node.node);
+        let reply = peers.call(node, method::COUNTERS, Class::Small, &call);
+        let CountersReply(counted) = reply.await?;
+        if counted.len() == count {
+            return Ok(counted);
+        }
+        let why = format!("{} counts other groups", node.short());
+        Err(Error::Unavailable(why))
     }
 }
 

@@ -3,10 +3,13 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `rows` | reads, writes and conditional writes of rows |
+//! | `queues` | queues of updates, one for each row |
+//! | `decision` | what an update decides, and on what |
 //! | `driver` | drives one operation of the register: messages, hedging, retries |
 //! | `block_writer` | sends blocks to all replicas at once |
 //! | `block_reader` | reads blocks from the local store or another replica, verified |
 //! | `list` | listings and scans: pages of a quorum, merged |
+//! | `watch` | waits for changes of rows, at all of their replicas |
 //! | `fetch` | fetches blocks and rows that the local replica lacks |
 //! | `serve` | answers to other nodes |
 //! | `local` | the local replica's answers, counters, the work queue |
@@ -19,19 +22,24 @@ use tokio::sync::{Mutex, Semaphore};
 
 pub(crate) mod block_reader;
 pub(crate) mod block_writer;
+pub(crate) mod decision;
 pub(crate) mod driver;
 mod fetch;
 pub(crate) mod list;
 mod local;
 mod local_work;
+mod queues;
 pub(crate) mod rows;
 pub(crate) mod serve;
+pub(crate) mod watch;
 
 pub(crate) use fetch::Fetched;
 
 use crate::node::Node;
+use queues::Queues;
+use watch::Watches;
 
-/// How many queues there are for updates, and for fetches.
+/// How many queues there are for fetches.
 const QUEUES: usize = 1024;
 /// How many rows may fetch blocks from other nodes at once.
 const FETCHES: usize = 8;
@@ -41,19 +49,21 @@ pub struct Data {
     node: Arc<Node>,
     /// Updates of one row queue here, because they would only disturb one another. No guarantee
     /// depends on it.
-    queues: Vec<Mutex<()>>,
+    queues: Queues,
     fetches: Semaphore,
     /// Fetches of the same blocks queue here.
     fetching: Vec<Mutex<()>>,
+    watches: Watches,
 }
 
 impl Data {
     pub(crate) fn new(node: Arc<Node>) -> Data {
         Data {
             node,
-            queues: (0..QUEUES).map(|_| Mutex::new(())).collect(),
+            queues: Queues::default(),
             fetches: Semaphore::new(FETCHES),
             fetching: (0..QUEUES).map(|_| Mutex::new(())).collect(),
+            watches: Watches::default(),
         }
     }
 }

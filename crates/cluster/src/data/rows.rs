@@ -9,6 +9,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::Data;
+use super::decision::{Current, Decision};
 use crate::data::block_reader::{BlockStream, Prefetch};
 use crate::data::block_writer::BlockWriter;
 use crate::data::driver::Run;
@@ -17,14 +18,6 @@ use crate::node::group::Group;
 use crate::node::wire::RowCall;
 use crate::register::coordinator::Start;
 use crate::register::{self, Answer, Operation, Outcome, Request, Rules, Version};
-
-/// The decision of an update about the current value.
-pub enum Decision<E> {
-    /// Write this value; `None` deletes.
-    Write(Option<Value>),
-    /// Leave the row as it is, for this reason.
-    Abort(E),
-}
 
 /// The state of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,6 +94,13 @@ impl Data {
         Ok(self.read_version(key, true).await?.value)
     }
 
+    /// Returns a row's version. The stamp of a tombstone is that of the
+    /// deletion. A row that was never written, or whose tombstone was dropped, has
+    /// [`Stamp::ZERO`].
+    pub async fn read_stamped(self: &Arc<Data>, key: &RowKey) -> Result<Version<Value>, Error> {
+        self.read_version(key, true).await
+    }
+
     /// Returns the state of a row.
     pub async fn state(self: &Arc<Data>, key: &RowKey) -> Result<State, Error> {
         let version = self.read_version(key, false).await?;
@@ -172,7 +172,7 @@ impl Data {
     }
 
     async fn read_as(self: &Arc<Data>, mut run: Run<'_>) -> Result<Version<Value>, Error> {
-        let mut never = |_: &Version<Value>| register::Decision::Keep;
+        let mut never = |_: &Version<Value>, _| register::Decision::Keep;
         loop {
             let (operation, outputs) = Operation::read(start(&run.group));
             match run.drive(operation, outputs, &mut never).await? {
@@ -225,7 +225,7 @@ impl Data {
             &mut |seen| self.next_stamp(seen),
         );
         let operation = operation.yielding_if(how.yields);
-        let mut never = |_: &Version<Value>| register::Decision::Keep;
+        let mut never = |_: &Version<Value>, _| register::Decision::Keep;
         match run.drive(operation, outputs, &mut never).await? {
             Outcome::Written { stamp } => Ok(stamp),
             Outcome::Guarded => Err(Error::Guarded),
@@ -248,9 +248,26 @@ impl Data {
     where
         E: Send,
     {
+        let decide = |current: Current<'_>| decide(current.value);
+        self.update_stamped(key, how, decide).await
+    }
+
+    /// Does the same as [`update`](Data::update). The decision also sees stamps.
+    ///
+    /// # Errors
+    /// As [`update`](Data::update).
+    pub async fn update_stamped<E>(
+        self: &Arc<Data>,
+        key: &RowKey,
+        how: WriteOptions<'_>,
+        decide: impl Fn(Current<'_>) -> Decision<E> + Send + Sync,
+    ) -> Result<Result<(), E>, Error>
+    where
+        E: Send,
+    {
         self.wait_for_time().await?;
         let id = self.random_id();
-        let _turn = self.queue_of(key).lock().await;
+        let _turn = self.queues.turn(key).await;
         let mut run = self.run(key, &how)?;
         let guarded = !how.guards.is_empty();
         let (operation, outputs) = Operation::update(start(&run.group), id, guarded, &mut |seen| {
@@ -258,14 +275,22 @@ impl Data {
         });
         let operation = operation.yielding_if(how.yields);
         let mut aborted = None;
-        let mut adapter = |version: &Version<Value>| match decide(version.value.as_ref()) {
-            Decision::Write(value) => {
-                aborted = None;
-                register::Decision::Write(value)
-            }
-            Decision::Abort(error) => {
-                aborted = Some(error);
-                register::Decision::Keep
+        let mut adapter = |version: &Version<Value>, own| {
+            let current = Current {
+                value: version.value.as_ref(),
+                stamp: version.stamp,
+                write: version.write,
+                own,
+            };
+            match decide(current) {
+                Decision::Write(value) => {
+                    aborted = None;
+                    register::Decision::Write(value)
+                }
+                Decision::Abort(error) => {
+                    aborted = Some(error);
+                    register::Decision::Keep
+                }
             }
         };
         let outcome = run.drive(operation, outputs, &mut adapter).await?;

@@ -105,6 +105,8 @@ pub struct ListMerge {
     last_round: u32,
     /// The result of the first round.
     merged: Merged,
+    /// True if tombstones are listed, too.
+    with_tombstones: bool,
     over: bool,
 }
 
@@ -128,9 +130,11 @@ enum Purpose {
 
 impl ListMerge {
     /// Begins a listing with queries to all replicas. A single replica gets the client's query
-    /// unchanged.
+    /// unchanged. If the query asks for tombstones, they are listed as far as they still exist. Such
+    /// a query has no delimiter.
     pub fn new(quorums: Quorums, mut query: ListQuery) -> (ListMerge, Vec<ListOutput>) {
-        query.tombstones = quorums.all().len() > 1;
+        let with_tombstones = query.tombstones;
+        query.tombstones |= quorums.all().len() > 1;
         query.limit = query.limit.min(MAX_LIMIT);
         query.budget = query.budget.min(MAX_BUDGET);
         let nothing = query.limit == 0;
@@ -139,6 +143,7 @@ impl ListMerge {
             rounds: BTreeMap::new(),
             last_round: 0,
             merged: Merged::default(),
+            with_tombstones,
             over: false,
         };
         let outputs = if nothing {
@@ -244,7 +249,12 @@ impl ListMerge {
             let page = page.map(Arc::unwrap_or_clone).unwrap_or_default();
             return self.end(ListOutput::Done(page.listing));
         }
-        let merged = page::merge(&self.quorums, &complete.query, &complete.pages);
+        let merged = page::merge(
+            &self.quorums,
+            &complete.query,
+            &complete.pages,
+            self.with_tombstones,
+        );
         let mut outputs = match complete.purpose {
             Purpose::Page => self.on_merged(merged, &complete.query),
             Purpose::Prefix { item, depth } => {
@@ -333,6 +343,23 @@ impl ListMerge {
         self.over = true;
         self.rounds.clear();
         vec![output]
+    }
+}
+
+/// The end of a page. The page shows nothing of this key and later ones.
+struct End {
+    key: Vec<u8>,
+    next: ListStart,
+}
+
+impl End {
+    /// Returns `None` if no key can follow.
+    fn of(next: &ListStart) -> Option<End> {
+        let key = lowest(next)?;
+        Some(End {
+            key,
+            next: next.clone(),
+        })
     }
 }
 

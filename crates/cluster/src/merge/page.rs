@@ -11,7 +11,7 @@ use archipel_storage::rows::codec::successor;
 use archipel_storage::{ListEntry, ListQuery, ListStart, RowMetadata};
 use bytes::Bytes;
 
-use super::{Page, lowest};
+use super::{End, Page};
 use crate::register::{Quorums, ReplicaSet};
 
 /// The largest number of unproven prefixes of one page.
@@ -20,7 +20,7 @@ const MAX_UNPROVEN: usize = 16;
 /// An item of a merged page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Item {
-    /// A live row.
+    /// A row; a tombstone only if tombstones are listed.
     Row { key: Bytes, metadata: RowMetadata },
     /// A prefix that has a live row.
     Prefix(Bytes),
@@ -43,7 +43,13 @@ pub(super) struct Merged {
 }
 
 /// Merges pages that a quorum returned for a query for merging. They must be [sound](super::sound).
-pub(super) fn merge(quorums: &Quorums, query: &ListQuery, pages: &[(usize, Arc<Page>)]) -> Merged {
+/// Lists tombstones only if `with_tombstones` is true.
+pub(super) fn merge(
+    quorums: &Quorums,
+    query: &ListQuery,
+    pages: &[(usize, Arc<Page>)],
+    with_tombstones: bool,
+) -> Merged {
     let mut sources: Vec<Source<'_>> = Vec::with_capacity(pages.len());
     for (replica, page) in pages {
         match sources
@@ -58,6 +64,7 @@ pub(super) fn merge(quorums: &Quorums, query: &ListQuery, pages: &[(usize, Arc<P
         quorums,
         query,
         delimiter: query.delimiter.as_deref().filter(|d| !d.is_empty()),
+        with_tombstones,
         sources,
         items: Vec::new(),
         unproven: 0,
@@ -70,23 +77,6 @@ pub(super) fn merge(quorums: &Quorums, query: &ListQuery, pages: &[(usize, Arc<P
         damaged: merge.unreported(next.as_ref()),
         items: merge.items,
         next,
-    }
-}
-
-/// The end of a page. The page shows nothing of this key and later ones.
-struct End {
-    key: Vec<u8>,
-    next: ListStart,
-}
-
-impl End {
-    /// Returns `None` if no key can follow.
-    fn of(next: &ListStart) -> Option<End> {
-        let key = lowest(next)?;
-        Some(End {
-            key,
-            next: next.clone(),
-        })
     }
 }
 
@@ -162,6 +152,7 @@ struct Merge<'p> {
     quorums: &'p Quorums,
     query: &'p ListQuery,
     delimiter: Option<&'p [u8]>,
+    with_tombstones: bool,
     sources: Vec<Source<'p>>,
     items: Vec<Item>,
     unproven: usize,
@@ -276,7 +267,8 @@ impl<'p> Merge<'p> {
 
     fn row(&mut self, key: Bytes) -> Result<(), Full> {
         let judged = self.judge(&key, ReplicaSet::EMPTY);
-        let Some(metadata) = judged.newest.filter(|metadata| metadata.is_live()) else {
+        let shown = |metadata: &&RowMetadata| metadata.is_live() || self.with_tombstones;
+        let Some(metadata) = judged.newest.filter(shown) else {
             return Ok(());
         };
         let metadata = metadata.clone();

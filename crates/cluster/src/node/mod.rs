@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `options` | what a node is made of |
 //! | `replica` | answers the register's requests from the store |
+//! | `feed` | the changes that the replica has accepted, for those who watch rows |
 //! | `epochs` | the newest known epoch: durable, never going back |
 //! | `group` | the replicas of one partition, as one operation sees them |
 //! | `peers` | the other nodes: addresses, distances, calls |
@@ -36,6 +37,7 @@ use bytes::Bytes;
 pub(crate) mod clock;
 pub(crate) mod detach;
 pub(crate) mod epochs;
+pub(crate) mod feed;
 pub(crate) mod floors;
 pub(crate) mod group;
 pub(crate) mod history;
@@ -111,6 +113,7 @@ impl Node {
             options.wall.clone(),
             options.hooks,
             epochs.clone(),
+            Id::random(&*options.random),
         );
         let (peers, listener) = match options.network {
             None => (None, None),

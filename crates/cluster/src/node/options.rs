@@ -25,7 +25,14 @@ pub struct Hooks {
     pub ends: fn(&RowKey, &Value) -> Option<RowKey>,
     /// Returns true if a live row with this metadata holds as a guard.
     pub holds: fn(&RowKey, &[u8]) -> bool,
+    /// Returns the topics under which changes of this row are told to those who
+    /// [watch](crate::Watch) them; `None` if nobody may watch it.
+    pub topics: fn(&RowKey) -> Option<Topics>,
 }
+
+/// The two topics of a change: numbers that the model derives from the row's key. Two rows may have
+/// the same number; a watcher looks at its row anyway.
+pub type Topics = [u64; 2];
 
 impl Hooks {
     /// Hooks that do nothing: each live row holds.
@@ -33,6 +40,7 @@ impl Hooks {
         on_replace: |_, _, _| None,
         ends: |_, _| None,
         holds: |_, _| true,
+        topics: |_| None,
     };
 }
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use archipel_base::Stamp;
 use archipel_base::clock::WallClock;
+use archipel_base::{Id, Stamp};
 use archipel_storage as storage;
 use archipel_storage::engine::Durability;
 use archipel_storage::store::Transact;
@@ -13,6 +13,7 @@ use archipel_storage::{BlockRef, Payload, Row, RowKey, RowReader, RowTxn, Store,
 use parking_lot::Mutex;
 
 use crate::node::epochs::{Check, Epochs};
+use crate::node::feed::Feed;
 use crate::node::options::Hooks;
 use crate::node::wire::RowCall;
 use crate::node::{floors, tombstones::TombstoneStats};
@@ -36,6 +37,7 @@ pub(crate) struct Replica {
     around: Around,
     epochs: Arc<Epochs>,
     recent: Arc<Mutex<Remembered>>,
+    feed: Arc<Feed>,
 }
 
 /// The context that every change of a row needs beside the row.
@@ -81,6 +83,7 @@ impl Replica {
         wall: Arc<dyn WallClock>,
         hooks: Hooks,
         epochs: Arc<Epochs>,
+        run: Id,
     ) -> Replica {
         Replica {
             store,
@@ -91,6 +94,7 @@ impl Replica {
             },
             epochs,
             recent: Arc::default(),
+            feed: Arc::new(Feed::new(run)),
         }
     }
 
@@ -102,6 +106,11 @@ impl Replica {
     /// Returns the tombstone statistics.
     pub fn tombstones(&self) -> Arc<TombstoneStats> {
         self.around.tombstones.clone()
+    }
+
+    /// Returns the feed of accepted changes.
+    pub fn feed(&self) -> &Arc<Feed> {
+        &self.feed
     }
 
     /// Answers a request, once its changes are durable.
@@ -169,6 +178,10 @@ impl Replica {
         let (memory, fence) = (self.recent.clone(), self.epochs.fence());
         let how = how_to_run(call.durability(), &call.request);
         let is_alone = self.epochs.is_alone_in(call.address.partition);
+        let topics = match &call.request {
+            Request::Write { .. } => (around.hooks.topics)(&call.row_key()),
+            Request::Read { .. } | Request::Prepare { .. } => None,
+        };
         let change = move |txn: &mut RowTxn<'_>| {
             let epoch = fence.load(Ordering::SeqCst);
             if epoch > call.address.epoch {
@@ -204,7 +217,13 @@ impl Replica {
             memory.lock().put(key, recent);
             Ok(step.answer)
         };
-        self.store.transact(how, change).await
+        let answer = self.store.transact(how, change).await;
+        // After the commit, so that who hears of the change finds it. No caller drops this future
+        // half-way.
+        if let (Ok(Answer::Accepted), Some(topics)) = (&answer, topics) {
+            self.feed.tell(topics);
+        }
+        answer
     }
 }
 

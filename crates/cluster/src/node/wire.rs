@@ -9,6 +9,7 @@ use archipel_storage::{BlockRef, RowKey, Value};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::node::options::Topics;
 use crate::register::{Answer, Request};
 
 /// The methods that a node answers.
@@ -22,8 +23,10 @@ pub(crate) mod method {
     pub const FETCH: &str = "fetch";
     /// [`ListCall`](super::ListCall), [`ListReply`](super::ListReply).
     pub const LIST: &str = "list";
-    /// [`CounterCall`](super::CounterCall), [`CounterReply`](super::CounterReply).
-    pub const COUNTER: &str = "counter";
+    /// [`CountersCall`](super::CountersCall), [`CountersReply`](super::CountersReply).
+    pub const COUNTERS: &str = "counters";
+    /// [`FeedCall`](super::FeedCall), [`FeedReply`](super::FeedReply).
+    pub const FEED: &str = "feed";
     /// The number of the epoch that the caller knows, or nothing; an encoded epoch.
     pub const EPOCH: &str = "epoch";
     /// Gossip of the membership.
@@ -251,23 +254,63 @@ impl Versioned for ListReply {
     const VERSION: u8 = 1;
 }
 
-/// Asks for a counter.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct CounterCall {
+/// Asks for counters of a partition.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct CountersCall {
     #[serde(rename = "p")]
     pub partition: PartitionId,
     #[serde(rename = "g")]
-    pub group: Id,
+    pub groups: Vec<Id>,
 }
 
-impl Versioned for CounterCall {
+impl Versioned for CountersCall {
     const VERSION: u8 = 1;
 }
 
-/// Objects and bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct CounterReply(pub u64, pub u64);
+/// Objects and bytes of each counter.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct CountersReply(pub Vec<(u64, u64)>);
 
-impl Versioned for CounterReply {
+impl Versioned for CountersReply {
+    const VERSION: u8 = 1;
+}
+
+/// Asks for the changes that a node's replicas have accepted. The answer comes at once if there are
+/// some, and otherwise after the next one, or after a few seconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct FeedCall {
+    /// The position up to which the caller has them; `None` asks for the present position.
+    #[serde(rename = "a", default)]
+    pub after: Option<Position>,
+}
+
+/// A position in the feed of one run of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Position {
+    #[serde(rename = "r")]
+    pub run: Id,
+    #[serde(rename = "n")]
+    pub number: u64,
+}
+
+impl Versioned for FeedCall {
+    const VERSION: u8 = 1;
+}
+
+/// The answer to a [`FeedCall`].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct FeedReply {
+    /// The changes; `None` if those after the position are not known any more.
+    #[serde(rename = "c")]
+    pub changes: Option<Vec<Topics>>,
+    /// The position after them.
+    #[serde(rename = "n")]
+    pub next: Position,
+    /// The epoch that the node knows.
+    #[serde(rename = "e")]
+    pub epoch: u64,
+}
+
+impl Versioned for FeedReply {
     const VERSION: u8 = 1;
 }

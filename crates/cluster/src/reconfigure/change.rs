@@ -20,7 +20,8 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::rebalance::{Work, moved};
-use crate::data::rows::{Decision, WriteOptions};
+use crate::data::decision::Decision;
+use crate::data::rows::WriteOptions;
 use crate::error::Error;
 use crate::layout::{Epoch, Layout, MAX_NODES, MAX_REPLICAS, Redundancy, Role};
 use crate::reconfigure::LayoutChanges;

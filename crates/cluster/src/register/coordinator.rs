@@ -298,6 +298,16 @@ impl<V: Clone + Eq> Operation<V> {
         }
     }
 
+    /// Returns the stamp under which a decided value is written first, while a decision is awaited.
+    /// It is above the stamp of the version that `Decide` showed, and above the floors that the
+    /// quorum has closed, so above every tombstone that it has dropped.
+    pub fn deciding_under(&self) -> Option<Stamp> {
+        match &self.phase {
+            Phase::Deciding { ballot, .. } => Some(*ballot),
+            _ => None,
+        }
+    }
+
     /// Applies an update's decision on the version that `Decide` showed.
     pub fn decided(&mut self, decision: Decision<V>) -> Vec<Output<V>> {
         let Phase::Deciding { ballot, newest } = &self.phase else {

@@ -39,7 +39,7 @@ fn merged(pages: [Listing; 3]) -> (Vec<Item>, Option<ListStart>) {
     };
     let pages = pages.into_iter().map(|page| Arc::new(Page::from(page)));
     let pages: Vec<_> = pages.enumerate().collect();
-    let merged = merge(&Quorums::majority_of(3), &query, &pages);
+    let merged = merge(&Quorums::majority_of(3), &query, &pages, false);
     (merged.items, merged.next)
 }
 

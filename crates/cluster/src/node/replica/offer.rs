@@ -8,6 +8,7 @@ use archipel_storage::store::Transact;
 use archipel_storage::{RowKey, RowTxn, Value};
 
 use super::{Replica, cell_of, end_guard, ended_by, live_since, store_cell, weight};
+use crate::node::detach::DetachOnDrop;
 use crate::node::epochs::Check;
 use crate::node::floors;
 use crate::node::wire::Address;
@@ -31,6 +32,7 @@ impl Replica {
         let (memory, fence) = (self.recent.clone(), self.epochs.fence());
         let weight = offer.version.value.as_ref().map_or(0, weight);
         let how = Transact::new(Durability::Fsync).weighing(weight);
+        let told = key.clone();
         let change = move |txn: &mut RowTxn<'_>| {
             if fence.load(Ordering::SeqCst) > address.epoch {
                 return Ok(Applied::Not);
@@ -58,7 +60,17 @@ impl Replica {
             memory.lock().put(key, recent);
             Ok(applied)
         };
-        self.store.transact(how, change).await
+        let topics = (self.around.hooks.topics)(&told);
+        let (store, feed) = (self.store.clone(), self.feed.clone());
+        // It goes on without its caller, so that no change is committed and not told.
+        DetachOnDrop::new(async move {
+            let applied = store.transact(how, change).await;
+            if let (Ok(Applied::Yes), Some(topics)) = (&applied, topics) {
+                feed.tell(topics);
+            }
+            applied
+        })
+        .await
     }
 
     /// Writes the payload of a row again if it is damaged here, from the same version as a quorum

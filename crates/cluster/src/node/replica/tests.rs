@@ -126,7 +126,7 @@ async fn an_offer_that_is_not_held_is_not_remembered_as_accepted() {
         .unwrap();
     let version = Version {
         stamp,
-        write: archipel_base::Id([7; 16]),
+        write: Id([7; 16]),
         value: Some(metadata(b"ends")),
     };
     let address = node.group(PartitionId(0)).unwrap().address(0).unwrap();
@@ -234,7 +234,7 @@ async fn an_ended_row_stays_ended_whatever_was_promised_before() {
         ..how()
     };
     let ends =
-        |_: Option<&Value>| crate::data::rows::Decision::<()>::Write(Some(metadata(b"ends")));
+        |_: Option<&Value>| crate::data::decision::Decision::<()>::Write(Some(metadata(b"ends")));
     node.update(&key("ending"), guarded, ends)
         .await
         .unwrap()

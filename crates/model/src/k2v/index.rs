@@ -1,0 +1,213 @@
+//! The partition keys of a bucket, with the counts of their items.
+
+use std::collections::BTreeMap;
+
+use archipel_base::PartitionId;
+use archipel_cluster::{ListEntry, ListQuery, ListStart};
+use bytes::{BufMut, Bytes, BytesMut};
+use futures_util::future::try_join_all;
+
+use super::siblings::{counters, split_conflicts};
+use super::{MAX_PAGE_ITEMS, check_key};
+use crate::Model;
+use crate::bucket::Bucket;
+use crate::error::Error;
+use crate::rowkeys;
+
+/// Ends a partition key in a row key.
+const NUL: Bytes = Bytes::from_static(&[0]);
+
+/// A request for partition keys.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct IndexQuery {
+    /// The prefix of the partition keys.
+    pub prefix: Option<String>,
+    /// The first partition key: the lowest one, or the highest one if `reverse` is true.
+    pub start: Option<String>,
+    /// The partition key before which the listing ends.
+    pub end: Option<String>,
+    /// The largest number of partition keys; `None` for [`MAX_PAGE_ITEMS`].
+    pub limit: Option<usize>,
+    /// True if the partition keys are wanted in descending order.
+    pub reverse: bool,
+}
+
+/// What a partition key holds, as the nearest replica counts it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Items that are not deleted.
+    pub entries: u64,
+    /// Items with several concurrent values.
+    pub conflicts: u64,
+    /// Values of all items.
+    pub values: u64,
+    /// Bytes of all values.
+    pub bytes: u64,
+}
+
+/// A page of partition keys.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Index {
+    /// The partition keys and what they hold.
+    pub partition_keys: Vec<(String, Counts)>,
+    /// The next partition key, if the page is full.
+    pub next: Option<String>,
+}
+
+impl IndexQuery {
+    fn limit(&self) -> usize {
+        self.limit.unwrap_or(MAX_PAGE_ITEMS).min(MAX_PAGE_ITEMS)
+    }
+
+    fn lowest(&self) -> (&str, bool) {
+        let bound = if self.reverse { &self.end } else { &self.start };
+        let bound = bound.as_deref().unwrap_or_default();
+        let prefix = self.prefix.as_deref().unwrap_or_default();
+        match bound >= prefix {
+            true => (bound, self.reverse && self.end.is_some()),
+            false => (prefix, false),
+        }
+    }
+
+    fn ends_before(&self, pk: &str) -> bool {
+        match self.reverse {
+            true => self.start.as_deref().is_some_and(|start| pk > start),
+            false => self.end.as_deref().is_some_and(|end| pk >= end),
+        }
+    }
+}
+
+impl Model {
+    /// Returns a page of the partition keys of a bucket that have items. A partition key is there
+    /// once an insert is acknowledged; its counts follow at the replica that counts.
+    ///
+    /// # Errors
+    /// [`Error::InvalidName`].
+    pub async fn read_index(&self, bucket: &Bucket, query: &IndexQuery) -> Result<Index, Error> {
+        for key in [&query.prefix, &query.start, &query.end]
+            .into_iter()
+            .flatten()
+        {
+            check_key("partition key", key)?;
+        }
+        let mut found = self.partition_keys(bucket, query).await?;
+        let next = (found.len() > query.limit()).then(|| match query.reverse {
+            true => found.pop_first(),
+            false => found.pop_last(),
+        });
+        let counts = self.count(bucket, &found).await?;
+        let mut partition_keys: Vec<_> = counts.into_iter().collect();
+        if query.reverse {
+            partition_keys.reverse();
+        }
+        Ok(Index {
+            partition_keys,
+            next: next.flatten().map(|(pk, _)| pk),
+        })
+    }
+
+    /// Returns the first partition keys of a listing with their partitions, one more than its limit
+    /// at most.
+    async fn partition_keys(
+        &self,
+        bucket: &Bucket,
+        query: &IndexQuery,
+    ) -> Result<BTreeMap<String, PartitionId>, Error> {
+        let base = rowkeys::items(&bucket.id);
+        let within = |pk: &[u8]| {
+            let mut key = BytesMut::with_capacity(base.len() + pk.len());
+            key.put_slice(&base);
+            key.put_slice(pk);
+            key.freeze()
+        };
+        let start = match query.lowest() {
+            (lowest, true) => ListStart::AfterPrefix(within(&[lowest.as_bytes(), &NUL].concat())),
+            (lowest, false) => ListStart::At(within(lowest.as_bytes())),
+        };
+        let prefix = within(query.prefix.as_deref().unwrap_or_default().as_bytes());
+        let partitions = rowkeys::bucket_partitions(self.cluster(), &bucket.id);
+        let ask = |partition| ListQuery {
+            start: start.clone(),
+            delimiter: Some(NUL),
+            limit: query.limit() + 1,
+            ..ListQuery::new(partition, prefix.clone())
+        };
+        let mut queries: Vec<_> = partitions.into_iter().map(ask).collect();
+        let mut found = BTreeMap::new();
+        while !queries.is_empty() {
+            let pages = self.cluster().list_all(&queries).await?;
+            let mut open = Vec::new();
+            for (mut asked, page) in queries.into_iter().zip(pages) {
+                if !page.damaged.is_empty() {
+                    let why = format!("{} items cannot be read", page.damaged.len());
+                    return Err(Error::Damaged(why));
+                }
+                let mut ended = false;
+                for entry in page.entries {
+                    let ListEntry::Prefix(row) = entry else {
+                        continue;
+                    };
+                    let pk = row.get(base.len()..row.len() - 1).unwrap_or_default();
+                    let pk = String::from_utf8(pk.to_vec())
+                        .map_err(|_| Error::Damaged("a partition key is not UTF-8".into()))?;
+                    ended |= query.ends_before(&pk);
+                    // What lies behind a full page is of no use.
+                    let is_behind = |(last, _): (&String, _)| *last < pk;
+                    let full = !query.reverse && found.len() > query.limit();
+                    ended |= full && found.last_key_value().is_some_and(is_behind);
+                    if ended {
+                        break;
+                    }
+                    found.insert(pk, asked.partition);
+                    if found.len() > query.limit() + 1 {
+                        _ = match query.reverse {
+                            true => found.pop_first(),
+                            false => found.pop_last(),
+                        };
+                    }
+                }
+                if let Some(next) = page.next.filter(|_| !ended) {
+                    asked.start = next;
+                    open.push(asked);
+                }
+            }
+            queries = open;
+        }
+        Ok(found)
+    }
+
+    async fn count(
+        &self,
+        bucket: &Bucket,
+        found: &BTreeMap<String, PartitionId>,
+    ) -> Result<BTreeMap<String, Counts>, Error> {
+        let mut by_partition: BTreeMap<PartitionId, Vec<&String>> = BTreeMap::new();
+        for (pk, partition) in found {
+            by_partition.entry(*partition).or_default().push(pk);
+        }
+        let counted = by_partition.into_iter().map(|(partition, pks)| async move {
+            let groups = pks.iter().flat_map(|pk| counters(&bucket.id, pk));
+            let counted = self.cluster().counters(partition, groups.collect()).await?;
+            let counts = counted.chunks_exact(2).map(counts_of);
+            let of = pks.into_iter().cloned().zip(counts);
+            Ok::<_, Error>(of.collect::<Vec<_>>())
+        });
+        let counted = try_join_all(counted).await?;
+        Ok(counted.into_iter().flatten().collect())
+    }
+}
+
+/// Returns the counts that the two counters of a partition key stand for.
+fn counts_of(two: &[(u64, u64)]) -> Counts {
+    let (alone, in_conflict) = match two {
+        [alone, in_conflict] => (*alone, *in_conflict),
+        _ => Default::default(),
+    };
+    let (conflicts, values) = split_conflicts(in_conflict.0);
+    Counts {
+        entries: alone.0 + conflicts,
+        conflicts,
+        values: alone.0 + values,
+        bytes: alone.1 + in_conflict.1,
+    }
+}

@@ -1,0 +1,311 @@
+//! The concurrent values of an item: a dotted version vector set whose vector has one entry.
+//!
+//! Each value has a **dot**: the stamp under which it was written. A context is one stamp, too: that
+//! of the version that was read. It covers all values whose dots are at or below it. One entry is
+//! enough because the row is a register: its versions are totally ordered, and each one was decided
+//! on the one before. So whatever has a dot at or below a version's stamp was in that version, or
+//! was replaced before it.
+//!
+//! # Tombstones that are dropped
+//! An item of which only deletions are left is a tombstone of the register. Its stamp serves as the
+//! dot of the deletion. A rewrite of the tombstone raises that stamp. So a deletion that was a
+//! tombstone, and a token that was given out for it, also name the write. The token covers that
+//! deletion under any dot. Once the tombstone is dropped, nothing of the item is left, not even a clock.
+//! A context from before must not cover a value that is inserted afterwards. It does not: the dot of
+//! that value is the stamp of its write, and replicas refuse stamps at or below the floor under which
+//! they dropped the tombstone. All contexts of the item are at or below the tombstone's stamp, and
+//! so below that dot. A dropped value cannot come back either: a floor is agreed only when no
+//! replica holds anything older than the tombstone.
+//!
+//! Source of the method: Almeida, Baquero, Gonçalves and others, "Scalable and Accurate Causality
+//! Tracking for Eventually Consistent Data Stores" (2014).
+
+use archipel_base::codec::{self, Versioned};
+use archipel_base::{Id, Stamp, hash};
+use archipel_storage::{UsageDelta, Value};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::MAX_ITEM_BYTES;
+use super::token::Token;
+use crate::error::{Error, damaged_row};
+
+/// The size that each value counts besides its bytes.
+const VALUE_OVERHEAD: usize = 32;
+
+/// In the counter of items in conflict: the part of the number of objects that counts an item. The
+/// lower bits count values.
+const ONE_CONFLICT: u32 = 1 << 31;
+
+/// A value and its dot.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct Sibling {
+    #[serde(rename = "d")]
+    pub dot: Stamp,
+    /// `None` is a deletion.
+    #[serde(rename = "v")]
+    pub value: Option<Bytes>,
+    /// The write of a deletion that was a tombstone of the row.
+    #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
+    pub write: Option<Id>,
+}
+
+impl Sibling {
+    /// Returns a value that is written under a stamp.
+    pub fn new(dot: Stamp, value: Option<Bytes>) -> Sibling {
+        Sibling {
+            dot,
+            value,
+            write: None,
+        }
+    }
+
+    fn is_covered_by(&self, seen: &Token) -> bool {
+        self.dot <= seen.stamp || (self.write.is_some() && self.write == seen.tombstone)
+    }
+}
+
+/// The values of an item, in the order of their dots. A value occurs once, with its newest dot.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Siblings(pub Vec<Sibling>);
+
+impl Versioned for Siblings {
+    const VERSION: u8 = 1;
+}
+
+impl Siblings {
+    /// Reads the values of a version of an item's row.
+    pub fn of(metadata: Option<&Bytes>, stamp: Stamp, write: Id) -> Result<Siblings, Error> {
+        match metadata {
+            Some(metadata) => codec::decode(metadata).map_err(damaged_row),
+            None if stamp == Stamp::ZERO => Ok(Siblings::default()),
+            None => Ok(Siblings(vec![Sibling {
+                dot: stamp,
+                value: None,
+                write: Some(write),
+            }])),
+        }
+    }
+
+    /// Returns the values after a write: without those that `seen` covers, and with the new one.
+    pub fn after(&self, seen: Option<&Token>, new: Sibling) -> Siblings {
+        let is_left = |sibling: &&Sibling| {
+            let is_covered = seen.is_some_and(|seen| sibling.is_covered_by(seen));
+            !is_covered && sibling.value != new.value
+        };
+        let mut left: Vec<Sibling> = self.0.iter().filter(is_left).cloned().collect();
+        left.push(new);
+        Siblings(left)
+    }
+
+    /// Returns true if a token does not cover all values.
+    pub fn has_news_for(&self, seen: &Token) -> bool {
+        self.0.iter().any(|sibling| !sibling.is_covered_by(seen))
+    }
+
+    /// Returns true if nothing but deletions is left.
+    pub fn is_tombstone(&self) -> bool {
+        self.0.iter().all(|sibling| sibling.value.is_none())
+    }
+
+    /// Returns the row's value; `None` for a tombstone.
+    ///
+    /// # Errors
+    /// [`Error::TooManyValues`].
+    pub fn to_value(&self, bucket: &Id, pk: &str) -> Result<Option<Value>, Error> {
+        if self.is_tombstone() {
+            return Ok(None);
+        }
+        let values = self.0.iter().filter_map(|sibling| sibling.value.as_ref());
+        let (mut count, mut bytes) = (0, 0);
+        for value in values {
+            count += 1;
+            bytes += value.len();
+        }
+        if bytes + self.0.len() * VALUE_OVERHEAD > MAX_ITEM_BYTES {
+            return Err(Error::TooManyValues);
+        }
+        let [alone, in_conflict] = counters(bucket, pk);
+        let (group, objects) = match self.0.len() {
+            1 => (alone, 1),
+            _ => (in_conflict, ONE_CONFLICT + count),
+        };
+        Ok(Some(Value {
+            metadata: codec::encode(self).into(),
+            usage: Some(UsageDelta {
+                group,
+                objects,
+                bytes: bytes as u64,
+            }),
+            ..Value::default()
+        }))
+    }
+}
+
+/// Returns the counters of a partition key: that of items with one value, and that of items in
+/// conflict. A row has a share in one of them.
+pub(super) fn counters(bucket: &Id, pk: &str) -> [Id; 2] {
+    let fields: [&[u8]; 2] = [bucket.as_bytes(), pk.as_bytes()];
+    ["archipel k2v items", "archipel k2v conflicts"].map(|use_| hash::derived_id(use_, &fields))
+}
+
+/// What the objects of the counter of items in conflict count: items, and their values.
+pub(super) fn split_conflicts(objects: u64) -> (u64, u64) {
+    let one = u64::from(ONE_CONFLICT);
+    (objects / one, objects % one)
+}
+
+#[cfg(test)]
+mod tests {
+    use archipel_base::Writer;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn stamp(n: u64) -> Stamp {
+        Stamp::new(1_000_000 + n, 0, Writer(n % 3))
+    }
+
+    fn value(n: u8) -> Bytes {
+        vec![n].into()
+    }
+
+    /// A reference model: versions of an item as sets of events. Every write is an event; what a
+    /// client has seen is a set of events (its causal history). A version is the set of the latest
+    /// events: those that no other known event has seen.
+    #[derive(Clone, Default, Debug)]
+    struct Reference {
+        /// Event, its value, and the events that its writer had seen.
+        events: Vec<(Option<u8>, Vec<usize>)>,
+        /// Events that were forgotten together with a dropped tombstone.
+        dropped: usize,
+    }
+
+    impl Reference {
+        fn current(&self) -> Vec<usize> {
+            let known = self.dropped..self.events.len();
+            let is_seen = |event: &usize| self.events.iter().any(|(_, seen)| seen.contains(event));
+            known.filter(|event| !is_seen(event)).collect()
+        }
+
+        fn values(&self) -> Vec<Option<u8>> {
+            let mut values: Vec<_> = self.current().iter().map(|e| self.events[*e].0).collect();
+            values.sort_unstable();
+            values.dedup();
+            // Several deletions, and nothing else, are one deletion.
+            values
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        /// A client reads, and keeps what it has seen.
+        Read(usize),
+        /// A client writes with what it has seen, or without.
+        Write(usize, bool, Option<u8>),
+        /// The row is written again under a later stamp.
+        Settle,
+        /// A tombstone is dropped.
+        Drop,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let client = 0..4usize;
+        prop_oneof![
+            3 => client.clone().prop_map(Step::Read),
+            5 => (client, any::<bool>(), proptest::option::weighted(0.7, 0..6u8))
+                .prop_map(|(client, with, value)| Step::Write(client, with, value)),
+            1 => Just(Step::Settle),
+            1 => Just(Step::Drop),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+        /// An item keeps exactly the values that no later write has seen, however tokens are used,
+        /// also old ones, and ones from before a tombstone was dropped.
+        #[test]
+        fn values_are_those_of_the_reference(steps in proptest::collection::vec(step(), 1..60)) {
+            let mut now = 0;
+            let (mut row, mut version) = (Siblings::default(), Stamp::ZERO);
+            let mut reference = Reference::default();
+            let mut seen: [Option<(Token, Vec<usize>)>; 4] = Default::default();
+            // The write of the version, which a rewrite keeps.
+            let mut write = Id::default();
+            for step in steps {
+                now += 1;
+                match step {
+                    Step::Read(client) if version != Stamp::ZERO => {
+                        let history = (0..reference.events.len()).collect();
+                        let tombstone = row.is_tombstone().then_some(write);
+                        let token = Token { stamp: version, tombstone };
+                        seen[client] = Some((token, history));
+                    }
+                    Step::Write(client, with, new) => {
+                        let known = seen[client].clone().filter(|_| with);
+                        let dot = stamp(now);
+                        let token = known.as_ref().map(|(token, _)| token);
+                        row = row.after(token, Sibling::new(dot, new.map(value)));
+                        let history = known.map_or(Vec::new(), |(_, events)| events);
+                        reference.events.push((new, history));
+                        version = dot;
+                        write = Id([now as u8; 16]);
+                    }
+                    Step::Settle if version != Stamp::ZERO => version = stamp(now),
+                    Step::Drop if row.is_tombstone() => {
+                        (row, version) = (Siblings::default(), Stamp::ZERO);
+                        reference.dropped = reference.events.len();
+                    }
+                    _ => {}
+                }
+                // A tombstone keeps its stamp alone.
+                if row.is_tombstone() && version != Stamp::ZERO {
+                    row = Siblings::of(None, version, write).unwrap();
+                }
+                let mut values: Vec<Option<u8>> =
+                    row.0.iter().map(|s| s.value.as_ref().map(|v| v[0])).collect();
+                values.sort_unstable();
+                prop_assert_eq!(values, reference.values());
+                prop_assert!(row.0.iter().all(|s| s.dot <= version));
+            }
+        }
+    }
+
+    #[test]
+    fn an_item_is_bounded_and_counted() {
+        let bucket = Id([1; 16]);
+        let large = |n: u8| Some(Bytes::from(vec![n; 200 << 10]));
+        let mut siblings = Siblings::default();
+        for n in 1..=2 {
+            siblings = siblings.after(None, Sibling::new(stamp(n.into()), large(n)));
+        }
+        let value = siblings.to_value(&bucket, "pk").unwrap().unwrap();
+        let usage = value.usage.unwrap();
+        let [alone, in_conflict] = counters(&bucket, "pk");
+        assert_eq!(usage.group, in_conflict);
+        assert_eq!(split_conflicts(2 * u64::from(usage.objects)), (2, 4));
+        assert_eq!(usage.bytes, 400 << 10);
+        assert_eq!(
+            codec::decode::<Siblings>(&value.metadata).unwrap(),
+            siblings
+        );
+        let new = Sibling::new(stamp(3), large(3));
+        let third = siblings.after(None, new.clone());
+        assert_eq!(third.to_value(&bucket, "pk"), Err(Error::TooManyValues));
+        let seen = Token {
+            stamp: stamp(2),
+            tombstone: None,
+        };
+        let resolved = siblings.after(Some(&seen), new);
+        let usage = resolved
+            .to_value(&bucket, "pk")
+            .unwrap()
+            .unwrap()
+            .usage
+            .unwrap();
+        assert_eq!(
+            (usage.group, usage.objects, usage.bytes),
+            (alone, 1, 200 << 10)
+        );
+    }
+}

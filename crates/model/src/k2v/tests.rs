@@ -1,0 +1,159 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use archipel_cluster::{Cluster, World};
+use bytes::Bytes;
+
+use super::*;
+use crate::{Bucket, Condition, ListQuery, Model, ObjectMeta};
+
+/// One way between two nodes.
+const LATENCY: Duration = Duration::from_millis(50);
+const ROUND_TRIP: Duration = Duration::from_millis(100);
+/// What the simulated time may take beside the network.
+const A_LITTLE: Duration = Duration::from_millis(20);
+
+mod polls;
+mod ranges;
+
+struct Nodes {
+    world: World,
+    models: Vec<Model>,
+    bucket: Arc<Bucket>,
+}
+
+impl Nodes {
+    async fn new(seed: u64) -> Nodes {
+        let world = World::new(3, 3, LATENCY, seed, crate::HOOKS).await.unwrap();
+        let mut models = Vec::new();
+        for node in &world.nodes {
+            models.push(Model::open(node.clone()).await.unwrap());
+        }
+        let bucket = models[0].create_bucket("bucket", None).await.unwrap();
+        Nodes {
+            world,
+            models,
+            bucket,
+        }
+    }
+}
+
+async fn alone() -> (Model, Arc<Bucket>) {
+    let cluster = Cluster::in_memory(1, crate::HOOKS).await.unwrap();
+    let model = Model::open(cluster).await.unwrap();
+    let bucket = model.create_bucket("bucket", None).await.unwrap();
+    (model, bucket)
+}
+
+fn name(pk: &str, sk: &str) -> ItemName {
+    ItemName::new(pk, sk).unwrap()
+}
+
+fn insert(pk: &str, sk: &str, token: Option<&Bytes>, value: &str) -> Insert {
+    Insert {
+        name: name(pk, sk),
+        token: token.cloned(),
+        value: Some(Bytes::copy_from_slice(value.as_bytes())),
+    }
+}
+
+fn delete(pk: &str, sk: &str, token: &Bytes) -> Insert {
+    Insert {
+        value: None,
+        ..insert(pk, sk, Some(token), "")
+    }
+}
+
+fn texts(item: &Item) -> Vec<String> {
+    let text = |value: &Option<Bytes>| match value {
+        Some(value) => String::from_utf8(value.to_vec()).unwrap(),
+        None => "-".to_owned(),
+    };
+    let mut texts: Vec<_> = item.values.iter().map(text).collect();
+    texts.sort();
+    texts
+}
+
+async fn read(model: &Model, bucket: &Bucket, pk: &str, sk: &str) -> Option<Item> {
+    model.read_item(bucket, &name(pk, sk)).await.unwrap()
+}
+
+#[tokio::test]
+async fn tokens_decide_what_is_replaced() {
+    let (model, bucket) = alone().await;
+    assert_eq!(read(&model, &bucket, "p", "s").await, None);
+    let put = |token: Option<Bytes>, value: &'static str| {
+        let (model, bucket) = (model.clone(), bucket.clone());
+        async move {
+            let insert = insert("p", "s", token.as_ref(), value);
+            model.insert_item(&bucket, &insert).await
+        }
+    };
+    put(None, "a").await.unwrap();
+    let first = read(&model, &bucket, "p", "s").await.unwrap();
+    put(None, "b").await.unwrap();
+    put(None, "b").await.unwrap();
+    let both = read(&model, &bucket, "p", "s").await.unwrap();
+    assert_eq!(texts(&both), ["a", "b"], "equal values count once");
+    put(Some(first.token.clone()), "c").await.unwrap();
+    let now = read(&model, &bucket, "p", "s").await.unwrap();
+    assert_eq!(texts(&now), ["b", "c"]);
+    let deletion = delete("p", "s", &both.token);
+    model.insert_item(&bucket, &deletion).await.unwrap();
+    let now = read(&model, &bucket, "p", "s").await.unwrap();
+    assert_eq!(texts(&now), ["-", "c"], "the deletion had not seen c");
+    let deletion = delete("p", "s", &now.token);
+    model.insert_item(&bucket, &deletion).await.unwrap();
+    let gone = read(&model, &bucket, "p", "s").await.unwrap();
+    assert_eq!(texts(&gone), ["-"]);
+    assert!(gone.is_tombstone());
+    // An insert that has not seen the deletion is concurrent with it.
+    put(Some(now.token), "d").await.unwrap();
+    let now = read(&model, &bucket, "p", "s").await.unwrap();
+    assert_eq!(texts(&now), ["-", "d"]);
+    put(Some(now.token), "e").await.unwrap();
+    let now = read(&model, &bucket, "p", "s").await.unwrap();
+    assert_eq!(texts(&now), ["e"]);
+    let foreign = insert("p", "t", Some(&now.token), "f");
+    let refused = model.insert_item(&bucket, &foreign).await;
+    assert_eq!(refused, Err(Error::InvalidToken));
+    let report = model.cluster().store().verify().await.unwrap();
+    assert!(report.is_clean(), "{report:?}");
+}
+
+#[tokio::test]
+async fn items_and_objects_do_not_meet() {
+    let (model, bucket) = alone().await;
+    let first = insert("k", "", None, "item");
+    model.insert_item(&bucket, &first).await.unwrap();
+    assert!(model.head_object(&bucket, "k").await.is_err());
+    let query = ListQuery {
+        limit: 10,
+        ..ListQuery::default()
+    };
+    let listed = model.list_objects(&bucket, &query).await.unwrap();
+    assert!(listed.entries.is_empty());
+    assert_eq!(model.bucket_usage(&bucket).await.unwrap().objects, 0);
+    let refused = model.delete_bucket("bucket").await;
+    assert_eq!(refused, Err(Error::BucketNotEmpty));
+    let writer = model.begin_object(&bucket, "k").unwrap();
+    let meta = ObjectMeta::default();
+    writer.finish(meta, Condition::Always).await.unwrap();
+    let index = model
+        .read_index(&bucket, &IndexQuery::default())
+        .await
+        .unwrap();
+    assert_eq!(index.partition_keys.len(), 1);
+    model
+        .delete_object(&bucket, "k", Condition::Always)
+        .await
+        .unwrap();
+    let seen = read(&model, &bucket, "k", "").await.unwrap();
+    model
+        .insert_item(&bucket, &delete("k", "", &seen.token))
+        .await
+        .unwrap();
+    model.delete_bucket("bucket").await.unwrap();
+    let late = model.insert_item(&bucket, &first).await;
+    assert_eq!(late, Err(Error::NoSuchBucket));
+}
