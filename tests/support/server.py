@@ -29,12 +29,13 @@ class Endpoint:
     secret_key: str
     bucket: str
     nodes: list[dict] = field(default_factory=list)
+    k2v: str = ""
 
     @staticmethod
     def parse(text: str) -> "Endpoint":
         known = json.loads(text)
         names = ("endpoint", "region", "access_key", "secret_key", "bucket")
-        return Endpoint(*(known[n] for n in names), nodes=known.get("nodes", []))
+        return Endpoint(*(known[n] for n in names), nodes=known.get("nodes", []), k2v=known.get("k2v", ""))
 
 
 def binary() -> Path:

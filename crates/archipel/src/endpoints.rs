@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use archipel_api::k2v::{K2v, K2vConfig};
 use archipel_api::s3::{S3, S3Config};
 use archipel_api::serve::{self, Door, Limits, Metrics};
 use archipel_api::web::{Web, WebConfig};
@@ -13,7 +14,7 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use crate::config::Settings;
+use crate::config::{self, Settings};
 
 /// Creates the S3 API on `model`, with its metrics in `registry`.
 pub fn s3(
@@ -44,6 +45,27 @@ pub fn web(
     };
     let metrics = Metrics::register(registry.sub_registry_with_prefix("archipel"), "web");
     Web::new(model.clone(), config, metrics, &SystemRandom)
+}
+
+/// Creates the K2V API on `model`, with its metrics in `registry`.
+pub fn k2v(
+    settings: &Settings,
+    of_k2v: &config::K2v,
+    model: &Model,
+    clock: Arc<dyn WallClock>,
+    registry: &mut Registry,
+) -> K2v {
+    let config = K2vConfig {
+        region: settings.s3.region.clone(),
+        limits: Limits {
+            connections: of_k2v.connections as usize,
+            // Many polls wait on behalf of clients that may go away.
+            half_close: false,
+            ..limits(settings)
+        },
+    };
+    let registry = registry.sub_registry_with_prefix("archipel");
+    K2v::new(model.clone(), config, registry, clock, &SystemRandom)
 }
 
 fn limits(settings: &Settings) -> Limits {

@@ -12,6 +12,8 @@ pub struct Listeners {
     pub s3: TcpListener,
     /// Websites.
     pub web: Option<TcpListener>,
+    /// K2V.
+    pub k2v: Option<TcpListener>,
 }
 
 /// The addresses of the listeners for users.
@@ -21,6 +23,8 @@ pub struct Addresses {
     pub s3: SocketAddr,
     /// Websites.
     pub web: Option<SocketAddr>,
+    /// K2V.
+    pub k2v: Option<SocketAddr>,
 }
 
 impl Listeners {
@@ -35,6 +39,10 @@ impl Listeners {
                 Some(web) => Some(listen("web.listen", web.listen).await?),
                 None => None,
             },
+            k2v: match &settings.k2v {
+                Some(k2v) => Some(listen("k2v.listen", k2v.listen).await?),
+                None => None,
+            },
         })
     }
 
@@ -47,6 +55,7 @@ impl Listeners {
         Ok(Addresses {
             s3: address(&self.s3)?,
             web: self.web.as_ref().map(address).transpose()?,
+            k2v: self.k2v.as_ref().map(address).transpose()?,
         })
     }
 }

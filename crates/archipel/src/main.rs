@@ -7,6 +7,7 @@
 //! | [`client`], [`socket`] | the client of the admin API, local sockets |
 //! | [`node`], [`storage`], [`listeners`], [`endpoints`] | a running node: storage, model and endpoints wired together
 //! |
+//! | [`listeners`] | the addresses for users' clients |
 //! | [`network`] | the network between nodes |
 //! | [`server`], [`demo`] | the commands that run nodes |
 //! | [`identity`], [`lock`], [`disks`] | the identity of a node: its key, its folder, its disks |
@@ -70,6 +71,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Bucket { target, command } => ask(cli::bucket::run(&target, command)),
         Command::Website { target, command } => ask(cli::website::run(&target, command)),
         Command::Key { target, command } => ask(cli::key::run(&target, command)),
+        Command::K2v { door, command } => ask(cli::k2v::run(&door, command)),
         Command::Node { target, command } => ask(cli::node::run(&target, command)),
         Command::Layout { target, command } => ask(cli::layout::run(&target, command)),
         Command::Status { target } => ask(cli::status::run(&target)),

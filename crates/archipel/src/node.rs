@@ -120,6 +120,7 @@ impl Node {
             node = identity.node_id(),
             s3 = %addresses.s3,
             web = addresses.web.map(tracing::field::display),
+            k2v = addresses.k2v.map(tracing::field::display),
             engine = node.settings.engine.name(),
             version = crate::version::LONG.as_str(),
             "ready"
@@ -146,6 +147,11 @@ impl Node {
             let root = web.root_domain.as_deref();
             let web = endpoints::web(&self.settings, root, &self.model, &mut registry);
             self.open_door(web, listener);
+        }
+        if let (Some(listener), Some(of_k2v)) = (listeners.k2v, &self.settings.k2v) {
+            let (settings, clock) = (&self.settings, clock.clone());
+            let k2v = endpoints::k2v(settings, of_k2v, &self.model, clock, &mut registry);
+            self.open_door(k2v, listener);
         }
         let view = NodeView::new(
             self.settings.clone(),

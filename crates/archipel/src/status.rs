@@ -68,6 +68,7 @@ impl NodeView {
             uptime_seconds: self.clock.now_millis().saturating_sub(self.started_ms) / 1000,
             s3_endpoint: format!("http://{}", self.addresses.s3),
             web_endpoint: self.addresses.web.map(|web| format!("http://{web}")),
+            k2v_endpoint: self.addresses.k2v.map(|k2v| format!("http://{k2v}")),
             region: self.settings.s3.region.clone(),
             engine: self.settings.engine.name().into(),
             durability: durability_name(self.settings.durability).into(),

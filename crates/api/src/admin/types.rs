@@ -56,6 +56,9 @@ pub struct NodeStatus {
     /// The address of websites; absent if the node serves none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub web_endpoint: Option<String>,
+    /// The address at which K2V clients connect; absent if K2V is closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub k2v_endpoint: Option<String>,
     /// The region that they sign for.
     pub region: String,
     /// The metadata engine.

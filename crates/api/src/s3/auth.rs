@@ -144,7 +144,7 @@ pub fn object(
 }
 
 /// Returns the bucket if the caller has the permission. No other function compares permissions.
-fn permitted(model: &Model, caller: &Caller, need: Need, name: &str) -> S3Result<Arc<Bucket>> {
+pub fn permitted(model: &Model, caller: &Caller, need: Need, name: &str) -> S3Result<Arc<Bucket>> {
     let no_such = || S3Error::from(Code::NoSuchBucket).with("BucketName", name);
     let bucket = model.bucket(name)?.ok_or_else(no_such)?;
     let has = bucket.permissions(&caller.0);

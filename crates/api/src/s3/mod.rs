@@ -13,15 +13,15 @@
 //! |---|---|
 //! | [`service`], [`config`] | from a request to an answer; settings |
 //! | `target`, `hoisted`, `route`, `call` | address, headers in the query, operation, request |
-//! | `sigv4`, `auth`, `owner` | signatures, permissions, names of owners |
+//! | `sigv4`, `signed`, `auth`, `owner` | signatures, permissions, names of owners |
 //! | `body`, `chunked`, `transfer`, `checksum` | bodies, their encoding, their way to storage |
 //! | `handlers` | the operations |
 //! | `cors`, `post`, `precondition`, `range`, `metadata`, `tagging` | rules of their own |
 //! | `xml`, `uri`, `respond`, `slow`, [`error`] | formats, answers |
 
-mod auth;
+pub(crate) mod auth;
 pub(crate) mod body;
-mod call;
+pub(crate) mod call;
 mod checksum;
 mod chunked;
 pub mod config;
@@ -35,9 +35,10 @@ mod post;
 mod precondition;
 mod range;
 pub(crate) mod respond;
-mod route;
+pub(crate) mod route;
 pub mod service;
-mod sigv4;
+pub(crate) mod signed;
+pub(crate) mod sigv4;
 mod slow;
 mod tagging;
 pub(crate) mod target;

@@ -18,7 +18,6 @@ use http::{
 use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::auth::Caller;
@@ -31,6 +30,7 @@ use super::handlers;
 use super::hoisted;
 use super::respond::{self, Answer};
 use super::route::{Operation, refuse_headers, route};
+use super::signed::signed_by;
 use super::sigv4::{SignedParts, Verifier};
 use super::slow;
 use super::target::Target;
@@ -236,7 +236,7 @@ pub(crate) fn set_length(answer: &mut Answer, method: &Method) {
 }
 
 /// Logs the details of an error that the client does not get.
-fn log_cause(error: &S3Error, operation: &'static str, request_id: &str) {
+pub(crate) fn log_cause(error: &S3Error, operation: &'static str, request_id: &str) {
     let code = error.code().as_str();
     match error.cause() {
         Some(cause) => tracing::error!(request_id, operation, code, cause, "a request failed"),
@@ -253,7 +253,7 @@ fn log_cause(error: &S3Error, operation: &'static str, request_id: &str) {
 /// that waits for `100 Continue` and is refused may send the body nevertheless, or its next request
 /// (RFC 9110, section 10.1.1). Hyper cannot tell the two apart, so the answer is the connection's
 /// last.
-fn leave(parts: &Parts, body: Option<RequestBody>, answer: &mut Answer) {
+pub(crate) fn leave(parts: &Parts, body: Option<RequestBody>, answer: &mut Answer) {
     let Some(body) = body.filter(RequestBody::is_pending) else {
         return;
     };
@@ -267,7 +267,7 @@ fn leave(parts: &Parts, body: Option<RequestBody>, answer: &mut Answer) {
 }
 
 /// Counts sent bytes, and the request as in progress until all are sent.
-fn counted(body: Body, metrics: Metrics, guard: Guard) -> Body {
+pub(crate) fn counted(body: Body, metrics: Metrics, guard: Guard) -> Body {
     body.map_frame(move |frame: Frame<Bytes>| {
         let _under_way = &guard;
         if let Some(bytes) = frame.data_ref() {
@@ -341,22 +341,8 @@ async fn respond_to(
         headers: &parts.headers,
         host: &call.target.host,
     };
-    let unknown = Mutex::new(None);
-    let noting = |id: &str| {
-        let key = lookup(id)?;
-        if key.is_none() {
-            *unknown.lock() = Some(id.to_owned());
-        }
-        Ok(key)
-    };
-    let mut verified = shared.verifier.verify(&signed, call.now_ms(), &noting);
-    let unknown = unknown.into_inner();
-    if let Some(id) = unknown {
-        // Another node may have made the key a moment ago.
-        shared.model.find_access_key(&id).await?;
-        verified = shared.verifier.verify(&signed, call.now_ms(), &lookup);
-    }
-    let Some(verified) = verified? else {
+    let verified = signed_by(&shared.model, &shared.verifier, &signed, call.now_ms()).await?;
+    let Some(verified) = verified else {
         return match routed {
             Ok(Operation::PostObject) => {
                 handlers::post_object(call, &shared.verifier, &lookup).await

@@ -61,6 +61,9 @@ pub struct Limits {
     pub write_stall: Duration,
     /// The time that a stopping server gives to requests under way.
     pub shutdown: Duration,
+    /// True if a client that has sent everything and closed its direction still gets an answer.
+    /// Otherwise it counts as gone, and its request ends.
+    pub half_close: bool,
 }
 
 impl Default for Limits {
@@ -71,6 +74,7 @@ impl Default for Limits {
             body_idle: Duration::from_secs(30),
             write_stall: Duration::from_secs(60),
             shutdown: Duration::from_secs(30),
+            half_close: true,
         }
     }
 }
@@ -155,8 +159,7 @@ pub(crate) fn builder(limits: Limits, buffers: Buffers) -> Builder<TokioExecutor
         .header_read_timeout(limits.header_time)
         .max_headers(MAX_HEADERS)
         .max_buf_size(buffers.read_bytes)
-        // A client that has sent everything and closed its direction still gets an answer.
-        .half_close(true)
+        .half_close(limits.half_close)
         .writev(true);
     builder
         .http2()

@@ -5,6 +5,7 @@
 //! | [`target`] | the server that a command talks to |
 //! | [`bucket`], [`website`], [`key`], [`status`] | commands for a running server |
 //! | [`node`], [`layout`] | commands for the cluster of the server |
+//! | [`k2v`] | a client of the K2V API |
 //! | [`anti_entropy`] | one line about what a node must still fetch |
 //! | [`scrub`], [`verify`], [`repair`], [`snapshot`] | commands for the maintenance of stored data
 //! |
@@ -17,6 +18,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub mod anti_entropy;
 pub mod bucket;
+pub mod k2v;
 pub mod key;
 pub mod layout;
 pub mod node;
@@ -84,6 +86,15 @@ pub enum Command {
         /// The command.
         #[command(subcommand)]
         command: key::Command,
+    },
+    /// Read, insert, delete and poll K2V items; list partition keys
+    K2v {
+        /// The K2V server, and the key to use.
+        #[command(flatten)]
+        door: k2v::Door,
+        /// The command.
+        #[command(subcommand)]
+        command: k2v::Command,
     },
     /// Show the node's id, join other nodes, list them
     Node {

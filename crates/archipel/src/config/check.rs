@@ -11,12 +11,14 @@ use tracing_subscriber::EnvFilter;
 
 use super::file::{self, File};
 use super::{
-    Admin, Cluster, DURABILITIES, Disk, ENGINES, Limits, Log, LogFormat, Network, Problem, S3,
+    Admin, Cluster, DURABILITIES, Disk, ENGINES, K2v, Limits, Log, LogFormat, Network, Problem, S3,
     Settings, Transport, Web,
 };
 use super::{secret, size};
 
 /// The bounds of the control data's lease.
+/// The default number of simultaneous K2V connections.
+const K2V_CONNECTIONS: u32 = 4096;
 const MIN_LEASE_SECONDS: u32 = 3;
 const MAX_LEASE_SECONDS: u32 = 86_400;
 
@@ -34,6 +36,7 @@ pub fn settings(file: &File) -> Result<Settings, Vec<Problem>> {
         disks: check.disks(&file.disks, &data_dir),
         s3: check.s3(&file.s3),
         web: check.web(&file.web),
+        k2v: check.k2v(&file.k2v),
         admin: check.admin(&file.admin, &data_dir),
         cluster: check.cluster(&file.cluster),
         log: check.log(&file.log),
@@ -138,6 +141,18 @@ impl Check {
         Some(Web {
             listen: self.address("web.listen", listen),
             root_domain: web.root_domain.as_ref().map(|d| d.to_ascii_lowercase()),
+        })
+    }
+
+    fn k2v(&mut self, k2v: &file::K2v) -> Option<K2v> {
+        let connections = k2v.connections.unwrap_or(K2V_CONNECTIONS);
+        if connections == 0 {
+            let fix = format!("a number of at least 1, such as {K2V_CONNECTIONS}");
+            self.problem("k2v.connections", Some("0".into()), "too few", &fix);
+        }
+        Some(K2v {
+            listen: self.address("k2v.listen", k2v.listen.as_deref()?),
+            connections,
         })
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 /// The sections. Their names begin the environment variables of their keys.
-pub const SECTIONS: [&str; 6] = ["s3", "web", "admin", "cluster", "log", "limits"];
+pub const SECTIONS: [&str; 7] = ["s3", "web", "k2v", "admin", "cluster", "log", "limits"];
 
 /// The whole file. Values that need a check (addresses, sizes, names of engines) are texts here, so
 /// that the check can report key, value and fix.
@@ -18,6 +18,7 @@ pub struct File {
     pub durability: Option<String>,
     pub s3: S3,
     pub web: Web,
+    pub k2v: K2v,
     pub admin: Admin,
     pub cluster: Cluster,
     pub log: Log,
@@ -40,6 +41,14 @@ pub struct S3 {
 pub struct Web {
     pub listen: Option<String>,
     pub root_domain: Option<String>,
+}
+
+/// `[k2v]`
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct K2v {
+    pub listen: Option<String>,
+    pub connections: Option<u32>,
 }
 
 /// `[admin]`

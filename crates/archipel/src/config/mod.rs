@@ -54,6 +54,8 @@ pub struct Settings {
     pub s3: S3,
     /// The web endpoint, if there is one.
     pub web: Option<Web>,
+    /// The K2V endpoint, if it is open.
+    pub k2v: Option<K2v>,
     /// The admin endpoint.
     pub admin: Admin,
     /// The settings about other nodes.
@@ -114,6 +116,15 @@ pub struct Web {
     pub listen: SocketAddr,
     /// The domain whose subdomains are buckets, in lower case.
     pub root_domain: Option<String>,
+}
+
+/// The K2V endpoint. Its region is that of S3.
+#[derive(Clone, Debug)]
+pub struct K2v {
+    /// The address to listen on.
+    pub listen: SocketAddr,
+    /// The number of simultaneous connections: each poll over HTTP/1.1 takes one.
+    pub connections: u32,
 }
 
 /// The admin endpoint.
@@ -311,9 +322,14 @@ fn parse(
     })
 }
 
-/// Returns the settings of `archipel demo`: everything in one folder, with S3, websites and the
-/// local socket only.
-pub fn for_demo(data_dir: PathBuf, listen: SocketAddr, web: SocketAddr) -> Settings {
+/// Returns the settings of `archipel demo`: everything in one folder, with S3, websites, K2V
+/// and the local socket only.
+pub fn for_demo(
+    data_dir: PathBuf,
+    listen: SocketAddr,
+    web: SocketAddr,
+    k2v: SocketAddr,
+) -> Settings {
     let file = file::File {
         data_dir: Some(data_dir),
         s3: file::S3 {
@@ -326,6 +342,10 @@ pub fn for_demo(data_dir: PathBuf, listen: SocketAddr, web: SocketAddr) -> Setti
         web: file::Web {
             listen: Some(web.to_string()),
             root_domain: Some("localhost".into()),
+        },
+        k2v: file::K2v {
+            listen: Some(k2v.to_string()),
+            ..file::K2v::default()
         },
         log: file::Log {
             level: Some("warn".into()),

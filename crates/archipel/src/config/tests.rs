@@ -71,6 +71,7 @@ fn example_shows_every_setting() {
         ("", struct_fields::<super::file::File>()),
         ("s3.", struct_fields::<super::file::S3>()),
         ("web.", struct_fields::<super::file::Web>()),
+        ("k2v.", struct_fields::<super::file::K2v>()),
         ("admin.", struct_fields::<super::file::Admin>()),
         ("cluster.", struct_fields::<super::file::Cluster>()),
         ("log.", struct_fields::<super::file::Log>()),
@@ -318,7 +319,7 @@ fn short_tokens_are_refused() {
 #[test]
 fn demo_has_valid_settings() {
     let listen = "127.0.0.1:0".parse().unwrap();
-    let settings = super::for_demo("/d".into(), listen, listen);
+    let settings = super::for_demo("/d".into(), listen, listen, listen);
     assert_eq!(settings.s3.listen, listen);
     assert_eq!(settings.durability, Durability::Fsync);
 }

@@ -31,6 +31,8 @@ struct Ready {
     endpoint: String,
     /// The address of websites.
     web: String,
+    /// The address of K2V.
+    k2v: String,
     region: String,
     access_key: String,
     secret_key: String,
@@ -47,6 +49,7 @@ struct ReadyNode {
     dir: String,
     s3: String,
     web: String,
+    k2v: String,
     admin: String,
     /// Where it listens for other nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,7 +79,8 @@ fn alone(args: &DemoArgs, dir: PathBuf) -> Result<(), Failure> {
     several::refuse_in(&dir)?;
     let listen = SocketAddr::from(([127, 0, 0, 1], args.port));
     let web = SocketAddr::from(([127, 0, 0, 1], web_port(args.port)));
-    let settings = config::for_demo(dir.clone(), listen, web);
+    let k2v = SocketAddr::from(([127, 0, 0, 1], k2v_port(args.port)));
+    let settings = config::for_demo(dir.clone(), listen, web, k2v);
     logs::start(&settings.log).map_err(Failure)?;
     if let Err(error) = process::raise_open_files() {
         tracing::warn!(%error, "the limit of open files cannot be raised");
@@ -93,14 +97,24 @@ fn alone(args: &DemoArgs, dir: PathBuf) -> Result<(), Failure> {
     })
 }
 
-/// How far the port of websites is above that of S3.
+/// How far the ports of websites and of K2V are above that of S3.
 const WEB_PORTS: u16 = 100;
+const K2V_PORTS: u16 = 200;
 
 /// Returns the port for websites of a node with this port for S3. 0 is any free one.
 fn web_port(s3: u16) -> u16 {
+    port_above(s3, WEB_PORTS)
+}
+
+/// Returns the port for K2V of a node with this port for S3. 0 is any free one.
+fn k2v_port(s3: u16) -> u16 {
+    port_above(s3, K2V_PORTS)
+}
+
+fn port_above(s3: u16, by: u16) -> u16 {
     match s3 {
         0 => 0,
-        port => port.checked_add(WEB_PORTS).unwrap_or(0),
+        port => port.checked_add(by).unwrap_or(0),
     }
 }
 
@@ -108,9 +122,11 @@ fn ready(node: &Node, key: &AccessKey, dir: PathBuf) -> Ready {
     let settings = node.settings();
     let addresses = node.addresses();
     let web = addresses.web.map(|web| web.to_string()).unwrap_or_default();
+    let k2v = addresses.k2v.map(|k2v| k2v.to_string()).unwrap_or_default();
     Ready {
         endpoint: format!("http://{}", addresses.s3),
         web: format!("http://{web}"),
+        k2v: format!("http://{k2v}"),
         region: settings.s3.region.clone(),
         access_key: key.id.clone(),
         secret_key: key.secret.expose().to_owned(),
@@ -121,6 +137,7 @@ fn ready(node: &Node, key: &AccessKey, dir: PathBuf) -> Ready {
             dir: settings.data_dir.display().to_string(),
             s3: addresses.s3.to_string(),
             web,
+            k2v,
             admin: settings.admin.socket.display().to_string(),
             cluster: None,
             config: None,
@@ -163,6 +180,7 @@ impl Ready {
         let Ready {
             endpoint,
             web,
+            k2v,
             region,
             access_key: id,
             secret_key: secret,
@@ -188,6 +206,7 @@ Archipel is ready. Its data is in {dir}; Ctrl-C stops it, and the same command s
   secret key  {secret}
   bucket      {NAME}
   websites    {web}
+  K2V         {k2v}
 {nodes}
 AWS CLI
   AWS_ACCESS_KEY_ID={id} AWS_SECRET_ACCESS_KEY={secret} AWS_DEFAULT_REGION={region} aws --endpoint-url {endpoint} s3 cp README.md s3://{NAME}/

@@ -65,7 +65,7 @@ pub fn refuse_in(dir: &Path) -> Result<(), Failure> {
 /// Runs them until a signal.
 pub fn run(args: &DemoArgs, dir: &Path) -> Result<(), Failure> {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let settings = crate::config::for_demo(dir.to_owned(), any, any);
+    let settings = crate::config::for_demo(dir.to_owned(), any, any, any);
     logs::start(&settings.log).map_err(Failure)?;
     let plan = plan(dir, args.nodes as usize)?;
     node::runtime()?.block_on(async {
@@ -183,10 +183,11 @@ fn start(dir: &Path, plan: &Plan, member: &Member, port: u16) -> Result<Child, F
         .map(|first| first.to_string())
         .into_iter()
         .collect();
-    let web = super::web_port(port);
+    let (web, k2v) = (super::web_port(port), super::k2v_port(port));
     let config = format!(
         "data_dir = {:?}\n\n[s3]\nlisten = \"127.0.0.1:{port}\"\nbase_domains = [\"localhost\"]\n\n\
          [web]\nlisten = \"127.0.0.1:{web}\"\nroot_domain = \"localhost\"\n\n\
+         [k2v]\nlisten = \"127.0.0.1:{k2v}\"\n\n\
          [cluster]\nlisten = \"{}\"\nsecret_file = {:?}\njoin = {join:?}\nzone = {:?}\n\n\
          [limits]\nshutdown_seconds = 10\n",
         member.dir,
@@ -222,6 +223,7 @@ async fn form(plan: &Plan, running: &mut [Child]) -> Result<Ready, Failure> {
     Ok(Ready {
         endpoint: status.s3_endpoint,
         web: status.web_endpoint.unwrap_or_default(),
+        k2v: status.k2v_endpoint.unwrap_or_default(),
         region: status.region,
         access_key: key.key.id,
         secret_key: key.secret,
@@ -247,12 +249,9 @@ async fn node_ready(member: &Member, child: &mut Child) -> Result<ReadyNode, Fai
                 pid: child.id().unwrap_or_default(),
                 zone: member.zone.clone(),
                 dir: member.dir.display().to_string(),
-                s3: status.s3_endpoint.trim_start_matches("http://").to_owned(),
-                web: status
-                    .web_endpoint
-                    .unwrap_or_default()
-                    .trim_start_matches("http://")
-                    .to_owned(),
+                s3: without_scheme(&status.s3_endpoint),
+                web: without_scheme(&status.web_endpoint.unwrap_or_default()),
+                k2v: without_scheme(&status.k2v_endpoint.unwrap_or_default()),
                 admin: member.dir.join(ADMIN_SOCKET).display().to_string(),
                 cluster: Some(member.cluster.to_string()),
                 config: Some(config_of(member).display().to_string()),
@@ -260,6 +259,10 @@ async fn node_ready(member: &Member, child: &mut Child) -> Result<ReadyNode, Fai
         }
         tokio::time::sleep(INTERVAL).await;
     }
+}
+
+fn without_scheme(endpoint: &str) -> String {
+    endpoint.trim_start_matches("http://").to_owned()
 }
 
 /// The nodes as the first knows them, in the plan's order, once it knows all.

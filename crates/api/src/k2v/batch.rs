@@ -1,0 +1,235 @@
+//! `InsertBatch`, `ReadBatch`, `DeleteBatch`.
+
+use archipel_model::Bucket;
+use archipel_model::k2v::{Insert, Item, ItemName, Page, Range};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+
+use super::answer::{ItemText, json, parse, token, value};
+use super::route::limit;
+use crate::s3::call::Call;
+use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::respond::{Answer, empty};
+
+/// The longest document.
+const MAX_DOCUMENT_BYTES: usize = 8 << 20;
+/// The most items of `InsertBatch`.
+const MAX_INSERTS: usize = 10_000;
+/// The most searches of `ReadBatch` and `DeleteBatch`.
+const MAX_SEARCHES: usize = 1000;
+/// The most bytes of values in an answer.
+const MAX_ANSWER_BYTES: usize = 16 << 20;
+/// How many single items are read at once.
+const READS_AT_ONCE: usize = 64;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InsertText {
+    pk: String,
+    sk: String,
+    #[serde(default)]
+    ct: Option<String>,
+    v: Option<String>,
+}
+
+impl InsertText {
+    fn insert(self) -> S3Result<Insert> {
+        Ok(Insert {
+            name: ItemName::new(&self.pk, &self.sk)?,
+            token: self.ct.as_deref().map(token).transpose()?,
+            value: self.v.as_deref().map(value).transpose()?,
+        })
+    }
+}
+
+/// A search, as it is sent and as it is repeated in the answer.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Search {
+    partition_key: String,
+    #[serde(default)]
+    prefix: Option<String>,
+    #[serde(default)]
+    start: Option<String>,
+    #[serde(default)]
+    end: Option<String>,
+    #[serde(default)]
+    limit: Option<u64>,
+    #[serde(default)]
+    reverse: bool,
+    #[serde(default)]
+    conflicts_only: bool,
+    #[serde(default)]
+    tombstones: bool,
+    #[serde(default)]
+    single_item: bool,
+}
+
+impl Search {
+    /// Returns the one item that is searched; `None` if the search is for a range.
+    fn single(&self) -> S3Result<Option<ItemName>> {
+        if !self.single_item {
+            return Ok(None);
+        }
+        let bounded = self.prefix.is_some() || self.end.is_some() || self.limit.is_some();
+        match &self.start {
+            Some(sk) if !bounded && !self.reverse => {
+                Ok(Some(ItemName::new(&self.partition_key, sk)?))
+            }
+            _ => {
+                let why = "A search with singleItem has start, and neither prefix, end, limit nor reverse.";
+                Err(S3Error::new(Code::InvalidRequest, why))
+            }
+        }
+    }
+
+    fn range(&self) -> S3Result<Range> {
+        Ok(Range {
+            pk: self.partition_key.clone(),
+            prefix: self.prefix.clone(),
+            start: self.start.clone(),
+            end: self.end.clone(),
+            limit: limit(self.limit)?,
+            reverse: self.reverse,
+            conflicts_only: self.conflicts_only,
+            tombstones: self.tombstones,
+        })
+    }
+
+    /// Returns true if an item is among those that are searched.
+    fn wants(&self, item: &Item) -> bool {
+        (self.tombstones || !item.is_tombstone()) && (!self.conflicts_only || item.values.len() > 1)
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Found {
+    #[serde(flatten)]
+    search: Search,
+    items: Vec<ItemText>,
+    more: bool,
+    next_start: Option<String>,
+}
+
+/// A deletion, as it is sent.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Deletion {
+    partition_key: String,
+    #[serde(default)]
+    prefix: Option<String>,
+    #[serde(default)]
+    start: Option<String>,
+    #[serde(default)]
+    end: Option<String>,
+    #[serde(default)]
+    single_item: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Deleted {
+    #[serde(flatten)]
+    deletion: Deletion,
+    deleted_items: u64,
+}
+
+fn check_count(what: &str, count: usize, most: usize) -> S3Result<()> {
+    if count <= most {
+        return Ok(());
+    }
+    let why = format!("There are {count} {what}; at most {most} are allowed.");
+    Err(S3Error::new(Code::InvalidRequest, why))
+}
+
+/// `InsertBatch`.
+pub async fn insert(call: &mut Call<'_>, bucket: &Bucket) -> S3Result<Answer> {
+    let document = call.document(MAX_DOCUMENT_BYTES).await?;
+    let inserts: Vec<InsertText> = parse(&document)?;
+    drop(document);
+    check_count("items", inserts.len(), MAX_INSERTS)?;
+    let inserts: S3Result<Vec<Insert>> = inserts.into_iter().map(InsertText::insert).collect();
+    call.model.insert_items(bucket, inserts?).await?;
+    Ok(empty(StatusCode::NO_CONTENT))
+}
+
+/// `ReadBatch`.
+pub async fn read(call: &mut Call<'_>, bucket: &Bucket) -> S3Result<Answer> {
+    let document = call.document(MAX_DOCUMENT_BYTES).await?;
+    let searches: Vec<Search> = parse(&document)?;
+    check_count("searches", searches.len(), MAX_SEARCHES)?;
+    let (mut singles, mut ranges) = (Vec::new(), Vec::new());
+    for (number, search) in searches.iter().enumerate() {
+        match search.single()? {
+            Some(name) => singles.push((number, name)),
+            None => ranges.push((number, search.range()?)),
+        }
+    }
+    let model = call.model;
+    let read_one = |(number, name): (usize, ItemName)| async move {
+        let item = model.read_item(bucket, &name).await?;
+        Ok::<_, S3Error>((number, item.map(|item| (name.sk, item))))
+    };
+    let reads: Vec<_> = singles.into_iter().map(read_one).collect();
+    let read_singles = stream::iter(reads)
+        .buffer_unordered(READS_AT_ONCE)
+        .try_collect::<Vec<_>>();
+    let (numbers, ranges): (Vec<usize>, Vec<Range>) = ranges.into_iter().unzip();
+    let read_ranges = async { Ok(model.read_ranges(bucket, &ranges, MAX_ANSWER_BYTES).await?) };
+    let (singles, pages) = tokio::try_join!(read_singles, read_ranges)?;
+    let mut found: Vec<Page> = vec![Page::default(); searches.len()];
+    for (number, item) in singles {
+        let item = item.filter(|(_, item)| searches[number].wants(item));
+        found[number].items.extend(item);
+    }
+    for (number, page) in numbers.into_iter().zip(pages) {
+        found[number] = page;
+    }
+    let items = found.iter().flat_map(|page| &page.items);
+    if items.map(|(_, item)| item.bytes()).sum::<usize>() > MAX_ANSWER_BYTES {
+        return Err(archipel_model::Error::TooMuch.into());
+    }
+    let found = searches.into_iter().zip(found).map(|(search, page)| Found {
+        search,
+        items: page.items.into_iter().map(ItemText::new).collect(),
+        more: page.next.is_some(),
+        next_start: page.next,
+    });
+    json(StatusCode::OK, &found.collect::<Vec<_>>())
+}
+
+/// `DeleteBatch`.
+pub async fn delete(call: &mut Call<'_>, bucket: &Bucket) -> S3Result<Answer> {
+    let document = call.document(MAX_DOCUMENT_BYTES).await?;
+    let deletions: Vec<Deletion> = parse(&document)?;
+    check_count("searches", deletions.len(), MAX_SEARCHES)?;
+    let mut checked = Vec::with_capacity(deletions.len());
+    for deletion in &deletions {
+        let search = Search {
+            partition_key: deletion.partition_key.clone(),
+            prefix: deletion.prefix.clone(),
+            start: deletion.start.clone(),
+            end: deletion.end.clone(),
+            limit: None,
+            reverse: false,
+            conflicts_only: false,
+            tombstones: false,
+            single_item: deletion.single_item,
+        };
+        checked.push((search.single()?, search.range()?));
+    }
+    let mut deleted = Vec::with_capacity(checked.len());
+    for (deletion, (single, range)) in deletions.into_iter().zip(checked) {
+        let deleted_items = match single {
+            Some(name) => call.model.delete_item(bucket, &name).await?,
+            None => call.model.delete_range(bucket, &range).await?,
+        };
+        deleted.push(Deleted {
+            deletion,
+            deleted_items,
+        });
+    }
+    json(StatusCode::OK, &deleted)
+}

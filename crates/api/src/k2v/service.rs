@@ -1,0 +1,304 @@
+//! The way from a request to an answer: address, operation, signature, permission, handler.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use archipel_base::clock::WallClock;
+use archipel_base::random::Random;
+use archipel_model::{Bucket, Model};
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode, header};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
+
+use super::route::{Operation, route};
+use super::{answer, batch, index, items, range};
+use crate::s3::auth::{self, Caller};
+use crate::s3::body::RequestBody;
+use crate::s3::call::Call;
+use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::respond::Answer;
+use crate::s3::service::{counted, leave, log_cause, set_length};
+use crate::s3::signed::signed_by;
+use crate::s3::sigv4::{SignedParts, Verifier};
+use crate::s3::target::Target;
+use crate::serve::{Body, BoxError, Door, Limits, Metrics};
+
+/// The most polls at once.
+const POLLS: usize = 20_000;
+/// The most requests with large bodies or answers at once: each may take some tens of megabytes.
+const BATCHES: usize = 16;
+
+/// Settings of the K2V server.
+#[derive(Clone, Debug)]
+pub struct K2vConfig {
+    /// The region's name, which clients sign for.
+    pub region: String,
+    /// Limits on clients.
+    pub limits: Limits,
+}
+
+/// The K2V API on a model. Cheap to clone.
+#[derive(Clone)]
+pub struct K2v(Arc<Shared>);
+
+struct Shared {
+    model: Model,
+    config: K2vConfig,
+    verifier: Verifier,
+    clock: Arc<dyn WallClock>,
+    request_ids: AtomicU64,
+    metrics: Metrics,
+    polling: Gauge,
+    polls: Semaphore,
+    batches: Semaphore,
+}
+
+impl Door for K2v {
+    fn limits(&self) -> Limits {
+        self.0.config.limits
+    }
+
+    fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send {
+        self.handle(request)
+    }
+}
+
+impl K2v {
+    /// Makes the K2V API on a model, with its counters in `registry`.
+    pub fn new(
+        model: Model,
+        config: K2vConfig,
+        registry: &mut Registry,
+        clock: Arc<dyn WallClock>,
+        random: &dyn Random,
+    ) -> K2v {
+        let metrics = Metrics::register(registry, "k2v");
+        let polling = Gauge::default();
+        let of_k2v = registry.sub_registry_with_prefix("k2v");
+        of_k2v.register("polls", "Polls that wait for a change", polling.clone());
+        K2v(Arc::new(Shared {
+            model,
+            verifier: Verifier::new(config.region.clone(), "k2v"),
+            config,
+            clock,
+            request_ids: AtomicU64::new(random.next_u64()),
+            metrics,
+            polling,
+            polls: Semaphore::new(POLLS),
+            batches: Semaphore::new(BATCHES),
+        }))
+    }
+
+    /// Answers a request. Never fails: an error is an answer.
+    pub async fn handle<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let shared = &*self.0;
+        let (started, guard) = (Instant::now(), shared.metrics.enter());
+        let (parts, inner) = request.into_parts();
+        let request_id = self.request_id();
+        let inner = inner.map_err(Into::into).boxed_unsync();
+        let body = RequestBody::new(inner, shared.config.limits.body_idle);
+        let mut operation = "Unknown";
+        // A defect must cost one request, not the connection's other streams. The future is boxed,
+        // because thousands of polls wait in it.
+        let answering = Box::pin(respond_to(shared, &parts, body, &mut operation));
+        let (result, body) = match AssertUnwindSafe(answering).catch_unwind().await {
+            Ok((result, body)) => (result, body),
+            Err(_) => (Err(Code::InternalError.into()), None),
+        };
+        let mut answer = match result {
+            Ok(answer) => answer,
+            Err(error) => {
+                log_cause(&error, operation, &request_id);
+                self.error(&error, &parts, &request_id)
+            }
+        };
+        set_length(&mut answer, &parts.method);
+        let names = [("x-amz-request-id", &*request_id), ("server", "Archipel")];
+        for (name, value) in names {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                let name = HeaderName::from_static(name);
+                answer.headers_mut().insert(name, value);
+            }
+        }
+        let received = body.as_ref().map_or(0, RequestBody::received);
+        leave(&parts, body, &mut answer);
+        let (status, elapsed) = (answer.status().as_u16(), started.elapsed());
+        let metrics = &shared.metrics;
+        metrics.answered(operation, status, elapsed, received);
+        // No query, no headers: they carry signatures.
+        tracing::info!(
+            target: "archipel::access",
+            request_id,
+            operation,
+            method = %parts.method,
+            path = parts.uri.path(),
+            status,
+            received,
+            milliseconds = elapsed.as_millis() as u64,
+            "k2v request"
+        );
+        answer.map(|body| counted(body, shared.metrics.clone(), guard))
+    }
+
+    fn request_id(&self) -> String {
+        // A counter from a random start, mixed so that ids do not look alike.
+        let n = self.0.request_ids.fetch_add(1, Ordering::Relaxed);
+        format!("{:016X}", n.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+
+    fn error(&self, error: &S3Error, parts: &Parts, request_id: &str) -> Answer {
+        let region = &self.0.config.region;
+        let mut answer = answer::error(error, region, parts.uri.path(), request_id);
+        if error.code().status() == StatusCode::SERVICE_UNAVAILABLE {
+            let headers = answer.headers_mut();
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        answer
+    }
+}
+
+/// Returns the answer, and the body as far as it was read.
+async fn respond_to(
+    shared: &Shared,
+    parts: &Parts,
+    body: RequestBody,
+    operation: &mut &'static str,
+) -> (S3Result<Answer>, Option<RequestBody>) {
+    let target = match Target::of(&parts.uri, &parts.headers, parts.version, &[]) {
+        Ok(target) => target,
+        Err(error) => return (Err(error), Some(body)),
+    };
+    // The error waits for the signature: without one, a client learns nothing else.
+    let routed = route(&parts.method, &target);
+    if let Ok(routed) = &routed {
+        *operation = routed.name();
+    }
+    let mut call = Call::new(
+        &shared.model,
+        &*shared.clock,
+        &shared.config.region,
+        &target,
+        &parts.headers,
+        body,
+    );
+    let result = permit_and_answer(shared, parts, &mut call, routed).await;
+    (result, Some(call.body))
+}
+
+async fn permit_and_answer(
+    shared: &Shared,
+    parts: &Parts,
+    call: &mut Call<'_>,
+    routed: S3Result<Operation>,
+) -> S3Result<Answer> {
+    let signed = SignedParts {
+        method: &parts.method,
+        path: &call.target.path,
+        query: &call.target.query,
+        headers: &parts.headers,
+        host: &call.target.host,
+    };
+    let verified = signed_by(&shared.model, &shared.verifier, &signed, call.now_ms()).await?;
+    let verified = verified.ok_or(Code::AccessDenied)?;
+    let operation = routed?;
+    call.set_payload(&verified)?;
+    // The route has checked that there is one.
+    let name = call.target.bucket.as_deref().ok_or(Code::InvalidURI)?;
+    shared.model.find_bucket(name).await?;
+    let permit = Permit {
+        shared,
+        caller: Caller::verified(verified.key),
+        operation,
+        name,
+    };
+    let bucket = permit.bucket()?;
+    match operation {
+        Operation::ReadItem => items::read(call, &bucket).await,
+        Operation::PollItem => items::poll(call, &bucket, &permit).await,
+        Operation::InsertItem => items::insert(call, &bucket).await,
+        Operation::DeleteItem => items::delete(call, &bucket).await,
+        Operation::ReadIndex => index::read(call, &bucket).await,
+        Operation::InsertBatch => {
+            let _place = permit.batch().await;
+            batch::insert(call, &bucket).await
+        }
+        Operation::ReadBatch => {
+            let _place = permit.batch().await;
+            batch::read(call, &bucket).await
+        }
+        Operation::DeleteBatch => {
+            let _place = permit.batch().await;
+            batch::delete(call, &bucket).await
+        }
+        Operation::PollRange => range::poll(call, &bucket, &permit).await,
+    }
+}
+
+/// What a caller may do now, and the room for it.
+pub struct Permit<'a> {
+    shared: &'a Shared,
+    caller: Caller,
+    operation: Operation,
+    name: &'a str,
+}
+
+impl Permit<'_> {
+    /// Returns the bucket if the caller may use it for the operation at present. This is the one
+    /// place of this API that decides about permissions.
+    ///
+    /// # Errors
+    /// [`Code::NoSuchBucket`], [`Code::AccessDenied`].
+    pub fn bucket(&self) -> S3Result<Arc<Bucket>> {
+        let need = self.operation.need();
+        auth::permitted(&self.shared.model, &self.caller, need, self.name)
+    }
+
+    /// Waits for room for a large request.
+    pub async fn batch(&self) -> Option<SemaphorePermit<'_>> {
+        // The semaphore is never closed.
+        self.shared.batches.acquire().await.ok()
+    }
+
+    /// Returns room for a poll.
+    ///
+    /// # Errors
+    /// [`Code::SlowDown`] if too many polls wait.
+    pub fn poll(&self) -> S3Result<Polling<'_>> {
+        let place = self.shared.polls.try_acquire();
+        let place = place.map_err(|_| Code::SlowDown)?;
+        self.shared.polling.inc();
+        Ok(Polling {
+            gauge: &self.shared.polling,
+            _place: place,
+        })
+    }
+}
+
+/// A poll that waits.
+pub struct Polling<'a> {
+    gauge: &'a Gauge,
+    _place: SemaphorePermit<'a>,
+}
+
+impl Drop for Polling<'_> {
+    fn drop(&mut self) {
+        self.gauge.dec();
+    }
+}

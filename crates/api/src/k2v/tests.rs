@@ -1,0 +1,236 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use archipel_base::clock::SystemClock;
+use archipel_base::random::SeededRandom;
+use archipel_cluster::Cluster;
+use archipel_model::{GrantChange, Model};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request};
+use http_body_util::{BodyExt, Full};
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+
+use super::service::{K2v, K2vConfig};
+use super::sign::{Signer, Unsigned};
+use crate::serve::Limits;
+
+struct Door {
+    k2v: K2v,
+    model: Model,
+    signer: Signer,
+}
+
+struct Answered {
+    status: u16,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Answered {
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
+    fn token(&self) -> String {
+        let token = &self.headers["x-garage-causality-token"];
+        token.to_str().unwrap().to_owned()
+    }
+
+    #[track_caller]
+    fn is(&self, status: u16, code: &str) {
+        let code_sent = self.json()["code"].clone();
+        assert_eq!((self.status, code_sent), (status, json!(code)));
+    }
+}
+
+impl Door {
+    async fn new() -> Door {
+        let cluster = Cluster::in_memory(1, archipel_model::HOOKS).await.unwrap();
+        let model = Model::open(cluster).await.unwrap();
+        let key = model.create_access_key("key", false).await.unwrap();
+        model.create_bucket("bucket", Some(&key.id)).await.unwrap();
+        let config = K2vConfig {
+            region: "us-east-1".into(),
+            limits: Limits::default(),
+        };
+        let (clock, random) = (Arc::new(SystemClock), SeededRandom::new(1));
+        let mut registry = Registry::default();
+        let k2v = K2v::new(model.clone(), config, &mut registry, clock, &random);
+        let signer = Signer {
+            access_key: key.id.clone(),
+            secret_key: key.secret.expose().to_owned(),
+            region: "us-east-1".into(),
+        };
+        Door { k2v, model, signer }
+    }
+
+    async fn send(
+        &self,
+        method: &str,
+        pk: Option<&str>,
+        query: &[(&str, &str)],
+        headers: &[(&'static str, &str)],
+        body: &[u8],
+    ) -> Answered {
+        let unsigned = Unsigned {
+            method: &method.parse().unwrap(),
+            host: "localhost",
+            bucket: "bucket",
+            pk,
+            query,
+            body,
+        };
+        let now = archipel_base::clock::WallClock::now_millis(&SystemClock);
+        let mut request = Request::new(Full::new(Bytes::copy_from_slice(body)));
+        *request.method_mut() = unsigned.method.clone();
+        *request.uri_mut() = unsigned.target().parse().unwrap();
+        *request.headers_mut() = self.signer.sign(&unsigned, now).unwrap();
+        for (name, value) in headers {
+            request.headers_mut().insert(*name, value.parse().unwrap());
+        }
+        let (parts, body) = self.k2v.handle(request).await.into_parts();
+        Answered {
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            body: body.collect().await.unwrap().to_bytes(),
+        }
+    }
+
+    async fn item(&self, method: &Method, token: Option<&str>, body: &[u8]) -> Answered {
+        let headers: Vec<_> = token
+            .map(|token| ("x-garage-causality-token", token))
+            .into_iter()
+            .collect();
+        let query = [("sort_key", "s k/ö")];
+        self.send(method.as_str(), Some("p/ä b"), &query, &headers, body)
+            .await
+    }
+}
+
+#[tokio::test]
+async fn an_item_is_inserted_read_and_deleted() {
+    let door = Door::new().await;
+    door.item(&Method::GET, None, b"")
+        .await
+        .is(404, "NoSuchKey");
+    assert_eq!(door.item(&Method::PUT, None, b"one").await.status, 204);
+    assert_eq!(door.item(&Method::PUT, None, b"two").await.status, 204);
+    let both = door.item(&Method::GET, None, b"").await;
+    let values = [STANDARD.encode("one"), STANDARD.encode("two")];
+    assert_eq!((both.status, both.json()), (200, json!(values)));
+    let token = both.token();
+    door.item(&Method::DELETE, None, b"")
+        .await
+        .is(400, "InvalidRequest");
+    door.item(&Method::DELETE, Some("wrong"), b"")
+        .await
+        .is(400, "InvalidRequest");
+    let deleted = door.item(&Method::DELETE, Some(&token), b"").await;
+    assert_eq!(deleted.status, 204);
+    let gone = door.item(&Method::GET, None, b"").await;
+    assert_eq!(gone.json(), json!([null]));
+    let query = [
+        ("sort_key", "s k/ö"),
+        ("causality_token", &*gone.token()),
+        ("timeout", "0"),
+    ];
+    let polled = door.send("GET", Some("p/ä b"), &query, &[], b"").await;
+    assert_eq!((polled.status, polled.body.len()), (304, 0));
+    let query = [("sort_key", "s k/ö"), ("causality_token", &*token)];
+    let polled = door.send("GET", Some("p/ä b"), &query, &[], b"").await;
+    assert_eq!((polled.status, polled.json()), (200, json!([null])));
+}
+
+#[tokio::test]
+async fn batches_repeat_their_searches() {
+    let door = Door::new().await;
+    let inserts = json!([
+        {"pk": "p", "sk": "a", "ct": null, "v": "QQ=="},
+        {"pk": "p", "sk": "b", "ct": null, "v": "Qg"},
+        {"pk": "q", "sk": "a", "v": "QQ=="},
+    ]);
+    let inserts = serde_json::to_vec(&inserts).unwrap();
+    let inserted = door.send("POST", None, &[], &[], &inserts).await;
+    assert_eq!(inserted.status, 204);
+    let search = br#"[{"partitionKey": "p", "limit": 1}]"#;
+    for (method, query) in [("POST", &[("search", "")][..]), ("SEARCH", &[])] {
+        let found = door.send(method, None, query, &[], search).await;
+        let mut found = found.json();
+        assert!(found[0]["items"][0]["ct"].take().is_string());
+        let expected = json!([{
+            "partitionKey": "p", "prefix": null, "start": null, "end": null, "limit": 1,
+            "reverse": false, "conflictsOnly": false, "tombstones": false, "singleItem": false,
+            "items": [{"sk": "a", "ct": null, "v": ["QQ=="]}],
+            "more": true, "nextStart": "b",
+        }]);
+        assert_eq!(found, expected);
+    }
+    let index = door.send("GET", None, &[("start", "q")], &[], b"").await;
+    let expected = json!({
+        "prefix": null, "start": "q", "end": null, "limit": null, "reverse": false,
+        "partitionKeys": [{"pk": "q", "entries": 1, "conflicts": 0, "values": 1, "bytes": 1}],
+        "more": false, "nextStart": null,
+    });
+    assert_eq!(index.json(), expected);
+    let deletion = br#"[{"partitionKey": "p", "prefix": "a"}]"#;
+    let deleted = door
+        .send("POST", None, &[("delete", "")], &[], deletion)
+        .await;
+    let expected = json!([{
+        "partitionKey": "p", "prefix": "a", "start": null, "end": null, "singleItem": false,
+        "deletedItems": 1,
+    }]);
+    assert_eq!(deleted.json(), expected);
+}
+
+#[tokio::test]
+async fn permissions_are_those_of_objects() {
+    let door = Door::new().await;
+    let change = |read, write| GrantChange {
+        read: Some(read),
+        write: Some(write),
+        owner: Some(false),
+    };
+    let (get, put) = (Method::GET, Method::PUT);
+    let id = door.signer.access_key.clone();
+    let grant = |read, write| door.model.change_grant("bucket", &id, change(read, write));
+    grant(false, true).await.unwrap();
+    assert_eq!(door.item(&put, None, b"v").await.status, 204);
+    door.item(&get, None, b"").await.is(403, "AccessDenied");
+    grant(true, false).await.unwrap();
+    door.item(&put, None, b"v").await.is(403, "AccessDenied");
+    let read = door.item(&get, None, b"").await;
+    assert_eq!(read.status, 200);
+    // A permission that ends during a poll ends the poll without the value.
+    let token = read.token();
+    let query = [
+        ("sort_key", "s k/ö"),
+        ("causality_token", &*token),
+        ("timeout", "2"),
+    ];
+    let poll = door.send("GET", Some("p/ä b"), &query, &[], b"");
+    let revoke = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        grant(false, true).await.unwrap();
+        assert_eq!(door.item(&put, None, b"w").await.status, 204);
+    };
+    let (polled, ()) = tokio::join!(poll, revoke);
+    polled.is(403, "AccessDenied");
+}
+
+#[tokio::test]
+async fn unsigned_and_wrongly_signed_requests_are_refused() {
+    let mut door = Door::new().await;
+    let unsigned = Request::get("http://localhost/bucket/p?sort_key=s")
+        .header("host", "localhost")
+        .body(Full::new(Bytes::new()))
+        .unwrap();
+    assert_eq!(door.k2v.handle(unsigned).await.status(), 403);
+    door.signer.secret_key.push('x');
+    door.item(&Method::GET, None, b"")
+        .await
+        .is(403, "SignatureDoesNotMatch");
+}

@@ -1,0 +1,32 @@
+"""The client of the example in the documentation, and a bucket for each test."""
+
+from __future__ import annotations
+
+import importlib.util
+import uuid
+from pathlib import Path
+
+import pytest
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "docs/examples/k2v.py"
+
+
+def load_example():
+    spec = importlib.util.spec_from_file_location("k2v_example", EXAMPLE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def example():
+    return load_example()
+
+
+@pytest.fixture
+def k2v(server, s3, example):
+    if not server.k2v:
+        pytest.skip("this server has no K2V")
+    name = f"k2v-{uuid.uuid4().hex[:12]}"
+    s3.create_bucket(Bucket=name)
+    return example.K2V(server.k2v, name, server.access_key, server.secret_key, server.region)

@@ -1,0 +1,110 @@
+"""Polls of items and ranges; the example."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+
+def later(seconds: float, call, *args):
+    timer = threading.Timer(seconds, call, args)
+    timer.start()
+    return timer
+
+
+def test_poll_item(k2v):
+    k2v.insert("p", "s", b"1")
+    _, token = k2v.read("p", "s")
+    began = time.monotonic()
+    assert k2v.poll("p", "s", token, 1) is None
+    assert 0.9 < time.monotonic() - began < 3
+    timer = later(1, k2v.insert, "p", "s", b"2", token)
+    began = time.monotonic()
+    values, second = k2v.poll("p", "s", token, 60)
+    assert values == [b"2"] and time.monotonic() - began < 5
+    timer.join()
+    # What has changed already is there at once; so is a deletion.
+    assert k2v.poll("p", "s", token, 60)[0] == [b"2"]
+    k2v.delete("p", "s", second)
+    assert k2v.poll("p", "s", second, 60)[0] == [None]
+
+
+def test_poll_range(k2v):
+    k2v.insert("p", "a", b"1")
+    first = k2v.poll_range("p")
+    assert [item["sk"] for item in first["items"]] == ["a"]
+    marker = first["seenMarker"]
+    assert k2v.poll_range("p", seenMarker=marker, timeout=1) is None
+    timer = later(1, k2v.insert, "p", "b", b"2")
+    polled = k2v.poll_range("p", seenMarker=marker, timeout=60)
+    timer.join()
+    assert [(item["sk"], item["v"]) for item in polled["items"]] == [("b", [b"2"])]
+    k2v.delete("p", "a", first["items"][0]["ct"])
+    # A marker serves for a part of its range, too.
+    assert k2v.poll_range("p", prefix="b", seenMarker=polled["seenMarker"], timeout=1) is None
+    polled = k2v.poll_range("p", seenMarker=polled["seenMarker"], timeout=60)
+    assert [(item["sk"], item["v"]) for item in polled["items"]] == [("a", [None])]
+    assert k2v.poll_range("empty")["items"] == []
+
+
+def test_refused_polls(k2v, example):
+    k2v.insert("p", "s", b"1")
+    _, token = k2v.read("p", "s")
+    marker = k2v.poll_range("p")["seenMarker"]
+    for call in [
+        lambda: k2v.poll("p", "s", token, 601),
+        lambda: k2v.poll("p", "t", token, 1),
+        lambda: k2v.poll("p", "s", "wrong", 1),
+        lambda: k2v.poll_range("p", timeout=601),
+        lambda: k2v.poll_range("q", seenMarker=marker, timeout=1),
+        lambda: k2v.poll_range("p", seenMarker="AAAA", timeout=1),
+    ]:
+        with pytest.raises(example.K2VError) as error:
+            call()
+        assert error.value.status == 400
+
+
+def test_many_polls_wake_together(k2v):
+    k2v.insert("p", "s", b"1")
+    _, token = k2v.read("p", "s")
+    with ThreadPoolExecutor(100) as pool:
+        polls = [pool.submit(k2v.poll, "p", "s", token, 60) for _ in range(100)]
+        time.sleep(1)
+        assert not any(poll.done() for poll in polls)
+        k2v.insert("p", "s", b"2", token)
+        began = time.monotonic()
+        assert all(poll.result()[0] == [b"2"] for poll in polls)
+        assert time.monotonic() - began < 5
+
+
+def test_concurrent_clients_lose_nothing(k2v):
+    """Each of several clients adds its own marks to one set; conflicts are merged by readers."""
+
+    def add(client: int) -> None:
+        for n in range(20):
+            values, token = k2v.read("p", "set")
+            merged = {mark for value in values if value for mark in value.split()}
+            merged.add(f"{client}.{n}".encode())
+            k2v.insert("p", "set", b" ".join(sorted(merged)), token)
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(add, range(6)))
+    values, _ = k2v.read("p", "set")
+    marks = {mark for value in values for mark in value.split()}
+    assert marks == {f"{client}.{n}".encode() for client in range(6) for n in range(20)}
+
+
+def test_example(k2v, example):
+    inbox = example.Mailbox(k2v, "INBOX")
+    assert inbox.watch() == []
+    inbox.deliver(1, b"Hello")
+    assert inbox.watch(60) == ["00000000000000000001"]
+    assert inbox.mails() == [b"Hello"]
+    counters = [example.Counter(k2v, "visits", name) for name in ("paris", "tokyo")]
+    for n in range(3):
+        for counter in counters:
+            counter.add(n)
+    assert counters[0].total() == 6
