@@ -92,6 +92,8 @@ impl From<storage::Error> for Error {
             storage::Error::Busy(why) => Error::Busy(why),
             storage::Error::Damaged(why) | storage::Error::NoBlock(why) => Error::Damaged(why),
             storage::Error::Failed(why) | storage::Error::Io(why) => Error::Unavailable(why),
+            // Another replica may be able to read it.
+            newer @ storage::Error::Newer(_) => Error::Unavailable(newer.to_string()),
             storage::Error::Refused(why) => Error::Internal(why),
         }
     }

@@ -134,8 +134,12 @@ impl Model {
                 if seen == PAGE {
                     last = Some(key.clone());
                 }
-                if metadata.is_live() {
-                    found.push((key, metadata));
+                match metadata {
+                    Some(metadata) if metadata.is_live() => found.push((key, metadata)),
+                    Some(_) => {}
+                    None => {
+                        tracing::error!(%partition, key = %key.escape_ascii(), "a damaged row may be an orphan");
+                    }
                 }
                 Ok(if seen < PAGE {
                     Flow::Continue

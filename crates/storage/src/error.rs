@@ -14,6 +14,10 @@ pub enum Error {
     /// The bytes on disk are not the bytes that were written. Look for another copy.
     #[error("damaged: {0}")]
     Damaged(String),
+    /// A newer release wrote the bytes, and they are whole. They are not damaged: nothing may
+    /// replace or repair them. Use that release.
+    #[error("a newer Archipel wrote this: {0}")]
+    Newer(String),
     /// The block is not on this node: it was deleted, never written, or lost.
     #[error("no such block: {0}")]
     NoBlock(String),

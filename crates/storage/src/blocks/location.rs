@@ -159,10 +159,13 @@ fn flags(compressed: bool) -> u8 {
 /// Decodes the first two bytes of an entry, its version and flags. Returns true if it is
 /// compressed.
 fn compressed([version, flags]: [u8; 2], what: &str) -> Result<bool> {
-    if version != VERSION {
-        return Err(Error::Failed(format!(
-            "version {version} of a {what} is not known (this release reads {VERSION})"
+    if version > VERSION {
+        return Err(Error::Newer(format!(
+            "a {what} of version {version}; this release reads version {VERSION}"
         )));
+    }
+    if version != VERSION {
+        return Err(Error::Damaged(format!("a {what} of version {version}")));
     }
     if flags & !COMPRESSED != 0 {
         return Err(Error::Damaged(format!("a {what} with flags {flags:#x}")));

@@ -90,7 +90,7 @@ pub enum Durability {
     /// The commit is visible and atomic. A power cut may undo it together with all later ones, but
     /// never damages the store.
     Buffered,
-    /// The commit is on stable storage.
+    /// The commit is on stable storage before any reader sees it.
     Fsync,
 }
 

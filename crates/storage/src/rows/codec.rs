@@ -1,6 +1,8 @@
 //! Keys and values of the trees that hold rows. `docs/internals/data-format.md` describes them byte
 //! by byte. A change here needs a change there and a new version byte.
 //!
+//! Each value ends with a checksum of its tree, its key and itself (`fields`).
+//!
 //! All numbers are big-endian, so that keys sort as the numbers that they encode.
 
 mod fields;
@@ -10,13 +12,13 @@ use archipel_base::{Id, Stamp};
 use bytes::Bytes;
 
 use super::window::{Fingerprint, Window};
-use crate::engine::Result;
+use crate::engine::{Result, Tree};
 use crate::error::Error;
-use crate::row::{BlockRef, Payload, UsageDelta};
-use fields::{Reader, SUM_BYTES, VERSION, seal};
+use crate::row::{Payload, UsageDelta};
+use fields::{Reader, SUM_BYTES, Slot, VERSION};
 pub use keys::{
-    Part, counter_key, in_partition, log_end, log_key, row_key, row_of_key, split_log_key,
-    split_partition, successor, window_key, window_number,
+    Part, counter_key, in_partition, log_end, log_key, log_until, row_key, row_of_key,
+    split_log_key, split_partition, successor, window_key, window_number,
 };
 
 /// The row has a value: it is neither a tombstone nor a mere promise.
@@ -81,8 +83,8 @@ impl StoredBody {
     }
 }
 
-/// Encodes a value of `Tree::Rows`.
-pub fn encode_row(row: &StoredRow) -> Vec<u8> {
+/// Encodes the value of `Tree::Rows` under `key`.
+pub fn encode_row(key: &[u8], row: &StoredRow) -> Vec<u8> {
     let metadata = row.metadata.as_deref().unwrap_or_default();
     let within = match &row.payload {
         StoredBody::Within(payload) => Some(payload),
@@ -112,12 +114,12 @@ pub fn encode_row(row: &StoredRow) -> Vec<u8> {
         bytes.extend_from_slice(payload);
     }
     bytes.extend_from_slice(metadata);
-    seal(bytes)
+    Slot(Tree::Rows, key).seal(bytes)
 }
 
-/// Decodes a value of `Tree::Rows`.
-pub fn decode_row(bytes: &[u8]) -> Result<StoredRow> {
-    let (row, within) = decode_but_payload(bytes)?;
+/// Decodes the value of `Tree::Rows` under `key`.
+pub fn decode_row(key: &[u8], bytes: &[u8]) -> Result<StoredRow> {
+    let (row, within) = decode_but_payload(key, bytes)?;
     Ok(match within {
         Some(payload) => StoredRow {
             payload: StoredBody::Within(Bytes::copy_from_slice(payload)),
@@ -127,20 +129,25 @@ pub fn decode_row(bytes: &[u8]) -> Result<StoredRow> {
     })
 }
 
-/// Decodes a value of `Tree::Rows` without the payload: a payload in the row becomes
+/// Decodes the value of `Tree::Rows` under `key` without the payload: a payload in the row becomes
 /// [`StoredBody::Empty`].
-pub fn decode_metadata(bytes: &[u8]) -> Result<StoredRow> {
-    Ok(decode_but_payload(bytes)?.0)
+pub fn decode_metadata(key: &[u8], bytes: &[u8]) -> Result<StoredRow> {
+    Ok(decode_but_payload(key, bytes)?.0)
 }
 
 /// Decodes a row. Also returns the payload if it stands in the row.
-fn decode_but_payload(bytes: &[u8]) -> Result<(StoredRow, Option<&[u8]>)> {
-    let mut reader = Reader::sealed(bytes, "a row")?;
+fn decode_but_payload<'b>(key: &[u8], bytes: &'b [u8]) -> Result<(StoredRow, Option<&'b [u8]>)> {
+    let mut reader = Reader::sealed(Slot(Tree::Rows, key), bytes, "a row")?;
     let flags = reader.u8()?;
     let known = FLAG_LIVE | FLAG_TALLY | FLAG_APART | FLAG_WITHIN;
     let live = flags & FLAG_LIVE != 0;
     let both = FLAG_APART | FLAG_WITHIN;
-    if flags & !known != 0 || (!live && flags != 0) || flags & both == both {
+    if flags & !known != 0 {
+        return Err(Error::Newer(format!(
+            "a row with the flags {flags:#x}; this release knows {known:#x}"
+        )));
+    }
+    if (!live && flags != 0) || flags & both == both {
         return Err(Error::Damaged(format!("a row with the flags {flags:#x}")));
     }
     let (promised, stamp) = (reader.stamp()?, reader.stamp()?);
@@ -171,8 +178,9 @@ fn decode_but_payload(bytes: &[u8]) -> Result<(StoredRow, Option<&[u8]>)> {
     Ok((row, within))
 }
 
-/// Encodes a value of `Tree::Bodies`. Returns `None` for an empty payload, which has no entry.
-pub fn encode_payload(payload: &Payload) -> Option<Vec<u8>> {
+/// Encodes the value of `Tree::Bodies` under `key`, for a row with this stamp. Returns `None` for an
+/// empty payload, which has no entry.
+pub fn encode_payload(key: &[u8], stamp: Stamp, payload: &Payload) -> Option<Vec<u8>> {
     let (kind, inline): (u8, &[u8]) = match payload {
         Payload::Empty => return None,
         Payload::Inline(inline) => (KIND_INLINE, inline),
@@ -180,8 +188,9 @@ pub fn encode_payload(payload: &Payload) -> Option<Vec<u8>> {
         Payload::BlocksAnd(_, inline) => (KIND_BLOCKS_AND, inline),
     };
     let blocks = payload.blocks();
-    let mut bytes = Vec::with_capacity(3 + blocks.len() * 36 + inline.len() + SUM_BYTES);
+    let mut bytes = Vec::with_capacity(19 + blocks.len() * 36 + inline.len() + SUM_BYTES);
     bytes.extend_from_slice(&[VERSION, kind]);
+    bytes.extend_from_slice(&stamp.to_bytes());
     if kind != KIND_INLINE {
         bytes.push(blocks.len() as u8);
         for block in blocks {
@@ -190,47 +199,64 @@ pub fn encode_payload(payload: &Payload) -> Option<Vec<u8>> {
         }
     }
     bytes.extend_from_slice(inline);
-    Some(seal(bytes))
+    Some(Slot(Tree::Bodies, key).seal(bytes))
 }
 
-/// Decodes a value of `Tree::Bodies`.
-pub fn decode_payload(bytes: &[u8]) -> Result<Payload> {
-    let mut reader = Reader::sealed(bytes, "a payload")?;
+/// Decodes the value of `Tree::Bodies` under `key`. Also returns the stamp of its row.
+pub fn decode_payload(key: &[u8], bytes: &[u8]) -> Result<(Stamp, Payload)> {
+    let mut reader = Reader::sealed(Slot(Tree::Bodies, key), bytes, "a payload")?;
     let kind = reader.u8()?;
+    if kind > KIND_BLOCKS_AND {
+        return Err(Error::Newer(format!(
+            "a payload of kind {kind}; this release knows 1 to {KIND_BLOCKS_AND}"
+        )));
+    }
+    let stamp = reader.stamp()?;
     let blocks = match kind {
         KIND_INLINE => Vec::new(),
-        KIND_BLOCKS | KIND_BLOCKS_AND => reader.blocks()?,
-        kind => return Err(Error::Damaged(format!("a payload of kind {kind}"))),
+        _ => reader.blocks()?,
     };
     let inline = Bytes::copy_from_slice(reader.rest());
-    match kind {
-        KIND_INLINE => Ok(Payload::Inline(inline)),
-        KIND_BLOCKS if inline.is_empty() => Ok(Payload::Blocks(blocks)),
-        KIND_BLOCKS => Err(Error::Damaged("a payload with trailing bytes".into())),
-        _ => Ok(Payload::BlocksAnd(blocks, inline)),
+    let payload = match kind {
+        KIND_INLINE => Payload::Inline(inline),
+        KIND_BLOCKS if inline.is_empty() => Payload::Blocks(blocks),
+        KIND_BLOCKS => return Err(Error::Damaged("a payload with trailing bytes".into())),
+        KIND_BLOCKS_AND => Payload::BlocksAnd(blocks, inline),
+        _ => return Err(Error::Damaged(format!("a payload of kind {kind}"))),
+    };
+    Ok((stamp, payload))
+}
+
+/// Decodes the payload of the row that has this stamp. A payload of any other version of the row is
+/// damage: the engine lost a write of one of the two.
+pub fn decode_payload_of(key: &[u8], stamp: Stamp, bytes: &[u8]) -> Result<Payload> {
+    let (found, payload) = decode_payload(key, bytes)?;
+    if found == stamp {
+        Ok(payload)
+    } else {
+        Err(Error::Damaged(format!(
+            "a payload of the stamp {found}; its row has {stamp}"
+        )))
     }
 }
 
-/// Returns the blocks that a value of `Tree::Bodies` mentions. Inline bytes are not verified,
-/// because they may be damaged.
-pub fn decode_blocks(bytes: &[u8]) -> Result<Vec<BlockRef>> {
-    match bytes {
-        [VERSION, KIND_INLINE, ..] => Ok(Vec::new()),
-        _ => Ok(decode_payload(bytes)?.blocks().to_vec()),
-    }
+/// Returns true if a value of `Tree::Bodies` is inline and so mentions no blocks. Nothing else of
+/// it is verified, because its bytes may be damaged.
+pub fn is_inline(bytes: &[u8]) -> bool {
+    matches!(bytes, [VERSION, KIND_INLINE, ..])
 }
 
-/// Encodes a window.
-pub fn encode_window(window: &Window) -> Vec<u8> {
+/// Encodes the window under `key`.
+pub fn encode_window(key: &[u8], window: &Window) -> Vec<u8> {
     let mut bytes = vec![VERSION];
     bytes.extend_from_slice(&window.rows.to_be_bytes());
     bytes.extend_from_slice(&window.fingerprint.0);
-    bytes
+    Slot(Tree::Derived, key).seal(bytes)
 }
 
-/// Decodes a window.
-pub fn decode_window(bytes: &[u8]) -> Result<Window> {
-    let mut reader = Reader::versioned(bytes, "a window")?;
+/// Decodes the window under `key`.
+pub fn decode_window(key: &[u8], bytes: &[u8]) -> Result<Window> {
+    let mut reader = Reader::sealed(Slot(Tree::Derived, key), bytes, "a window")?;
     let window = Window {
         rows: reader.u64()?,
         fingerprint: Fingerprint(reader.array()?),
@@ -248,17 +274,17 @@ pub struct Counter {
     pub bytes: u64,
 }
 
-/// Encodes a counter.
-pub fn encode_counter(counter: &Counter) -> Vec<u8> {
+/// Encodes the counter under `key`.
+pub fn encode_counter(key: &[u8], counter: &Counter) -> Vec<u8> {
     let mut bytes = vec![VERSION];
     bytes.extend_from_slice(&counter.objects.to_be_bytes());
     bytes.extend_from_slice(&counter.bytes.to_be_bytes());
-    bytes
+    Slot(Tree::Derived, key).seal(bytes)
 }
 
-/// Decodes a counter.
-pub fn decode_counter(bytes: &[u8]) -> Result<Counter> {
-    let mut reader = Reader::versioned(bytes, "a counter")?;
+/// Decodes the counter under `key`.
+pub fn decode_counter(key: &[u8], bytes: &[u8]) -> Result<Counter> {
+    let mut reader = Reader::sealed(Slot(Tree::Derived, key), bytes, "a counter")?;
     let counter = Counter {
         objects: reader.u64()?,
         bytes: reader.u64()?,
@@ -267,16 +293,17 @@ pub fn decode_counter(bytes: &[u8]) -> Result<Counter> {
     Ok(counter)
 }
 
-/// Encodes a value of `Tree::Queue`.
-pub fn encode_work(work: &[u8]) -> Vec<u8> {
+/// Encodes the value of `Tree::Queue` under `key`.
+pub fn encode_work(key: &[u8], work: &[u8]) -> Vec<u8> {
     let mut bytes = vec![VERSION];
     bytes.extend_from_slice(work);
-    bytes
+    Slot(Tree::Queue, key).seal(bytes)
 }
 
-/// Decodes a value of `Tree::Queue`.
-pub fn decode_work(bytes: &[u8]) -> Result<Bytes> {
-    let mut reader = Reader::versioned(bytes, "an entry of the queue")?;
+/// Decodes the value of `Tree::Queue` under `key`.
+pub fn decode_work(key: &[u8], bytes: &[u8]) -> Result<Bytes> {
+    let slot = Slot(Tree::Queue, key);
+    let mut reader = Reader::sealed(slot, bytes, "an entry of the queue")?;
     Ok(Bytes::copy_from_slice(reader.rest()))
 }
 

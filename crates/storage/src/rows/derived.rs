@@ -2,9 +2,10 @@
 
 use std::ops::Bound;
 
-use archipel_base::{Id, PartitionId, Stamp};
+use archipel_base::{Id, PartitionId, Stamp, Writer};
 
 use super::codec::{self, Counter};
+use super::reader::PrefixRange;
 use super::window::{Fingerprint, Granularity, Window};
 use crate::engine::{Direction, Edit, Flow, ReadTxn, Result, Tree};
 use crate::error::Error;
@@ -61,16 +62,53 @@ fn change_window(
     rows: i64,
 ) -> Result<()> {
     let key = codec::window_key(partition, granularity, number);
-    let mut window = match edit.get(Tree::Derived, &key)? {
-        Some(bytes) => codec::decode_window(&bytes)?,
+    let window = match changed_window(edit, &key, toggled, rows) {
+        Err(Error::Damaged(why)) => {
+            tracing::error!(%partition, ?granularity, number, why, "a window is counted again");
+            // The log has changed already, so the result needs no change.
+            count_window(edit, partition, (granularity, number))?
+        }
+        window => window?,
+    };
+    match window.rows {
+        0 => edit.delete(Tree::Derived, &key).map(|_| ()),
+        _ => edit.put(Tree::Derived, &key, &codec::encode_window(&key, &window)),
+    }
+}
+
+fn changed_window(
+    txn: &(impl ReadTxn + ?Sized),
+    key: &[u8],
+    toggled: Fingerprint,
+    rows: i64,
+) -> Result<Window> {
+    let mut window = match txn.get(Tree::Derived, key)? {
+        Some(bytes) => codec::decode_window(key, &bytes)?,
         None => Window::default(),
     };
     window.fingerprint.toggle(toggled);
     window.rows = add(window.rows, rows, "the rows of a window")?;
-    match window.rows {
-        0 => edit.delete(Tree::Derived, &key).map(|_| ()),
-        _ => edit.put(Tree::Derived, &key, &codec::encode_window(&window)),
-    }
+    Ok(window)
+}
+
+/// Counts a window again, from the log.
+pub(crate) fn count_window(
+    txn: &(impl ReadTxn + ?Sized),
+    partition: PartitionId,
+    (granularity, number): (Granularity, u32),
+) -> Result<Window> {
+    let (first, end) = granularity.span(number);
+    let from = codec::log_key(partition, Stamp::new(first, 0, Writer(0)), &[]);
+    let to = codec::log_until(partition, end);
+    let range = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
+    let mut window = Window::default();
+    txn.scan(Tree::Derived, range, Direction::Ascending, &mut |key, _| {
+        let (_, stamp, key) = codec::split_log_key(key)?;
+        window.rows += 1;
+        window.fingerprint.toggle(Fingerprint::of(key, stamp));
+        Ok(Flow::Continue)
+    })?;
+    Ok(window)
 }
 
 /// Replaces a row's share in a counter. A counter of zero has no entry.
@@ -108,19 +146,66 @@ fn change_counter(
     (objects, bytes): (i64, i128),
 ) -> Result<()> {
     let key = codec::counter_key(partition, usage.group);
-    let old = match edit.get(Tree::Derived, &key)? {
-        Some(bytes) => codec::decode_counter(&bytes)?,
-        None => Counter::default(),
+    let changed = |old: Counter| -> Result<Counter> {
+        Ok(Counter {
+            objects: add(old.objects, objects, "a counter's objects")?,
+            bytes: add(old.bytes, bytes, "a counter's bytes")?,
+        })
     };
-    let new = Counter {
-        objects: add(old.objects, objects, "a counter's objects")?,
-        bytes: add(old.bytes, bytes, "a counter's bytes")?,
+    let new = match counter(edit, partition, usage.group).and_then(changed) {
+        // The counter was wrong before. The row itself has not changed yet.
+        Err(Error::Damaged(why)) => {
+            tracing::error!(%partition, group = %usage.group, why, "a counter is counted again");
+            changed(count(edit, partition, usage.group)?)?
+        }
+        new => new?,
     };
     if new == Counter::default() {
         edit.delete(Tree::Derived, &key).map(|_| ())
     } else {
-        edit.put(Tree::Derived, &key, &codec::encode_counter(&new))
+        edit.put(Tree::Derived, &key, &codec::encode_counter(&key, &new))
     }
+}
+
+/// Returns a counter. Counts a damaged one again.
+pub(crate) fn counter(
+    txn: &(impl ReadTxn + ?Sized),
+    partition: PartitionId,
+    group: Id,
+) -> Result<Counter> {
+    let key = codec::counter_key(partition, group);
+    match txn.get(Tree::Derived, &key)? {
+        Some(bytes) => match codec::decode_counter(&key, &bytes) {
+            Err(Error::Damaged(_)) => count(txn, partition, group),
+            counter => counter,
+        },
+        None => Ok(Counter::default()),
+    }
+}
+
+/// Counts a counter from the partition's rows. Reads all of them.
+fn count(txn: &(impl ReadTxn + ?Sized), partition: PartitionId, group: Id) -> Result<Counter> {
+    let range = PrefixRange::new(partition, &[], Bound::Unbounded);
+    let mut counter = Counter::default();
+    txn.scan(
+        Tree::Rows,
+        range.bounds(),
+        Direction::Ascending,
+        &mut |key, value| {
+            match codec::decode_metadata(key, value) {
+                Ok(row) => {
+                    if let Some(usage) = row.usage.filter(|usage| usage.group == group) {
+                        counter.objects += u64::from(usage.objects);
+                        counter.bytes = counter.bytes.saturating_add(usage.bytes);
+                    }
+                }
+                Err(Error::Damaged(_)) => {}
+                Err(error) => return Err(error),
+            }
+            Ok(Flow::Continue)
+        },
+    )?;
+    Ok(counter)
 }
 
 /// Returns the keys of a partition's counters.
@@ -139,5 +224,5 @@ pub(crate) fn counter_keys(txn: &dyn ReadTxn, partition: PartitionId) -> Result<
 /// Adds a change to a number. A sum out of range shows that the derived data were wrong before.
 fn add(number: u64, change: impl Into<i128>, what: &str) -> Result<u64> {
     u64::try_from(i128::from(number) + change.into())
-        .map_err(|_| Error::Damaged(format!("{what} do not add up: run a verification")))
+        .map_err(|_| Error::Damaged(format!("{what} do not add up")))
 }

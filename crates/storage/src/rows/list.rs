@@ -127,10 +127,10 @@ pub(crate) fn list(txn: &dyn ReadTxn, query: &ListQuery) -> Result<Listing> {
             range.bounds(),
             Direction::Ascending,
             &mut |key, value| {
-                let (_, key) = codec::split_partition(key)?;
-                let step = match codec::decode_metadata(value) {
-                    Ok(row) => page.add(key, row.into()),
-                    Err(Error::Damaged(why)) => page.add_damaged(key, &why),
+                let (_, row_key) = codec::split_partition(key)?;
+                let step = match codec::decode_metadata(key, value) {
+                    Ok(row) => page.add(row_key, row.into()),
+                    Err(Error::Damaged(why)) => page.add_damaged(row_key, &why),
                     Err(error) => return Err(error),
                 };
                 Ok(match step {

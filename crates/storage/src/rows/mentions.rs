@@ -10,7 +10,7 @@ use super::codec;
 use super::reader::{PrefixRange, RowReader};
 use crate::engine::{Direction, Flow, KeyRange, Result, Tree};
 use crate::error::Error;
-use crate::row::{BlockRef, RowKey};
+use crate::row::{BlockRef, Payload, RowKey};
 
 /// The largest number of rows that are named for each block.
 const MAX_ROWS: usize = 8;
@@ -28,7 +28,7 @@ pub struct Mention {
 
 impl RowReader<'_> {
     /// Returns the rows that refer to the blocks of `wanted`, in one partition or in all. Skips
-    /// payloads that cannot be decoded; [`verify`](Self::verify) reports them.
+    /// damaged payloads; [`verify`](Self::verify) reports them.
     pub fn mentions(
         &self,
         partition: Option<PartitionId>,
@@ -37,7 +37,7 @@ impl RowReader<'_> {
         self.mentions_of(partition, wanted, &mut |_| Ok(()))
     }
 
-    /// Returns the same for all partitions. Fails if any payload cannot be decoded.
+    /// Returns the same for all partitions. Fails if any payload is damaged.
     pub(crate) fn all_mentions(
         &self,
         wanted: &BTreeSet<BlockHash>,
@@ -56,14 +56,21 @@ impl RowReader<'_> {
         let bounds = range.as_ref().map_or(everything, PrefixRange::bounds);
         let mut found = BTreeMap::new();
         let mut visit = |key: &[u8], value: &[u8]| {
-            let blocks = match codec::decode_blocks(value) {
-                Ok(blocks) => blocks,
-                Err(error) => {
+            if codec::is_inline(value) {
+                return Ok(Flow::Continue);
+            }
+            let payload = match codec::decode_payload(key, value) {
+                Err(error @ Error::Damaged(_)) => {
                     on_damaged(error)?;
-                    Vec::new()
+                    Payload::Empty
                 }
+                payload => payload?.1,
             };
-            for block in blocks.iter().filter(|block| wanted.contains(&block.hash)) {
+            for block in payload
+                .blocks()
+                .iter()
+                .filter(|block| wanted.contains(&block.hash))
+            {
                 add(&mut found, key, block)?;
             }
             Ok(Flow::Continue)

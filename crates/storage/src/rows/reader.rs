@@ -7,6 +7,7 @@ use archipel_base::{Id, PartitionId, Stamp, Writer};
 use bytes::Bytes;
 
 use super::codec::{self, StoredBody, StoredRow};
+use super::derived;
 use super::list::{self, ListQuery, Listing};
 use super::window::{Granularity, Window};
 use crate::engine::{Direction, Flow, KeyRange, MAX_KEY_BYTES, ReadTxn, Result, Tree};
@@ -72,8 +73,9 @@ impl From<RowMetadata> for Row {
     }
 }
 
-/// The callback of a scan of metadata. It gets each row and its key within the partition.
-pub type HeadVisitor<'v> = dyn FnMut(&[u8], RowMetadata) -> Result<Flow> + 'v;
+/// The callback of a scan of metadata. It gets each row and its key within the partition; `None` for
+/// a damaged row.
+pub type HeadVisitor<'v> = dyn FnMut(&[u8], Option<RowMetadata>) -> Result<Flow> + 'v;
 
 /// A consistent view of the rows.
 #[derive(Clone, Copy)]
@@ -95,9 +97,10 @@ impl<'t> RowReader<'t> {
     pub fn row(&self, key: &RowKey) -> Result<Option<Row>> {
         let bytes = codec::row_key(key)?;
         let (mut row, at_hand) = row_at_hand(self.txn, &bytes)?;
+        let row_stamp = row.as_ref().map_or(Stamp::ZERO, |row| row.stamp);
         let value = row.as_mut().and_then(|row| row.value.as_mut());
         if let (Some(value), false) = (value, at_hand) {
-            value.payload = stored_payload(self.txn, &bytes)?;
+            value.payload = stored_payload(self.txn, &bytes, row_stamp)?;
         }
         Ok(row)
     }
@@ -110,15 +113,16 @@ impl<'t> RowReader<'t> {
 
     /// Returns a row without its payload.
     pub fn metadata(&self, key: &RowKey) -> Result<Option<RowMetadata>> {
-        match self.txn.get(Tree::Rows, &codec::row_key(key)?)? {
-            Some(bytes) => Ok(Some(codec::decode_metadata(&bytes)?.into())),
+        let key = codec::row_key(key)?;
+        match self.txn.get(Tree::Rows, &key)? {
+            Some(bytes) => Ok(Some(codec::decode_metadata(&key, &bytes)?.into())),
             None => Ok(None),
         }
     }
 
     /// Visits the rows of a partition whose keys begin with `prefix`, ascending from `start`, with
-    /// tombstones and mere promises. Skips and logs damaged rows; see
-    /// [`scan_keys`](Self::scan_keys).
+    /// tombstones and mere promises. Damaged rows are visited, too, so that a visitor which counts
+    /// its rows reads no more than it wants.
     pub fn scan_metadata(
         &self,
         partition: PartitionId,
@@ -132,13 +136,10 @@ impl<'t> RowReader<'t> {
             range.bounds(),
             Direction::Ascending,
             &mut |key, value| {
-                let (_, key) = codec::split_partition(key)?;
-                match codec::decode_metadata(value) {
-                    Ok(row) => visit(key, row.into()),
-                    Err(Error::Damaged(why)) => {
-                        tracing::error!(%partition, key = %key.escape_ascii(), why, "a row is damaged: the scan continues after it");
-                        Ok(Flow::Continue)
-                    }
+                let (_, row_key) = codec::split_partition(key)?;
+                match codec::decode_metadata(key, value) {
+                    Ok(row) => visit(row_key, Some(row.into())),
+                    Err(Error::Damaged(_)) => visit(row_key, None),
                     Err(error) => Err(error),
                 }
             },
@@ -165,11 +166,7 @@ impl<'t> RowReader<'t> {
 
     /// Returns a counter of a partition: objects, bytes.
     pub fn counter(&self, partition: PartitionId, group: Id) -> Result<(u64, u64)> {
-        let key = codec::counter_key(partition, group);
-        let counter = match self.txn.get(Tree::Derived, &key)? {
-            Some(bytes) => codec::decode_counter(&bytes)?,
-            None => codec::Counter::default(),
-        };
+        let counter = derived::counter(self.txn, partition, group)?;
         Ok((counter.objects, counter.bytes))
     }
 
@@ -191,7 +188,14 @@ impl<'t> RowReader<'t> {
                 if found.len() == limit {
                     return Ok(Flow::Stop);
                 }
-                found.push((codec::window_number(k)?, codec::decode_window(v)?));
+                let number = codec::window_number(k)?;
+                let window = match codec::decode_window(k, v) {
+                    Err(Error::Damaged(_)) => {
+                        derived::count_window(self.txn, partition, (granularity, number))?
+                    }
+                    window => window?,
+                };
+                found.push((number, window));
                 Ok(Flow::Continue)
             })?;
         Ok(found)
@@ -224,7 +228,7 @@ impl<'t> RowReader<'t> {
         limit: usize,
     ) -> Result<Vec<(Stamp, Bytes)>> {
         let from = codec::log_key(partition, after.0, after.1);
-        let to = log_until(partition, before_millis);
+        let to = codec::log_until(partition, before_millis);
         let mut found = Vec::new();
         self.txn.scan(
             Tree::Derived,
@@ -286,7 +290,8 @@ impl<'t> RowReader<'t> {
         self.log(partition, after.max(start), end, limit)
     }
 
-    /// Returns entries of the work queue after the number `after`, in order, at most `limit`.
+    /// Returns entries of the work queue after the number `after`, in order, at most `limit`. Skips
+    /// and logs damaged entries.
     pub fn queue(&self, after: u64, limit: usize) -> Result<Vec<(u64, Bytes)>> {
         let from = after.to_be_bytes();
         let range: KeyRange<'_> = (Bound::Excluded(&from), Bound::Unbounded);
@@ -297,7 +302,13 @@ impl<'t> RowReader<'t> {
                     return Ok(Flow::Stop);
                 }
                 let number = codec::decode_number(k, "a key of the queue")?;
-                found.push((number, codec::decode_work(v)?));
+                match codec::decode_work(k, v) {
+                    Ok(work) => found.push((number, work)),
+                    Err(Error::Damaged(why)) => {
+                        tracing::error!(number, why, "work is damaged: it is passed over");
+                    }
+                    Err(error) => return Err(error),
+                }
                 Ok(Flow::Continue)
             })?;
         Ok(found)
@@ -310,16 +321,6 @@ impl<'t> RowReader<'t> {
     }
 }
 
-/// Returns the log key that is above all stamps of earlier milliseconds.
-fn log_until(partition: PartitionId, before_millis: u64) -> Vec<u8> {
-    // A stamp has 48 bits of milliseconds.
-    if before_millis < 1 << 48 {
-        codec::log_key(partition, Stamp::new(before_millis, 0, Writer(0)), &[])
-    } else {
-        codec::log_end(partition)
-    }
-}
-
 pub(crate) fn meta_key(name: &str) -> Vec<u8> {
     [META_PREFIX, name.as_bytes()].concat()
 }
@@ -327,7 +328,7 @@ pub(crate) fn meta_key(name: &str) -> Vec<u8> {
 /// Returns the value of `Tree::Rows` under an encoded key.
 pub(crate) fn stored(txn: &dyn ReadTxn, key: &[u8]) -> Result<Option<StoredRow>> {
     match txn.get(Tree::Rows, key)? {
-        Some(bytes) => Ok(Some(codec::decode_row(&bytes)?)),
+        Some(bytes) => Ok(Some(codec::decode_row(key, &bytes)?)),
         None => Ok(None),
     }
 }
@@ -346,9 +347,9 @@ fn row_at_hand(txn: &dyn ReadTxn, key: &[u8]) -> Result<(Option<Row>, bool)> {
     Ok((Some(row), at_hand))
 }
 
-/// Returns the payload of a row that is stored in `Tree::Bodies`.
-pub(crate) fn stored_payload(txn: &dyn ReadTxn, key: &[u8]) -> Result<Payload> {
-    codec::decode_payload(&stored_bytes(txn, key)?)
+/// Returns the payload, stored in `Tree::Bodies`, of the row with this stamp.
+pub(crate) fn stored_payload(txn: &dyn ReadTxn, key: &[u8], stamp: Stamp) -> Result<Payload> {
+    codec::decode_payload_of(key, stamp, &stored_bytes(txn, key)?)
 }
 
 /// Returns the same payload, encoded.

@@ -162,7 +162,7 @@ impl<'t> RowTxn<'t> {
         };
         // The number grows by one at a time, so it never reaches 2^64.
         let number = (last + 1).to_be_bytes();
-        let work = codec::encode_work(work);
+        let work = codec::encode_work(&number, work);
         let done = self
             .overlay
             .put(Tree::Meta, QUEUE_LAST, &number)
@@ -197,7 +197,7 @@ impl<'t> RowTxn<'t> {
             return Ok(OldRow::default());
         };
         let blocks = match row.payload {
-            StoredBody::Apart => self.old_blocks(key)?,
+            StoredBody::Apart => self.old_blocks(key, row.stamp)?,
             StoredBody::Empty | StoredBody::Within(_) => Vec::new(),
         };
         Ok(OldRow {
@@ -209,9 +209,15 @@ impl<'t> RowTxn<'t> {
 
     /// Returns the blocks of the row's old payload. A damaged payload can be replaced although its blocks
     /// are unknown. Their reference counts are then too high, and a verification finds them.
-    fn old_blocks(&self, key: &[u8]) -> Result<Vec<BlockRef>> {
-        let payload = reader::stored_bytes(&self.overlay, key);
-        match payload.and_then(|payload| codec::decode_blocks(&payload)) {
+    fn old_blocks(&self, key: &[u8], stamp: Stamp) -> Result<Vec<BlockRef>> {
+        let blocks = reader::stored_bytes(&self.overlay, key).and_then(|payload| {
+            if codec::is_inline(&payload) {
+                return Ok(Vec::new());
+            }
+            let payload = codec::decode_payload_of(key, stamp, &payload)?;
+            Ok(payload.blocks().to_vec())
+        });
+        match blocks {
             Err(Error::Damaged(why)) => {
                 tracing::error!(
                     why,
@@ -261,7 +267,9 @@ impl<'t> RowTxn<'t> {
             payload: payload.unwrap_or_default(),
         };
         match (value, &stored.payload, old) {
-            (Some(value), StoredBody::Apart, _) => self.write_payload(key, &value.payload)?,
+            (Some(value), StoredBody::Apart, _) => {
+                self.write_payload(key, row.stamp, &value.payload)?;
+            }
             (.., StoredBody::Apart) => drop(self.overlay.delete(Tree::Bodies, key)?),
             _ => {}
         }
@@ -270,8 +278,8 @@ impl<'t> RowTxn<'t> {
 
     /// Writes the payload if it changed. A promise changes the row but not its payload, which may be
     /// long.
-    fn write_payload(&mut self, key: &[u8], payload: &Payload) -> Result<()> {
-        match codec::encode_payload(payload) {
+    fn write_payload(&mut self, key: &[u8], stamp: Stamp, payload: &Payload) -> Result<()> {
+        match codec::encode_payload(key, stamp, payload) {
             Some(payload) if self.overlay.get(Tree::Bodies, key)?.as_deref() == Some(&payload) => {
                 Ok(())
             }
@@ -284,7 +292,8 @@ impl<'t> RowTxn<'t> {
         if *row == StoredRow::default() {
             self.overlay.delete(Tree::Rows, key).map(|_| ())
         } else {
-            self.overlay.put(Tree::Rows, key, &codec::encode_row(row))
+            self.overlay
+                .put(Tree::Rows, key, &codec::encode_row(key, row))
         }
     }
 

@@ -12,7 +12,8 @@ use super::codec::{self, Counter, Part, StoredBody, StoredRow};
 use super::reader::{self, PrefixRange, RowReader};
 use super::window::{Fingerprint, Granularity, Window};
 use crate::engine::{Direction, Flow, KeyRange, ReadTxn, Result, Tree};
-use crate::row::{Payload, RowKey};
+use crate::error::Error;
+use crate::row::RowKey;
 
 /// The number of problems that are described one by one.
 const MAX_TOLD: usize = 100;
@@ -75,6 +76,10 @@ impl Report {
 
 impl RowReader<'_> {
     /// Recomputes all derived data and compares. Reads everything.
+    ///
+    /// # Errors
+    /// [`Error::Newer`] if a newer release wrote a value. What that value refers to is unknown, so
+    /// nothing could be said of the rest.
     pub fn verify(&self) -> Result<Report> {
         self.verify_with(&mut |_| {})
     }
@@ -110,16 +115,18 @@ impl RowReader<'_> {
             Direction::Ascending,
             &mut |key, value| {
                 bytes += value.len() as u64;
-                let is_whole = match codec::decode_metadata(value) {
-                    Ok(row) if row.payload == StoredBody::Apart => {
-                        let payload = txn.get(Tree::Bodies, key)?;
-                        bytes += payload.as_ref().map_or(0, |payload| payload.len() as u64);
-                        payload.is_some_and(|payload| codec::decode_payload(&payload).is_ok())
+                let whole = codec::decode_metadata(key, value).and_then(|row| {
+                    if row.payload == StoredBody::Apart {
+                        let payload = reader::stored_bytes(txn, key)?;
+                        bytes += payload.len() as u64;
+                        codec::decode_payload_of(key, row.stamp, &payload)?;
                     }
-                    row => row.is_ok(),
-                };
-                if !is_whole {
-                    damaged.push(codec::row_of_key(key)?);
+                    Ok(())
+                });
+                match whole {
+                    Ok(()) => {}
+                    Err(Error::Damaged(_)) => damaged.push(codec::row_of_key(key)?),
+                    Err(error) => return Err(error),
                 }
                 Ok(Flow::Continue)
             },
@@ -169,13 +176,9 @@ impl Verifier<'_> {
             range.bounds(),
             Direction::Ascending,
             &mut |key, value| {
-                match codec::decode_metadata(value) {
+                match codec::decode_metadata(key, value) {
                     Ok(row) => self.check_row(partition, key, &row, &mut expected)?,
-                    Err(error) => {
-                        self.report.add_damaged(key);
-                        self.report
-                            .add_problem(|| format!("{}: {error}", describe(key)));
-                    }
+                    Err(error) => self.note_damaged(key, error)?,
                 }
                 Ok(Flow::Continue)
             },
@@ -241,18 +244,27 @@ impl Verifier<'_> {
         }
         if row.payload == StoredBody::Apart {
             expected.payloads += 1;
-            self.check_payload(key)?;
+            self.check_payload(key, row.stamp)?;
         }
         Ok(())
     }
 
-    fn check_payload(&mut self, key: &[u8]) -> Result<()> {
-        let payload = reader::stored_payload(self.txn, key).unwrap_or_else(|error| {
-            self.report.add_damaged(key);
-            self.report
-                .add_problem(|| format!("{}: {error}", describe(key)));
-            Payload::Empty
-        });
+    /// Notes a row that is damaged, or whose payload is. Any other error ends the verification.
+    fn note_damaged(&mut self, key: &[u8], error: Error) -> Result<()> {
+        let Error::Damaged(_) = error else {
+            return Err(error);
+        };
+        self.report.add_damaged(key);
+        self.report
+            .add_problem(|| format!("{}: {error}", describe(key)));
+        Ok(())
+    }
+
+    fn check_payload(&mut self, key: &[u8], stamp: Stamp) -> Result<()> {
+        let payload = match reader::stored_payload(self.txn, key, stamp) {
+            Ok(payload) => payload,
+            Err(error) => return self.note_damaged(key, error),
+        };
         for block in payload.blocks() {
             self.report.references += 1;
             *self.references.entry(block.hash).or_default() += 1;
@@ -285,7 +297,7 @@ impl Verifier<'_> {
         partition: PartitionId,
         part: Part,
         mut expected: BTreeMap<Vec<u8>, T>,
-        decode: impl Fn(&[u8]) -> Result<T>,
+        decode: impl Fn(&[u8], &[u8]) -> Result<T>,
     ) -> Result<()> {
         // A value of zero has no entry.
         expected.retain(|_, value| *value != T::default());
@@ -297,8 +309,9 @@ impl Verifier<'_> {
             Direction::Ascending,
             &mut |key, value| {
                 let wanted = expected.remove(key);
-                let found = match decode(value) {
+                let found = match decode(key, value) {
                     Ok(found) => found,
+                    Err(error @ Error::Newer(_)) => return Err(error),
                     Err(error) => {
                         report.add_problem(|| format!("{what} {}: {error}", hex::encode(key)));
                         return Ok(Flow::Continue);

@@ -3,6 +3,8 @@
 //! # Invariants
 //! - No answer leaves before the commit that it depends on, not even an error. An error may result
 //!   from a change that an earlier transaction of the same batch made.
+//! - A batch with a transaction that asked for `Fsync` is one durable commit. So no reader sees that
+//!   transaction before it is durable, although the batch may have buffered ones, too.
 //! - The blocks of a batch are on stable storage before the batch is committed, buffered or not. An
 //!   uploader syncs its blocks first, so the committer seldom has to. The committer syncs the
 //!   blocks of broken-off uploads and of read repair.

@@ -1,10 +1,11 @@
-//! The start of a store: checks the format, counts the boot, and finds out if the last run ended
+//! The start of a store: migrates it or checks the format, counts the boot, and finds out if the last run ended
 //! well.
 
 use std::sync::Arc;
 
 use archipel_base::Id;
 
+use super::migrate::{STEPS, migrate};
 use super::options::StoreOptions;
 use crate::blocks::Start;
 use crate::engine::{Durability, Engine, ReadTxn, Result, Tree};
@@ -14,9 +15,9 @@ use crate::rows::codec;
 /// The version of the whole format. See `docs/internals/data-format.md`.
 pub const FORMAT: u64 = 4;
 
-const KEY_FORMAT: &[u8] = b"format";
+pub(super) const KEY_FORMAT: &[u8] = b"format";
 const KEY_IDENTITY: &[u8] = b"identity";
-const KEY_BOOT: &[u8] = b"boot";
+pub(super) const KEY_BOOT: &[u8] = b"boot";
 /// Holds the number of the boot that was closed well. It exists only while the store is closed.
 const KEY_CLEAN: &[u8] = b"clean";
 
@@ -48,8 +49,9 @@ pub(crate) struct Boot {
 
 /// Counts the boot durably, before any other work.
 pub(crate) fn begin(options: &StoreOptions, purpose: Purpose) -> Result<Boot> {
+    stored_identity(&*options.engine.read()?, options)?;
+    migrate(&*options.engine, FORMAT, STEPS)?;
     let mut txn = options.engine.write()?;
-    check_format(&*txn)?;
     check_rebuild(&*txn, purpose)?;
     let last = number(&*txn, KEY_BOOT)?.unwrap_or(0);
     let clean = number(&*txn, KEY_CLEAN)? == Some(last) && last > 0;
@@ -80,15 +82,6 @@ pub(crate) fn end(engine: &Arc<dyn Engine>, boot: u64) -> Result<()> {
     txn.commit(Durability::Fsync)
 }
 
-fn check_format(txn: &dyn ReadTxn) -> Result<()> {
-    match number(txn, KEY_FORMAT)? {
-        None | Some(FORMAT) => Ok(()),
-        Some(found) => Err(Error::Refused(format!(
-            "the store has format {found}, this release reads format {FORMAT}: use the release that wrote it"
-        ))),
-    }
-}
-
 fn check_rebuild(txn: &dyn ReadTxn, purpose: Purpose) -> Result<()> {
     match (txn.get(Tree::Meta, KEY_REBUILD)?, purpose) {
         (None, _) | (_, Purpose::Rebuild) => Ok(()),
@@ -98,14 +91,24 @@ fn check_rebuild(txn: &dyn ReadTxn, purpose: Purpose) -> Result<()> {
     }
 }
 
-fn number(txn: &dyn ReadTxn, key: &[u8]) -> Result<Option<u64>> {
+pub(super) fn number(txn: &dyn ReadTxn, key: &[u8]) -> Result<Option<u64>> {
     match txn.get(Tree::Meta, key)? {
         Some(bytes) => Ok(Some(codec::decode_number(&bytes, "a number in meta")?)),
         None => Ok(None),
     }
 }
 
+/// Returns the store's identity, or makes one.
 fn identity(txn: &dyn ReadTxn, options: &StoreOptions) -> Result<Id> {
+    Ok(match (stored_identity(txn, options)?, options.identity) {
+        (Some(found), _) => found,
+        (None, Some(wanted)) => wanted,
+        (None, None) => Id::random(&*options.random),
+    })
+}
+
+/// Returns the stored identity, if there is one. It must be the one that the options name.
+fn stored_identity(txn: &dyn ReadTxn, options: &StoreOptions) -> Result<Option<Id>> {
     let found = match txn.get(Tree::Meta, KEY_IDENTITY)? {
         Some(bytes) => {
             let bytes = bytes.as_ref().try_into();
@@ -119,8 +122,6 @@ fn identity(txn: &dyn ReadTxn, options: &StoreOptions) -> Result<Id> {
         (Some(found), Some(wanted)) if found != wanted => Err(Error::Refused(format!(
             "the store belongs to {found}, not to {wanted}"
         ))),
-        (Some(found), _) => Ok(found),
-        (None, Some(wanted)) => Ok(wanted),
-        (None, None) => Ok(Id::random(&*options.random)),
+        (found, _) => Ok(found),
     }
 }

@@ -14,6 +14,7 @@ mod boot;
 mod committer;
 mod job;
 mod ledger;
+mod migrate;
 mod options;
 mod read_path;
 mod rebuild;
@@ -82,7 +83,7 @@ impl Store {
     /// Opens a store, or makes a new one. Blocks the thread: do not call it on an async thread.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the format is newer, or if the store or a disk belongs to another
+    /// [`Error::Refused`] if the store has a format that this release cannot read, or if the store or a disk belongs to another
     /// node.
     pub fn open(options: StoreOptions) -> Result<Store> {
         let boot = boot::begin(&options, Purpose::Serve)?;

@@ -126,7 +126,7 @@ fn mentions(engine: &dyn Engine, after: Option<&[u8]>) -> Result<(Vec<BlockRef>,
         (from, Bound::Unbounded),
         Direction::Ascending,
         &mut |key, value| {
-            mentions.extend_from_slice(codec::decode_payload(value)?.blocks());
+            mentions.extend_from_slice(codec::decode_payload(key, value)?.1.blocks());
             payloads += 1;
             let flow = go_on(payloads);
             if flow == Flow::Stop {

@@ -8,7 +8,7 @@ use archipel_base::{BlockHash, Id, PartitionId, Stamp};
 use archipel_cluster::layout::{Epoch, StoreName, all_partitions};
 use archipel_storage::engine::Flow;
 use archipel_storage::rows::{Granularity, Window};
-use archipel_storage::{BlockRef, RowKey, RowReader, Store};
+use archipel_storage::{BlockRef, RowKey, RowMetadata, RowReader, Store};
 use bytes::Bytes;
 
 use super::world::World;
@@ -129,7 +129,7 @@ async fn leftover(world: &World) -> Result<Option<String>, archipel_storage::Err
             for partition in own {
                 let from = std::ops::Bound::Unbounded;
                 rows.scan_metadata(partition, &[], from, &mut |key, row| {
-                    if !row.is_live() {
+                    if !row.as_ref().is_some_and(RowMetadata::is_live) {
                         let key = key.escape_ascii();
                         found = Some(format!("{partition}/{key}: {row:?}"));
                     }
@@ -196,6 +196,12 @@ async fn rows_of(store: &Store, partition: PartitionId) -> Result<Rows, archipel
         let mut found = Rows::new();
         let from = std::ops::Bound::Unbounded;
         rows.scan_metadata(partition, &[], from, &mut |key, row| {
+            let Some(row) = row else {
+                let key = key.escape_ascii();
+                return Err(archipel_storage::Error::Damaged(format!(
+                    "{partition}/{key}"
+                )));
+            };
             if row.is_written() {
                 let what = (row.stamp, row.write, row.is_live());
                 found.insert(Bytes::copy_from_slice(key), what);

@@ -43,7 +43,8 @@ impl Replica {
                 ..StoredRow::default()
             };
             let key = codec::row_key(&key).unwrap();
-            txn.put(Tree::Rows, &key, &codec::encode_row(&row)).unwrap();
+            txn.put(Tree::Rows, &key, &codec::encode_row(&key, &row))
+                .unwrap();
         }
         txn.commit(Durability::Buffered).unwrap();
         Replica(engine)

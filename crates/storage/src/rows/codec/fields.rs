@@ -3,8 +3,8 @@
 use archipel_base::{BlockHash, Id, Stamp};
 
 use super::MAX_BODY_BLOCKS;
-use crate::checksum::crc32c;
-use crate::engine::Result;
+use crate::checksum::crc32c_of;
+use crate::engine::{Result, Tree};
 use crate::error::Error;
 use crate::row::{BlockRef, UsageDelta};
 
@@ -16,11 +16,25 @@ pub fn short(what: &str) -> Error {
     Error::Damaged(format!("{what} of the wrong length"))
 }
 
-/// Appends the checksum of all bytes, which begin with the version byte.
-pub fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
-    let sum = crc32c(&bytes);
-    bytes.extend_from_slice(&sum.to_be_bytes());
-    bytes
+/// The place of a value: its tree and its key there. The value's checksum covers both, so that a
+/// value under a wrong key, or in a wrong tree, is damaged.
+#[derive(Clone, Copy)]
+pub struct Slot<'a>(pub Tree, pub &'a [u8]);
+
+impl Slot<'_> {
+    fn checksum(&self, value: &[u8]) -> u32 {
+        let Slot(tree, key) = *self;
+        // The length keeps keys and values apart. No key has more than 1200 bytes.
+        let length = (key.len() as u16).to_be_bytes();
+        crc32c_of(&[&[tree as u8], &length, key, value])
+    }
+
+    /// Appends the checksum to a value, which begins with the version byte.
+    pub fn seal(&self, mut value: Vec<u8>) -> Vec<u8> {
+        let sum = self.checksum(&value);
+        value.extend_from_slice(&sum.to_be_bytes());
+        value
+    }
 }
 
 /// The length of the checksum in bytes.
@@ -37,29 +51,23 @@ impl<'a> Reader<'a> {
         Reader { bytes, what }
     }
 
-    /// Makes a reader after checking the version byte.
-    pub fn versioned(bytes: &'a [u8], what: &'a str) -> Result<Reader<'a>> {
-        let mut reader = Reader::new(bytes, what);
-        match reader.u8()? {
-            VERSION => Ok(reader),
-            found => Err(Error::Damaged(format!(
-                "{what} of version {found}: this release reads {VERSION}"
-            ))),
-        }
-    }
-
-    /// Makes a reader after checking the version byte and the checksum at the end.
-    pub fn sealed(bytes: &'a [u8], what: &'a str) -> Result<Reader<'a>> {
-        let reader = Reader::versioned(bytes, what)?;
-        let (content, sum) = reader
-            .bytes
+    /// Makes a reader after checking the checksum at the end and the version byte, in this order.
+    /// The checksum has the same place in all versions, so a flipped bit in the version byte is
+    /// damage, and any other unknown version is a later one.
+    pub fn sealed(slot: Slot<'_>, bytes: &'a [u8], what: &'a str) -> Result<Reader<'a>> {
+        let (value, sum) = bytes
             .split_last_chunk::<SUM_BYTES>()
             .ok_or_else(|| short(what))?;
-        let summed = &bytes[..bytes.len() - SUM_BYTES];
-        if crc32c(summed) == u32::from_be_bytes(*sum) {
-            Ok(Reader::new(content, what))
-        } else {
-            Err(Error::Damaged(format!("{what} with a wrong checksum")))
+        if slot.checksum(value) != u32::from_be_bytes(*sum) {
+            return Err(Error::Damaged(format!("{what} with a wrong checksum")));
+        }
+        let mut reader = Reader::new(value, what);
+        match reader.u8()? {
+            VERSION => Ok(reader),
+            0 => Err(Error::Damaged(format!("{what} of version 0"))),
+            later => Err(Error::Newer(format!(
+                "{what} of version {later}; this release reads version {VERSION}"
+            ))),
         }
     }
 

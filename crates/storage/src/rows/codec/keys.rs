@@ -1,6 +1,6 @@
 //! The keys of the trees.
 
-use archipel_base::{Id, PartitionId, Stamp};
+use archipel_base::{Id, PartitionId, Stamp, Writer};
 use bytes::Bytes;
 
 use super::fields::{Reader, short};
@@ -92,6 +92,16 @@ pub fn log_key(partition: PartitionId, stamp: Stamp, key: &[u8]) -> Vec<u8> {
 /// Returns the first key after a partition's log.
 pub fn log_end(partition: PartitionId) -> Vec<u8> {
     in_part(partition, Part::Windows, 0)
+}
+
+/// Returns the log key that is above all stamps of earlier milliseconds.
+pub fn log_until(partition: PartitionId, before_millis: u64) -> Vec<u8> {
+    // A stamp has 48 bits of milliseconds.
+    if before_millis < 1 << 48 {
+        log_key(partition, Stamp::new(before_millis, 0, Writer(0)), &[])
+    } else {
+        log_end(partition)
+    }
 }
 
 /// Decodes a log key: the reverse of [`log_key`].

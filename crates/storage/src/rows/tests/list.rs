@@ -45,7 +45,7 @@ fn engine_with(partition: PartitionId, rows: &BTreeMap<Bytes, Kind>) -> MemoryEn
                 key: key.clone(),
             };
             let key = codec::row_key(&key).unwrap();
-            txn.put(Tree::Rows, &key, &codec::encode_row(&stored(*kind)))
+            txn.put(Tree::Rows, &key, &codec::encode_row(&key, &stored(*kind)))
                 .unwrap();
         }
     }

@@ -362,6 +362,7 @@ fn scan_metadata_visits_tombstones_and_promises() {
         let mut found = Vec::new();
         let start = std::ops::Bound::Unbounded;
         rows.scan_metadata(PartitionId(3), b"p/", start, &mut |key, metadata| {
+            let metadata = metadata.expect("a whole row");
             found.push((key.to_vec(), metadata.is_live(), metadata.is_written()));
             Ok(crate::engine::Flow::Continue)
         })?;

@@ -20,13 +20,13 @@ impl RowTxn<'_> {
     /// partition's log.
     pub(super) fn recover_damaged(&self, key: &RowKey, bytes: &[u8], why: &str) -> Result<OldRow> {
         tracing::error!(partition = %key.partition, key = %key.key.escape_ascii(), why, "a damaged row is replaced");
+        let stamp = self.logged_stamp(key)?;
         let is_apart = self.overlay.get(Tree::Bodies, bytes)?.is_some();
         let (payload, blocks) = if is_apart {
-            (StoredBody::Apart, self.old_blocks(bytes)?)
+            (StoredBody::Apart, self.old_blocks(bytes, stamp)?)
         } else {
             (StoredBody::Empty, Vec::new())
         };
-        let stamp = self.logged_stamp(key)?;
         let row = StoredRow {
             stamp,
             payload,
@@ -61,7 +61,7 @@ impl RowTxn<'_> {
         let mut counters: BTreeMap<Id, Counter> = BTreeMap::new();
         self.reader()
             .scan_metadata(partition, &[], Bound::Unbounded, &mut |_, metadata| {
-                if let Some(usage) = metadata.usage {
+                if let Some(usage) = metadata.and_then(|metadata| metadata.usage) {
                     let counter = counters.entry(usage.group).or_default();
                     counter.objects += u64::from(usage.objects);
                     counter.bytes += usage.bytes;
@@ -75,7 +75,7 @@ impl RowTxn<'_> {
             let key = codec::counter_key(partition, *group);
             if *counter != Counter::default() {
                 self.overlay
-                    .put(Tree::Derived, &key, &codec::encode_counter(counter))?;
+                    .put(Tree::Derived, &key, &codec::encode_counter(&key, counter))?;
             }
         }
         Ok(())

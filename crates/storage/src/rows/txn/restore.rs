@@ -35,14 +35,14 @@ impl RowTxn<'_> {
     /// # Errors
     /// [`Error::Damaged`] if the row itself is damaged, because its promise is unknown.
     pub fn restore_payload(&mut self, key: &RowKey, payload: &Payload) -> Result<bool> {
-        if !matches!(self.row(key), Err(Error::Damaged(_))) {
-            return Ok(false);
+        match self.row(key) {
+            Err(Error::Damaged(_)) => {}
+            whole => return whole.map(|_| false),
         }
-        self.metadata(key)?;
-        let done = match codec::encode_payload(payload) {
-            Some(bytes) => self
-                .overlay
-                .put(Tree::Bodies, &codec::row_key(key)?, &bytes),
+        let stamp = self.metadata(key)?.unwrap_or_default().stamp;
+        let key = codec::row_key(key)?;
+        let done = match codec::encode_payload(&key, stamp, payload) {
+            Some(bytes) => self.overlay.put(Tree::Bodies, &key, &bytes),
             None => Err(Error::Refused("an empty payload is not stored".into())),
         };
         self.keep_failure(done).map(|()| true)

@@ -9,13 +9,15 @@ use crate::engine::memory::Fault;
 use crate::error::Error;
 use crate::store::Transact;
 
-fn set(name: String) -> impl FnOnce(&mut crate::rows::RowTxn<'_>) -> Result<()> + Send + 'static {
+pub(super) fn set(
+    name: String,
+) -> impl FnOnce(&mut crate::rows::RowTxn<'_>) -> Result<()> + Send + 'static {
     move |txn| txn.set(&key(&name), &row(1, "metadata"))
 }
 
 /// Opens a store with a closed gate: one transaction is held in its commit, and `count` wait behind
 /// it.
-async fn held(
+pub(super) async fn held(
     engine: &Arc<Gated>,
     limits: Limits,
     durability: impl Fn(usize) -> Durability,
@@ -44,7 +46,7 @@ async fn held(
     (store, tasks)
 }
 
-async fn all_waiting(store: &Store, count: usize) {
+pub(super) async fn all_waiting(store: &Store, count: usize) {
     while store.0.committer.waiting() < count {
         tokio::task::yield_now().await;
     }

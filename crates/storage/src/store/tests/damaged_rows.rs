@@ -108,8 +108,9 @@ fn listings_and_scans_continue_after_a_damaged_row() {
     let scan = move |rows: &crate::RowReader<'_>| {
         let (mut metadata, mut keys) = (0, 0);
         let all = std::ops::Bound::Unbounded;
-        rows.scan_metadata(partition, &[], all, &mut |_, _| {
-            metadata += 1;
+        rows.scan_metadata(partition, &[], all, &mut |key, row| {
+            assert_eq!(row.is_none(), key == b"b/1");
+            metadata += usize::from(row.is_some());
             Ok(crate::engine::Flow::Continue)
         })?;
         rows.scan_keys(partition, &mut |_| {

@@ -12,7 +12,11 @@ use crate::engine::{
     Direction, Durability, Edit, Engine, KeyRange, ReadTxn, Result, Tree, Visitor, WriteTxn,
 };
 
+/// What a test looks at after each commit or sync, before anything else happens.
+pub type Watch = Box<dyn Fn(&MemoryEngine) + Send + Sync>;
+
 pub struct Gated {
+    pub watch: Mutex<Option<Watch>>,
     pub inner: MemoryEngine,
     open: Mutex<bool>,
     opened: Condvar,
@@ -24,6 +28,7 @@ pub struct Gated {
 impl Gated {
     pub fn new() -> Arc<Gated> {
         Arc::new(Gated {
+            watch: Mutex::new(None),
             inner: MemoryEngine::new(),
             open: Mutex::new(true),
             opened: Condvar::new(),
@@ -36,6 +41,13 @@ impl Gated {
     pub fn set_open(&self, open: bool) {
         *self.open.lock() = open;
         self.opened.notify_all();
+    }
+
+    fn watched<T>(&self, done: T) -> T {
+        if let Some(watch) = &*self.watch.lock() {
+            watch(&self.inner);
+        }
+        done
     }
 
     pub fn commits(&self) -> u64 {
@@ -56,7 +68,7 @@ impl Engine for Gated {
     }
 
     fn sync(&self) -> Result<()> {
-        self.inner.sync()
+        self.watched(self.inner.sync())
     }
 
     fn snapshot_to(&self, folder: &Path) -> Result<()> {
@@ -114,6 +126,7 @@ impl WriteTxn for GatedTxn<'_> {
             // `panic!` would print.
             std::panic::resume_unwind(Box::new("on purpose"));
         }
-        self.inner.commit(durability)
+        let engine = self.engine;
+        engine.watched(self.inner.commit(durability))
     }
 }

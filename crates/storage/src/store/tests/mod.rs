@@ -3,9 +3,12 @@
 mod batches;
 mod blocks;
 mod boots;
+mod bound;
 mod concurrent;
 mod damaged_rows;
 mod gated;
+mod migration;
+mod mixed;
 mod repair;
 mod space;
 mod synced;
