@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use archipel_base::clock::SystemClock;
 use archipel_base::random::{Random, SystemRandom};
+use archipel_cluster::layout::LEVEL;
 use archipel_cluster::membership::{Members, NodeInfo};
 use archipel_cluster::{Cluster, Network};
 use archipel_net::dual::{DualTransport, TCP_SCHEME};
@@ -59,6 +60,7 @@ impl Links {
             store: store.identity(),
             version: version::VERSION.into(),
             epoch: 0,
+            level: LEVEL,
             s3: s3.to_owned(),
             zone: settings.zone.clone().unwrap_or_default(),
             capacity_bytes,

@@ -283,6 +283,7 @@ pub async fn open_model(
     let cluster = Cluster::open(ClusterOptions {
         store: store.clone(),
         node,
+        level: archipel_cluster::layout::LEVEL,
         stamps: StampClock::new(store.writer()),
         wall: wall.clone(),
         random: Arc::new(SystemRandom),

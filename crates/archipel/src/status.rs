@@ -6,6 +6,7 @@ use archipel_api::admin::Node;
 use archipel_api::admin::types::{DiskStatus, NodeInfo, NodeState, NodeStatus, SnapshotInfo};
 use archipel_base::Id;
 use archipel_base::clock::WallClock;
+use archipel_cluster::layout::LEVEL;
 use archipel_cluster::membership::Member;
 use archipel_net::dual::is_tcp;
 use archipel_storage::Store;
@@ -139,6 +140,7 @@ impl Node for NodeView {
                 state: NodeState::Itself,
                 since_ms: self.started_ms,
                 version: version::VERSION.into(),
+                level: LEVEL,
                 ..NodeInfo::default()
             }];
         };
@@ -206,6 +208,7 @@ impl NodeView {
             },
             version: member.info.version,
             epoch: member.info.epoch,
+            level: member.info.level,
             round_trip_ms: round_trip.map(|time| time.as_secs_f64() * 1000.0),
             zone: Some(member.info.zone).filter(|zone| !zone.is_empty()),
             capacity_bytes: Some(member.info.capacity_bytes).filter(|bytes| *bytes > 0),

@@ -14,6 +14,10 @@ use serde::{Deserialize, Serialize};
 use crate::register::ReplicaSet;
 use crate::register::epoch::{Config, Member, reduced};
 
+mod level;
+
+pub use level::{LEVEL, next_level};
+
 /// The number of partitions of a cluster. It never changes.
 pub const PARTITIONS: u16 = 1024;
 
@@ -146,6 +150,8 @@ pub struct Epoch {
     pub config: Config<StoreName>,
     /// The live versions, oldest first, as in `config`.
     pub layouts: Vec<Arc<Layout>>,
+    /// The cluster's feature level: see [`LEVEL`].
+    pub level: u32,
 }
 
 /// An epoch as it is stored and sent.
@@ -163,6 +169,8 @@ struct Stored {
     layouts: Vec<Layout>,
     #[serde(rename = "s", default)]
     skipped: Vec<(u64, StoreName)>,
+    #[serde(rename = "f")]
+    level: u32,
 }
 
 impl Versioned for Stored {
@@ -177,6 +185,7 @@ impl Epoch {
             cluster,
             config: Config::first(stores),
             layouts: vec![Arc::new(layout)],
+            level: 1,
         }
     }
 
@@ -201,7 +210,17 @@ impl Epoch {
             cluster: self.cluster,
             config: self.config.with_next(stores),
             layouts,
+            level: self.level,
         }
+    }
+
+    /// Returns the proposal to raise the feature level.
+    #[must_use]
+    pub fn with_level(&self, level: u32) -> Epoch {
+        let mut next = self.clone();
+        next.config.epoch += 1;
+        next.level = level;
+        next
     }
 
     /// Returns the proposal to stop waiting for a store that is lost for good and that only older
@@ -220,6 +239,7 @@ impl Epoch {
             cluster: self.cluster,
             config,
             layouts: self.layouts.get(1..)?.to_vec(),
+            level: self.level,
         })
     }
 
@@ -289,6 +309,7 @@ impl Epoch {
                 .iter()
                 .map(|m| (m.incarnation, m.node))
                 .collect(),
+            level: self.level,
         })
     }
 
@@ -303,6 +324,9 @@ impl Epoch {
             || stored.layouts.len() != stored.members.len()
         {
             return Err(malformed("an epoch's number of layouts"));
+        }
+        if stored.level == 0 {
+            return Err(malformed("an epoch's level"));
         }
         let versions = stored.layouts.iter().zip(&stored.members);
         for (layout, members) in versions {
@@ -333,6 +357,7 @@ impl Epoch {
                 skipped: stored.skipped.iter().map(member).collect(),
             },
             layouts: stored.layouts.into_iter().map(Arc::new).collect(),
+            level: stored.level,
         })
     }
 }

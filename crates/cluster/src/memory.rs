@@ -16,6 +16,7 @@ use archipel_storage::store::{Limits, StoreOptions, Threads};
 
 use crate::cluster::Cluster;
 use crate::error::Error;
+use crate::layout::LEVEL;
 use crate::node::options::{ClusterOptions, Hooks, Network};
 
 mod world;
@@ -44,6 +45,7 @@ impl Cluster {
             stamps: StampClock::new(store.writer()),
             store,
             node,
+            level: LEVEL,
             wall: Arc::new(SystemClock),
             random,
             durability: Durability::Fsync,
@@ -56,14 +58,7 @@ impl Cluster {
 
 /// Opens a store whose engine and disk are in memory.
 pub fn memory_store(random: Arc<dyn Random>, threads: Threads) -> Result<Store, Error> {
-    memory_store_on(Arc::new(MemoryDisk::new()), random, threads)
-}
-
-fn memory_store_on(
-    disk: Arc<MemoryDisk>,
-    random: Arc<dyn Random>,
-    threads: Threads,
-) -> Result<Store, Error> {
+    let disk = Arc::new(MemoryDisk::new());
     Ok(Store::open(memory_options(disk, random, threads)?)?)
 }
 

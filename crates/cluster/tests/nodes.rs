@@ -2,6 +2,7 @@
 
 mod cross_row;
 mod failures;
+mod levels;
 mod remove_dead;
 mod repair;
 mod support;

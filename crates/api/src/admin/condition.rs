@@ -35,6 +35,8 @@ enum Away {
     Silent(NodeState),
     /// It answers with another store than the layout names: its disks were lost.
     OtherStore,
+    /// It answers, and speaks only this feature level, which is below that of the cluster.
+    TooOld(u32),
 }
 
 /// The state of the cluster of `epoch`.
@@ -46,7 +48,12 @@ pub(super) fn assess(epoch: &Epoch, nodes: &[NodeInfo]) -> ClusterStatus {
         roles.filter(waited_for)
     };
     let away: BTreeMap<String, (&Role, Away)> = live()
-        .filter_map(|role| Some((role.store.node.to_string(), (role, away(role, &known)?))))
+        .filter_map(|role| {
+            Some((
+                role.store.node.to_string(),
+                (role, away(role, epoch.level, &known)?),
+            ))
+        })
         .collect();
     let risk = risk(epoch, &|role| {
         away.contains_key(&role.store.node.to_string())
@@ -65,6 +72,7 @@ pub(super) fn assess(epoch: &Epoch, nodes: &[NodeInfo]) -> ClusterStatus {
         zones: zones.len() as u32,
         layout_version: newest.version,
         epoch: epoch.number(),
+        level: epoch.level,
         changing: epoch.is_changing(),
         partitions_short: risk.short,
         partitions_stopped: risk.stopped,
@@ -89,7 +97,7 @@ pub(super) fn serves_nothing(status: Option<&ClusterStatus>) -> Option<String> {
     }
 }
 
-fn away(role: &Role, known: &BTreeMap<&str, &NodeInfo>) -> Option<Away> {
+fn away(role: &Role, level: u32, known: &BTreeMap<&str, &NodeInfo>) -> Option<Away> {
     let Some(node) = known.get(role.store.node.to_string().as_str()) else {
         return Some(Away::Silent(NodeState::Gone));
     };
@@ -97,6 +105,8 @@ fn away(role: &Role, known: &BTreeMap<&str, &NodeInfo>) -> Option<Away> {
     match node.state.answers() {
         false => Some(Away::Silent(node.state)),
         true if !same_store => Some(Away::OtherStore),
+        // 0 means that it is not known.
+        true if (1..level).contains(&node.level) => Some(Away::TooOld(node.level)),
         true => None,
     }
 }
@@ -201,6 +211,9 @@ fn absence(role: &Role, why: Away) -> String {
         Away::OtherStore => format!(
             "node {short} in zone {zone} has a new, empty store: it holds nothing until it is assigned again"
         ),
+        Away::TooOld(level) => format!(
+            "node {short} in zone {zone} speaks only feature level {level}: it serves nothing"
+        ),
     }
 }
 
@@ -244,13 +257,12 @@ impl Risk {
 
 /// Returns advice about the nodes that are away.
 fn remedy(away: &BTreeMap<String, (&Role, Away)>, risk: &Risk) -> Vec<String> {
-    let of = |other_store: bool| {
-        let is_so = move |why: &Away| (*why == Away::OtherStore) == other_store;
+    let of = |is_so: fn(&Away) -> bool| {
         let some = away.values().filter(move |(_, why)| is_so(why));
         let shorts: Vec<String> = some.map(|(role, _)| role.store.node.short()).collect();
         (!shorts.is_empty()).then(|| shorts.join(" "))
     };
-    let silent = of(false).map(|nodes| {
+    let silent = of(|why| matches!(why, Away::Silent(_))).map(|nodes| {
         let otherwise = if risk.control_stopped {
             "until then the layout cannot be changed either".to_owned()
         } else {
@@ -259,9 +271,11 @@ fn remedy(away: &BTreeMap<String, (&Role, Away)>, risk: &Risk) -> Vec<String> {
         };
         format!("to do: bring {nodes} back; {otherwise}")
     });
-    let emptied = of(true)
+    let emptied = of(|why| *why == Away::OtherStore)
         .map(|nodes| format!("to do: archipel layout assign {nodes}, then archipel layout show"));
-    silent.into_iter().chain(emptied).collect()
+    let too_old = of(|why| matches!(why, Away::TooOld(_)))
+        .map(|nodes| format!("to do: start a newer Archipel on {nodes}"));
+    silent.into_iter().chain(emptied).chain(too_old).collect()
 }
 
 /// Names the nodes that answer and have no role.

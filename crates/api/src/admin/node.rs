@@ -46,9 +46,12 @@ pub(super) async fn status(admin: &Admin) -> NodeStatus {
     let status = tokio::time::timeout(STATUS_TIMEOUT, admin.node.status()).await;
     let epoch = admin.model.cluster().epoch();
     let status = status.unwrap_or_else(|_| hangs());
-    let troubles = status.troubles.into_iter().chain(unconfirmed(admin));
+    let too_old = admin.model.cluster().check_level().err();
+    let too_old = too_old.map(|error| error.to_string());
+    let troubles = status.troubles.into_iter().chain(too_old);
     NodeStatus {
-        troubles: troubles.collect(),
+        troubles: troubles.chain(unconfirmed(admin)).collect(),
+        level: admin.model.cluster().level(),
         cluster: epoch.map(|epoch| condition::assess(&epoch, &nodes::list(admin))),
         buckets: admin.model.buckets().ok().map(|all| all.len() as u64),
         access_keys: admin.model.access_keys().ok().map(|all| all.len() as u64),

@@ -47,6 +47,9 @@ pub struct NodeStatus {
     pub version: String,
     /// The commit it was built from, if known.
     pub commit: Option<String>,
+    /// The highest feature level that it speaks.
+    #[serde(default)]
+    pub level: u32,
     /// The number of starts on its data.
     pub boot: u64,
     /// Seconds since it started.

@@ -53,7 +53,10 @@ fn show(status: &NodeStatus, before: &AntiEntropyInfo) -> Result<(), Failure> {
         .unwrap_or_default();
     table::print_pairs(&[
         ("node", status.node_id.clone()),
-        ("version", format!("{}{commit}", status.version)),
+        (
+            "version",
+            format!("{}{commit}, feature level {}", status.version, status.level),
+        ),
         (
             "up",
             format!("{} s, start number {}", status.uptime_seconds, status.boot),
@@ -123,10 +126,11 @@ fn cluster(status: Option<&ClusterStatus>) -> String {
         count => format!("{count} {name}s"),
     };
     format!(
-        "{}: {} in {}, layout version {}",
+        "{}: {} in {}, layout version {}, feature level {}",
         cluster.state.name(),
         count(cluster.nodes, "node"),
         count(cluster.zones, "zone"),
-        cluster.layout_version
+        cluster.layout_version,
+        cluster.level
     )
 }

@@ -1,4 +1,4 @@
-//! Metrics of scrubbing, block repair and anti-entropy.
+//! Metrics of feature levels, scrubbing, block repair and anti-entropy.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 
 use super::{counter, gauge};
 
-/// Registers the metrics of scrubbing, block repair and anti-entropy.
+/// Registers the metrics of feature levels, scrubbing, block repair and anti-entropy.
 pub fn register(registry: &mut Registry, cluster: Cluster) {
     registry.register_collector(Box::new(Upkeep(cluster)));
 }
@@ -29,7 +29,18 @@ impl Collector for Upkeep {
             self.0.upkeep().repair_status(),
             self.0.upkeep().scrub_status(),
         );
+        let level = self.0.epoch().map_or(0, |epoch| epoch.level);
         let gauges = [
+            (
+                "archipel_cluster_feature_level",
+                "The cluster's feature level; 0 if the node is in no layout",
+                f64::from(level),
+            ),
+            (
+                "archipel_node_feature_level",
+                "The highest feature level that this node speaks; below the cluster's, it serves nothing",
+                f64::from(self.0.level()),
+            ),
             (
                 "archipel_repair_waiting",
                 "Damaged or missing blocks that wait for a good copy",

@@ -14,6 +14,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::data::rows::WriteOptions;
+use crate::layout::LEVEL;
 use crate::memory::memory_options;
 use crate::memory_store;
 use crate::node::options::Hooks;
@@ -25,6 +26,7 @@ async fn started(store: &Store, millis: u64) -> Result<Cluster, Error> {
     let cluster = Cluster::open(ClusterOptions {
         store: store.clone(),
         node: NodeId::default(),
+        level: LEVEL,
         stamps: StampClock::new(store.writer()),
         wall: Arc::new(ManualClock::at(millis)),
         random: Arc::new(SeededRandom::new(1)),

@@ -276,6 +276,10 @@ impl Directory for Members {
         self.with(|state, now| state.report(node, answered, now));
     }
 
+    fn level(&self, node: &NodeId) -> u32 {
+        self.state().level(node)
+    }
+
     fn others(&self) -> Vec<NodeId> {
         self.state().others()
     }

@@ -46,7 +46,10 @@ impl Members {
     }
 
     fn tell_layout_of(&self, cluster: &Cluster) {
-        self.change(|info| info.store = cluster.me().store);
+        self.change(|info| {
+            info.store = cluster.me().store;
+            info.level = cluster.epochs.level();
+        });
         let Some(epoch) = cluster.epoch() else { return };
         let roles = epoch.layouts.iter().flat_map(|layout| &layout.roles);
         let nodes: BTreeSet<_> = roles.map(|role| role.store.node).collect();

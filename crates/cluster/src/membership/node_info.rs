@@ -23,6 +23,9 @@ pub struct NodeInfo {
     /// The newest epoch that it knows.
     #[serde(rename = "e", default)]
     pub epoch: u64,
+    /// The highest feature level that it speaks; 0 if it does not tell.
+    #[serde(rename = "l", default)]
+    pub level: u32,
     /// The address of its S3 endpoint.
     #[serde(rename = "3", default)]
     pub s3: String,

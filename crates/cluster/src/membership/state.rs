@@ -151,6 +151,11 @@ impl Membership {
             && known().is_none_or(|known| known.detector.standing() == Standing::Suspected)
     }
 
+    /// Returns the highest feature level that another node speaks; 0 if it is not known.
+    pub fn level(&self, node: &NodeId) -> u32 {
+        self.others.get(node).map_or(0, |known| known.info.level)
+    }
+
     /// Returns how to reach a node.
     pub fn peer(&self, node: &NodeId) -> Option<Peer> {
         let known = self.others.get(node)?;

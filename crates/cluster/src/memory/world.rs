@@ -1,25 +1,30 @@
 //! Several nodes in this process, each with its store in memory, on a simulated network.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use archipel_base::clock::SystemClock;
 use archipel_base::random::SeededRandom;
+use archipel_base::stamp::StampClock;
 use archipel_base::{Id, NodeId};
 use archipel_net::Peer;
 use archipel_net::rpc::Rpc;
 use archipel_net::simulated::{Link, SimulatedNetwork};
-use archipel_storage::Threads;
 use archipel_storage::disk::MemoryDisk;
+use archipel_storage::engine::Durability;
+use archipel_storage::engine::memory::MemoryEngine;
+use archipel_storage::store::StoreOptions;
+use archipel_storage::{Store, Threads};
 use async_trait::async_trait;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::memory_store_on;
+use super::memory_options;
 use crate::cluster::Cluster;
 use crate::error::Error;
-use crate::layout::{Epoch, Layout, PARTITIONS, Redundancy, Role};
-use crate::node::options::{Hooks, Listener, Network};
+use crate::layout::{Epoch, LEVEL, Layout, PARTITIONS, Redundancy, Role};
+use crate::node::options::{ClusterOptions, Hooks, Listener, Network};
 use crate::node::peers::Directory;
 
 /// Nodes on a simulated network, for tests. On a runtime of one thread with paused time, only the
@@ -33,14 +38,20 @@ pub struct World {
     pub nodes: Vec<Cluster>,
     /// Their disks.
     pub disks: Vec<Arc<MemoryDisk>>,
+    /// Their metadata engines.
+    pub engines: Vec<Arc<MemoryEngine>>,
     dead: Dead,
+    spoken: Spoken,
 }
+
+/// The feature level that each node says it speaks.
+type Spoken = Arc<Mutex<BTreeMap<NodeId, u32>>>;
 
 /// The nodes that were killed. All others suspect them.
 type Dead = Arc<Mutex<BTreeSet<NodeId>>>;
 
 /// A directory that knows all nodes and suspects exactly those that were killed.
-struct FixedDirectory(NodeId, Vec<NodeId>, Dead);
+struct FixedDirectory(NodeId, Vec<NodeId>, Dead, Spoken);
 
 impl Directory for FixedDirectory {
     fn peer(&self, node: &NodeId) -> Option<Peer> {
@@ -56,6 +67,11 @@ impl Directory for FixedDirectory {
     }
 
     fn report(&self, _: &NodeId, _: bool) {}
+
+    fn level(&self, node: &NodeId) -> u32 {
+        let spoken = self.3.lock();
+        spoken.get(node).copied().unwrap_or_default()
+    }
 
     fn others(&self) -> Vec<NodeId> {
         self.1.iter().copied().filter(|id| *id != self.0).collect()
@@ -77,24 +93,42 @@ impl World {
         seed: u64,
         hooks: Hooks,
     ) -> Result<World, Error> {
+        let levels = vec![LEVEL; usize::from(nodes)];
+        World::speaking(&levels, latency, seed, hooks).await
+    }
+
+    /// Opens a node for each of these feature levels, which it speaks. None of them is in a
+    /// cluster.
+    pub async fn speaking(
+        levels: &[u32],
+        latency: Duration,
+        seed: u64,
+        hooks: Hooks,
+    ) -> Result<World, Error> {
         let network = SimulatedNetwork::new(Arc::new(SeededRandom::new(seed)));
         network.set_default_link(Link {
             latency,
             ..Link::default()
         });
-        let ids: Vec<_> = (1..=nodes).map(|n| NodeId([n; 32])).collect();
+        let ids: Vec<_> = (1..).map(|n| NodeId([n; 32])).take(levels.len()).collect();
         let mut world = World {
             network,
             ids,
             nodes: Vec::new(),
             disks: Vec::new(),
+            engines: Vec::new(),
             dead: Dead::default(),
+            spoken: Spoken::default(),
         };
-        for id in world.ids.clone() {
+        for (id, level) in world.ids.clone().into_iter().zip(levels) {
+            world.says(id, *level);
             let disk = Arc::new(MemoryDisk::new());
-            let node = world.start(id, disk.clone(), seed, hooks).await?;
+            let engine = Arc::new(MemoryEngine::new());
+            let parts = (disk.clone(), engine.clone());
+            let node = world.start((id, *level), parts, seed, hooks).await?;
             world.nodes.push(node);
             world.disks.push(disk);
+            world.engines.push(engine);
         }
         Ok(world)
     }
@@ -109,6 +143,31 @@ impl World {
         hooks: Hooks,
     ) -> Result<World, Error> {
         let world = World::unfounded(nodes, latency, seed, hooks).await?;
+        world.found(replicas).await?;
+        Ok(world)
+    }
+
+    /// Opens a node for each of these feature levels, which it speaks, in a layout with a copy on
+    /// each.
+    pub async fn with_levels(
+        levels: &[u32],
+        latency: Duration,
+        seed: u64,
+        hooks: Hooks,
+    ) -> Result<World, Error> {
+        let world = World::speaking(levels, latency, seed, hooks).await?;
+        world.found(levels.len() as u8).await?;
+        Ok(world)
+    }
+
+    /// Lets a node say that it speaks a feature level, whatever it does speak.
+    pub fn says(&self, node: NodeId, level: u32) {
+        let mut spoken = self.spoken.lock();
+        spoken.insert(node, level);
+    }
+
+    async fn found(&self, replicas: u8) -> Result<(), Error> {
+        let (world, nodes) = (self, self.nodes.len() as u8);
         let roles = world.nodes.iter().enumerate().map(|(n, node)| Role {
             store: node.me(),
             zone: format!("zone{n}"),
@@ -131,26 +190,45 @@ impl World {
         for node in &world.nodes {
             node.learn(epoch.clone()).await?;
         }
-        Ok(world)
+        Ok(())
     }
 
     async fn start(
         &self,
-        id: NodeId,
-        disk: Arc<MemoryDisk>,
+        (id, level): (NodeId, u32),
+        (disk, engine): (Arc<MemoryDisk>, Arc<MemoryEngine>),
         seed: u64,
         hooks: Hooks,
     ) -> Result<Cluster, Error> {
         let random = Arc::new(SeededRandom::new(seed ^ (u64::from(id.0[0]) << 32)));
         let rpc = Rpc::new(self.network.node(id));
-        let everybody = Arc::new(FixedDirectory(id, self.ids.clone(), self.dead.clone()));
+        let everybody = Arc::new(FixedDirectory(
+            id,
+            self.ids.clone(),
+            self.dead.clone(),
+            self.spoken.clone(),
+        ));
         let network = Network {
             rpc: rpc.clone(),
             directory: everybody.clone(),
             listener: everybody,
         };
-        let store = memory_store_on(disk, random.clone(), Threads::Inline)?;
-        let node = Cluster::with_store(store, id, random, hooks, Some(network)).await?;
+        let store = Store::open(StoreOptions {
+            engine,
+            ..memory_options(disk, random.clone(), Threads::Inline)?
+        })?;
+        let node = Cluster::open(ClusterOptions {
+            stamps: StampClock::new(store.writer()),
+            store,
+            node: id,
+            level,
+            wall: Arc::new(SystemClock),
+            random,
+            durability: Durability::Fsync,
+            hooks,
+            network: Some(network),
+        });
+        let node = node.await?;
         let service = node.service();
         tokio::spawn(async move { rpc.serve(service).await });
         Ok(node)

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use archipel_base::random::Random;
 use archipel_base::{Id, PartitionId};
 use archipel_storage::engine::Durability;
 use archipel_storage::store::Transact;
@@ -16,6 +15,7 @@ use super::own_history::OwnHistory;
 use super::purge;
 use crate::error::Error;
 use crate::layout::{Epoch, StoreName};
+use crate::node::options::ClusterOptions;
 use crate::node::wire::Address;
 use crate::register::Rules;
 use crate::register::epoch::{Fence, fence};
@@ -40,6 +40,8 @@ pub(crate) struct Epochs {
     fence: Arc<AtomicU64>,
     learning: Mutex<()>,
     news: News,
+    /// The highest feature level that this node speaks.
+    level: u32,
 }
 
 /// How to treat a request.
@@ -53,6 +55,8 @@ pub(crate) enum Check {
     Learn,
     /// The partition is not held here.
     NotHere,
+    /// This node does not speak the cluster's feature level.
+    TooOld,
     /// The request is for this replica, which may not answer before other nodes have confirmed that
     /// its store was not rolled back. That takes a moment after each change of the layout.
     Unconfirmed,
@@ -60,7 +64,8 @@ pub(crate) enum Check {
 
 impl Epochs {
     /// Loads what the store remembers, and adds a run to its history.
-    pub async fn load(store: &Store, me: StoreName, random: &dyn Random) -> Result<Epochs, Error> {
+    pub async fn load(options: &ClusterOptions, me: StoreName) -> Result<Epochs, Error> {
+        let (store, random) = (&options.store, &*options.random);
         own(store, &me).await?;
         let was_in = store.read(|rows| rows.meta(INCARNATION)).await?.is_some();
         let history = OwnHistory::begin(store, me, Id::random(random), was_in).await?;
@@ -72,7 +77,9 @@ impl Epochs {
             fence: Arc::new(AtomicU64::new(number)),
             learning: Mutex::default(),
             news: News::at(number),
+            level: options.level,
         };
+        epochs.complain();
         if let Some(epoch) = epochs.current() {
             // A crash may have come between learning the epoch and wiping the store.
             epochs.become_incarnation(store, &epoch).await?;
@@ -83,6 +90,28 @@ impl Epochs {
     /// Returns this node and its store.
     pub fn me(&self) -> StoreName {
         self.history.me()
+    }
+
+    /// Returns the highest feature level that this node speaks.
+    pub fn level(&self) -> u32 {
+        self.level
+    }
+
+    /// Returns an error if the cluster has a feature level that this node does not speak.
+    pub fn check_level(&self) -> Result<(), Error> {
+        match self.current().map(|epoch| epoch.level) {
+            Some(wanted) if wanted > self.level => Err(Error::Unavailable(format!(
+                "this node speaks feature level {}, the cluster has level {wanted}; fix: start a newer Archipel on this node",
+                self.level
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn complain(&self) {
+        if let Err(error) = self.check_level() {
+            tracing::error!(%error, "this node serves nothing");
+        }
     }
 
     /// Returns true if this store may answer for its replicas: it is alone, or other stores have
@@ -162,6 +191,7 @@ impl Epochs {
         drop(current);
         self.news.tell(number);
         tracing::info!(epoch = number, "a layout was learnt");
+        self.complain();
         Ok(())
     }
 
@@ -197,6 +227,9 @@ impl Epochs {
             // The epoch is being learnt at this moment.
             return Check::Superseded(self.number());
         };
+        if epoch.level > self.level {
+            return Check::TooOld;
+        }
         let me = self.me();
         let here = |replica: &crate::register::epoch::Member<StoreName>| {
             replica.node == me && replica.incarnation == address.incarnation

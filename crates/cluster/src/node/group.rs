@@ -151,8 +151,9 @@ fn unknown_replica() -> Error {
     Error::Unavailable("the replica is not known".into())
 }
 
-/// Returns the newest epoch that this node knows.
+/// Returns the newest epoch that this node knows, if it speaks its feature level.
 fn current(epochs: &Epochs) -> Result<Arc<Epoch>, Error> {
+    epochs.check_level()?;
     epochs.current().ok_or_else(|| {
         Error::Unavailable("this node is in no layout yet; fix: archipel layout assign".into())
     })

@@ -107,7 +107,7 @@ impl Node {
             node: options.node,
             store: options.store.identity(),
         };
-        let epochs = Arc::new(Epochs::load(&options.store, me, &*options.random).await?);
+        let epochs = Arc::new(Epochs::load(&options, me).await?);
         let replica = Replica::new(
             options.store.clone(),
             options.wall.clone(),
@@ -157,13 +157,30 @@ impl Node {
         }
     }
 
+    /// Returns an error if the cluster has a feature level that this node does not speak. The node
+    /// serves nothing then.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] with both levels and what to do.
+    pub fn check_level(&self) -> Result<(), Error> {
+        self.epochs.check_level()
+    }
+
+    /// Returns the highest feature level that this node speaks.
+    pub fn level(&self) -> u32 {
+        self.epochs.level()
+    }
+
     /// Founds a cluster of this node alone, unless the node is in a cluster.
     pub async fn found(&self, zone: &str, capacity_bytes: u64) -> Result<(), Error> {
         if self.epochs.current().is_some() {
             return Ok(());
         }
         let layout = Layout::single(self.epochs.me(), zone, capacity_bytes);
-        let epoch = Epoch::first(self.random_id(), layout);
+        let epoch = Epoch {
+            level: self.level(),
+            ..Epoch::first(self.random_id(), layout)
+        };
         self.epochs.learn(self.store(), epoch).await
     }
 

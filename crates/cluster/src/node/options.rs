@@ -57,6 +57,9 @@ pub struct ClusterOptions {
     pub store: Store,
     /// This node.
     pub node: NodeId,
+    /// The highest feature level that this node speaks: [`LEVEL`](crate::layout::LEVEL), but for
+    /// tests.
+    pub level: u32,
     /// Issues stamps for this run of this node.
     pub stamps: StampClock,
     /// The time of day.

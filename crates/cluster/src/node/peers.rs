@@ -32,6 +32,8 @@ pub trait Directory: Send + Sync + 'static {
     fn is_suspected(&self, node: &NodeId) -> bool;
     /// Notes whether the node answered a call.
     fn report(&self, node: &NodeId, answered: bool);
+    /// Returns the highest feature level that another node speaks; 0 if it is not known.
+    fn level(&self, node: &NodeId) -> u32;
     /// Returns all known nodes but this one.
     fn others(&self) -> Vec<NodeId>;
 }

@@ -128,6 +128,10 @@ impl Replica {
                 let why = "other nodes have not confirmed this store yet";
                 return Err(storage::Error::Busy(why.into()));
             }
+            Check::TooOld => {
+                let why = "this node does not speak the cluster's feature level";
+                return Err(storage::Error::Io(why.into()));
+            }
             // Fails as if no node had answered: the node is here, but the store of that name is
             // not.
             Check::NotHere => {

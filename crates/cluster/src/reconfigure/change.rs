@@ -238,6 +238,15 @@ impl LayoutChanges {
         }
         // The checked changes are planned, whatever is staged from now on.
         let plan = self.plan(staged).await?;
+        let roles = plan.layout.roles.iter().map(|role| role.store.node);
+        let mut new = roles.filter(|node| epoch.newest().role_of(node).is_none());
+        if let Some(node) = new.find(|node| self.is_too_old(node, &epoch)) {
+            let (node, spoken, level) = (node.short(), self.level_of(&node), epoch.level);
+            return Err(refused(format!(
+                "node {node}: it speaks feature level {spoken}, the cluster has level {level}; \
+                 fix: start a newer Archipel on it"
+            )));
+        }
         let chosen = self.succeed(&epoch, epoch.with_next(plan.layout)).await?;
         if chosen {
             self.epoch().ok_or_else(no_layout)

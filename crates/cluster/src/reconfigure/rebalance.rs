@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::data::list::ask;
 use crate::error::Error;
-use crate::layout::{Epoch, all_partitions};
+use crate::layout::{Epoch, all_partitions, next_level};
 use crate::node::group::Group;
 use crate::node::throttle::UNIT_ROWS;
 use crate::reconfigure::LayoutChanges;
@@ -53,16 +53,22 @@ impl Rebalance {
 }
 
 impl LayoutChanges {
-    /// Moves data whenever the layout changes and this node is the driver of the change. Run it in
-    /// a task of its own.
+    /// Moves data whenever the layout changes and this node is the driver of the change. The driver
+    /// also raises the cluster's feature level. Run it in a task of its own.
     pub async fn run_rebalance(&self) {
         let mut epochs = self.epoch_changes();
         loop {
             let _ = tokio::time::timeout(INTERVAL, epochs.changed()).await;
-            let Some(epoch) = self.epoch().filter(|epoch| epoch.is_changing()) else {
+            let Some(epoch) = self.epoch() else {
                 continue;
             };
             if self.driver(&epoch) != Some(self.me().node) {
+                continue;
+            }
+            if !epoch.is_changing() {
+                if let Err(error) = self.raise_level(&epoch).await {
+                    tracing::warn!(%error, "the feature level cannot be raised; it is tried again");
+                }
                 continue;
             }
             if let Err(error) = self.retire_oldest(&epoch).await {
@@ -73,15 +79,39 @@ impl LayoutChanges {
         }
     }
 
-    /// Returns the first storage node by id that is not suspected.
+    /// Raises the cluster's feature level, if all nodes of the layout speak more.
+    async fn raise_level(&self, epoch: &Arc<Epoch>) -> Result<(), Error> {
+        let Some(level) = next_level(epoch, |node| self.level_of(node)) else {
+            return Ok(());
+        };
+        if self.succeed(epoch, epoch.with_level(level)).await? {
+            tracing::info!(level, "the cluster's feature level was raised");
+        }
+        Ok(())
+    }
+
+    /// Returns the highest feature level that a node speaks; 0 if it is not known.
+    pub(crate) fn level_of(&self, node: &NodeId) -> u32 {
+        if *node == self.me().node {
+            return self.level();
+        }
+        let peers = self.peers.as_ref();
+        peers.map_or(0, |peers| peers.directory.level(node))
+    }
+
+    /// Returns true if a node is known not to speak the cluster's feature level.
+    pub(crate) fn is_too_old(&self, node: &NodeId, epoch: &Epoch) -> bool {
+        (1..epoch.level).contains(&self.level_of(node))
+    }
+
+    /// Returns the first storage node by id that is not suspected and speaks the cluster's feature
+    /// level.
     pub(crate) fn driver(&self, epoch: &Epoch) -> Option<NodeId> {
         let me = self.me().node;
         let here = |node: &NodeId| {
-            *node == me
-                || self
-                    .peers
-                    .as_ref()
-                    .is_some_and(|p| !p.directory.is_suspected(node))
+            let peers = self.peers.as_ref();
+            let answers = peers.is_some_and(|peers| !peers.directory.is_suspected(node));
+            (*node == me || answers) && !self.is_too_old(node, epoch)
         };
         let nodes = epoch.newest().roles.iter().map(|role| role.store.node);
         nodes.filter(here).min()

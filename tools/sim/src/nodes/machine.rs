@@ -236,6 +236,7 @@ impl Machine {
             stamps: StampClock::new(store.writer()),
             store,
             node: self.id,
+            level: archipel_cluster::layout::LEVEL,
             wall: members.clock(),
             random,
             durability: Durability::Fsync,

@@ -89,6 +89,27 @@ fn absent_zone_is_named_with_risks_and_advice() {
     );
 }
 
+/// It answers, but no request.
+#[test]
+fn node_of_too_low_a_level_is_named_with_what_to_do() {
+    let layout = layout(1, &["a", "b", "c"]);
+    let mut nodes = seen(&layout, &[Alive, Alive]);
+    let epoch = Epoch::first(Id::default(), layout).with_level(2);
+    nodes.iter_mut().for_each(|node| node.level = 2);
+    assert_eq!(assess(&epoch, &nodes).state, ClusterState::Healthy);
+    nodes[2].level = 1;
+    let status = assess(&epoch, &nodes);
+    assert_eq!((status.level, status.state), (2, ClusterState::Degraded));
+    assert_eq!(
+        status.advice[0],
+        "node 03030303 in zone c speaks only feature level 1: it serves nothing"
+    );
+    let last = status.advice.last().map(String::as_str);
+    assert_eq!(last, Some("to do: start a newer Archipel on 03030303"));
+    nodes[1].level = 1;
+    assert_eq!(assess(&epoch, &nodes).state, ClusterState::Unavailable);
+}
+
 #[test]
 fn absent_node_of_a_zone_that_answers_is_named_alone() {
     let status = status(&["a", "b", "c", "c"], &[Alive, Alive, Suspected]);

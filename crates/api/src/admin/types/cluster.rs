@@ -27,6 +27,9 @@ pub struct NodeInfo {
     pub version: String,
     /// The epoch of the layout that it knows; 0 if unknown.
     pub epoch: u64,
+    /// The highest feature level that it speaks; 0 if unknown.
+    #[serde(default)]
+    pub level: u32,
     /// The round-trip time in milliseconds.
     pub round_trip_ms: Option<f64>,
     /// The transport between it and this node: `quic` or `tcp`; empty if unknown.
@@ -281,6 +284,9 @@ pub struct ClusterStatus {
     pub layout_version: u64,
     /// The epoch.
     pub epoch: u64,
+    /// The feature level that all nodes speak.
+    #[serde(default)]
+    pub level: u32,
     /// True if data moves to a newer layout version.
     pub changing: bool,
     /// The state in one word.

@@ -61,6 +61,7 @@ impl Door {
                 stamps: StampClock::new(store.writer()),
                 store: store.clone(),
                 node: NodeId::default(),
+                level: archipel_cluster::layout::LEVEL,
                 wall,
                 random: random(seed),
                 durability: Durability::Fsync,

@@ -82,7 +82,7 @@ impl Data {
             match self.epochs.check(&address) {
                 Check::Pass => {}
                 Check::Superseded(epoch) => return Ok(ListReply::Superseded(epoch)),
-                Check::Learn | Check::NotHere | Check::Unconfirmed => {
+                Check::Learn | Check::NotHere | Check::TooOld | Check::Unconfirmed => {
                     return Err("the partition is not held here".into());
                 }
             }
