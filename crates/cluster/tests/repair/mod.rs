@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use archipel_base::PartitionId;
 use archipel_cluster::{Cluster, RepairRound, WriteOptions};
-use archipel_storage::engine::Durability;
+use archipel_storage::engine::{Durability, Engine, Tree};
 use archipel_storage::{BlockRef, Payload, Value};
 use bytes::Bytes;
 
@@ -143,6 +143,42 @@ async fn a_block_without_references_is_not_repaired() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!(node.upkeep().repair_round().await.unwrap().settled, 1);
     assert_eq!(node.upkeep().repair_status().waiting, 0);
+}
+
+/// The block and the payload that mentions it are damaged, and no other node has them. The block is
+/// neither forgotten nor looked for in all payloads at each round.
+#[tokio::test(start_paused = true)]
+async fn a_block_whose_row_cannot_be_read_waits_and_is_reported() {
+    let world = World::new(1, 7).await;
+    let blocks = put(&world).await;
+    damage(&world, 0, &[1]);
+    let place = [&[0, 0], &b"big"[..]].concat();
+    let flip = || {
+        let mut txn = world.engines[0].write().unwrap();
+        let mut payload = txn.get(Tree::Bodies, &place).unwrap().unwrap().into_owned();
+        payload[30] ^= 1;
+        txn.put(Tree::Bodies, &place, &payload).unwrap();
+        txn.commit(Durability::Fsync).unwrap();
+    };
+    flip();
+    let node = &world.nodes[0];
+    assert!(!local(node, &blocks[1]).await);
+    let round = node.upkeep().repair_round().await.unwrap();
+    assert_eq!((round.failed, round.settled), (1, 0));
+    let status = node.upkeep().repair_status();
+    assert_eq!((status.waiting, status.stuck), (1, 1));
+    assert!(
+        status.troubles[0]
+            .why
+            .contains("the payload of its row is damaged")
+    );
+    let round = node.upkeep().repair_round().await.unwrap();
+    assert_eq!(round, RepairRound::default());
+    // The row is found again once its payload can be read.
+    flip();
+    node.upkeep().retry_repairs();
+    node.upkeep().repair_round().await.unwrap();
+    assert_eq!(node.upkeep().repair_status().troubles[0].rows, [key("big")]);
 }
 
 /// A scrub finds damage that no reader would have noticed. It continues after a restart, and the

@@ -17,12 +17,30 @@ use crate::data::block_reader::BlockStream;
 use crate::error::Error;
 use crate::upkeep::Upkeep;
 
+/// The rows of blocks.
+pub(super) struct FoundRows {
+    pub mentions: BTreeMap<BlockHash, Mention>,
+    /// Blocks that no row refers to.
+    pub unneeded: Vec<BlockHash>,
+    /// Blocks with references in the index, although no row that can be read refers to them. The
+    /// payload of their row is damaged, or the index counts too many.
+    pub unknown: Vec<BlockHash>,
+}
+
+/// Returns true if the index counts references of a block, or if its entry is damaged.
+fn is_counted(rows: &RowReader<'_>, hash: &BlockHash) -> Result<bool, storage::Error> {
+    match rows.references(hash) {
+        Err(storage::Error::Damaged(_)) => Ok(true),
+        references => Ok(references? > 0),
+    }
+}
+
 impl Upkeep {
-    /// Returns the rows of the blocks that are due, and the blocks that no row refers to.
+    /// Looks up the rows of the blocks that are due.
     pub(super) async fn find_rows(
         &self,
         due: &[(BlockHash, Option<PartitionId>)],
-    ) -> Result<(BTreeMap<BlockHash, Mention>, Vec<BlockHash>), Error> {
+    ) -> Result<FoundRows, Error> {
         let mut places: BTreeMap<PartitionId, BTreeSet<BlockHash>> = BTreeMap::new();
         for (hash, partition) in due {
             if let Some(partition) = partition {
@@ -30,8 +48,8 @@ impl Upkeep {
             }
         }
         let all: BTreeSet<BlockHash> = due.iter().map(|(hash, _)| *hash).collect();
-        // A block that is missing, and that no row of the searched partition refers to, is needed
-        // by nobody: a row was replaced.
+        // If a block is missing, if no row of the searched partition refers to it, and if the index
+        // counts no reference, then nobody needs it: a row was replaced.
         let is_searched = |(hash, partition): &&(BlockHash, Option<PartitionId>)| {
             partition.is_none() || self.store().blocks().is_damaged(hash)
         };
@@ -41,14 +59,26 @@ impl Upkeep {
             for (partition, wanted) in places {
                 found.append(&mut rows.mentions(Some(partition), &wanted)?);
             }
-            let left = searched.into_iter().filter(|h| !found.contains_key(h));
-            let left: BTreeSet<BlockHash> = left.collect();
+            let mut counted = BTreeSet::new();
+            for hash in all.iter().filter(|hash| !found.contains_key(hash)) {
+                if is_counted(rows, hash)? {
+                    counted.insert(*hash);
+                }
+            }
+            let left = all.iter().filter(|hash| {
+                !found.contains_key(hash) && (searched.contains(hash) || counted.contains(hash))
+            });
+            let left: BTreeSet<BlockHash> = left.copied().collect();
             if !left.is_empty() {
                 found.append(&mut rows.mentions(None, &left)?);
             }
-            let unneeded = all.into_iter().filter(|h| !found.contains_key(h));
-            let unneeded: Vec<BlockHash> = unneeded.collect();
-            Ok((found, unneeded))
+            let lost = all.into_iter().filter(|hash| !found.contains_key(hash));
+            let (unknown, unneeded) = lost.partition(|hash| counted.contains(hash));
+            Ok(FoundRows {
+                mentions: found,
+                unneeded,
+                unknown,
+            })
         };
         Ok(self.store().read(find).await?)
     }
@@ -138,23 +168,41 @@ impl Upkeep {
                 total.settled += 1;
             }
             Err(error) => {
-                self.repair.failed.fetch_add(1, Ordering::Relaxed);
-                total.failed += 1;
                 self.compare_soon(&mention);
-                let rows = mention.rows.iter();
-                let rows: Vec<String> = rows
-                    .map(|row| format!("{}/{}", row.partition, row.key.escape_ascii()))
-                    .collect();
-                tracing::error!(%hash, %error, ?rows, "a damaged block cannot be repaired yet");
                 let trouble = Trouble {
                     hash,
                     why: error.to_string(),
                     rows: mention.rows,
                 };
-                self.repair
-                    .queue()
-                    .fail(trouble, self.options.wall.now_millis());
+                self.note_trouble(trouble, total);
             }
         }
+    }
+
+    /// Notes blocks whose rows cannot be read. They are tried again later, because the payload of
+    /// such a row is repaired by itself.
+    pub(super) fn note_unknown(&self, blocks: Vec<BlockHash>, total: &mut RepairRound) {
+        for hash in blocks {
+            let why = "no row that can be read refers to it: the payload of its row is damaged, or a verification is due";
+            let trouble = Trouble {
+                hash,
+                why: why.into(),
+                rows: Vec::new(),
+            };
+            self.note_trouble(trouble, total);
+        }
+    }
+
+    fn note_trouble(&self, trouble: Trouble, total: &mut RepairRound) {
+        self.repair.failed.fetch_add(1, Ordering::Relaxed);
+        total.failed += 1;
+        let rows = trouble.rows.iter();
+        let rows: Vec<String> = rows
+            .map(|row| format!("{}/{}", row.partition, row.key.escape_ascii()))
+            .collect();
+        let (hash, why) = (trouble.hash, &trouble.why);
+        tracing::error!(%hash, why, ?rows, "a damaged block cannot be repaired yet");
+        let now_ms = self.options.wall.now_millis();
+        self.repair.queue().fail(trouble, now_ms);
     }
 }

@@ -176,12 +176,13 @@ impl Upkeep {
         if due.is_empty() {
             return Ok(total);
         }
-        let (mentions, unneeded) = self.find_rows(&due).await?;
-        for hash in unneeded {
+        let found = self.find_rows(&due).await?;
+        for hash in found.unneeded {
             repair.queue().settle(&hash);
             total.settled += 1;
         }
-        let mut jobs = stream::iter(mentions.into_values())
+        self.note_unknown(found.unknown, &mut total);
+        let mut jobs = stream::iter(found.mentions.into_values())
             .map(|mention| async move { (self.repair_block(&mention).await, mention) })
             .buffer_unordered(FETCHES);
         while let Some((outcome, mention)) = jobs.next().await {
