@@ -149,6 +149,35 @@ def test_bucket_named_like_a_domain_and_the_question_of_proxies(cluster):
     assert s3.get_object(Bucket="www.example.org", Key="style.css")["Body"].read() == PAGES["style.css"]
 
 
+def test_aliases_for_everybody_and_for_one_key(cluster, site):
+    cluster.cli("bucket", "alias", "add", "pages", "www.example.net")
+    cluster.cli("bucket", "alias", "add", "www.example.net", "mine", "--key", cluster.info.access_key, node=1)
+    listed = cluster.cli("bucket", "alias", "list", "pages", node=2)
+    assert "www.example.net" in listed and "mine" in listed
+    for node in range(3):
+        assert visit(cluster.web[node], "www.example.net", "/").body == PAGES["index.html"]
+        assert visit(cluster.web[node], "mine.localhost", "/").status == 404
+        for name in ("www.example.net", "mine"):
+            body = cluster.s3(node).get_object(Bucket=name, Key="style.css")["Body"].read()
+            assert body == PAGES["style.css"]
+    taken = subprocess.run(
+        [str(binary()), "bucket", "create", "www.example.net", "--data-dir", cluster.nodes[2]["dir"]],
+        capture_output=True,
+        text=True,
+    )
+    assert taken.returncode != 0 and "exists" in taken.stderr
+    own = subprocess.run(
+        [str(binary()), "bucket", "alias", "remove", "pages", "pages", "--data-dir", cluster.nodes[0]["dir"]],
+        capture_output=True,
+        text=True,
+    )
+    assert own.returncode != 0 and "only aliases can be removed" in own.stderr
+    cluster.cli("bucket", "alias", "remove", "pages", "www.example.net", node=2)
+    cluster.cli("bucket", "alias", "remove", "pages", "mine", "--key", cluster.info.access_key, node=2)
+    for node in range(3):
+        assert wait_until(lambda: visit(cluster.web[node], "www.example.net", "/").status == 404, 20)
+
+
 def test_cross_origin_requests(cluster, site):
     rule = {"AllowedOrigins": ["https://app.example"], "AllowedMethods": ["GET"]}
     cluster.s3().put_bucket_cors(Bucket="pages", CORSConfiguration={"CORSRules": [rule]})

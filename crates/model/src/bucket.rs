@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use archipel_base::Id;
-use archipel_base::codec::Versioned;
+use archipel_base::codec::{self, DecodeError, Versioned};
 use archipel_storage::engine::Durability;
 use serde::{Deserialize, Serialize};
 
@@ -175,6 +175,55 @@ impl Bucket {
     }
 }
 
+/// Another name of a bucket. It counts while the bucket exists. See [ADR: names of
+/// buckets](../../../docs/adr/2026-11-23-a-name-is-one-row.md).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Alias {
+    /// The name with which the bucket was created.
+    #[serde(rename = "n")]
+    pub bucket: String,
+    /// The bucket's identity: a later bucket of that name does not get the alias.
+    #[serde(rename = "i")]
+    pub id: Id,
+}
+
+impl Versioned for Alias {
+    /// Rows of names hold buckets or aliases. The versions tell which.
+    const VERSION: u8 = b'a';
+}
+
+impl Alias {
+    pub(crate) fn of(bucket: &Bucket) -> Alias {
+        Alias {
+            bucket: bucket.name.clone(),
+            id: bucket.id,
+        }
+    }
+}
+
+/// What a name stands for: the value of its row.
+pub(crate) enum Named {
+    Bucket(Box<Bucket>),
+    Alias(Alias),
+}
+
+impl Named {
+    pub(crate) fn decode(metadata: &[u8]) -> Result<Named, DecodeError> {
+        match metadata.first() {
+            Some(&Alias::VERSION) => codec::decode(metadata).map(Named::Alias),
+            _ => codec::decode(metadata).map(|bucket| Named::Bucket(Box::new(bucket))),
+        }
+    }
+
+    /// Returns the bucket of a row, unless the row is that of an alias.
+    pub(crate) fn bucket(metadata: &[u8]) -> Result<Option<Bucket>, DecodeError> {
+        match Named::decode(metadata)? {
+            Named::Bucket(bucket) => Ok(Some(*bucket)),
+            Named::Alias(_) => Ok(None),
+        }
+    }
+}
+
 /// A fencing token: see [`fence`](crate::fence).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct FencingToken {
@@ -233,6 +282,9 @@ pub struct AccessKey {
     /// True if the key may create buckets.
     #[serde(default)]
     pub may_create_buckets: bool,
+    /// The names that only this key has for buckets.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub names: BTreeMap<String, Alias>,
     /// A random identity. A key that is deleted and imported again under its id gets another one.
     #[serde(default)]
     pub incarnation: Id,
@@ -240,6 +292,33 @@ pub struct AccessKey {
 
 impl Versioned for AccessKey {
     const VERSION: u8 = 1;
+}
+
+/// The longest domain that may be an alias.
+const MAX_DOMAIN_BYTES: usize = 190;
+
+/// Checks an alias: a name of a bucket, or a domain.
+pub fn check_alias(name: &str) -> Result<(), Error> {
+    let label = |label: &str| {
+        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        (1..=63).contains(&label.len())
+            && label.bytes().all(plain)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    // The last label of a domain is no number, and that of an IP address is one.
+    let ends_with_a_number = name
+        .rsplit('.')
+        .next()
+        .is_some_and(|last| last.bytes().all(|b| b.is_ascii_digit()));
+    let is_domain = name.len() <= MAX_DOMAIN_BYTES
+        && name.contains('.')
+        && name.split('.').all(label)
+        && !ends_with_a_number;
+    if is_domain {
+        return Ok(());
+    }
+    check_bucket_name(name)
 }
 
 /// Checks a bucket's name against S3's rules for general purpose buckets.

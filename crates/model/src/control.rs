@@ -1,6 +1,7 @@
 //! Control data: buckets and access keys. Every node caches all of it, so that requests check
 //! permissions without a network round trip.
 
+mod aliases;
 mod cache;
 mod keys;
 #[cfg(test)]
@@ -17,7 +18,7 @@ use archipel_storage::{RowKey, Value};
 
 use crate::Model;
 use crate::bucket::{
-    AccessKey, Bucket, CorsRule, FencingToken, Grant, GrantChange, Permissions, Usage,
+    AccessKey, Bucket, CorsRule, FencingToken, Grant, GrantChange, Named, Permissions, Usage,
     check_bucket_name,
 };
 use crate::error::{Error, damaged_row};
@@ -35,12 +36,12 @@ fn row(metadata: Vec<u8>) -> Value {
 }
 
 impl Model {
-    /// Returns the cached bucket of that name.
+    /// Returns the cached bucket of that name or alias.
     ///
     /// # Errors
     /// As [`Model::buckets`].
     pub fn bucket(&self, name: &str) -> Result<Option<Arc<Bucket>>, Error> {
-        self.look(|c| c.buckets.get(name).cloned())
+        self.look(|c| c.named(name).cloned())
     }
 
     /// Returns all buckets, sorted by name.
@@ -116,8 +117,12 @@ impl Model {
         };
         let value = row(codec::encode(&bucket));
         let row = rowkeys::bucket(name);
-        let put = self.put_if_absent(row.clone(), value, Error::BucketExists);
-        match put.await {
+        let put = || self.put_if_absent(row.clone(), value.clone(), Error::BucketExists);
+        let put = match put().await {
+            Err(Error::BucketExists) if self.free_name(name).await? => put().await,
+            other => other,
+        };
+        match put {
             // A client that hears that the bucket exists may use it here at once.
             Err(Error::BucketExists) => {
                 self.reread(&row.key).await?;
@@ -170,12 +175,13 @@ impl Model {
             self.open_fences(&bucket).await?;
             return empty.and(Err(Error::BucketNotEmpty));
         }
-        let (id, row) = (bucket.id, rowkeys::bucket(name));
+        let (id, row) = (bucket.id, rowkeys::bucket(&bucket.name));
         let how = WriteOptions::durable(Durability::Fsync);
         self.cluster()
             .update(&row, how, move |current| delete_if(current, id, token))
             .await??;
         self.changed(&row).await?;
+        self.drop_aliases(&bucket).await;
         self.wake_gc();
         Ok(())
     }
@@ -231,8 +237,8 @@ impl Model {
         let how = WriteOptions::durable(Durability::Fsync);
         self.cluster()
             .update(&row_key, how, move |current| {
-                match current.map(|v| codec::decode::<Bucket>(&v.metadata)) {
-                    Some(Ok(mut bucket)) if bucket.id == id => match change(&mut bucket) {
+                match current.map(|v| Named::bucket(&v.metadata)) {
+                    Some(Ok(Some(mut bucket))) if bucket.id == id => match change(&mut bucket) {
                         Ok(()) => Decision::Write(Some(row(codec::encode(&bucket)))),
                         Err(error) => Decision::Abort(error),
                     },
@@ -242,9 +248,11 @@ impl Model {
             })
             .await??;
         let metadata = self.changed(&row_key).await?;
-        let changed =
-            metadata.map(|metadata| codec::decode::<Bucket>(&metadata).map_err(damaged_row));
-        let changed = changed.transpose()?.filter(|bucket| bucket.id == id);
+        let changed = metadata.map(|metadata| Named::bucket(&metadata).map_err(damaged_row));
+        let changed = changed
+            .transpose()?
+            .flatten()
+            .filter(|bucket| bucket.id == id);
         changed.map(Arc::new).ok_or(Error::NoSuchBucket)
     }
 
@@ -342,11 +350,11 @@ impl Model {
 
 /// Deletes a bucket's row if `token` is still the bucket's fencing token.
 fn delete_if(current: Option<&Value>, id: Id, token: u64) -> Decision<Error> {
-    match current.map(|v| codec::decode::<Bucket>(&v.metadata)) {
-        Some(Ok(bucket)) if bucket.id == id && bucket.token.number != token => {
+    match current.map(|v| Named::bucket(&v.metadata)) {
+        Some(Ok(Some(bucket))) if bucket.id == id && bucket.token.number != token => {
             Decision::Abort(Error::Conflict)
         }
-        Some(Ok(bucket)) if bucket.id == id => Decision::Write(None),
+        Some(Ok(Some(bucket))) if bucket.id == id => Decision::Write(None),
         Some(Err(error)) => Decision::Abort(damaged_row(error)),
         _ => Decision::Abort(Error::NoSuchBucket),
     }

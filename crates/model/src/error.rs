@@ -13,6 +13,12 @@ pub enum Error {
     /// A bucket of that name exists already.
     #[error("the bucket already exists")]
     BucketExists,
+    /// No bucket, or not this one, has that name as an alias.
+    #[error("no such alias")]
+    NoSuchAlias,
+    /// The name is the bucket's own: it stays as long as the bucket.
+    #[error("a bucket keeps the name that it was created with; only aliases can be removed")]
+    OwnName,
     /// The bucket still holds objects.
     #[error("the bucket is not empty")]
     BucketNotEmpty,

@@ -63,7 +63,7 @@ mod tests;
 
 pub use archipel_storage::pool::{Pool, Reservation};
 pub use bucket::{
-    AccessKey, Bucket, CorsRule, GrantChange, Permissions, Secret, Usage, check_bucket_name,
+    AccessKey, Alias, Bucket, CorsRule, GrantChange, Permissions, Secret, Usage, check_bucket_name,
 };
 pub use checksum::{Checksum, ChecksumKind};
 pub use error::Error;

@@ -49,6 +49,8 @@ impl From<ModelError> for Refusal {
             ModelError::NoSuchAccessKey => (StatusCode::NOT_FOUND, "NoSuchAccessKey"),
             ModelError::BucketExists => (StatusCode::CONFLICT, "BucketAlreadyExists"),
             ModelError::AccessKeyExists => (StatusCode::CONFLICT, "AccessKeyAlreadyExists"),
+            ModelError::NoSuchAlias => (StatusCode::NOT_FOUND, "NoSuchAlias"),
+            ModelError::OwnName => (StatusCode::CONFLICT, "OwnName"),
             ModelError::BucketNotEmpty => (StatusCode::CONFLICT, "BucketNotEmpty"),
             ModelError::Conflict => (StatusCode::CONFLICT, "Conflict"),
             ModelError::InvalidName(_) => (StatusCode::BAD_REQUEST, "InvalidName"),

@@ -7,7 +7,8 @@ use http::StatusCode;
 use super::Admin;
 use super::answer::Refusal;
 use super::types::{
-    BucketInfo, BucketSummary, ChangeGrant, CreateBucket, Grant, SetWebsite, WebsiteInfo,
+    AddAlias, BucketInfo, BucketSummary, ChangeGrant, CreateBucket, Grant, NameOfKey, SetWebsite,
+    WebsiteInfo,
 };
 
 pub(super) fn list(admin: &Admin) -> Result<Vec<BucketSummary>, Refusal> {
@@ -38,7 +39,17 @@ pub(super) async fn info(admin: &Admin, name: &str) -> Result<BucketInfo, Refusa
 async fn describe(admin: &Admin, bucket: &Bucket) -> Result<BucketInfo, Refusal> {
     let usage = admin.model.bucket_usage(bucket).await?;
     let grants = admin.model.grants_of(bucket)?.into_iter();
+    let mut names_of_keys = Vec::new();
+    for key in admin.model.access_keys()? {
+        let own = key.names.iter().filter(|(_, alias)| alias.id == bucket.id);
+        names_of_keys.extend(own.map(|(name, _)| NameOfKey {
+            key: key.id.clone(),
+            name: name.clone(),
+        }));
+    }
     Ok(BucketInfo {
+        aliases: admin.model.aliases_of(bucket)?,
+        names_of_keys,
         id: bucket.id.to_string(),
         name: bucket.name.clone(),
         created_ms: bucket.created_ms,
@@ -48,6 +59,33 @@ async fn describe(admin: &Admin, bucket: &Bucket) -> Result<BucketInfo, Refusal>
             .map(|(key, permissions)| grant(&bucket.name, &key.id, permissions))
             .collect(),
     })
+}
+
+/// Gives a bucket a further name, for everybody or for one access key.
+pub(super) async fn add_alias(
+    admin: &Admin,
+    bucket: &str,
+    ask: AddAlias,
+) -> Result<BucketInfo, Refusal> {
+    let named = match &ask.key {
+        None => admin.model.add_alias(bucket, &ask.name).await?,
+        Some(key) => admin.model.add_name_of_key(bucket, key, &ask.name).await?,
+    };
+    describe(admin, &named).await
+}
+
+/// Takes a further name away.
+pub(super) async fn remove_alias(
+    admin: &Admin,
+    bucket: &str,
+    name: &str,
+    key: Option<&str>,
+) -> Result<(), Refusal> {
+    match key {
+        None => admin.model.remove_alias(bucket, name).await?,
+        Some(key) => admin.model.remove_name_of_key(bucket, key, name).await?,
+    };
+    Ok(())
 }
 
 pub(super) async fn website(admin: &Admin, name: &str) -> Result<WebsiteInfo, Refusal> {

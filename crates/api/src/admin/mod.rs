@@ -11,6 +11,8 @@
 //! | `GET`, `POST /v1/buckets` | list, create |
 //! | `GET`, `DELETE /v1/buckets/{name}` | contents and permissions; delete |
 //! | `PATCH /v1/buckets/{name}/grants/{key}` | change the permissions of an access key |
+//! | `POST /v1/buckets/{name}/aliases` | a further name, also for one access key |
+//! | `DELETE /v1/buckets/{name}/aliases/{alias}` | take it away; that of a key: `?key=KEY_ID` |
 //! | `GET`, `PUT`, `DELETE /v1/buckets/{name}/website` | show; pages and error page; end |
 //! | `GET`, `POST /v1/keys` | list, create or import |
 //! | `GET`, `PATCH`, `DELETE /v1/keys/{id}` | show (with the secret: `?secret=true`), change, delete |

@@ -59,6 +59,20 @@ where
             Ok(no_content())
         }
         (_, ["v1", "buckets", name, "website"]) => website(admin, &method, name, request).await,
+        (&Method::POST, ["v1", "buckets", name, "aliases"]) => {
+            let info = buckets::add_alias(admin, name, read_json(request).await?).await?;
+            Ok(json(ok, &info))
+        }
+        (&Method::DELETE, ["v1", "buckets", name, "aliases", alias]) => {
+            let query = request.uri().query();
+            let key = match query.map(|query| query.strip_prefix("key=")) {
+                None => None,
+                Some(Some(key)) => Some(key),
+                Some(None) => return Err(Refusal::invalid("the query must be key=KEY_ID")),
+            };
+            buckets::remove_alias(admin, name, alias, key).await?;
+            Ok(no_content())
+        }
         (&Method::PATCH, ["v1", "buckets", name, "grants", key]) => {
             let change = read_json(request).await?;
             Ok(json(
@@ -248,7 +262,8 @@ fn nothing_here(path: &[&str]) -> Refusal {
                 "history" | "stage" | "staged" | "apply" | "remove-dead"
             ]
             | ["v1", "buckets" | "keys", _]
-            | ["v1", "buckets", _, "website"]
+            | ["v1", "buckets", _, "website" | "aliases"]
+            | ["v1", "buckets", _, "aliases", _]
             | ["v1", "buckets", _, "grants", _]
     );
     if known {

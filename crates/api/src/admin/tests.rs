@@ -20,6 +20,7 @@ use super::{Admin, Node, Trust, route};
 
 mod cluster;
 mod control;
+mod names;
 mod website;
 
 const TOKEN: &str = "the-token-of-the-operator";

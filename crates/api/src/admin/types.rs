@@ -140,8 +140,34 @@ pub struct BucketInfo {
     pub objects: u64,
     /// Their size in bytes.
     pub bytes: u64,
+    /// Further names that count for everybody.
+    #[serde(default)]
+    pub aliases: Vec<String>,
+    /// Names that only one access key has for it.
+    #[serde(default)]
+    pub names_of_keys: Vec<NameOfKey>,
     /// The permissions of each access key.
     pub grants: Vec<Grant>,
+}
+
+/// A name that only one access key has for a bucket.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NameOfKey {
+    /// The access key's id.
+    pub key: String,
+    /// The name.
+    pub name: String,
+}
+
+/// `POST /v1/buckets/{name}/aliases`
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AddAlias {
+    /// The further name: a bucket name or a domain.
+    pub name: String,
+    /// The access key for which alone the name counts; absent for everybody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
 }
 
 /// `GET /v1/buckets/{name}/website`

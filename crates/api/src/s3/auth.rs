@@ -146,7 +146,8 @@ pub fn object(
 /// Returns the bucket if the caller has the permission. No other function compares permissions.
 pub fn permitted(model: &Model, caller: &Caller, need: Need, name: &str) -> S3Result<Arc<Bucket>> {
     let no_such = || S3Error::from(Code::NoSuchBucket).with("BucketName", name);
-    let bucket = model.bucket(name)?.ok_or_else(no_such)?;
+    let bucket = model.bucket_of_key(&caller.0, name)?;
+    let bucket = bucket.ok_or_else(no_such)?;
     let has = bucket.permissions(&caller.0);
     let enough = match need {
         Need::Any => !has.is_empty(),

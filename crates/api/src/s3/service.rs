@@ -355,7 +355,7 @@ async fn respond_to(
     refuse_headers(headers.map(|(name, value)| (name.as_str(), value.as_bytes())))?;
     call.set_payload(&verified)?;
     if let Some(name) = call.target.bucket.as_deref() {
-        shared.model.find_bucket(name).await?;
+        shared.model.find_bucket_of_key(&verified.key, name).await?;
     }
     handlers::dispatch(call, &Caller::verified(verified.key), operation).await
 }

@@ -137,6 +137,19 @@ async fn host_names_the_website() {
     }
 }
 
+#[tokio::test]
+async fn alias_of_a_bucket_is_a_host() {
+    let site = Site::open().await;
+    for alias in ["photos", "photos.example.com"] {
+        site.model.add_alias("site", alias).await.unwrap();
+    }
+    for host in ["photos.web.example", "photos.example.com"] {
+        assert_eq!(site.get(&format!("{host}/a.html")).await.body, "a.html");
+    }
+    site.model.remove_alias("site", "photos").await.unwrap();
+    assert_eq!(site.get("photos.web.example/a.html").await.status, 404);
+}
+
 /// Nobody learns here which buckets exist.
 #[tokio::test]
 async fn bucket_without_website_and_no_bucket_look_alike() {

@@ -1,6 +1,6 @@
 //! `archipel bucket`
 
-use archipel_api::admin::types::{BucketInfo, BucketSummary, CreateBucket, Grant};
+use archipel_api::admin::types::{AddAlias, BucketInfo, BucketSummary, CreateBucket, Grant};
 use clap::Subcommand;
 
 use super::table;
@@ -26,10 +26,46 @@ pub enum Command {
         /// The bucket
         name: String,
     },
+    /// Further names of buckets: add, remove, list
+    Alias {
+        /// The command.
+        #[command(subcommand)]
+        command: AliasCommand,
+    },
     /// Delete an empty bucket
     Delete {
         /// The bucket
         name: String,
+    },
+}
+
+/// The subcommands of `archipel bucket alias`.
+#[derive(Subcommand)]
+pub enum AliasCommand {
+    /// Give a bucket a further name
+    Add {
+        /// The bucket
+        bucket: String,
+        /// The further name: a bucket name or a domain
+        name: String,
+        /// The access key for which alone the name counts
+        #[arg(long, value_name = "KEY_ID")]
+        key: Option<String>,
+    },
+    /// Take a further name away. The name that a bucket was created with stays
+    Remove {
+        /// The bucket
+        bucket: String,
+        /// The further name
+        name: String,
+        /// The access key for which alone the name counts
+        #[arg(long, value_name = "KEY_ID")]
+        key: Option<String>,
+    },
+    /// List the names of a bucket
+    List {
+        /// The bucket
+        bucket: String,
     },
 }
 
@@ -50,11 +86,51 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             let info: BucketInfo = client.get(&path(&["v1", "buckets", &name])).await?;
             show(target, &info)
         }
+        Command::Alias { command } => alias(target, command).await,
         Command::Delete { name } => {
             client.delete(&path(&["v1", "buckets", &name])).await?;
             done(target, &format!("bucket {name} deleted"))
         }
     }
+}
+
+async fn alias(target: &Target, command: AliasCommand) -> Result<(), Failure> {
+    let client = target.client()?;
+    match command {
+        AliasCommand::Add { bucket, name, key } => {
+            let route = path(&["v1", "buckets", &bucket, "aliases"]);
+            let info: BucketInfo = client.post(&route, &AddAlias { name, key }).await?;
+            names(target, &info)
+        }
+        AliasCommand::Remove { bucket, name, key } => {
+            let mut route = path(&["v1", "buckets", &bucket, "aliases", &name]);
+            if let Some(key) = key {
+                // `path` encodes what a query cannot hold, too.
+                route.push_str(&format!("?key={}", &path(&[&key])[1..]));
+            }
+            client.delete(&route).await?;
+            done(
+                target,
+                &format!("bucket {bucket} has no alias {name} any more"),
+            )
+        }
+        AliasCommand::List { bucket } => {
+            let info: BucketInfo = client.get(&path(&["v1", "buckets", &bucket])).await?;
+            names(target, &info)
+        }
+    }
+}
+
+fn names(target: &Target, info: &BucketInfo) -> Result<(), Failure> {
+    if target.json {
+        return table::print_json(info);
+    }
+    let mut rows = vec![[info.name.clone(), "everybody".into()]];
+    let aliases = info.aliases.iter();
+    rows.extend(aliases.map(|name| [name.clone(), "everybody".into()]));
+    let of_keys = info.names_of_keys.iter();
+    rows.extend(of_keys.map(|of| [of.name.clone(), of.key.clone()]));
+    table::print(["NAME", "FOR"], &rows)
 }
 
 /// Prints `text` for people. Programs that asked for JSON see success in the exit status.
@@ -91,10 +167,21 @@ fn show(target: &Target, info: &BucketInfo) -> Result<(), Failure> {
         ("bucket", info.name.clone()),
         ("id", info.id.clone()),
         ("age", table::age(info.created_ms)),
+        ("aliases", aliases(info)),
         ("objects", info.objects.to_string()),
         ("size", size::show(info.bytes)),
     ])?;
     grants(&info.grants)
+}
+
+fn aliases(info: &BucketInfo) -> String {
+    let of_keys = info.names_of_keys.iter();
+    let of_keys = of_keys.map(|of| format!("{} (key {})", of.name, of.key));
+    let all: Vec<String> = info.aliases.iter().cloned().chain(of_keys).collect();
+    match all.is_empty() {
+        true => "none".into(),
+        false => all.join(", "),
+    }
 }
 
 /// Prints a table of grants, if there are any.

@@ -21,7 +21,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
 use crate::Model;
-use crate::bucket::{AccessKey, Bucket};
+use crate::bucket::{AccessKey, Alias, Bucket, Named};
 use crate::error::{Error, damaged_row};
 use crate::rowkeys::{self, Kind};
 use reads::InProgress;
@@ -84,21 +84,43 @@ struct State {
 #[derive(Default)]
 pub(crate) struct Cached {
     pub buckets: BTreeMap<String, Arc<Bucket>>,
+    pub aliases: BTreeMap<String, Alias>,
     pub keys: BTreeMap<String, Arc<AccessKey>>,
 }
 
 impl Cached {
+    /// Returns the bucket that a name or an alias stands for.
+    pub(super) fn named(&self, name: &str) -> Option<&Arc<Bucket>> {
+        let bucket = self.buckets.get(name);
+        bucket.or_else(|| self.meant(self.aliases.get(name)?))
+    }
+
+    /// Returns the bucket that an alias stands for, if the bucket exists.
+    pub(super) fn meant(&self, alias: &Alias) -> Option<&Arc<Bucket>> {
+        let bucket = self.buckets.get(&alias.bucket)?;
+        (bucket.id == alias.id).then_some(bucket)
+    }
+
     /// Updates the cache with the value of a row.
     pub(super) fn put(&mut self, key: &[u8], metadata: Option<&Bytes>) -> Result<(), Error> {
         let Some(name) = rowkeys::name_of(key) else {
             return Ok(());
         };
         match (rowkeys::kind(key), metadata) {
-            (Kind::Bucket, None) => drop(self.buckets.remove(name)),
-            (Kind::Bucket, Some(metadata)) => {
-                let bucket: Bucket = codec::decode(metadata).map_err(damaged_row)?;
-                self.buckets.insert(name.to_owned(), Arc::new(bucket));
+            (Kind::Bucket, None) => {
+                self.buckets.remove(name);
+                self.aliases.remove(name);
             }
+            (Kind::Bucket, Some(metadata)) => match Named::decode(metadata).map_err(damaged_row)? {
+                Named::Bucket(bucket) => {
+                    self.aliases.remove(name);
+                    self.buckets.insert(name.to_owned(), Arc::from(bucket));
+                }
+                Named::Alias(alias) => {
+                    self.buckets.remove(name);
+                    self.aliases.insert(name.to_owned(), alias);
+                }
+            },
             (Kind::AccessKey, None) => drop(self.keys.remove(name)),
             (Kind::AccessKey, Some(metadata)) => {
                 let key: AccessKey = codec::decode(metadata).map_err(damaged_row)?;
@@ -115,7 +137,10 @@ impl Cached {
             return;
         };
         match rowkeys::kind(key) {
-            Kind::Bucket => copy(&mut self.buckets, &other.buckets, name),
+            Kind::Bucket => {
+                copy(&mut self.buckets, &other.buckets, name);
+                copy(&mut self.aliases, &other.aliases, name);
+            }
             Kind::AccessKey => copy(&mut self.keys, &other.keys, name),
             _ => {}
         }
@@ -271,8 +296,8 @@ impl Model {
     /// Reads a bucket's row into the cache and returns it.
     pub(crate) async fn refresh_bucket(&self, name: &str) -> Result<Option<Bucket>, Error> {
         let metadata = self.reread(&rowkeys::bucket(name).key).await?;
-        let bucket = metadata.map(|metadata| codec::decode(&metadata).map_err(damaged_row));
-        bucket.transpose()
+        let bucket = metadata.map(|metadata| Named::bucket(&metadata).map_err(damaged_row));
+        Ok(bucket.transpose()?.flatten())
     }
 
     /// Reads an access key's row into the cache and returns it.
@@ -282,7 +307,7 @@ impl Model {
         key.transpose()
     }
 
-    /// Returns the bucket of that name. Reads its row if the cache lacks it.
+    /// Returns the bucket of that name or alias. Reads its rows if the cache lacks them.
     ///
     /// # Errors
     /// As [`Model::buckets`]; errors of reading the row.
@@ -291,6 +316,12 @@ impl Model {
             return Ok(Some(bucket));
         }
         self.look_up(rowkeys::bucket(name)).await?;
+        let alias = self.look(|cached| cached.aliases.get(name).cloned())?;
+        if let Some(alias) = alias
+            && self.bucket(name)?.is_none()
+        {
+            self.look_up(rowkeys::bucket(&alias.bucket)).await?;
+        }
         self.bucket(name)
     }
 

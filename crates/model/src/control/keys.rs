@@ -45,6 +45,7 @@ impl Model {
             name: name.to_owned(),
             created_ms: self.now_ms(),
             may_create_buckets,
+            names: BTreeMap::new(),
             incarnation: self.random_id(),
         };
         let value = row(codec::encode(&key));
@@ -63,6 +64,19 @@ impl Model {
         id: &str,
         may: bool,
     ) -> Result<Arc<AccessKey>, Error> {
+        let change = move |key: &mut AccessKey| {
+            key.may_create_buckets = may;
+            Ok(())
+        };
+        self.change_access_key(id, change).await
+    }
+
+    /// Changes an access key's row and then the cache, unless `change` fails.
+    pub(super) async fn change_access_key(
+        &self,
+        id: &str,
+        change: impl Fn(&mut AccessKey) -> Result<(), Error> + Send + Sync,
+    ) -> Result<Arc<AccessKey>, Error> {
         let row_key = rowkeys::access_key(id);
         let how = WriteOptions::durable(Durability::Fsync);
         self.cluster()
@@ -70,10 +84,10 @@ impl Model {
                 // The new value derives from the current row: the key may be another incarnation by
                 // now.
                 match current.map(|value| codec::decode::<AccessKey>(&value.metadata)) {
-                    Some(Ok(mut key)) => {
-                        key.may_create_buckets = may;
-                        Decision::Write(Some(row(codec::encode(&key))))
-                    }
+                    Some(Ok(mut key)) => match change(&mut key) {
+                        Ok(()) => Decision::Write(Some(row(codec::encode(&key)))),
+                        Err(error) => Decision::Abort(error),
+                    },
                     Some(Err(error)) => Decision::Abort(damaged_row(error)),
                     None => Decision::Abort(Error::NoSuchAccessKey),
                 }

@@ -7,6 +7,7 @@ use archipel_cluster::{Cluster, World};
 
 use super::*;
 
+mod aliases;
 mod keys;
 mod order;
 

@@ -77,6 +77,10 @@ pub async fn create(call: &mut Call<'_>, on: &Authorised<OnName>) -> S3Result<An
         return Err(invalid_name(name));
     }
     let caller = on.caller().key();
+    if caller.names.contains_key(name) && call.model.bucket_of_key(caller, name)?.is_some() {
+        // The key could not reach the new bucket by its name.
+        return Err(S3Error::from(Code::BucketAlreadyExists).with("BucketName", name));
+    }
     match call.model.create_bucket(name, Some(&caller.id)).await {
         Ok(_) => {}
         Err(Error::BucketExists) => check_own(call, name, caller)?,

@@ -45,7 +45,7 @@ pub async fn post_object(
     let (fields, filename) = form.fields(&mut call.body).await?;
     learn_key(call, lookup, &fields).await?;
     let (caller, policy) = authenticate(call, verifier, lookup, &fields, &bucket)?;
-    call.model.find_bucket(&bucket).await?;
+    call.model.find_bucket_of_key(caller.key(), &bucket).await?;
     let key = fields.key(&filename)?;
     check_key(&key)?;
     let on = auth::object(call.model, &caller, ObjectOp::PutObject, &bucket, &key)?;

@@ -30,6 +30,7 @@ fn lookup(id: &str) -> S3Result<Option<Arc<AccessKey>>> {
             name: "example".into(),
             created_ms: 0,
             may_create_buckets: false,
+            names: Default::default(),
             incarnation: Id::default(),
         })
     }))

@@ -30,6 +30,7 @@ fn head(id: &str, name: &str) -> Bytes {
         name: name.into(),
         created_ms: 0,
         may_create_buckets: false,
+        names: std::collections::BTreeMap::new(),
         incarnation: Id([1; 16]),
     };
     codec::encode(&key).into()

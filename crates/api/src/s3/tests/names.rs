@@ -1,0 +1,62 @@
+//! Buckets by their further names.
+
+use bytes::Bytes;
+
+use super::client::{Door, signed};
+
+#[tokio::test]
+async fn bucket_is_reached_by_all_of_its_names() {
+    let door = Door::open().await;
+    let model = &door.model;
+    model.add_alias("bucket", "www.example.org").await.unwrap();
+    model
+        .add_name_of_key("bucket", &door.key.id, "mine")
+        .await
+        .unwrap();
+    door.put("/bucket/k", "x").await.ok();
+    for name in ["bucket", "www.example.org", "mine"] {
+        assert_eq!(
+            door.get(&format!("/{name}/k")).await.ok().text(),
+            "x",
+            "{name}"
+        );
+        let host = format!("{name}.s3.example.com");
+        let reply = door.call("GET", "/k", &[("host", &host)], "").await;
+        assert_eq!(reply.ok().text(), "x", "{name}");
+        let from = format!("{name}/k");
+        let copy = [("x-amz-copy-source", from.as_str())];
+        door.call("PUT", "/mine/copy", &copy, "").await.ok();
+        door.call("DELETE", "/bucket/copy", &[], "").await.ok();
+        let listed = door.get(&format!("/{name}?list-type=2")).await.ok().text();
+        assert!(listed.contains("<Key>k</Key>"), "{listed}");
+    }
+    for name in ["www.example.org", "mine"] {
+        let created = door.put(&format!("/{name}"), "").await;
+        assert!(
+            [200, 409].contains(&created.status.as_u16()),
+            "{}",
+            created.text()
+        );
+        let bucket = door.model.bucket(name).unwrap();
+        assert!(bucket.is_none_or(|bucket| bucket.name == "bucket"));
+    }
+    model
+        .remove_alias("bucket", "www.example.org")
+        .await
+        .unwrap();
+    door.get("/www.example.org/k").await.is(404, "NoSuchBucket");
+}
+
+/// A name of one key gives no permission, and nobody else has it.
+#[tokio::test]
+async fn name_of_a_key_is_no_permission() {
+    let door = Door::open().await;
+    let other = door.model.create_access_key("other", false).await.unwrap();
+    let name = door.model.add_name_of_key("bucket", &other.id, "theirs");
+    name.await.unwrap();
+    door.put("/bucket/k", "x").await.ok();
+    let get = |key: &_| signed(key, "GET", "/theirs/k", &[], Bytes::new());
+    let other = door.model.access_key(&other.id).unwrap().unwrap();
+    door.send(get(&other)).await.is(403, "AccessDenied");
+    door.send(get(&door.key)).await.is(404, "NoSuchBucket");
+}
