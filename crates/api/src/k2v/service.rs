@@ -221,7 +221,7 @@ async fn permit_and_answer(
     call.set_payload(&verified)?;
     // The route has checked that there is one.
     let name = call.target.bucket.as_deref().ok_or(Code::InvalidURI)?;
-    shared.model.find_bucket(name).await?;
+    shared.model.find_bucket_of_key(&verified.key, name).await?;
     let permit = Permit {
         shared,
         caller: Caller::verified(verified.key),
