@@ -143,3 +143,4 @@ def empty(s3, name: str) -> None:
                 s3.delete_object(Bucket=name, Key=key)
     s3.delete_bucket_cors(Bucket=name)
     s3.delete_bucket_tagging(Bucket=name)
+    s3.delete_bucket_lifecycle(Bucket=name)

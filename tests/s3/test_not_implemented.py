@@ -5,7 +5,7 @@ from support.expect import absent, answer, holds
 from support.sigv4 import object_path
 
 BUCKET_PARTS = [
-    "accelerate", "acl", "analytics", "encryption", "intelligent-tiering", "inventory", "lifecycle", "logging",
+    "accelerate", "acl", "analytics", "encryption", "intelligent-tiering", "inventory", "logging",
     "metadataTable", "metrics", "notification", "object-lock", "ownershipControls", "policy", "policyStatus",
     "publicAccessBlock", "replication", "requestPayment",
 ]  # fmt: skip

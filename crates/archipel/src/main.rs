@@ -74,6 +74,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::K2v { door, command } => ask(cli::k2v::run(&door, command)),
         Command::Node { target, command } => ask(cli::node::run(&target, command)),
         Command::Layout { target, command } => ask(cli::layout::run(&target, command)),
+        Command::Lifecycle { target, command } => ask(cli::lifecycle::run(&target, command)),
         Command::Status { target } => ask(cli::status::run(&target)),
         Command::Scrub { target, command } => ask(cli::scrub::run(&target, command)),
         Command::Snapshot { target, command } => ask(cli::snapshot::run(&target, command)),

@@ -21,6 +21,7 @@ use crate::network::Links;
 use crate::{process, version};
 
 mod anti_entropy;
+pub mod lifecycle;
 pub mod upkeep;
 
 /// Registers the metrics of the process, the build and the store.

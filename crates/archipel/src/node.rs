@@ -138,6 +138,7 @@ impl Node {
         let mut registry = Registry::default();
         metrics::register(&mut registry, clock.clone(), self.store.clone());
         metrics::upkeep::register(&mut registry, self.model.cluster().clone());
+        metrics::lifecycle::register(&mut registry, self.model.clone());
         if let Some(links) = &self.links {
             metrics::register_links(&mut registry, links.clone());
         }
@@ -301,7 +302,8 @@ pub async fn open_model(
             .await
             .map_err(|error| format!("cannot write the layout: {error}"))?;
     }
-    Model::open_with_lease(cluster, settings.limits.control_lease, wall)
+    let limits = &settings.limits;
+    Model::open_with(cluster, limits.control_lease, wall, limits.lifecycle_day)
         .await
         .map_err(|error| format!("cannot read the buckets and keys: {error}"))
 }
@@ -341,6 +343,8 @@ fn background(settings: &Settings, model: &Model, store: &Store) -> JoinSet<()> 
     tasks.spawn(async move { cluster.upkeep().run_scrub(scrub_cycle).await });
     let refresher = model.clone();
     tasks.spawn(async move { refresher.refresh_forever().await });
+    let expiry = model.clone();
+    tasks.spawn(async move { expiry.run_expiry().await });
     let orphan_finder = model.clone();
     tasks.spawn(async move { orphan_finder.find_orphans_forever().await });
     tasks.spawn(async move { model.run_gc().await });

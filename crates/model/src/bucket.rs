@@ -9,6 +9,7 @@ use archipel_storage::engine::Durability;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
+use crate::lifecycle::Lifecycle;
 use crate::object::Tags;
 use crate::website::Website;
 
@@ -145,6 +146,9 @@ pub struct Bucket {
     /// The website; `None` if the bucket is none.
     #[serde(default)]
     pub website: Option<Website>,
+    /// The lifecycle configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lifecycle: Option<Lifecycle>,
     /// True if a power cut may undo acknowledged writes; `None` for the node's setting.
     #[serde(default)]
     pub buffered: Option<bool>,

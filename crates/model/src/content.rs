@@ -226,6 +226,7 @@ impl ContentWriter {
                 guards: Vec::new(),
                 yields: false,
                 upload: upload.as_ref(),
+                background: false,
             };
             cluster.write(&key, Some(value), how).await?;
             Ok(())

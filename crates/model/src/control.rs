@@ -22,6 +22,7 @@ use crate::bucket::{
     check_bucket_name,
 };
 use crate::error::{Error, damaged_row};
+use crate::lifecycle::{Lifecycle, MAX_STORED_BYTES};
 use crate::object::Tags;
 use crate::rowkeys;
 use crate::website::Website;
@@ -112,6 +113,7 @@ impl Model {
             cors: Vec::new(),
             tags: Tags::new(),
             website: None,
+            lifecycle: None,
             buffered: None,
             token: FencingToken::default(),
         };
@@ -283,6 +285,28 @@ impl Model {
             bucket.website = change(bucket.website.as_ref());
         })
         .await
+    }
+
+    /// Sets a bucket's lifecycle configuration; `None` removes it. Rules without a name get one.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchBucket`]; [`Error::TooLarge`].
+    pub async fn set_lifecycle(
+        &self,
+        name: &str,
+        mut lifecycle: Option<Lifecycle>,
+    ) -> Result<(), Error> {
+        if let Some(lifecycle) = &mut lifecycle {
+            for rule in lifecycle.rules.iter_mut().filter(|r| r.id.is_empty()) {
+                rule.id = self.random_id().to_string();
+            }
+            if codec::encode(lifecycle).len() > MAX_STORED_BYTES {
+                return Err(Error::TooLarge);
+            }
+        }
+        self.change_bucket(name, move |bucket| bucket.lifecycle = lifecycle.clone())
+            .await
+            .map(|_| ())
     }
 
     /// Sets a bucket's durability. If `buffered` is true, writes are acknowledged before they are

@@ -26,6 +26,7 @@
 //! | [`listing`] | listings of objects |
 //! | [`k2v`] | items with causality: the values of the K2V API |
 //! | `fence` | keeps commits out of a bucket that is being deleted |
+//! | [`lifecycle`], `expiry` | lifecycle rules; removes what they make expire |
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,11 +42,13 @@ pub mod checksum;
 mod content;
 mod control;
 pub mod error;
+mod expiry;
 mod fence;
 mod form;
 pub mod gc;
 mod in_use;
 pub mod k2v;
+pub mod lifecycle;
 pub mod listing;
 mod names;
 pub mod object;
@@ -67,8 +70,12 @@ pub use bucket::{
 };
 pub use checksum::{Checksum, ChecksumKind};
 pub use error::Error;
+pub use expiry::{ExpiryCounts, ExpiryStatus};
 pub use form::{BLOCK_BYTES, EXTENT_BYTES, INLINE_BYTES, PartInfo};
 pub use gc::GcReport;
+pub use lifecycle::{
+    Due, Expiration, Lifecycle, LifecycleFilter, LifecycleRule, NoncurrentExpiration,
+};
 pub use listing::{ListEntry, ListQuery, Listing};
 pub use object::{Condition, ObjectHead, ObjectMeta, Predicate, Tags};
 pub use objects::{MAX_KEY_BYTES, ObjectWriter};
@@ -78,6 +85,7 @@ pub use uploads::PartWriter;
 pub use website::Website;
 
 use control::Control;
+use expiry::Expiry;
 use gc::Delays;
 use in_use::InUse;
 use uploads::KnownUploads;
@@ -113,6 +121,9 @@ struct Inner {
     gc_delays: Delays,
     gc_wake: Notify,
     uploads: KnownUploads,
+    expiry: Expiry,
+    /// The length of a day of lifecycle rules.
+    day_ms: u64,
 }
 
 impl Model {
@@ -132,6 +143,18 @@ impl Model {
         lease: Duration,
         clock: Arc<dyn WallClock>,
     ) -> Result<Model, Error> {
+        let day = Duration::from_millis(lifecycle::DAY_MS);
+        Model::open_with(cluster, lease, clock, day).await
+    }
+
+    /// Opens the model with this lease, and with days of lifecycle rules that are `day` long. Only
+    /// tests need other days than real ones.
+    pub async fn open_with(
+        cluster: Cluster,
+        lease: Duration,
+        clock: Arc<dyn WallClock>,
+        day: Duration,
+    ) -> Result<Model, Error> {
         let model = Model(Arc::new(Inner {
             cluster,
             control: Control::new(lease, clock),
@@ -139,6 +162,8 @@ impl Model {
             gc_delays: Delays::default(),
             gc_wake: Notify::new(),
             uploads: KnownUploads::default(),
+            expiry: Expiry::default(),
+            day_ms: (day.as_millis() as u64).max(1),
         }));
         model.listen();
         let in_use = model.in_use().clone();
@@ -266,6 +291,11 @@ impl Model {
 
     pub(crate) fn fill_random(&self, bytes: &mut [u8]) {
         self.0.cluster.fill_random(bytes);
+    }
+
+    /// Returns the length of a day of lifecycle rules in milliseconds.
+    pub fn day_ms(&self) -> u64 {
+        self.0.day_ms
     }
 
     pub(crate) fn now_ms(&self) -> u64 {

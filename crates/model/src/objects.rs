@@ -69,6 +69,7 @@ impl ObjectWriter {
             durability,
             yields: written.form == ContentForm::Tail,
             upload: written.upload.as_ref(),
+            background: false,
         };
         self.model.put_row(&change, condition).await?;
         Ok(metadata)
@@ -102,6 +103,8 @@ pub(crate) struct ObjectChange<'a> {
     /// True if the value refers to content in other rows: see [`WriteOptions::yields`].
     pub yields: bool,
     pub upload: Option<&'a BlockWriter>,
+    /// True if no client waits for it.
+    pub background: bool,
 }
 
 /// Checks that S3 allows a key.
@@ -195,6 +198,7 @@ impl Model {
                 guards: vec![fence.clone()],
                 yields: change.yields,
                 upload: change.upload,
+                background: change.background,
             };
             let (row, value) = (change.row, change.value.clone());
             match &condition {
@@ -293,6 +297,26 @@ impl Model {
         key: &str,
         condition: Condition,
     ) -> Result<(), Error> {
+        self.delete_as(bucket, key, condition, false).await
+    }
+
+    /// Does the same where no client waits for it.
+    pub(crate) async fn delete_object_in_background(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        condition: Condition,
+    ) -> Result<(), Error> {
+        self.delete_as(bucket, key, condition, true).await
+    }
+
+    async fn delete_as(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        condition: Condition,
+        background: bool,
+    ) -> Result<(), Error> {
         check_key(key)?;
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
         let durability = self.durability(bucket);
@@ -303,6 +327,7 @@ impl Model {
             durability,
             yields: false,
             upload: None,
+            background,
         };
         self.put_row(&change, condition).await
     }

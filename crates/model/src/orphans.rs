@@ -119,7 +119,7 @@ impl Model {
     }
 
     /// Returns live rows after a key, and the key of the last row that was read if more may follow.
-    async fn page(
+    pub(crate) async fn page(
         &self,
         partition: PartitionId,
         prefix: Bytes,

@@ -205,6 +205,7 @@ impl Model {
                 guards: vec![row.clone(), self.fence_of(&bucket.id, &object)],
                 yields: false,
                 upload: None,
+                background: false,
             };
             let decide = |current: Option<&Value>| decide(current, &test, &Some(value.clone()));
             match self.cluster().update(&object, how, decide).await {

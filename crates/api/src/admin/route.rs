@@ -98,9 +98,14 @@ where
             Ok(no_content())
         }
         (_, ["v1", "nodes" | "layout", ..]) => cluster(admin, &method, &segments, request).await,
-        (_, ["v1", "scrub" | "verify" | "repair" | "snapshots", ..]) => {
-            care(admin, &method, &segments, request).await
-        }
+        (
+            _,
+            [
+                "v1",
+                "scrub" | "verify" | "repair" | "snapshots" | "lifecycle",
+                ..,
+            ],
+        ) => care(admin, &method, &segments, request).await,
         (_, path) => Err(nothing_here(path)),
     }
 }
@@ -193,6 +198,7 @@ where
             Ok(json(ok, &upkeep::start(admin, ask).await?))
         }
         (&Method::POST, ["v1", "scrub", "stop"]) => Ok(json(ok, &upkeep::stop(admin).await?)),
+        (&Method::GET, ["v1", "lifecycle"]) => Ok(json(ok, &upkeep::lifecycle(admin))),
         (&Method::GET, ["v1", "verify"]) => Ok(json(ok, &verify::show(admin))),
         (&Method::POST, ["v1", "verify"]) => {
             let ask = read_json(request).await?;
@@ -252,6 +258,7 @@ fn nothing_here(path: &[&str]) -> Refusal {
                     | "verify"
                     | "repair"
                     | "snapshots"
+                    | "lifecycle"
             ]
             | ["v1", "nodes", "join"]
             | ["v1", "scrub", "start" | "stop"]

@@ -13,7 +13,8 @@ pub use cluster::{
 };
 
 pub use upkeep::{
-    AntiEntropyInfo, BlockTrouble, GcInfo, RepairCounts, ScrubInfo, StartScrub, Upkeep,
+    AntiEntropyInfo, BlockTrouble, GcInfo, LifecycleInfo, RepairCounts, ScrubInfo, StartScrub,
+    Upkeep,
 };
 pub use verify::{
     BehindInfo, RepairBlocks, RepairInfo, RepairNode, SnapshotInfo, StartVerify, VerifyInfo,

@@ -6,7 +6,8 @@ use super::Admin;
 use super::answer::Refusal;
 use super::node::STATUS_TIMEOUT;
 use super::types::{
-    AntiEntropyInfo, BlockTrouble, GcInfo, RepairCounts, ScrubInfo, StartScrub, Upkeep,
+    AntiEntropyInfo, BlockTrouble, GcInfo, LifecycleInfo, RepairCounts, ScrubInfo, StartScrub,
+    Upkeep,
 };
 
 /// Returns how scrubbing, repair and anti-entropy go on this node.
@@ -17,6 +18,28 @@ pub(super) async fn show(admin: &Admin) -> Upkeep {
         repair: repair_counts(admin, cluster.upkeep().repair_status()).await,
         anti_entropy: anti_entropy_info(&cluster.upkeep().anti_entropy_status()),
         gc: gc_info(admin).await,
+    }
+}
+
+/// Returns what this node does about lifecycle rules.
+pub(super) fn lifecycle(admin: &Admin) -> LifecycleInfo {
+    let status = admin.model.expiry_status();
+    let counts = status.counts;
+    LifecycleInfo {
+        day_seconds: status.day_ms / 1000,
+        buckets: status.buckets,
+        running: status.running,
+        began_ms: status.began_ms,
+        ended_ms: status.ended_ms,
+        next_ms: status.next_ms,
+        parts: status.parts,
+        parts_done: status.parts_done,
+        examined: counts.examined,
+        expired_objects: counts.objects,
+        expired_bytes: counts.bytes,
+        aborted_uploads: counts.uploads,
+        skipped: counts.skipped,
+        failed: counts.failed,
     }
 }
 

@@ -83,6 +83,7 @@ codes! {
     NoSuchBucket 404 "The specified bucket does not exist",
     NoSuchCORSConfiguration 404 "The CORS configuration does not exist",
     NoSuchKey 404 "The specified key does not exist.",
+    NoSuchLifecycleConfiguration 404 "The lifecycle configuration does not exist",
     NoSuchTagSet 404 "The TagSet does not exist",
     NoSuchUpload 404 "The specified upload does not exist. The upload ID may be invalid, or the upload may have been aborted or completed.",
     NoSuchVersion 404 "The specified version does not exist.",

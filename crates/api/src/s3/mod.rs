@@ -16,7 +16,8 @@
 //! | `sigv4`, `signed`, `auth`, `owner` | signatures, permissions, names of owners |
 //! | `body`, `chunked`, `transfer`, `checksum` | bodies, their encoding, their way to storage |
 //! | `handlers` | the operations |
-//! | `cors`, `post`, `precondition`, `range`, `metadata`, `tagging` | rules of their own |
+//! | `cors`, `post`, `precondition`, `range`, `metadata` | rules of their own |
+//! | `tagging`, `lifecycle` | tags, lifecycle configurations, their documents |
 //! | `xml`, `uri`, `respond`, `slow`, [`error`] | formats, answers |
 
 pub(crate) mod auth;
@@ -29,6 +30,7 @@ pub(crate) mod cors;
 pub mod error;
 pub(crate) mod handlers;
 mod hoisted;
+mod lifecycle;
 pub(crate) mod metadata;
 mod owner;
 mod post;

@@ -50,10 +50,12 @@ operations! {
     BucketOp {
         DeleteBucket Owner,
         DeleteBucketCors Owner,
+        DeleteBucketLifecycle Owner,
         DeleteBucketTagging Owner,
         DeleteBucketWebsite Owner,
         DeleteObjects Write,
         GetBucketCors Owner,
+        GetBucketLifecycleConfiguration Owner,
         GetBucketLocation Any,
         GetBucketTagging Owner,
         GetBucketVersioning Any,
@@ -64,6 +66,7 @@ operations! {
         ListObjects Read,
         ListObjectsV2 Read,
         PutBucketCors Owner,
+        PutBucketLifecycleConfiguration Owner,
         PutBucketTagging Owner,
         PutBucketWebsite Owner,
     }
@@ -119,17 +122,22 @@ impl Operation {
 
     /// Returns true if the operation reads the request's body and checks it while it does.
     pub fn reads_body(self) -> bool {
-        use BucketOp::{DeleteObjects, PutBucketCors, PutBucketTagging, PutBucketWebsite};
+        use BucketOp::{
+            DeleteObjects, PutBucketCors, PutBucketLifecycleConfiguration, PutBucketTagging,
+            PutBucketWebsite,
+        };
         use ObjectOp::{CompleteMultipartUpload, PutObject, PutObjectTagging, UploadPart};
         match self {
             Operation::CreateBucket | Operation::PostObject => true,
             Operation::ListBuckets => false,
-            Operation::Bucket(op) => {
-                matches!(
-                    op,
-                    DeleteObjects | PutBucketCors | PutBucketTagging | PutBucketWebsite
-                )
-            }
+            Operation::Bucket(op) => matches!(
+                op,
+                DeleteObjects
+                    | PutBucketCors
+                    | PutBucketLifecycleConfiguration
+                    | PutBucketTagging
+                    | PutBucketWebsite
+            ),
             Operation::Object(op) => matches!(
                 op,
                 CompleteMultipartUpload | PutObject | PutObjectTagging | UploadPart
@@ -150,10 +158,14 @@ const fn object(method: &'static str, parameter: &'static str, op: ObjectOp) -> 
 }
 
 /// The operations on buckets, by method and parameter; the first match counts.
-const BUCKET: [Row; 20] = [
+#[rustfmt::skip]
+const BUCKET: [Row; 23] = [
     bucket("GET", "cors", BucketOp::GetBucketCors),
     bucket("PUT", "cors", BucketOp::PutBucketCors),
     bucket("DELETE", "cors", BucketOp::DeleteBucketCors),
+    bucket("GET", "lifecycle", BucketOp::GetBucketLifecycleConfiguration),
+    bucket("PUT", "lifecycle", BucketOp::PutBucketLifecycleConfiguration),
+    bucket("DELETE", "lifecycle", BucketOp::DeleteBucketLifecycle),
     bucket("GET", "tagging", BucketOp::GetBucketTagging),
     bucket("PUT", "tagging", BucketOp::PutBucketTagging),
     bucket("DELETE", "tagging", BucketOp::DeleteBucketTagging),

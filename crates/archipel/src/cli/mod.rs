@@ -6,6 +6,7 @@
 //! | [`bucket`], [`website`], [`key`], [`status`] | commands for a running server |
 //! | [`node`], [`layout`] | commands for the cluster of the server |
 //! | [`k2v`] | a client of the K2V API |
+//! | [`lifecycle`] | what lifecycle rules removed |
 //! | [`anti_entropy`] | one line about what a node must still fetch |
 //! | [`scrub`], [`verify`], [`repair`], [`snapshot`] | commands for the maintenance of stored data
 //! |
@@ -21,6 +22,7 @@ pub mod bucket;
 pub mod k2v;
 pub mod key;
 pub mod layout;
+pub mod lifecycle;
 pub mod node;
 pub mod progress;
 pub mod repair;
@@ -113,6 +115,15 @@ pub enum Command {
         /// The command.
         #[command(subcommand)]
         command: layout::Command,
+    },
+    /// Show what lifecycle rules removed, and when they are applied next
+    Lifecycle {
+        /// The server.
+        #[command(flatten)]
+        target: target::Target,
+        /// The command.
+        #[command(subcommand)]
+        command: lifecycle::Command,
     },
     /// Show a running node: version, cluster, disks, problems
     Status {

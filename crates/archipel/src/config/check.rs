@@ -21,6 +21,7 @@ use super::{secret, size};
 const K2V_CONNECTIONS: u32 = 4096;
 const MIN_LEASE_SECONDS: u32 = 3;
 const MAX_LEASE_SECONDS: u32 = 86_400;
+const DAY_SECONDS: u32 = 86_400;
 
 /// Returns the settings of `file`, or all of its problems.
 pub fn settings(file: &File) -> Result<Settings, Vec<Problem>> {
@@ -323,9 +324,19 @@ impl Check {
                 fix,
             );
         }
+        let day = limits.lifecycle_day_seconds.unwrap_or(DAY_SECONDS);
+        if !(1..=DAY_SECONDS).contains(&day) {
+            self.problem(
+                "limits.lifecycle_day_seconds",
+                Some(day.to_string()),
+                "it is no time, or longer than a day",
+                "from 1 to 86400 seconds; 86400 outside tests",
+            );
+        }
         Limits {
             connections,
             control_lease: Duration::from_secs(lease.into()),
+            lifecycle_day: Duration::from_secs(day.into()),
             shutdown_seconds: limits.shutdown_seconds.unwrap_or(30),
             scrub_days: limits.scrub_days.unwrap_or(30),
             disk_reserve_bytes: limits

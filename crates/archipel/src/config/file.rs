@@ -90,6 +90,7 @@ pub struct Limits {
     pub scrub_days: Option<u32>,
     pub disk_reserve: Option<toml::Value>,
     pub control_lease_seconds: Option<u32>,
+    pub lifecycle_day_seconds: Option<u32>,
 }
 
 /// `[[disks]]`

@@ -222,6 +222,8 @@ pub struct Limits {
     pub disk_reserve_bytes: Option<u64>,
     /// How long buckets and access keys count without confirmation.
     pub control_lease: Duration,
+    /// How long a day of lifecycle rules lasts.
+    pub lifecycle_day: Duration,
 }
 
 /// A problem with a setting.

@@ -207,6 +207,7 @@ fn all_problems_are_reported_at_once_with_key_value_and_fix() {
         connections = 0
         control_lease_seconds = 2
         disk_reserve = "some"
+        lifecycle_day_seconds = 0
         [admin]
         listen = "127.0.0.1:1"
         [web]
@@ -228,6 +229,7 @@ fn all_problems_are_reported_at_once_with_key_value_and_fix() {
         "limits.connections = \"0\"",
         "limits.control_lease_seconds = \"2\"",
         "limits.disk_reserve",
+        "limits.lifecycle_day_seconds = \"0\"",
         "admin.token_file: admin.listen needs a token",
         "web.root_domain = \"-x-.example..org\"",
         "web.listen: web.root_domain needs web.listen, which is missing",

@@ -52,6 +52,8 @@ pub struct WriteOptions<'a> {
     pub yields: bool,
     /// The writer of the blocks that the value refers to.
     pub upload: Option<&'a BlockWriter>,
+    /// True if no client waits for it.
+    pub background: bool,
 }
 
 impl WriteOptions<'_> {
@@ -62,6 +64,7 @@ impl WriteOptions<'_> {
             guards: Vec::new(),
             yields: false,
             upload: None,
+            background: false,
         }
     }
 }
@@ -199,7 +202,7 @@ impl Data {
             needs_payload: false,
             upload: how.upload,
             prefetch: None,
-            background: false,
+            background: how.background,
             group: self.group(key.partition)?,
         })
     }

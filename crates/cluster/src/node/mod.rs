@@ -257,7 +257,32 @@ impl Node {
     /// Returns how many replicas of a partition come before this node's replica, or 0 if it has
     /// none. All nodes agree on the order, which differs between partitions.
     pub fn rank(&self, partition: PartitionId) -> usize {
-        let Some(epoch) = self.epoch() else { return 0 };
+        let me = self.me();
+        let stores = self.stores_in_turn(partition);
+        let place = stores.iter().position(|store| *store == me);
+        place.unwrap_or_default()
+    }
+
+    /// Returns true if this node has a replica of a partition and suspects all nodes whose replicas
+    /// come before it.
+    pub fn is_first_live(&self, partition: PartitionId) -> bool {
+        let me = self.me();
+        let suspected = |store: &StoreName| {
+            let peers = self.peers.as_ref();
+            peers.is_some_and(|peers| peers.directory.is_suspected(&store.node))
+        };
+        let stores = self.stores_in_turn(partition);
+        let first = stores
+            .iter()
+            .find(|store| **store == me || !suspected(store));
+        first == Some(&me)
+    }
+
+    /// Returns the stores with a replica of a partition, in the order in which they take turns.
+    fn stores_in_turn(&self, partition: PartitionId) -> Vec<StoreName> {
+        let Some(epoch) = self.epoch() else {
+            return Vec::new();
+        };
         let mut stores: Vec<StoreName> = epoch
             .replicas(partition)
             .into_iter()
@@ -268,11 +293,7 @@ impl Node {
         stores.dedup();
         let first = usize::from(partition.0) % stores.len().max(1);
         stores.rotate_left(first);
-        let me = self.me();
         stores
-            .iter()
-            .position(|store| *store == me)
-            .unwrap_or_default()
     }
 
     /// Returns a fresh random name.
@@ -288,6 +309,17 @@ impl Node {
     /// Returns the time in milliseconds since 1970.
     pub fn now_ms(&self) -> u64 {
         self.options.wall.now_millis()
+    }
+
+    /// Returns true if this node knows the time: it was compared with other nodes' clocks.
+    pub fn is_time_known(&self) -> bool {
+        self.options.wall.is_known()
+    }
+
+    /// Runs a unit of background work once it may start: a few rows. The more such work slows
+    /// clients down, the less of it runs at once.
+    pub async fn in_background<T>(&self, unit: impl Future<Output = T>) -> T {
+        self.throttle.run(unit).await
     }
 
     /// Returns how many units of background work may run at once while clients are served. A value

@@ -201,6 +201,7 @@ impl Model {
                 guards: vec![fence.clone()],
                 yields: false,
                 upload: None,
+                background: false,
             };
             let of = (&bucket.id, name.pk.as_str());
             let decide = |current: Current<'_>| decide(current, seen, value, of);

@@ -74,6 +74,7 @@ impl PartWriter {
             guards: Vec::new(),
             yields: written.form == ContentForm::Tail,
             upload: written.upload.as_ref(),
+            background: false,
         };
         let (written, ended) = futures_util::join!(
             cluster.write(&row, Some(value), how),

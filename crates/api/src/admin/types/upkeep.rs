@@ -1,4 +1,4 @@
-//! Scrubbing and repair.
+//! Scrubbing, repair and lifecycle rules.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,40 @@ pub struct Upkeep {
 pub struct GcInfo {
     /// Tasks that wait in the node's queue. At 0 there is no garbage of this node's requests.
     pub tasks: u64,
+}
+
+/// What a node does about lifecycle rules: `GET /v1/lifecycle`. Each node walks its share of the
+/// buckets. Counts are since the start of the node.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct LifecycleInfo {
+    /// The length of a day in seconds; 86400 outside tests.
+    pub day_seconds: u64,
+    /// Buckets with rules that may remove something.
+    pub buckets: u64,
+    /// True while a walk runs.
+    pub running: bool,
+    /// The start of the current or last walk in milliseconds since 1970; 0 for none.
+    pub began_ms: u64,
+    /// The end of the last walk; 0 for none.
+    pub ended_ms: u64,
+    /// The time of the next walk, unless rules change before; absent without rules.
+    pub next_ms: Option<u64>,
+    /// The parts of buckets that the walk has to look at.
+    pub parts: u64,
+    /// Those that it has done.
+    pub parts_done: u64,
+    /// Rows that were looked at.
+    pub examined: u64,
+    /// Objects that were removed.
+    pub expired_objects: u64,
+    /// Their bytes.
+    pub expired_bytes: u64,
+    /// Uploads that were aborted.
+    pub aborted_uploads: u64,
+    /// Removals that found another version or other rules than the walk had seen.
+    pub skipped: u64,
+    /// Removals that failed. They are tried again.
+    pub failed: u64,
 }
 
 /// Anti-entropy: fetches rows that are newer on other nodes.

@@ -1,6 +1,6 @@
 //! CompleteMultipartUpload.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use archipel_base::Id;
 use archipel_model::{
@@ -17,6 +17,7 @@ use crate::s3::auth::{Authorised, OnObject};
 use crate::s3::call::Call;
 use crate::s3::checksum::{self, Algorithm, Value};
 use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::lifecycle;
 use crate::s3::precondition;
 use crate::s3::respond::{self, Answer};
 use crate::s3::slow;
@@ -46,7 +47,9 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
         Ok(upload) => upload,
         Err(Error::NoSuchUpload) => {
             let completion = Completion::of(call, on, id, &named)?;
-            return Ok(respond::xml(completion.done_before().await?));
+            let expiration = completion.expiration.clone();
+            let answer = respond::xml(completion.done_before().await?);
+            return with_expiration(answer, &expiration);
         }
         Err(error) => return Err(error.into()),
     };
@@ -62,7 +65,8 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
         tags: upload.meta.tags.clone(),
     };
     let completion = Completion::of(call, on, id, &named)?;
-    slow::answer(async move {
+    let expiration = completion.expiration.clone();
+    let answer = slow::answer(async move {
         let (model, bucket) = (&completion.model, &completion.bucket);
         let done = model.complete_upload(bucket, &upload, &parts, meta, condition);
         match done.await {
@@ -71,8 +75,19 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
             Err(Error::NoSuchUpload) => completion.done_before().await,
             Err(error) => Err(with_key(error, &completion.key)),
         }
-    })
-    .await
+    });
+    with_expiration(answer.await?, &expiration)
+}
+
+/// What `x-amz-expiration` says, once it is known.
+type Expiration = OnceLock<Option<String>>;
+
+/// Adds when the object expires. An answer that had to begin before the object was there does not
+/// tell it.
+fn with_expiration(mut answer: Answer, expiration: &Expiration) -> S3Result<Answer> {
+    let expiration = expiration.get().and_then(Option::as_deref);
+    lifecycle::tell_expiration(&mut answer, expiration)?;
+    Ok(answer)
 }
 
 /// A part as the client names it.
@@ -258,6 +273,7 @@ struct Completion {
     upload: Id,
     /// The tag of what the client names.
     etag: String,
+    expiration: Arc<Expiration>,
 }
 
 impl Completion {
@@ -274,6 +290,7 @@ impl Completion {
             host: call.target.host.clone(),
             upload,
             etag: object_etag(named.iter().map(|name| name.etag.as_str()))?,
+            expiration: Arc::default(),
         })
     }
 
@@ -289,6 +306,8 @@ impl Completion {
     }
 
     fn result(&self, head: &ObjectHead) -> Writer {
+        self.expiration
+            .get_or_init(|| lifecycle::expiration(&self.model, &self.bucket, &self.key, head));
         let (host, bucket) = (&self.host, &self.bucket.name);
         let key = uri::encode_path(&self.key);
         let mut xml = Writer::new("CompleteMultipartUploadResult");

@@ -1,5 +1,7 @@
 //! CopyObject, and the opening of its source, which UploadPartCopy shares.
 
+use std::sync::{Arc, OnceLock};
+
 use archipel_model::{ObjectHead, ObjectMeta, ObjectReader};
 
 use super::put::fail_early;
@@ -8,6 +10,7 @@ use crate::s3::auth::{self, Authorised, OnObject};
 use crate::s3::call::{Call, check_version};
 use crate::s3::checksum::{Algorithm, Wanted};
 use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::lifecycle;
 use crate::s3::metadata::{self, REDIRECT, STORAGE_CLASS};
 use crate::s3::precondition::{self, Verdict};
 use crate::s3::respond::{self, Answer};
@@ -104,6 +107,9 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
     let mut content = source.reader.stream(0..size);
     let mut writer = call.model.begin_object(on.bucket(), on.key())?;
     let key = on.key().to_owned();
+    let (model, bucket) = (call.model.clone(), on.bucket().clone());
+    let expiration = Arc::new(OnceLock::new());
+    let told = expiration.clone();
     let copying = async move {
         let moved = transfer(&mut content, &mut writer, wanted, size).await?;
         if moved.size != size {
@@ -116,9 +122,15 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
             tags,
         };
         let copied = writer.finish(meta, condition).await;
-        Ok(copy_result(&copied.map_err(|error| with_key(error, &key))?))
+        let copied = copied.map_err(|error| with_key(error, &key))?;
+        told.get_or_init(|| lifecycle::expiration(&model, &bucket, &key, &copied));
+        Ok(copy_result(&copied))
     };
-    slow::answer(copying).await
+    let mut answer = slow::answer(copying).await?;
+    // An answer that had to begin before the copy was done does not tell it.
+    let expiration = expiration.get().and_then(Option::as_deref);
+    lifecycle::tell_expiration(&mut answer, expiration)?;
+    Ok(answer)
 }
 
 fn copy_result(copied: &ObjectHead) -> Writer {

@@ -11,6 +11,7 @@ use crate::s3::auth::{Authorised, OnObject};
 use crate::s3::body;
 use crate::s3::call::{Call, single_header};
 use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::lifecycle;
 use crate::s3::metadata;
 use crate::s3::precondition::{self, Verdict};
 use crate::s3::range::{self, Asked};
@@ -86,20 +87,32 @@ impl Found {
 /// GetObject.
 pub async fn get_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let found = Found::look_up(call.model, on.bucket(), on.key(), true).await?;
-    found.answer(call.headers, &call.target.query)
+    let expiration = expiration(call, on, found.head());
+    let mut answer = found.answer(call.headers, &call.target.query)?;
+    lifecycle::tell_expiration(&mut answer, expiration.as_deref())?;
+    Ok(answer)
 }
 
 /// HeadObject: the same without the content.
 pub async fn head_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let query = &call.target.query;
     let by_part = query.has("partNumber");
-    match Found::look_up(call.model, on.bucket(), on.key(), by_part).await? {
+    let found = Found::look_up(call.model, on.bucket(), on.key(), by_part).await?;
+    let expiration = expiration(call, on, found.head());
+    let mut answer = match found {
         Found::Content(reader) => {
             let (head, parts) = (reader.metadata(), reader.parts());
-            Ok(describe(call.headers, query, head, parts)?.0)
+            describe(call.headers, query, head, parts)?.0
         }
-        found => found.answer(call.headers, query),
-    }
+        found => found.answer(call.headers, query)?,
+    };
+    lifecycle::tell_expiration(&mut answer, expiration.as_deref())?;
+    Ok(answer)
+}
+
+/// Returns when the object expires, if it does.
+fn expiration(call: &Call<'_>, on: &Authorised<OnObject>, head: &ObjectHead) -> Option<String> {
+    lifecycle::expiration(call.model, on.bucket(), on.key(), head)
 }
 
 /// The answer without content, and which range of the content belongs to it.

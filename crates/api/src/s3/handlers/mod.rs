@@ -7,6 +7,7 @@ mod copy;
 mod cors;
 mod delete;
 pub(crate) mod get;
+mod lifecycle;
 mod listing;
 mod parts;
 mod post;
@@ -72,10 +73,12 @@ async fn on_bucket(
     match op {
         BucketOp::DeleteBucket => buckets::delete(call, on).await,
         BucketOp::DeleteBucketCors => cors::delete(call, on).await,
+        BucketOp::DeleteBucketLifecycle => lifecycle::delete(call, on).await,
         BucketOp::DeleteBucketTagging => tagging::delete_of_bucket(call, on).await,
         BucketOp::DeleteBucketWebsite => website::delete(call, on).await,
         BucketOp::DeleteObjects => delete::delete_objects(call, on).await,
         BucketOp::GetBucketCors => cors::get(on),
+        BucketOp::GetBucketLifecycleConfiguration => lifecycle::get(on),
         BucketOp::GetBucketLocation => buckets::location(call, on),
         BucketOp::GetBucketTagging => tagging::get_of_bucket(on),
         BucketOp::GetBucketVersioning => buckets::versioning(on),
@@ -86,6 +89,7 @@ async fn on_bucket(
         BucketOp::ListObjects => listing::version_1(call, on).await,
         BucketOp::ListObjectsV2 => listing::version_2(call, on).await,
         BucketOp::PutBucketCors => cors::put(call, on).await,
+        BucketOp::PutBucketLifecycleConfiguration => lifecycle::put(call, on).await,
         BucketOp::PutBucketTagging => tagging::put_of_bucket(call, on).await,
         BucketOp::PutBucketWebsite => website::put(call, on).await,
     }

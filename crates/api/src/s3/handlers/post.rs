@@ -13,6 +13,7 @@ use crate::s3::body::RequestBody;
 use crate::s3::call::Call;
 use crate::s3::checksum::{Algorithm, Expected};
 use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::lifecycle;
 use crate::s3::metadata;
 use crate::s3::post::{Event, Fields, FormReader, Policy};
 use crate::s3::respond::{self, Answer};
@@ -76,7 +77,10 @@ pub async fn post_object(
         tags,
     };
     let head = writer.finish(meta, Condition::Always).await?;
-    answer(call, &fields, &bucket, &key, &head.etag)
+    let mut answer = answer(call, &fields, &bucket, &key, &head.etag)?;
+    let expiration = lifecycle::expiration(call.model, on.bucket(), &key, &head);
+    lifecycle::tell_expiration(&mut answer, expiration.as_deref())?;
+    Ok(answer)
 }
 
 /// Fetches an unknown key: another node may have made it a moment ago.

@@ -8,6 +8,7 @@ use crate::s3::auth::{Authorised, OnObject};
 use crate::s3::call::Call;
 use crate::s3::checksum::Algorithm;
 use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::lifecycle;
 use crate::s3::metadata;
 use crate::s3::precondition;
 use crate::s3::respond::{self, Answer};
@@ -43,7 +44,10 @@ pub async fn put_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Res
     };
     let head = writer.finish(meta, condition).await;
     let head = head.map_err(|error| with_key(error, on.key()))?;
-    stored(&head.etag, head.checksum.as_ref())
+    let mut answer = stored(&head.etag, head.checksum.as_ref())?;
+    let expiration = lifecycle::expiration(call.model, on.bucket(), on.key(), &head);
+    lifecycle::tell_expiration(&mut answer, expiration.as_deref())?;
+    Ok(answer)
 }
 
 /// The answer to what was stored: its tag and checksum.

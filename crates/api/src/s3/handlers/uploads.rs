@@ -10,6 +10,7 @@ use crate::s3::auth::{Authorised, OnBucket, OnObject};
 use crate::s3::call::Call;
 use crate::s3::checksum::{self, Algorithm, Value};
 use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::lifecycle;
 use crate::s3::metadata;
 use crate::s3::owner::Owner;
 use crate::s3::respond::{self, Answer};
@@ -40,6 +41,7 @@ pub async fn create(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answ
     xml.text("Key", on.key());
     xml.text("UploadId", &upload.id.to_string());
     let mut answer = respond::xml(xml);
+    tell_abort(call, on, &mut answer, &upload)?;
     if let (Some(algorithm), Some(kind)) = (algorithm, kind) {
         respond::set(&mut answer, "x-amz-checksum-algorithm", algorithm.name())?;
         respond::set(
@@ -138,7 +140,20 @@ pub async fn list_parts(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<
         }
         xml.close();
     }
-    Ok(respond::xml(xml))
+    let mut answer = respond::xml(xml);
+    tell_abort(call, on, &mut answer, &upload)?;
+    Ok(answer)
+}
+
+/// Tells when an upload is aborted, if it is.
+fn tell_abort(
+    call: &Call<'_>,
+    on: &Authorised<OnObject>,
+    answer: &mut Answer,
+    upload: &Upload,
+) -> S3Result<()> {
+    let begun_ms = upload.initiated_ms;
+    lifecycle::tell_abort(answer, call.model, on.bucket(), on.key(), begun_ms)
 }
 
 fn initiator(upload: &Upload, owner: &Owner) -> Owner {

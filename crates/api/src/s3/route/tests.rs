@@ -44,6 +44,8 @@ fn implemented_operations_are_routed() {
     bucket("GET", "/b?uploads&prefix=x", BucketOp::ListMultipartUploads);
     bucket("POST", "/b?delete=", BucketOp::DeleteObjects);
     bucket("DELETE", "/b?cors", BucketOp::DeleteBucketCors);
+    let put = BucketOp::PutBucketLifecycleConfiguration;
+    bucket("PUT", "/b?lifecycle", put);
     bucket("PUT", "/b?tagging", BucketOp::PutBucketTagging);
     object("PUT", "/b/k?tagging", ObjectOp::PutObjectTagging);
     object(

@@ -5,6 +5,7 @@ mod connections;
 mod control;
 mod disclosure;
 mod hoisted;
+mod lifecycle;
 mod names;
 mod objects;
 mod refusals;

@@ -1,0 +1,77 @@
+//! `archipel lifecycle`
+
+use archipel_api::admin::types::LifecycleInfo;
+use clap::Subcommand;
+
+use super::table;
+use super::target::Target;
+use crate::client::Failure;
+use crate::config::size;
+
+/// The length of a day in seconds, unless a test makes it shorter.
+const DAY_SECONDS: u64 = 86_400;
+
+/// The subcommands of `archipel lifecycle`.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Show what the server removed by lifecycle rules, and when it looks next
+    Status,
+}
+
+/// Runs a subcommand.
+pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
+    let client = target.client()?;
+    let info: LifecycleInfo = match command {
+        Command::Status => client.get("/v1/lifecycle").await?,
+    };
+    if target.json {
+        table::print_json(&info)
+    } else {
+        show(&info)
+    }
+}
+
+fn show(info: &LifecycleInfo) -> Result<(), Failure> {
+    let mut pairs = vec![
+        ("buckets with rules", info.buckets.to_string()),
+        ("walk", walk_line(info)),
+        ("removed", removed_line(info)),
+    ];
+    if info.failed > 0 {
+        let failed = format!("{} removals failed; they are tried again", info.failed);
+        pairs.push(("trouble", failed));
+    }
+    if info.day_seconds != DAY_SECONDS {
+        let day = format!("{} s: for tests only", info.day_seconds);
+        pairs.push(("a day lasts", day));
+    }
+    table::print_pairs(&pairs)
+}
+
+fn walk_line(info: &LifecycleInfo) -> String {
+    if info.running {
+        let (done, all) = (info.parts_done, info.parts);
+        return format!(
+            "{done} of {all} parts done; started {} ago",
+            table::age(info.began_ms)
+        );
+    }
+    let last = match info.ended_ms {
+        0 => "none since the start".into(),
+        ended => format!("done {} ago", table::age(ended)),
+    };
+    match info.next_ms {
+        Some(next) => format!("{last}; the next starts in {}", table::until(next)),
+        None => format!("{last}; no bucket has rules"),
+    }
+}
+
+fn removed_line(info: &LifecycleInfo) -> String {
+    format!(
+        "{} objects ({}) and {} uploads since the start; {} rows looked at",
+        info.expired_objects,
+        size::show(info.expired_bytes),
+        info.aborted_uploads,
+        info.examined
+    )
+}

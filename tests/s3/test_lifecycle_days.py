@@ -1,0 +1,181 @@
+"""Lifecycle rules at work: three nodes whose days last a few seconds."""
+
+import datetime
+import email.utils
+import json
+import re
+import subprocess
+import time
+
+import pytest
+from conftest import boto3_client
+from support.expect import keys, refused
+from support.picture import Admin
+from support.server import Demo, binary, wait_until
+
+DAY_S = 4
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("days") / "data"
+    demo = Demo(folder, env={"ARCHIPEL_LIMITS_LIFECYCLE_DAY_SECONDS": str(DAY_S)}, nodes=3)
+    yield demo.start()
+    demo.stop()
+
+
+@pytest.fixture(scope="module")
+def client(cluster):
+    return boto3_client(cluster, retries=4)
+
+
+@pytest.fixture
+def place(client, request):
+    name = "days-" + re.sub("[^a-z0-9]", "-", request.node.name)[:40].strip("-")
+    client.create_bucket(Bucket=name)
+    return name
+
+
+def rule(name, prefix="", days=1, **more):
+    made = {"ID": name, "Status": "Enabled", "Filter": {"Prefix": prefix}, "Expiration": {"Days": days}} | more
+    return {key: value for key, value in made.items() if value is not None}
+
+
+def put(client, place, *rules):
+    client.put_bucket_lifecycle_configuration(Bucket=place, LifecycleConfiguration={"Rules": list(rules)})
+
+
+def status(cluster):
+    """What all nodes did since they started."""
+    shown = []
+    for node in cluster.nodes:
+        command = [binary(), "lifecycle", "status", "--json", "--socket", node["admin"]]
+        shown.append(json.loads(subprocess.run(command, capture_output=True, check=True).stdout))
+    return shown
+
+
+def total(cluster, name):
+    return sum(node[name] for node in status(cluster))
+
+
+def days(count):
+    return count * DAY_S
+
+
+def test_filters_choose_what_expires(cluster, client, place):
+    small, large = b"x" * 100, b"y" * 100_000
+    for n in range(30):
+        client.put_object(Bucket=place, Key=f"logs/{n}", Body=small)
+        client.put_object(Bucket=place, Key=f"kept/{n}", Body=small)
+        client.put_object(Bucket=place, Key=f"tagged/{n}", Body=small, Tagging="temporary=yes" if n % 2 else "temporary=no")
+        client.put_object(Bucket=place, Key=f"sized/{n}", Body=large if n % 2 else small)
+    before = total(cluster, "expired_objects")
+    size = {"And": {"Prefix": "sized/", "ObjectSizeGreaterThan": 1000}}
+    put(
+        client,
+        place,
+        rule("logs", "logs/"),
+        rule("off", "kept/", Status="Disabled"),
+        rule("late", "kept/", days=1000),
+        rule("tags", Filter={"Tag": {"Key": "temporary", "Value": "yes"}}),
+        rule("size", Filter=size),
+    )
+    wanted = {f"kept/{n}" for n in range(30)} | {f"{p}/{n}" for p in ("tagged", "sized") for n in range(0, 30, 2)}
+    assert wait_until(lambda: set(keys(client, place)) == wanted, days(6), 0.3), set(keys(client, place)) ^ wanted
+    time.sleep(days(2))
+    assert set(keys(client, place)) == wanted
+    assert total(cluster, "expired_objects") - before == 60
+    assert all(node["expired_objects"] for node in status(cluster)), "the nodes share the work"
+    assert total(cluster, "failed") == 0
+    # What nothing refers to is dropped, and the stores agree with themselves.
+    admins = [Admin(node["admin"]) for node in cluster.nodes]
+    assert wait_until(lambda: not any(admin.gc_tasks() for admin in admins), 60)
+    info = admins[0].call("GET", f"/v1/buckets/{place}")
+    assert (info["objects"], info["bytes"]) == (60, 6000)
+
+
+def test_objects_live_until_the_date_that_was_told(client, place):
+    put(client, place, rule("two", days=2))
+    told = client.put_object(Bucket=place, Key="k", Body=b"x")["Expiration"]
+    date = email.utils.parsedate_to_datetime(re.search('expiry-date="(.*?)"', told)[1])
+    left = (date - datetime.datetime.now(datetime.timezone.utc)).total_seconds()
+    assert days(1.5) < left <= days(3)
+    end = time.monotonic() + left - 1
+    while time.monotonic() < end:
+        client.head_object(Bucket=place, Key="k")
+        time.sleep(0.2)
+    assert wait_until(lambda: keys(client, place) == [], days(3), 0.2)
+
+
+def test_what_is_written_again_lives_on(client, place):
+    put(client, place, rule("one"))
+    end = time.monotonic() + days(5)
+    client.put_object(Bucket=place, Key="gone", Body=b"x")
+    while time.monotonic() < end:
+        client.put_object(Bucket=place, Key="k", Body=b"x")
+        time.sleep(0.3)
+        assert client.get_object(Bucket=place, Key="k")["Body"].read() == b"x"
+    assert keys(client, place) == ["k"]
+
+
+def test_incomplete_uploads_are_aborted(client, place):
+    put(
+        client,
+        place,
+        rule("up", "up/", Expiration=None, AbortIncompleteMultipartUpload={"DaysAfterInitiation": 1}),
+    )
+
+    def begin(key):
+        upload = client.create_multipart_upload(Bucket=place, Key=key)["UploadId"]
+        client.upload_part(Bucket=place, Key=key, UploadId=upload, PartNumber=1, Body=b"x" * 100_000)
+        return upload
+
+    client.put_object(Bucket=place, Key="up/object", Body=b"x")
+    gone, kept = begin("up/1"), begin("other/1")
+    listed = lambda: [u["Key"] for u in client.list_multipart_uploads(Bucket=place).get("Uploads", [])]
+    assert wait_until(lambda: listed() == ["other/1"], days(5), 0.2), listed()
+    with refused(404, "NoSuchUpload"):
+        client.upload_part(Bucket=place, Key="up/1", UploadId=gone, PartNumber=2, Body=b"x")
+    client.upload_part(Bucket=place, Key="other/1", UploadId=kept, PartNumber=2, Body=b"x")
+    assert keys(client, place) == ["up/object"]
+    client.abort_multipart_upload(Bucket=place, Key="other/1", UploadId=kept)
+
+
+def test_rules_change_while_they_run(client, place):
+    for n in range(40):
+        client.put_object(Bucket=place, Key=f"a/{n:02}", Body=b"x")
+        client.put_object(Bucket=place, Key=f"b/{n:02}", Body=b"x")
+    put(client, place, rule("a", "a/", days=2))
+    time.sleep(days(0.5))
+    put(client, place, rule("b", "b/", days=1))
+    wanted = [f"a/{n:02}" for n in range(40)]
+    assert wait_until(lambda: keys(client, place) == wanted, days(6), 0.2)
+    time.sleep(days(3))
+    assert keys(client, place) == wanted
+    # A rule that comes later finds them at once: they are old already.
+    put(client, place, rule("a", "a/", days=1))
+    assert wait_until(lambda: keys(client, place) == [], days(3), 0.2)
+    client.delete_bucket_lifecycle(Bucket=place)
+    client.put_object(Bucket=place, Key="a/new", Body=b"x")
+    time.sleep(days(3))
+    assert keys(client, place) == ["a/new"]
+
+
+def test_a_date_that_has_passed(client, place):
+    client.put_object(Bucket=place, Key="k", Body=b"x")
+    past = datetime.datetime(2020, 1, 1, tzinfo=datetime.timezone.utc)
+    put(client, place, rule("date", Expiration={"Date": past}))
+    assert wait_until(lambda: keys(client, place) == [], days(3), 0.2)
+
+
+def test_status_and_metrics(cluster, client, place):
+    put(client, place, rule("one"))
+    client.put_object(Bucket=place, Key="k", Body=b"x")
+    assert wait_until(lambda: keys(client, place) == [], days(5), 0.2)
+    for node in status(cluster):
+        assert node["day_seconds"] == DAY_S and node["buckets"] >= 1
+        assert wait_until(lambda: not Admin(cluster.nodes[0]["admin"]).call("GET", "/v1/lifecycle")["running"], 20)
+        assert node["ended_ms"] and node["next_ms"]
+    command = [binary(), "lifecycle", "status", "--socket", cluster.nodes[0]["admin"]]
+    shown = subprocess.run(command, capture_output=True, check=True).stdout.decode()
+    assert "the next starts in" in shown and "for tests only" in shown
