@@ -106,7 +106,7 @@ impl Model {
             grants.insert(owner.to_owned(), Grant::new(&key, Permissions::ALL));
         }
         let bucket = Bucket {
-            id: self.random_id(),
+            id: rowkeys::bucket_id(self.random_id(), rowkeys::NEW_BUCKET_SHARDS),
             name: name.to_owned(),
             created_ms: self.now_ms(),
             grants,

@@ -8,8 +8,10 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::owner::{Owner, PartsId, UploadName};
 
-/// The number of shards over which the keys of a bucket are spread.
-pub(crate) const BUCKET_SHARDS: u16 = 16;
+/// The number of shards over which the keys of a new bucket are spread.
+pub(crate) const NEW_BUCKET_SHARDS: u16 = 16;
+/// The largest number of shards of a bucket. More would only share partitions.
+pub(crate) const MAX_BUCKET_SHARDS: u16 = 1024;
 /// The number of shards over which the parts of an upload are spread.
 pub(crate) const PART_SHARDS: u16 = 16;
 
@@ -51,6 +53,23 @@ pub(crate) fn access_key(id: &str) -> RowKey {
 /// The beginning of all row keys of access keys.
 pub(crate) const ALL_ACCESS_KEYS: Bytes = Bytes::from_static(&[ACCESS_KEY]);
 
+/// Returns the id of a bucket with this many shards, from a random id.
+///
+/// The id holds the number. Owners of content, GC tasks and uploads name an object's bucket by its id,
+/// also after the bucket is gone. So the object's row is found without a look-up.
+pub(crate) fn bucket_id(random: Id, shards: u16) -> Id {
+    let last = shards.clamp(1, MAX_BUCKET_SHARDS) - 1;
+    let mut id = random;
+    id.0[14..].copy_from_slice(&last.to_be_bytes());
+    id
+}
+
+/// Returns the number of shards of a bucket: 1 to 1024.
+pub(crate) fn shards_of(bucket: &Id) -> u16 {
+    let last = u16::from_be_bytes([bucket.0[14], bucket.0[15]]);
+    last % MAX_BUCKET_SHARDS + 1
+}
+
 /// Returns the partition of a shard of a bucket.
 fn shard(cluster: &Cluster, bucket: &Id, shard: u16) -> PartitionId {
     cluster.partition(&[b"bucket", bucket.as_bytes(), &shard.to_be_bytes()])
@@ -59,12 +78,13 @@ fn shard(cluster: &Cluster, bucket: &Id, shard: u16) -> PartitionId {
 /// Returns the partition of a key of a bucket.
 fn key_partition(cluster: &Cluster, bucket: &Id, key: &str) -> PartitionId {
     let hash = placement_hash(&[bucket.as_bytes(), key.as_bytes()]);
-    shard(cluster, bucket, (hash % u64::from(BUCKET_SHARDS)) as u16)
+    let shards = u64::from(shards_of(bucket));
+    shard(cluster, bucket, (hash % shards) as u16)
 }
 
 /// Returns the partitions of all keys of a bucket, each once.
 pub(crate) fn bucket_partitions(cluster: &Cluster, bucket: &Id) -> Vec<PartitionId> {
-    let mut all: Vec<_> = (0..BUCKET_SHARDS)
+    let mut all: Vec<_> = (0..shards_of(bucket))
         .map(|n| shard(cluster, bucket, n))
         .collect();
     all.sort_unstable();

@@ -10,6 +10,7 @@ use crate::{
 
 mod foreign_parts;
 mod listings;
+mod shards;
 mod tags;
 
 async fn model() -> (Model, Arc<Bucket>) {

@@ -33,7 +33,7 @@ async fn a_client_that_hears_that_a_bucket_exists_can_use_it() {
     let bucket = model.create_bucket("other", None).await.unwrap();
     let raced = Bucket {
         name: "raced".into(),
-        id: model.random_id(),
+        id: rowkeys::bucket_id(model.random_id(), 3),
         ..(*bucket).clone()
     };
     let put = model.put_if_absent(

@@ -75,7 +75,7 @@ async fn a_deleted_key_with_many_grants_is_unknown_on_all_nodes_at_once() {
     // These buckets have no write fences, because fences would take most of the test's time.
     for n in 1..120 {
         let bucket = Bucket {
-            id: model.random_id(),
+            id: rowkeys::bucket_id(model.random_id(), 1),
             name: format!("bucket-{n}"),
             ..(*first).clone()
         };
