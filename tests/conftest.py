@@ -129,6 +129,9 @@ def bucket(make_bucket) -> str:
     return make_bucket()
 
 
+BLOCKS = ("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets")
+
+
 def empty(s3, name: str) -> None:
     """Removes all that a bucket holds, and its settings."""
     for upload in s3.list_multipart_uploads(Bucket=name).get("Uploads", []):
@@ -144,3 +147,8 @@ def empty(s3, name: str) -> None:
     s3.delete_bucket_cors(Bucket=name)
     s3.delete_bucket_tagging(Bucket=name)
     s3.delete_bucket_lifecycle(Bucket=name)
+    s3.delete_bucket_policy(Bucket=name)
+    s3.put_bucket_acl(Bucket=name, ACL="private")
+    enforced = {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
+    s3.put_bucket_ownership_controls(Bucket=name, OwnershipControls=enforced)
+    s3.put_public_access_block(Bucket=name, PublicAccessBlockConfiguration=dict.fromkeys(BLOCKS, True))

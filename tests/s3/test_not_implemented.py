@@ -5,11 +5,10 @@ from support.expect import absent, answer, holds
 from support.sigv4 import object_path
 
 BUCKET_PARTS = [
-    "accelerate", "acl", "analytics", "encryption", "intelligent-tiering", "inventory", "logging",
-    "metadataTable", "metrics", "notification", "object-lock", "ownershipControls", "policy", "policyStatus",
-    "publicAccessBlock", "replication", "requestPayment",
+    "accelerate", "analytics", "encryption", "intelligent-tiering", "inventory", "logging",
+    "metadataTable", "metrics", "notification", "object-lock", "replication",
 ]  # fmt: skip
-OBJECT_PARTS = ["acl", "legal-hold", "retention", "torrent"]
+OBJECT_PARTS = ["legal-hold", "retention", "torrent"]
 
 
 @pytest.mark.parametrize("part", BUCKET_PARTS)
@@ -17,8 +16,6 @@ def test_bucket_sub_resources(raw, s3, bucket, part, nothing_changes):
     raw.put(bucket, "k", b"x")
     with nothing_changes():
         for method in ("GET", "PUT", "DELETE"):
-            if method == "DELETE" and part in ("acl", "policyStatus"):
-                continue
             reply = raw.request(method, f"/{bucket}", [(part, "")], body=b"<x/>" if method == "PUT" else b"")
             answer(reply, 501, "NotImplemented")
     holds(s3, bucket, "k", b"x")
@@ -48,7 +45,6 @@ HEADERS = [
     ("x-amz-server-side-encryption-customer-algorithm", "AES256"),
     ("x-amz-object-lock-mode", "COMPLIANCE"),
     ("x-amz-object-lock-legal-hold", "ON"),
-    ("x-amz-acl", "public-read"),
     ("x-amz-grant-read", 'uri="http://acs.amazonaws.com/groups/global/AllUsers"'),
     ("x-amz-write-offset-bytes", "5"),
 ]

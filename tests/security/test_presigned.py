@@ -155,10 +155,15 @@ def test_missing_parameters(raw, target, missing):
     assert reply.status in (400, 403), reply.brief()
 
 
-def test_signature_v2_is_refused(raw, target, credentials):
+def test_wrong_signature_of_version_2(raw, target, credentials):
     made = f"{object_path(target, 'k')}?AWSAccessKeyId={credentials.access_key}&Expires=9999999999&Signature=AAAA"
-    reply = raw.presigned("GET", made)
-    assert reply.status in (400, 403), reply.brief()
+    answer(raw.presigned("GET", made), 403, "SignatureDoesNotMatch")
+    unknown = made.replace(credentials.access_key, "AK" + "0" * 18)
+    answer(raw.presigned("GET", unknown), 403, "InvalidAccessKeyId")
+    for bucket_level in (f"/{target}", f"/{target}?list-type=2", "/"):
+        path = made.replace(object_path(target, "k"), bucket_level)
+        path = path if path.count("?") == 1 else path[::-1].replace("?", "&", 1)[::-1]
+        answer(raw.presigned("GET", path), 400, "InvalidRequest")
 
 
 def test_payload_mode_in_the_query(raw, s3, target, nothing_changes):

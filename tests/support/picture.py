@@ -124,8 +124,11 @@ class Observer:
         return seen
 
     def settings(self, bucket: str) -> dict[str, object]:
-        reply = self.client.request("GET", object_path(bucket), [("cors", "")])
-        return {f"cors of {bucket}": (reply.status, reply.code or reply.body)}
+        seen = {}
+        for part in ("acl", "cors", "ownershipControls", "policy", "publicAccessBlock"):
+            reply = self.client.request("GET", object_path(bucket), [(part, "")])
+            seen[f"{part} of {bucket}"] = (reply.status, reply.code or reply.body)
+        return seen
 
     def objects(self, bucket: str) -> dict[str, object]:
         """Each object's headers, and the hash of its content as it is read now."""

@@ -48,8 +48,8 @@ impl Acl {
     }
 
     /// Returns true if the list grants nothing to others.
-    pub fn is_private(self) -> bool {
-        self == Acl::default()
+    pub fn is_private(&self) -> bool {
+        *self == Acl::default()
     }
 
     /// Returns true if the list as that of a bucket allows a request.

@@ -113,6 +113,11 @@ impl Client {
         decode(&self.send(Method::PUT, path, encode(body)?).await?)
     }
 
+    /// Sends `PUT path` without a body, and expects none.
+    pub async fn put_nothing(&self, path: &str) -> Result<(), Failure> {
+        self.send(Method::PUT, path, Vec::new()).await.map(|_| ())
+    }
+
     /// Sends `PATCH path`.
     pub async fn patch<T: DeserializeOwned>(
         &self,

@@ -26,6 +26,7 @@ pub fn s3(
     let config = S3Config {
         region: settings.s3.region.clone(),
         base_domains: settings.s3.base_domains.clone(),
+        signature_v2: settings.s3.signature_v2,
         limits: limits(settings),
     };
     let metrics = Metrics::register(registry.sub_registry_with_prefix("archipel"), "s3");

@@ -72,6 +72,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Website { target, command } => ask(cli::website::run(&target, command)),
         Command::Key { target, command } => ask(cli::key::run(&target, command)),
         Command::K2v { door, command } => ask(cli::k2v::run(&door, command)),
+        Command::Access { target, command } => ask(cli::access::run(&target, command)),
         Command::Node { target, command } => ask(cli::node::run(&target, command)),
         Command::Layout { target, command } => ask(cli::layout::run(&target, command)),
         Command::Lifecycle { target, command } => ask(cli::lifecycle::run(&target, command)),

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use archipel_access::{Acl, Ownership, PublicAccessBlock};
 use archipel_base::Id;
 use archipel_base::codec::{self, DecodeError, Versioned};
 use archipel_storage::engine::Durability;
 use serde::{Deserialize, Serialize};
 
+use crate::access::{self, BucketPolicy};
 use crate::error::Error;
 use crate::lifecycle::Lifecycle;
 use crate::object::Tags;
@@ -149,6 +151,18 @@ pub struct Bucket {
     /// The lifecycle configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifecycle: Option<Lifecycle>,
+    /// The policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<BucketPolicy>,
+    /// What public permissions are blocked; `None` if the setting was removed.
+    #[serde(default = "access::block_everything")]
+    pub public_access_block: Option<PublicAccessBlock>,
+    /// The object ownership; `None` if the setting was removed.
+    #[serde(default = "access::owner_enforced")]
+    pub ownership: Option<Ownership>,
+    /// The access control list.
+    #[serde(default)]
+    pub acl: Acl,
     /// True if a power cut may undo acknowledged writes; `None` for the node's setting.
     #[serde(default)]
     pub buffered: Option<bool>,

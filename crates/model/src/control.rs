@@ -10,6 +10,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use archipel_access::{Acl, Ownership};
 use archipel_base::Id;
 use archipel_base::codec;
 use archipel_cluster::{Decision, WriteOptions};
@@ -17,6 +18,7 @@ use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value};
 
 use crate::Model;
+use crate::access;
 use crate::bucket::{
     AccessKey, Bucket, CorsRule, FencingToken, Grant, GrantChange, Named, Permissions, Usage,
     check_bucket_name,
@@ -83,15 +85,17 @@ impl Model {
         })
     }
 
-    /// Creates a bucket. If `owner` names an access key, the key gets all permissions.
+    /// Creates a bucket. If `owner` names an access key, the key gets all permissions. A new bucket
+    /// blocks all public access.
     ///
     /// # Errors
     /// [`Error::InvalidName`]; [`Error::BucketExists`], whichever key owns it;
     /// [`Error::NoSuchAccessKey`].
-    pub async fn create_bucket(
+    pub async fn create_bucket_with(
         &self,
         name: &str,
         owner: Option<&str>,
+        ownership: Ownership,
     ) -> Result<Arc<Bucket>, Error> {
         check_bucket_name(name)?;
         // A node that has just got its first layout has not read them yet.
@@ -114,6 +118,10 @@ impl Model {
             tags: Tags::new(),
             website: None,
             lifecycle: None,
+            policy: None,
+            public_access_block: access::block_everything(),
+            ownership: Some(ownership),
+            acl: Acl::default(),
             buffered: None,
             token: FencingToken::default(),
         };

@@ -40,6 +40,15 @@ pub enum Error {
     /// A name breaks a rule. The text names the rule.
     #[error("{0}")]
     InvalidName(String),
+    /// The bucket blocks public access, and the request would allow it.
+    #[error("the bucket blocks public access")]
+    PublicAccessBlocked,
+    /// Access control lists do not count in the bucket.
+    #[error("the bucket does not allow access control lists")]
+    AclsDisabled,
+    /// The bucket's access control list grants something to others.
+    #[error("the bucket's access control list grants access to others")]
+    AclGrantsOthers,
     /// A condition of the request does not hold.
     #[error("a condition of the request does not hold")]
     PreconditionFailed,

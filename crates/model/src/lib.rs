@@ -25,6 +25,7 @@
 //! | `control`, `objects`, `uploads` | operations on buckets and keys, objects, uploads |
 //! | [`listing`] | listings of objects |
 //! | [`k2v`] | items with causality: the values of the K2V API |
+//! | [`access`] | what a bucket says about access |
 //! | `fence` | keeps commits out of a bucket that is being deleted |
 //! | [`lifecycle`], `expiry` | lifecycle rules; removes what they make expire |
 
@@ -37,6 +38,7 @@ use archipel_cluster::{Cluster, Hooks};
 use archipel_storage::engine::Durability;
 use tokio::sync::Notify;
 
+pub mod access;
 pub mod bucket;
 pub mod checksum;
 mod content;
@@ -64,6 +66,7 @@ pub mod website;
 #[cfg(test)]
 mod tests;
 
+pub use access::BucketPolicy;
 pub use archipel_storage::pool::{Pool, Reservation};
 pub use bucket::{
     AccessKey, Alias, Bucket, CorsRule, GrantChange, Permissions, Secret, Usage, check_bucket_name,

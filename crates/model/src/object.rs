@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use archipel_access::Acl;
 use archipel_base::Id;
 use archipel_base::codec::Versioned;
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,8 @@ pub struct ObjectMeta {
     pub checksum: Option<Checksum>,
     /// The tags.
     pub tags: Tags,
+    /// The access control list.
+    pub acl: Acl,
 }
 
 /// The stored metadata of an object.
@@ -54,6 +57,9 @@ pub struct ObjectHead {
     /// The tags.
     #[serde(rename = "g", default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Tags,
+    /// The access control list.
+    #[serde(rename = "acl", default, skip_serializing_if = "Acl::is_private")]
+    pub acl: Acl,
     /// The form of the content.
     #[serde(rename = "l")]
     pub(crate) form: ContentForm,
@@ -76,6 +82,7 @@ impl ObjectHead {
             checksum: None,
             parts: 0,
             tags: Tags::new(),
+            acl: Acl::default(),
             form: ContentForm::Inline,
         }
     }

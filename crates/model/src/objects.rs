@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use archipel_access::Acl;
 use archipel_base::codec;
 use archipel_cluster::{BlockWriter, Decision, WriteOptions};
 use archipel_storage::engine::Durability;
@@ -59,6 +60,7 @@ impl ObjectWriter {
             checksum: meta.checksum,
             parts: 0,
             tags: meta.tags,
+            acl: meta.acl,
             form: written.form,
         };
         let value = object_value(&self.bucket, &metadata, written.payload.clone());
@@ -122,16 +124,17 @@ pub(crate) fn check_key(key: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the current object with other tags. Content, entity tag and time stay.
-fn with_tags(current: Option<&Value>, tags: &Tags) -> Decision<Error> {
+/// Returns the current object with other metadata that the client may change. Content, entity tag
+/// and time stay.
+fn changed(current: Option<&Value>, change: &(dyn Fn(&mut ObjectHead) + Sync)) -> Decision<Error> {
     let Some(current) = current else {
         return Decision::Abort(Error::NoSuchKey);
     };
     match codec::decode::<ObjectHead>(&current.metadata) {
-        Ok(metadata) => {
-            let tags = tags.clone();
+        Ok(mut metadata) => {
+            change(&mut metadata);
             Decision::Write(Some(Value {
-                metadata: codec::encode(&ObjectHead { tags, ..metadata }).into(),
+                metadata: codec::encode(&metadata).into(),
                 ..current.clone()
             }))
         }
@@ -273,6 +276,26 @@ impl Model {
         key: &str,
         tags: Tags,
     ) -> Result<(), Error> {
+        let change = move |head: &mut ObjectHead| head.tags.clone_from(&tags);
+        self.change_object(bucket, key, &change).await
+    }
+
+    /// Sets an object's access control list, in two round trips. The object stays the same in all
+    /// else.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchKey`].
+    pub async fn set_object_acl(&self, bucket: &Bucket, key: &str, acl: Acl) -> Result<(), Error> {
+        let change = move |head: &mut ObjectHead| head.acl = acl;
+        self.change_object(bucket, key, &change).await
+    }
+
+    async fn change_object(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        change: &(dyn Fn(&mut ObjectHead) + Sync),
+    ) -> Result<(), Error> {
         check_key(key)?;
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
         let fence = self.fence_of(&bucket.id, &row);
@@ -284,7 +307,7 @@ impl Model {
             };
             // The value refers to the content of the version that it is decided on, so an update
             // that others overtake decides once more and never brings dropped content back.
-            let decide = |current: Option<&Value>| with_tags(current, &tags);
+            let decide = |current: Option<&Value>| changed(current, change);
             self.cluster().update(&row, how, decide).await
         };
         self.commit_fenced(bucket, commit).await?

@@ -1,5 +1,6 @@
 //! Multipart uploads and their parts.
 
+use archipel_access::Acl;
 use archipel_base::codec::Versioned;
 use archipel_base::{Id, Stamp};
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,9 @@ pub struct UploadMeta {
     /// The tags of the future object.
     #[serde(rename = "t", default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Tags,
+    /// The access control list of the future object.
+    #[serde(default, skip_serializing_if = "Acl::is_private")]
+    pub acl: Acl,
 }
 
 /// An upload in progress.

@@ -182,6 +182,7 @@ impl Model {
             checksum: meta.checksum,
             parts: parts.len() as u32,
             tags: meta.tags,
+            acl: meta.acl,
             form: ContentForm::Parts,
         };
         let value = object_value(

@@ -55,6 +55,16 @@ impl Policy {
     /// # Errors
     /// [`Malformed`], with the place.
     pub fn parse(text: &str, bucket: &str) -> Result<Policy, Malformed> {
+        Policy::read(text, Some(bucket))
+    }
+
+    /// Reads a policy that was checked when it was stored. A policy that cannot be read denies
+    /// everything.
+    pub fn stored(text: &str) -> Policy {
+        Policy::read(text, None).unwrap_or_else(|_| Policy::unreadable())
+    }
+
+    fn read(text: &str, bucket: Option<&str>) -> Result<Policy, Malformed> {
         if text.len() > MAX_POLICY_BYTES {
             let why = format!(
                 "Policy exceeds the maximum allowed document size of {MAX_POLICY_BYTES} bytes"

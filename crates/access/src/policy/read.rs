@@ -22,7 +22,7 @@ const ELEMENTS: [&str; 9] = [
 ];
 
 /// Reads the statements of a policy of a bucket.
-pub(super) fn statements(json: &Json, bucket: &str) -> Result<Vec<Statement>, Malformed> {
+pub(super) fn statements(json: &Json, bucket: Option<&str>) -> Result<Vec<Statement>, Malformed> {
     let Json::Object(members) = json else {
         return Err(Malformed::syntax("", "a policy is an object"));
     };
@@ -72,7 +72,8 @@ pub(super) fn statements(json: &Json, bucket: &str) -> Result<Vec<Statement>, Ma
 /// Reads one statement.
 struct Reader<'a> {
     at: &'a str,
-    bucket: &'a str,
+    /// The bucket that the policy is checked for.
+    bucket: Option<&'a str>,
     variables: bool,
 }
 
@@ -204,7 +205,8 @@ impl Reader<'_> {
             if !self.can_name(&template, ResourceKind::Bucket)
                 && !self.can_name(&template, ResourceKind::Object)
             {
-                let why = format!("{name:?} is not in the bucket {}", self.bucket);
+                let bucket = self.bucket.unwrap_or_default();
+                let why = format!("{name:?} is not in the bucket {bucket}");
                 return Err(Malformed::resource(&at, &why));
             }
             all.push(template);
@@ -217,7 +219,10 @@ impl Reader<'_> {
 
     /// Returns true if the template can name the bucket, or an object in it.
     fn can_name(&self, template: &Template, kind: ResourceKind) -> bool {
-        let (pattern, bucket) = (template.widest(), format!("{ARN}{}", self.bucket));
+        let Some(bucket) = self.bucket else {
+            return true;
+        };
+        let (pattern, bucket) = (template.widest(), format!("{ARN}{bucket}"));
         match kind {
             ResourceKind::Account => false,
             ResourceKind::Bucket => pattern::matches(&pattern, &bucket),

@@ -52,6 +52,7 @@ impl From<ModelError> for Refusal {
             ModelError::NoSuchAlias => (StatusCode::NOT_FOUND, "NoSuchAlias"),
             ModelError::OwnName => (StatusCode::CONFLICT, "OwnName"),
             ModelError::BucketNotEmpty => (StatusCode::CONFLICT, "BucketNotEmpty"),
+            ModelError::PublicAccessBlocked => (StatusCode::CONFLICT, "PublicAccessBlocked"),
             ModelError::Conflict => (StatusCode::CONFLICT, "Conflict"),
             ModelError::InvalidName(_) => (StatusCode::BAD_REQUEST, "InvalidName"),
             ModelError::Full(_) => (StatusCode::INSUFFICIENT_STORAGE, "NoSpace"),

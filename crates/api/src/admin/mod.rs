@@ -14,6 +14,8 @@
 //! | `POST /v1/buckets/{name}/aliases` | a further name, also for one access key |
 //! | `DELETE /v1/buckets/{name}/aliases/{alias}` | take it away; that of a key: `?key=KEY_ID` |
 //! | `GET`, `PUT`, `DELETE /v1/buckets/{name}/website` | show; pages and error page; end |
+//! | `PUT`, `DELETE /v1/buckets/{name}/public` | let everybody get its objects; keep them out |
+//! | `POST /v1/access/explain` | decide about a request, and say why |
 //! | `GET`, `POST /v1/keys` | list, create or import |
 //! | `GET`, `PATCH`, `DELETE /v1/keys/{id}` | show (with the secret: `?secret=true`), change, delete |
 //! | `GET /v1/nodes`, `POST /v1/nodes/join` | the known nodes; join a cluster |
@@ -31,7 +33,7 @@
 //! | [`types`] | requests and answers; the command line reads the same types |
 //! | `route` | the way from method and path to a handler |
 //! | `auth` | tokens |
-//! | `buckets`, `keys`, `node`, `nodes`, `layout` | the handlers |
+//! | `access`, `buckets`, `keys`, `node`, `nodes`, `layout` | the handlers |
 //! | `condition` | the state of the cluster: absences, risks, advice |
 //! | `upkeep`, `verify`, `repair` | scrubbing and repair; verification; faults of all nodes |
 //! | `answer` | responses, errors, bounded bodies |
@@ -43,6 +45,7 @@ use archipel_model::Model;
 use futures_util::future::BoxFuture;
 use prometheus_client::registry::Registry;
 
+mod access;
 mod answer;
 mod auth;
 mod buckets;

@@ -5,7 +5,7 @@ use http_body::Body;
 use percent_encoding::percent_decode_str;
 
 use super::answer::{Answer, Refusal, json, no_content, read_json};
-use super::{Admin, Trust, buckets, keys, layout, node, nodes, repair, upkeep, verify};
+use super::{Admin, Trust, access, buckets, keys, layout, node, nodes, repair, upkeep, verify};
 
 /// Answers a request.
 pub(super) async fn handle<B>(admin: &Admin, trust: Trust, request: Request<B>) -> Answer
@@ -57,6 +57,18 @@ where
         (&Method::DELETE, ["v1", "buckets", name]) => {
             admin.model.delete_bucket(name).await?;
             Ok(no_content())
+        }
+        (&Method::PUT, ["v1", "buckets", name, "public"]) => {
+            access::publish(admin, name).await?;
+            Ok(no_content())
+        }
+        (&Method::DELETE, ["v1", "buckets", name, "public"]) => {
+            access::unpublish(admin, name).await?;
+            Ok(no_content())
+        }
+        (&Method::POST, ["v1", "access", "explain"]) => {
+            let ask = read_json(request).await?;
+            Ok(json(ok, &access::explain(admin, ask).await?))
         }
         (_, ["v1", "buckets", name, "website"]) => website(admin, &method, name, request).await,
         (&Method::POST, ["v1", "buckets", name, "aliases"]) => {

@@ -2,10 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+mod access;
 mod cluster;
 mod upkeep;
 mod verify;
 
+pub use access::{Explain, Explanation};
 pub use cluster::{
     Apply, Assign, ClusterState, ClusterStatus, HistoryInfo, Join, LayoutInfo, LayoutNode,
     NodeInfo, NodeState, ProgressInfo, Redundancy, RemoveDead, RemovedInfo, Stage, StagedInfo,

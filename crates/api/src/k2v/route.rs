@@ -1,9 +1,9 @@
 //! The operation that a request asks for.
 
+use archipel_access::Action;
 use http::Method;
 
 use crate::s3::error::{Code, S3Error, S3Result};
-use crate::s3::route::Need;
 use crate::s3::target::Target;
 use crate::s3::uri::Query;
 
@@ -39,11 +39,11 @@ impl Operation {
         }
     }
 
-    /// Returns the permission for the bucket that the operation needs.
-    pub fn need(self) -> Need {
+    /// Returns the action that must be granted on the bucket.
+    pub fn action(self) -> Action {
         match self {
-            ReadItem | PollItem | ReadIndex | ReadBatch | PollRange => Need::Read,
-            InsertItem | DeleteItem | InsertBatch | DeleteBatch => Need::Write,
+            ReadItem | PollItem | ReadIndex | ReadBatch | PollRange => Action::GetObject,
+            InsertItem | DeleteItem | InsertBatch | DeleteBatch => Action::PutObject,
         }
     }
 

@@ -28,7 +28,7 @@ use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::respond::Answer;
 use crate::s3::service::{counted, leave, log_cause, set_length};
 use crate::s3::signed::signed_by;
-use crate::s3::sigv4::{SignedParts, Verifier};
+use crate::s3::sigv4::{Lookup, SignedParts, Verifier};
 use crate::s3::target::Target;
 use crate::serve::{Body, BoxError, Door, Limits, Metrics};
 
@@ -215,16 +215,18 @@ async fn permit_and_answer(
         headers: &parts.headers,
         host: &call.target.host,
     };
-    let verified = signed_by(&shared.model, &shared.verifier, &signed, call.now_ms()).await?;
+    let now_ms = call.now_ms();
+    let verify = |lookup: Lookup<'_>| shared.verifier.verify(&signed, now_ms, lookup);
+    let verified = signed_by(&shared.model, verify).await?;
     let verified = verified.ok_or(Code::AccessDenied)?;
     let operation = routed?;
-    call.set_payload(&verified)?;
+    call.set_payload(verified.payload, Some(&verified.chunks))?;
     // The route has checked that there is one.
     let name = call.target.bucket.as_deref().ok_or(Code::InvalidURI)?;
     shared.model.find_bucket_of_key(&verified.key, name).await?;
     let permit = Permit {
         shared,
-        caller: Caller::verified(verified.key),
+        caller: Caller::verified(verified.key, verified.credential),
         operation,
         name,
     };
@@ -266,8 +268,8 @@ impl Permit<'_> {
     /// # Errors
     /// [`Code::NoSuchBucket`], [`Code::AccessDenied`].
     pub fn bucket(&self) -> S3Result<Arc<Bucket>> {
-        let need = self.operation.need();
-        auth::permitted(&self.shared.model, &self.caller, need, self.name)
+        let action = self.operation.action();
+        auth::granted(&self.shared.model, &self.caller, action, self.name)
     }
 
     /// Waits for room for a large request.

@@ -1,7 +1,9 @@
 //! One request, as handlers see it.
 
+use std::net::IpAddr;
+
 use archipel_base::clock::WallClock;
-use archipel_model::{Bucket, Model};
+use archipel_model::{Model, Tags};
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header;
@@ -11,8 +13,7 @@ use super::body::RequestBody;
 use super::checksum::{Algorithm, Declared, Expected, HashPipe, content_md5};
 use super::chunked::Decoder;
 use super::error::{Code, S3Error, S3Result};
-use super::owner::Owner;
-use super::sigv4::{Payload, Verified};
+use super::sigv4::{ChunkSigner, Payload};
 use super::target::Target;
 
 /// The largest body of an operation that reads none. S3 ignores such a body.
@@ -38,6 +39,12 @@ pub struct Call<'a> {
     pub headers: &'a HeaderMap,
     /// The body.
     pub body: RequestBody,
+    /// The client's address, if it is known.
+    pub peer: Option<IpAddr>,
+    /// The tags that the request gives in its body, once they are known.
+    pub tags: Option<Tags>,
+    /// The fields of a form, as headers: they describe the object.
+    pub form: Option<HeaderMap>,
     /// The body's hash or encoding, as it was signed.
     payload: Payload,
     /// The content's length, if the request declares it.
@@ -61,6 +68,9 @@ impl<'a> Call<'a> {
             target,
             headers,
             body,
+            peer: None,
+            tags: None,
+            form: None,
             payload: Payload::Unsigned,
             length: number(headers, header::CONTENT_LENGTH.as_str())
                 .ok()
@@ -68,17 +78,27 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Sets how the body is decoded and checked, as the signature demands.
+    /// Returns the headers that describe the object of the request: those of the form, if it is
+    /// one.
+    pub fn described_by(&self) -> &HeaderMap {
+        self.form.as_ref().unwrap_or(self.headers)
+    }
+
+    /// Sets how the body is decoded and checked. `chunks` checks the signatures of chunks.
     ///
     /// # Errors
-    /// [`Code::MissingContentLength`] for a chunked body that does not tell its length.
-    pub fn set_payload(&mut self, verified: &Verified) -> S3Result<()> {
-        self.payload = verified.payload;
-        if let Payload::Chunked { signed, trailer } = verified.payload {
+    /// [`Code::MissingContentLength`] for a chunked body that does not tell its length;
+    /// [`Code::AccessDenied`] for signed chunks that nothing can check.
+    pub fn set_payload(&mut self, payload: Payload, chunks: Option<&ChunkSigner>) -> S3Result<()> {
+        self.payload = payload;
+        if let Payload::Chunked { signed, trailer } = payload {
             let length = number(self.headers, "x-amz-decoded-content-length")?
                 .ok_or(Code::MissingContentLength)?;
             self.length = Some(length);
-            let signer = signed.then(|| verified.chunks.clone());
+            let signer = match signed {
+                true => Some(chunks.ok_or(Code::AccessDenied)?.clone()),
+                false => None,
+            };
             self.body.decode(Decoder::new(signer, trailer, length));
         }
         Ok(())
@@ -208,17 +228,6 @@ impl<'a> Call<'a> {
     /// [`Code::InvalidArgument`] if it is named more than once.
     pub fn version(&self) -> S3Result<Option<&str>> {
         self.target.query.single("versionId")
-    }
-
-    /// Checks `x-amz-expected-bucket-owner`, or that of a copy's source.
-    ///
-    /// # Errors
-    /// [`Code::AccessDenied`].
-    pub fn check_owner(&self, header: &str, bucket: &Bucket) -> S3Result<()> {
-        match self.header(header)? {
-            Some(id) if !Owner::matches(self.model, id, bucket)? => Err(Code::AccessDenied.into()),
-            _ => Ok(()),
-        }
     }
 }
 

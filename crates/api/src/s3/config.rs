@@ -9,6 +9,8 @@ pub struct S3Config {
     pub region: String,
     /// Domains whose subdomains are buckets (virtual-host style). Path style always works.
     pub base_domains: Vec<String>,
+    /// Whether presigned URLs and forms may be signed with version 2.
+    pub signature_v2: bool,
     /// Limits on clients.
     pub limits: Limits,
 }
@@ -18,6 +20,7 @@ impl Default for S3Config {
         S3Config {
             region: "us-east-1".to_owned(),
             base_domains: Vec::new(),
+            signature_v2: true,
             limits: Limits::default(),
         }
     }

@@ -38,6 +38,7 @@ macro_rules! codes {
 }
 
 codes! {
+    AccessControlListNotSupported 400 "The bucket does not allow ACLs",
     AccessDenied 403 "Access Denied",
     AccessForbidden 403 "CORSResponse: This CORS request is not allowed.",
     AuthorizationHeaderMalformed 400 "The authorization header that you provided is not valid.",
@@ -55,6 +56,7 @@ codes! {
     InternalError 500 "We encountered an internal error. Please try again.",
     InvalidAccessKeyId 403 "The AWS access key ID that you provided does not exist in our records.",
     InvalidArgument 400 "Invalid Argument",
+    InvalidBucketAclWithObjectOwnership 400 "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting",
     InvalidBucketName 400 "The specified bucket is not valid.",
     InvalidChunkSizeError 403 "Only the last chunk is allowed to have a size less than 8192 bytes",
     InvalidDigest 400 "The Content-MD5 or checksum value that you specified is not valid.",
@@ -70,6 +72,8 @@ codes! {
     InvalidURI 400 "Couldn't parse the specified URI.",
     InvalidToken 400 "The provided token is malformed or otherwise not valid.",
     KeyTooLongError 400 "Your key is too long.",
+    MalformedACLError 400 "The XML you provided was not well-formed or did not validate against our published schema",
+    MalformedPolicy 400 "Policy has invalid content",
     MalformedPOSTRequest 400 "The body of your POST request is not well-formed multipart/form-data.",
     MalformedTrailerError 400 "The request contained trailing data that was not well-formed or did not conform to our published schema.",
     MalformedXML 400 "The XML you provided was not well-formed or did not validate against our published schema.",
@@ -81,10 +85,12 @@ codes! {
     MissingRequestBodyError 400 "Request body is empty.",
     MissingSecurityHeader 400 "Your request is missing a required header.",
     NoSuchBucket 404 "The specified bucket does not exist",
+    NoSuchBucketPolicy 404 "The bucket policy does not exist",
     NoSuchCORSConfiguration 404 "The CORS configuration does not exist",
     NoSuchKey 404 "The specified key does not exist.",
     NoSuchLifecycleConfiguration 404 "The lifecycle configuration does not exist",
     NoSuchTagSet 404 "The TagSet does not exist",
+    NoSuchPublicAccessBlockConfiguration 404 "The public access block configuration was not found",
     NoSuchUpload 404 "The specified upload does not exist. The upload ID may be invalid, or the upload may have been aborted or completed.",
     NoSuchVersion 404 "The specified version does not exist.",
     NoSuchWebsiteConfiguration 404 "The specified bucket does not have a website configuration",
@@ -92,6 +98,7 @@ codes! {
     NotImplemented 501 "A header or query you provided implies functionality that is not implemented.",
     NotModified 304 "Not Modified",
     OperationAborted 409 "A conflicting conditional operation is currently in progress against this resource. Try again.",
+    OwnershipControlsNotFoundError 404 "The bucket ownership controls were not found",
     PreconditionFailed 412 "At least one of the pre-conditions you specified did not hold",
     RequestTimeTooSkewed 403 "The difference between the request time and the current time is too large.",
     RequestTimeout 400 "Your socket connection to the server was not read from or written to within the timeout period.",
@@ -209,6 +216,12 @@ impl From<archipel_model::Error> for S3Error {
             E::BucketNotEmpty => Code::BucketNotEmpty.into(),
             E::NoSuchKey => Code::NoSuchKey.into(),
             E::NoSuchUpload => Code::NoSuchUpload.into(),
+            E::PublicAccessBlocked => {
+                let why = "Access Denied: the bucket's Public Access Block does not allow public access";
+                S3Error::new(Code::AccessDenied, why)
+            }
+            E::AclsDisabled => Code::AccessControlListNotSupported.into(),
+            E::AclGrantsOthers => Code::InvalidBucketAclWithObjectOwnership.into(),
             E::NoSuchAccessKey => Code::InvalidAccessKeyId.into(),
             E::InvalidPart(_) => Code::InvalidPart.into(),
             E::InvalidName(why) => S3Error::new(Code::InvalidArgument, why.clone()),

@@ -13,19 +13,21 @@
 //! |---|---|
 //! | [`service`], [`config`] | from a request to an answer; settings |
 //! | `target`, `hoisted`, `route`, `call` | address, headers in the query, operation, request |
-//! | `sigv4`, `signed`, `auth`, `owner` | signatures, permissions, names of owners |
+//! | `signer`, `signed`, `sigv4`, `sigv2`, `auth`, `owner` | signatures, the decision, names of owners |
 //! | `body`, `chunked`, `transfer`, `checksum` | bodies, their encoding, their way to storage |
 //! | `handlers` | the operations |
-//! | `cors`, `post`, `precondition`, `range`, `metadata` | rules of their own |
+//! | `acl`, `copy_source`, `cors`, `post`, `precondition`, `range`, `metadata` | rules of their own |
 //! | `tagging`, `lifecycle` | tags, lifecycle configurations, their documents |
 //! | `xml`, `uri`, `respond`, `slow`, [`error`] | formats, answers |
 
+mod acl;
 pub(crate) mod auth;
 pub(crate) mod body;
 pub(crate) mod call;
 mod checksum;
 mod chunked;
 pub mod config;
+mod copy_source;
 pub(crate) mod cors;
 pub mod error;
 pub(crate) mod handlers;
@@ -40,6 +42,8 @@ pub(crate) mod respond;
 pub(crate) mod route;
 pub mod service;
 pub(crate) mod signed;
+mod signer;
+mod sigv2;
 pub(crate) mod sigv4;
 mod slow;
 mod tagging;

@@ -3,6 +3,7 @@
 //! S3 names an account by its canonical user id. Archipel derives such an id from an access key.
 //! The id of the key itself is half of a credential, and readers of a bucket must not learn it.
 
+use archipel_access::ACCOUNT;
 use archipel_model::{AccessKey, Bucket, Model};
 use ring::digest;
 
@@ -39,16 +40,24 @@ impl Owner {
         })
     }
 
-    /// Returns true if `expected` names an owner of the bucket, by its canonical id or by the id
-    /// of its access key.
+    /// Returns true if `expected` names an owner of the bucket: the account, or an owner's canonical
+    /// id or access key id.
     ///
     /// # Errors
     /// As [`Model::grants_of`].
     pub fn matches(model: &Model, expected: &str, bucket: &Bucket) -> S3Result<bool> {
+        if expected == ACCOUNT {
+            return Ok(true);
+        }
         let grants = model.grants_of(bucket)?;
         let mut owners = grants.iter().filter(|(_, has)| has.owner);
         let is_named = |key: &AccessKey| key.id == expected || Owner::of_key(&key.id).0 == expected;
         Ok(owners.any(|(key, _)| is_named(key)) || Owner::of_bucket(model, bucket)?.0 == expected)
+    }
+
+    /// The canonical user id.
+    pub fn id(&self) -> &str {
+        &self.0
     }
 
     /// Writes the element that describes an owner or initiator. The display name is the id, since

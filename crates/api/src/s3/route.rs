@@ -3,28 +3,22 @@
 //! Invariant: a query parameter that names a sub-resource which is not implemented is never
 //! ignored.
 
+mod headers;
+mod parameters;
+
+use archipel_access::Action;
 use http::{HeaderMap, Method};
 
 use super::error::{Code, S3Error, S3Result};
 use super::target::Target;
 use super::uri::Query;
 
-/// The permission that an operation needs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Need {
-    /// Any permission on the bucket.
-    Any,
-    /// Read.
-    Read,
-    /// Write.
-    Write,
-    /// Owner.
-    Owner,
-}
+pub use headers::refuse_headers;
+use parameters::{PLAIN_PARAMETERS, SUB_RESOURCES};
 
-/// Defines a group of operations: the name in S3, the permission.
+/// Defines a group of operations: the name in S3, the actions that it needs.
 macro_rules! operations {
-    ($(#[$doc:meta])* $group:ident { $($name:ident $need:ident,)* }) => {
+    ($(#[$doc:meta])* $group:ident { $($name:ident => $($action:ident)+,)* }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
         pub enum $group {
@@ -32,14 +26,18 @@ macro_rules! operations {
         }
 
         impl $group {
+            /// All operations of the group.
+            #[cfg(test)]
+            pub const ALL: &[$group] = &[$($group::$name,)*];
+
             /// Returns the name that S3 gives it.
             pub fn name(self) -> &'static str {
                 match self { $($group::$name => stringify!($name),)* }
             }
 
-            /// Returns the permission that it needs.
-            pub fn need(self) -> Need {
-                match self { $($group::$name => Need::$need,)* }
+            /// Returns the actions that the caller must be allowed, all of them.
+            pub fn actions(self) -> &'static [Action] {
+                match self { $($group::$name => &[$(Action::$action,)+],)* }
             }
         }
     };
@@ -48,48 +46,83 @@ macro_rules! operations {
 operations! {
     /// Operations on an existing bucket.
     BucketOp {
-        DeleteBucket Owner,
-        DeleteBucketCors Owner,
-        DeleteBucketLifecycle Owner,
-        DeleteBucketTagging Owner,
-        DeleteBucketWebsite Owner,
-        DeleteObjects Write,
-        GetBucketCors Owner,
-        GetBucketLifecycleConfiguration Owner,
-        GetBucketLocation Any,
-        GetBucketTagging Owner,
-        GetBucketVersioning Any,
-        GetBucketWebsite Owner,
-        HeadBucket Any,
-        ListMultipartUploads Read,
-        ListObjectVersions Read,
-        ListObjects Read,
-        ListObjectsV2 Read,
-        PutBucketCors Owner,
-        PutBucketLifecycleConfiguration Owner,
-        PutBucketTagging Owner,
-        PutBucketWebsite Owner,
+        DeleteBucket => DeleteBucket,
+        DeleteBucketCors => PutBucketCORS,
+        DeleteBucketLifecycle => PutLifecycleConfiguration,
+        DeleteBucketOwnershipControls => PutBucketOwnershipControls,
+        DeleteBucketPolicy => DeleteBucketPolicy,
+        DeleteBucketTagging => PutBucketTagging,
+        DeleteBucketWebsite => DeleteBucketWebsite,
+        DeleteObjects => DeleteObject,
+        DeletePublicAccessBlock => PutBucketPublicAccessBlock,
+        GetBucketAcl => GetBucketAcl,
+        GetBucketCors => GetBucketCORS,
+        GetBucketLifecycleConfiguration => GetLifecycleConfiguration,
+        GetBucketLocation => GetBucketLocation,
+        GetBucketOwnershipControls => GetBucketOwnershipControls,
+        GetBucketPolicy => GetBucketPolicy,
+        GetBucketPolicyStatus => GetBucketPolicyStatus,
+        GetBucketRequestPayment => GetBucketRequestPayment,
+        GetBucketTagging => GetBucketTagging,
+        GetBucketVersioning => GetBucketVersioning,
+        GetBucketWebsite => GetBucketWebsite,
+        GetPublicAccessBlock => GetBucketPublicAccessBlock,
+        HeadBucket => ListBucket,
+        ListMultipartUploads => ListBucketMultipartUploads,
+        ListObjectVersions => ListBucketVersions,
+        ListObjects => ListBucket,
+        ListObjectsV2 => ListBucket,
+        PutBucketAcl => PutBucketAcl,
+        PutBucketCors => PutBucketCORS,
+        PutBucketLifecycleConfiguration => PutLifecycleConfiguration,
+        PutBucketOwnershipControls => PutBucketOwnershipControls,
+        PutBucketPolicy => PutBucketPolicy,
+        PutBucketRequestPayment => PutBucketRequestPayment,
+        PutBucketTagging => PutBucketTagging,
+        PutBucketWebsite => PutBucketWebsite,
+        PutPublicAccessBlock => PutBucketPublicAccessBlock,
     }
 }
 
 operations! {
     /// Operations on an object or an upload.
     ObjectOp {
-        AbortMultipartUpload Write,
-        CompleteMultipartUpload Write,
-        CopyObject Write,
-        CreateMultipartUpload Write,
-        DeleteObject Write,
-        DeleteObjectTagging Write,
-        GetObject Read,
-        GetObjectAttributes Read,
-        GetObjectTagging Read,
-        HeadObject Read,
-        ListParts Write,
-        PutObject Write,
-        PutObjectTagging Write,
-        UploadPart Write,
-        UploadPartCopy Write,
+        AbortMultipartUpload => AbortMultipartUpload,
+        CompleteMultipartUpload => PutObject,
+        CopyObject => PutObject,
+        CreateMultipartUpload => PutObject,
+        DeleteObject => DeleteObject,
+        DeleteObjectTagging => DeleteObjectTagging,
+        GetObject => GetObject,
+        GetObjectAcl => GetObjectAcl,
+        GetObjectAttributes => GetObject GetObjectAttributes,
+        GetObjectTagging => GetObjectTagging,
+        HeadObject => GetObject,
+        ListParts => ListMultipartUploadParts,
+        PutObject => PutObject,
+        PutObjectAcl => PutObjectAcl,
+        PutObjectTagging => PutObjectTagging,
+        UploadPart => PutObject,
+        UploadPartCopy => PutObject,
+    }
+}
+
+impl ObjectOp {
+    /// Returns true if the operation reads the object itself, through [`super::auth`].
+    pub fn reads_object(self) -> bool {
+        use ObjectOp::{
+            GetObject, GetObjectAcl, GetObjectAttributes, GetObjectTagging, HeadObject,
+        };
+        matches!(
+            self,
+            GetObject | GetObjectAcl | GetObjectAttributes | GetObjectTagging | HeadObject
+        )
+    }
+
+    /// Returns true if headers of the operation describe a new object.
+    pub fn makes_object(self) -> bool {
+        use ObjectOp::{CopyObject, CreateMultipartUpload, PutObject};
+        matches!(self, CopyObject | CreateMultipartUpload | PutObject)
     }
 }
 
@@ -122,25 +155,31 @@ impl Operation {
 
     /// Returns true if the operation reads the request's body and checks it while it does.
     pub fn reads_body(self) -> bool {
-        use BucketOp::{
-            DeleteObjects, PutBucketCors, PutBucketLifecycleConfiguration, PutBucketTagging,
-            PutBucketWebsite,
-        };
-        use ObjectOp::{CompleteMultipartUpload, PutObject, PutObjectTagging, UploadPart};
+        use BucketOp as B;
+        use ObjectOp as O;
         match self {
             Operation::CreateBucket | Operation::PostObject => true,
             Operation::ListBuckets => false,
             Operation::Bucket(op) => matches!(
                 op,
-                DeleteObjects
-                    | PutBucketCors
-                    | PutBucketLifecycleConfiguration
-                    | PutBucketTagging
-                    | PutBucketWebsite
+                B::DeleteObjects
+                    | B::PutBucketAcl
+                    | B::PutBucketCors
+                    | B::PutBucketLifecycleConfiguration
+                    | B::PutBucketOwnershipControls
+                    | B::PutBucketPolicy
+                    | B::PutBucketRequestPayment
+                    | B::PutBucketTagging
+                    | B::PutBucketWebsite
+                    | B::PutPublicAccessBlock
             ),
             Operation::Object(op) => matches!(
                 op,
-                CompleteMultipartUpload | PutObject | PutObjectTagging | UploadPart
+                O::CompleteMultipartUpload
+                    | O::PutObject
+                    | O::PutObjectAcl
+                    | O::PutObjectTagging
+                    | O::UploadPart
             ),
         }
     }
@@ -159,7 +198,21 @@ const fn object(method: &'static str, parameter: &'static str, op: ObjectOp) -> 
 
 /// The operations on buckets, by method and parameter; the first match counts.
 #[rustfmt::skip]
-const BUCKET: [Row; 23] = [
+const BUCKET: [Row; 37] = [
+    bucket("GET", "acl", BucketOp::GetBucketAcl),
+    bucket("PUT", "acl", BucketOp::PutBucketAcl),
+    bucket("GET", "ownershipControls", BucketOp::GetBucketOwnershipControls),
+    bucket("PUT", "ownershipControls", BucketOp::PutBucketOwnershipControls),
+    bucket("DELETE", "ownershipControls", BucketOp::DeleteBucketOwnershipControls),
+    bucket("GET", "policy", BucketOp::GetBucketPolicy),
+    bucket("PUT", "policy", BucketOp::PutBucketPolicy),
+    bucket("DELETE", "policy", BucketOp::DeleteBucketPolicy),
+    bucket("GET", "policyStatus", BucketOp::GetBucketPolicyStatus),
+    bucket("GET", "publicAccessBlock", BucketOp::GetPublicAccessBlock),
+    bucket("PUT", "publicAccessBlock", BucketOp::PutPublicAccessBlock),
+    bucket("DELETE", "publicAccessBlock", BucketOp::DeletePublicAccessBlock),
+    bucket("GET", "requestPayment", BucketOp::GetBucketRequestPayment),
+    bucket("PUT", "requestPayment", BucketOp::PutBucketRequestPayment),
     bucket("GET", "cors", BucketOp::GetBucketCors),
     bucket("PUT", "cors", BucketOp::PutBucketCors),
     bucket("DELETE", "cors", BucketOp::DeleteBucketCors),
@@ -186,7 +239,9 @@ const BUCKET: [Row; 23] = [
 ];
 
 /// The operations on objects.
-const OBJECT: [Row; 14] = [
+const OBJECT: [Row; 16] = [
+    object("GET", "acl", ObjectOp::GetObjectAcl),
+    object("PUT", "acl", ObjectOp::PutObjectAcl),
     object("GET", "attributes", ObjectOp::GetObjectAttributes),
     object("GET", "tagging", ObjectOp::GetObjectTagging),
     object("PUT", "tagging", ObjectOp::PutObjectTagging),
@@ -201,80 +256,6 @@ const OBJECT: [Row; 14] = [
     object("PUT", "", ObjectOp::PutObject),
     object("DELETE", "", ObjectOp::DeleteObject),
     ("POST", "", Operation::PostObject),
-];
-
-/// S3's sub-resources: parameters that select another operation.
-const SUB_RESOURCES: [&str; 46] = [
-    "abac",
-    "accelerate",
-    "acl",
-    "analytics",
-    "annotation",
-    "append",
-    "attributes",
-    "cors",
-    "delete",
-    "encryption",
-    "intelligent-tiering",
-    "inventory",
-    "legal-hold",
-    "lifecycle",
-    "list-type",
-    "location",
-    "logging",
-    "metadataConfiguration",
-    "metadataInventoryTable",
-    "metadataJournalTable",
-    "metadataTable",
-    "metrics",
-    "notification",
-    "object-lock",
-    "ownershipControls",
-    "policy",
-    "policyStatus",
-    "publicAccessBlock",
-    "publicaccessblock",
-    "ownershipcontrols",
-    "renameObject",
-    "replication",
-    "requestPayment",
-    "restore",
-    "retention",
-    "select",
-    "select-type",
-    "session",
-    "tagging",
-    "torrent",
-    "updateObjectEncryption",
-    "uploadId",
-    "uploads",
-    "versioning",
-    "versions",
-    "website",
-];
-
-/// Parameters that name no sub-resource even without a value.
-const PLAIN_PARAMETERS: [&str; 20] = [
-    "bucket-region",
-    "continuation-token",
-    "delimiter",
-    "encoding-type",
-    "fetch-owner",
-    "key-marker",
-    "marker",
-    "max-buckets",
-    "max-keys",
-    "max-parts",
-    "max-uploads",
-    "part-number-marker",
-    "partNumber",
-    "prefix",
-    "response-cache-control",
-    "response-content-type",
-    "start-after",
-    "upload-id-marker",
-    "versionId",
-    "x-id",
 ];
 
 /// Returns the operation of a request.
@@ -350,45 +331,6 @@ fn refine(operation: Operation, target: &Target, headers: &HeaderMap) -> S3Resul
         }
         other => other,
     })
-}
-
-/// The beginnings of headers that ask for missing features; such headers are refused.
-const REFUSED_PREFIXES: [&str; 9] = [
-    "x-amz-bypass-governance-retention",
-    "x-amz-copy-source-server-side-encryption",
-    "x-amz-grant-",
-    "x-amz-if-match-",
-    "x-amz-mfa",
-    "x-amz-object-lock-",
-    "x-amz-rename-source",
-    "x-amz-server-side-encryption",
-    "x-amz-write-offset-bytes",
-];
-
-/// Headers that are accepted with these values only, because they then change nothing.
-const ONLY_VALUES: [(&str, &[&str]); 3] = [
-    ("x-amz-acl", &["private", "bucket-owner-full-control"]),
-    ("x-amz-bucket-object-lock-enabled", &["false"]),
-    ("x-amz-object-ownership", &["BucketOwnerEnforced"]),
-];
-
-/// Refuses headers that would change the meaning of a request if they were implemented.
-///
-/// # Errors
-/// [`Code::NotImplemented`], with the header's name.
-pub fn refuse_headers<'h>(headers: impl Iterator<Item = (&'h str, &'h [u8])>) -> S3Result<()> {
-    for (name, value) in headers.filter(|(name, _)| name.starts_with("x-amz-")) {
-        let refused = REFUSED_PREFIXES
-            .iter()
-            .any(|prefix| name.starts_with(prefix));
-        let other_value = ONLY_VALUES
-            .iter()
-            .any(|(only, values)| *only == name && !values.iter().any(|v| v.as_bytes() == value));
-        if refused || other_value {
-            return Err(S3Error::from(Code::NotImplemented).with("Header", name));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! The way from a request to an answer: address, route, signature, permission, handler; and the
 //! headers that all answers share.
 
+mod exchange;
+
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,30 +14,24 @@ use archipel_model::Model;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use http::request::Parts;
-use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version, header,
-};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
-use super::auth::Caller;
 use super::body::{Body, BoxError, RequestBody};
-use super::call::Call;
 use super::config::S3Config;
 use super::cors;
-use super::error::{Code, S3Error, S3Result};
-use super::handlers;
-use super::hoisted;
+use super::error::{Code, S3Error};
 use super::respond::{self, Answer};
-use super::route::{Operation, refuse_headers, route};
-use super::signed::signed_by;
-use super::sigv4::{SignedParts, Verifier};
+use super::sigv4::Verifier;
 use super::slow;
 use super::target::Target;
 use crate::serve::metrics::Guard;
 use crate::serve::{Door, Limits, Metrics};
+
+use exchange::Exchange;
 
 /// The most bytes of a refused request's body that are read and discarded, and the time for it.
 const DRAIN_BYTES: usize = 8 << 20;
@@ -276,101 +272,4 @@ pub(crate) fn counted(body: Body, metrics: Metrics, guard: Guard) -> Body {
         frame
     })
     .boxed_unsync()
-}
-
-/// One request on its way to an answer.
-struct Exchange<'a> {
-    shared: &'a Shared,
-    parts: &'a Parts,
-    /// For counters and the log.
-    operation: &'static str,
-    target: Option<Target>,
-}
-
-impl Exchange<'_> {
-    /// The answer, and the body as far as it was read.
-    async fn answer(&mut self, body: RequestBody) -> (S3Result<Answer>, Option<RequestBody>) {
-        let parts = self.parts;
-        let domains = &self.shared.config.base_domains;
-        let target = match Target::of(&parts.uri, &parts.headers, parts.version, domains) {
-            Ok(target) => &*self.target.insert(target),
-            Err(error) => return (Err(error), Some(body)),
-        };
-        if parts.method == Method::OPTIONS {
-            self.operation = "Preflight";
-            return (
-                preflight(&self.shared.model, target, &parts.headers),
-                Some(body),
-            );
-        }
-        let merged = hoisted::merge(&target.query, &parts.headers);
-        let headers = merged.as_deref().unwrap_or(&parts.headers);
-        let mut call = Call::new(
-            &self.shared.model,
-            &*self.shared.clock,
-            &self.shared.config.region,
-            target,
-            headers,
-            body,
-        );
-        // The error waits for the signature: without one, a client learns nothing else.
-        let routed = match &merged {
-            Ok(headers) => route(&parts.method, target, headers),
-            Err(error) => Err(error.clone()),
-        };
-        if let Ok(operation) = &routed {
-            self.operation = operation.name();
-        }
-        let result = respond_to(self.shared, &mut call, parts, routed).await;
-        (result, Some(call.body))
-    }
-}
-
-/// Verifies the signature first: nobody learns without one what exists.
-async fn respond_to(
-    shared: &Shared,
-    call: &mut Call<'_>,
-    parts: &Parts,
-    routed: S3Result<Operation>,
-) -> S3Result<Answer> {
-    let lookup = |id: &str| Ok(shared.model.access_key(id)?);
-    let signed = SignedParts {
-        method: &parts.method,
-        path: &call.target.path,
-        query: &call.target.query,
-        headers: &parts.headers,
-        host: &call.target.host,
-    };
-    let verified = signed_by(&shared.model, &shared.verifier, &signed, call.now_ms()).await?;
-    let Some(verified) = verified else {
-        return match routed {
-            Ok(Operation::PostObject) => {
-                handlers::post_object(call, &shared.verifier, &lookup).await
-            }
-            _ => Err(Code::AccessDenied.into()),
-        };
-    };
-    let operation = routed?;
-    let headers = call.headers.iter();
-    refuse_headers(headers.map(|(name, value)| (name.as_str(), value.as_bytes())))?;
-    call.set_payload(&verified)?;
-    if let Some(name) = call.target.bucket.as_deref() {
-        shared.model.find_bucket_of_key(&verified.key, name).await?;
-    }
-    handlers::dispatch(call, &Caller::verified(verified.key), operation).await
-}
-
-/// Answers a browser's preflight. A bucket that does not exist gets the same answer as one without
-/// a configuration.
-fn preflight(model: &Model, target: &Target, headers: &HeaderMap) -> S3Result<Answer> {
-    if !cors::is_preflight(&Method::OPTIONS, headers) {
-        let why = "Insufficient information. Origin request header needed.";
-        return Err(S3Error::new(Code::BadRequest, why));
-    }
-    let bucket = target.bucket.as_deref().map(|name| model.bucket(name));
-    let bucket = bucket.transpose()?.flatten();
-    let rules = bucket.as_ref().map_or(&[][..], |bucket| &bucket.cors);
-    let mut answer = respond::empty(StatusCode::OK);
-    *answer.headers_mut() = cors::preflight(rules, headers)?;
-    Ok(answer)
 }

@@ -4,18 +4,17 @@ use archipel_model::Model;
 use parking_lot::Mutex;
 
 use super::error::S3Result;
-use super::sigv4::{SignedParts, Verified, Verifier};
+use super::sigv4::Lookup;
 
-/// Verifies the signature of a request; `None` if it has none.
+/// Verifies the signature of a request; `None` if it has none. `verify` may run twice: the second
+/// time after the rows of an unknown key were read.
 ///
 /// # Errors
-/// As [`Verifier::verify`].
-pub async fn signed_by(
+/// Those of `verify`, and those of reading the key.
+pub async fn signed_by<T>(
     model: &Model,
-    verifier: &Verifier,
-    signed: &SignedParts<'_>,
-    now_ms: u64,
-) -> S3Result<Option<Verified>> {
+    verify: impl Fn(Lookup<'_>) -> S3Result<Option<T>>,
+) -> S3Result<Option<T>> {
     let lookup = |id: &str| Ok(model.access_key(id)?);
     let unknown = Mutex::new(None);
     let noting = |id: &str| {
@@ -25,12 +24,12 @@ pub async fn signed_by(
         }
         Ok(key)
     };
-    let verified = verifier.verify(signed, now_ms, &noting);
+    let verified = verify(&noting);
     match unknown.into_inner() {
         // Another node may have made the key a moment ago.
         Some(id) => {
             model.find_access_key(&id).await?;
-            verifier.verify(signed, now_ms, &lookup)
+            verify(&lookup)
         }
         None => verified,
     }

@@ -19,6 +19,8 @@ pub struct Target {
     pub path: String,
     /// The bucket, decoded.
     pub bucket: Option<String>,
+    /// True if the host names the bucket.
+    pub virtual_host: bool,
     /// The key, decoded; never empty.
     pub key: Option<String>,
     /// The query, decoded.
@@ -40,7 +42,9 @@ impl Target {
         let host = host(uri, headers, version)?;
         let path = uri.path();
         let plain = path.strip_prefix('/').ok_or(Code::InvalidURI)?;
-        let (bucket, key) = match virtual_bucket(&host, domains) {
+        let of_host = virtual_bucket(&host, domains);
+        let virtual_host = of_host.is_some();
+        let (bucket, key) = match of_host {
             Some(bucket) => (Some(bucket), plain),
             None => {
                 let (bucket, key) = plain.split_once('/').unwrap_or((plain, ""));
@@ -59,6 +63,7 @@ impl Target {
             path: path.to_owned(),
             query: Query::parse(uri.query().unwrap_or_default())?,
             host,
+            virtual_host,
             bucket,
             key,
         })

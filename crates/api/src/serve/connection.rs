@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 
 use super::stall::StallLimited;
-use super::{Body, Door};
+use super::{Body, Door, Peer};
 
 /// After so many quiet periods, a connection whose client reads no answers is closed. A period is
 /// [`Limits::write_stall`](super::Limits::write_stall). An answer moves in pieces of up to 1 MiB,
@@ -36,6 +36,7 @@ pub async fn serve<D, T>(
     builder: Builder<TokioExecutor>,
     streams: Arc<Semaphore>,
     stream: T,
+    peer: Option<Peer>,
     mut stopping: watch::Receiver<()>,
 ) where
     D: Door,
@@ -47,7 +48,10 @@ pub async fn serve<D, T>(
     let stream = TokioIo::new(StallLimited::new(stream, period));
     let service = service_fn({
         let (activity, stopping) = (activity.clone(), stopping.clone());
-        move |request: Request<Incoming>| {
+        move |mut request: Request<Incoming>| {
+            if let Some(peer) = peer {
+                request.extensions_mut().insert(peer);
+            }
             let (streams, stopping) = (streams.clone(), stopping.clone());
             handle(door.clone(), activity.clone(), streams, stopping, request)
         }

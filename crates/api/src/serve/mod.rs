@@ -15,6 +15,7 @@ mod stall;
 
 use std::error::Error as StdError;
 use std::future::Future;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -174,6 +175,10 @@ pub(crate) fn builder(limits: Limits, buffers: Buffers) -> Builder<TokioExecutor
     builder
 }
 
+/// The address of a request's client, in the request's extensions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Peer(pub IpAddr);
+
 /// Accepts on one listener.
 struct Acceptor<D> {
     door: D,
@@ -247,10 +252,11 @@ impl<D: Door> Acceptor<D> {
     ) -> impl Future<Output = ()> + use<D> {
         // Answers are written in large pieces: waiting for more gains nothing.
         let _ = stream.set_nodelay(true);
+        let peer = stream.peer_addr().ok().map(|address| Peer(address.ip()));
         let (door, builder) = (self.door.clone(), self.builder());
         let (streams, stopping) = (self.streams.clone(), self.stopping.clone());
         async move {
-            connection::serve(door, builder, streams, stream, stopping).await;
+            connection::serve(door, builder, streams, stream, peer, stopping).await;
             drop(place);
         }
     }

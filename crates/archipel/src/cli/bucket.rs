@@ -32,6 +32,16 @@ pub enum Command {
         #[command(subcommand)]
         command: AliasCommand,
     },
+    /// Let everybody get a bucket's objects without a key, but not list or change them
+    Publish {
+        /// The bucket
+        name: String,
+    },
+    /// Keep everybody without a key out of a bucket, whatever its policy says
+    Unpublish {
+        /// The bucket
+        name: String,
+    },
     /// Delete an empty bucket
     Delete {
         /// The bucket
@@ -87,6 +97,19 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             show(target, &info)
         }
         Command::Alias { command } => alias(target, command).await,
+        Command::Publish { name } => {
+            let route = path(&["v1", "buckets", &name, "public"]);
+            client.put_nothing(&route).await?;
+            done(target, &format!("everybody may get the objects of {name}"))
+        }
+        Command::Unpublish { name } => {
+            let route = path(&["v1", "buckets", &name, "public"]);
+            client.delete(&route).await?;
+            done(
+                target,
+                &format!("{name} is closed to clients without a key"),
+            )
+        }
         Command::Delete { name } => {
             client.delete(&path(&["v1", "buckets", &name])).await?;
             done(target, &format!("bucket {name} deleted"))

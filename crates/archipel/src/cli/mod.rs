@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`target`] | the server that a command talks to |
-//! | [`bucket`], [`website`], [`key`], [`status`] | commands for a running server |
+//! | [`bucket`], [`website`], [`key`], [`access`], [`status`] | commands for a running server |
 //! | [`node`], [`layout`] | commands for the cluster of the server |
 //! | [`k2v`] | a client of the K2V API |
 //! | [`lifecycle`] | what lifecycle rules removed |
@@ -17,6 +17,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub mod access;
 pub mod anti_entropy;
 pub mod bucket;
 pub mod k2v;
@@ -62,7 +63,7 @@ pub enum Command {
     Server(ServerArgs),
     /// Run three nodes with a bucket and a key, and print how to use them
     Demo(DemoArgs),
-    /// Create, list, show and delete buckets
+    /// Create, list, show, publish and delete buckets
     Bucket {
         /// The server.
         #[command(flatten)]
@@ -97,6 +98,15 @@ pub enum Command {
         /// The command.
         #[command(subcommand)]
         command: k2v::Command,
+    },
+    /// Explain who may do what
+    Access {
+        /// The server.
+        #[command(flatten)]
+        target: target::Target,
+        /// The command.
+        #[command(subcommand)]
+        command: access::Command,
     },
     /// Show the node's id, join other nodes, list them
     Node {

@@ -115,17 +115,15 @@ impl Check {
         for domain in &s3.base_domains {
             self.domain("s3.base_domains", domain);
         }
+        let domains = s3.base_domains.iter().map(|d| d.to_ascii_lowercase());
         S3 {
             listen: self.address(
                 "s3.listen",
                 s3.listen.as_deref().unwrap_or("127.0.0.1:3900"),
             ),
             region,
-            base_domains: s3
-                .base_domains
-                .iter()
-                .map(|d| d.to_ascii_lowercase())
-                .collect(),
+            base_domains: domains.collect(),
+            signature_v2: s3.signature_v2.unwrap_or(true),
         }
     }
 

@@ -33,6 +33,7 @@ pub struct S3 {
     pub listen: Option<String>,
     pub region: Option<String>,
     pub base_domains: Vec<String>,
+    pub signature_v2: Option<bool>,
 }
 
 /// `[web]`

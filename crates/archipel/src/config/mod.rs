@@ -107,6 +107,8 @@ pub struct S3 {
     pub region: String,
     /// Domains whose subdomains are buckets, in lower case.
     pub base_domains: Vec<String>,
+    /// Whether presigned URLs and forms may be signed with version 2.
+    pub signature_v2: bool,
 }
 
 /// The web endpoint: buckets as websites.

@@ -28,11 +28,15 @@ pub fn check(read: &dyn Fn(&str) -> Result<String, String>) -> Result<Vec<String
     Ok(complaints)
 }
 
-/// The operations that a table of lines such as `PutObject Write,` defines.
+/// The operations that a table of lines such as `PutObject => PutObject,` defines.
 fn operations(source: &str) -> Vec<String> {
     let entry = |line: &str| {
-        let (name, need) = line.trim().strip_suffix(',')?.split_once(' ')?;
-        let known = ["Any", "Read", "Write", "Owner"].contains(&need);
+        let (name, actions) = line.trim().strip_suffix(',')?.split_once(" => ")?;
+        let is_name = |text: &str| {
+            text.starts_with(|c: char| c.is_ascii_uppercase())
+                && text.chars().all(|c| c.is_ascii_alphanumeric())
+        };
+        let known = is_name(name) && actions.split(' ').all(is_name);
         known.then(|| name.to_owned())
     };
     source.lines().filter_map(entry).collect()

@@ -2,7 +2,7 @@
 
 use archipel_model::{ObjectHead, PartInfo};
 
-use super::{with_key, write_checksum};
+use super::write_checksum;
 use crate::s3::auth::{Authorised, OnObject};
 use crate::s3::call::Call;
 use crate::s3::checksum::Value;
@@ -26,8 +26,7 @@ const MAX_PARTS: u64 = 1000;
 /// GetObjectAttributes.
 pub async fn get(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let asked = asked(call)?;
-    let opened = call.model.open_object(on.bucket(), on.key()).await;
-    let reader = opened.map_err(|error| with_key(error, on.key()))?;
+    let reader = on.open(call).await?;
     let head = reader.metadata();
     if Read::of(call.headers)?.check(head) != Verdict::Pass {
         return Err(Code::PreconditionFailed.into());

@@ -1,8 +1,10 @@
 //! Operations on buckets.
 
+use archipel_access::Ownership;
 use archipel_model::{AccessKey, Bucket, Error};
 use http::StatusCode;
 
+use crate::s3::acl;
 use crate::s3::auth::{Authorised, OnBucket, OnName, OnService};
 use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Error, S3Result};
@@ -30,7 +32,7 @@ pub fn list(call: &Call<'_>, on: &Authorised<OnService>) -> S3Result<Answer> {
     let prefix = query.single("prefix")?.unwrap_or_default();
     let after = query.single("continuation-token")?.unwrap_or_default();
     let region = query.single("bucket-region")?;
-    let caller = on.caller().key();
+    let caller = on.caller().known()?;
     let mut buckets = call.model.buckets()?;
     buckets.sort_by(|a, b| a.name.cmp(&b.name));
     buckets.retain(|bucket| {
@@ -76,12 +78,16 @@ pub async fn create(call: &mut Call<'_>, on: &Authorised<OnName>) -> S3Result<An
     if name.contains(".-") || name.contains("-.") {
         return Err(invalid_name(name));
     }
-    let caller = on.caller().key();
+    let ownership = chosen_ownership(call)?;
+    let caller = on.caller().known()?;
     if caller.names.contains_key(name) && call.model.bucket_of_key(caller, name)?.is_some() {
         // The key could not reach the new bucket by its name.
         return Err(S3Error::from(Code::BucketAlreadyExists).with("BucketName", name));
     }
-    match call.model.create_bucket(name, Some(&caller.id)).await {
+    let created = call
+        .model
+        .create_bucket_with(name, Some(&caller.id), ownership);
+    match created.await {
         Ok(_) => {}
         Err(Error::BucketExists) => check_own(call, name, caller)?,
         Err(Error::InvalidName(_)) => return Err(invalid_name(name)),
@@ -90,6 +96,25 @@ pub async fn create(call: &mut Call<'_>, on: &Authorised<OnName>) -> S3Result<An
     let mut answer = respond::empty(StatusCode::OK);
     respond::set(&mut answer, "location", &format!("/{name}"))?;
     Ok(answer)
+}
+
+/// The object ownership that the headers ask for. A new bucket blocks public lists, so that only
+/// private ones can be asked for.
+fn chosen_ownership(call: &Call<'_>) -> S3Result<Ownership> {
+    let name = super::OWNERSHIP_HEADER;
+    let ownership = match call.header(name)? {
+        None => Ownership::BucketOwnerEnforced,
+        Some(text) => Ownership::of_name(text).ok_or_else(|| {
+            S3Error::argument(name, text, "Invalid x-amz-object-ownership header")
+        })?,
+    };
+    match acl::of_headers(call.headers)?.is_none_or(|acl| acl.is_private()) {
+        true => Ok(ownership),
+        false if ownership == Ownership::BucketOwnerEnforced => {
+            Err(Code::InvalidBucketAclWithObjectOwnership.into())
+        }
+        false => Err(Error::PublicAccessBlocked.into()),
+    }
 }
 
 fn invalid_name(name: &str) -> S3Error {

@@ -63,6 +63,7 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
         headers: upload.meta.headers.clone(),
         checksum,
         tags: upload.meta.tags.clone(),
+        acl: upload.meta.acl,
     };
     let completion = Completion::of(call, on, id, &named)?;
     let expiration = completion.expiration.clone();

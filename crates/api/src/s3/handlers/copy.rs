@@ -2,24 +2,25 @@
 
 use std::sync::{Arc, OnceLock};
 
+use archipel_access::Action;
 use archipel_model::{ObjectHead, ObjectMeta, ObjectReader};
 
 use super::put::fail_early;
 use super::{MAX_PUT_BYTES, with_key, write_checksum};
+use crate::s3::acl;
 use crate::s3::auth::{self, Authorised, OnObject};
 use crate::s3::call::{Call, check_version};
 use crate::s3::checksum::{Algorithm, Wanted};
+use crate::s3::copy_source::CopySourceName;
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::lifecycle;
 use crate::s3::metadata::{self, REDIRECT, STORAGE_CLASS};
 use crate::s3::precondition::{self, Verdict};
 use crate::s3::respond::{self, Answer};
-use crate::s3::route::ObjectOp;
 use crate::s3::slow;
 use crate::s3::tagging;
 use crate::s3::target::check_key;
 use crate::s3::transfer::transfer;
-use crate::s3::uri;
 use crate::s3::xml::Writer;
 
 /// The source of a copy, which this caller may read.
@@ -38,35 +39,20 @@ pub struct CopySource {
 pub async fn open_source(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<CopySource> {
     let name = "x-amz-copy-source";
     let text = call.header(name)?.unwrap_or_default();
-    let (bucket, key, version) = parse_source(text).ok_or_else(|| {
+    let source = CopySourceName::parse(text).ok_or_else(|| {
         let why = "Copy Source must mention the source bucket and key: sourcebucket/sourcekey";
         S3Error::argument(name, text, why)
     })?;
-    check_key(&key)?;
-    let source = auth::object(call.model, on.caller(), ObjectOp::GetObject, &bucket, &key)?;
-    call.check_owner("x-amz-source-expected-bucket-owner", source.bucket())?;
+    check_key(&source.key)?;
+    let version = source.version.clone();
+    let source = auth::source(call, on.caller(), &source)?;
     check_version(version.as_deref())?;
-    let opened = call.model.open_object(source.bucket(), &key).await;
-    let reader = opened.map_err(|error| with_key(error, &key))?;
+    let reader = source.open(call).await?;
     let conditions = precondition::Read::of_copy_source(call.headers)?;
     match conditions.check(reader.metadata()) {
         Verdict::Pass => Ok(CopySource { on: source, reader }),
         _ => Err(Code::PreconditionFailed.into()),
     }
-}
-
-/// Reads `[/]bucket/key[?versionId=…]`, percent-encoded.
-fn parse_source(text: &str) -> Option<(String, String, Option<String>)> {
-    let (path, version) = match text.split_once("?versionId=") {
-        Some((path, version)) => (path, Some(uri::decode_path(version).ok()?)),
-        None => (text, None),
-    };
-    // The slash between bucket and key may itself be encoded.
-    let path = uri::decode_path(path).ok()?;
-    let path = path.strip_prefix('/').unwrap_or(&path);
-    let (bucket, key) = path.split_once('/')?;
-    let complete = !bucket.is_empty() && !key.is_empty();
-    complete.then(|| (bucket.to_owned(), key.to_owned(), version))
 }
 
 /// CopyObject.
@@ -81,6 +67,11 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
     let source = open_source(call, on).await?;
     let head = source.reader.metadata();
     let headers = copied_headers(call, head, replaces)?;
+    let acl = acl::of_new(call.headers, on.bucket())?;
+    if new_tags.is_none() && !head.tags.is_empty() {
+        source.on.also(call, Action::GetObjectTagging, head)?;
+        on.key_action(call, Action::PutObjectTagging)?;
+    }
     let tags = new_tags.unwrap_or_else(|| head.tags.clone());
     let same = source.on.bucket().id == on.bucket().id && source.on.key() == on.key();
     if same && !replaces && headers == head.headers && chosen.is_none() {
@@ -120,6 +111,7 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
             headers,
             checksum: Some(moved.digests.checksum.stored()),
             tags,
+            acl,
         };
         let copied = writer.finish(meta, condition).await;
         let copied = copied.map_err(|error| with_key(error, &key))?;

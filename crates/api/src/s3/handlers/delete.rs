@@ -1,8 +1,7 @@
 //! DeleteObject and DeleteObjects.
 
-use std::sync::Arc;
-
-use archipel_model::{Bucket, Condition, Model};
+use archipel_access::Action;
+use archipel_model::{Condition, Model};
 use futures_util::{StreamExt, stream};
 use http::StatusCode;
 
@@ -52,8 +51,19 @@ fn is_there(name: &'static str, version: &str) -> S3Result<bool> {
 pub async fn delete_objects(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT).await?;
     let (entries, quiet) = parse(&document)?;
-    let results: Vec<_> = stream::iter(entries)
-        .map(|entry| delete_one(call.model.clone(), on.bucket().clone(), entry))
+    let decided: Vec<_> = entries
+        .into_iter()
+        .map(|entry| {
+            let action = match entry.version {
+                Some(_) => Action::DeleteObjectVersion,
+                None => Action::DeleteObject,
+            };
+            let permitted = on.key(call, action, &entry.key);
+            (entry, permitted)
+        })
+        .collect();
+    let results: Vec<_> = stream::iter(decided)
+        .map(|(entry, permitted)| delete_one(call.model.clone(), entry, permitted))
         .buffered(CONCURRENCY)
         .collect()
         .await;
@@ -108,12 +118,19 @@ fn parse_entry(object: &Element) -> S3Result<Entry> {
     })
 }
 
-async fn delete_one(model: Model, bucket: Arc<Bucket>, entry: Entry) -> (Entry, S3Result<()>) {
-    let result = try_delete(&model, &bucket, &entry).await;
+async fn delete_one(
+    model: Model,
+    entry: Entry,
+    permitted: S3Result<Authorised<OnObject>>,
+) -> (Entry, S3Result<()>) {
+    let result = match permitted {
+        Ok(on) => try_delete(&model, &on, &entry).await,
+        Err(error) => Err(error),
+    };
     (entry, result)
 }
 
-async fn try_delete(model: &Model, bucket: &Bucket, entry: &Entry) -> S3Result<()> {
+async fn try_delete(model: &Model, on: &Authorised<OnObject>, entry: &Entry) -> S3Result<()> {
     check_key(&entry.key)?;
     if let Some(version) = &entry.version
         && !is_there("VersionId", version)?
@@ -127,7 +144,9 @@ async fn try_delete(model: &Model, bucket: &Bucket, entry: &Entry) -> S3Result<(
         Some(etag) => precondition::if_match_condition(etag),
         None => Condition::Always,
     };
-    Ok(model.delete_object(bucket, &entry.key, condition).await?)
+    Ok(model
+        .delete_object(on.bucket(), on.key(), condition)
+        .await?)
 }
 
 fn write_deleted(xml: &mut Writer, entry: &Entry) {

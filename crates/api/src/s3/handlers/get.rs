@@ -86,7 +86,7 @@ impl Found {
 
 /// GetObject.
 pub async fn get_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
-    let found = Found::look_up(call.model, on.bucket(), on.key(), true).await?;
+    let found = Found::Content(Box::new(on.open(call).await?));
     let expiration = expiration(call, on, found.head());
     let mut answer = found.answer(call.headers, &call.target.query)?;
     lifecycle::tell_expiration(&mut answer, expiration.as_deref())?;
@@ -97,7 +97,10 @@ pub async fn get_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<
 pub async fn head_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let query = &call.target.query;
     let by_part = query.has("partNumber");
-    let found = Found::look_up(call.model, on.bucket(), on.key(), by_part).await?;
+    let found = match by_part {
+        true => Found::Content(Box::new(on.open(call).await?)),
+        false => Found::Head(on.head(call).await?),
+    };
     let expiration = expiration(call, on, found.head());
     let mut answer = match found {
         Found::Content(reader) => {

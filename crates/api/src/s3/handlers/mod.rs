@@ -1,5 +1,6 @@
 //! The operations, grouped by what they act on. Each takes what [`super::auth`] permitted.
 
+mod acl;
 mod attributes;
 mod buckets;
 mod complete;
@@ -10,6 +11,7 @@ pub(crate) mod get;
 mod lifecycle;
 mod listing;
 mod parts;
+mod policy;
 mod post;
 mod put;
 mod tagging;
@@ -31,6 +33,9 @@ pub use post::post_object;
 /// The largest content of one request.
 pub const MAX_PUT_BYTES: u64 = 5 << 30;
 
+/// The header with the object ownership of a new bucket.
+const OWNERSHIP_HEADER: &str = "x-amz-object-ownership";
+
 /// Runs the operation if the caller has the permission.
 pub async fn dispatch(
     call: &mut Call<'_>,
@@ -44,18 +49,21 @@ pub async fn dispatch(
     let bucket = target.bucket.as_deref().unwrap_or_default();
     let key = target.key.as_deref().unwrap_or_default();
     match operation {
-        Operation::ListBuckets => buckets::list(call, &auth::service(caller)),
+        Operation::ListBuckets => buckets::list(call, &auth::service(caller)?),
         Operation::CreateBucket => buckets::create(call, &auth::create(caller, bucket)?).await,
         // PostObject authenticates by its form, not by the request.
         Operation::PostObject => Err(Code::MethodNotAllowed.into()),
         Operation::Bucket(op) => {
-            let on = auth::bucket(call.model, caller, op, bucket)?;
-            call.check_owner("x-amz-expected-bucket-owner", on.bucket())?;
+            let on = auth::bucket(call, caller, op, bucket)?;
+            refuse_lists(call, op == BucketOp::PutBucketAcl)?;
             on_bucket(call, &on, op).await
         }
         Operation::Object(op) => {
-            let on = auth::object(call.model, caller, op, bucket, key)?;
-            call.check_owner("x-amz-expected-bucket-owner", on.bucket())?;
+            if op == ObjectOp::PutObjectTagging {
+                tagging::read_early(call, caller, bucket).await?;
+            }
+            let on = auth::object(call, caller, op, bucket, key).await?;
+            refuse_lists(call, op.makes_object() || op == ObjectOp::PutObjectAcl)?;
             if op != ObjectOp::DeleteObject {
                 call.check_version()?;
             }
@@ -75,23 +83,37 @@ async fn on_bucket(
         BucketOp::DeleteBucketCors => cors::delete(call, on).await,
         BucketOp::DeleteBucketLifecycle => lifecycle::delete(call, on).await,
         BucketOp::DeleteBucketTagging => tagging::delete_of_bucket(call, on).await,
+        BucketOp::DeleteBucketOwnershipControls => policy::delete_ownership(call, on).await,
+        BucketOp::DeleteBucketPolicy => policy::delete(call, on).await,
         BucketOp::DeleteBucketWebsite => website::delete(call, on).await,
         BucketOp::DeleteObjects => delete::delete_objects(call, on).await,
+        BucketOp::DeletePublicAccessBlock => policy::delete_block(call, on).await,
+        BucketOp::GetBucketAcl => acl::get_of_bucket(call, on),
         BucketOp::GetBucketCors => cors::get(on),
         BucketOp::GetBucketLifecycleConfiguration => lifecycle::get(on),
         BucketOp::GetBucketLocation => buckets::location(call, on),
+        BucketOp::GetBucketOwnershipControls => policy::get_ownership(on),
+        BucketOp::GetBucketPolicy => policy::get(on),
+        BucketOp::GetBucketPolicyStatus => policy::status(on),
+        BucketOp::GetBucketRequestPayment => policy::payment(on),
         BucketOp::GetBucketTagging => tagging::get_of_bucket(on),
         BucketOp::GetBucketVersioning => buckets::versioning(on),
         BucketOp::GetBucketWebsite => website::get(on),
+        BucketOp::GetPublicAccessBlock => policy::get_block(on),
         BucketOp::HeadBucket => buckets::head(call, on),
         BucketOp::ListMultipartUploads => uploads::list(call, on).await,
         BucketOp::ListObjectVersions => listing::versions(call, on).await,
         BucketOp::ListObjects => listing::version_1(call, on).await,
         BucketOp::ListObjectsV2 => listing::version_2(call, on).await,
+        BucketOp::PutBucketAcl => acl::put_of_bucket(call, on).await,
         BucketOp::PutBucketCors => cors::put(call, on).await,
         BucketOp::PutBucketLifecycleConfiguration => lifecycle::put(call, on).await,
+        BucketOp::PutBucketOwnershipControls => policy::put_ownership(call, on).await,
+        BucketOp::PutBucketPolicy => policy::put(call, on).await,
+        BucketOp::PutBucketRequestPayment => policy::put_payment(call, on).await,
         BucketOp::PutBucketTagging => tagging::put_of_bucket(call, on).await,
         BucketOp::PutBucketWebsite => website::put(call, on).await,
+        BucketOp::PutPublicAccessBlock => policy::put_block(call, on).await,
     }
 }
 
@@ -108,11 +130,13 @@ async fn on_object(
         ObjectOp::DeleteObject => delete::delete_object(call, on).await,
         ObjectOp::DeleteObjectTagging => tagging::delete_of_object(call, on).await,
         ObjectOp::GetObject => get::get_object(call, on).await,
+        ObjectOp::GetObjectAcl => acl::get_of_object(call, on).await,
         ObjectOp::GetObjectAttributes => attributes::get(call, on).await,
         ObjectOp::GetObjectTagging => tagging::get_of_object(call, on).await,
         ObjectOp::HeadObject => get::head_object(call, on).await,
         ObjectOp::ListParts => uploads::list_parts(call, on).await,
         ObjectOp::PutObject => put::put_object(call, on).await,
+        ObjectOp::PutObjectAcl => acl::put_of_object(call, on).await,
         ObjectOp::PutObjectTagging => tagging::put_of_object(call, on).await,
         ObjectOp::UploadPart => parts::upload_part(call, on).await,
         ObjectOp::UploadPartCopy => parts::upload_part_copy(call, on).await,
@@ -130,6 +154,19 @@ fn refuse_tags(call: &Call<'_>, op: ObjectOp) -> S3Result<()> {
     let mut refused = super::tagging::HEADERS[taken..].iter();
     match refused.find(|name| call.headers.contains_key(**name)) {
         Some(name) => Err(S3Error::from(Code::NotImplemented).with("Header", *name)),
+        None => Ok(()),
+    }
+}
+
+/// Refuses headers about access control lists and object ownership where they would be ignored.
+fn refuse_lists(call: &Call<'_>, taken: bool) -> S3Result<()> {
+    let sets = super::acl::of_headers(call.headers)?.is_some_and(|acl| !acl.is_private());
+    let refused = match sets && !taken {
+        true => Some(super::acl::HEADER),
+        false => Some(OWNERSHIP_HEADER).filter(|name| call.headers.contains_key(*name)),
+    };
+    match refused {
+        Some(name) => Err(S3Error::from(Code::NotImplemented).with("Header", name)),
         None => Ok(()),
     }
 }

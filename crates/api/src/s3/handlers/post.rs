@@ -8,7 +8,8 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Uri};
 
 use super::MAX_PUT_BYTES;
-use crate::s3::auth::{self, Caller};
+use crate::s3::acl;
+use crate::s3::auth::{self, Caller, Credential};
 use crate::s3::body::RequestBody;
 use crate::s3::call::Call;
 use crate::s3::checksum::{Algorithm, Expected};
@@ -18,7 +19,8 @@ use crate::s3::metadata;
 use crate::s3::post::{Event, Fields, FormReader, Policy};
 use crate::s3::respond::{self, Answer};
 use crate::s3::route::{ObjectOp, refuse_headers};
-use crate::s3::sigv4::{Lookup, PolicyFields, Verifier};
+use crate::s3::sigv2;
+use crate::s3::sigv4::{ALGORITHM, Lookup, PolicyFields, Verifier};
 use crate::s3::tagging;
 use crate::s3::target::check_key;
 use crate::s3::transfer::{Source, transfer};
@@ -28,10 +30,22 @@ use crate::s3::xml::Writer;
 /// The most bytes of a form besides its file.
 const MAX_OVERHEAD: u64 = 1 << 20;
 
+/// The fields of a signature of version 4.
+const SIGNATURE: [&str; 4] = [
+    "x-amz-algorithm",
+    "x-amz-credential",
+    "x-amz-date",
+    "x-amz-signature",
+];
+
+/// The fields of a signature of version 2.
+const VERSION_2: [&str; 2] = ["awsaccesskeyid", "signature"];
+
 /// PostObject: the form's fields authenticate it.
 pub async fn post_object(
     call: &mut Call<'_>,
     verifier: &Verifier,
+    version_2: bool,
     lookup: Lookup<'_>,
 ) -> S3Result<Answer> {
     let bucket = call.target.bucket.clone().unwrap_or_default();
@@ -45,17 +59,22 @@ pub async fn post_object(
     }
     let (fields, filename) = form.fields(&mut call.body).await?;
     learn_key(call, lookup, &fields).await?;
-    let (caller, policy) = authenticate(call, verifier, lookup, &fields, &bucket)?;
-    call.model.find_bucket_of_key(caller.key(), &bucket).await?;
+    let (caller, policy) = authenticate(call, verifier, version_2, lookup, &fields, &bucket)?;
+    if let Some(key) = caller.key() {
+        call.model.find_bucket_of_key(key, &bucket).await?;
+    }
     let key = fields.key(&filename)?;
     check_key(&key)?;
-    let on = auth::object(call.model, &caller, ObjectOp::PutObject, &bucket, &key)?;
     let headers = field_headers(&fields)?;
-    let expected = Expected::of(&headers, None, false)?;
-    let kept = metadata::of_headers(&headers)?;
     let tags = fields.get("tagging").filter(|text| !text.is_empty());
     let tags = tags.map(|text| tagging::of_object(text.as_bytes()));
-    let tags = tags.transpose()?.unwrap_or_default();
+    call.tags = tags.transpose()?;
+    call.form = Some(headers.clone());
+    let on = auth::object(call, &caller, ObjectOp::PutObject, &bucket, &key).await?;
+    let acl = acl::of_new(&headers, on.bucket())?;
+    let expected = Expected::of(&headers, None, false)?;
+    let kept = metadata::of_headers(&headers)?;
+    let tags = call.tags.take().unwrap_or_default();
 
     let mut writer = call.model.begin_object(on.bucket(), on.key())?;
     let most = (*policy.length.end()).min(MAX_PUT_BYTES);
@@ -75,6 +94,7 @@ pub async fn post_object(
         headers: kept,
         checksum: Some(moved.digests.checksum.stored()),
         tags,
+        acl,
     };
     let head = writer.finish(meta, Condition::Always).await?;
     let mut answer = answer(call, &fields, &bucket, &key, &head.etag)?;
@@ -87,6 +107,7 @@ pub async fn post_object(
 async fn learn_key(call: &Call<'_>, lookup: Lookup<'_>, fields: &Fields) -> S3Result<()> {
     let credential = fields.get("x-amz-credential");
     let id = credential.and_then(|credential| credential.split('/').next());
+    let id = id.or_else(|| fields.get(VERSION_2[0]));
     if let Some(id) = id
         && lookup(id)?.is_none()
     {
@@ -99,42 +120,75 @@ async fn learn_key(call: &Call<'_>, lookup: Lookup<'_>, fields: &Fields) -> S3Re
 fn authenticate(
     call: &Call<'_>,
     verifier: &Verifier,
+    version_2: bool,
     lookup: Lookup<'_>,
     fields: &Fields,
     bucket: &str,
 ) -> S3Result<(Caller, Policy)> {
+    let signs = |(name, _): (&str, &str)| SIGNATURE.contains(&name) || VERSION_2.contains(&name);
     let Some(encoded) = fields.get("policy") else {
-        return Err(Code::AccessDenied.into());
+        // Where everybody may put objects, a form needs no policy.
+        return match fields.iter().any(signs) {
+            true => Err(Code::AccessDenied.into()),
+            false => {
+                refuse_fields(fields)?;
+                Ok((Caller::anonymous(), Policy::unlimited()))
+            }
+        };
     };
-    let signed = PolicyFields {
-        algorithm: fields.required("x-amz-algorithm")?,
-        credential: fields.required("x-amz-credential")?,
-        date: fields.required("x-amz-date")?,
-        signature: fields.required("x-amz-signature")?,
+    let of_version_4 = fields.iter().any(|(name, _)| SIGNATURE.contains(&name));
+    let (key, version) = match fields.get(VERSION_2[0]) {
+        Some(id) if version_2 && !of_version_4 => {
+            let signature = fields.required(VERSION_2[1])?;
+            (sigv2::verify_policy(encoded, id, signature, lookup)?, "AWS")
+        }
+        Some(_) => return Err(sigv2::unsupported()),
+        None => {
+            let signed = PolicyFields {
+                algorithm: fields.required(SIGNATURE[0])?,
+                credential: fields.required(SIGNATURE[1])?,
+                date: fields.required(SIGNATURE[2])?,
+                signature: fields.required(SIGNATURE[3])?,
+            };
+            let key = verifier.verify_policy(encoded, &signed, call.now_ms(), lookup)?;
+            (key, ALGORITHM)
+        }
     };
-    let key = verifier.verify_policy(encoded, &signed, call.now_ms(), lookup)?;
     if fields.get("x-amz-security-token").is_some() {
         return Err(Code::InvalidToken.into());
     }
     let policy = Policy::parse(encoded)?;
     policy.check(fields, bucket, call.now_ms())?;
+    refuse_fields(fields)?;
+    let credential = Credential {
+        version,
+        kind: "POST",
+        age_ms: None,
+    };
+    Ok((Caller::verified(key, credential), policy))
+}
+
+/// Refuses fields that would change the meaning of a form if they were implemented.
+fn refuse_fields(fields: &Fields) -> S3Result<()> {
     refuse_headers(fields.iter().map(|(name, value)| (name, value.as_bytes())))?;
-    for (name, allowed) in [("acl", "private"), (tagging::HEADERS[0], "")] {
-        if fields.get(name).is_some_and(|value| value != allowed) {
-            return Err(S3Error::not_implemented(&format!("The form field {name}")));
-        }
+    let tags = fields.get(tagging::HEADERS[0]);
+    match tags.is_some_and(|value| !value.is_empty()) {
+        true => Err(S3Error::not_implemented("The form field x-amz-tagging")),
+        false => Ok(()),
     }
-    Ok((Caller::verified(key), policy))
 }
 
 /// The fields that stand for headers.
 fn field_headers(fields: &Fields) -> S3Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     for (name, value) in fields.iter() {
+        // Forms have a name of their own for the canned ACL.
+        let name = if name == "acl" { acl::HEADER } else { name };
         let stands = metadata::is_kept(name)
             || name == metadata::STORAGE_CLASS
             || name == metadata::REDIRECT
             || name == "content-md5"
+            || name == acl::HEADER
             || name.starts_with("x-amz-checksum-");
         if stands {
             let bad = || S3Error::argument(name, value, "The field is not fit for a header.");

@@ -4,6 +4,7 @@ use archipel_model::{Bucket, Checksum, Condition, Model, ObjectHead, ObjectMeta}
 use http::StatusCode;
 
 use super::{MAX_PUT_BYTES, set_checksum, with_key};
+use crate::s3::acl;
 use crate::s3::auth::{Authorised, OnObject};
 use crate::s3::call::Call;
 use crate::s3::checksum::Algorithm;
@@ -24,6 +25,7 @@ pub async fn put_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Res
     check_size(length)?;
     let headers = metadata::of_headers(call.headers)?;
     let tags = tagging::of_headers(call.headers)?;
+    let acl = acl::of_new(call.headers, on.bucket())?;
     let expected = call.expected()?;
     let condition = precondition::of_write(call.headers)?;
     if length > EARLY_BYTES {
@@ -41,6 +43,7 @@ pub async fn put_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Res
         headers,
         checksum: Some(moved.digests.checksum.stored()),
         tags,
+        acl,
     };
     let head = writer.finish(meta, condition).await;
     let head = head.map_err(|error| with_key(error, on.key()))?;

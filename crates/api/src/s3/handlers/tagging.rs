@@ -4,7 +4,7 @@ use archipel_model::Tags;
 use http::StatusCode;
 
 use super::with_key;
-use crate::s3::auth::{Authorised, OnBucket, OnObject};
+use crate::s3::auth::{self, Authorised, Caller, OnBucket, OnObject};
 use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::respond::{self, Answer};
@@ -13,17 +13,37 @@ use crate::s3::tagging;
 /// The largest document.
 const MAX_DOCUMENT: usize = 256 << 10;
 
+/// The beginning of the condition keys for tags of the request, in lower case.
+const REQUEST_TAG: &str = "s3:requestobjecttag";
+
 /// PutObjectTagging.
 pub async fn put_of_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
-    let document = call.document(MAX_DOCUMENT).await?;
-    set_of_object(call, on, tagging::of_object(&document)?).await?;
+    let tags = match call.tags.take() {
+        Some(tags) => tags,
+        None => read(call).await?,
+    };
+    set_of_object(call, on, tags).await?;
     Ok(respond::empty(StatusCode::OK))
+}
+
+async fn read(call: &mut Call<'_>) -> S3Result<Tags> {
+    let document = call.document(MAX_DOCUMENT).await?;
+    tagging::of_object(&document)
+}
+
+/// Reads the tags of PutObjectTagging before the decision, if the bucket's policy asks for them.
+pub async fn read_early(call: &mut Call<'_>, caller: &Caller, bucket: &str) -> S3Result<()> {
+    let bucket = auth::named(call.model, caller, bucket)?;
+    let policy = bucket.as_ref().and_then(|bucket| bucket.policy.as_ref());
+    if policy.is_some_and(|policy| policy.policy().depends_on(REQUEST_TAG)) {
+        call.tags = Some(read(call).await?);
+    }
+    Ok(())
 }
 
 /// GetObjectTagging.
 pub async fn get_of_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
-    let head = call.model.head_object(on.bucket(), on.key()).await;
-    let head = head.map_err(|error| with_key(error, on.key()))?;
+    let head = on.head(call).await?;
     Ok(respond::xml(tagging::document(&head.tags)))
 }
 

@@ -6,6 +6,7 @@ use http::StatusCode;
 
 use super::copy::chosen_algorithm;
 use super::{Encoding, count_parameter};
+use crate::s3::acl;
 use crate::s3::auth::{Authorised, OnBucket, OnObject};
 use crate::s3::call::Call;
 use crate::s3::checksum::{self, Algorithm, Value};
@@ -30,11 +31,12 @@ pub async fn create(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answ
         checksum_algorithm: algorithm.map(|a| a.name().to_owned()),
         checksum_kind: kind,
         tags: tagging::of_headers(call.headers)?,
+        acl: acl::of_new(call.headers, on.bucket())?,
     };
-    let initiator = &on.caller().key().id;
+    let initiator = on.caller().key().map(|key| key.id.as_str());
     let upload = call
         .model
-        .create_upload(on.bucket(), on.key(), Some(initiator), meta)
+        .create_upload(on.bucket(), on.key(), initiator, meta)
         .await?;
     let mut xml = Writer::new("InitiateMultipartUploadResult");
     xml.text("Bucket", &on.bucket().name);

@@ -20,7 +20,13 @@ use crate::s3::error::{Code, S3Error, S3Result};
 /// The most conditions of a policy.
 const MAX_CONDITIONS: usize = 200;
 /// Fields that need no condition.
-const FREE_FIELDS: [&str; 3] = ["policy", "x-amz-signature", "file"];
+const FREE_FIELDS: [&str; 5] = [
+    "awsaccesskeyid",
+    "file",
+    "policy",
+    "signature",
+    "x-amz-signature",
+];
 
 /// The limits that a signer sets to a form.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -95,6 +101,15 @@ fn denied(why: impl Into<String>) -> S3Error {
 }
 
 impl Policy {
+    /// The policy of a form that nobody signed: it sets no limit.
+    pub fn unlimited() -> Policy {
+        Policy {
+            expires_ms: i128::MAX,
+            conditions: Vec::new(),
+            length: 0..=u64::MAX,
+        }
+    }
+
     /// Reads a policy as it stands in the form: base64 of JSON. Its signature is checked elsewhere.
     ///
     /// # Errors

@@ -1,3 +1,4 @@
+use archipel_access::{Action, ResourceKind};
 use http::{HeaderMap, HeaderValue, Method, Uri, Version};
 use proptest::prelude::*;
 
@@ -81,7 +82,7 @@ fn missing_features_are_not_implemented() {
             assert_ne!(result, plain, "{method} {path}?{name}");
         }
     }
-    assert_eq!(code("GET", "/b?acl"), Some(Code::NotImplemented));
+    assert_eq!(code("DELETE", "/b?acl"), Some(Code::NotImplemented));
     assert_eq!(code("PUT", "/b?versions"), Some(Code::NotImplemented));
     assert_eq!(code("GET", "/b?unheard-of"), Some(Code::NotImplemented));
     assert_eq!(code("GET", "/?session"), Some(Code::NotImplemented));
@@ -95,6 +96,26 @@ fn missing_features_are_not_implemented() {
     );
 }
 
+/// Each operation needs an action, and the action is on what the operation is on.
+#[test]
+fn every_operation_has_its_action() {
+    for op in BucketOp::ALL {
+        // Its keys are in the body.
+        let kind = match op {
+            BucketOp::DeleteObjects => ResourceKind::Object,
+            _ => ResourceKind::Bucket,
+        };
+        assert!(!op.actions().is_empty());
+        assert!(op.actions().iter().all(|a| a.resource() == kind), "{op:?}");
+    }
+    for op in ObjectOp::ALL {
+        assert!(!op.actions().is_empty());
+        let on_object = |action: &Action| action.resource() == ResourceKind::Object;
+        assert!(op.actions().iter().all(on_object), "{op:?}");
+        assert!(!(op.reads_object() && op.makes_object()));
+    }
+}
+
 #[test]
 fn headers_of_missing_features_are_refused() {
     let code = |name: &str, value: &str| {
@@ -104,8 +125,7 @@ fn headers_of_missing_features_are_refused() {
     let refused = Some(Code::NotImplemented);
     assert_eq!(code("x-amz-server-side-encryption", "AES256"), refused);
     assert_eq!(code("x-amz-grant-read", "id=1"), refused);
-    assert_eq!(code("x-amz-acl", "public-read"), refused);
-    assert_eq!(code("x-amz-acl", "private"), None);
+    assert_eq!(code("x-amz-acl", "public-read"), None);
     assert_eq!(code("x-amz-date", "x"), None);
 }
 

@@ -136,6 +136,7 @@ pub fn presented(headers: &HeaderMap, query: &Query) -> S3Result<Option<Presente
     let presigned = query.has("X-Amz-Algorithm") || query.has("X-Amz-Signature");
     let version_2 = query.has("Signature") && query.has("AWSAccessKeyId");
     match (first, presigned || version_2) {
+        // Where version 2 is accepted, nobody asks for version 4.
         (_, true) if version_2 => Err(unsupported_mechanism()),
         (Some(_), true) => Err(S3Error::argument("Authorization", "", ONE_MECHANISM)),
         _ if second.is_some() => Err(S3Error::argument("Authorization", "", ONE_MECHANISM)),

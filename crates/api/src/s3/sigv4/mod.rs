@@ -20,6 +20,7 @@ pub use credential::{Scope, Timestamp};
 
 use self::canonical::{Candidate, string_to_sign};
 use self::credential::{MAX_EXPIRES_S, Presented, Source};
+use super::auth::Credential;
 use super::error::{Code, S3Error, S3Result};
 use super::uri::Query;
 
@@ -67,6 +68,8 @@ pub struct Verified {
     pub payload: Payload,
     /// Checks the chunks of a signed chunked body.
     pub chunks: ChunkSigner,
+    /// How the request was signed.
+    pub credential: Credential,
 }
 
 /// Finds an access key by its id, unless the keys are not known at present.
@@ -119,6 +122,7 @@ impl Verifier {
             key,
             payload,
             chunks,
+            credential: described(&presented, now_ms),
         }))
     }
 
@@ -231,6 +235,32 @@ pub struct PolicyFields<'a> {
     pub date: &'a str,
     /// `x-amz-signature`.
     pub signature: &'a str,
+}
+
+/// Describes a signature for policies.
+fn described(presented: &Presented, now_ms: u64) -> Credential {
+    Credential {
+        version: ALGORITHM,
+        kind: match presented.source {
+            Source::Header => "REST-HEADER",
+            Source::Query => "REST-QUERY-STRING",
+        },
+        age_ms: match presented.source {
+            Source::Header => None,
+            Source::Query => Some(now_ms.saturating_sub(presented.timestamp.millis)),
+        },
+    }
+}
+
+/// Returns the form of a body that no signature covers.
+///
+/// # Errors
+/// [`Code::InvalidArgument`] for an unknown one.
+pub fn unsigned_payload(headers: &HeaderMap) -> S3Result<Payload> {
+    match headers.get("x-amz-content-sha256") {
+        None => Ok(Payload::Unsigned),
+        Some(value) => parse_payload(value.to_str().map_err(|_| bad_payload())?),
+    }
 }
 
 /// Returns true if the signature matches. Compares in constant time.

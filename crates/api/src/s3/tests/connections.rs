@@ -227,7 +227,7 @@ fn serving(
 ) -> impl Future<Output = ()> + use<> {
     let builder = builder(door.s3.limits(), ROOMY);
     let streams = Arc::new(Semaphore::new(1));
-    connection::serve(door.s3.clone(), builder, streams, stream, stopping)
+    connection::serve(door.s3.clone(), builder, streams, stream, None, stopping)
 }
 
 /// A client that takes nothing of an answer is not waited for without end, over HTTP/2 neither.

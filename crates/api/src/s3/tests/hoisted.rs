@@ -101,9 +101,13 @@ async fn checksum_of_nothing_in_a_presigned_query_is_no_claim() {
 #[tokio::test]
 async fn presigned_query_is_refused_as_the_header_is() {
     let door = door_with_kept().await;
+    for list in ["x-amz-acl=public-read", "X-Amz-Acl=public-read"] {
+        let reply = door
+            .presigned("PUT", &format!("/bucket/k?{list}"), "new")
+            .await;
+        reply.is(400, "AccessControlListNotSupported");
+    }
     for refused in [
-        "x-amz-acl=public-read",
-        "X-Amz-Acl=public-read",
         "x-amz-grant-read=id%3D1",
         "x-amz-server-side-encryption=AES256",
         "x-amz-server-side-encryption-customer-algorithm=AES256",

@@ -1,11 +1,13 @@
 //! The whole door on a model in memory: requests go in signed, answers come out.
 
+mod access;
 mod client;
 mod connections;
 mod control;
 mod disclosure;
 mod hoisted;
 mod lifecycle;
+mod lists;
 mod names;
 mod objects;
 mod refusals;

@@ -86,7 +86,7 @@ fn a_map_and_a_page_of_operations_with_gaps_are_found() {
             "Cargo.toml" => "[workspace]\nmembers = [\"crates/base\", \"crates/api\"]\n".into(),
             "ARCHITECTURE.md" => "`crates/base`\n".to_owned(),
             "crates/api/src/s3/route.rs" => {
-                "        PutObject Write,\n        GetObject Read,\n".into()
+                "        PutObject => PutObject,\n        GetObject => GetObject,\n".into()
             }
             "docs/s3.md" => "| GetObject | yes |\n".into(),
             _ => String::new(),

@@ -1,0 +1,140 @@
+//! Access: explains decisions, publishes buckets.
+
+use archipel_access::{
+    Action, Context, Inputs, Policy, Principal, PublicAccessBlock, Request, ResourceKind, decide,
+};
+use archipel_model::{BucketPolicy, Error};
+use http::StatusCode;
+
+use super::Admin;
+use super::answer::Refusal;
+use super::types::{Explain, Explanation};
+
+/// The name of anonymous clients.
+const ANONYMOUS: &str = "anonymous";
+
+/// Decides about a request that nobody makes, and says why. Reads the object, if there is one.
+pub(super) async fn explain(admin: &Admin, ask: Explain) -> Result<Explanation, Refusal> {
+    let unknown = || Refusal::invalid(format!("{:?} is no action of S3", ask.action));
+    let action = Action::of_name(&ask.action).ok_or_else(unknown)?;
+    let resource = ask.resource.strip_prefix("arn:aws:s3:::");
+    let resource = resource.unwrap_or(&ask.resource);
+    let (name, key) = match resource.split_once('/') {
+        Some((name, key)) => (name, Some(key).filter(|key| !key.is_empty())),
+        None => (resource, None),
+    };
+    let wanted = match action.resource() {
+        ResourceKind::Object => "an object: BUCKET/KEY",
+        ResourceKind::Bucket | ResourceKind::Account => "a bucket",
+    };
+    if key.is_some() != (action.resource() == ResourceKind::Object) {
+        let why = format!("{} is on {wanted}", action.name());
+        return Err(Refusal::invalid(why));
+    }
+    let caller = match ask.key.as_str() {
+        ANONYMOUS => None,
+        id => {
+            let found = admin.model.find_access_key(id).await?;
+            Some(found.ok_or(Error::NoSuchAccessKey)?)
+        }
+    };
+    let caller = caller.as_deref();
+    let bucket = match caller {
+        Some(key) => admin.model.find_bucket_of_key(key, name).await?,
+        None => admin.model.find_bucket(name).await?,
+    };
+    let principal = match (&bucket, caller) {
+        (Some(bucket), _) => bucket.principal(caller, None),
+        (None, Some(key)) => Principal::User {
+            name: &key.id,
+            canonical_id: None,
+        },
+        (None, None) => Principal::Anonymous,
+    };
+    let mut context = Context::of(principal);
+    let mut inputs = match &bucket {
+        Some(bucket) => bucket.inputs(caller),
+        None if action == Action::CreateBucket => Inputs::default(),
+        None => return Err(Error::NoSuchBucket.into()),
+    };
+    inputs.grants.create_buckets = caller.is_some_and(|key| key.may_create_buckets);
+    inputs.grants.list_buckets = caller.is_some();
+    if let (Some(bucket), Some(key)) = (&bucket, key) {
+        match admin.model.head_object(bucket, key).await {
+            Ok(head) => {
+                inputs.object_acl = Some(head.acl);
+                for (name, value) in &head.tags {
+                    context.add(&format!("s3:ExistingObjectTag/{name}"), value);
+                }
+            }
+            Err(Error::NoSuchKey) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    for (name, value) in &ask.context {
+        context.set(name, value);
+    }
+    let request = Request {
+        principal,
+        action,
+        bucket: bucket.as_ref().map_or(name, |bucket| &bucket.name),
+        key,
+        context: &context,
+    };
+    let decision = decide(&request, &inputs);
+    Ok(Explanation {
+        allowed: decision.is_allowed(),
+        reason: decision.reason().to_string(),
+        action: action.name().to_owned(),
+        resource: match key {
+            Some(key) => format!("arn:aws:s3:::{}/{key}", request.bucket),
+            None => format!("arn:aws:s3:::{}", request.bucket),
+        },
+        principal: principal.arn(),
+        context: context
+            .iter()
+            .map(|(name, values)| (name.to_owned(), values.to_vec()))
+            .collect(),
+    })
+}
+
+/// The policy of a published bucket.
+fn public_read(bucket: &str) -> String {
+    format!(
+        r#"{{"Version":"2012-10-17","Statement":[{{"Sid":"PublicRead","Effect":"Allow","Principal":"*","Action":"s3:GetObject","Resource":"arn:aws:s3:::{bucket}/*"}}]}}"#
+    )
+}
+
+/// Lets everybody get the objects of a bucket. Another policy is not overwritten.
+pub(super) async fn publish(admin: &Admin, name: &str) -> Result<(), Refusal> {
+    let bucket = admin.model.find_bucket(name).await?;
+    let bucket = bucket.ok_or(Error::NoSuchBucket)?;
+    // A name that stands for the bucket is not the bucket's in policies.
+    let name = bucket.name.as_str();
+    let text = public_read(name);
+    if bucket
+        .policy
+        .as_ref()
+        .is_some_and(|policy| policy.text() != text)
+    {
+        let why = "the bucket has a policy of its own; add a statement to it";
+        return Err(Refusal::new(StatusCode::CONFLICT, "PolicyExists", why));
+    }
+    let policy = Policy::parse(&text, name).map_err(|error| Refusal::invalid(error.to_string()))?;
+    let policy = BucketPolicy::new(text, policy, &[]);
+    Ok(admin.model.publish(name, policy).await?)
+}
+
+/// Keeps anonymous clients out of a bucket, whatever its policy and lists say.
+pub(super) async fn unpublish(admin: &Admin, name: &str) -> Result<(), Refusal> {
+    let all = Some(PublicAccessBlock::ALL);
+    let bucket = admin.model.find_bucket(name).await?;
+    let bucket = bucket.ok_or(Error::NoSuchBucket)?;
+    let name = bucket.name.as_str();
+    admin.model.set_public_access_block(name, all).await?;
+    let policy = bucket.policy.as_ref();
+    if policy.is_some_and(|policy| policy.text() == public_read(name)) {
+        admin.model.set_policy(name, None).await?;
+    }
+    Ok(())
+}

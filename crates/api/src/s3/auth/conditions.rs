@@ -1,0 +1,159 @@
+//! The condition keys of a request, and the actions that its headers ask for.
+//!
+//! Source: AWS, "Actions, resources, and condition keys for Amazon S3" and "AWS global condition
+//! context keys".
+
+use archipel_access::{Acl, Action, Context, Principal};
+use http::header;
+
+use super::Caller;
+use crate::s3::call::{Call, single_header};
+use crate::s3::copy_source::CopySourceName;
+use crate::s3::error::S3Result;
+use crate::s3::respond;
+use crate::s3::route::ObjectOp;
+use crate::s3::tagging;
+
+/// The beginning of the keys for tags that the object has.
+pub(super) const EXISTING_TAG: &str = "s3:ExistingObjectTag/";
+
+/// Headers whose values are condition keys: `s3:` and the name.
+const HEADERS: [&str; 13] = [
+    "x-amz-acl",
+    "x-amz-content-sha256",
+    "x-amz-grant-full-control",
+    "x-amz-grant-read",
+    "x-amz-grant-read-acp",
+    "x-amz-grant-write",
+    "x-amz-grant-write-acp",
+    "x-amz-metadata-directive",
+    "x-amz-object-ownership",
+    "x-amz-server-side-encryption",
+    "x-amz-server-side-encryption-customer-algorithm",
+    "x-amz-storage-class",
+    "x-amz-website-redirect-location",
+];
+
+/// Parameters of listings that are condition keys: `s3:` and the name.
+const PARAMETERS: [&str; 3] = ["prefix", "delimiter", "max-keys"];
+
+/// Returns the condition keys of a request.
+pub(super) fn of(call: &Call<'_>, caller: &Caller, on_object: bool) -> Context {
+    let principal = match caller.key() {
+        Some(key) => Principal::User {
+            name: &key.id,
+            canonical_id: None,
+        },
+        None => Principal::Anonymous,
+    };
+    let mut context = Context::of(principal);
+    describe(&mut context, call.now_ms());
+    context.set("aws:SecureTransport", "false");
+    if let Some(peer) = call.peer {
+        context.set("aws:SourceIp", peer.to_canonical().to_string());
+    }
+    if let Some(credential) = caller.credential() {
+        context.set("s3:signatureversion", credential.version);
+        context.set("s3:authType", credential.kind);
+        if let Some(age) = credential.age_ms {
+            context.set("s3:signatureAge", age.to_string());
+        }
+    }
+    let headers = call.described_by();
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    for (key, name) in [
+        ("aws:Referer", header::REFERER),
+        ("aws:UserAgent", header::USER_AGENT),
+    ] {
+        let value = call.headers.get(name);
+        if let Some(value) = value.and_then(|value| value.to_str().ok()) {
+            context.set(key, value);
+        }
+    }
+    for name in HEADERS {
+        if let Some(value) = text(name) {
+            context.set(&format!("s3:{name}"), value);
+        }
+    }
+    // All spellings of a source are one value, so that no spelling evades a condition.
+    if let Some(source) = text("x-amz-copy-source").and_then(CopySourceName::parse) {
+        let bucket = super::named(call.model, caller, &source.bucket)
+            .ok()
+            .flatten();
+        let bucket = bucket.map_or(source.bucket, |bucket| bucket.name.clone());
+        let value = format!("{bucket}/{}", source.key);
+        context.set("s3:x-amz-copy-source", value);
+    }
+    let query = &call.target.query;
+    if on_object {
+        if let Some(version) = query.get("versionId") {
+            context.set("s3:versionid", version);
+        }
+    } else {
+        for name in PARAMETERS {
+            if let Some(value) = query.get(name) {
+                context.set(&format!("s3:{name}"), value);
+            }
+        }
+    }
+    let tags = match &call.tags {
+        Some(tags) => tags.clone(),
+        None => tagging::of_headers(headers).unwrap_or_default(),
+    };
+    if call.tags.is_some() || text(tagging::HEADERS[0]).is_some() {
+        for (name, value) in &tags {
+            context.add(&format!("s3:RequestObjectTag/{name}"), value);
+        }
+        let names = tags.into_iter().map(|(name, _)| name);
+        context.set_all("s3:RequestObjectTagKeys", names);
+    }
+    context
+}
+
+/// Sets the keys that tell the time.
+fn describe(context: &mut Context, now_ms: u64) {
+    context.set("aws:CurrentTime", respond::iso_time(now_ms));
+    context.set("aws:EpochTime", (now_ms / 1000).to_string());
+}
+
+/// Returns true if AWS tells the tags of the object to policies that are asked about the action.
+pub(super) fn knows_existing_tags(action: Action) -> bool {
+    use Action as A;
+    matches!(
+        action,
+        A::DeleteObjectTagging
+            | A::DeleteObjectVersionTagging
+            | A::GetObject
+            | A::GetObjectAcl
+            | A::GetObjectAttributes
+            | A::GetObjectTagging
+            | A::GetObjectVersion
+            | A::GetObjectVersionAcl
+            | A::GetObjectVersionAttributes
+            | A::GetObjectVersionTagging
+            | A::PutObjectAcl
+            | A::PutObjectTagging
+            | A::PutObjectVersionAcl
+            | A::PutObjectVersionTagging
+    )
+}
+
+/// Returns the further actions that headers of an operation ask for.
+pub(super) fn actions_of_headers(call: &Call<'_>, op: ObjectOp) -> S3Result<Vec<Action>> {
+    let headers = call.described_by();
+    let mut actions = Vec::new();
+    if !op.makes_object() {
+        return Ok(actions);
+    }
+    // A list that grants nothing changes nothing.
+    let canned = single_header(headers, "x-amz-acl")?;
+    let acl = canned.map(|name| Acl::of_canned(name).is_some_and(|acl| acl.is_private()));
+    if acl == Some(false) {
+        actions.push(Action::PutObjectAcl);
+    }
+    let tags = single_header(headers, tagging::HEADERS[0])?;
+    if tags.is_some_and(|tags| !tags.is_empty()) || (call.tags.is_some() && op.makes_object()) {
+        actions.push(Action::PutObjectTagging);
+    }
+    Ok(actions)
+}

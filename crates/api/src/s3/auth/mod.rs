@@ -1,0 +1,371 @@
+//! Who may do what. Handlers take [`Authorised`] values, and only this module makes them, after
+//! [`archipel_access::decide`] allowed each action that the operation needs. No handler can
+//! therefore bypass the signature or the decision.
+//!
+//! What is known of an object (its tags, its access control list) may decide, too. Handlers read
+//! objects through [`Authorised::open`] and [`Authorised::head`] only: they decide on the very
+//! version that is read, and say of a missing key only what the caller may know.
+
+mod caller;
+mod conditions;
+mod object;
+
+use std::sync::Arc;
+
+use archipel_access::{Action, Context, Decision, Inputs, Principal, Reason, Request, decide};
+use archipel_model::{Bucket, Model, ObjectHead};
+
+use super::call::Call;
+use super::copy_source::CopySourceName;
+use super::error::{Code, S3Error, S3Result};
+use super::owner::Owner;
+use super::route::{BucketOp, ObjectOp};
+
+pub use caller::{Caller, Credential};
+
+/// A resource on which the caller may do what its operation needs.
+pub struct Authorised<T> {
+    caller: Caller,
+    on: T,
+}
+
+impl<T> Authorised<T> {
+    /// Returns the caller.
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+}
+
+/// The list of buckets; the handler filters it.
+pub struct OnService(());
+
+/// The name of a bucket that is to be created.
+pub struct OnName(String);
+
+/// A bucket.
+pub struct OnBucket(Arc<Bucket>);
+
+/// A key in a bucket.
+pub struct OnObject {
+    bucket: Arc<Bucket>,
+    key: String,
+    /// Actions that are decided when the object is read.
+    pending: Vec<Action>,
+}
+
+impl Authorised<OnName> {
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.on.0
+    }
+}
+
+impl Authorised<OnBucket> {
+    /// The bucket.
+    pub fn bucket(&self) -> &Arc<Bucket> {
+        &self.on.0
+    }
+
+    /// Decides about an action on one key of the bucket, for operations on many keys.
+    ///
+    /// # Errors
+    /// [`Code::AccessDenied`].
+    pub fn key(
+        &self,
+        call: &Call<'_>,
+        action: Action,
+        key: &str,
+    ) -> S3Result<Authorised<OnObject>> {
+        let question = Question::new(call, &self.caller, self.bucket(), Some(key));
+        if !question.ask(action, None).is_allowed() {
+            return Err(denied());
+        }
+        Ok(Authorised {
+            caller: self.caller.clone(),
+            on: OnObject {
+                bucket: self.on.0.clone(),
+                key: key.to_owned(),
+                pending: Vec::new(),
+            },
+        })
+    }
+}
+
+impl Authorised<OnObject> {
+    /// The bucket.
+    pub fn bucket(&self) -> &Arc<Bucket> {
+        &self.on.bucket
+    }
+
+    /// The key.
+    pub fn key(&self) -> &str {
+        &self.on.key
+    }
+}
+
+fn denied() -> S3Error {
+    Code::AccessDenied.into()
+}
+
+/// Decides about requests of one caller on one resource.
+struct Question<'a> {
+    principal: Principal<'a>,
+    bucket: &'a Bucket,
+    key: Option<&'a str>,
+    context: Context,
+    inputs: Inputs<'a>,
+}
+
+impl<'a> Question<'a> {
+    fn new(
+        call: &Call<'_>,
+        caller: &'a Caller,
+        bucket: &'a Bucket,
+        key: Option<&'a str>,
+    ) -> Question<'a> {
+        // Only policies look at condition keys and canonical ids.
+        let (context, canonical_id) = match bucket.policy {
+            Some(_) => (
+                conditions::of(call, caller, key.is_some()),
+                caller.canonical_id(),
+            ),
+            None => (Context::default(), None),
+        };
+        Question {
+            principal: bucket.principal(caller.key(), canonical_id),
+            bucket,
+            key,
+            context,
+            inputs: bucket.inputs(caller.key()),
+        }
+    }
+
+    /// Decides about an action. `object` is what the key holds, if that is known.
+    fn ask(&self, action: Action, object: Option<&ObjectHead>) -> Decision {
+        let request = |context| Request {
+            principal: self.principal,
+            action,
+            bucket: &self.bucket.name,
+            key: self.key,
+            context,
+        };
+        let Some(object) = object else {
+            return decide(&request(&self.context), &self.inputs);
+        };
+        let mut context = self.context.clone();
+        for (name, value) in &object.tags {
+            context.add(&format!("{}{name}", conditions::EXISTING_TAG), value);
+        }
+        let inputs = Inputs {
+            object_acl: Some(object.acl),
+            ..self.inputs
+        };
+        decide(&request(&context), &inputs)
+    }
+
+    /// Returns true if the object itself may change a decision.
+    fn depends_on_object(&self, action: Action, decision: &Decision) -> bool {
+        let lower = conditions::EXISTING_TAG.to_ascii_lowercase();
+        let by_tags = conditions::knows_existing_tags(action)
+            && self.inputs.policy.is_some_and(|p| p.depends_on(&lower));
+        let by_list = !decision.is_allowed()
+            && matches!(action, Action::GetObject | Action::GetObjectVersion)
+            && self.bucket.ownership() != archipel_access::Ownership::BucketOwnerEnforced
+            && !self.inputs.block.ignore_public_acls;
+        by_tags || (by_list && !decision.is_explicit_deny())
+    }
+}
+
+/// Decides about the list of buckets. The answer shows those that the key has a permission on.
+///
+/// # Errors
+/// [`Code::AccessDenied`] for anonymous clients.
+pub fn service(caller: &Caller) -> S3Result<Authorised<OnService>> {
+    caller.decide_alone(Action::ListAllMyBuckets, "")?;
+    Ok(Authorised {
+        caller: caller.clone(),
+        on: OnService(()),
+    })
+}
+
+/// Decides whether the caller may create a bucket.
+///
+/// # Errors
+/// [`Code::AccessDenied`].
+pub fn create(caller: &Caller, name: &str) -> S3Result<Authorised<OnName>> {
+    caller.decide_alone(Action::CreateBucket, name)?;
+    Ok(Authorised {
+        caller: caller.clone(),
+        on: OnName(name.to_owned()),
+    })
+}
+
+/// Decides whether the caller may do `op` with a bucket.
+///
+/// # Errors
+/// [`Code::NoSuchBucket`], [`Code::AccessDenied`].
+pub fn bucket(
+    call: &Call<'_>,
+    caller: &Caller,
+    op: BucketOp,
+    name: &str,
+) -> S3Result<Authorised<OnBucket>> {
+    let bucket = find(call, caller, name)?;
+    let question = Question::new(call, caller, &bucket, None);
+    let allowed = |action| question.ask(action, None);
+    let fine = match op {
+        // Each key is decided by itself. Anonymous clients need a policy for that.
+        BucketOp::DeleteObjects => caller.key().is_some() || bucket.policy.is_some(),
+        // HeadBucket says what GetBucketLocation says.
+        BucketOp::HeadBucket => {
+            let list = allowed(Action::ListBucket);
+            let location = || allowed(Action::GetBucketLocation).is_allowed();
+            list.is_allowed() || (!list.is_explicit_deny() && location())
+        }
+        op => op
+            .actions()
+            .iter()
+            .all(|action| allowed(*action).is_allowed()),
+    };
+    if !fine {
+        return Err(denied());
+    }
+    drop(question);
+    let on = OnBucket(bucket);
+    check_owner(call, "x-amz-expected-bucket-owner", &on.0)?;
+    Ok(Authorised {
+        caller: caller.clone(),
+        on,
+    })
+}
+
+/// Decides whether the caller may do `op` with a key.
+///
+/// # Errors
+/// [`Code::NoSuchBucket`], [`Code::AccessDenied`]; [`Code::NoSuchKey`] if the object itself decides
+/// and there is none.
+pub async fn object(
+    call: &Call<'_>,
+    caller: &Caller,
+    op: ObjectOp,
+    name: &str,
+    key: &str,
+) -> S3Result<Authorised<OnObject>> {
+    let bucket = find(call, caller, name)?;
+    let version = call.version()?.is_some();
+    let actions = op.actions().iter().map(|action| match version {
+        true => action.of_version(),
+        false => *action,
+    });
+    let more = conditions::actions_of_headers(call, op)?;
+    let actions: Vec<Action> = actions.chain(more).collect();
+    let on = permit(call, caller, bucket, key, &actions)?;
+    check_owner(call, "x-amz-expected-bucket-owner", on.bucket())?;
+    if !on.on.pending.is_empty() && !op.reads_object() {
+        // Decides, and forgets the object: the operation itself reads it again.
+        on.head(call).await?;
+    }
+    Ok(on)
+}
+
+/// Decides whether the caller may read the source of a copy.
+///
+/// # Errors
+/// As [`object`].
+pub fn source(
+    call: &Call<'_>,
+    caller: &Caller,
+    source: &CopySourceName,
+) -> S3Result<Authorised<OnObject>> {
+    let bucket = find(call, caller, &source.bucket)?;
+    let action = match source.version {
+        Some(_) => Action::GetObjectVersion,
+        None => Action::GetObject,
+    };
+    let on = permit(call, caller, bucket, &source.key, &[action])?;
+    check_owner(call, "x-amz-source-expected-bucket-owner", on.bucket())?;
+    Ok(on)
+}
+
+/// Decides about actions on a key, as far as possible without the object.
+fn permit(
+    call: &Call<'_>,
+    caller: &Caller,
+    bucket: Arc<Bucket>,
+    key: &str,
+    actions: &[Action],
+) -> S3Result<Authorised<OnObject>> {
+    let question = Question::new(call, caller, &bucket, Some(key));
+    let mut pending = Vec::new();
+    for action in actions {
+        let decision = question.ask(*action, None);
+        if question.depends_on_object(*action, &decision) {
+            pending.push(*action);
+        } else if !decision.is_allowed() {
+            return Err(denied());
+        }
+    }
+    drop(question);
+    Ok(Authorised {
+        caller: caller.clone(),
+        on: OnObject {
+            bucket,
+            key: key.to_owned(),
+            pending,
+        },
+    })
+}
+
+/// Returns the bucket. An anonymous client does not learn that a bucket does not exist.
+fn find(call: &Call<'_>, caller: &Caller, name: &str) -> S3Result<Arc<Bucket>> {
+    let none = || match caller.key() {
+        Some(_) => S3Error::from(Code::NoSuchBucket).with("BucketName", name),
+        None => denied(),
+    };
+    named(call.model, caller, name)?.ok_or_else(none)
+}
+
+/// Returns the bucket that a name stands for when the caller says it.
+pub(super) fn named(model: &Model, caller: &Caller, name: &str) -> S3Result<Option<Arc<Bucket>>> {
+    Ok(match caller.key() {
+        Some(key) => model.bucket_of_key(key, name)?,
+        None => model.bucket(name)?,
+    })
+}
+
+/// Decides by grants alone, for APIs whose actions no policy can name: a policy that denies the
+/// action on the bucket itself denies it here, and none allows it.
+///
+/// # Errors
+/// [`Code::NoSuchBucket`], [`Code::AccessDenied`].
+pub fn granted(
+    model: &Model,
+    caller: &Caller,
+    action: Action,
+    name: &str,
+) -> S3Result<Arc<Bucket>> {
+    let no_such = || S3Error::from(Code::NoSuchBucket).with("BucketName", name);
+    let bucket = named(model, caller, name)?.ok_or_else(no_such)?;
+    let principal = bucket.principal(caller.key(), caller.canonical_id());
+    let context = Context::of(principal);
+    let request = Request {
+        principal,
+        action,
+        bucket: &bucket.name,
+        key: None,
+        context: &context,
+    };
+    let decision = decide(&request, &bucket.inputs(caller.key()));
+    match decision {
+        Decision::Allow(Reason::Granted(_)) => Ok(bucket),
+        _ => Err(denied()),
+    }
+}
+
+/// Checks that a header names an owner of the bucket, if it is there.
+fn check_owner(call: &Call<'_>, header: &str, bucket: &Bucket) -> S3Result<()> {
+    match call.header(header)? {
+        Some(id) if !Owner::matches(call.model, id, bucket)? => Err(denied()),
+        _ => Ok(()),
+    }
+}

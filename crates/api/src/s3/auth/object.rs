@@ -1,0 +1,88 @@
+//! Reading objects: the only way from an authorised key to what it holds.
+
+use archipel_access::Action;
+use archipel_model::{Error, ObjectHead, ObjectReader};
+
+use super::{Authorised, OnObject, Question, denied};
+use crate::s3::call::Call;
+use crate::s3::error::{Code, S3Error, S3Result};
+
+impl Authorised<OnObject> {
+    /// Opens the object for reading, if the caller may read what is there.
+    ///
+    /// # Errors
+    /// [`Code::NoSuchKey`], [`Code::AccessDenied`].
+    pub async fn open(&self, call: &Call<'_>) -> S3Result<ObjectReader> {
+        let opened = call.model.open_object(self.bucket(), self.key()).await;
+        let reader = opened.map_err(|error| self.missing(call, error))?;
+        self.judge(call, reader.metadata())?;
+        Ok(reader)
+    }
+
+    /// Returns the object's metadata, if the caller may read what is there.
+    ///
+    /// # Errors
+    /// As [`open`](Authorised::open).
+    pub async fn head(&self, call: &Call<'_>) -> S3Result<ObjectHead> {
+        let head = call.model.head_object(self.bucket(), self.key()).await;
+        let head = head.map_err(|error| self.missing(call, error))?;
+        self.judge(call, &head)?;
+        Ok(head)
+    }
+
+    /// Decides about a further action on the object that was read.
+    ///
+    /// # Errors
+    /// [`Code::AccessDenied`].
+    pub fn also(&self, call: &Call<'_>, action: Action, object: &ObjectHead) -> S3Result<()> {
+        match self.question(call).ask(action, Some(object)).is_allowed() {
+            true => Ok(()),
+            false => Err(denied()),
+        }
+    }
+
+    /// Decides about a further action on the key, whatever it holds.
+    ///
+    /// # Errors
+    /// [`Code::AccessDenied`].
+    pub fn key_action(&self, call: &Call<'_>, action: Action) -> S3Result<()> {
+        match self.question(call).ask(action, None).is_allowed() {
+            true => Ok(()),
+            false => Err(denied()),
+        }
+    }
+
+    /// Decides what waited for the object.
+    fn judge(&self, call: &Call<'_>, object: &ObjectHead) -> S3Result<()> {
+        if self.on.pending.is_empty() {
+            return Ok(());
+        }
+        let question = self.question(call);
+        let allowed = |action: &Action| question.ask(*action, Some(object)).is_allowed();
+        match self.on.pending.iter().all(allowed) {
+            true => Ok(()),
+            false => Err(denied()),
+        }
+    }
+
+    fn question<'a>(&'a self, call: &Call<'_>) -> Question<'a> {
+        Question::new(call, &self.caller, self.bucket(), Some(self.key()))
+    }
+
+    /// Says that a key is missing only to callers who may list the bucket.
+    fn missing(&self, call: &Call<'_>, error: Error) -> S3Error {
+        let error = S3Error::from(error);
+        if error.code() != Code::NoSuchKey {
+            return error;
+        }
+        // The condition keys are those of the object's request: it asked for no listing.
+        let question = Question {
+            key: None,
+            ..self.question(call)
+        };
+        match question.ask(Action::ListBucket, None).is_allowed() {
+            true => error.with("Key", self.key()),
+            false => denied(),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Access control lists of buckets and objects.
+
+use archipel_access::Acl;
+use http::StatusCode;
+
+use super::with_key;
+use crate::s3::acl;
+use crate::s3::auth::{Authorised, OnBucket, OnObject};
+use crate::s3::call::Call;
+use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::owner::Owner;
+use crate::s3::respond::{self, Answer};
+
+/// The largest document.
+const MAX_DOCUMENT: usize = 64 << 10;
+
+/// GetBucketAcl.
+pub fn get_of_bucket(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let owner = Owner::of_bucket(call.model, on.bucket())?;
+    Ok(respond::xml(acl::document(on.bucket().acl, &owner)))
+}
+
+/// PutBucketAcl.
+pub async fn put_of_bucket(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let owner = Owner::of_bucket(call.model, on.bucket())?;
+    let acl = asked(call, &owner).await?;
+    call.model.set_bucket_acl(&on.bucket().name, acl).await?;
+    Ok(respond::empty(StatusCode::OK))
+}
+
+/// GetObjectAcl.
+pub async fn get_of_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
+    let head = on.head(call).await?;
+    let owner = Owner::of_bucket(call.model, on.bucket())?;
+    Ok(respond::xml(acl::document(head.acl, &owner)))
+}
+
+/// PutObjectAcl.
+pub async fn put_of_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
+    let owner = Owner::of_bucket(call.model, on.bucket())?;
+    let acl = asked(call, &owner).await?;
+    // As in S3, a grant to write an object is kept, and there is nothing that it could allow.
+    on.bucket().check_acl(acl)?;
+    let set = call.model.set_object_acl(on.bucket(), on.key(), acl).await;
+    set.map_err(|error| with_key(error, on.key()))?;
+    Ok(respond::empty(StatusCode::OK))
+}
+
+/// The list that a request sets: by its header or its document, not by both.
+async fn asked(call: &mut Call<'_>, owner: &Owner) -> S3Result<Acl> {
+    let canned = acl::of_headers(call.headers)?;
+    let document = call.optional_document(MAX_DOCUMENT).await?;
+    match (canned, document.is_empty()) {
+        (Some(canned), true) => Ok(canned),
+        (None, false) => acl::parse(&document, owner),
+        (Some(_), false) => {
+            let why = "This request does not support content";
+            Err(S3Error::new(Code::UnexpectedContent, why))
+        }
+        (None, true) => Err(Code::MissingSecurityHeader.into()),
+    }
+}

@@ -1,0 +1,203 @@
+//! Bucket policies, Public Access Block, object ownership, request payment.
+
+use std::sync::Arc;
+
+use archipel_access::policy::MAX_POLICY_BYTES;
+use archipel_access::{Ownership, Policy, PublicAccessBlock};
+use archipel_model::{AccessKey, BucketPolicy};
+use http::{HeaderValue, StatusCode, header};
+
+use crate::s3::auth::{Authorised, OnBucket};
+use crate::s3::body;
+use crate::s3::call::Call;
+use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::owner::Owner;
+use crate::s3::respond::{self, Answer};
+use crate::s3::xml::{self, Writer};
+
+/// The largest body of PutBucketPolicy: a larger one is refused as a policy, not as a request.
+const MAX_BODY: usize = 4 * MAX_POLICY_BYTES;
+
+/// The largest document of the other settings.
+const MAX_DOCUMENT: usize = 16 << 10;
+
+/// PutBucketPolicy.
+pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let document = call.document(MAX_BODY).await?;
+    let policy = read(call, &document, &on.bucket().name).await?;
+    call.model
+        .set_policy(&on.bucket().name, Some(policy))
+        .await?;
+    Ok(respond::empty(StatusCode::NO_CONTENT))
+}
+
+/// Reads a policy, and finds the access keys that it names.
+async fn read(call: &Call<'_>, document: &[u8], bucket: &str) -> S3Result<BucketPolicy> {
+    let malformed = |why: String| S3Error::new(Code::MalformedPolicy, why);
+    let text = std::str::from_utf8(document);
+    let text = text.map_err(|_| malformed("Policies must be UTF-8.".into()))?;
+    let policy = Policy::parse(text, bucket).map_err(|error| malformed(error.to_string()))?;
+    let nobody = |name: &str| {
+        let why = format!("Invalid principal in policy: there is no access key {name:?}");
+        malformed(why).with("Detail", name)
+    };
+    let mut keys: Vec<Arc<AccessKey>> = Vec::new();
+    for name in policy.users() {
+        let key = call.model.find_access_key(name).await?;
+        keys.push(key.ok_or_else(|| nobody(name))?);
+    }
+    let all = match policy.canonical_users().next() {
+        Some(_) => call.model.access_keys()?,
+        None => Vec::new(),
+    };
+    for name in policy.canonical_users() {
+        let named = all.iter().find(|key| Owner::of_key(&key.id).id() == name);
+        keys.push(named.ok_or_else(|| nobody(name))?.clone());
+    }
+    Ok(BucketPolicy::new(text.to_owned(), policy, &keys))
+}
+
+/// GetBucketPolicy.
+pub fn get(on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let mut answer = respond::empty(StatusCode::OK);
+    *answer.body_mut() = body::full(policy(on)?.text().to_owned());
+    let kind = HeaderValue::from_static("application/json");
+    answer.headers_mut().insert(header::CONTENT_TYPE, kind);
+    Ok(answer)
+}
+
+/// DeleteBucketPolicy.
+pub async fn delete(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    call.model.set_policy(&on.bucket().name, None).await?;
+    Ok(respond::empty(StatusCode::NO_CONTENT))
+}
+
+/// GetBucketPolicyStatus.
+pub fn status(on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let mut xml = Writer::new("PolicyStatus");
+    xml.value("IsPublic", policy(on)?.policy().is_public());
+    Ok(respond::xml(xml))
+}
+
+fn policy(on: &Authorised<OnBucket>) -> S3Result<&BucketPolicy> {
+    let none = || {
+        let error = S3Error::from(Code::NoSuchBucketPolicy);
+        error.with("BucketName", &on.bucket().name)
+    };
+    on.bucket().policy.as_ref().ok_or_else(none)
+}
+
+/// PutPublicAccessBlock.
+pub async fn put_block(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let document = call.document(MAX_DOCUMENT).await?;
+    let root = xml::parse(&document, "PublicAccessBlockConfiguration")?;
+    root.only(&BLOCKS)?;
+    let mut values = [false; 4];
+    for (name, value) in BLOCKS.iter().zip(&mut values) {
+        *value = match root.child_text(name)?.map(str::trim) {
+            None => false,
+            Some(text) if text.eq_ignore_ascii_case("true") => true,
+            Some(text) if text.eq_ignore_ascii_case("false") => false,
+            Some(_) => return Err(Code::MalformedXML.into()),
+        };
+    }
+    let block = PublicAccessBlock {
+        block_public_acls: values[0],
+        ignore_public_acls: values[1],
+        block_public_policy: values[2],
+        restrict_public_buckets: values[3],
+    };
+    let name = &on.bucket().name;
+    call.model
+        .set_public_access_block(name, Some(block))
+        .await?;
+    Ok(respond::empty(StatusCode::OK))
+}
+
+/// The elements of a Public Access Block.
+const BLOCKS: [&str; 4] = [
+    "BlockPublicAcls",
+    "IgnorePublicAcls",
+    "BlockPublicPolicy",
+    "RestrictPublicBuckets",
+];
+
+/// GetPublicAccessBlock.
+pub fn get_block(on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let none = || {
+        let error = S3Error::from(Code::NoSuchPublicAccessBlockConfiguration);
+        error.with("BucketName", &on.bucket().name)
+    };
+    let block = on.bucket().public_access_block.ok_or_else(none)?;
+    let mut xml = Writer::new("PublicAccessBlockConfiguration");
+    let values = [
+        block.block_public_acls,
+        block.ignore_public_acls,
+        block.block_public_policy,
+        block.restrict_public_buckets,
+    ];
+    for (name, value) in BLOCKS.iter().zip(values) {
+        xml.value(name, value);
+    }
+    Ok(respond::xml(xml))
+}
+
+/// DeletePublicAccessBlock.
+pub async fn delete_block(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let name = &on.bucket().name;
+    call.model.set_public_access_block(name, None).await?;
+    Ok(respond::empty(StatusCode::NO_CONTENT))
+}
+
+/// PutBucketOwnershipControls.
+pub async fn put_ownership(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let document = call.document(MAX_DOCUMENT).await?;
+    let root = xml::parse(&document, "OwnershipControls")?;
+    let [rule] = root.only(&["Rule"])? else {
+        return Err(Code::MalformedXML.into());
+    };
+    rule.only(&["ObjectOwnership"])?;
+    let ownership = Ownership::of_name(rule.required_text("ObjectOwnership")?.trim());
+    let ownership = ownership.ok_or(Code::MalformedXML)?;
+    let name = &on.bucket().name;
+    call.model.set_ownership(name, Some(ownership)).await?;
+    Ok(respond::empty(StatusCode::OK))
+}
+
+/// GetBucketOwnershipControls.
+pub fn get_ownership(on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let none = || {
+        let error = S3Error::from(Code::OwnershipControlsNotFoundError);
+        error.with("BucketName", &on.bucket().name)
+    };
+    let ownership = on.bucket().ownership.ok_or_else(none)?;
+    let mut xml = Writer::new("OwnershipControls");
+    xml.open("Rule");
+    xml.text("ObjectOwnership", ownership.name());
+    Ok(respond::xml(xml))
+}
+
+/// DeleteBucketOwnershipControls.
+pub async fn delete_ownership(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    call.model.set_ownership(&on.bucket().name, None).await?;
+    Ok(respond::empty(StatusCode::NO_CONTENT))
+}
+
+/// GetBucketRequestPayment: the owner pays.
+pub fn payment(_: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let mut xml = Writer::new("RequestPaymentConfiguration");
+    xml.text("Payer", "BucketOwner");
+    Ok(respond::xml(xml))
+}
+
+/// PutBucketRequestPayment: nobody else can pay, since nothing is charged.
+pub async fn put_payment(call: &mut Call<'_>, _: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let document = call.document(MAX_DOCUMENT).await?;
+    let root = xml::parse(&document, "RequestPaymentConfiguration")?;
+    root.only(&["Payer"])?;
+    match root.required_text("Payer")?.trim() {
+        "BucketOwner" => Ok(respond::empty(StatusCode::OK)),
+        "Requester" => Err(S3Error::not_implemented("Request payment")),
+        _ => Err(Code::MalformedXML.into()),
+    }
+}

@@ -1,0 +1,155 @@
+//! One request on its way: address, route, signature, then the operation.
+
+use archipel_model::Model;
+use http::request::Parts;
+use http::{HeaderMap, Method, StatusCode};
+
+use super::Shared;
+use crate::s3::auth::Caller;
+use crate::s3::body::RequestBody;
+use crate::s3::call::Call;
+use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::respond::{self, Answer};
+use crate::s3::route::{Operation, refuse_headers, route};
+use crate::s3::signed::signed_by;
+use crate::s3::sigv4::{Lookup, SignedParts, unsigned_payload};
+use crate::s3::target::Target;
+use crate::s3::{cors, handlers, hoisted, signer};
+use crate::serve::Peer;
+
+/// One request on its way to an answer.
+pub(super) struct Exchange<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) parts: &'a Parts,
+    /// For counters and the log.
+    pub(super) operation: &'static str,
+    pub(super) target: Option<Target>,
+}
+
+impl Exchange<'_> {
+    /// The answer, and the body as far as it was read.
+    pub(super) async fn answer(
+        &mut self,
+        body: RequestBody,
+    ) -> (S3Result<Answer>, Option<RequestBody>) {
+        let parts = self.parts;
+        let domains = &self.shared.config.base_domains;
+        let target = match Target::of(&parts.uri, &parts.headers, parts.version, domains) {
+            Ok(target) => &*self.target.insert(target),
+            Err(error) => return (Err(error), Some(body)),
+        };
+        if parts.method == Method::OPTIONS {
+            self.operation = "Preflight";
+            return (
+                preflight(&self.shared.model, target, &parts.headers),
+                Some(body),
+            );
+        }
+        let merged = hoisted::merge(&target.query, &parts.headers);
+        let headers = merged.as_deref().unwrap_or(&parts.headers);
+        let mut call = Call::new(
+            &self.shared.model,
+            &*self.shared.clock,
+            &self.shared.config.region,
+            target,
+            headers,
+            body,
+        );
+        call.peer = parts.extensions.get::<Peer>().map(|peer| peer.0);
+        // The error waits for the signature: without one, a client learns nothing else.
+        let routed = match &merged {
+            Ok(headers) => route(&parts.method, target, headers),
+            Err(error) => Err(error.clone()),
+        };
+        if let Ok(operation) = &routed {
+            self.operation = operation.name();
+        }
+        let result = respond_to(self.shared, &mut call, parts, routed).await;
+        (result, Some(call.body))
+    }
+}
+
+/// Verifies the signature first: nobody learns without one what exists.
+async fn respond_to(
+    shared: &Shared,
+    call: &mut Call<'_>,
+    parts: &Parts,
+    routed: S3Result<Operation>,
+) -> S3Result<Answer> {
+    let lookup = |id: &str| Ok(shared.model.access_key(id)?);
+    let signed = SignedParts {
+        method: &parts.method,
+        path: &call.target.path,
+        query: &call.target.query,
+        headers: &parts.headers,
+        host: &call.target.host,
+    };
+    let (now_ms, target) = (call.now_ms(), call.target);
+    let verify = |lookup: Lookup<'_>| {
+        let version_2 = shared.config.signature_v2;
+        signer::verify(&shared.verifier, version_2, &signed, target, now_ms, lookup)
+    };
+    let Some(verified) = signed_by(&shared.model, verify).await? else {
+        return respond_to_anonymous(shared, call, &lookup, routed).await;
+    };
+    let operation = routed?;
+    refuse_headers(pairs(call.headers))?;
+    call.set_payload(verified.payload, verified.chunks.as_ref())?;
+    if let Some(name) = call.target.bucket.as_deref() {
+        shared.model.find_bucket_of_key(&verified.key, name).await?;
+    }
+    let caller = Caller::verified(verified.key, verified.credential);
+    handlers::dispatch(call, &caller, operation).await
+}
+
+/// Answers a request without a signature. It learns nothing that nobody allowed: neither whether an
+/// operation is implemented nor whether a bucket exists.
+async fn respond_to_anonymous(
+    shared: &Shared,
+    call: &mut Call<'_>,
+    lookup: Lookup<'_>,
+    routed: S3Result<Operation>,
+) -> S3Result<Answer> {
+    match routed {
+        Ok(Operation::PostObject) => {
+            let version_2 = shared.config.signature_v2;
+            handlers::post_object(call, &shared.verifier, version_2, lookup).await
+        }
+        Ok(operation) => {
+            let bucket = call
+                .target
+                .bucket
+                .as_deref()
+                .map(|name| shared.model.bucket(name));
+            // The cache only: anybody can send such requests, and they must cost nothing.
+            if bucket.transpose()?.flatten().is_none() {
+                return Err(Code::AccessDenied.into());
+            }
+            refuse_headers(pairs(call.headers))?;
+            call.set_payload(unsigned_payload(call.headers)?, None)?;
+            handlers::dispatch(call, &Caller::anonymous(), operation).await
+        }
+        Err(_) => Err(Code::AccessDenied.into()),
+    }
+}
+
+fn pairs(headers: &HeaderMap) -> impl Iterator<Item = (&str, &[u8])> {
+    headers
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_bytes()))
+}
+
+/// Answers a browser's preflight. A bucket that does not exist gets the same answer as one without
+/// a configuration.
+fn preflight(model: &Model, target: &Target, headers: &HeaderMap) -> S3Result<Answer> {
+    if !cors::is_preflight(&Method::OPTIONS, headers) {
+        let why = "Insufficient information. Origin request header needed.";
+        return Err(S3Error::new(Code::BadRequest, why));
+    }
+    let bucket = target.bucket.as_deref().map(|name| model.bucket(name));
+    let bucket = bucket.transpose()?.flatten();
+    let rules = bucket.as_ref().map_or(&[][..], |bucket| &bucket.cors);
+    let mut answer = respond::empty(StatusCode::OK);
+    *answer.headers_mut() = cors::preflight(rules, headers)?;
+    Ok(answer)
+}

@@ -1,0 +1,210 @@
+//! AWS Signature Version 2, for presigned URLs of objects and for forms.
+//!
+//! boto3 and the AWS CLI make such URLs for `us-east-1` unless they are told otherwise. Version 2
+//! covers less of a request than version 4. What it does not cover is refused: other parameters of
+//! the query, and operations on buckets. `x-amz-*` parameters of the query are covered as headers.
+//! A setting turns version 2 off.
+//!
+//! Source: AWS, "Signing and authenticating REST requests (AWS signature version 2)" and
+//! "Browser-based uploads using POST (AWS signature version 2)".
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use archipel_model::AccessKey;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, Method};
+use ring::hmac;
+
+use super::call::single_header;
+use super::error::{Code, S3Error, S3Result};
+use super::sigv4::Lookup;
+use super::target::Target;
+use super::uri::Query;
+
+/// The parameters of the signature itself.
+const OF_SIGNATURE: [&str; 3] = ["AWSAccessKeyId", "Expires", "Signature"];
+
+/// The parameters that the signature covers.
+const COVERED: [&str; 15] = [
+    "acl",
+    "attributes",
+    "legal-hold",
+    "partNumber",
+    "response-cache-control",
+    "response-content-disposition",
+    "response-content-encoding",
+    "response-content-language",
+    "response-content-type",
+    "response-expires",
+    "retention",
+    "tagging",
+    "uploadId",
+    "uploads",
+    "versionId",
+];
+
+/// Headers that have a line of their own in what is signed. boto3 repeats them in the query.
+const OWN_LINES: [&str; 2] = ["content-md5", "content-type"];
+
+/// Returns true if a query presents a signature of version 2.
+pub fn is_presented(query: &Query) -> bool {
+    query.has("Signature") && query.has("AWSAccessKeyId")
+}
+
+/// Checks the signature of a presigned request, and gives the access key.
+///
+/// # Errors
+/// A 4xx for everything that is not exactly right.
+pub fn verify(
+    method: &Method,
+    target: &Target,
+    headers: &HeaderMap,
+    now_ms: u64,
+    lookup: Lookup<'_>,
+) -> S3Result<Arc<AccessKey>> {
+    let query = &target.query;
+    if headers.contains_key("authorization") || query.has("X-Amz-Algorithm") {
+        let why = "Only one auth mechanism allowed";
+        return Err(S3Error::argument("Authorization", "", why));
+    }
+    let methods = [Method::GET, Method::HEAD, Method::PUT, Method::DELETE];
+    if target.key.is_none() || !methods.contains(method) {
+        return Err(unsupported());
+    }
+    let take = |name: &str| {
+        let value = query.single(name)?.filter(|value| !value.is_empty());
+        value.ok_or_else(|| S3Error::argument(name, "", "The parameter is missing or empty."))
+    };
+    let id = take("AWSAccessKeyId")?;
+    let expires_text = take("Expires")?;
+    let expires: u64 = expires_text.parse().map_err(|_| {
+        let why = format!("Invalid date (should be seconds since epoch): {expires_text}");
+        S3Error::new(Code::AccessDenied, why)
+    })?;
+    if now_ms / 1000 > expires {
+        return Err(S3Error::new(Code::AccessDenied, "Request has expired"));
+    }
+    check_covered(query, headers)?;
+    let text = string_to_sign(method, target, headers, expires_text)?;
+    let key = lookup(id)?.ok_or(Code::InvalidAccessKeyId)?;
+    // `+` stands for a space in a query, and no space is in Base64.
+    let signature = take("Signature")?.replace(' ', "+");
+    if matches(&key, text.as_bytes(), &signature) {
+        Ok(key)
+    } else {
+        Err(Code::SignatureDoesNotMatch.into())
+    }
+}
+
+/// Checks the signature of a form's policy, and gives the access key.
+///
+/// # Errors
+/// A 403 if the policy was not signed so.
+pub fn verify_policy(
+    policy: &str,
+    id: &str,
+    signature: &str,
+    lookup: Lookup<'_>,
+) -> S3Result<Arc<AccessKey>> {
+    let key = lookup(id)?.ok_or(Code::InvalidAccessKeyId)?;
+    if matches(&key, policy.as_bytes(), signature) {
+        Ok(key)
+    } else {
+        Err(Code::SignatureDoesNotMatch.into())
+    }
+}
+
+/// Returns the error for version 2 where it is not accepted.
+pub fn unsupported() -> S3Error {
+    let why = "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.";
+    S3Error::new(Code::InvalidRequest, why)
+}
+
+/// Returns true if the signature matches. Compares in constant time.
+fn matches(key: &AccessKey, text: &[u8], signature: &str) -> bool {
+    let secret = key.secret.expose().as_bytes();
+    let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, secret);
+    let signature = STANDARD.decode(signature);
+    signature.is_ok_and(|signature| hmac::verify(&key, text, &signature).is_ok())
+}
+
+/// Checks that the signature covers each parameter, and that no header contradicts one.
+fn check_covered(query: &Query, headers: &HeaderMap) -> S3Result<()> {
+    for (name, value) in query.iter() {
+        let lower = name.to_ascii_lowercase();
+        if lower == "x-amz-security-token" {
+            return Err(Code::InvalidToken.into());
+        }
+        let covered = OF_SIGNATURE.contains(&name)
+            || COVERED.contains(&name)
+            || lower.starts_with("x-amz-")
+            || single_header(headers, &lower)? == Some(value) && OWN_LINES.contains(&name);
+        if !covered {
+            let why = format!("The signature does not cover the parameter {name}");
+            return Err(S3Error::new(Code::AccessDenied, why));
+        }
+    }
+    Ok(())
+}
+
+fn string_to_sign(
+    method: &Method,
+    target: &Target,
+    headers: &HeaderMap,
+    expires: &str,
+) -> S3Result<String> {
+    let own = |name: &str| Ok::<_, S3Error>(single_header(headers, name)?.unwrap_or_default());
+    let (md5, kind) = (own("content-md5")?, own("content-type")?);
+    let mut text = format!("{method}\n{md5}\n{kind}\n{expires}\n");
+    for (name, value) in amz_headers(target, headers)? {
+        text.push_str(&format!("{name}:{value}\n"));
+    }
+    if target.virtual_host {
+        text.push('/');
+        text.push_str(target.bucket.as_deref().unwrap_or_default());
+    }
+    text.push_str(&target.path);
+    let mut covered: Vec<_> = target
+        .query
+        .iter()
+        .filter(|(name, _)| COVERED.contains(name))
+        .collect();
+    covered.sort_unstable();
+    for (number, (name, value)) in covered.into_iter().enumerate() {
+        text.push(if number == 0 { '?' } else { '&' });
+        text.push_str(name);
+        if !value.is_empty() {
+            text.push('=');
+            text.push_str(value);
+        }
+    }
+    Ok(text)
+}
+
+/// The `x-amz-*` headers and parameters, by lower-case name: both are covered alike.
+fn amz_headers(target: &Target, headers: &HeaderMap) -> S3Result<BTreeMap<String, String>> {
+    let mut all = BTreeMap::new();
+    for name in headers.keys().map(|name| name.as_str()) {
+        if name.starts_with("x-amz-") {
+            let value = single_header(headers, name)?.unwrap_or_default();
+            all.insert(name.to_owned(), value.to_owned());
+        }
+    }
+    for (name, value) in target.query.iter() {
+        let name = name.to_ascii_lowercase();
+        if name.starts_with("x-amz-") {
+            let value = value.trim().to_owned();
+            let other = all.insert(name.clone(), value.clone());
+            if other.is_some_and(|other| other != value) {
+                let why = "The request gives different values for one header.";
+                return Err(S3Error::argument(&name, "", why));
+            }
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests;

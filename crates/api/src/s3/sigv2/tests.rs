@@ -1,0 +1,181 @@
+use std::sync::Arc;
+
+use archipel_model::{AccessKey, Secret};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
+use ring::hmac;
+
+use super::{is_presented, verify, verify_policy};
+use crate::s3::error::{Code, S3Result};
+use crate::s3::target::Target;
+use crate::s3::uri;
+
+/// The key of AWS's examples.
+const ID: &str = "AKIAIOSFODNN7EXAMPLE";
+const SECRET: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
+const EXPIRES: u64 = 1_175_139_620;
+
+fn key() -> Arc<AccessKey> {
+    Arc::new(AccessKey {
+        id: ID.into(),
+        secret: Secret::new(SECRET.into()),
+        name: String::new(),
+        created_ms: 0,
+        may_create_buckets: false,
+        names: Default::default(),
+        incarnation: Default::default(),
+    })
+}
+
+fn sign(text: &str) -> String {
+    let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, SECRET.as_bytes());
+    STANDARD.encode(hmac::sign(&key, text.as_bytes()))
+}
+
+fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+    let pairs = pairs.iter().map(|(name, value)| {
+        let value = HeaderValue::from_str(value).unwrap();
+        (HeaderName::from_static(name), value)
+    });
+    pairs.collect()
+}
+
+fn check(method: Method, host: &str, path: &str, more: &[(&'static str, &str)]) -> S3Result<()> {
+    check_at(EXPIRES * 1000, method, host, path, more)
+}
+
+fn check_at(
+    now_ms: u64,
+    method: Method,
+    host: &str,
+    path: &str,
+    more: &[(&'static str, &str)],
+) -> S3Result<()> {
+    let uri: Uri = path.parse().unwrap();
+    let mut all = headers(more);
+    all.insert("host", HeaderValue::from_str(host).unwrap());
+    let target = Target::of(&uri, &all, Version::HTTP_11, &["s3.amazonaws.com".into()])?;
+    assert!(is_presented(&target.query));
+    let lookup = |id: &str| Ok((id == ID).then(key));
+    verify(&method, &target, &all, now_ms, &lookup).map(|_| ())
+}
+
+fn url(path: &str, signature: &str) -> String {
+    let separator = if path.contains('?') { '&' } else { '?' };
+    let signature = uri::encode(signature);
+    format!("{path}{separator}AWSAccessKeyId={ID}&Signature={signature}&Expires={EXPIRES}")
+}
+
+fn code(result: S3Result<()>) -> Option<Code> {
+    result.err().map(|error| error.code())
+}
+
+/// The example "Query string request authentication alternative" of AWS's page.
+#[test]
+fn example_of_aws() {
+    let path = url("/photos/puppy.jpg", "NpgCjnDzrM+WFzoENXmpNDUsSn8=");
+    let host = "johnsmith.s3.amazonaws.com";
+    assert_eq!(check(Method::GET, host, &path, &[]), Ok(()));
+}
+
+#[test]
+fn everything_that_is_signed_counts() {
+    let text = format!(
+        "PUT\nmd5==\ntext/plain\n{EXPIRES}\nx-amz-acl:private\nx-amz-meta-a:1\n/b/k%20x?response-expires=now&versionId=null"
+    );
+    let signature = sign(&text);
+    let good = "/b/k%20x?versionId=null&response-expires=now&x-amz-meta-a=1";
+    let given = [
+        ("content-md5", "md5=="),
+        ("content-type", "text/plain"),
+        ("x-amz-acl", "private"),
+    ];
+    let ask = |path: &str, given: &[(&'static str, &str)]| {
+        code(check(
+            Method::PUT,
+            "localhost",
+            &url(path, &signature),
+            given,
+        ))
+    };
+    assert_eq!(ask(good, &given), None);
+    let wrong = Some(Code::SignatureDoesNotMatch);
+    assert_eq!(ask(&good.replace("k%20x", "k%20y"), &given), wrong);
+    assert_eq!(ask(&good.replace("null", "other"), &given), wrong);
+    assert_eq!(ask(&good.replace("a=1", "a=2"), &given), wrong);
+    assert_eq!(ask(good, &given[..2]), wrong);
+    assert_eq!(
+        ask(good, &[given[0], given[1], given[2], ("x-amz-b", "1")]),
+        wrong
+    );
+    // What the signature does not cover is refused, not ignored.
+    assert_eq!(
+        ask(&format!("{good}&prefix=x"), &given),
+        Some(Code::AccessDenied)
+    );
+    assert_eq!(
+        ask(&format!("{good}&content-type=a"), &given),
+        Some(Code::AccessDenied)
+    );
+    assert_eq!(
+        ask(&format!("{good}&content-type=text/plain"), &given),
+        None
+    );
+    let token = format!("{good}&x-amz-security-token=x");
+    assert_eq!(ask(&token, &given), Some(Code::InvalidToken));
+    let both = [
+        given[0],
+        given[1],
+        given[2],
+        ("authorization", "AWS4-HMAC-SHA256 x"),
+    ];
+    assert_eq!(ask(good, &both), Some(Code::InvalidArgument));
+}
+
+#[test]
+fn a_signature_is_for_one_bucket_in_one_style() {
+    let signature = sign(&format!("GET\n\n\n{EXPIRES}\n/a/key"));
+    assert_eq!(
+        check(Method::GET, "localhost", &url("/a/key", &signature), &[]),
+        Ok(())
+    );
+    // The same path on another bucket's host.
+    let host = "b.s3.amazonaws.com";
+    let result = check(Method::GET, host, &url("/a/key", &signature), &[]);
+    assert_eq!(code(result), Some(Code::SignatureDoesNotMatch));
+}
+
+#[test]
+fn time_key_and_target_are_checked() {
+    let signature = sign(&format!("GET\n\n\n{EXPIRES}\n/b/k"));
+    let path = url("/b/k", &signature);
+    let late = check_at((EXPIRES + 1) * 1000, Method::GET, "localhost", &path, &[]);
+    assert_eq!(code(late), Some(Code::AccessDenied));
+    let other = path.replace(ID, "AKOTHER");
+    let result = check(Method::GET, "localhost", &other, &[]);
+    assert_eq!(code(result), Some(Code::InvalidAccessKeyId));
+    // `+` that was not escaped.
+    let plain = path.replace("%2B", "+");
+    assert_eq!(check(Method::GET, "localhost", &plain, &[]), Ok(()));
+    for (method, path) in [
+        (Method::GET, "/b"),
+        (Method::POST, "/b/k"),
+        (Method::GET, "/"),
+    ] {
+        let result = check(method, "localhost", &url(path, &signature), &[]);
+        assert_eq!(code(result), Some(Code::InvalidRequest), "{path}");
+    }
+}
+
+/// The example "Signing the policy" of AWS's page on forms signs the encoded policy itself.
+#[test]
+fn policies_of_forms() {
+    let lookup = |id: &str| Ok((id == ID).then(key));
+    let policy = "eyAiZXhwaXJhdGlvbiI6ICIyMDA3LTEyLTAxVDEyOjAwOjAwLjAwMFoifQ==";
+    assert!(verify_policy(policy, ID, &sign(policy), &lookup).is_ok());
+    let wrong = verify_policy(policy, ID, &sign("other"), &lookup).err();
+    assert_eq!(wrong.map(|e| e.code()), Some(Code::SignatureDoesNotMatch));
+    let unknown = verify_policy(policy, "AKOTHER", &sign(policy), &lookup).err();
+    assert_eq!(unknown.map(|e| e.code()), Some(Code::InvalidAccessKeyId));
+}

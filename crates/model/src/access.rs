@@ -1,0 +1,260 @@
+//! What a bucket says about access: its policy, Public Access Block, object ownership and access
+//! control list; and what the one decision needs of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use archipel_access::{Acl, Grants, Inputs, Ownership, Policy, Principal, PublicAccessBlock};
+use archipel_base::Id;
+use serde::{Deserialize, Serialize};
+
+use crate::Model;
+use crate::bucket::{AccessKey, Bucket};
+use crate::error::Error;
+
+/// A bucket's policy: the text as it was sent. It is read once.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(from = "StoredPolicy", into = "StoredPolicy")]
+pub struct BucketPolicy {
+    text: String,
+    /// The access keys that the policy names, each with its incarnation. A key that is deleted and
+    /// imported again under its id is not the one that the policy named.
+    keys: BTreeMap<String, Id>,
+    policy: Arc<Policy>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredPolicy {
+    #[serde(rename = "t")]
+    text: String,
+    #[serde(rename = "k", default)]
+    keys: BTreeMap<String, Id>,
+}
+
+impl From<StoredPolicy> for BucketPolicy {
+    fn from(stored: StoredPolicy) -> BucketPolicy {
+        BucketPolicy {
+            policy: Arc::new(Policy::stored(&stored.text)),
+            text: stored.text,
+            keys: stored.keys,
+        }
+    }
+}
+
+impl From<BucketPolicy> for StoredPolicy {
+    fn from(policy: BucketPolicy) -> StoredPolicy {
+        StoredPolicy {
+            text: policy.text,
+            keys: policy.keys,
+        }
+    }
+}
+
+impl BucketPolicy {
+    /// A policy that was read from this text, and the access keys that it names.
+    pub fn new(text: String, policy: Policy, keys: &[Arc<AccessKey>]) -> BucketPolicy {
+        let named = keys.iter().map(|key| (key.id.clone(), key.incarnation));
+        BucketPolicy {
+            text,
+            keys: named.collect(),
+            policy: Arc::new(policy),
+        }
+    }
+
+    /// Returns the text as it was sent.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns the policy.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+}
+
+/// Returns what new buckets block: everything.
+pub(crate) fn block_everything() -> Option<PublicAccessBlock> {
+    Some(PublicAccessBlock::ALL)
+}
+
+/// Returns the object ownership of new buckets: access control lists do not count.
+pub(crate) fn owner_enforced() -> Option<Ownership> {
+    Some(Ownership::BucketOwnerEnforced)
+}
+
+impl Bucket {
+    /// Returns what decides about the requests of an access key, or of an anonymous client.
+    pub fn inputs(&self, key: Option<&AccessKey>) -> Inputs<'_> {
+        let permissions = key.map(|key| self.permissions(key)).unwrap_or_default();
+        Inputs {
+            grants: Grants {
+                read: permissions.read,
+                write: permissions.write,
+                owner: permissions.owner,
+                ..Grants::default()
+            },
+            policy: self.policy.as_ref().map(BucketPolicy::policy),
+            block: self.blocked(),
+            ownership: self.ownership(),
+            bucket_acl: self.acl,
+            object_acl: None,
+        }
+    }
+
+    /// Returns the principal for which this bucket's policy takes an access key, or an anonymous
+    /// client.
+    pub fn principal<'k>(
+        &self,
+        key: Option<&'k AccessKey>,
+        canonical_id: Option<&'k str>,
+    ) -> Principal<'k> {
+        let Some(key) = key else {
+            return Principal::Anonymous;
+        };
+        let named = self.policy.as_ref().and_then(|p| p.keys.get(&key.id));
+        if named.is_some_and(|incarnation| *incarnation != key.incarnation) {
+            return Principal::User {
+                name: "",
+                canonical_id: None,
+            };
+        }
+        Principal::User {
+            name: &key.id,
+            canonical_id,
+        }
+    }
+
+    /// Returns what is blocked.
+    pub fn blocked(&self) -> PublicAccessBlock {
+        self.public_access_block.unwrap_or_default()
+    }
+
+    /// Returns the object ownership. Without a setting, access control lists count, as in AWS.
+    pub fn ownership(&self) -> Ownership {
+        self.ownership.unwrap_or(Ownership::ObjectWriter)
+    }
+
+    /// Checks that a list may be set in this bucket.
+    ///
+    /// # Errors
+    /// [`Error::AclsDisabled`], [`Error::PublicAccessBlocked`]. A private list changes nothing, so
+    /// it is always accepted.
+    pub fn check_acl(&self, acl: Acl) -> Result<(), Error> {
+        if acl.is_private() {
+            Ok(())
+        } else if self.ownership() == Ownership::BucketOwnerEnforced {
+            Err(Error::AclsDisabled)
+        } else if self.blocked().block_public_acls {
+            Err(Error::PublicAccessBlocked)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn check_policy(&self, policy: &Policy) -> Result<(), Error> {
+        if policy.is_public() && self.blocked().block_public_policy {
+            Err(Error::PublicAccessBlocked)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Model {
+    /// Creates a bucket in which access control lists do not count: see
+    /// [`create_bucket_with`](Model::create_bucket_with).
+    pub async fn create_bucket(
+        &self,
+        name: &str,
+        owner: Option<&str>,
+    ) -> Result<Arc<Bucket>, Error> {
+        let enforced = Ownership::BucketOwnerEnforced;
+        self.create_bucket_with(name, owner, enforced).await
+    }
+
+    /// Sets or removes a bucket's policy.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchBucket`]; [`Error::PublicAccessBlocked`] for a public policy that the bucket
+    /// blocks.
+    pub async fn set_policy(&self, name: &str, policy: Option<BucketPolicy>) -> Result<(), Error> {
+        self.change_access(name, move |bucket| {
+            if let Some(policy) = &policy {
+                bucket.check_policy(policy.policy())?;
+            }
+            bucket.policy.clone_from(&policy);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Sets or removes what a bucket blocks.
+    pub async fn set_public_access_block(
+        &self,
+        name: &str,
+        block: Option<PublicAccessBlock>,
+    ) -> Result<(), Error> {
+        self.change_access(name, move |bucket| {
+            bucket.public_access_block = block;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Sets or removes a bucket's object ownership.
+    ///
+    /// # Errors
+    /// [`Error::AclGrantsOthers`] if access control lists shall not count and the bucket's own list
+    /// grants something.
+    pub async fn set_ownership(
+        &self,
+        name: &str,
+        ownership: Option<Ownership>,
+    ) -> Result<(), Error> {
+        self.change_access(name, move |bucket| {
+            let enforced = ownership == Some(Ownership::BucketOwnerEnforced);
+            if enforced && !bucket.acl.is_private() {
+                return Err(Error::AclGrantsOthers);
+            }
+            bucket.ownership = ownership;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Sets a bucket's access control list.
+    ///
+    /// # Errors
+    /// As [`Bucket::check_acl`].
+    pub async fn set_bucket_acl(&self, name: &str, acl: Acl) -> Result<(), Error> {
+        self.change_access(name, move |bucket| {
+            bucket.check_acl(acl)?;
+            bucket.acl = acl;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Publishes a bucket: sets a policy and lets public policies take effect, in one change.
+    pub async fn publish(&self, name: &str, policy: BucketPolicy) -> Result<(), Error> {
+        self.change_access(name, move |bucket| {
+            bucket.policy = Some(policy.clone());
+            bucket.public_access_block = Some(PublicAccessBlock {
+                block_public_policy: false,
+                restrict_public_buckets: false,
+                ..bucket.blocked()
+            });
+            Ok(())
+        })
+        .await
+    }
+
+    async fn change_access(
+        &self,
+        name: &str,
+        change: impl Fn(&mut Bucket) -> Result<(), Error> + Send + Sync,
+    ) -> Result<(), Error> {
+        let bucket = self.find_bucket(name).await?.ok_or(Error::NoSuchBucket)?;
+        self.change_row(&bucket, change).await.map(|_| ())
+    }
+}
