@@ -8,6 +8,7 @@ import subprocess
 import pytest
 from support.server import binary
 from support.sigv4 import Credentials
+from support.tools import aws_env  # noqa: F401
 
 
 @pytest.fixture(scope="session")

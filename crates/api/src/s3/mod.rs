@@ -1,7 +1,8 @@
 //! The S3 API: our own protocol layer on hyper.
 //!
 //! # Invariants
-//! - Handlers get only resources that [`auth`] permitted, after the signature was verified.
+//! - Handlers get only resources that [`auth`] permitted, after a signature, if there is one, was
+//!   verified. An anonymous client learns nothing that was not allowed to everybody.
 //! - Every `x-amz-*` header and `host` is signed, or the request is refused.
 //! - An `x-amz-*` parameter of a signed query means the same as the header of that name.
 //! - No byte of a signed chunk reaches storage before its signature was checked. No object becomes
