@@ -18,7 +18,7 @@ use super::{secret, size};
 
 /// The bounds of the control data's lease.
 /// The default number of simultaneous K2V connections.
-const K2V_CONNECTIONS: u32 = 4096;
+const K2V_CONNECTIONS: u32 = 12_288;
 const MIN_LEASE_SECONDS: u32 = 3;
 const MAX_LEASE_SECONDS: u32 = 86_400;
 const DAY_SECONDS: u32 = 86_400;

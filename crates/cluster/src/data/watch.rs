@@ -107,7 +107,7 @@ pub struct Watch {
     number: u64,
     changed: Arc<Notify>,
     /// Reports epochs later than the one in which the watch was armed.
-    epochs: Option<Listening>,
+    epochs: Listening,
     /// True if the feeds of all replicas are followed.
     is_complete: bool,
 }
@@ -119,7 +119,7 @@ impl Watch {
     /// # Errors
     /// [`Error::Unavailable`] while this node is in no cluster.
     pub async fn arm(&mut self) -> Result<(), Error> {
-        self.epochs = Some(self.data.epoch_changes());
+        self.epochs = self.data.epoch_changes();
         let group = self.data.group(self.partition)?;
         let nodes: BTreeSet<NodeId> = group.members.iter().map(|m| m.node.node).collect();
         let watches = &self.data.watches;
@@ -146,15 +146,9 @@ impl Watch {
     /// Waits until the watched rows may have changed. Arm the watch again afterwards.
     pub async fn changed(&mut self) {
         let (changed, is_complete) = (self.changed.clone(), self.is_complete);
-        let new_epoch = async {
-            match &mut self.epochs {
-                Some(epochs) => _ = epochs.changed().await,
-                None => {}
-            }
-        };
         tokio::select! {
             () = changed.notified() => {}
-            () = new_epoch => {}
+            _ = self.epochs.changed() => {}
             () = tokio::time::sleep(LOOK_AGAIN), if !is_complete => {}
         }
     }
@@ -188,7 +182,7 @@ impl Data {
             topic,
             number,
             changed,
-            epochs: None,
+            epochs: self.epoch_changes(),
             is_complete: false,
         }
     }

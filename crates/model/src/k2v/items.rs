@@ -20,6 +20,8 @@ use crate::rowkeys;
 
 /// How many items of a batch are written at once.
 const WRITES_AT_ONCE: usize = 256;
+/// How far ahead a stamp may be of the clocks of other nodes: replicas refuse those beyond it.
+const CLOCKS_APART_MS: u64 = 60_000;
 /// The pause of a poll after a read that failed.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
@@ -33,6 +35,9 @@ pub struct Insert {
     /// The new value; `None` deletes.
     pub value: Option<Bytes>,
 }
+
+/// A checked insert: what the client has seen, and the new value.
+type Write = (Option<Token>, Option<Bytes>);
 
 /// A version of an item's row.
 pub(super) struct Version {
@@ -122,16 +127,27 @@ pub(super) fn forgotten(seen: Token) -> Token {
     }
 }
 
+/// Returns the error for a token that covers the dot that a new value would get.
+///
+/// A listing may have shown a version that no quorum holds, of a node whose clock is a little ahead.
+/// The value must not get a dot below it: a later insert with the same token would replace it unseen.
+fn too_new(seen: Token, now_ms: u64) -> Error {
+    if seen.stamp.millis() > now_ms + CLOCKS_APART_MS {
+        return Error::InvalidToken;
+    }
+    Error::Unavailable("the causality token is of a node whose clock is ahead; try again".into())
+}
+
 /// Decides what becomes of an item when a value is written to it.
 fn decide(
     current: Current<'_>,
     seen: Option<Token>,
     new: &Option<Bytes>,
     (bucket, pk): (&Id, &str),
+    now_ms: u64,
 ) -> Decision<Error> {
-    // No version that anybody can have seen is that new.
-    if seen.is_some_and(|seen| seen.stamp >= current.own) {
-        return Decision::Abort(Error::InvalidToken);
+    if let Some(seen) = seen.filter(|seen| seen.stamp >= current.own) {
+        return Decision::Abort(too_new(seen, now_ms));
     }
     let metadata = current.value.map(|value| &value.metadata);
     let new = Sibling::new(current.own, new.clone());
@@ -204,7 +220,8 @@ impl Model {
                 background: false,
             };
             let of = (&bucket.id, name.pk.as_str());
-            let decide = |current: Current<'_>| decide(current, seen, value, of);
+            let now_ms = self.now_ms();
+            let decide = |current: Current<'_>| decide(current, seen, value, of, now_ms);
             self.cluster().update_stamped(&row, how, decide).await
         };
         self.commit_fenced(bucket, commit).await?
@@ -217,7 +234,7 @@ impl Model {
     /// # Errors
     /// As [`insert_item`](Model::insert_item): the first error.
     pub async fn insert_items(&self, bucket: &Bucket, inserts: Vec<Insert>) -> Result<(), Error> {
-        let mut by_item: BTreeMap<ItemName, Vec<(Option<Token>, Option<Bytes>)>> = BTreeMap::new();
+        let mut by_item: BTreeMap<ItemName, Vec<Write>> = BTreeMap::new();
         for insert in inserts {
             let seen = self.check_insert(bucket, &insert)?;
             let of_item = by_item.entry(insert.name).or_default();

@@ -1,0 +1,89 @@
+"""K2V on three nodes: any of them answers, polls hear of changes at others, a killed one is no loss."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from support.server import Demo
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory):
+    demo = Demo(tmp_path_factory.mktemp("k2v-nodes") / "data", nodes=3)
+    yield demo.start(120)
+    demo.stop()
+
+
+@pytest.fixture(scope="module")
+def doors(nodes, example):
+    """A client of each node."""
+    secrets = (nodes.access_key, nodes.secret_key, nodes.region)
+    return [example.K2V(f"http://{node['k2v']}", nodes.bucket, *secrets) for node in nodes.nodes]
+
+
+def test_any_node_sees_what_another_acknowledged(doors):
+    token = None
+    for n in range(60):
+        doors[n % 3].insert("p", "chain", str(n).encode(), token)
+        values, token = doors[(n + 1) % 3].read("p", "chain")
+        assert values == [str(n).encode()]
+    index = doors[0].index(prefix="p")["partitionKeys"]
+    assert [(key["pk"], key["entries"], key["values"]) for key in index] == [("p", 1, 1)]
+
+
+def test_polls_hear_of_other_nodes(doors):
+    doors[0].insert("p", "poll", b"0")
+    token = doors[0].read("p", "poll")[1]
+    waited = []
+    with ThreadPoolExecutor(3) as pool:
+        for n in range(1, 10):
+            polls = [pool.submit(door.poll, "p", "poll", token, 60) for door in doors]
+            time.sleep(0.2)
+            began = time.monotonic()
+            doors[n % 3].insert("p", "poll", str(n).encode(), token)
+            seen = [poll.result() for poll in polls]
+            waited.append(time.monotonic() - began)
+            assert all(values == [str(n).encode()] for values, _ in seen)
+            token = seen[0][1]
+    # A change that is not told would be found only after 15 s.
+    assert max(waited) < 5, waited
+
+
+def test_concurrent_inserts_at_all_nodes_lose_nothing(doors):
+    """Every client merges what it has read, and writes with the token of that."""
+
+    def add(client: int) -> None:
+        door = doors[client % 3]
+        for n in range(15):
+            values, token = door.read("p", "set")
+            merged = {mark for value in values if value for mark in value.split()}
+            merged.add(f"{client}.{n}".encode())
+            door.insert("p", "set", b" ".join(sorted(merged)), token)
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(add, range(6)))
+    values, _ = doors[0].read("p", "set")
+    marks = {mark for value in values for mark in value.split()}
+    assert marks == {f"{client}.{n}".encode() for client in range(6) for n in range(15)}
+
+
+def test_poll_survives_the_death_of_a_node(doors, nodes):
+    doors[0].insert("p", "killed", b"1")
+    token = doors[0].read("p", "killed")[1]
+    marker = doors[1].poll_range("p")["seenMarker"]
+    with ThreadPoolExecutor(2) as pool:
+        item = pool.submit(doors[1].poll, "p", "killed", token, 120)
+        range_ = pool.submit(lambda: doors[1].poll_range("p", seenMarker=marker, timeout=120))
+        time.sleep(1)
+        os.kill(int(nodes.nodes[2]["pid"]), signal.SIGKILL)
+        time.sleep(1)
+        assert not item.done() and not range_.done()
+        doors[0].insert("p", "killed", b"2", token)
+        began = time.monotonic()
+        assert item.result()[0] == [b"2"]
+        assert [i["sk"] for i in range_.result()["items"]] == ["killed"]
+        assert time.monotonic() - began < 20
