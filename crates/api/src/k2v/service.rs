@@ -10,6 +10,7 @@ use archipel_base::random::Random;
 use archipel_model::{Bucket, Model};
 use bytes::Bytes;
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
@@ -215,15 +216,15 @@ async fn permit_and_answer(
         headers: &parts.headers,
         host: &call.target.host,
     };
-    let now_ms = call.now_ms();
+    let (model, now_ms) = (&shared.model, call.now_ms());
     let verify = |lookup: Lookup<'_>| shared.verifier.verify(&signed, now_ms, lookup);
-    let verified = signed_by(&shared.model, verify).await?;
+    let verified = Box::pin(signed_by(model, verify)).await?;
     let verified = verified.ok_or(Code::AccessDenied)?;
     let operation = routed?;
     call.set_payload(verified.payload, Some(&verified.chunks))?;
     // The route has checked that there is one.
     let name = call.target.bucket.as_deref().ok_or(Code::InvalidURI)?;
-    shared.model.find_bucket_of_key(&verified.key, name).await?;
+    Box::pin(model.find_bucket_of_key(&verified.key, name)).await?;
     let permit = Permit {
         shared,
         caller: Caller::verified(verified.key, verified.credential),
@@ -231,26 +232,28 @@ async fn permit_and_answer(
         name,
     };
     let bucket = permit.bucket()?;
-    match operation {
-        Operation::ReadItem => items::read(call, &bucket).await,
-        Operation::PollItem => items::poll(call, &bucket, &permit).await,
-        Operation::InsertItem => items::insert(call, &bucket).await,
-        Operation::DeleteItem => items::delete(call, &bucket).await,
-        Operation::ReadIndex => index::read(call, &bucket).await,
+    // Boxed one by one: a poll that waits holds no room for other operations.
+    let answering: BoxFuture<'_, S3Result<Answer>> = match operation {
+        Operation::ReadItem => Box::pin(items::read(call, &bucket)),
+        Operation::PollItem => Box::pin(items::poll(call, &bucket, &permit)),
+        Operation::InsertItem => Box::pin(items::insert(call, &bucket)),
+        Operation::DeleteItem => Box::pin(items::delete(call, &bucket)),
+        Operation::ReadIndex => Box::pin(index::read(call, &bucket)),
         Operation::InsertBatch => {
             let _place = permit.batch().await;
-            batch::insert(call, &bucket).await
+            return Box::pin(batch::insert(call, &bucket)).await;
         }
         Operation::ReadBatch => {
             let _place = permit.batch().await;
-            batch::read(call, &bucket).await
+            return Box::pin(batch::read(call, &bucket)).await;
         }
         Operation::DeleteBatch => {
             let _place = permit.batch().await;
-            batch::delete(call, &bucket).await
+            return Box::pin(batch::delete(call, &bucket)).await;
         }
-        Operation::PollRange => range::poll(call, &bucket, &permit).await,
-    }
+        Operation::PollRange => Box::pin(range::poll(call, &bucket, &permit)),
+    };
+    answering.await
 }
 
 /// What a caller may do now, and the room for it.

@@ -286,8 +286,9 @@ impl Model {
         let mut watch = self.cluster().watch(row.partition, topic_of_item(&row));
         let mut patience = Patience::until(end);
         loop {
-            watch.arm().await?;
-            let read = self.item_version(&row).await;
+            // Boxed, so that thousands of polls that wait hold no room for reading.
+            Box::pin(watch.arm()).await?;
+            let read = Box::pin(self.item_version(&row)).await;
             let Some(version) = patience.take(read).await? else {
                 continue;
             };

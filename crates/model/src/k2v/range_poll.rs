@@ -54,8 +54,9 @@ impl Model {
         let mut watch = self.cluster().watch(partition, topic_of_range(&base));
         let mut patience = Patience::until(end);
         loop {
-            watch.arm().await?;
-            let polled = self.changes_of(bucket, &range, seen.as_ref()).await;
+            // Boxed, so that thousands of polls that wait hold no room for reading.
+            Box::pin(watch.arm()).await?;
+            let polled = Box::pin(self.changes_of(bucket, &range, seen.as_ref())).await;
             let Some(polled) = patience.take(polled).await? else {
                 continue;
             };
