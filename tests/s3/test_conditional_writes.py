@@ -121,11 +121,27 @@ def test_complete_if_absent(s3, bucket, nothing_changes):
                 Bucket=bucket, Key="k", UploadId=upload, MultipartUpload=parts, IfNoneMatch="*"
             )
     holds(s3, bucket, "k", b"meanwhile")
+    listed = s3.list_parts(Bucket=bucket, Key="k", UploadId=upload)["Parts"]
+    assert [part["ETag"] for part in listed] == [part["ETag"] for part in parts["Parts"]]
     s3.delete_object(Bucket=bucket, Key="k")
     s3.complete_multipart_upload(
         Bucket=bucket, Key="k", UploadId=upload, MultipartUpload=parts, IfNoneMatch="*"
     )
     holds(s3, bucket, "k", b"multipart")
+
+
+def test_complete_under_another_condition(s3, bucket):
+    """What failed as a creation succeeds as a replacement of the object that was in its way."""
+    upload, parts = started(s3, bucket, "k", b"multipart")
+    tag = s3.put_object(Bucket=bucket, Key="k", Body=b"meanwhile")["ETag"]
+    arguments = dict(Bucket=bucket, Key="k", UploadId=upload, MultipartUpload=parts)
+    for _ in range(3):
+        with refused(412, "PreconditionFailed"):
+            s3.complete_multipart_upload(IfNoneMatch="*", **arguments)
+    first = s3.complete_multipart_upload(IfMatch=tag, **arguments)
+    holds(s3, bucket, "k", b"multipart")
+    again = s3.complete_multipart_upload(**arguments)
+    assert again["ETag"] == first["ETag"]
 
 
 def test_complete_if_match(s3, bucket, nothing_changes):

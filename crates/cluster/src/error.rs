@@ -12,6 +12,9 @@ pub enum Error {
     /// The row that guards the write is gone.
     #[error("the guarding row is gone")]
     Guarded,
+    /// Another write of the row came in between. This write took no effect and never will.
+    #[error("unavailable: another write came in between")]
+    Overtaken,
     /// A replica refused for a reason of its own.
     #[error(transparent)]
     Storage(#[from] storage::Error),

@@ -46,7 +46,8 @@ pub use data::block_reader::BlockStream;
 pub use data::block_writer::BlockWriter;
 pub use data::decision::{Current, Decision};
 pub use data::list::Scanned;
-pub use data::rows::{OpenRow, State, WriteOptions};
+pub use data::options::{PointingRow, WriteOptions};
+pub use data::rows::{OpenRow, State};
 pub use data::watch::Watch;
 pub use error::Error;
 #[doc(hidden)]
@@ -58,6 +59,8 @@ pub use node::options::{ClusterOptions, Hooks, Listener, Network, Topics};
 pub use node::own_history::Rollback;
 pub use node::peers::Directory;
 pub use reconfigure::{LayoutChanges, change, remove_dead};
+pub use register::Intent;
+pub use register::intent::Fate;
 pub use upkeep::Upkeep;
 pub use upkeep::anti_entropy::{AntiEntropyOptions, AntiEntropyStatus, FloorProgress, PeerStatus};
 pub use upkeep::repair::{

@@ -225,6 +225,7 @@ impl ContentWriter {
                 durability,
                 guards: Vec::new(),
                 yields: false,
+                pointing: None,
                 upload: upload.as_ref(),
                 background: false,
             };

@@ -94,6 +94,7 @@ impl From<cluster::Error> for Error {
     fn from(error: cluster::Error) -> Error {
         match error {
             cluster::Error::Unavailable(why) => Error::Unavailable(why),
+            cluster::Error::Overtaken => Error::Unavailable(error.to_string()),
             cluster::Error::Guarded => Error::NoSuchUpload,
             cluster::Error::Storage(error) => error.into(),
         }

@@ -7,6 +7,7 @@
 
 use archipel_base::Id;
 use archipel_base::codec::{self, Versioned};
+use archipel_cluster::Intent;
 use archipel_storage::Payload;
 use serde::{Deserialize, Serialize};
 
@@ -80,6 +81,10 @@ pub(crate) struct PartList {
     /// The parts, in order.
     #[serde(rename = "p")]
     pub parts: Vec<PartInfo>,
+    /// The write that completed the upload. A replica that accepts it marks the upload's row with
+    /// it, also if another replica brought it.
+    #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
+    pub write: Option<Intent>,
 }
 
 impl Versioned for PartList {

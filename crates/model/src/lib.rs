@@ -20,6 +20,7 @@
 //! | [`bucket`], [`object`], [`upload`] | buckets, access keys, objects and uploads as data |
 //! | [`website`] | a bucket's website configuration |
 //! | `in_use` | content that this process writes or reads |
+//! | `intents` | an upload points to the write of the object that completes or aborts it |
 //! | [`gc`], `orphans` | drops unneeded content; finds content that no GC task names |
 //! | `content`, `reader` | writes and reads content |
 //! | `control`, `objects`, `uploads` | operations on buckets and keys, objects, uploads |
@@ -49,6 +50,7 @@ mod fence;
 mod form;
 pub mod gc;
 mod in_use;
+mod intents;
 pub mod k2v;
 pub mod lifecycle;
 pub mod listing;
@@ -309,7 +311,9 @@ impl Model {
 /// The model's additions to the rules of rows. The cluster must be opened with them.
 pub const HOOKS: Hooks = Hooks {
     on_replace: gc::on_replace,
-    ends: uploads::ended_by,
+    points: intents::points,
+    intent: intents::intent,
+    with_intent: intents::with_intent,
     holds: fence::holds,
     topics: k2v::topics,
 };

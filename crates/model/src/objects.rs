@@ -200,6 +200,7 @@ impl Model {
                 durability: change.durability,
                 guards: vec![fence.clone()],
                 yields: change.yields,
+                pointing: None,
                 upload: change.upload,
                 background: change.background,
             };

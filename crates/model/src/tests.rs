@@ -10,6 +10,7 @@ use crate::{
 
 mod foreign_parts;
 mod listings;
+mod overtaken;
 mod shards;
 mod tags;
 

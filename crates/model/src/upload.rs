@@ -3,6 +3,7 @@
 use archipel_access::Acl;
 use archipel_base::codec::Versioned;
 use archipel_base::{Id, Stamp};
+use archipel_cluster::Intent;
 use serde::{Deserialize, Serialize};
 
 use crate::checksum::{Checksum, ChecksumKind};
@@ -51,6 +52,10 @@ pub struct Upload {
     /// The metadata that the client gave when the upload began.
     #[serde(rename = "d", default)]
     pub meta: UploadMeta,
+    /// The write of the object that completes or aborts the upload. The object's row decides
+    /// whether it took effect: see [`intents`](crate::intents).
+    #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) intent: Option<Intent>,
 }
 
 impl Versioned for Upload {

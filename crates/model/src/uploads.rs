@@ -3,21 +3,26 @@
 //! A part is a row of its own that refers to its content. A part counts only for the bucket, the
 //! key and the upload that it was written for: its row key derives from all three.
 //!
-//! Completing an upload writes a list of parts into the object's row and moves no data. The
-//! upload's row guards that write, and every replica that accepts the write deletes the upload's
-//! row in the same transaction. So an upload is completed at most once, and an aborted upload is
-//! never completed, whatever the order of concurrent requests. GC drops the parts that the object
-//! does not list after the upload's row is gone.
+//! Completing an upload writes a list of parts into the object's row and moves no data. Aborting it
+//! writes the object's row as it is. The object's row decides which of several completions and
+//! aborts takes effect; the upload's row points to that write ([`intents`]). So an upload is
+//! completed at most once, an aborted upload is never completed, and a completion whose condition
+//! fails leaves the upload as it was. GC drops the parts that the object does not list once the
+//! upload is over.
 
 mod known;
+mod page;
 mod part;
 
 use std::cmp::Reverse;
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use archipel_base::Id;
 use archipel_base::codec;
-use archipel_cluster::{Decision, WriteOptions};
+use archipel_cluster as cluster;
+use archipel_cluster::{Decision, Intent, PointingRow, WriteOptions};
 use archipel_storage::engine::Durability;
 use archipel_storage::{Payload, RowKey, Value};
 use futures_util::future::try_join_all;
@@ -26,15 +31,21 @@ use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::{Error, damaged_row};
 use crate::form::{ContentForm, PartInfo, PartList, decode_parts};
+use crate::intents;
 use crate::object::{Condition, ObjectHead, ObjectMeta, Predicate};
 use crate::objects::{check_key, decide, object_value};
-use crate::owner::{Owner, UploadName};
+use crate::owner::UploadName;
 use crate::rowkeys;
 use crate::upload::{Part, Upload, UploadMeta, UploadPage, UploadQuery};
 
 pub(crate) use known::KnownUploads;
 
 pub use part::PartWriter;
+
+/// The number of times that a completion or an abort begins again after others were faster.
+const TRIES: u32 = 20;
+/// The number of intents that a listing of uploads resolves at once.
+const AT_ONCE: usize = 16;
 
 impl Model {
     /// Begins an upload and returns it.
@@ -52,6 +63,7 @@ impl Model {
             initiated_ms: self.now_ms(),
             initiator: initiator.map(str::to_owned),
             meta,
+            intent: None,
         };
         let name = upload.name_in(&bucket.id);
         let row = rowkeys::upload(self.cluster(), &name);
@@ -103,10 +115,8 @@ impl Model {
     }
 
     async fn named_upload(&self, name: &UploadName) -> Result<Upload, Error> {
-        let row = rowkeys::upload(self.cluster(), name);
-        let metadata = self.cluster().metadata(&row).await?;
-        let metadata = metadata.ok_or(Error::NoSuchUpload)?;
-        codec::decode(&metadata).map_err(damaged_row)
+        let upload = intents::progress_of(self.cluster(), name).await?;
+        upload.ok_or(Error::NoSuchUpload)
     }
 
     /// Returns at most `limit` parts of an upload with numbers above `after`, in order, and true if
@@ -169,10 +179,6 @@ impl Model {
         meta: ObjectMeta,
         condition: Condition,
     ) -> Result<ObjectHead, Error> {
-        let list = PartList {
-            upload: upload.id,
-            parts: parts.iter().map(part_info).collect(),
-        };
         let metadata = ObjectHead {
             version: self.random_id(),
             size: parts.iter().map(|part| part.size).sum(),
@@ -185,11 +191,15 @@ impl Model {
             acl: meta.acl,
             form: ContentForm::Parts,
         };
-        let value = object_value(
-            bucket,
-            &metadata,
-            Payload::Inline(codec::encode(&list).into()),
-        );
+        let value = |intent: Intent| {
+            let list = PartList {
+                upload: upload.id,
+                parts: parts.iter().map(part_info).collect(),
+                write: Some(intent),
+            };
+            let list = codec::encode(&list).into();
+            object_value(bucket, &metadata, Payload::Inline(list))
+        };
         let object = rowkeys::object(self.cluster(), &bucket.id, &upload.key);
         let name = upload.name_in(&bucket.id);
         let row = rowkeys::upload(self.cluster(), &name);
@@ -200,30 +210,61 @@ impl Model {
             Condition::Check(test) => test,
             Condition::Always => Arc::new(|_: Option<&ObjectHead>| Ok(())) as Predicate,
         };
-        for retries in 0.. {
+        for retries in 0..TRIES {
+            let intent = self.cluster().announce().await?;
+            let value = value(intent);
             let how = WriteOptions {
-                durability,
-                guards: vec![row.clone(), self.fence_of(&bucket.id, &object)],
-                yields: false,
-                upload: None,
-                background: false,
+                guards: vec![self.fence_of(&bucket.id, &object)],
+                pointing: Some(PointingRow {
+                    row: row.clone(),
+                    intent,
+                    is_named: true,
+                }),
+                ..WriteOptions::durable(durability)
             };
-            let decide = |current: Option<&Value>| decide(current, &test, &Some(value.clone()));
-            match self.cluster().update(&object, how, decide).await {
-                // One of the two guards does not hold: if it is not the upload, it is the fence.
-                Err(archipel_cluster::Error::Guarded) => {
+            let sent = AtomicBool::new(false);
+            let decide = |current: Option<&Value>| {
+                let decision = decide(current, &test, &Some(value.clone()));
+                sent.fetch_or(matches!(decision, Decision::Write(_)), Ordering::Relaxed);
+                decision
+            };
+            let outcome = self.cluster().update(&object, how, decide).await;
+            if matches!(outcome, Ok(Ok(()))) {
+                self.end_upload_later(name, row, intent);
+                return Ok(metadata);
+            }
+            if let Ok(Err(_)) | Err(cluster::Error::Overtaken | cluster::Error::Guarded) = &outcome
+                && sent.into_inner()
+            {
+                intents::undo(self.cluster(), &row, &intent).await?;
+            }
+            match outcome {
+                Ok(decided) => decided?,
+                Err(cluster::Error::Overtaken) => {}
+                // The upload has ended, or has met another completion, or the fence is closed.
+                Err(cluster::Error::Guarded) => {
                     self.named_upload(&name).await?;
-                    self.on_closed_fence(bucket, retries).await?;
+                    if retries > 0 {
+                        self.on_closed_fence(bucket, retries).await?;
+                    }
                 }
-                decided => {
-                    decided??;
-                    break;
-                }
+                Err(error) => return Err(error.into()),
             }
         }
+        Err(Error::Conflict)
+    }
+
+    /// Ends an upload in the background, after the write that completes or aborts it took effect.
+    /// If this fails, GC does it.
+    fn end_upload_later(&self, name: UploadName, row: RowKey, intent: Intent) {
         self.0.uploads.remove(&name);
-        self.wake_gc();
-        Ok(metadata)
+        let model = self.clone();
+        tokio::spawn(async move {
+            if let Err(error) = intents::finish(model.cluster(), &row, &intent, true).await {
+                tracing::debug!(%error, "the row of an upload that is over is left to GC");
+            }
+            model.wake_gc();
+        });
     }
 
     /// Returns the object if this upload became the object, so that a repeated completion succeeds.
@@ -255,17 +296,37 @@ impl Model {
         // refused abort changes nothing.
         self.upload(bucket, key, id).await?;
         let name = UploadName::new(&bucket.id, key, id);
+        let object = rowkeys::object(self.cluster(), &bucket.id, key);
         let row = rowkeys::upload(self.cluster(), &name);
-        let how = WriteOptions::durable(self.durability(bucket));
-        // If a completion and an abort race, one of them finds the upload ended.
-        let end = |current: Option<&Value>| match current {
-            Some(_) => Decision::Write(None),
-            None => Decision::Abort(Error::NoSuchUpload),
-        };
-        self.cluster().update(&row, how, end).await??;
-        self.0.uploads.remove(&name);
-        self.wake_gc();
-        Ok(())
+        for _ in 0..TRIES {
+            let intent = self.cluster().announce().await?;
+            let how = WriteOptions {
+                pointing: Some(PointingRow {
+                    row: row.clone(),
+                    intent,
+                    is_named: false,
+                }),
+                ..WriteOptions::durable(self.durability(bucket))
+            };
+            // The object stays as it is. Its row decides between a completion and an abort that
+            // race.
+            let same = |current: Option<&Value>| Decision::<Infallible>::Write(current.cloned());
+            match self.cluster().update(&object, how, same).await {
+                Ok(Ok(())) => {
+                    self.end_upload_later(name, row, intent);
+                    return Ok(());
+                }
+                Ok(Err(never)) => match never {},
+                Err(cluster::Error::Guarded) => {
+                    self.named_upload(&name).await?;
+                }
+                Err(cluster::Error::Overtaken) => {
+                    intents::undo(self.cluster(), &row, &intent).await?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::Conflict)
     }
 
     /// Returns a page of the uploads in progress.
@@ -279,34 +340,25 @@ impl Model {
         let scans = partitions
             .into_iter()
             .map(|partition| self.cluster().scan_all(partition, &prefix));
-        let mut uploads = Vec::new();
+        let (mut uploads, mut open) = (Vec::new(), Vec::new());
         for row in try_join_all(scans).await?.into_iter().flatten() {
             let upload: Upload = codec::decode(&row.metadata).map_err(damaged_row)?;
-            if upload.key.starts_with(&query.prefix) {
-                uploads.push(upload);
+            if !upload.key.starts_with(&query.prefix) {
+                continue;
+            }
+            match upload.intent {
+                None => uploads.push(upload),
+                Some(_) => open.push(upload.name_in(&bucket.id)),
             }
         }
+        for names in open.chunks(AT_ONCE) {
+            let known = names.iter();
+            let known = known.map(|name| intents::progress_of(self.cluster(), name));
+            uploads.extend(try_join_all(known).await?.into_iter().flatten());
+        }
         uploads.sort_by(|a, b| (&a.key, a.id).cmp(&(&b.key, b.id)));
-        Ok(page_of_uploads(uploads, query))
+        Ok(page::of(uploads, query))
     }
-}
-
-/// Returns the row of the upload that a write of an object ends: the upload that became the object.
-pub(crate) fn ended_by(key: &RowKey, value: &Value) -> Option<RowKey> {
-    let Some(Owner::Object {
-        bucket,
-        key: object,
-    }) = rowkeys::owner_of(&key.key)
-    else {
-        return None;
-    };
-    let metadata: ObjectHead = codec::decode(&value.metadata).ok()?;
-    if metadata.form != ContentForm::Parts {
-        return None;
-    }
-    let upload = decode_parts(&value.payload).ok()?.upload;
-    let name = UploadName::new(&bucket, &object, &upload);
-    Some(rowkeys::upload_in(key.partition, &name))
 }
 
 fn part_info(part: &Part) -> PartInfo {
@@ -315,45 +367,5 @@ fn part_info(part: &Part) -> PartInfo {
         size: part.size,
         checksum: part.checksum.clone(),
         attempt: part.attempt,
-    }
-}
-
-/// Returns the common prefix that a key is rolled up to.
-fn rolled_up<'k>(key: &'k str, query: &UploadQuery) -> Option<&'k str> {
-    let delimiter = query.delimiter.as_deref().filter(|d| !d.is_empty())?;
-    let at = key[query.prefix.len()..].find(delimiter)?;
-    Some(&key[..query.prefix.len() + at + delimiter.len()])
-}
-
-fn page_of_uploads(sorted: Vec<Upload>, query: &UploadQuery) -> UploadPage {
-    let mut page = UploadPage::default();
-    for upload in sorted {
-        let prefix = rolled_up(&upload.key, query);
-        if !is_after(&upload, prefix, query) {
-            continue;
-        }
-        if prefix.is_some() && page.prefixes.last().map(String::as_str) == prefix {
-            continue;
-        }
-        if page.uploads.len() + page.prefixes.len() >= query.limit {
-            page.truncated = true;
-            break;
-        }
-        match prefix {
-            Some(prefix) => page.prefixes.push(prefix.to_owned()),
-            None => page.uploads.push(upload),
-        }
-    }
-    page
-}
-
-fn is_after(upload: &Upload, prefix: Option<&str>, query: &UploadQuery) -> bool {
-    let Some(after) = query.after_key.as_deref() else {
-        return true;
-    };
-    match (prefix, query.after_id) {
-        (Some(prefix), _) => prefix > after,
-        (None, Some(id)) => (upload.key.as_str(), upload.id) > (after, id),
-        (None, None) => upload.key.as_str() > after,
     }
 }

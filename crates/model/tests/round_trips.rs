@@ -6,6 +6,8 @@
     reason = "a test says what went wrong by panicking"
 )]
 
+mod uploads;
+
 use std::sync::Arc;
 use std::time::Duration;
 

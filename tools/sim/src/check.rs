@@ -1,12 +1,15 @@
 //! `sim check-model`: explores the scenarios, and requires that every mutant is caught.
 
+use std::fmt::Debug;
+use std::hash::Hash;
 use std::time::Duration;
 
 use archipel_base::clock::{SystemClock, WallClock};
 use archipel_cluster::register::Rules;
 use archipel_cluster::register::rules::Mutant;
-use sim::model::scenario::Scenario;
-use sim::model::{catalogue, walk};
+use sim::model::catalogue;
+use sim::model::uploads::{self, Uploads};
+use sim::model::walk::{self, Walk};
 use stateright::{Checker, Model};
 
 /// The options of `sim check-model`.
@@ -32,9 +35,10 @@ pub struct Args {
 
 /// Runs the checks. Returns true if the protocol held and each mutant was caught.
 pub fn run(args: &Args) -> bool {
-    let known = |name: &String| Mutant::ALL.iter().any(|m| format!("{m:?}") == *name);
-    if let Some(name) = args.mutant.as_ref().filter(|name| !known(name)) {
-        println!("there is no mutant {name}; there are {:?}", Mutant::ALL);
+    let is_known = |name: &String| known().any(|m| format!("{m:?}") == *name);
+    if let Some(name) = args.mutant.as_ref().filter(|name| !is_known(name)) {
+        let all: Vec<Mutant> = known().collect();
+        println!("there is no mutant {name}; there are {all:?}");
         return false;
     }
     if let Some(seed) = args.walk {
@@ -62,19 +66,27 @@ fn explore_all(args: &Args) -> bool {
         scenarios.extend(catalogue::large());
     }
     scenarios.retain(|s| s.name.contains(&args.only));
+    let mut worlds = uploads::small();
+    worlds.retain(|s| s.name.contains(&args.only));
+    // The large space has six times as many steps.
+    let room = args.states * if args.large { 6 } else { 1 };
     let mut good = true;
     for scenario in scenarios {
-        // The large space has six times as many steps.
-        let room = if args.large { 6 } else { 1 };
-        good &= explore(scenario, args.states * room);
+        good &= explore(scenario.name, scenario, room);
+    }
+    for world in worlds {
+        good &= explore(world.name, world, room);
     }
     good
 }
 
-fn explore(scenario: Scenario, states: usize) -> bool {
+fn explore<M>(name: &str, model: M, states: usize) -> bool
+where
+    M: Model<Action: Clone + Debug + PartialEq> + Send + Sync + 'static,
+    M::State: Hash + Debug + Clone + PartialEq + Send + Sync + 'static,
+{
     let began = SystemClock.now_millis();
-    let name = scenario.name;
-    let mut builder = scenario.checker().threads(2);
+    let mut builder = model.checker().threads(2);
     if states > 0 {
         builder = builder.target_state_count(states);
     }
@@ -98,7 +110,7 @@ fn explore(scenario: Scenario, states: usize) -> bool {
         for action in path.clone().into_actions() {
             println!("    {action:?}");
         }
-        println!("    {:?}", path.last_state().history());
+        println!("    {:?}", path.last_state());
     }
     found.is_none()
 }
@@ -107,25 +119,28 @@ fn walk_all(args: &Args) -> bool {
     let walks = if args.large { 240_000 } else { 40_000 };
     let mut good = true;
     for scenario in catalogue::walks() {
-        if !scenario.name.contains(&args.only) {
-            continue;
-        }
-        let began = SystemClock.now_millis();
-        let walked = walk::walk_in_parallel(&scenario, walks);
-        let took = Duration::from_millis(SystemClock.now_millis() - began);
-        println!(
-            "walked    {}: {} walks, {} steps, {:.1} s: {}",
-            scenario.name,
-            walked.walks,
-            walked.steps,
-            took.as_secs_f64(),
-            walked
-                .violation
-                .map_or("holds".into(), |seed| format!("VIOLATED by seed {seed}"))
-        );
-        good &= walked.violation.is_none();
+        good &= !scenario.name.contains(&args.only) || walk_one(scenario.name, &scenario, walks);
+    }
+    for world in uploads::walks() {
+        good &= !world.name.contains(&args.only) || walk_one(world.name, &world, walks);
     }
     good
+}
+
+fn walk_one<M: Walk>(name: &str, model: &M, walks: u64) -> bool {
+    let began = SystemClock.now_millis();
+    let walked = walk::walk_in_parallel(model, walks);
+    let took = Duration::from_millis(SystemClock.now_millis() - began);
+    println!(
+        "walked    {name}: {} walks, {} steps, {:.1} s: {}",
+        walked.walks,
+        walked.steps,
+        took.as_secs_f64(),
+        walked
+            .violation
+            .map_or("holds".into(), |seed| format!("VIOLATED by seed {seed}"))
+    );
+    walked.violation.is_none()
 }
 
 fn catch_all(args: &Args) -> bool {
@@ -138,6 +153,9 @@ fn catch_all(args: &Args) -> bool {
     for mutant in Mutant::ALL.into_iter().filter(wanted) {
         good &= catch(mutant, args.states);
     }
+    for mutant in Mutant::OF_TWO_ROWS.into_iter().filter(wanted) {
+        good &= catch_of_two_rows(mutant);
+    }
     good
 }
 
@@ -145,18 +163,12 @@ fn catch_all(args: &Args) -> bool {
 /// small ones in full.
 fn catch(mutant: Mutant, states: usize) -> bool {
     let mut scenarios = catalogue::for_mutant(mutant);
-    let mut walks = 0;
     for scenario in &mut scenarios {
         scenario.rules = Rules::broken(mutant);
-        let walked = walk::walk_in_parallel(scenario, 400_000);
-        walks += walked.walks;
-        if let Some(seed) = walked.violation {
-            println!(
-                "mutant    {mutant:?}: caught in \"{}\" after {walks} walks (seed {seed})",
-                scenario.name
-            );
-            return true;
-        }
+    }
+    let named = scenarios.iter().map(|s| (s.name, s));
+    if catch_by_walks(mutant, named) {
+        return true;
     }
     for scenario in scenarios.into_iter().filter(|s| s.clients.len() == 1) {
         let name = scenario.name;
@@ -169,26 +181,71 @@ fn catch(mutant: Mutant, states: usize) -> bool {
             return true;
         }
     }
-    println!("mutant    {mutant:?}: NOT CAUGHT by {walks} walks");
+    println!("mutant    {mutant:?}: NOT CAUGHT");
+    false
+}
+
+fn catch_of_two_rows(mutant: Mutant) -> bool {
+    let mut worlds = uploads::for_mutant(mutant);
+    for world in &mut worlds {
+        world.rules = Rules::broken(mutant);
+    }
+    let caught = catch_by_walks(mutant, worlds.iter().map(|w| (w.name, w)));
+    if !caught {
+        println!("mutant    {mutant:?}: NOT CAUGHT");
+    }
+    caught
+}
+
+fn catch_by_walks<'a, M: Walk + 'a>(
+    mutant: Mutant,
+    models: impl Iterator<Item = (&'static str, &'a M)>,
+) -> bool {
+    let mut walks = 0;
+    for (name, model) in models {
+        let walked = walk::walk_in_parallel(model, 400_000);
+        walks += walked.walks;
+        if let Some(seed) = walked.violation {
+            println!(
+                "mutant    {mutant:?}: caught in \"{name}\" after {walks} walks (seed {seed})"
+            );
+            return true;
+        }
+    }
     false
 }
 
 fn show_walk(args: &Args, seed: u64) -> bool {
     let mutant = args.mutant.as_ref();
-    let rules = mutant.and_then(|name| Mutant::ALL.into_iter().find(|m| format!("{m:?}") == *name));
+    let rules = mutant.and_then(|name| known().find(|m| format!("{m:?}") == *name));
+    let rules = rules.map_or(Rules::CORRECT, Rules::broken);
     for mut scenario in catalogue::everything() {
         if scenario.name.contains(&args.only) {
-            scenario.rules = rules.map_or(Rules::CORRECT, Rules::broken);
+            scenario.rules = rules;
             println!("{}", scenario.name);
-            let (_, world) =
-                walk::walk_once(&scenario, seed, |action, _| println!("    {action:?}"));
-            world
-                .history()
-                .iter()
-                .for_each(|event| println!("{event:?}"));
-            println!("violated: {}", world.is_violated());
+            let world = show(&scenario, seed);
+            world.history().iter().for_each(|e| println!("{e:?}"));
             return !world.is_violated();
         }
     }
+    for mut world in uploads::walks() {
+        if world.name.contains(&args.only) {
+            world.rules = rules;
+            println!("{}", world.name);
+            let end = show(&world, seed);
+            end.history().iter().for_each(|e| println!("{e:?}"));
+            return !Uploads::is_violated(&end);
+        }
+    }
     false
+}
+
+fn show<M: Walk<Action: Debug>>(model: &M, seed: u64) -> M::State {
+    let (_, world) = walk::walk_once(model, seed, |action, _| println!("    {action:?}"));
+    println!("violated: {}", M::is_violated(&world));
+    world
+}
+
+fn known() -> impl Iterator<Item = Mutant> {
+    Mutant::ALL.into_iter().chain(Mutant::OF_TWO_ROWS)
 }

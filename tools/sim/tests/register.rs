@@ -4,7 +4,9 @@
 use archipel_cluster::register::Rules;
 use archipel_cluster::register::rules::Mutant;
 use sim::cluster::{Options, simulate};
-use sim::model::{catalogue, walk};
+use sim::model::catalogue;
+use sim::model::uploads::{self, Uploads};
+use sim::model::walk::{self, Walk};
 use stateright::{Checker, Model};
 
 /// Every interleaving of a write and a read.
@@ -58,6 +60,37 @@ fn broken_rules_are_caught() {
             walk::walk(&scenario, 0..1500).violation.is_some()
         });
         assert!(caught, "{mutant:?} was not caught");
+    }
+}
+
+#[test]
+fn random_walks_of_an_object_and_its_upload_hold() {
+    for world in uploads::walks() {
+        let walked = walk::walk(&world, 0..100);
+        assert_eq!(walked.violation, None, "{}", world.name);
+    }
+}
+
+/// Each seed is of a walk that shows the mutant, and that holds with all rules.
+#[test]
+fn broken_rules_of_two_rows_are_caught() {
+    let seeds = [
+        (Mutant::UndoUnknown, 779),
+        (Mutant::UndoUnasked, 3),
+        (Mutant::MarkApart, 1),
+        (Mutant::SpreadUnmarked, 8374),
+        (Mutant::PromiseOneRow, 27_728),
+        (Mutant::RepeatIntent, 6),
+        (Mutant::TrustUnmarked, 3197),
+    ];
+    assert_eq!(seeds.map(|(mutant, _)| mutant), Mutant::OF_TWO_ROWS);
+    for (mutant, seed) in seeds {
+        let mut world = uploads::for_mutant(mutant).swap_remove(0);
+        let walk =
+            |world: &Uploads| Uploads::is_violated(&walk::walk_once(world, seed, |_, _| ()).1);
+        assert!(!walk(&world), "{mutant:?}: the walk is wrong without it");
+        world.rules = Rules::broken(mutant);
+        assert!(walk(&world), "{mutant:?} was not caught");
     }
 }
 

@@ -13,7 +13,7 @@ use archipel_storage::{RowKey, Store, Value};
 use bytes::Bytes;
 
 use super::*;
-use crate::data::rows::WriteOptions;
+use crate::data::options::WriteOptions;
 use crate::layout::LEVEL;
 use crate::memory::memory_options;
 use crate::memory_store;

@@ -16,12 +16,13 @@ use tokio::time::Instant;
 use crate::data::Data;
 use crate::data::block_reader::Prefetch;
 use crate::data::block_writer::BlockWriter;
+use crate::data::options::PointingRow;
 use crate::error::Error;
 use crate::node::detach::DetachOnDrop;
 use crate::node::group::Group;
 use crate::node::wire::RowCall;
 use crate::register::{self, Answer, Operation, Outcome, Output, ReplicaSet, Request, Version};
-use waiting::{Due, Replicas, Waiting, again_if_it_fails, is_passing};
+use waiting::{Due, Replicas, Waiting, again_if_it_fails, is_passing, is_settled};
 
 pub(crate) mod waiting;
 
@@ -38,6 +39,7 @@ pub(crate) struct Run<'a> {
     pub inner: &'a Arc<Data>,
     pub key: &'a RowKey,
     pub guards: &'a [RowKey],
+    pub pointing: Option<&'a PointingRow>,
     pub durability: Durability,
     /// True if a read wants the payload. Metadata alone are cheaper.
     pub with_payload: bool,
@@ -110,6 +112,7 @@ impl Run<'_> {
         loop {
             while let Some(output) = todo.pop_front() {
                 let more = match output {
+                    Output::Done(outcome) if operation.resolves() => return Ok(outcome),
                     Output::Done(outcome) => return ended(outcome, sent.refused),
                     Output::Send {
                         request: Request::Write { .. },
@@ -286,6 +289,7 @@ impl Run<'_> {
             address,
             key: self.key.key.clone(),
             guards: self.guards.iter().map(|guard| guard.key.clone()).collect(),
+            pointing: self.pointing.map(PointingRow::pointer),
             buffered: self.durability == Durability::Buffered,
             with_payload: self.with_payload,
             background: self.background,
@@ -353,13 +357,6 @@ impl Run<'_> {
         let micros = self.inner.options.random.next_u64() % most.max(1);
         tokio::time::sleep(Duration::from_micros(micros)).await;
     }
-}
-
-/// Returns true if this answer to a write says that the replica holds the write, or that nothing
-/// needs to be held.
-fn is_settled<V, E>(answer: &Result<Answer<V>, E>) -> bool {
-    use Answer::{Accepted, Guarded, Superseded};
-    matches!(answer, Ok(Accepted | Guarded | Superseded { .. }))
 }
 
 /// The event that ended a wait.

@@ -58,7 +58,8 @@ impl Data {
 
     /// Brings the guards of a request up to date.
     async fn catch_up(self: &Arc<Data>, call: &RowCall) -> Result<(), storage::Error> {
-        for guard in call.guard_keys() {
+        let pointing = call.pointing().map(|(row, _)| row);
+        for guard in call.guard_keys().chain(pointing) {
             let brought = self.bring(call.address, &guard, call.background).await;
             brought.map_err(|error| {
                 storage::Error::Busy(format!("the guard of a row cannot be read: {error}"))

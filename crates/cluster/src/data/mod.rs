@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `rows` | reads, writes and conditional writes of rows |
 //! | `queues` | queues of updates, one for each row |
-//! | `decision` | what an update decides, and on what |
+//! | `options`, `decision` | how a row is written; what an update decides, and on what |
+//! | `intents` | writes to which another row points |
 //! | `driver` | drives one operation of the register: messages, hedging, retries |
 //! | `block_writer` | sends blocks to all replicas at once |
 //! | `block_reader` | reads blocks from the local store or another replica, verified |
@@ -25,9 +26,11 @@ pub(crate) mod block_writer;
 pub(crate) mod decision;
 pub(crate) mod driver;
 mod fetch;
+mod intents;
 pub(crate) mod list;
 mod local;
 mod local_work;
+pub(crate) mod options;
 mod queues;
 pub(crate) mod rows;
 pub(crate) mod serve;

@@ -13,6 +13,7 @@ use super::decision::{Current, Decision};
 use crate::data::block_reader::{BlockStream, Prefetch};
 use crate::data::block_writer::BlockWriter;
 use crate::data::driver::Run;
+use crate::data::options::WriteOptions;
 use crate::error::Error;
 use crate::node::group::Group;
 use crate::node::wire::RowCall;
@@ -38,35 +39,6 @@ pub struct OpenRow {
     pub pin: Pin,
     /// The row's blocks from the first one on, if they are on their way already.
     pub following: Option<BlockStream>,
-}
-
-/// How a row is written: durability, guards, blocks.
-#[derive(Clone)]
-pub struct WriteOptions<'a> {
-    /// The durability before the write is acknowledged.
-    pub durability: Durability,
-    /// Rows of the same partition that must [hold](Hooks::holds).
-    pub guards: Vec<RowKey>,
-    /// True if the write gives up, without effect, once another version overtakes it. This is for
-    /// values that refer to content in other rows, because that content is dropped then.
-    pub yields: bool,
-    /// The writer of the blocks that the value refers to.
-    pub upload: Option<&'a BlockWriter>,
-    /// True if no client waits for it.
-    pub background: bool,
-}
-
-impl WriteOptions<'_> {
-    /// Returns options with this durability, without guards or blocks.
-    pub fn durable(durability: Durability) -> WriteOptions<'static> {
-        WriteOptions {
-            durability,
-            guards: Vec::new(),
-            yields: false,
-            upload: None,
-            background: false,
-        }
-    }
 }
 
 impl Data {
@@ -188,7 +160,7 @@ impl Data {
         }
     }
 
-    fn run<'a>(
+    pub(super) fn run<'a>(
         self: &'a Arc<Data>,
         key: &'a RowKey,
         how: &'a WriteOptions<'a>,
@@ -197,6 +169,7 @@ impl Data {
             inner: self,
             key,
             guards: &how.guards,
+            pointing: how.pointing.as_ref(),
             durability: how.durability,
             with_payload: true,
             needs_payload: false,
@@ -227,11 +200,12 @@ impl Data {
             !how.guards.is_empty(),
             &mut |seen| self.next_stamp(seen),
         );
-        let operation = operation.yielding_if(how.yields);
+        let operation = operation.repeating(how.repeat());
         let mut never = |_: &Version<Value>, _| register::Decision::Keep;
         match run.drive(operation, outputs, &mut never).await? {
             Outcome::Written { stamp } => Ok(stamp),
             Outcome::Guarded => Err(Error::Guarded),
+            Outcome::Overtaken => Err(Error::Overtaken),
             other => Err(unexpected(&other)),
         }
     }
@@ -241,7 +215,8 @@ impl Data {
     /// `decide` may be called more than once; the last answer counts.
     ///
     /// # Errors
-    /// Outside: [`Error::Guarded`], [`Error::Unavailable`]. Inside: what `decide` aborted with.
+    /// Outside: [`Error::Guarded`], [`Error::Overtaken`], [`Error::Unavailable`]. Inside: what
+    /// `decide` aborted with.
     pub async fn update<E>(
         self: &Arc<Data>,
         key: &RowKey,
@@ -269,14 +244,17 @@ impl Data {
         E: Send,
     {
         self.wait_for_time().await?;
-        let id = self.random_id();
+        let pointing = how.pointing.as_ref();
+        let id = pointing.map_or_else(|| self.random_id(), |pointing| pointing.intent.write);
         let _turn = self.queues.turn(key).await;
         let mut run = self.run(key, &how)?;
-        let guarded = !how.guards.is_empty();
+        let guarded = !how.guards.is_empty() || pointing.is_some();
         let (operation, outputs) = Operation::update(start(&run.group), id, guarded, &mut |seen| {
             self.next_stamp(seen)
         });
-        let operation = operation.yielding_if(how.yields);
+        let operation = operation
+            .repeating(how.repeat())
+            .by_own_quorum(pointing.is_some_and(|pointing| !pointing.is_named));
         let mut aborted = None;
         let mut adapter = |version: &Version<Value>, own| {
             let current = Current {
@@ -301,6 +279,7 @@ impl Data {
             (Outcome::Written { .. }, _) => Ok(Ok(())),
             (Outcome::Kept(_), Some(error)) => Ok(Err(error)),
             (Outcome::Guarded, _) => Err(Error::Guarded),
+            (Outcome::Overtaken, _) => Err(Error::Overtaken),
             (other, _) => Err(unexpected(&other)),
         }
     }
@@ -359,6 +338,7 @@ impl Data {
             address: group.address_of(index)?,
             key: key.key.clone(),
             guards: Vec::new(),
+            pointing: None,
             buffered: false,
             with_payload: true,
             background: true,
@@ -385,14 +365,14 @@ impl Data {
     }
 }
 
-fn start(group: &Group) -> Start {
+pub(super) fn start(group: &Group) -> Start {
     Start {
         rules: Rules::CORRECT,
         quorums: group.quorums.clone(),
     }
 }
 
-fn unexpected(outcome: &Outcome<Value>) -> Error {
+pub(super) fn unexpected(outcome: &Outcome<Value>) -> Error {
     Error::Unavailable(match outcome {
         Outcome::Unknown => "it is not known whether the write took effect".into(),
         _ => "too few replicas answer, or too much contention".into(),

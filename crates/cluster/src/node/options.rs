@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::peers::Directory;
+use crate::register::Intent;
 
 /// The rules that the model adds to rows.
 #[derive(Clone, Copy)]
@@ -20,9 +21,12 @@ pub struct Hooks {
     /// Returns the GC task that follows from a row's replacement, for the durable work queue.
     /// Called in the transaction of the change.
     pub on_replace: fn(&RowKey, &Value, Option<&Value>) -> Option<Bytes>,
-    /// Returns the row of the same partition that this value ends: it is a tombstone from the
-    /// moment in which a replica holds the value. Such a row must never be written again.
-    pub ends: fn(&RowKey, &Value) -> Option<RowKey>,
+    /// Returns the row of the same partition that points to the write of this value, and the write.
+    pub points: fn(&RowKey, &Value) -> Option<(RowKey, Intent)>,
+    /// Returns the write that a row with this metadata points to.
+    pub intent: fn(&[u8]) -> Option<Intent>,
+    /// Returns the value of a row once it points to a write. `None` if the value cannot be read.
+    pub with_intent: fn(&Value, Intent) -> Option<Value>,
     /// Returns true if a live row with this metadata holds as a guard.
     pub holds: fn(&RowKey, &[u8]) -> bool,
     /// Returns the topics under which changes of this row are told to those who
@@ -38,7 +42,9 @@ impl Hooks {
     /// Hooks that do nothing: each live row holds.
     pub const NONE: Hooks = Hooks {
         on_replace: |_, _, _| None,
-        ends: |_, _| None,
+        points: |_, _| None,
+        intent: |_| None,
+        with_intent: |_, _| None,
         holds: |_, _| true,
         topics: |_| None,
     };

@@ -4,10 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use archipel_base::Id;
 use archipel_base::clock::WallClock;
-use archipel_base::{Id, Stamp};
 use archipel_storage as storage;
-use archipel_storage::engine::Durability;
 use archipel_storage::store::Transact;
 use archipel_storage::{BlockRef, Payload, Row, RowKey, RowReader, RowTxn, Store, Value};
 use parking_lot::Mutex;
@@ -17,9 +16,10 @@ use crate::node::feed::Feed;
 use crate::node::options::Hooks;
 use crate::node::wire::RowCall;
 use crate::node::{floors, tombstones::TombstoneStats};
-use crate::register::{Answer, Bounds, Cell, Recent, Request, Rules, Version, replica};
+use crate::register::{Answer, Bounds, Cell, Recent, Request, Rules, replica};
 
 mod offer;
+mod pointing;
 
 pub(crate) use offer::{Applied, Offer};
 
@@ -180,7 +180,7 @@ impl Replica {
     async fn change(&self, call: RowCall) -> Result<Answer<Value>, storage::Error> {
         let (bounds, around) = (self.bounds(), self.around.clone());
         let (memory, fence) = (self.recent.clone(), self.epochs.fence());
-        let how = how_to_run(call.durability(), &call.request);
+        let how = how_to_run(&call, around.hooks);
         let is_alone = self.epochs.is_alone_in(call.address.partition);
         let topics = match &call.request {
             Request::Write { .. } => (around.hooks.topics)(&call.row_key()),
@@ -199,9 +199,10 @@ impl Replica {
                 Request::Read { .. } | Request::Prepare { .. } => txn.row(&key)?,
             };
             let cell = cell_of(row.unwrap_or_default());
-            if let Some(highest) = newer_than_its_end(txn, &call, around.hooks)? {
-                return Ok(Answer::Stale { highest });
-            }
+            let beside = match pointing::beside(txn, &call, &bounds, around.hooks)? {
+                Ok(beside) => beside,
+                Err(refusal) => return Ok(refusal),
+            };
             let guard_holds = guards_hold(txn, &call, around.hooks)?;
             let remembered = memory.lock().take(&key, txn.era());
             let mut recent =
@@ -215,8 +216,10 @@ impl Replica {
                 guard_holds,
             );
             if let Some(new) = step.cell {
-                end_guard(txn, &key, &cell, &new, &around)?;
                 store_cell(txn, &key, &cell, new, &around)?;
+            }
+            if matches!(step.answer, Answer::Accepted | Answer::Promised { .. }) {
+                pointing::store(txn, beside, &around)?;
             }
             memory.lock().put(key, recent);
             Ok(step.answer)
@@ -245,98 +248,27 @@ fn row_to_replace(
     }
 }
 
-/// Returns true if each guard of the request holds here, or was ended by this very write.
+/// Returns true if each guard of the request holds here.
 fn guards_hold(txn: &RowTxn<'_>, call: &RowCall, hooks: Hooks) -> Result<bool, storage::Error> {
     for guard in call.guard_keys() {
-        let Some(row) = txn.metadata(&guard)? else {
-            return Ok(false);
-        };
-        let ended_by_it = match &call.request {
-            Request::Write { version, .. } => row.is_written() && row.write == version.write,
-            Request::Read { .. } | Request::Prepare { .. } => false,
-        };
-        let holds = row
-            .metadata
-            .is_some_and(|metadata| (hooks.holds)(&guard, &metadata));
-        if !holds && !ended_by_it {
+        let metadata = txn.metadata(&guard)?.and_then(|row| row.metadata);
+        if !metadata.is_some_and(|metadata| (hooks.holds)(&guard, &metadata)) {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-/// Returns the stamp that a write must exceed because of the row that it ends.
-///
-/// A row that is ended becomes a tombstone under the stamp of the write that ends it. So that stamp
-/// must be above the row's own, which a clock ahead may have issued, and above its promises: else a
-/// coordinator that has prepared the row would write it again, live.
-fn newer_than_its_end(
-    txn: &RowTxn<'_>,
-    call: &RowCall,
-    hooks: Hooks,
-) -> Result<Option<Stamp>, storage::Error> {
-    let Request::Write { version, .. } = &call.request else {
-        return Ok(None);
-    };
-    match ended_by(&call.row_key(), version, hooks) {
-        Some(row) => live_since(txn, &row, version.stamp),
-        None => Ok(None),
-    }
-}
-
-/// Returns the row that a version ends.
-fn ended_by(key: &RowKey, version: &Version<Value>, hooks: Hooks) -> Option<RowKey> {
-    let value = version.value.as_ref()?;
-    (hooks.ends)(key, value)
-}
-
-/// Returns the stamp or promise of a row that is live, if it is at or above `stamp`.
-fn live_since(
-    txn: &RowTxn<'_>,
-    row: &RowKey,
-    stamp: Stamp,
-) -> Result<Option<Stamp>, storage::Error> {
-    let metadata = txn.metadata(row)?;
-    let live = metadata.filter(|metadata| metadata.is_live());
-    let since = live.map(|metadata| metadata.stamp.max(metadata.promised));
-    Ok(since.filter(|since| *since >= stamp))
-}
-
-/// Makes the row that this version ends a tombstone, at every replica that accepts the version, in
-/// whatever way the version came.
-fn end_guard(
-    txn: &mut RowTxn<'_>,
-    key: &RowKey,
-    old: &Cell<Value>,
-    new: &Cell<Value>,
-    around: &Around,
-) -> Result<(), storage::Error> {
-    let Some(value) = new.value.as_ref().filter(|_| new.stamp != old.stamp) else {
-        return Ok(());
-    };
-    let Some(ended) = (around.hooks.ends)(key, value) else {
-        return Ok(());
-    };
-    let cell = cell_of(txn.row(&ended)?.unwrap_or_default());
-    if cell.value.is_none() || cell.stamp >= new.stamp {
-        return Ok(());
-    }
-    // Live rows of this kind only ever end, so promises do not matter.
-    let tombstone = Cell {
-        promised: cell.promised.max(new.stamp),
-        stamp: new.stamp,
-        write: new.write,
-        value: None,
-    };
-    store_cell(txn, &ended, &cell, tombstone, around)
-}
-
 /// Returns how a request runs. A tombstone is written even while the disk is nearly full, because
-/// it frees space. A promise is too, because a conditional deletion needs one.
-fn how_to_run(durability: Durability, request: &Request<Value>) -> Transact {
-    let how = Transact::new(durability);
-    match request {
+/// it frees space. A promise is too, because a conditional deletion needs one. So is a value that
+/// is written again as it is, so that another row may end.
+fn how_to_run(call: &RowCall, hooks: Hooks) -> Transact {
+    let how = Transact::new(call.durability());
+    match &call.request {
         Request::Write { version, .. } => match &version.value {
+            Some(value) if pointing::is_apart(call, value, hooks) => {
+                how.weighing(weight(value)).shrinking()
+            }
             Some(value) => how.weighing(weight(value)),
             None => how.shrinking(),
         },

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::node::options::Topics;
-use crate::register::{Answer, Request};
+use crate::register::{Answer, Intent, Request};
 
 /// The methods that a node answers.
 pub(crate) mod method {
@@ -68,6 +68,9 @@ pub(crate) struct RowCall {
     /// Rows of the same partition that must hold.
     #[serde(rename = "g", default, skip_serializing_if = "Vec::is_empty")]
     pub guards: Vec<Bytes>,
+    /// The row of the same partition that points to the write.
+    #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
+    pub pointing: Option<Pointer>,
     #[serde(rename = "b", default)]
     pub buffered: bool,
     /// True if the payload is wanted, too.
@@ -78,6 +81,15 @@ pub(crate) struct RowCall {
     pub background: bool,
     #[serde(rename = "r")]
     pub request: Request<Value>,
+}
+
+/// A row that points to a write.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Pointer {
+    #[serde(rename = "k")]
+    pub key: Bytes,
+    #[serde(rename = "i")]
+    pub intent: Intent,
 }
 
 impl Versioned for RowCall {
@@ -91,6 +103,12 @@ impl RowCall {
 
     pub fn guard_keys(&self) -> impl Iterator<Item = RowKey> {
         self.guards.iter().map(|key| self.within(key))
+    }
+
+    /// Returns the row that points to the write, and the write.
+    pub fn pointing(&self) -> Option<(RowKey, Intent)> {
+        let pointing = self.pointing.as_ref()?;
+        Some((self.within(&pointing.key), pointing.intent))
     }
 
     fn within(&self, key: &Bytes) -> RowKey {

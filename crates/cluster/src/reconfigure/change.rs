@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rebalance::{Work, moved};
 use crate::data::decision::Decision;
-use crate::data::rows::WriteOptions;
+use crate::data::options::WriteOptions;
 use crate::error::Error;
 use crate::layout::{Epoch, Layout, MAX_NODES, MAX_REPLICAS, Redundancy, Role};
 use crate::reconfigure::LayoutChanges;

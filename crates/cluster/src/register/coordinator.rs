@@ -2,8 +2,8 @@
 //! request.
 //!
 //! # For the author of a driver
-//! [`Operation::read`], [`write`](Operation::write) or [`update`](Operation::update) starts an
-//! [`Operation`] and returns the first [`Output`]s. Every later call returns more, until
+//! [`Operation::read`], [`write`](Operation::write), [`update`](Operation::update) or
+//! [`resolve`](Operation::resolve) starts an [`Operation`] and returns the first [`Output`]s. Every later call returns more, until
 //! [`Output::Done`]:
 //!
 //! | output | what the driver does |
@@ -27,6 +27,7 @@
 
 use archipel_base::{Id, Stamp};
 
+use super::intent::Intent;
 use super::message::Answer;
 use super::quorum::{Quorums, ReplicaSet};
 use super::rules::Rules;
@@ -35,7 +36,7 @@ mod advance;
 mod rounds;
 mod state;
 
-pub use state::{Decision, Outcome, Output, Start};
+pub use state::{Decision, Outcome, Output, Repeat, Start};
 use state::{Kind, Phase, Promise, Report, counted};
 
 /// Returns a fresh stamp above its argument.
@@ -66,8 +67,10 @@ pub struct Operation<V> {
     attempts: Vec<(Stamp, ReplicaSet)>,
     /// True if the guard refused one of them.
     guard_refused: bool,
-    /// True if the operation does not write again after another version came in between.
-    yields: bool,
+    /// Whether the operation writes again if an attempt took no effect.
+    repeat: Repeat,
+    /// True if only a quorum that accepted the operation's own messages acknowledges it.
+    own_quorum: bool,
     pauses: u32,
 }
 
@@ -124,14 +127,39 @@ impl<V: Clone + Eq> Operation<V> {
         (operation, outputs)
     }
 
-    /// Returns the operation. If `yields` is true, it ends without effect once a version of somebody
-    /// else is newer than its first attempt.
+    /// Finds out what became of the write that an intent names, so that it is known for good:
+    /// the outcome is `Written`, `Kept` (it took no effect) or `Unknown`. None of them changes any
+    /// more. `Unavailable` means that too few replicas answered.
     ///
-    /// It is for values that refer to content in other rows. A replica that accepted the attempt and
-    /// then the newer version has that content dropped. So the value must not be written again.
+    /// `epoch` is the current one. `seen` is the stamp of the intent.
+    pub fn resolve(
+        start: Start,
+        intent: &Intent,
+        epoch: u64,
+        seen: Stamp,
+        next: &mut NextStamp<'_>,
+    ) -> (Operation<V>, Vec<Output<V>>) {
+        let kind = Kind::Resolve { id: intent.write };
+        let mut operation = Operation::new(start, kind, false);
+        operation.attempts = vec![(intent.after, ReplicaSet::EMPTY)];
+        operation.skipped_epochs = intent.epoch != epoch;
+        operation.highest = seen.max(intent.after);
+        let outputs = operation.prepare(next);
+        (operation, outputs)
+    }
+
+    /// Returns the operation. `repeat` says whether it writes again if an attempt took no effect.
     #[must_use]
-    pub fn yielding_if(self, yields: bool) -> Operation<V> {
-        Operation { yields, ..self }
+    pub fn repeating(self, repeat: Repeat) -> Operation<V> {
+        Operation { repeat, ..self }
+    }
+
+    /// Returns the operation. If `own_quorum` is true, only a quorum that accepted the operation's
+    /// own messages acknowledges it. It is for writes that mark another row, if their value does
+    /// not name that row: a reader brings such a value to other replicas without the mark.
+    #[must_use]
+    pub fn by_own_quorum(self, own_quorum: bool) -> Operation<V> {
+        Operation { own_quorum, ..self }
     }
 
     fn new(start: Start, kind: Kind<V>, guarded: bool) -> Operation<V> {
@@ -149,7 +177,8 @@ impl<V: Clone + Eq> Operation<V> {
             floor: Stamp::ZERO,
             attempts: Vec::new(),
             guard_refused: false,
-            yields: false,
+            repeat: Repeat::Always,
+            own_quorum: false,
             pauses: 0,
         }
     }
@@ -294,7 +323,7 @@ impl<V: Clone + Eq> Operation<V> {
         self.layouts.push(counted(self.rules, quorums));
         match self.kind {
             Kind::Read => self.begin_reading(false),
-            Kind::Write { .. } | Kind::Update { .. } => self.prepare(next),
+            Kind::Write { .. } | Kind::Update { .. } | Kind::Resolve { .. } => self.prepare(next),
         }
     }
 
@@ -328,7 +357,7 @@ impl<V: Clone + Eq> Operation<V> {
     fn write_id(&self) -> Option<Id> {
         match self.kind {
             Kind::Read => None,
-            Kind::Write { id, .. } | Kind::Update { id } => Some(id),
+            Kind::Write { id, .. } | Kind::Update { id } | Kind::Resolve { id } => Some(id),
         }
     }
 }

@@ -11,6 +11,7 @@
 //! | [`quorum`] | sets of replicas; a quorum is a majority in every live layout version |
 //! | [`replica`] | the replica: its answers, and the state that must be durable before an answer leaves |
 //! | [`coordinator`] | reads, writes and conditional writes, on the node that took the request |
+//! | [`intent`] | intents: two rows change, and one of them decides |
 //! | [`epoch`] | live layout versions, their succession, the fence, retirement |
 //! | [`floor`] | floors: close, compare, agree, then drop tombstones |
 //! | [`windows`] | anti-entropy: finds the rows in which two replicas differ |
@@ -24,6 +25,7 @@
 pub mod coordinator;
 pub mod epoch;
 pub mod floor;
+pub mod intent;
 pub mod message;
 pub mod quorum;
 pub mod replica;
@@ -33,7 +35,8 @@ pub mod windows;
 #[cfg(test)]
 mod tests;
 
-pub use coordinator::{Decision, NextStamp, Operation, Outcome, Output, Start};
+pub use coordinator::{Decision, NextStamp, Operation, Outcome, Output, Repeat, Start};
+pub use intent::Intent;
 pub use message::{Answer, Request, Version};
 pub use quorum::{Quorums, ReplicaSet};
 pub use replica::{Bounds, Cell, Recent, Step};

@@ -44,6 +44,22 @@ pub enum Mutant {
     AgreeUnfrozen,
     /// A purged replica keeps its floors until its last row is gone.
     FloorOutlivesRows,
+    /// An intent counts as undone although the fate of its write is unknown.
+    UndoUnknown,
+    /// An intent is undone without a question to the deciding row.
+    UndoUnasked,
+    /// A replica marks the pointing row in a second transaction, which a restart may prevent.
+    MarkApart,
+    /// A replica that another replica gives a value does not mark the pointing row.
+    SpreadUnmarked,
+    /// A `Prepare` promises nothing for the pointing row.
+    PromiseOneRow,
+    /// A write with an intent is sent again after it took no effect, without a new look at the
+    /// pointing row.
+    RepeatIntent,
+    /// A write whose value does not name the pointing row is acknowledged although readers may have
+    /// brought it to replicas that did not mark that row.
+    TrustUnmarked,
 }
 
 impl Mutant {
@@ -65,6 +81,17 @@ impl Mutant {
         Mutant::FloorWithoutAbsent,
         Mutant::BelievePast,
         Mutant::SpreadOverPromise,
+    ];
+
+    /// The mutants that the model of two rows shows.
+    pub const OF_TWO_ROWS: [Mutant; 7] = [
+        Mutant::UndoUnknown,
+        Mutant::UndoUnasked,
+        Mutant::MarkApart,
+        Mutant::SpreadUnmarked,
+        Mutant::PromiseOneRow,
+        Mutant::RepeatIntent,
+        Mutant::TrustUnmarked,
     ];
 
     /// The mutants that the model does not show, because its scenarios are too small. A test of each
@@ -94,8 +121,9 @@ impl Rules {
         }
     }
 
-    /// Returns true if this rule is broken.
-    pub(crate) fn breaks(&self, mutant: Mutant) -> bool {
+    /// Returns true if this rule is broken. For checkers only.
+    #[doc(hidden)]
+    pub fn breaks(&self, mutant: Mutant) -> bool {
         self.broken == Some(mutant)
     }
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::anti_entropy::AntiEntropyOptions;
 use crate::cluster::Cluster;
-use crate::data::rows::WriteOptions;
+use crate::data::options::WriteOptions;
 use crate::memory::World;
 use crate::node::options::Hooks;
 

@@ -12,6 +12,7 @@ use futures_util::future::try_join_all;
 use super::GcTask;
 use crate::error::{Error, damaged_row};
 use crate::form::{ContentForm, decode_parts, decode_tail};
+use crate::intents;
 use crate::object::ObjectHead;
 use crate::owner::{Owner, PartsId, UploadName};
 use crate::rowkeys;
@@ -23,8 +24,7 @@ pub async fn run(cluster: &Cluster, task: &GcTask) -> Result<Option<u64>, Error>
     match task {
         GcTask::Tail { owner, group } => drop_tail(cluster, owner, group).await,
         GcTask::Upload(upload) => {
-            let row = rowkeys::upload(cluster, upload);
-            if cluster.metadata(&row).await?.is_some() {
+            if intents::progress_of(cluster, upload).await?.is_some() {
                 return Ok(Some(0));
             }
             drop_unused_parts(cluster, upload).await

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bucket::Bucket;
 use crate::form::{ContentForm, decode_parts, decode_tail};
+use crate::intents;
 use crate::object::ObjectHead;
 use crate::owner::{Owner, UploadName};
 use crate::rowkeys::{self, Kind};
@@ -65,7 +66,7 @@ impl GcTask {
 pub fn on_replace(key: &RowKey, old: &Value, new: Option<&Value>) -> Option<Bytes> {
     let task = match rowkeys::kind(&key.key) {
         Kind::Bucket => on_bucket_deleted(old, new),
-        Kind::Upload => on_upload_ended(key, new),
+        Kind::Upload => on_upload_changed(key, old, new),
         Kind::Object => on_object_replaced(key, old, new),
         Kind::Part => on_part_replaced(key, old, new),
         Kind::AccessKey | Kind::WriteFence | Kind::Item | Kind::Other => None,
@@ -81,8 +82,11 @@ fn on_bucket_deleted(old: &Value, new: Option<&Value>) -> Option<GcTask> {
     Some(GcTask::Bucket { bucket: bucket.id })
 }
 
-fn on_upload_ended(key: &RowKey, new: Option<&Value>) -> Option<GcTask> {
-    if new.is_some() {
+/// GC looks at an upload that ends, and at one that a completion or an abort has marked: its
+/// coordinator may crash. The mark's task does for the end that follows it.
+fn on_upload_changed(key: &RowKey, old: &Value, new: Option<&Value>) -> Option<GcTask> {
+    let has_intent = |value: &Value| intents::intent(&value.metadata).is_some();
+    if has_intent(old) || !new.is_none_or(has_intent) {
         return None;
     }
     rowkeys::upload_of(&key.key).map(GcTask::Upload)

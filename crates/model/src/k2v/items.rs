@@ -216,6 +216,7 @@ impl Model {
                 durability: self.durability(bucket),
                 guards: vec![fence.clone()],
                 yields: false,
+                pointing: None,
                 upload: None,
                 background: false,
             };

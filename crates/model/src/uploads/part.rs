@@ -14,7 +14,6 @@ use crate::Model;
 use crate::bucket::Bucket;
 use crate::content::ContentWriter;
 use crate::error::Error;
-use crate::form::ContentForm;
 use crate::gc::GcTask;
 use crate::in_use::InUseMark;
 use crate::owner::{Owner, UploadName};
@@ -70,11 +69,10 @@ impl PartWriter {
         };
         let row = rowkeys::part(cluster, &self.upload.parts(), self.number, &self.attempt);
         let how = WriteOptions {
-            durability,
-            guards: Vec::new(),
-            yields: written.form == ContentForm::Tail,
+            // Only GC overtakes a part's row: nobody needs the part any more.
+            yields: true,
             upload: written.upload.as_ref(),
-            background: false,
+            ..WriteOptions::durable(durability)
         };
         let (written, ended) = futures_util::join!(
             cluster.write(&row, Some(value), how),

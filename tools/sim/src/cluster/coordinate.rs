@@ -238,7 +238,9 @@ impl Cluster {
             }
             Outcome::Written { .. } => happened.reply = Some((now, Reply::Done)),
             // It had no effect, so it is as good as a read with an unknown result.
-            Outcome::Unavailable | Outcome::Guarded => happened.call = Call::Read,
+            Outcome::Unavailable | Outcome::Overtaken | Outcome::Guarded => {
+                happened.call = Call::Read
+            }
             Outcome::Unknown => {}
         }
         self.counts.usage(outcome);

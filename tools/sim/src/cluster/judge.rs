@@ -45,7 +45,7 @@ impl Counts {
         match outcome {
             Outcome::Value(_) | Outcome::Kept(_) | Outcome::Written { .. } => self.answered += 1,
             Outcome::Unknown => self.unknown += 1,
-            Outcome::Unavailable | Outcome::Guarded => self.refused += 1,
+            Outcome::Unavailable | Outcome::Overtaken | Outcome::Guarded => self.refused += 1,
         }
     }
 }

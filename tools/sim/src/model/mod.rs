@@ -2,5 +2,6 @@
 
 pub mod catalogue;
 pub mod scenario;
+pub mod uploads;
 pub mod walk;
 pub mod world;

@@ -6,6 +6,28 @@ use super::scenario::Scenario;
 use super::world::{Action, World};
 use crate::rng::Rng;
 
+/// A model that can be walked through.
+pub trait Walk: Model<Action: Clone> + Sync {
+    /// Returns true if a broken rule led to a result that no order explains.
+    fn is_violated(world: &Self::State) -> bool;
+
+    /// Returns true for messages and new tasks, false for rare steps.
+    fn is_common(action: &Self::Action) -> bool;
+}
+
+impl Walk for Scenario {
+    fn is_violated(world: &World) -> bool {
+        world.is_violated()
+    }
+
+    fn is_common(action: &Action) -> bool {
+        matches!(
+            action,
+            Action::Begin(_) | Action::Catch(_) | Action::Deliver(_) | Action::FloorStep(_)
+        )
+    }
+}
+
 /// The result of a number of walks.
 #[derive(Clone, Debug, Default)]
 pub struct Walked {
@@ -18,13 +40,13 @@ pub struct Walked {
 }
 
 /// Walks with these seeds until one finds a violation.
-pub fn walk(scenario: &Scenario, seeds: std::ops::Range<u64>) -> Walked {
+pub fn walk<M: Walk>(scenario: &M, seeds: std::ops::Range<u64>) -> Walked {
     let mut walked = Walked::default();
     for seed in seeds {
         let (steps, world) = walk_once(scenario, seed, |_, _| ());
         walked.walks += 1;
         walked.steps += steps;
-        if world.is_violated() {
+        if M::is_violated(&world) {
             walked.violation = Some(seed);
             break;
         }
@@ -33,7 +55,7 @@ pub fn walk(scenario: &Scenario, seeds: std::ops::Range<u64>) -> Walked {
 }
 
 /// Walks on two threads, in portions, so that the first violation is the same each time.
-pub fn walk_in_parallel(scenario: &Scenario, walks: u64) -> Walked {
+pub fn walk_in_parallel<M: Walk>(scenario: &M, walks: u64) -> Walked {
     const PORTION: u64 = 2_000;
     let mut total = Walked::default();
     while total.walks < walks && total.violation.is_none() {
@@ -53,11 +75,11 @@ pub fn walk_in_parallel(scenario: &Scenario, walks: u64) -> Walked {
 }
 
 /// Takes one walk and shows each step.
-pub fn walk_once(
-    scenario: &Scenario,
+pub fn walk_once<M: Walk>(
+    scenario: &M,
     seed: u64,
-    mut show: impl FnMut(&Action, &World),
-) -> (u64, World) {
+    mut show: impl FnMut(&M::Action, &M::State),
+) -> (u64, M::State) {
     const MAX_STEPS: u64 = 2000;
     let mut rng = Rng::new(seed);
     let mut world = scenario.init_states().remove(0);
@@ -67,10 +89,10 @@ pub fn walk_once(
     for step in 0..MAX_STEPS {
         actions.clear();
         scenario.actions(&world, &mut actions);
-        if actions.is_empty() || world.is_violated() {
+        if actions.is_empty() || M::is_violated(&world) {
             return (step, world);
         }
-        let action = choose(&actions, rare, &mut rng);
+        let action = choose::<M>(&actions, rare, &mut rng);
         if let Some(next) = scenario.next_state(&world, action.clone()) {
             world = next;
             show(action, &world);
@@ -80,14 +102,9 @@ pub fn walk_once(
 }
 
 /// Chooses messages and new tasks mostly, and rare steps now and then.
-fn choose<'a>(actions: &'a [Action], rare: u64, rng: &mut Rng) -> &'a Action {
-    let common = |a: &&Action| {
-        matches!(
-            a,
-            Action::Begin(_) | Action::Catch(_) | Action::Deliver(_) | Action::FloorStep(_)
-        )
-    };
-    let usual: Vec<&Action> = actions.iter().filter(common).collect();
+fn choose<'a, M: Walk>(actions: &'a [M::Action], rare: u64, rng: &mut Rng) -> &'a M::Action {
+    let common = |action: &&M::Action| M::is_common(action);
+    let usual: Vec<&M::Action> = actions.iter().filter(common).collect();
     if usual.is_empty() || rng.chance(rare) {
         return &actions[rng.below(actions.len() as u64) as usize];
     }

@@ -1,13 +1,13 @@
 //! The clients: each runs one operation after another, each on a random machine.
 
 mod listing;
+mod parts;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_model::{
-    Bucket, Condition, Error, ListQuery, Model, ObjectHead, ObjectMeta, PartMeta, Predicate,
-    UploadMeta,
+    Bucket, Condition, Error, ListQuery, Model, ObjectHead, ObjectMeta, Predicate,
 };
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -16,16 +16,19 @@ use super::content::{content, etag, value_of};
 use super::faults;
 use super::history::End;
 use super::machine::Called;
+use super::uploads;
 use super::world::{BUCKET, World};
 use crate::linear::{Call, MAX_EVENTS, Reply};
 use crate::rng::Rng;
 
 pub use listing::list_page;
+pub use parts::send_parts;
+use parts::upload;
 
 /// The keys of objects.
 pub const KEYS: [&str; 8] = ["a/1", "a/2", "a", "b/1", "a/b/3", "b/2", "c", "c/"];
 /// The largest number of operations on a key, so that the checker has room for the final reads.
-const MOST: usize = MAX_EVENTS - 16;
+pub const MOST: usize = MAX_EVENTS - 16;
 
 /// A client's kind of request for a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +53,10 @@ pub async fn run(world: Arc<World>, number: usize, mut rng: Rng) {
             continue;
         }
         let key = KEYS[rng.below(world.style.keys as u64) as usize];
+        if rng.chance(world.style.upload_percent) {
+            uploads::act(&world, number, machine, key, &mut rng).await;
+            continue;
+        }
         if world.record().history.of(key) < MOST {
             let order = order(&world, key, &mut rng);
             let end = operate(&world, number, machine, order).await;
@@ -166,7 +173,7 @@ fn call(world: &World, key: &str, wish: Wish, rng: &mut Rng) -> Call {
 }
 
 /// Returns a value that the key may have.
-fn likely(world: &World, key: &str, rng: &mut Rng) -> Option<u32> {
+pub fn likely(world: &World, key: &str, rng: &mut Rng) -> Option<u32> {
     let record = world.record();
     let all = record.history.keys.get(key)?;
     let recent = all.iter().rev().take(4);
@@ -186,21 +193,25 @@ fn likely(world: &World, key: &str, rng: &mut Rng) -> Option<u32> {
 impl World {
     /// Returns the end of an operation that an error implies.
     fn judge(&self, wish: Wish, error: &Error) -> End {
-        match error {
-            Error::Unavailable(_) | Error::Unconfirmed(_) | Error::Busy(_) | Error::Conflict => {
-                End::Unknown
-            }
-            Error::NoSuchUpload if wish == Wish::Upload => End::Unknown,
-            other => {
-                self.violation(format!("{wish:?} gave an impossible error: {other:?}"));
-                End::Unknown
-            }
+        // The upload may have ended because nobody knows what became of the completion.
+        if wish != Wish::Upload || *error != Error::NoSuchUpload {
+            self.may_happen(error);
+        }
+        End::Unknown
+    }
+
+    /// Reports a violation, unless the error leaves open what happened.
+    pub fn may_happen(&self, error: &Error) {
+        use Error::{Busy, Conflict, Unavailable, Unconfirmed};
+        if !matches!(error, Unavailable(_) | Unconfirmed(_) | Busy(_) | Conflict) {
+            self.violation(format!("an impossible error: {error:?}"));
         }
     }
 }
 
 /// The reason why an operation did not end well.
-enum Fault {
+pub enum Fault {
+    /// The model's error.
     Error(Error),
     /// The result contradicts the known content.
     Wrong(String),
@@ -212,7 +223,8 @@ impl From<Error> for Fault {
     }
 }
 
-async fn bucket(model: &Model) -> Result<Arc<Bucket>, Fault> {
+/// Returns the bucket.
+pub async fn bucket(model: &Model) -> Result<Arc<Bucket>, Fault> {
     let found = model.find_bucket(BUCKET).await?;
     found.ok_or_else(|| Fault::Wrong("the bucket is gone".into()))
 }
@@ -241,10 +253,10 @@ async fn perform(model: Model, order: Order) -> Result<End, Fault> {
 }
 
 /// The value that a condition saw last.
-type Saw = Arc<Mutex<Option<u32>>>;
+pub type Saw = Arc<Mutex<Option<u32>>>;
 
 /// Returns the condition of a swap: the current value equals the expected one.
-fn condition(call: Call, saw: &Saw) -> Condition {
+pub fn condition(call: Call, saw: &Saw) -> Condition {
     let Call::Swap(expected, _) = call else {
         return Condition::Always;
     };
@@ -298,14 +310,16 @@ fn named(metadata: &ObjectHead) -> Result<u32, Fault> {
     value_of(&metadata.etag).ok_or_else(wrong)
 }
 
-fn new_value(call: Call) -> u32 {
+/// Returns the value that a call writes.
+pub fn new_value(call: Call) -> u32 {
     match call {
         Call::Write(value) | Call::Swap(_, value) => value.unwrap_or_default(),
         Call::Read => 0,
     }
 }
 
-fn meta(value: u32) -> ObjectMeta {
+/// Returns the metadata of the object with this number.
+pub fn meta(value: u32) -> ObjectMeta {
     ObjectMeta {
         etag: etag(value),
         ..ObjectMeta::default()
@@ -330,40 +344,6 @@ async fn put(
         writer.write(piece).await?;
     }
     writer.finish(meta(value), condition).await.map(drop)
-}
-
-/// Uploads the same content in two parts, one of which is sent twice.
-async fn upload(
-    model: &Model,
-    bucket: &Arc<Bucket>,
-    order: &Order,
-    condition: Condition,
-) -> Result<(), Error> {
-    let value = new_value(order.call);
-    let content = content(value);
-    let upload = model
-        .create_upload(bucket, order.key, None, UploadMeta::default())
-        .await?;
-    let middle = content.len() / 2;
-    for (number, part) in [
-        (2, content.slice(middle..)),
-        (1, content.slice(..middle / 2)),
-        (1, content.slice(..middle)),
-    ] {
-        let mut writer = model.begin_part(bucket, &upload, number)?;
-        for piece in pieces(part, order.piece) {
-            writer.write(piece).await?;
-        }
-        writer
-            .finish(PartMeta {
-                etag: etag(value),
-                checksum: None,
-            })
-            .await?;
-    }
-    let (parts, _) = model.list_parts(bucket, &upload, 0, 10).await?;
-    let completed = model.complete_upload(bucket, &upload, &parts, meta(value), condition);
-    completed.await.map(drop)
 }
 
 /// Lists the bucket, or a part of it, page by page.

@@ -5,9 +5,22 @@ use bytes::Bytes;
 
 use crate::rng::Rng;
 
+/// The bits of a number that tell apart the completions of one upload.
+const ATTEMPT: u32 = 28;
+
+/// Returns the number of the object that a completion of an upload makes.
+pub fn attempt(base: u32, attempt: u32) -> u32 {
+    base | attempt << ATTEMPT
+}
+
+/// Returns the number of the content of the object with this number.
+pub fn content_of(value: u32) -> u32 {
+    value & ((1 << ATTEMPT) - 1)
+}
+
 /// Returns the content of the object with this number. Most are small, some take blocks.
 pub fn content(value: u32) -> Bytes {
-    let mut rng = Rng::new(u64::from(value));
+    let mut rng = Rng::new(u64::from(content_of(value)));
     let size = match rng.below(100) {
         0..60 => rng.between(0, 100),
         60..90 => rng.between(3000, 40_000),

@@ -13,6 +13,7 @@
 //! | [`world`] | machines, network, and the record of a run |
 //! | [`faults`] | causes faults |
 //! | [`client`] | runs clients |
+//! | [`uploads`] | uploads that several clients complete and abort |
 //! | [`content`] | the content of objects |
 //! | [`history`] | requests of clients and their answers |
 //! | [`listings`] | checks listings |
@@ -34,6 +35,7 @@ pub mod operator;
 pub mod power;
 pub mod proof;
 pub mod replicas;
+pub mod uploads;
 pub mod world;
 
 pub use judge::{Counts, Verdict};

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use super::history::History;
 use super::judge::{self, Counts, Verdict};
 use super::machine::Machine;
+use super::uploads::Shared;
 use super::{backups, client, faults, operator};
 use crate::rng::Rng;
 
@@ -84,6 +85,8 @@ pub struct Style {
     pub purge_rows: usize,
     /// The pause after each such transaction.
     pub purge_pause_seconds: u64,
+    /// The percentage of a client's requests that concern uploads which clients share.
+    pub upload_percent: u64,
 }
 
 impl Style {
@@ -100,6 +103,7 @@ impl Style {
             apply_delay_seconds: if rng.chance(50) { 40 } else { 0 },
             purge_rows: [1, 2, 500][rng.below(3) as usize],
             purge_pause_seconds: [0, 5, 20][rng.below(3) as usize],
+            upload_percent: [0, 20, 50][rng.below(3) as usize],
         }
     }
 }
@@ -125,6 +129,8 @@ pub struct World {
 pub struct Record {
     /// The answers to clients.
     pub history: History,
+    /// The uploads that clients share.
+    pub uploads: Vec<Shared>,
     /// The first violation seen.
     pub violation: Option<String>,
     /// Counts of what happened.

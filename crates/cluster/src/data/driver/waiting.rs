@@ -10,7 +10,7 @@ use archipel_storage as storage;
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::register::{Quorums, ReplicaSet};
+use crate::register::{Answer, Quorums, ReplicaSet};
 
 /// How long an operation waits for an answer before it continues with what it has, or asks again.
 /// It doubles.
@@ -163,8 +163,15 @@ impl Waiting {
 pub(super) fn is_passing(error: &Error) -> bool {
     match error {
         Error::Unavailable(_) | Error::Storage(storage::Error::Busy(_)) => true,
-        Error::Guarded | Error::Storage(_) => false,
+        Error::Guarded | Error::Overtaken | Error::Storage(_) => false,
     }
+}
+
+/// Returns true if this answer to a write says that the replica holds the write, or that nothing
+/// needs to be held.
+pub(super) fn is_settled<V, E>(answer: &Result<Answer<V>, E>) -> bool {
+    use Answer::{Accepted, Guarded, Superseded};
+    matches!(answer, Ok(Accepted | Guarded | Superseded { .. }))
 }
 
 /// Calls `ask` again for a while if a retry may help, unless the node is suspected.

@@ -7,7 +7,7 @@ use archipel_storage::{Row, RowTxn, Value};
 use super::serve::read_page;
 use super::*;
 use crate::cluster::Cluster;
-use crate::data::rows::WriteOptions;
+use crate::data::options::WriteOptions;
 use crate::memory::World;
 use crate::merge::wire;
 use crate::node::options::Hooks;

@@ -6,7 +6,7 @@ use archipel_storage::engine::Durability;
 
 use super::*;
 use crate::cluster::Cluster;
-use crate::data::rows::WriteOptions;
+use crate::data::options::WriteOptions;
 use crate::memory::World;
 use crate::node::options::Hooks;
 use crate::node::replica::AHEAD_MILLIS;
@@ -26,6 +26,7 @@ fn guarded_write(node: &Cluster) -> RowCall {
         address: group.address(group.local().unwrap()).unwrap(),
         key: key("row").key,
         guards: vec![key("guard").key],
+        pointing: None,
         buffered: false,
         with_payload: true,
         background: false,

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::*;
-use crate::data::rows::WriteOptions;
+use crate::data::options::WriteOptions;
 use crate::memory::World;
 use crate::node::options::Hooks;
 

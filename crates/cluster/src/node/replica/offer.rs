@@ -7,7 +7,7 @@ use archipel_storage::engine::Durability;
 use archipel_storage::store::Transact;
 use archipel_storage::{RowKey, RowTxn, Value};
 
-use super::{Replica, cell_of, end_guard, ended_by, live_since, store_cell, weight};
+use super::{Replica, cell_of, pointing, store_cell, weight};
 use crate::node::detach::DetachOnDrop;
 use crate::node::epochs::Check;
 use crate::node::floors;
@@ -42,19 +42,15 @@ impl Replica {
             let remembered = memory.lock().take(&key, txn.era());
             let mut recent =
                 remembered.unwrap_or_else(|| Recent::forgotten(Rules::CORRECT, &cell, &bounds));
-            let stamp = offer.version.stamp;
-            let ended = ended_by(&key, &offer.version, around.hooks);
+            let version = offer.version.clone();
             let (new, applied) = offer.spread(&bounds, &cell, &mut recent);
-            if new.is_some()
-                && let Some(ended) = ended
-                && live_since(txn, &ended, stamp)?.is_some()
-            {
-                // It must end that row, and cannot under this stamp. It is not remembered as
-                // accepted either: what is known of the row is what it says.
-                return Ok(Applied::Promised);
-            }
             if let Some(new) = new {
-                end_guard(txn, &key, &cell, &new, &around)?;
+                match pointing::marks(txn, &key, &version, None, &bounds, around.hooks)? {
+                    Ok(marks) => pointing::store(txn, marks, &around)?,
+                    // A row that must point to it cannot do so under this stamp. It is not
+                    // remembered as accepted either: what is known of the row is what it says.
+                    Err(_) => return Ok(Applied::Promised),
+                }
                 store_cell(txn, &key, &cell, new, &around)?;
             }
             memory.lock().put(key, recent);

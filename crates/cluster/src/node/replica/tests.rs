@@ -1,17 +1,19 @@
+use archipel_base::codec;
 use archipel_base::random::SeededRandom;
-use archipel_base::{NodeId, PartitionId};
+use archipel_base::{NodeId, PartitionId, Stamp};
 use archipel_storage::ListQuery;
 use archipel_storage::disk::MemoryDisk;
-use archipel_storage::engine::{Engine, Tree};
+use archipel_storage::engine::{Durability, Engine, Tree};
 use archipel_storage::rows::codec::row_key;
 use archipel_storage::store::Threads;
 use bytes::Bytes;
 
 use super::*;
 use crate::cluster::Cluster;
-use crate::data::rows::WriteOptions;
+use crate::data::options::WriteOptions;
 use crate::memory::memory_options;
 use crate::node::options::Hooks;
+use crate::register::{Intent, Version};
 
 fn recent() -> Recent {
     let bounds = Bounds::without_floors(0, 0);
@@ -93,11 +95,45 @@ async fn a_damaged_row_of_a_node_alone_can_be_overwritten_and_deleted() {
     }
 }
 
-/// A hook that lets "ends" end the row "ended".
-const ENDS: Hooks = Hooks {
-    ends: |_, value| (value.metadata[..] == *b"ends").then(|| key("ended")),
+/// Hooks of a row "aside", to which the value "names" of another row is named. The intent stands in
+/// its metadata.
+const ASIDE: Hooks = Hooks {
+    points: |_, value| (value.metadata[..] == *b"names").then(|| (key("aside"), INTENT)),
+    intent: |metadata| codec::decode::<Mark>(metadata).ok().map(|mark| mark.0),
+    with_intent: |value, intent| {
+        Some(Value {
+            metadata: codec::encode(&Mark(intent)).into(),
+            ..value.clone()
+        })
+    },
     ..Hooks::NONE
 };
+
+const INTENT: Intent = Intent {
+    write: Id([7; 16]),
+    after: Stamp::ZERO,
+    epoch: 1,
+};
+
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Mark(Intent);
+
+impl codec::Versioned for Mark {
+    const VERSION: u8 = 200;
+}
+
+fn text(metadata: &'static [u8]) -> Value {
+    Value {
+        metadata: Bytes::from_static(metadata),
+        ..Value::default()
+    }
+}
+
+/// Returns the intent of the row "aside", or `None` if it is live without one.
+async fn aside(node: &Cluster) -> Option<Intent> {
+    let metadata = node.metadata(&key("aside")).await.unwrap();
+    (ASIDE.intent)(&metadata.expect("a live row"))
+}
 
 async fn alone(hooks: Hooks) -> (Cluster, Arc<dyn Engine>) {
     let random = Arc::new(SeededRandom::new(1));
@@ -111,54 +147,127 @@ async fn alone(hooks: Hooks) -> (Cluster, Arc<dyn Engine>) {
     (node, engine)
 }
 
-#[tokio::test]
-async fn an_offer_that_is_not_held_is_not_remembered_as_accepted() {
-    use archipel_base::Writer;
-    let (node, _engine) = alone(ENDS).await;
-    let how = || WriteOptions::durable(Durability::Fsync);
-    let metadata = |text: &'static [u8]| Value {
-        metadata: Bytes::from_static(text),
-        ..Value::default()
-    };
-    let stamp = Stamp::new(node.now_ms() - 1000, 0, Writer(9));
-    node.write(&key("ended"), Some(metadata(b"live")), how())
-        .await
-        .unwrap();
-    let version = Version {
-        stamp,
-        write: Id([7; 16]),
-        value: Some(metadata(b"ends")),
-    };
-    let address = node.group(PartitionId(0)).unwrap().address(0).unwrap();
-    let offer = Offer {
-        version: version.clone(),
-        settled: true,
-        rules: Rules::CORRECT,
-    };
-    let taken = node
-        .replica
-        .apply(address, key("ending"), offer)
-        .await
-        .unwrap();
-    assert!(taken == Applied::Promised);
-    let ballot = Stamp::new(node.now_ms() + 1000, 0, Writer(9));
-    let call = RowCall {
-        address,
-        key: key("ending").key,
+fn call(node: &Cluster, row: &'static str, request: Request<Value>) -> RowCall {
+    RowCall {
+        address: node.group(PartitionId(0)).unwrap().address(0).unwrap(),
+        key: key(row).key,
         guards: Vec::new(),
+        pointing: None,
         buffered: false,
         with_payload: true,
         background: false,
-        request: Request::Prepare {
-            ballot,
-            asking: Some(version.write),
-            guarded: false,
-        },
+        request,
+    }
+}
+
+fn prepare(ballot: Stamp, asking: Option<Id>, guarded: bool) -> Request<Value> {
+    Request::Prepare {
+        ballot,
+        asking,
+        guarded,
+    }
+}
+
+async fn offered(node: &Cluster, stamp: Stamp) -> Applied {
+    let version = Version {
+        stamp,
+        write: INTENT.write,
+        value: Some(text(b"names")),
     };
-    match node.replica.answer(call).await.unwrap() {
-        Answer::Promised { accepted, .. } => assert_eq!(accepted, Vec::<Stamp>::new()),
+    let offer = Offer {
+        version,
+        settled: true,
+        rules: Rules::CORRECT,
+    };
+    let address = node.group(PartitionId(0)).unwrap().address(0).unwrap();
+    let applied = node.replica.apply(address, key("deciding"), offer);
+    applied.await.unwrap()
+}
+
+/// A replica that gets a value from another replica marks the row that the value names.
+#[tokio::test]
+async fn an_offered_value_marks_the_row_that_it_names() {
+    let (node, _engine) = alone(ASIDE).await;
+    let how = || WriteOptions::durable(Durability::Fsync);
+    node.write(&key("aside"), Some(text(b"live")), how())
+        .await
+        .unwrap();
+    assert_eq!(aside(&node).await, None);
+    let stamp = node.next_stamp(Stamp::ZERO);
+    assert!(offered(&node, stamp).await == Applied::Yes);
+    assert_eq!(aside(&node).await, Some(INTENT));
+    // A row that is over stays over.
+    node.write(&key("aside"), None, how()).await.unwrap();
+    let newer = node.next_stamp(Stamp::ZERO);
+    assert!(offered(&node, newer).await == Applied::Yes);
+    assert_eq!(node.read(&key("aside")).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn an_offer_that_is_not_held_is_not_remembered_as_accepted() {
+    let (node, _engine) = alone(ASIDE).await;
+    let how = || WriteOptions::durable(Durability::Fsync);
+    let stamp = Stamp::new(node.now_ms() - 1000, 0, archipel_base::Writer(9));
+    node.write(&key("aside"), Some(text(b"live")), how())
+        .await
+        .unwrap();
+    // The row is newer than the value that names it, so it cannot point to it.
+    assert!(offered(&node, stamp).await == Applied::Promised);
+    assert_eq!(aside(&node).await, None);
+    let ballot = Stamp::new(node.now_ms() + 1000, 0, archipel_base::Writer(9));
+    let asking = prepare(ballot, Some(INTENT.write), false);
+    match node.replica.answer(call(&node, "deciding", asking)).await {
+        Ok(Answer::Promised { accepted, .. }) => assert_eq!(accepted, Vec::<Stamp>::new()),
         other => panic!("{other:?}"),
     }
+}
+
+/// A coordinator that has prepared the pointing row (to end it, or to make it live again) and one
+/// that has prepared both rows never both write.
+#[tokio::test]
+async fn a_mark_obeys_the_promise_of_the_row_that_it_marks() {
+    let (node, _engine) = alone(ASIDE).await;
+    let how = || WriteOptions::durable(Durability::Fsync);
+    node.write(&key("aside"), Some(text(b"live")), how())
+        .await
+        .unwrap();
+    let both = |request| RowCall {
+        pointing: Some(crate::node::wire::Pointer {
+            key: key("aside").key,
+            intent: INTENT,
+        }),
+        ..call(&node, "deciding", request)
+    };
+    let [low, high] = [1000, 2000].map(|ahead| {
+        let millis = node.now_ms() + ahead;
+        Stamp::new(millis, 0, archipel_base::Writer(9))
+    });
+    let answer = node.replica.answer(both(prepare(low, None, true))).await;
+    assert!(matches!(answer, Ok(Answer::Promised { .. })), "{answer:?}");
+    let aside_first = call(&node, "aside", prepare(high, None, false));
+    let answer = node.replica.answer(aside_first).await;
+    assert!(matches!(answer, Ok(Answer::Promised { .. })), "{answer:?}");
+    let write = |stamp| Request::Write {
+        version: Version {
+            stamp,
+            write: INTENT.write,
+            value: Some(text(b"names")),
+        },
+        guarded: true,
+    };
+    let answer = node.replica.answer(both(write(low))).await.unwrap();
+    assert_eq!(answer, Answer::Stale { highest: high });
+    assert_eq!(node.read(&key("deciding")).await.unwrap(), None);
+    // A lower ballot than the promise of the other row is refused for both rows.
+    let answer = node.replica.answer(both(prepare(low, None, true))).await;
+    assert_eq!(answer.unwrap(), Answer::Stale { highest: high });
+    let answer = node.replica.answer(both(write(high))).await.unwrap();
+    assert_eq!(answer, Answer::Accepted);
+    assert_eq!(aside(&node).await, Some(INTENT));
+    // A second operation finds the mark.
+    let later = Stamp::new(node.now_ms() + 3000, 0, archipel_base::Writer(9));
+    let answer = node.replica.answer(both(prepare(later, None, true))).await;
+    assert_eq!(answer.unwrap(), Answer::Guarded);
 }
 
 #[tokio::test]
@@ -194,63 +303,4 @@ async fn an_emptiness_scan_does_not_pass_over_a_damaged_row() {
         rows.is_err() || !rows.unwrap().is_empty(),
         "reads as empty: DeleteBucket would succeed"
     );
-}
-
-#[tokio::test]
-async fn an_ended_row_stays_ended_whatever_was_promised_before() {
-    use archipel_base::Writer;
-    let (node, _engine) = alone(ENDS).await;
-    let how = || WriteOptions::durable(Durability::Fsync);
-    let metadata = |text: &'static [u8]| Value {
-        metadata: Bytes::from_static(text),
-        ..Value::default()
-    };
-    node.write(&key("ended"), Some(metadata(b"live")), how())
-        .await
-        .unwrap();
-    // Another coordinator rewrites the live row under a new stamp (settle): it has its promise.
-    let ballot = Stamp::new(node.now_ms() + 4000, 0, Writer(9));
-    let address = node.group(PartitionId(0)).unwrap().address(0).unwrap();
-    let call = |request| RowCall {
-        address,
-        key: key("ended").key,
-        guards: Vec::new(),
-        buffered: false,
-        with_payload: true,
-        background: false,
-        request,
-    };
-    let prepare = Request::Prepare {
-        ballot,
-        asking: None,
-        guarded: false,
-    };
-    let promised = node.replica.answer(call(prepare)).await.unwrap();
-    let Answer::Promised { version, .. } = promised else {
-        panic!("{promised:?}")
-    };
-    let guarded = WriteOptions {
-        guards: vec![key("ended")],
-        ..how()
-    };
-    let ends =
-        |_: Option<&Value>| crate::data::decision::Decision::<()>::Write(Some(metadata(b"ends")));
-    node.update(&key("ending"), guarded, ends)
-        .await
-        .unwrap()
-        .unwrap();
-    assert_eq!(node.read(&key("ended")).await.unwrap(), None);
-    let version = Version {
-        stamp: ballot,
-        ..version
-    };
-    let late = node
-        .replica
-        .answer(call(Request::Write {
-            version,
-            guarded: false,
-        }))
-        .await
-        .unwrap();
-    assert_eq!(node.read(&key("ended")).await.unwrap(), None, "{late:?}");
 }

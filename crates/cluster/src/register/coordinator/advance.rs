@@ -3,7 +3,7 @@
 use archipel_base::Stamp;
 
 use super::state::{Kind, Phase, Promise, Purpose, Report};
-use super::{MAX_SECOND_LOOKS, NextStamp, Operation, Outcome, Output};
+use super::{MAX_SECOND_LOOKS, NextStamp, Operation, Outcome, Output, Repeat};
 use crate::register::message::Version;
 use crate::register::quorum::ReplicaSet;
 use crate::register::rules::Mutant;
@@ -146,6 +146,9 @@ impl<V: Clone + Eq> Operation<V> {
                 Fate::Newest | Fate::Happened(_) | Fate::Unknown if self.guard_refused => {
                     return self.end(Outcome::Unknown);
                 }
+                Fate::Newest | Fate::Happened(_) if self.trusts_only_its_own() => {
+                    return self.end(Outcome::Unknown);
+                }
                 Fate::Newest if held => {
                     let stamp = newest.stamp;
                     return self.end(Outcome::Written { stamp });
@@ -159,14 +162,35 @@ impl<V: Clone + Eq> Operation<V> {
                 Fate::Unknown if !self.refused.is_empty() && self.pauses < MAX_SECOND_LOOKS => {
                     return self.pause();
                 }
+                Fate::Unknown if self.resolves() => {
+                    return self.settle(ballot, newest, held, Outcome::Unknown);
+                }
                 Fate::Unknown => return self.end(Outcome::Unknown),
-                Fate::Never if self.yields && self.is_overtaken_by(&newest) => {
-                    return self.settle(ballot, newest, held, Outcome::Unavailable);
+                Fate::Never if !self.repeats(&newest) && !self.guard_refused => {
+                    return self.settle(ballot, newest, held, Outcome::Overtaken);
                 }
                 Fate::Never => {}
             }
         }
         self.act_on_newest(ballot, newest, held)
+    }
+
+    /// Returns true if the operation may write again after its attempts took no effect.
+    fn repeats(&self, newest: &Version<V>) -> bool {
+        match self.repeat {
+            Repeat::Always => true,
+            Repeat::UnlessOvertaken => !self.is_overtaken_by(newest),
+            Repeat::Never => self.rules.breaks(Mutant::RepeatIntent),
+        }
+    }
+
+    fn trusts_only_its_own(&self) -> bool {
+        self.own_quorum && !self.rules.breaks(Mutant::TrustUnmarked)
+    }
+
+    /// Returns true if the operation finds out what became of somebody's write.
+    pub(crate) fn resolves(&self) -> bool {
+        matches!(self.kind, Kind::Resolve { .. })
     }
 
     /// Returns true if a version is newer than the operation's first attempt.
@@ -193,6 +217,10 @@ impl<V: Clone + Eq> Operation<V> {
                 self.phase = Phase::Deciding { ballot, newest };
                 vec![Output::Decide(shown)]
             }
+            Kind::Resolve { .. } => {
+                let kept = Outcome::Kept(newest.clone());
+                self.settle(ballot, newest, held, kept)
+            }
             Kind::Update { .. } => {
                 self.write_version(under(ballot, newest), Purpose::Prepare, ReplicaSet::EMPTY)
             }
@@ -202,7 +230,8 @@ impl<V: Clone + Eq> Operation<V> {
     /// Ends with an outcome that says that nothing was or will be written.
     ///
     /// An attempt that a minority accepted must not take effect later. So unless a quorum holds a
-    /// newer version, the version found is written over it first.
+    /// newer version, the version found is written over it first. Nobody knows the last attempt of
+    /// somebody else's write, so then the version found is written in any case.
     pub(super) fn settle(
         &mut self,
         ballot: Stamp,
@@ -211,7 +240,7 @@ impl<V: Clone + Eq> Operation<V> {
         outcome: Outcome<V>,
     ) -> Vec<Output<V>> {
         let last = self.attempts.iter().map(|(stamp, _)| *stamp).max();
-        let buried = held && last.is_none_or(|last| newest.stamp > last);
+        let buried = held && !self.resolves() && last.is_none_or(|last| newest.stamp > last);
         if last.is_none() || buried || self.rules.breaks(Mutant::LeaveAttemptBehind) {
             return self.end(outcome);
         }
@@ -266,7 +295,8 @@ impl<V: Clone + Eq> Operation<V> {
             return Fate::Newest;
         }
         // Acceptances under different layouts may never have been a quorum of one of them.
-        let one_layout = self.layouts.len() == 1 || self.rules.breaks(Mutant::CountAcrossLayouts);
+        let one_layout = self.layouts.len() == 1 && !self.skipped_epochs;
+        let one_layout = one_layout || self.rules.breaks(Mutant::CountAcrossLayouts);
         if one_layout && let Some(stamp) = self.once_held(promises) {
             return Fate::Happened(stamp);
         }

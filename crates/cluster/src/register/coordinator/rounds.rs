@@ -90,7 +90,7 @@ impl<V: Clone + Eq> Operation<V> {
     /// Returns the outcome when nothing more can be done. Without an own write sent, nothing
     /// happened.
     pub(super) fn cannot_go_on(&self) -> Outcome<V> {
-        if self.attempts.is_empty() {
+        if self.attempts.is_empty() || self.resolves() {
             Outcome::Unavailable
         } else {
             Outcome::Unknown

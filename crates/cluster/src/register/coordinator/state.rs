@@ -49,6 +49,9 @@ pub enum Outcome<V> {
     Kept(Version<V>),
     /// The guarding row is not live. Nothing was or will be written.
     Guarded,
+    /// An attempt took no effect and never will, and the operation does not
+    /// [repeat](Repeat) it. Nothing was or will be written.
+    Overtaken,
     /// No quorum answered, or others were in the way for too long. Nothing was or will be written.
     Unavailable,
     /// The write may have taken effect, or may yet, at most once.
@@ -64,11 +67,33 @@ pub enum Decision<V> {
     Keep,
 }
 
+/// Whether an operation writes again if an attempt took no effect.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Repeat {
+    /// It does.
+    Always,
+    /// It does unless somebody else's version is newer than its first attempt. This is for values
+    /// that refer to content in other rows. A replica that accepted the attempt and then the newer
+    /// version has that content dropped, so the value must not be written again.
+    UnlessOvertaken,
+    /// It does not. This is for writes with an [intent](crate::register::intent).
+    Never,
+}
+
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) enum Kind<V> {
     Read,
-    Write { id: Id, value: Option<V> },
-    Update { id: Id },
+    Write {
+        id: Id,
+        value: Option<V>,
+    },
+    Update {
+        id: Id,
+    },
+    /// Finds out what became of somebody's write.
+    Resolve {
+        id: Id,
+    },
 }
 
 /// The reason why a version is written.

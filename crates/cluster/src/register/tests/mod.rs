@@ -2,7 +2,7 @@
 
 use archipel_base::{Id, Stamp, Writer};
 
-use super::coordinator::{Decision, Operation, Outcome, Output, Start};
+use super::coordinator::{Decision, Operation, Outcome, Output, Repeat, Start};
 use super::message::{Answer, Request, Version};
 use super::quorum::{Quorums, ReplicaSet};
 use super::replica::{self, Bounds, Cell, Recent};
@@ -288,13 +288,13 @@ fn a_read_waits_for_a_value_that_is_under_way() {
 
 /// Writes 1 with a clock that is behind. One replica accepts it. Then 2 is written, so the others
 /// refuse 1. Returns the end of the write of 1, and the value that is read afterwards.
-fn overtaken_write(yields: bool) -> (Vec<Output<u32>>, Option<u32>) {
+fn overtaken_write(repeat: Repeat) -> (Vec<Output<u32>>, Option<u32>) {
     let mut replicas = Replicas::new(3);
     let (mut behind, mut ahead) = (Clock::new(1, 1000), Clock::new(2, 5000));
     let id = behind.id();
     let (operation, sends) =
         Operation::write(replicas.start(), id, Some(1), false, &mut behind.next());
-    let mut operation = operation.yielding_if(yields);
+    let mut operation = operation.repeating(repeat);
     let mut ask =
         |replicas: &mut Replicas, operation: &mut Operation<u32>, sends: &[Output<u32>], who| {
             let Some(Output::Send { round, request, .. }) = sends.get::<usize>(who) else {
@@ -321,7 +321,7 @@ fn overtaken_write(yields: bool) -> (Vec<Output<u32>>, Option<u32>) {
 
 #[test]
 fn a_refused_write_waits_for_all_replicas_that_may_know_its_fate() {
-    let (ended, read) = overtaken_write(false);
+    let (ended, read) = overtaken_write(Repeat::Always);
     assert!(matches!(ended[..], [Output::Done(Outcome::Written { .. })]));
     assert_eq!(read, Some(1));
 }
@@ -330,7 +330,7 @@ fn a_refused_write_waits_for_all_replicas_that_may_know_its_fate() {
 /// value refers to. It lies in other rows, so the value must not be written again.
 #[test]
 fn a_write_of_content_in_other_rows_is_not_repeated_once_it_was_overtaken() {
-    let (ended, read) = overtaken_write(true);
-    assert_eq!(ended, [Output::Done(Outcome::Unavailable)]);
+    let (ended, read) = overtaken_write(Repeat::UnlessOvertaken);
+    assert_eq!(ended, [Output::Done(Outcome::Overtaken)]);
     assert_eq!(read, Some(2));
 }

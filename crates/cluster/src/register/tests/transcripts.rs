@@ -26,7 +26,7 @@ use archipel_base::{Id, Stamp, Writer};
 use datadriven::TestCase;
 
 use super::Replicas;
-use crate::register::coordinator::{Decision, Operation, Outcome, Output, Start};
+use crate::register::coordinator::{Decision, Operation, Outcome, Output, Repeat, Start};
 use crate::register::message::{Answer, Request, Version};
 use crate::register::quorum::{Quorums, ReplicaSet};
 use crate::register::replica::{self, Bounds};
@@ -141,7 +141,11 @@ impl World {
         };
         let running = Running {
             node,
-            operation: operation.yielding_if(yields),
+            operation: operation.repeating(if yields {
+                Repeat::UnlessOvertaken
+            } else {
+                Repeat::Always
+            }),
             pending: Vec::new(),
             condition: condition.unwrap_or_default(),
             value,

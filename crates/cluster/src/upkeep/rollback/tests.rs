@@ -6,7 +6,7 @@ use archipel_storage::{RowKey, Value};
 use bytes::Bytes;
 
 use super::*;
-use crate::data::rows::WriteOptions;
+use crate::data::options::WriteOptions;
 use crate::memory::World;
 use crate::node::history::{Contradiction, History, MAX_RUNS, Run};
 use crate::node::history_record as record;

@@ -202,6 +202,7 @@ async fn floor_ahead_of_the_clock_and_stamps_below_a_floor_are_refused() {
         address: group.address(group.local().unwrap()).unwrap(),
         key: key("k").key,
         guards: Vec::new(),
+        pointing: None,
         buffered: false,
         with_payload: false,
         background: false,

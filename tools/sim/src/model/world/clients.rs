@@ -133,7 +133,7 @@ impl Scenario {
             Outcome::Value(version) | Outcome::Kept(version) => Reply::Saw(version.value),
             Outcome::Written { .. } => Reply::Done,
             Outcome::Unknown => return,
-            Outcome::Unavailable | Outcome::Guarded => {
+            Outcome::Unavailable | Outcome::Overtaken | Outcome::Guarded => {
                 world.history.retain(|e| e.client != c || e.reply.is_some());
                 return;
             }

@@ -19,6 +19,7 @@ async fn promise(node: &Cluster, name: &str) {
         address: group.address(index).unwrap(),
         key: key(name).key,
         guards: Vec::new(),
+        pointing: None,
         buffered: false,
         with_payload: false,
         background: false,

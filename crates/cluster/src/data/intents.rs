@@ -1,0 +1,47 @@
+//! Writes to which another row points: see [`intent`](crate::register::intent).
+
+use std::sync::Arc;
+
+use archipel_base::Stamp;
+use archipel_storage::engine::Durability;
+use archipel_storage::{RowKey, Value};
+
+use super::Data;
+use crate::data::options::WriteOptions;
+use crate::data::rows::{start, unexpected};
+use crate::error::Error;
+use crate::register::intent::Fate;
+use crate::register::{self, Intent, Operation, Rules, Version};
+
+impl Data {
+    /// Returns a new write that another row will point to, for one [`update`](Data::update).
+    pub async fn announce(self: &Arc<Data>) -> Result<Intent, Error> {
+        self.wait_for_time().await?;
+        Ok(Intent {
+            write: self.random_id(),
+            after: self.next_stamp(Stamp::ZERO),
+            epoch: self.epochs.number(),
+        })
+    }
+
+    /// Finds out, for good, what became of a write of the row `key` to which another row points.
+    /// `seen` is the stamp of that other row.
+    pub async fn resolve(
+        self: &Arc<Data>,
+        key: &RowKey,
+        intent: &Intent,
+        seen: Stamp,
+    ) -> Result<Fate, Error> {
+        self.wait_for_time().await?;
+        let _turn = self.queues.turn(key).await;
+        let how = WriteOptions::durable(Durability::Fsync);
+        let mut run = self.run(key, &how)?;
+        let (start, epoch) = (start(&run.group), run.group.epoch);
+        let (operation, outputs) = Operation::resolve(start, intent, epoch, seen, &mut |seen| {
+            self.next_stamp(seen)
+        });
+        let mut never = |_: &Version<Value>, _| register::Decision::Keep;
+        let outcome = run.drive(operation, outputs, &mut never).await?;
+        Fate::of(Rules::CORRECT, &outcome).ok_or_else(|| unexpected(&outcome))
+    }
+}

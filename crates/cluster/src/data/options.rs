@@ -1,0 +1,70 @@
+//! How a row is written.
+
+use archipel_storage::RowKey;
+use archipel_storage::engine::Durability;
+
+use crate::data::block_writer::BlockWriter;
+use crate::node::wire::Pointer;
+use crate::register::Intent;
+use crate::register::coordinator::Repeat;
+
+/// The other row that an update changes: it points to the update's write.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PointingRow {
+    /// The row. It is in the partition of the row that is written.
+    pub row: RowKey,
+    /// The update's write: see [`Data::announce`].
+    pub intent: Intent,
+    /// True if the value that is written [names](crate::Hooks::points) the row and the write.
+    pub is_named: bool,
+}
+
+impl PointingRow {
+    pub(crate) fn pointer(&self) -> Pointer {
+        Pointer {
+            key: self.row.key.clone(),
+            intent: self.intent,
+        }
+    }
+}
+
+/// How a row is written: durability, guards, blocks.
+#[derive(Clone)]
+pub struct WriteOptions<'a> {
+    /// The durability before the write is acknowledged.
+    pub durability: Durability,
+    /// Rows of the same partition that must [hold](Hooks::holds).
+    pub guards: Vec<RowKey>,
+    /// True if the write gives up, without effect, once another version overtakes it. This is for
+    /// values that refer to content in other rows, because that content is dropped then.
+    pub yields: bool,
+    /// The row that points to this write. Updates only.
+    pub pointing: Option<PointingRow>,
+    /// The writer of the blocks that the value refers to.
+    pub upload: Option<&'a BlockWriter>,
+    /// True if no client waits for it.
+    pub background: bool,
+}
+
+impl WriteOptions<'_> {
+    /// Returns whether the write is sent again if an attempt took no effect.
+    pub(crate) fn repeat(&self) -> Repeat {
+        match (&self.pointing, self.yields) {
+            (Some(_), _) => Repeat::Never,
+            (None, true) => Repeat::UnlessOvertaken,
+            (None, false) => Repeat::Always,
+        }
+    }
+
+    /// Returns options with this durability, without guards or blocks.
+    pub fn durable(durability: Durability) -> WriteOptions<'static> {
+        WriteOptions {
+            durability,
+            guards: Vec::new(),
+            yields: false,
+            pointing: None,
+            upload: None,
+            background: false,
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Rows that point to a write of another row: see [`intent`](crate::register::intent).
+
+use archipel_storage as storage;
+use archipel_storage::{RowKey, RowTxn, Value};
+
+use super::{Around, cell_of, store_cell};
+use crate::node::options::Hooks;
+use crate::node::wire::RowCall;
+use crate::register::intent::{self, Marking, Pointing};
+use crate::register::replica::above_floor;
+use crate::register::{Answer, Bounds, Cell, Intent, Request, Rules, Version};
+
+/// A change of a pointing row that belongs to a change of the deciding row.
+pub(super) struct Beside {
+    key: RowKey,
+    old: Cell<Value>,
+    new: Cell<Value>,
+}
+
+/// The changes of pointing rows, or the answer that refuses the change of the deciding row.
+pub(super) type Verdict = Result<Vec<Beside>, Answer<Value>>;
+
+/// Returns what a request changes in pointing rows.
+pub(super) fn beside(
+    txn: &RowTxn<'_>,
+    call: &RowCall,
+    bounds: &Bounds,
+    hooks: Hooks,
+) -> Result<Verdict, storage::Error> {
+    match (&call.request, call.pointing()) {
+        (
+            Request::Prepare {
+                ballot,
+                guarded: true,
+                ..
+            },
+            Some((key, _)),
+        ) => {
+            let old = pointing_row(txn, &key, bounds)?;
+            let promise = intent::promise(Rules::CORRECT, &old, state(&old, hooks), *ballot);
+            Ok(promise.map(|new| vec![Beside { key, old, new }]))
+        }
+        (Request::Write { version, .. }, own) => {
+            marks(txn, &call.row_key(), version, own, bounds, hooks)
+        }
+        _ => Ok(Ok(Vec::new())),
+    }
+}
+
+/// Returns the marks that belong to the acceptance of a version: of the row that its value names,
+/// and of the row that its own coordinator named.
+pub(super) fn marks(
+    txn: &RowTxn<'_>,
+    key: &RowKey,
+    version: &Version<Value>,
+    own: Option<(RowKey, Intent)>,
+    bounds: &Bounds,
+    hooks: Hooks,
+) -> Result<Verdict, storage::Error> {
+    let named = version.value.as_ref();
+    let named = named.and_then(|value| (hooks.points)(key, value));
+    // The operation also writes versions of others again.
+    let own = own.filter(|(row, intent)| {
+        intent.write == version.write && named.as_ref().is_none_or(|(key, _)| key != row)
+    });
+    let mut marks = Vec::new();
+    for (key, intent) in named.into_iter().chain(own) {
+        let old = pointing_row(txn, &key, bounds)?;
+        match intent::mark(&old, state(&old, hooks), version.stamp, intent.write) {
+            Marking::Stay => {}
+            Marking::Refuse(refusal) => return Ok(Err(refusal)),
+            Marking::Mark => {
+                let value = old.value.as_ref();
+                let value = value.and_then(|value| (hooks.with_intent)(value, intent));
+                let unread = || storage::Error::Damaged("a pointing row cannot be read".into());
+                let new = Cell {
+                    promised: old.promised.max(version.stamp),
+                    stamp: version.stamp,
+                    write: intent.write,
+                    value: Some(value.ok_or_else(unread)?),
+                };
+                marks.push(Beside { key, old, new });
+            }
+        }
+    }
+    Ok(Ok(marks))
+}
+
+/// Stores changes of pointing rows.
+pub(super) fn store(
+    txn: &mut RowTxn<'_>,
+    changes: Vec<Beside>,
+    around: &Around,
+) -> Result<(), storage::Error> {
+    for Beside { key, old, new } in changes {
+        store_cell(txn, &key, &old, new, around)?;
+    }
+    Ok(())
+}
+
+/// Returns true if another row points to the write, and the value does not name that row.
+pub(super) fn is_apart(call: &RowCall, value: &Value, hooks: Hooks) -> bool {
+    let named = || (hooks.points)(&call.row_key(), value).map(|(row, _)| row);
+    call.pointing().is_some_and(|(row, _)| named() != Some(row))
+}
+
+fn pointing_row(
+    txn: &RowTxn<'_>,
+    key: &RowKey,
+    bounds: &Bounds,
+) -> Result<Cell<Value>, storage::Error> {
+    let cell = cell_of(txn.row(key)?.unwrap_or_default());
+    Ok(above_floor(&cell, bounds))
+}
+
+fn state(row: &Cell<Value>, hooks: Hooks) -> Pointing {
+    let Some(value) = &row.value else {
+        return Pointing::Over;
+    };
+    match (hooks.intent)(&value.metadata) {
+        Some(intent) => Pointing::To(intent.write),
+        None => Pointing::Live,
+    }
+}

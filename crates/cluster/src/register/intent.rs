@@ -1,0 +1,134 @@
+//! Intents: how an operation changes two rows of one partition although one row decides.
+//!
+//! The operation is a conditional write of the **deciding row**. Another row, the **pointing row**,
+//! stays as it is and gets an *intent* that names the write. The intent means nothing by itself:
+//! if the write is chosen, the pointing row is over; if it can no longer be chosen, the pointing
+//! row is as it was before; if nobody can know any more, the pointing row is over, because "at
+//! most once" comes first. Whoever meets an intent finds out
+//! ([`Operation::resolve`](super::Operation::resolve)), and then writes the pointing row.
+//!
+//! # Rules at a replica, each in one transaction
+//! - A `Prepare` of such an operation promises its ballot for both rows. It is refused unless the
+//!   pointing row is live here and has no intent ([`promise`]).
+//! - A replica that accepts the operation's write gives the pointing row the intent, under the
+//!   write's stamp, whatever brought the write. If the pointing row cannot take the intent under
+//!   that stamp, the replica does not accept the write ([`mark`]).
+//!
+//! # Rules for the coordinator
+//! - It sends its write once. If the write takes no effect, it begins again with a new id.
+//! - `docs/internals/consistency.md` gives the argument.
+
+use archipel_base::{Id, Stamp};
+use serde::{Deserialize, Serialize};
+
+use super::coordinator::Outcome;
+use super::message::Answer;
+use super::replica::Cell;
+use super::rules::{Mutant, Rules};
+
+/// A write of the deciding row, as the pointing row names it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct Intent {
+    /// The id of the write.
+    #[serde(rename = "w")]
+    pub write: Id,
+    /// The write went out under higher stamps than this one only.
+    #[serde(rename = "a")]
+    pub after: Stamp,
+    /// The write went out in this epoch or later ones only.
+    #[serde(rename = "e")]
+    pub epoch: u64,
+}
+
+/// The state of a pointing row at a replica.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pointing {
+    /// The row is over, or was never here.
+    Over,
+    /// The row is live and points to nothing.
+    Live,
+    /// The row points to this write.
+    To(Id),
+}
+
+/// Promises a ballot for a pointing row. Returns the row's new state, or the answer that refuses
+/// the ballot for both rows.
+pub fn promise<V: Clone>(
+    rules: Rules,
+    row: &Cell<V>,
+    state: Pointing,
+    ballot: Stamp,
+) -> Result<Cell<V>, Answer<V>> {
+    if state != Pointing::Live {
+        return Err(Answer::Guarded);
+    }
+    if ballot <= row.stamp || ballot < row.promised {
+        return Err(stale(row));
+    }
+    let promised = if rules.breaks(Mutant::PromiseOneRow) {
+        row.promised
+    } else {
+        ballot
+    };
+    Ok(Cell {
+        promised,
+        ..row.clone()
+    })
+}
+
+/// What happens to a pointing row when a replica accepts a write of the deciding row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Marking<V> {
+    /// It stays as it is.
+    Stay,
+    /// It gets the intent, under the write's stamp.
+    Mark,
+    /// It cannot get the intent, so the replica refuses the write.
+    Refuse(Answer<V>),
+}
+
+/// Says what happens to a pointing row if `write` is accepted under `stamp`.
+pub fn mark<V>(row: &Cell<V>, state: Pointing, stamp: Stamp, write: Id) -> Marking<V> {
+    match state {
+        Pointing::Over => Marking::Stay,
+        Pointing::To(id) if id == write && row.stamp >= stamp => Marking::Stay,
+        _ if stamp <= row.stamp || stamp < row.promised => Marking::Refuse(stale(row)),
+        _ => Marking::Mark,
+    }
+}
+
+fn stale<V>(row: &Cell<V>) -> Answer<V> {
+    Answer::Stale {
+        highest: row.promised.max(row.stamp),
+    }
+}
+
+/// What became of the write that an intent names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It took effect.
+    Chosen,
+    /// It did not take effect and never will.
+    Never,
+    /// Nobody can know any more. It will not take effect from now on.
+    Unknown,
+}
+
+impl Fate {
+    /// Returns the fate that the outcome of [`Operation::resolve`](super::Operation::resolve)
+    /// tells, or `None` if too few replicas answered.
+    pub fn of<V>(rules: Rules, outcome: &Outcome<V>) -> Option<Fate> {
+        match outcome {
+            Outcome::Written { .. } => Some(Fate::Chosen),
+            Outcome::Kept(_) => Some(Fate::Never),
+            Outcome::Unknown if rules.breaks(Mutant::UndoUnknown) => Some(Fate::Never),
+            Outcome::Unknown => Some(Fate::Unknown),
+            _ => None,
+        }
+    }
+
+    /// Returns true if the pointing row is over.
+    pub fn ends(self) -> bool {
+        self != Fate::Never
+    }
+}

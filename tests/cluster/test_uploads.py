@@ -1,0 +1,107 @@
+"""Completions, aborts and puts of one key at once, through three nodes."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+from cluster.loopback import running
+from faults.cluster import BUCKET, Cluster
+from support.client import Client
+from support.sigv4 import object_path
+from support.wire import Response
+
+pytestmark = pytest.mark.process
+ROUNDS = 40
+NONE = [("If-None-Match", "*")]
+
+
+class Upload:
+    """An upload of one part."""
+
+    def __init__(self, client: Client, key: str, data: bytes):
+        self.path = object_path(BUCKET, key)
+        begun = client.request("POST", self.path, [("uploads", "")])
+        assert begun.status == 200, begun.brief()
+        self.id = re.search(rb"<UploadId>(.*?)</UploadId>", begun.body)[1].decode()
+        self.query = [("uploadId", self.id)]
+        part = client.request("PUT", self.path, [("partNumber", "1"), *self.query], body=data)
+        assert part.status == 200, part.brief()
+        self.etag = part.headers["etag"]
+
+    def complete(self, client: Client, headers=()) -> Response:
+        part = f"<Part><PartNumber>1</PartNumber><ETag>{self.etag}</ETag></Part>"
+        body = f"<CompleteMultipartUpload>{part}</CompleteMultipartUpload>".encode()
+        return client.request("POST", self.path, self.query, headers, body)
+
+    def abort(self, client: Client) -> Response:
+        return client.request("DELETE", self.path, self.query)
+
+    def parts(self, client: Client) -> Response:
+        return client.request("GET", self.path, self.query)
+
+
+def clients(cluster: Cluster) -> list[Client]:
+    return [Client(node.endpoint, cluster.credentials) for node in cluster.nodes]
+
+
+def at_once(*requests) -> list[int]:
+    barrier = Barrier(len(requests))
+
+    def one(request) -> int:
+        barrier.wait()
+        reply = request()
+        # An upload that was completed answers 200 with its result or, late, with an error inside.
+        return 500 if b"<Error>" in reply.body and reply.status == 200 else reply.status
+
+    with ThreadPoolExecutor(len(requests)) as pool:
+        return list(pool.map(one, requests))
+
+
+def test_a_failed_completion_leaves_its_upload_whole_and_one_of_several_ends_it(tmp_path):
+    with running(tmp_path, 3) as cluster:
+        nodes = clients(cluster)
+        failed = 0
+        for number in range(ROUNDS):
+            key = f"create-{number}"
+            upload = Upload(nodes[0], key, b"multi")
+            put, done = at_once(
+                lambda: nodes[1].put(BUCKET, key, b"put", NONE),
+                lambda: upload.complete(nodes[2], NONE),
+            )
+            assert sorted([put, done]) == [200, 412], (number, put, done)
+            if done == 200:
+                continue
+            failed += 1
+            for node in nodes:
+                listed = upload.parts(node)
+                assert listed.status == 200 and b"<PartNumber>1<" in listed.body, listed.brief()
+            again = upload.complete(nodes[number % 3])
+            assert again.status == 200, again.brief()
+            assert nodes[0].get(BUCKET, key).body == b"multi"
+        assert failed > 0
+
+        for number in range(ROUNDS):
+            key = f"end-{number}"
+            upload = Upload(nodes[0], key, b"multi")
+            first, second, aborted = at_once(
+                lambda: upload.complete(nodes[0]),
+                lambda: upload.complete(nodes[1]),
+                lambda: upload.abort(nodes[2]),
+            )
+            body = nodes[1].get(BUCKET, key)
+            if aborted == 503:
+                # Others met the abort before it was acknowledged: it took effect, or a completion did.
+                assert (first, second) in [(404, 404), (200, 200)], (number, first, second)
+                assert body.status == first
+            elif aborted == 204:
+                # Nothing else happened, then or later.
+                assert {first, second} == {404} and body.status == 404, (number, first, second)
+            else:
+                assert (first, second, aborted) == (200, 200, 404), (number, first, second)
+                assert body.body == b"multi"
+            for node in nodes:
+                assert upload.parts(node).status == 404
+                assert upload.abort(node).status == 404

@@ -1,0 +1,65 @@
+//! Messages, and floor rounds in progress.
+
+use archipel_base::Stamp;
+use archipel_cluster::register::floor::{FloorRequest, FloorRound};
+use archipel_cluster::register::{Answer, Intent, Request, Version};
+
+use super::{Row, Value};
+
+/// A message under way.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Packet {
+    /// A request of a client's coordinator to a replica.
+    Ask {
+        /// The client.
+        client: usize,
+        /// The number of its operation.
+        operation: u32,
+        /// The epoch.
+        epoch: u64,
+        /// The replica.
+        to: usize,
+        /// The operation's round.
+        round: u32,
+        /// The row.
+        row: Row,
+        /// The intent of the operation, if it changes both rows.
+        intent: Option<Intent>,
+        /// The request.
+        request: Request<Value>,
+    },
+    /// A replica's answer.
+    Answer {
+        /// The client.
+        client: usize,
+        /// The number of its operation.
+        operation: u32,
+        /// The replica.
+        from: usize,
+        /// The round that it answers.
+        round: u32,
+        /// The answer.
+        answer: Answer<Value>,
+    },
+    /// A row that one replica sends to another.
+    Spread {
+        /// The epoch.
+        epoch: u64,
+        /// The receiving replica.
+        to: usize,
+        /// The row.
+        row: Row,
+        /// The version.
+        version: Version<Value>,
+        /// True if a quorum is known to hold it.
+        settled: bool,
+    },
+}
+
+/// A floor round in progress.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct RunningFloor {
+    pub(super) epoch: u64,
+    pub(super) round: FloorRound<[Option<Stamp>; 2]>,
+    pub(super) asking: FloorRequest<[Option<Stamp>; 2]>,
+}
