@@ -9,6 +9,10 @@ from support.expect import absent, answer, holds
 from support.sigv4 import Credentials, object_path
 
 
+# A new bucket allows no lists that grant anything to others.
+REFUSED_LIST = (400, "AccessControlListNotSupported")
+
+
 @pytest.fixture
 def target(raw, bucket):
     answer(raw.put(bucket, "k", b"kept", [("Content-Type", "text/plain")]), 200)
@@ -242,10 +246,11 @@ def test_checksum_of_nothing_in_the_query_is_no_claim(raw, s3, target):
 )
 def test_query_is_refused_as_the_header_is(raw, s3, target, name, value):
     """Encryption, locks, public access: never taken and forgotten."""
-    answer(in_query(raw, "PUT", target, "k", [(name, value)], b"new"), 501, "NotImplemented")
+    refusal = REFUSED_LIST if value == "public-read" else (501, "NotImplemented")
+    answer(in_query(raw, "PUT", target, "k", [(name, value)], b"new"), *refusal)
     header = [(name.lower(), value)]
     made = url(raw, "PUT", target, "k", headers=header)
-    answer(raw.presigned("PUT", made, header, b"new"), 501, "NotImplemented")
+    answer(raw.presigned("PUT", made, header, b"new"), *refusal)
     holds(s3, target, "k", b"kept")
 
 
@@ -328,7 +333,7 @@ def test_boto3_put_urls(raw, s3, target, server, params, headers, wrong):
 def test_boto3_put_urls_that_ask_for_more(raw, s3, target, server, params, headers):
     made = s3.generate_presigned_url("put_object", Params={"Bucket": target, "Key": "new"} | params, ExpiresIn=60)
     reply = raw.presigned("PUT", made.removeprefix(server.endpoint), headers.items(), b"new")
-    answer(reply, 501, "NotImplemented")
+    answer(reply, *(REFUSED_LIST if "ACL" in params else (501, "NotImplemented")))
     absent(s3, target, "new")
 
 
