@@ -74,7 +74,7 @@ def test_refusals(s3, raw, bucket):
 
     with refused(400, "BadRequest"):
         put(**{f"k{n}": "" for n in range(11)})
-    for bad in ({"k" * 129: ""}, {"k": "v" * 257}, {"aws:k": ""}, {"k?": ""}, {"k": "<"}, {"": "v"}):
+    for bad in ({"k" * 129: ""}, {"k": "v" * 257}, {"aws:k": ""}, {"k?": ""}, {"k": "<"}):
         with refused(400, "InvalidTag"):
             put(**bad)
     with refused(400, "InvalidTag"):
