@@ -138,6 +138,60 @@ class Demo:
         return memory_kib(self.server_pid, field_name)
 
 
+class Server:
+    """`archipel server` on `archipel.toml` in a folder whose `data` is the data folder."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.data = folder, folder / "data"
+        self.log = folder / "server.log"
+        self.process: subprocess.Popen | None = None
+
+    @staticmethod
+    def check(folder: Path, text: str) -> str:
+        """What `archipel config check` says against a configuration."""
+        file = folder / "checked.toml"
+        file.write_text(text)
+        command = [str(binary()), "config", "check", "--config", str(file)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode != 0, "nothing is wrong"
+        return done.stderr
+
+    def start(self, ready_s: float = READY_S) -> None:
+        command = [str(binary()), "server", "--config", str(self.folder / "archipel.toml")]
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        if not wait_until(self._answers, ready_s):
+            self.stop()
+            raise ServerFailed(f"not ready: {self.log_text()[-2000:]}")
+
+    def _answers(self) -> bool:
+        command = [str(binary()), "status", "--data-dir", str(self.data)]
+        return subprocess.run(command, capture_output=True, timeout=60).returncode == 0
+
+    def cli(self, *arguments: str) -> str:
+        command = [str(binary()), *arguments, "--data-dir", str(self.data)]
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+
+    def cli_json(self, *arguments: str) -> dict:
+        return json.loads(self.cli(*arguments, "--json"))
+
+    def log_text(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def stop(self, wait_s: float = 40) -> None:
+        if self.process is None:
+            return
+        _signal(self.process.pid, signal.SIGTERM)
+        try:
+            self.process.wait(wait_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise ServerFailed("did not end on SIGTERM") from None
+        finally:
+            self.process = None
+
+
 def group_lives(group: int) -> bool:
     """Whether a thread of a process of the group still runs: what it had open may be open until the last one has ended."""
     return any(

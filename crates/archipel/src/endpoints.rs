@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use archipel_api::k2v::{K2v, K2vConfig};
 use archipel_api::s3::{S3, S3Config};
+use archipel_api::serve::tls::Tls;
 use archipel_api::serve::{self, Door, Limits, Metrics};
 use archipel_api::web::{Web, WebConfig};
 use archipel_base::clock::WallClock;
@@ -78,10 +79,15 @@ fn limits(settings: &Settings) -> Limits {
 }
 
 /// Serves a door until `stop` turns true and the running requests have ended.
-pub async fn serve_door(door: impl Door, listener: TcpListener, mut stop: watch::Receiver<bool>) {
+pub async fn serve_door(
+    door: impl Door,
+    listener: TcpListener,
+    tls: Option<Tls>,
+    mut stop: watch::Receiver<bool>,
+) {
     let stopped = async move {
         // An error means that the sender is gone, which also means stop.
         let _ = stop.wait_for(|stop| *stop).await;
     };
-    serve::serve(vec![listener], door, stopped).await;
+    serve::serve(vec![listener], door, tls, stopped).await;
 }

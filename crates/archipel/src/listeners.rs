@@ -60,6 +60,44 @@ impl Listeners {
     }
 }
 
+impl Addresses {
+    /// Returns the sections of the listeners, with their addresses.
+    pub fn named(&self) -> Vec<(&'static str, SocketAddr)> {
+        let all = [("s3", Some(self.s3)), ("web", self.web), ("k2v", self.k2v)];
+        let open = all.into_iter();
+        open.filter_map(|(name, address)| Some((name, address?)))
+            .collect()
+    }
+}
+
+/// Returns the URL of a listener.
+pub fn url(settings: &Settings, section: &str, address: SocketAddr) -> String {
+    let scheme = if settings.has_tls(section) {
+        "https"
+    } else {
+        "http"
+    };
+    format!("{scheme}://{address}")
+}
+
+/// Returns a warning for each listener that speaks plain text beyond this machine.
+pub fn plain_text(settings: &Settings, addresses: Addresses) -> Vec<String> {
+    let mut all = addresses.named();
+    all.extend(settings.admin.listen.map(|admin| ("admin", admin)));
+    let is_plain = |(section, address): &(&str, SocketAddr)| {
+        !address.ip().is_loopback() && !settings.has_tls(section)
+    };
+    let plain = all.into_iter().filter(is_plain);
+    plain
+        .map(|(section, address)| {
+            format!(
+                "{section}.listen = \"{address}\" speaks plain text beyond this machine: use [tls], or a \
+                 proxy that ends TLS"
+            )
+        })
+        .collect()
+}
+
 /// Listens on the address of the setting `key`.
 ///
 /// # Errors

@@ -12,6 +12,7 @@
 //! | [`server`], [`demo`] | the commands that run nodes |
 //! | [`identity`], [`lock`], [`disks`] | the identity of a node: its key, its folder, its disks |
 //! | [`drain`], [`snapshots`] | moving blocks off disks; snapshots of the metadata |
+//! | [`certificates`] | TLS for users and operators |
 //! | [`logs`], [`metrics`], [`status`], [`process`], [`version`] | operation |
 //! | [`unsafe_no_fsync`] | the deliberately unsafe mode that the power-cut tests must detect |
 
@@ -20,6 +21,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+mod certificates;
 mod cli;
 mod client;
 mod config;

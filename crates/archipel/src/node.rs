@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use archipel_api::admin::{self, Admin, Trust};
 use archipel_api::serve::Door;
+use archipel_api::serve::tls::Tls;
 use archipel_base::NodeId;
 use archipel_base::clock::{SystemClock, WallClock};
 use archipel_base::random::SystemRandom;
@@ -21,13 +22,13 @@ use tokio::task::JoinSet;
 use crate::client::Failure;
 use crate::config::Settings;
 use crate::identity::Identity;
-use crate::listeners::{Addresses, Listeners, listen};
+use crate::listeners::{self, Addresses, Listeners, listen};
 use crate::lock::FolderLock;
 use crate::network::Links;
 use crate::process::StopSignals;
 use crate::status::NodeView;
 use crate::storage::Storage;
-use crate::{drain, endpoints, metrics, socket, storage};
+use crate::{certificates, drain, endpoints, metrics, socket, storage};
 
 /// The threads for blocking work outside storage: name lookups and small files.
 const BLOCKING_THREADS: usize = 4;
@@ -59,6 +60,7 @@ pub struct Node {
     model: Model,
     store: Store,
     addresses: Addresses,
+    tls: Option<Tls>,
     signals: StopSignals,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
@@ -79,6 +81,7 @@ impl Node {
         let identity = Identity::load(&settings.data_dir)?;
         // The addresses are checked before anything is opened, because an address in use is the
         // most common mistake.
+        let tls = certificates::load(&settings)?;
         let listeners = Listeners::open(&settings).await?;
         let addresses = listeners.addresses()?;
         let settings = Arc::new(settings);
@@ -87,7 +90,7 @@ impl Node {
         let links = match &settings.cluster.network {
             None => None,
             Some(network) => {
-                let s3 = format!("http://{}", addresses.s3);
+                let s3 = listeners::url(&settings, "s3", addresses.s3);
                 let capacity = capacity_bytes(&settings, &store).await;
                 Some(Links::open(network, &settings.data_dir, &store, &s3, capacity).await?)
             }
@@ -102,6 +105,13 @@ impl Node {
         if let Some(links) = &links {
             links.start(model.cluster(), &mut background);
         }
+        if let (Some(tls), Some(configured)) = (&tls, &settings.tls) {
+            let files = configured.certificates.clone();
+            background.spawn(certificates::watch(files, tls.clone()));
+        }
+        for warning in listeners::plain_text(&settings, addresses) {
+            tracing::warn!("{warning}");
+        }
         let mut node = Node {
             background,
             links,
@@ -109,6 +119,7 @@ impl Node {
             model,
             store,
             addresses,
+            tls,
             signals,
             stop: watch::channel(false).0,
             tasks: JoinSet::new(),
@@ -143,16 +154,16 @@ impl Node {
             metrics::register_links(&mut registry, links.clone());
         }
         let s3 = endpoints::s3(&self.settings, &self.model, clock.clone(), &mut registry);
-        self.open_door(s3, listeners.s3);
+        self.open_door("s3", s3, listeners.s3);
         if let (Some(listener), Some(web)) = (listeners.web, &self.settings.web) {
             let root = web.root_domain.as_deref();
             let web = endpoints::web(&self.settings, root, &self.model, &mut registry);
-            self.open_door(web, listener);
+            self.open_door("web", web, listener);
         }
         if let (Some(listener), Some(of_k2v)) = (listeners.k2v, &self.settings.k2v) {
             let (settings, clock) = (&self.settings, clock.clone());
             let k2v = endpoints::k2v(settings, of_k2v, &self.model, clock, &mut registry);
-            self.open_door(k2v, listener);
+            self.open_door("k2v", k2v, listener);
         }
         let view = NodeView::new(
             self.settings.clone(),
@@ -179,6 +190,7 @@ impl Node {
             local,
             Trust::Peer,
             admin.clone(),
+            None,
             self.stop.subscribe(),
         ));
         if let Some(address) = self.settings.admin.listen {
@@ -187,14 +199,22 @@ impl Node {
                 listener,
                 Trust::Token,
                 admin,
+                self.tls_of("admin"),
                 self.stop.subscribe(),
             ));
         }
         Ok(())
     }
 
+    /// Returns the certificates of a listener, if it speaks TLS.
+    fn tls_of(&self, section: &str) -> Option<Tls> {
+        let tls = self.tls.clone();
+        tls.filter(|_| self.settings.has_tls(section))
+    }
+
     /// Serves a door once the buckets and keys are known.
-    fn open_door(&mut self, door: impl Door, listener: TcpListener) {
+    fn open_door(&mut self, section: &str, door: impl Door, listener: TcpListener) {
+        let tls = self.tls_of(section);
         let (model, mut stop) = (self.model.clone(), self.stop.subscribe());
         self.tasks.spawn(async move {
             // Until then, connections wait in the listener's queue.
@@ -202,7 +222,7 @@ impl Node {
                 () = model.wait_until_read(FIND_TIMEOUT) => {}
                 _ = stop.wait_for(|stop| *stop) => {}
             }
-            endpoints::serve_door(door, listener, stop).await;
+            endpoints::serve_door(door, listener, tls, stop).await;
         });
     }
 

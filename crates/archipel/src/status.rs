@@ -1,5 +1,6 @@
 //! The node's view of itself, for `archipel status` and `/health`.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use archipel_api::admin::Node;
@@ -15,7 +16,7 @@ use futures_util::future::BoxFuture;
 
 use crate::config::{Settings, Transport, durability_name};
 use crate::identity::Identity;
-use crate::listeners::Addresses;
+use crate::listeners::{self, Addresses};
 use crate::network::Links;
 use crate::snapshots;
 use crate::storage::Storage;
@@ -59,6 +60,10 @@ impl NodeView {
         }
     }
 
+    fn url(&self, section: &str, address: SocketAddr) -> String {
+        listeners::url(&self.settings, section, address)
+    }
+
     async fn look(&self) -> NodeStatus {
         let disks = self.disks().await;
         let mut status = NodeStatus {
@@ -67,13 +72,14 @@ impl NodeView {
             commit: version::COMMIT.map(String::from),
             boot: self.store.boot(),
             uptime_seconds: self.clock.now_millis().saturating_sub(self.started_ms) / 1000,
-            s3_endpoint: format!("http://{}", self.addresses.s3),
-            web_endpoint: self.addresses.web.map(|web| format!("http://{web}")),
-            k2v_endpoint: self.addresses.k2v.map(|k2v| format!("http://{k2v}")),
+            s3_endpoint: self.url("s3", self.addresses.s3),
+            web_endpoint: self.addresses.web.map(|web| self.url("web", web)),
+            k2v_endpoint: self.addresses.k2v.map(|k2v| self.url("k2v", k2v)),
             region: self.settings.s3.region.clone(),
             engine: self.settings.engine.name().into(),
             durability: durability_name(self.settings.durability).into(),
             transport: self.links.as_ref().map(|l| l.transport.name().into()),
+            warnings: listeners::plain_text(&self.settings, self.addresses),
             ..NodeStatus::default()
         };
         match self.store.status().await {

@@ -15,8 +15,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::{Admin, Trust, route};
+use crate::serve::tls::Tls;
 
 /// The most connections at once; operators and scrapers are few.
 const MAX_CONNECTIONS: usize = 64;
@@ -55,14 +57,16 @@ impl Listener for UnixListener {
     }
 }
 
-/// Serves the admin API on `listener` until `shutdown` turns true; then finishes the requests
+/// Serves the admin API on `listener`, with TLS if there are certificates, until `shutdown` turns true; then finishes the requests
 /// that are running. The caller bounds how long that may take.
 pub async fn serve<L: Listener>(
     listener: L,
     trust: Trust,
     admin: Arc<Admin>,
+    tls: Option<Tls>,
     mut shutdown: watch::Receiver<bool>,
 ) {
+    let handshakes = tls.as_ref().map(Tls::for_admin);
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
@@ -77,8 +81,17 @@ pub async fn serve<L: Listener>(
         match accepted {
             Ok(stream) => {
                 let (admin, shutdown) = (admin.clone(), shutdown.clone());
+                let handshakes = handshakes.clone();
                 connections.spawn(async move {
-                    serve_connection(stream, trust, admin, shutdown).await;
+                    match handshakes {
+                        None => serve_connection(stream, trust, admin, shutdown).await,
+                        Some(handshakes) => {
+                            let greeting = handshakes.accept(stream);
+                            if let Ok(Ok(stream)) = timeout(HEAD_TIMEOUT, greeting).await {
+                                serve_connection(stream, trust, admin, shutdown).await;
+                            }
+                        }
+                    }
                     drop(place);
                 });
             }

@@ -355,7 +355,7 @@ async fn the_listener_serves_until_shutdown_and_then_ends() {
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = watch::channel(false);
     let admin = Arc::new(admin().await);
-    let server = tokio::spawn(super::serve(listener, Trust::Token, admin, stopped));
+    let server = tokio::spawn(super::serve(listener, Trust::Token, admin, None, stopped));
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
     stream.write_all(request).await.unwrap();

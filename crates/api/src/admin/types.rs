@@ -87,6 +87,9 @@ pub struct NodeStatus {
     /// The maintenance of the node's data.
     #[serde(default)]
     pub upkeep: Upkeep,
+    /// What an operator should change, though the node does its work.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Why the node cannot do its work; empty if it can.
     pub troubles: Vec<String>,
 }

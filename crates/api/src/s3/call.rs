@@ -45,6 +45,8 @@ pub struct Call<'a> {
     pub tags: Option<Tags>,
     /// The fields of a form, as headers: they describe the object.
     pub form: Option<HeaderMap>,
+    /// `https` if the request came over TLS, else `http`.
+    pub scheme: &'static str,
     /// The body's hash or encoding, as it was signed.
     payload: Payload,
     /// The content's length, if the request declares it.
@@ -71,6 +73,7 @@ impl<'a> Call<'a> {
             peer: None,
             tags: None,
             form: None,
+            scheme: "http",
             payload: Payload::Unsigned,
             length: number(headers, header::CONTENT_LENGTH.as_str())
                 .ok()

@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 
 use super::stall::StallLimited;
-use super::{Body, Door, Peer};
+use super::{Body, Door, Peer, Secure};
 
 /// After so many quiet periods, a connection whose client reads no answers is closed. A period is
 /// [`Limits::write_stall`](super::Limits::write_stall). An answer moves in pieces of up to 1 MiB,
@@ -30,13 +30,15 @@ const QUIET_PERIODS: u32 = 10;
 const LAST_REQUEST: Duration = Duration::from_millis(500);
 
 /// Serves a connection while requests come or answers move. `streams` bounds the HTTP/2 requests on
-/// all connections. `stopping` closes when the server stops.
+/// all connections. `secure` says that the stream is a TLS session. `stopping` closes when the server
+/// stops.
 pub async fn serve<D, T>(
     door: D,
     builder: Builder<TokioExecutor>,
     streams: Arc<Semaphore>,
     stream: T,
     peer: Option<Peer>,
+    secure: bool,
     mut stopping: watch::Receiver<()>,
 ) where
     D: Door,
@@ -51,6 +53,9 @@ pub async fn serve<D, T>(
         move |mut request: Request<Incoming>| {
             if let Some(peer) = peer {
                 request.extensions_mut().insert(peer);
+            }
+            if secure {
+                request.extensions_mut().insert(Secure);
             }
             let (streams, stopping) = (streams.clone(), stopping.clone());
             handle(door.clone(), activity.clone(), streams, stopping, request)

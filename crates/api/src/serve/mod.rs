@@ -1,4 +1,4 @@
-//! Serves a [`Door`] on listeners, over HTTP/1.1 and HTTP/2 without TLS. All doors for users share
+//! Serves a [`Door`] on listeners, over HTTP/1.1 and HTTP/2, with TLS or without. All doors for users share
 //! it.
 //!
 //! Bounded: connections, headers, time for headers, pauses of bodies and answers, streams and
@@ -7,11 +7,13 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `connection`, `stall` | one connection, and clients that do not read |
+//! | [`tls`] | certificates and handshakes |
 //! | [`metrics`] | counters of a door |
 
 pub(crate) mod connection;
 pub mod metrics;
 mod stall;
+pub mod tls;
 
 use std::error::Error as StdError;
 use std::future::Future;
@@ -28,8 +30,10 @@ use hyper_util::server::conn::auto::Builder;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio_rustls::server::TlsStream;
 
 pub use metrics::Metrics;
+use tls::{Handshakes, Tls};
 
 /// The reason why a body ended early.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
@@ -48,6 +52,10 @@ pub trait Door: Clone + Send + Sync + 'static {
     /// Answers a request. Never fails: an error is an answer.
     fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send;
 }
+
+/// A request's extension: it came over TLS.
+#[derive(Clone, Copy, Debug)]
+pub struct Secure;
 
 /// Limits on clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -122,10 +130,14 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// queue.
 const LAST_CONNECTIONS: Duration = Duration::from_millis(50);
 
+/// A stopping server gives a handshake that has begun so long to end.
+const LAST_HANDSHAKE: Duration = Duration::from_millis(500);
+
 /// Serves until `shutdown` resolves. Requests in progress then have a limited time to end.
 pub async fn serve<D: Door>(
     listeners: Vec<TcpListener>,
     door: D,
+    tls: Option<Tls>,
     shutdown: impl Future<Output = ()>,
 ) {
     let limits = door.limits();
@@ -135,6 +147,7 @@ pub async fn serve<D: Door>(
     for listener in listeners {
         let acceptor = Acceptor {
             door: door.clone(),
+            handshakes: tls.as_ref().map(Tls::for_doors),
             roomy: builder(limits, ROOMY),
             narrow: builder(limits, NARROW),
             places: places.clone(),
@@ -182,6 +195,8 @@ pub struct Peer(pub IpAddr);
 /// Accepts on one listener.
 struct Acceptor<D> {
     door: D,
+    /// `None` for plain text.
+    handshakes: Option<Handshakes>,
     roomy: Builder<TokioExecutor>,
     narrow: Builder<TokioExecutor>,
     places: Arc<Semaphore>,
@@ -255,8 +270,21 @@ impl<D: Door> Acceptor<D> {
         let peer = stream.peer_addr().ok().map(|address| Peer(address.ip()));
         let (door, builder) = (self.door.clone(), self.builder());
         let (streams, stopping) = (self.streams.clone(), self.stopping.clone());
+        let handshakes = self.handshakes.clone();
         async move {
-            connection::serve(door, builder, streams, stream, peer, stopping).await;
+            match handshakes {
+                None => {
+                    connection::serve(door, builder, streams, stream, peer, false, stopping).await
+                }
+                Some(handshakes) => {
+                    let limit = door.limits().header_time;
+                    if let Some(stream) = greet(&handshakes, stream, limit, stopping.clone()).await
+                    {
+                        connection::serve(door, builder, streams, stream, peer, true, stopping)
+                            .await;
+                    }
+                }
+            }
             drop(place);
         }
     }
@@ -270,5 +298,30 @@ impl<D: Door> Acceptor<D> {
         } else {
             self.narrow.clone()
         }
+    }
+}
+
+/// Makes a TLS session of a connection. Returns `None` if that fails, takes longer than `limit`, or
+/// the server stops meanwhile.
+async fn greet(
+    handshakes: &Handshakes,
+    stream: TcpStream,
+    limit: Duration,
+    mut stopping: watch::Receiver<()>,
+) -> Option<TlsStream<TcpStream>> {
+    let stopped = async {
+        let _ = stopping.changed().await;
+        tokio::time::sleep(LAST_HANDSHAKE).await;
+    };
+    tokio::select! {
+        greeted = tokio::time::timeout(limit, handshakes.accept(stream)) => match greeted {
+            Ok(Ok(stream)) => Some(stream),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "a TLS handshake failed");
+                None
+            }
+            Err(_) => None,
+        },
+        () = stopped => None,
     }
 }

@@ -95,6 +95,10 @@ fn show(status: &NodeStatus, before: &AntiEntropyInfo) -> Result<(), Failure> {
             },
         ),
     ])?;
+    let warnings = status.warnings.iter();
+    warnings
+        .into_iter()
+        .try_for_each(|line| table::text(&format!("  warning: {line}")))?;
     let advice = status.cluster.iter().flat_map(|cluster| &cluster.advice);
     advice
         .into_iter()

@@ -1,6 +1,8 @@
 //! The check of the settings: from the texts in the file to typed values. All problems are found at
 //! once.
 
+mod tls;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -39,6 +41,7 @@ pub fn settings(file: &File) -> Result<Settings, Vec<Problem>> {
         web: check.web(&file.web),
         k2v: check.k2v(&file.k2v),
         admin: check.admin(&file.admin, &data_dir),
+        tls: check.tls(&file.tls, &data_dir),
         cluster: check.cluster(&file.cluster),
         log: check.log(&file.log),
         limits: check.limits(&file.limits),

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 /// The sections. Their names begin the environment variables of their keys.
-pub const SECTIONS: [&str; 7] = ["s3", "web", "k2v", "admin", "cluster", "log", "limits"];
+pub const SECTIONS: [&str; 8] = [
+    "s3", "web", "k2v", "admin", "tls", "cluster", "log", "limits",
+];
 
 /// The whole file. Values that need a check (addresses, sizes, names of engines) are texts here, so
 /// that the check can report key, value and fix.
@@ -20,6 +22,7 @@ pub struct File {
     pub web: Web,
     pub k2v: K2v,
     pub admin: Admin,
+    pub tls: Tls,
     pub cluster: Cluster,
     pub log: Log,
     pub limits: Limits,
@@ -60,6 +63,23 @@ pub struct Admin {
     pub token_file: Option<PathBuf>,
     pub metrics_token_file: Option<PathBuf>,
     pub socket: Option<PathBuf>,
+}
+
+/// `[tls]`
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tls {
+    pub certificates: Vec<Certificate>,
+    pub self_signed: Option<bool>,
+    pub listeners: Option<Vec<String>>,
+}
+
+/// An entry of `tls.certificates`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Certificate {
+    pub chain: PathBuf,
+    pub key: PathBuf,
 }
 
 /// `[cluster]`

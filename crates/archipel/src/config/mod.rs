@@ -5,6 +5,7 @@
 //! | [`file`] | the file's keys as written; unknown keys are refused |
 //! | [`env`] | `ARCHIPEL_SECTION_KEY`, which overrides the file |
 //! | [`check`] | the check of the values; every problem has key, value and fix |
+//! | [`certificates`] | certificates from files |
 //! | [`secret`] | tokens from files |
 //! | [`size`] | sizes as text |
 
@@ -17,12 +18,14 @@ use std::time::Duration;
 use archipel_storage::engine::{Durability, EngineKind};
 use serde::Deserialize;
 
+pub mod certificates;
 mod check;
 mod env;
 mod file;
 pub mod secret;
 pub mod size;
 
+pub use certificates::CertificateFiles;
 pub use secret::Secret;
 
 #[cfg(test)]
@@ -58,6 +61,8 @@ pub struct Settings {
     pub k2v: Option<K2v>,
     /// The admin endpoint.
     pub admin: Admin,
+    /// TLS for users and operators, if it is used.
+    pub tls: Option<Tls>,
     /// The settings about other nodes.
     pub cluster: Cluster,
     /// The log.
@@ -140,6 +145,25 @@ pub struct Admin {
     pub metrics_token: Option<Secret>,
     /// The local socket.
     pub socket: PathBuf,
+}
+
+/// TLS for users and operators.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    /// The certificates; the first one is for clients that name no known host.
+    pub certificates: Vec<CertificateFiles>,
+    /// The listeners that speak TLS: names of sections.
+    pub listeners: Vec<String>,
+    /// True if the certificates are made by the node itself, where there are none yet.
+    pub self_signed: bool,
+}
+
+impl Settings {
+    /// Returns true if the listener of a section speaks TLS.
+    pub fn has_tls(&self, section: &str) -> bool {
+        let tls = self.tls.as_ref();
+        tls.is_some_and(|tls| tls.listeners.iter().any(|name| name == section))
+    }
 }
 
 /// The settings about other nodes.

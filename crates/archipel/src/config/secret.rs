@@ -57,22 +57,31 @@ pub fn read_token(path: &Path) -> Result<Secret, Refused> {
     Ok(Secret(token.to_owned()))
 }
 
-fn read(path: &Path) -> Result<String, Refused> {
-    let unreadable = |error: io::Error| Refused {
+/// Refuses a file that everybody can read.
+pub fn check_mode(path: &Path) -> Result<(), Refused> {
+    let mode = fs::metadata(path).map_err(unreadable)?.permissions().mode();
+    if mode & 0o004 == 0 {
+        return Ok(());
+    }
+    Err(Refused {
+        why: format!(
+            "every user of this machine can read it (mode {:o})",
+            mode & 0o777
+        ),
+        fix: format!("chmod 600 {}", path.display()),
+    })
+}
+
+fn unreadable(error: io::Error) -> Refused {
+    Refused {
         why: format!("cannot read the file: {error}"),
         fix: "check that the file exists and that the server's user may read it".into(),
-    };
-    let file = fs::File::open(path).map_err(unreadable)?;
-    let mode = file.metadata().map_err(unreadable)?.permissions().mode();
-    if mode & 0o004 != 0 {
-        return Err(Refused {
-            why: format!(
-                "every user of this machine can read it (mode {:o})",
-                mode & 0o777
-            ),
-            fix: format!("chmod 600 {}", path.display()),
-        });
     }
+}
+
+fn read(path: &Path) -> Result<String, Refused> {
+    check_mode(path)?;
+    let file = fs::File::open(path).map_err(unreadable)?;
     let mut text = String::new();
     file.take(MAX_FILE_BYTES)
         .read_to_string(&mut text)

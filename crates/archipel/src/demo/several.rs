@@ -262,7 +262,8 @@ async fn node_ready(member: &Member, child: &mut Child) -> Result<ReadyNode, Fai
 }
 
 fn without_scheme(endpoint: &str) -> String {
-    endpoint.trim_start_matches("http://").to_owned()
+    let address = endpoint.split_once("://").map(|(_, address)| address);
+    address.unwrap_or(endpoint).to_owned()
 }
 
 /// The nodes as the first knows them, in the plan's order, once it knows all.

@@ -26,10 +26,13 @@ const CONFINED: &[(&[&str], &[&str])] = &[
     ),
     (&["toml", "clap"], &["archipel"]),
     (&["heed", "rusqlite", "fjall"], &["archipel-storage"]),
+    (&["quinn", "quinn-proto"], &["archipel-net"]),
     (
-        &["quinn", "quinn-proto", "rustls", "tokio-rustls"],
-        &["archipel-net"],
+        &["rustls", "tokio-rustls"],
+        &["archipel-net", "archipel-api"],
     ),
+    (&["rustls-webpki"], &["archipel-api"]),
+    (&["rcgen"], &["archipel"]),
     (&["getrandom"], &["archipel-base"]),
 ];
 

@@ -270,7 +270,8 @@ struct Completion {
     model: Model,
     bucket: Arc<Bucket>,
     key: String,
-    host: String,
+    /// Scheme and host.
+    origin: String,
     upload: Id,
     /// The tag of what the client names.
     etag: String,
@@ -288,7 +289,7 @@ impl Completion {
             model: call.model.clone(),
             bucket: on.bucket().clone(),
             key: on.key().to_owned(),
-            host: call.target.host.clone(),
+            origin: format!("{}://{}", call.scheme, call.target.host),
             upload,
             etag: object_etag(named.iter().map(|name| name.etag.as_str()))?,
             expiration: Arc::default(),
@@ -309,10 +310,10 @@ impl Completion {
     fn result(&self, head: &ObjectHead) -> Writer {
         self.expiration
             .get_or_init(|| lifecycle::expiration(&self.model, &self.bucket, &self.key, head));
-        let (host, bucket) = (&self.host, &self.bucket.name);
+        let (origin, bucket) = (&self.origin, &self.bucket.name);
         let key = uri::encode_path(&self.key);
         let mut xml = Writer::new("CompleteMultipartUploadResult");
-        xml.text("Location", &format!("http://{host}/{bucket}/{key}"));
+        xml.text("Location", &format!("{origin}/{bucket}/{key}"));
         xml.text("Bucket", bucket);
         xml.text("Key", &self.key);
         xml.text("ETag", &respond::quoted(&head.etag));

@@ -287,7 +287,7 @@ fn answer(
     etag: &str,
 ) -> S3Result<Answer> {
     let path = uri::encode_path(key);
-    let location = format!("http://{}/{bucket}/{path}", call.target.host);
+    let location = format!("{}://{}/{bucket}/{path}", call.scheme, call.target.host);
     let redirect = fields
         .get("success_action_redirect")
         .or_else(|| fields.get("redirect"));

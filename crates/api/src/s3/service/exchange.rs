@@ -15,7 +15,7 @@ use crate::s3::signed::signed_by;
 use crate::s3::sigv4::{Lookup, SignedParts, unsigned_payload};
 use crate::s3::target::Target;
 use crate::s3::{cors, handlers, hoisted, signer};
-use crate::serve::Peer;
+use crate::serve::{Peer, Secure};
 
 /// One request on its way to an answer.
 pub(super) struct Exchange<'a> {
@@ -56,6 +56,9 @@ impl Exchange<'_> {
             body,
         );
         call.peer = parts.extensions.get::<Peer>().map(|peer| peer.0);
+        if parts.extensions.get::<Secure>().is_some() {
+            call.scheme = "https";
+        }
         // The error waits for the signature: without one, a client learns nothing else.
         let routed = match &merged {
             Ok(headers) => route(&parts.method, target, headers),

@@ -27,7 +27,7 @@ async fn start(door: &Door) -> Running {
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let s3 = door.s3.clone();
-    let serving = tokio::spawn(serve(vec![listener], s3, async move {
+    let serving = tokio::spawn(serve(vec![listener], s3, None, async move {
         let _ = stopped.await;
     }));
     Running {
@@ -227,7 +227,15 @@ fn serving(
 ) -> impl Future<Output = ()> + use<> {
     let builder = builder(door.s3.limits(), ROOMY);
     let streams = Arc::new(Semaphore::new(1));
-    connection::serve(door.s3.clone(), builder, streams, stream, None, stopping)
+    connection::serve(
+        door.s3.clone(),
+        builder,
+        streams,
+        stream,
+        None,
+        false,
+        stopping,
+    )
 }
 
 /// A client that takes nothing of an answer is not waited for without end, over HTTP/2 neither.

@@ -1,0 +1,104 @@
+use std::sync::Arc;
+
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::duplex;
+use tokio_rustls::TlsConnector;
+
+use super::{Certificate, Tls};
+
+struct Made {
+    certificate: Certificate,
+    chain: String,
+    key: String,
+    der: CertificateDer<'static>,
+}
+
+fn made(names: &[&str]) -> Made {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names).unwrap();
+    let (chain, key) = (cert.pem(), signing_key.serialize_pem());
+    Made {
+        certificate: Certificate::from_pem(chain.as_bytes(), key.as_bytes()).unwrap(),
+        chain,
+        key,
+        der: cert.der().clone(),
+    }
+}
+
+/// The certificate that a client gets who asks for `name` and trusts all of `known`, and the
+/// protocol.
+async fn served(
+    tls: &Tls,
+    known: &[&Made],
+    name: &str,
+) -> Option<(CertificateDer<'static>, Vec<u8>)> {
+    let mut roots = RootCertStore::empty();
+    for made in known {
+        roots.add(made.der.clone()).unwrap();
+    }
+    let mut config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let (client, server) = duplex(1 << 16);
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    let connector = TlsConnector::from(Arc::new(config));
+    let doors = tls.for_doors();
+    let (client, _) = tokio::join!(connector.connect(name, client), doors.accept(server));
+    let client = client.ok()?;
+    let (_, session) = client.get_ref();
+    let certificate = session.peer_certificates()?.first()?.clone().into_owned();
+    Some((certificate, session.alpn_protocol()?.to_vec()))
+}
+
+#[tokio::test]
+async fn name_chooses_the_certificate() {
+    let (first, second) = (made(&["a.example"]), made(&["b.example", "*.b.example"]));
+    let tls = Tls::new(vec![first.certificate.clone(), second.certificate.clone()]);
+    for (name, expected) in [
+        ("a.example", Some(&first)),
+        ("b.example", Some(&second)),
+        ("x.b.example", Some(&second)),
+        // The first certificate is not for this name: the client refuses it.
+        ("c.example", None),
+    ] {
+        let got = served(&tls, &[&first, &second], name).await;
+        let expected = expected.map(|made| (made.der.clone(), b"h2".to_vec()));
+        assert_eq!(got, expected, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn replaced_certificates_count_for_the_next_connection() {
+    let (old, new) = (made(&["a.example"]), made(&["a.example"]));
+    let tls = Tls::new(vec![old.certificate.clone()]);
+    assert!(served(&tls, &[&old], "a.example").await.is_some());
+    assert!(served(&tls, &[&new], "a.example").await.is_none());
+    tls.replace(vec![new.certificate.clone()]);
+    assert!(served(&tls, &[&new], "a.example").await.is_some());
+    assert!(served(&tls, &[&old], "a.example").await.is_none());
+}
+
+#[test]
+fn what_is_no_certificate_with_its_key_is_refused() {
+    let (one, other) = (made(&["a.example"]), made(&["a.example"]));
+    for (chain, key, why) in [
+        ("", one.key.as_str(), "no certificate"),
+        (one.chain.as_str(), "", "no private key"),
+        (&one.chain, &other.key, "do not fit"),
+        (&one.key, &one.key, "no certificate"),
+        (
+            "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+            &one.key,
+            "cannot be used",
+        ),
+    ] {
+        let refused = Certificate::from_pem(chain.as_bytes(), key.as_bytes()).unwrap_err();
+        assert!(refused.contains(why), "{refused}");
+    }
+}

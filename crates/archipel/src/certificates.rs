@@ -1,0 +1,130 @@
+//! The certificates of a running node: loaded at the start, and again when their files change.
+
+use std::time::Duration;
+
+use archipel_api::serve::tls::{Certificate, Tls};
+
+use crate::config::certificates::{Content, hosts};
+use crate::config::{self, CertificateFiles, Settings};
+
+/// How often the files are read again.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Loads the certificates that the settings name. Makes one if the settings ask for it.
+///
+/// # Errors
+/// A text for the operator.
+pub fn load(settings: &Settings) -> Result<Option<Tls>, String> {
+    let Some(tls) = &settings.tls else {
+        return Ok(None);
+    };
+    if tls.self_signed {
+        make(settings, tls)?;
+    }
+    let content = read(&tls.certificates)?;
+    Ok(Some(Tls::new(parse(&content)?)))
+}
+
+fn make(settings: &Settings, tls: &config::Tls) -> Result<(), String> {
+    let mut addresses = vec![settings.s3.listen.ip()];
+    addresses.extend(settings.web.as_ref().map(|web| web.listen.ip()));
+    addresses.extend(settings.k2v.as_ref().map(|k2v| k2v.listen.ip()));
+    addresses.extend(settings.admin.listen.map(|admin| admin.ip()));
+    let mut domains = settings.s3.base_domains.clone();
+    let web = settings.web.as_ref();
+    domains.extend(web.and_then(|web| web.root_domain.clone()));
+    for files in &tls.certificates {
+        files.make(&hosts(&addresses, &domains))?;
+        tracing::warn!(
+            certificate = %files.chain.display(),
+            "TLS uses a certificate that this node made itself; clients trust it only if they are \
+             given that file"
+        );
+    }
+    Ok(())
+}
+
+/// Uses changed files as soon as they are whole and fit.
+pub async fn watch(files: Vec<CertificateFiles>, tls: Tls) {
+    let mut last = read(&files).ok();
+    loop {
+        tokio::time::sleep(INTERVAL).await;
+        let current = files.clone();
+        // Files may be on a slow disk.
+        let read = tokio::task::spawn_blocking(move || read(&current)).await;
+        let Ok(Ok(content)) = read else {
+            tracing::warn!("certificates cannot be read again; the ones so far stay in use");
+            continue;
+        };
+        if last.as_ref() == Some(&content) {
+            continue;
+        }
+        match parse(&content) {
+            Ok(certificates) => {
+                tls.replace(certificates);
+                tracing::info!("changed certificates are in use");
+            }
+            Err(error) => {
+                tracing::warn!(
+                    error,
+                    "changed certificates cannot be used; the ones so far stay"
+                );
+            }
+        }
+        last = Some(content);
+    }
+}
+
+fn read(files: &[CertificateFiles]) -> Result<Vec<Content>, String> {
+    let read = |files: &CertificateFiles| {
+        files.read().map_err(|(part, refused)| {
+            let path = if part == "key" {
+                &files.key
+            } else {
+                &files.chain
+            };
+            format!("{}: {}; fix: {}", path.display(), refused.why, refused.fix)
+        })
+    };
+    files.iter().map(read).collect()
+}
+
+fn parse(content: &[Content]) -> Result<Vec<Certificate>, String> {
+    content.iter().map(Content::parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{load, read};
+    use crate::config::{self, CertificateFiles};
+
+    #[test]
+    fn self_signed_certificate_is_made_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let any = "127.0.0.1:0".parse().unwrap();
+        let mut settings = config::for_demo(folder.path().to_owned(), any, any, any);
+        assert!(load(&settings).unwrap().is_none());
+        let files = CertificateFiles::self_signed(folder.path());
+        settings.tls = Some(config::Tls {
+            certificates: vec![files.clone()],
+            listeners: vec!["s3".into()],
+            self_signed: true,
+        });
+        assert!(settings.has_tls("s3") && !settings.has_tls("web"));
+        assert!(load(&settings).unwrap().is_some());
+        let first = read(std::slice::from_ref(&files)).unwrap();
+        assert!(load(&settings).unwrap().is_some());
+        assert!(first == read(std::slice::from_ref(&files)).unwrap());
+        let mode = std::fs::metadata(&files.key).unwrap().permissions();
+        let mode = std::os::unix::fs::PermissionsExt::mode(&mode);
+        assert_eq!(mode & 0o077, 0, "{mode:o}");
+    }
+
+    #[test]
+    fn interval_is_what_the_settings_promise() {
+        assert_eq!(super::INTERVAL, Duration::from_secs(10));
+        assert!(config::EXAMPLE.contains("noticed within 10 seconds"));
+    }
+}
