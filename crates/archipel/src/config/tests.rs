@@ -119,6 +119,7 @@ fn example_shows_the_real_defaults() {
         "listen = \"127.0.0.1:3902\"",
         "root_domain",
         "listen = \"127.0.0.1:3903\"",
+        "listen = \"127.0.0.1:3904\"",
         "listen = \"192.0.2.1:3901\"",
         "secret_file",
         "certificates",
