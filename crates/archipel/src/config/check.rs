@@ -2,6 +2,7 @@
 //! once.
 
 mod tls;
+mod web;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use tracing_subscriber::EnvFilter;
 use super::file::{self, File};
 use super::{
     Admin, Cluster, DURABILITIES, Disk, ENGINES, K2v, Limits, Log, LogFormat, Network, Problem, S3,
-    Settings, Transport, Web,
+    Settings, Transport,
 };
 use super::{secret, size};
 
@@ -128,22 +129,6 @@ impl Check {
             base_domains: domains.collect(),
             signature_v2: s3.signature_v2.unwrap_or(true),
         }
-    }
-
-    fn web(&mut self, web: &file::Web) -> Option<Web> {
-        if let Some(domain) = &web.root_domain {
-            self.domain("web.root_domain", domain);
-            if web.listen.is_none() {
-                let fix = "set web.listen, such as \"127.0.0.1:3902\", or remove web.root_domain";
-                let why = "web.root_domain needs web.listen, which is missing";
-                self.problem("web.listen", None, why, fix);
-            }
-        }
-        let listen = web.listen.as_deref()?;
-        Some(Web {
-            listen: self.address("web.listen", listen),
-            root_domain: web.root_domain.as_ref().map(|d| d.to_ascii_lowercase()),
-        })
     }
 
     fn k2v(&mut self, k2v: &file::K2v) -> Option<K2v> {
