@@ -48,7 +48,8 @@ pub(super) fn of(call: &Call<'_>, caller: &Caller, on_object: bool) -> Context {
     };
     let mut context = Context::of(principal);
     describe(&mut context, call.now_ms());
-    context.set("aws:SecureTransport", "false");
+    let secure = call.scheme == "https";
+    context.set("aws:SecureTransport", secure.to_string());
     if let Some(peer) = call.peer {
         context.set("aws:SourceIp", peer.to_canonical().to_string());
     }
