@@ -139,7 +139,8 @@ def test_bucket_named_like_a_domain_and_the_question_of_proxies(cluster):
     shown = cluster.cli("website", "enable", "www.example.org", "--error", "404.html", node=1)
     assert "404.html" in shown
     for address in cluster.web:
-        assert visit(address, "www.example.org", "/").body == PAGES["index.html"]
+        # The other nodes are told of the change; they do not wait for it.
+        assert wait_until(lambda: visit(address, "www.example.org", "/").body == PAGES["index.html"], 20)
         assert visit(address, address, "/check?domain=www.example.org").status == 200
         assert visit(address, address, "/check?domain=demo.localhost").status == 404
         assert visit(address, address, "/check?domain=none.example").status == 404
