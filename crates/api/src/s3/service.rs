@@ -250,13 +250,19 @@ pub(crate) fn log_cause(error: &S3Error, operation: &'static str, request_id: &s
 /// (RFC 9110, section 10.1.1). Hyper cannot tell the two apart, so the answer is the connection's
 /// last.
 pub(crate) fn leave(parts: &Parts, body: Option<RequestBody>, answer: &mut Answer) {
-    let Some(body) = body.filter(RequestBody::is_pending) else {
-        return;
-    };
-    let waits = parts.headers.contains_key(header::EXPECT) && !body.is_touched();
-    if !waits {
-        tokio::spawn(body.drain(DRAIN_BYTES, DRAIN_TIME));
-    } else if parts.version == Version::HTTP_11 {
+    let expects = parts.headers.contains_key(header::EXPECT);
+    let length = parts.headers.get(header::CONTENT_LENGTH);
+    // botocore takes the next answer on the connection for a broken one after it got this answer
+    // in place of "100 Continue".
+    let mut closes = expects && length.is_some_and(|length| length == "0");
+    if let Some(body) = body.filter(RequestBody::is_pending) {
+        if expects && !body.is_touched() {
+            closes = true;
+        } else {
+            tokio::spawn(body.drain(DRAIN_BYTES, DRAIN_TIME));
+        }
+    }
+    if closes && parts.version == Version::HTTP_11 {
         let close = HeaderValue::from_static("close");
         answer.headers_mut().insert(header::CONNECTION, close);
     }
