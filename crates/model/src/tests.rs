@@ -10,6 +10,7 @@ use crate::{
 
 mod foreign_parts;
 mod listings;
+mod minority_parts;
 mod overtaken;
 mod shards;
 mod tags;

@@ -108,6 +108,9 @@ pub struct Part {
     /// The stamp of the row. It orders attempts.
     #[serde(skip)]
     pub(crate) stamp: Stamp,
+    /// True if a quorum is known to hold the row.
+    #[serde(skip)]
+    pub(crate) is_settled: bool,
 }
 
 impl Versioned for Part {

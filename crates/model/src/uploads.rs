@@ -153,8 +153,12 @@ impl Model {
         let rows = try_join_all(scans).await?.into_iter().flatten();
         let parts = rows.map(|row| {
             let part: Part = codec::decode(&row.metadata).map_err(damaged_row)?;
-            let stamp = row.stamp;
-            Ok(Part { stamp, ..part })
+            let (stamp, is_settled) = (row.stamp, row.is_settled);
+            Ok(Part {
+                stamp,
+                is_settled,
+                ..part
+            })
         });
         let mut parts = parts.collect::<Result<Vec<_>, Error>>()?;
         parts.sort_unstable_by_key(|part| (part.number, Reverse(part.stamp)));
@@ -206,6 +210,7 @@ impl Model {
         let durability = self.durability(bucket);
         // GC must not drop the parts before the object's row lists them.
         let _in_use = self.in_use().mark(name.parts().0);
+        self.settle_parts(&name, parts).await?;
         let test = match condition {
             Condition::Check(test) => test,
             Condition::Always => Arc::new(|_: Option<&ObjectHead>| Ok(())) as Predicate,
@@ -252,6 +257,25 @@ impl Model {
             }
         }
         Err(Error::Conflict)
+    }
+
+    /// Makes sure that a quorum holds the rows of all these parts. A part whose write failed, or is
+    /// under way, may be held by a minority, and the object would be lost with it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidPart`] if a part is gone.
+    async fn settle_parts(&self, upload: &UploadName, parts: &[Part]) -> Result<(), Error> {
+        let unsettled: Vec<_> = parts.iter().filter(|part| !part.is_settled).collect();
+        for some in unsettled.chunks(AT_ONCE) {
+            let reads = some.iter().map(|part| async {
+                let of = &upload.parts();
+                let row = rowkeys::part(self.cluster(), of, part.number, &part.attempt);
+                let found = self.cluster().metadata(&row).await?;
+                found.map(|_| ()).ok_or(Error::InvalidPart(part.number))
+            });
+            try_join_all(reads).await?;
+        }
+        Ok(())
     }
 
     /// Ends an upload in the background, after the write that completes or aborts it took effect.

@@ -51,9 +51,14 @@ impl Data {
     /// Returns pages of several partitions, in the order of the queries: for each query what
     /// [`list`](Self::list) returns. All together take no more messages than one.
     pub async fn list_all(self: &Arc<Data>, queries: &[ListQuery]) -> Result<Vec<Listing>, Error> {
+        let pages = self.pages(queries).await?.into_iter();
+        Ok(pages.map(|page| page.listing).collect())
+    }
+
+    async fn pages(self: &Arc<Data>, queries: &[ListQuery]) -> Result<Vec<MergedPage>, Error> {
         for _ in 0..RETRIES {
-            if let Some(listings) = merged(self, queries, None).await? {
-                return Ok(listings);
+            if let Some(pages) = merged(self, queries, None).await? {
+                return Ok(pages);
             }
             self.epochs.settled().await;
         }
@@ -81,7 +86,7 @@ impl Data {
             let fence = Some(fence.key.clone());
             match merged(self, std::slice::from_ref(&query), fence).await? {
                 None => self.epochs.settled().await,
-                Some(listings) => match listings.into_iter().next() {
+                Some(pages) => match pages.into_iter().next().map(|page| page.listing) {
                     Some(page) if !page.damaged.is_empty() => return Err(damaged(&page)),
                     Some(page) if page.entries.is_empty() => match page.next {
                         Some(next) => query.start = next,
@@ -165,14 +170,21 @@ impl Data {
         let mut found = Found::default();
         loop {
             query.limit = limit - found.rows.len();
-            let page = self.list(query.clone()).await?;
+            let pages = self.pages(std::slice::from_ref(&query)).await?;
+            let Some(MergedPage {
+                listing: page,
+                unsettled,
+            }) = pages.into_iter().next()
+            else {
+                return Ok(found);
+            };
             if !page.damaged.is_empty() {
                 found.damaged = found.damaged.or(Some(damaged(&page)));
             }
             let rows = page.entries.into_iter();
             found
                 .rows
-                .extend(rows.filter_map(|entry| scanned(partition, entry)));
+                .extend(rows.filter_map(|entry| scanned(partition, entry, &unsettled)));
             match page.next {
                 Some(next) if found.rows.len() < limit => query.start = next,
                 _ => return Ok(found),
@@ -201,9 +213,10 @@ fn damaged(page: &Listing) -> Error {
     Error::Storage(archipel_storage::Error::Damaged(why))
 }
 
-fn scanned(partition: PartitionId, entry: ListEntry) -> Option<Scanned> {
+fn scanned(partition: PartitionId, entry: ListEntry, unsettled: &[Bytes]) -> Option<Scanned> {
     match entry {
         ListEntry::Row { key, metadata } => Some(Scanned {
+            is_settled: unsettled.binary_search(&key).is_err(),
             key: RowKey { partition, key },
             stamp: metadata.stamp,
             metadata: metadata.metadata?,
@@ -225,7 +238,14 @@ struct Merging {
 struct Part {
     group: Group,
     merge: ListMerge,
-    listing: Option<Listing>,
+    page: Option<MergedPage>,
+}
+
+/// A page of a quorum.
+struct MergedPage {
+    listing: Listing,
+    /// The keys of the rows whose version a minority showed, sorted.
+    unsettled: Vec<Bytes>,
 }
 
 /// PageRequests by how long they are deferred and by the node that they go to. PageRequests about
@@ -240,7 +260,7 @@ async fn merged(
     inner: &Arc<Data>,
     queries: &[ListQuery],
     fence: Option<Bytes>,
-) -> Result<Option<Vec<Listing>>, Error> {
+) -> Result<Option<Vec<MergedPage>>, Error> {
     let mut merging = Merging::new(inner, queries)?;
     merging.fence = fence;
     let (mut asked, mut why) = (FuturesUnordered::new(), None);
@@ -249,7 +269,7 @@ async fn merged(
             return Err(why.unwrap_or_else(too_few));
         };
         if merging.is_done() {
-            return Ok(Some(merging.listings()));
+            return Ok(Some(merging.pages()));
         }
         merging.look_here(inner, &mut requests).await;
         asked.extend(requests.into_iter().map(async |((defer, node), requests)| {
@@ -287,7 +307,7 @@ impl Merging {
             parts.push(Part {
                 group,
                 merge,
-                listing: None,
+                page: None,
             });
             todo.extend(outputs.into_iter().map(|output| (number, output)));
         }
@@ -305,7 +325,9 @@ impl Merging {
         for (number, output) in std::mem::take(&mut self.todo) {
             let part = &mut self.parts[number];
             match output {
-                ListOutput::Done(listing) => part.listing = Some(listing),
+                ListOutput::Done { listing, unsettled } => {
+                    part.page = Some(MergedPage { listing, unsettled });
+                }
                 ListOutput::Ask {
                     replica,
                     round,
@@ -361,12 +383,12 @@ impl Merging {
     }
 
     fn is_done(&self) -> bool {
-        self.parts.iter().all(|part| part.listing.is_some())
+        self.parts.iter().all(|part| part.page.is_some())
     }
 
-    fn listings(self) -> Vec<Listing> {
-        let listings = self.parts.into_iter().filter_map(|part| part.listing);
-        listings.collect()
+    fn pages(self) -> Vec<MergedPage> {
+        let pages = self.parts.into_iter().filter_map(|part| part.page);
+        pages.collect()
     }
 }
 

@@ -33,6 +33,7 @@
 
 mod page;
 mod sound;
+mod source;
 pub mod wire;
 
 #[cfg(test)]
@@ -44,6 +45,7 @@ use std::sync::Arc;
 use archipel_base::Stamp;
 use archipel_storage::rows::codec::successor;
 use archipel_storage::{ListEntry, ListQuery, ListStart, Listing};
+use bytes::Bytes;
 
 use crate::register::{Quorums, ReplicaSet};
 use page::{Item, Merged};
@@ -90,8 +92,14 @@ pub enum ListOutput {
         /// The query.
         query: ListQuery,
     },
-    /// The page: live rows, and prefixes that have one.
-    Done(Listing),
+    /// The page is complete.
+    Done {
+        /// Live rows, and prefixes that have one.
+        listing: Listing,
+        /// The keys of the rows whose version the merged pages do not show at a quorum, sorted. The
+        /// write of such a version may be under way, or may have failed.
+        unsettled: Vec<Bytes>,
+    },
     /// Too few replicas answer.
     Failed,
 }
@@ -147,7 +155,7 @@ impl ListMerge {
             over: false,
         };
         let outputs = if nothing {
-            merge.end(ListOutput::Done(Listing::default()))
+            merge.end(done(Listing::default()))
         } else {
             merge.begin(Purpose::Page, query)
         };
@@ -247,7 +255,7 @@ impl ListMerge {
         if !complete.query.tombstones {
             let page = complete.pages.pop().map(|(_, page)| page);
             let page = page.map(Arc::unwrap_or_clone).unwrap_or_default();
-            return self.end(ListOutput::Done(page.listing));
+            return self.end(done(page.listing));
         }
         let merged = page::merge(
             &self.quorums,
@@ -323,6 +331,7 @@ impl ListMerge {
             damaged: merged.damaged,
             next: merged.next,
         };
+        let unsettled = merged.unsettled;
         for item in merged.items {
             match item {
                 Item::Row { key, metadata } => {
@@ -336,13 +345,21 @@ impl ListMerge {
                 }
             }
         }
-        self.end(ListOutput::Done(listing))
+        self.end(ListOutput::Done { listing, unsettled })
     }
 
     fn end(&mut self, output: ListOutput) -> Vec<ListOutput> {
         self.over = true;
         self.rounds.clear();
         vec![output]
+    }
+}
+
+/// Ends with a listing that a quorum holds.
+fn done(listing: Listing) -> ListOutput {
+    ListOutput::Done {
+        listing,
+        unsettled: Vec::new(),
     }
 }
 

@@ -1,16 +1,15 @@
 //! Merges pages of several replicas into one.
 
 use std::collections::BTreeSet;
-use std::iter::Peekable;
 use std::ptr;
-use std::slice::Iter;
 use std::sync::Arc;
 
 use archipel_base::Stamp;
 use archipel_storage::rows::codec::successor;
-use archipel_storage::{ListEntry, ListQuery, ListStart, RowMetadata};
+use archipel_storage::{ListQuery, ListStart, RowMetadata};
 use bytes::Bytes;
 
+use super::source::{Source, union};
 use super::{End, Page};
 use crate::register::{Quorums, ReplicaSet};
 
@@ -39,6 +38,8 @@ pub(super) struct Merged {
     pub items: Vec<Item>,
     /// Keys of damaged rows that too few replicas report: their newest version is not known.
     pub damaged: Vec<Bytes>,
+    /// Keys of rows whose version too few pages show to make a quorum, in order.
+    pub unsettled: Vec<Bytes>,
     pub next: Option<ListStart>,
 }
 
@@ -67,6 +68,7 @@ pub(super) fn merge(
         with_tombstones,
         sources,
         items: Vec::new(),
+        unsettled: Vec::new(),
         unproven: 0,
         silent: Default::default(),
         reports: Vec::new(),
@@ -76,75 +78,8 @@ pub(super) fn merge(
     Merged {
         damaged: merge.unreported(next.as_ref()),
         items: merge.items,
+        unsettled: merge.unsettled,
         next,
-    }
-}
-
-/// The part of a page that was not merged yet. The page is of one replica, or of several whose
-/// pages are equal.
-struct Source<'p> {
-    replicas: ReplicaSet,
-    page: &'p Page,
-    entries: Peekable<Iter<'p, ListEntry>>,
-    end: Option<End>,
-}
-
-impl<'p> Source<'p> {
-    fn new(replica: usize, page: &'p Page) -> Source<'p> {
-        Source {
-            replicas: ReplicaSet::from_iter([replica]),
-            page,
-            entries: page.listing.entries.iter().peekable(),
-            end: page.listing.next.as_ref().and_then(End::of),
-        }
-    }
-
-    fn front(&mut self) -> Option<(&'p Bytes, &'p RowMetadata)> {
-        match self.entries.peek()? {
-            ListEntry::Row { key, metadata } => Some((key, metadata)),
-            ListEntry::Prefix(_) => None,
-        }
-    }
-
-    /// Removes and returns the replica's version of `key`, if it is next.
-    fn take(&mut self, key: &Bytes) -> Option<&'p RowMetadata> {
-        let (_, metadata) = self.front().filter(|(front, _)| *front == key)?;
-        self.entries.next();
-        Some(metadata)
-    }
-
-    /// Skips all keys with this prefix.
-    fn pass(&mut self, prefix: &Bytes) {
-        while self.front().is_some_and(|(key, _)| key.starts_with(prefix)) {
-            self.entries.next();
-        }
-    }
-
-    /// Returns true if the page shows every version of `key` that the replica has.
-    fn covers(&self, key: &Bytes) -> bool {
-        self.reaches(key) && self.page.listing.damaged.binary_search(key).is_err()
-    }
-
-    /// Returns true if the page ends after `key`.
-    fn reaches(&self, key: &Bytes) -> bool {
-        self.end.as_ref().is_none_or(|end| key[..] < end.key[..])
-    }
-
-    /// Returns true if a row with this prefix is damaged on the replica.
-    fn is_damaged_below(&self, prefix: &Bytes) -> bool {
-        let damaged = &self.page.listing.damaged;
-        let first = damaged.partition_point(|key| key < prefix);
-        damaged
-            .get(first)
-            .is_some_and(|key| key.starts_with(prefix))
-    }
-
-    fn ends_before(&self, key: Option<&[u8]>) -> bool {
-        match (&self.end, key) {
-            (None, _) => false,
-            (Some(_), None) => true,
-            (Some(end), Some(key)) => &end.key[..] < key,
-        }
     }
 }
 
@@ -155,17 +90,13 @@ struct Merge<'p> {
     with_tombstones: bool,
     sources: Vec<Source<'p>>,
     items: Vec<Item>,
+    unsettled: Vec<Bytes>,
     unproven: usize,
     /// A prefix, and the replicas that showed a live row of it. They show no later rows of it.
     silent: (Bytes, ReplicaSet),
     /// For each page, its version of the key that is judged, its floor, and whether it shows all
     /// that it has of the key.
     reports: Vec<(Option<&'p RowMetadata>, Stamp, bool)>,
-}
-
-/// Returns the replicas of all these pages.
-fn union<'s, 'p: 's>(sources: impl Iterator<Item = &'s Source<'p>>) -> ReplicaSet {
-    sources.fold(ReplicaSet::EMPTY, |all, source| all.union(source.replicas))
 }
 
 /// The page is full. Holds the start of the next page.
@@ -177,6 +108,8 @@ struct Judged<'p> {
     newest: Option<&'p RowMetadata>,
     /// The replicas that show it live.
     live_at: ReplicaSet,
+    /// The replicas that show the newest version.
+    newest_at: ReplicaSet,
 }
 
 impl<'p> Merge<'p> {
@@ -272,13 +205,15 @@ impl<'p> Merge<'p> {
             return Ok(());
         };
         let metadata = metadata.clone();
-        self.push(
-            Item::Row {
-                key: key.clone(),
-                metadata,
-            },
-            ListStart::At(key),
-        )
+        let item = Item::Row {
+            key: key.clone(),
+            metadata,
+        };
+        self.push(item, ListStart::At(key.clone()))?;
+        if !self.quorums.is_quorum(judged.newest_at) {
+            self.unsettled.push(key);
+        }
+        Ok(())
     }
 
     fn row_of_group(&mut self, key: Bytes, prefix: Bytes) -> Result<(), Full> {
@@ -340,6 +275,12 @@ impl<'p> Merge<'p> {
         judged.newest = metadata
             .filter(|metadata| !is_past(metadata))
             .max_by_key(|metadata| metadata.stamp);
+        let newest = stamp(judged.newest);
+        let shows_it = |(_, (metadata, ..)): &(&Source<'_>, &(Option<&RowMetadata>, _, _))| {
+            metadata.is_some_and(|metadata| metadata.stamp == newest)
+        };
+        let showing = self.sources.iter().zip(reports).filter(shows_it);
+        judged.newest_at = union(showing.map(|(source, _)| source));
         judged
     }
 

@@ -61,6 +61,7 @@ impl PartWriter {
             form: written.form,
             of: self.upload.clone(),
             stamp: Default::default(),
+            is_settled: false,
         };
         let value = Value {
             metadata: codec::encode(&part).into(),
@@ -79,6 +80,7 @@ impl PartWriter {
             self.model.named_upload(&self.upload),
         );
         part.stamp = written?;
+        part.is_settled = true;
         tokio::spawn(queue_gc_if_ended(
             self.model.clone(),
             self.upload,

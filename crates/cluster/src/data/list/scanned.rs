@@ -13,4 +13,7 @@ pub struct Scanned {
     pub stamp: Stamp,
     /// Its metadata.
     pub metadata: Bytes,
+    /// True if a quorum showed this version. Otherwise its write may be under way, or may have
+    /// failed: read the row before anything is built on it.
+    pub is_settled: bool,
 }

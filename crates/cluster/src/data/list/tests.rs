@@ -113,7 +113,7 @@ async fn listing_has_rows_that_the_local_replica_lacks() {
     let listed: Vec<_> = listed
         .entries
         .into_iter()
-        .filter_map(|entry| scanned(PartitionId(0), entry))
+        .filter_map(|entry| scanned(PartitionId(0), entry, &[]))
         .map(|row| row.key)
         .collect();
     let wanted: Vec<_> = (0..50).chain([99]).filter(|n| *n != 7).map(key).collect();

@@ -137,7 +137,7 @@ fn a_replica_counts_once_in_a_quorum() {
     assert_eq!(merge.on_page(1, 1, Page::default()), []);
     assert_eq!(merge.on_page(1, 1, Page::default()), []);
     let done = merge.on_page(0, 1, Page::default());
-    assert_eq!(done, [ListOutput::Done(Listing::default())]);
+    assert_eq!(done, [super::super::done(Listing::default())]);
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_single_replica_gets_the_query_unchanged() {
         next: None,
     };
     let done = merge.on_page(0, *round, Page::from(page.clone()));
-    assert_eq!(done, [ListOutput::Done(page)]);
+    assert_eq!(done, [super::super::done(page)]);
 }
 
 /// An impossible page, as only a broken peer sends it, counts as no answer.
@@ -296,7 +296,7 @@ fn a_damaged_row_is_listed_from_the_other_replicas() {
         page
     };
     let names = |outputs: Vec<ListOutput>| match &outputs[..] {
-        [ListOutput::Done(listing)] => listing.entries.len(),
+        [ListOutput::Done { listing, .. }] => listing.entries.len(),
         other => panic!("{other:?}"),
     };
     let complete = listed_from([Some(damaged()), Some(page(&lagging)), Some(page(&newest))]);

@@ -103,7 +103,7 @@ fn drive(
                     rounds = rounds.max(round);
                     open.push((replica, round, query));
                 }
-                ListOutput::Done(listing) => return (Some(listing), rounds),
+                ListOutput::Done { listing, .. } => return (Some(listing), rounds),
                 ListOutput::Failed => return (None, rounds),
             }
         }

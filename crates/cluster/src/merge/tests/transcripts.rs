@@ -75,8 +75,12 @@ fn list(rows: &[BTreeMap<Bytes, Version>], case: &mut TestCase) -> String {
                     round,
                     query,
                 } => open.push((round, replica, query)),
-                ListOutput::Done(page) => {
-                    writeln!(out, "page: {}", listing_text(&page)).unwrap();
+                ListOutput::Done { listing, unsettled } => {
+                    writeln!(out, "page: {}", listing_text(&listing)).unwrap();
+                    if !unsettled.is_empty() {
+                        let keys = unsettled.iter().map(|key| String::from_utf8_lossy(key));
+                        writeln!(out, "unsettled: {}", keys.collect::<Vec<_>>().join(" ")).unwrap();
+                    }
                     return out;
                 }
                 ListOutput::Failed => {
