@@ -1,9 +1,10 @@
 //! The doors: [`s3`] and [`k2v`] for users' clients, [`web`] for the visitors of websites, [`admin`]
 //! for operators. `web` answers with the parts of `s3` that read objects, and `k2v` builds on what
 //! `s3` has for any signed request; else they do not know one another.
-//! [`serve`] opens doors for users on listeners.
+//! [`serve`] opens doors for users on listeners. [`audit`] writes down what all doors were asked for.
 
 pub mod admin;
+pub mod audit;
 pub mod k2v;
 pub mod s3;
 pub mod serve;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use archipel_api::audit::Audit;
 use archipel_api::k2v::{K2v, K2vConfig};
 use archipel_api::s3::{S3, S3Config};
 use archipel_api::serve::tls::Tls;
@@ -22,6 +23,7 @@ pub fn s3(
     settings: &Settings,
     model: &Model,
     clock: Arc<dyn WallClock>,
+    audit: Audit,
     registry: &mut Registry,
 ) -> S3 {
     let config = S3Config {
@@ -29,6 +31,7 @@ pub fn s3(
         base_domains: settings.s3.base_domains.clone(),
         signature_v2: settings.s3.signature_v2,
         limits: limits(settings),
+        audit,
     };
     let metrics = Metrics::register(registry.sub_registry_with_prefix("archipel"), "s3");
     S3::new(model.clone(), config, metrics, clock, &SystemRandom)
@@ -39,11 +42,13 @@ pub fn web(
     settings: &Settings,
     root_domain: Option<&str>,
     model: &Model,
+    audit: Audit,
     registry: &mut Registry,
 ) -> Web {
     let config = WebConfig {
         root_domain: root_domain.map(str::to_owned),
         limits: limits(settings),
+        audit,
     };
     let metrics = Metrics::register(registry.sub_registry_with_prefix("archipel"), "web");
     Web::new(model.clone(), config, metrics, &SystemRandom)
@@ -55,6 +60,7 @@ pub fn k2v(
     of_k2v: &config::K2v,
     model: &Model,
     clock: Arc<dyn WallClock>,
+    audit: Audit,
     registry: &mut Registry,
 ) -> K2v {
     let config = K2vConfig {
@@ -65,6 +71,7 @@ pub fn k2v(
             half_close: false,
             ..limits(settings)
         },
+        audit,
     };
     let registry = registry.sub_registry_with_prefix("archipel");
     K2v::new(model.clone(), config, registry, clock, &SystemRandom)

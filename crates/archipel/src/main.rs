@@ -13,6 +13,7 @@
 //! | [`identity`], [`lock`], [`disks`] | the identity of a node: its key, its folder, its disks |
 //! | [`drain`], [`snapshots`] | moving blocks off disks; snapshots of the metadata |
 //! | [`certificates`] | TLS for users and operators |
+//! | [`audit`] | the targets of the audit log |
 //! | [`logs`], [`metrics`], [`status`], [`process`], [`version`] | operation |
 //! | [`unsafe_no_fsync`] | the deliberately unsafe mode that the power-cut tests must detect |
 
@@ -21,6 +22,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+mod audit;
 mod certificates;
 mod cli;
 mod client;

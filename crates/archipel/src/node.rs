@@ -28,7 +28,7 @@ use crate::network::Links;
 use crate::process::StopSignals;
 use crate::status::NodeView;
 use crate::storage::Storage;
-use crate::{certificates, drain, endpoints, metrics, socket, storage};
+use crate::{audit, certificates, drain, endpoints, metrics, socket, storage};
 
 /// The threads for blocking work outside storage: name lookups and small files.
 const BLOCKING_THREADS: usize = 4;
@@ -65,6 +65,7 @@ pub struct Node {
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
     links: Option<Links>,
+    audit: audit::Targets,
     /// Tasks beside the endpoints. They may be dropped at any moment.
     background: JoinSet<()>,
     _lock: FolderLock,
@@ -91,7 +92,7 @@ impl Node {
             None => None,
             Some(network) => {
                 let s3 = listeners::url(&settings, "s3", addresses.s3);
-                let capacity = capacity_bytes(&settings, &store).await;
+                let capacity = storage::capacity_bytes(&settings, &store).await;
                 Some(Links::open(network, &settings.data_dir, &store, &s3, capacity).await?)
             }
         };
@@ -121,6 +122,7 @@ impl Node {
             addresses,
             tls,
             signals,
+            audit: audit::Targets::default(),
             stop: watch::channel(false).0,
             tasks: JoinSet::new(),
             _lock: lock,
@@ -153,16 +155,26 @@ impl Node {
         if let Some(links) = &self.links {
             metrics::register_links(&mut registry, links.clone());
         }
-        let s3 = endpoints::s3(&self.settings, &self.model, clock.clone(), &mut registry);
+        let opened = audit::open(&self.settings.audit, clock.clone(), &mut registry)?;
+        let audit = opened.0;
+        self.audit = opened.1;
+        let (settings, model) = (self.settings.clone(), self.model.clone());
+        let s3 = endpoints::s3(
+            &settings,
+            &model,
+            clock.clone(),
+            audit.clone(),
+            &mut registry,
+        );
         self.open_door("s3", s3, listeners.s3);
-        if let (Some(listener), Some(web)) = (listeners.web, &self.settings.web) {
+        if let (Some(listener), Some(web)) = (listeners.web, &settings.web) {
             let root = web.root_domain.as_deref();
-            let web = endpoints::web(&self.settings, root, &self.model, &mut registry);
+            let web = endpoints::web(&settings, root, &model, audit.clone(), &mut registry);
             self.open_door("web", web, listener);
         }
-        if let (Some(listener), Some(of_k2v)) = (listeners.k2v, &self.settings.k2v) {
-            let (settings, clock) = (&self.settings, clock.clone());
-            let k2v = endpoints::k2v(settings, of_k2v, &self.model, clock, &mut registry);
+        if let (Some(listener), Some(of_k2v)) = (listeners.k2v, &settings.k2v) {
+            let (clock, audit) = (clock.clone(), audit.clone());
+            let k2v = endpoints::k2v(&settings, of_k2v, &model, clock, audit, &mut registry);
             self.open_door("k2v", k2v, listener);
         }
         let view = NodeView::new(
@@ -175,13 +187,14 @@ impl Node {
         );
         let token =
             |secret: &Option<crate::config::Secret>| secret.as_ref().map(|s| s.expose().to_owned());
-        let admin = Arc::new(Admin::new(
+        let admin = Admin::new(
             self.model.clone(),
             Arc::new(view),
             Arc::new(registry),
             token(&self.settings.admin.token).as_deref(),
             token(&self.settings.admin.metrics_token).as_deref(),
-        ));
+        );
+        let admin = Arc::new(admin.with_audit(audit));
         let path = &self.settings.admin.socket;
         let local = socket::listen(path).await.map_err(|error| {
             format!("admin.socket = {path:?}: {error}; fix: name a path in a folder that the server may write to")
@@ -267,6 +280,7 @@ impl Node {
             links,
             store,
             settings,
+            audit,
             ..
         } = self;
         stop.send_replace(true);
@@ -274,6 +288,7 @@ impl Node {
             let deadline = Duration::from_secs(deadline_seconds.into()) + CUT_OFF_TIME;
             // Running requests still need the other nodes.
             finish(tasks, deadline).await;
+            audit.finish().await;
             // This precedes the transport, because tasks that wait for calls would keep it from
             // closing.
             background.shutdown().await;
@@ -316,7 +331,7 @@ pub async fn open_model(
     .map_err(|error| format!("cannot read the layout: {error}"))?;
     let joins = settings.cluster.network.as_ref();
     if joins.is_none_or(|network| network.join.is_empty()) {
-        let capacity = capacity_bytes(settings, store).await;
+        let capacity = storage::capacity_bytes(settings, store).await;
         cluster
             .found(&settings.cluster.zone, capacity)
             .await
@@ -326,22 +341,6 @@ pub async fn open_model(
     Model::open_with(cluster, limits.control_lease, wall, limits.lifecycle_day)
         .await
         .map_err(|error| format!("cannot read the buckets and keys: {error}"))
-}
-
-/// Returns the capacity of this node: the configured one, or that of its disks.
-async fn capacity_bytes(settings: &Settings, store: &Store) -> u64 {
-    let configured = settings.disks.iter().map(|disk| disk.capacity_bytes);
-    if let Some(bytes) = configured.sum::<Option<u64>>() {
-        return bytes.max(1);
-    }
-    let blocks = store.blocks().clone();
-    let disks = store.blocks().pool().run(move || Ok(blocks.disks())).await;
-    let total: u64 = disks
-        .unwrap_or_default()
-        .iter()
-        .map(|disk| disk.total_bytes)
-        .sum();
-    total.max(1)
 }
 
 fn background(settings: &Settings, model: &Model, store: &Store) -> JoinSet<()> {

@@ -132,3 +132,19 @@ fn free_space(folder: PathBuf) -> FreeSpace {
             .map_err(|error| archipel_storage::Error::from_io("free space of the metadata", &error))
     })
 }
+
+/// Returns the capacity of this node: the configured one, or that of its disks.
+pub async fn capacity_bytes(settings: &Settings, store: &Store) -> u64 {
+    let configured = settings.disks.iter().map(|disk| disk.capacity_bytes);
+    if let Some(bytes) = configured.sum::<Option<u64>>() {
+        return bytes.max(1);
+    }
+    let blocks = store.blocks().clone();
+    let disks = store.blocks().pool().run(move || Ok(blocks.disks())).await;
+    let total: u64 = disks
+        .unwrap_or_default()
+        .iter()
+        .map(|disk| disk.total_bytes)
+        .sum();
+    total.max(1)
+}

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::{Admin, Trust, route};
+use super::{Admin, Trust, audited};
 use crate::serve::tls::Tls;
 
 /// The most connections at once; operators and scrapers are few.
@@ -39,6 +40,9 @@ pub trait Listener: Send + Sync + 'static {
 
     /// The next connection.
     fn accept(&self) -> impl Future<Output = io::Result<Self::Io>> + Send;
+
+    /// The address of the client, if it is on a network.
+    fn peer(connection: &Self::Io) -> Option<IpAddr>;
 }
 
 impl Listener for TcpListener {
@@ -47,6 +51,10 @@ impl Listener for TcpListener {
     async fn accept(&self) -> io::Result<TcpStream> {
         TcpListener::accept(self).await.map(|(stream, _)| stream)
     }
+
+    fn peer(connection: &TcpStream) -> Option<IpAddr> {
+        connection.peer_addr().ok().map(|address| address.ip())
+    }
 }
 
 impl Listener for UnixListener {
@@ -54,6 +62,10 @@ impl Listener for UnixListener {
 
     async fn accept(&self) -> io::Result<UnixStream> {
         UnixListener::accept(self).await.map(|(stream, _)| stream)
+    }
+
+    fn peer(_: &UnixStream) -> Option<IpAddr> {
+        None
     }
 }
 
@@ -82,13 +94,14 @@ pub async fn serve<L: Listener>(
             Ok(stream) => {
                 let (admin, shutdown) = (admin.clone(), shutdown.clone());
                 let handshakes = handshakes.clone();
+                let peer = L::peer(&stream);
                 connections.spawn(async move {
                     match handshakes {
-                        None => serve_connection(stream, trust, admin, shutdown).await,
+                        None => serve_connection(stream, trust, peer, admin, shutdown).await,
                         Some(handshakes) => {
                             let greeting = handshakes.accept(stream);
                             if let Ok(Ok(stream)) = timeout(HEAD_TIMEOUT, greeting).await {
-                                serve_connection(stream, trust, admin, shutdown).await;
+                                serve_connection(stream, trust, peer, admin, shutdown).await;
                             }
                         }
                     }
@@ -108,6 +121,7 @@ pub async fn serve<L: Listener>(
 async fn serve_connection<Io>(
     stream: Io,
     trust: Trust,
+    peer: Option<IpAddr>,
     admin: Arc<Admin>,
     mut shutdown: watch::Receiver<bool>,
 ) where
@@ -115,7 +129,7 @@ async fn serve_connection<Io>(
 {
     let service = service_fn(move |request: Request<Incoming>| {
         let admin = admin.clone();
-        async move { Ok::<_, Infallible>(route::handle(&admin, trust, request).await) }
+        async move { Ok::<_, Infallible>(audited::handle(&admin, trust, peer, request).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

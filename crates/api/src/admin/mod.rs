@@ -32,7 +32,7 @@
 //! |---|---|
 //! | [`types`] | requests and answers; the command line reads the same types |
 //! | `route` | the way from method and path to a handler |
-//! | `auth` | tokens |
+//! | `auth`, `audited` | tokens; the audit log |
 //! | `access`, `buckets`, `keys`, `node`, `nodes`, `layout` | the handlers |
 //! | `condition` | the state of the cluster: absences, risks, advice |
 //! | `upkeep`, `verify`, `repair` | scrubbing and repair; verification; faults of all nodes |
@@ -45,8 +45,11 @@ use archipel_model::Model;
 use futures_util::future::BoxFuture;
 use prometheus_client::registry::Registry;
 
+use crate::audit::Audit;
+
 mod access;
 mod answer;
+mod audited;
 mod auth;
 mod buckets;
 mod condition;
@@ -104,6 +107,7 @@ pub struct Admin {
     node: Arc<dyn Node>,
     metrics: Arc<Registry>,
     tokens: auth::Tokens,
+    audit: Audit,
 }
 
 /// The clients that a listener admits.
@@ -130,6 +134,13 @@ impl Admin {
             node,
             metrics,
             tokens: auth::Tokens::new(token, metrics_token),
+            audit: Audit::default(),
         }
+    }
+
+    /// Sets the audit log.
+    #[must_use]
+    pub fn with_audit(self, audit: Audit) -> Admin {
+        Admin { audit, ..self }
     }
 }

@@ -22,6 +22,7 @@ use tokio::time::Instant;
 
 use super::route::{Operation, route};
 use super::{answer, batch, index, items, range};
+use crate::audit::{Audit, Entry};
 use crate::s3::auth::{self, Caller};
 use crate::s3::body::RequestBody;
 use crate::s3::call::Call;
@@ -39,12 +40,14 @@ const POLLS: usize = 20_000;
 const BATCHES: usize = 16;
 
 /// Settings of the K2V server.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct K2vConfig {
     /// The region's name, which clients sign for.
     pub region: String,
     /// Limits on clients.
     pub limits: Limits,
+    /// The audit log.
+    pub audit: Audit,
 }
 
 /// The K2V API on a model. Cheap to clone.
@@ -113,21 +116,24 @@ impl K2v {
         let (started, guard) = (Instant::now(), shared.metrics.enter());
         let (parts, inner) = request.into_parts();
         let request_id = self.request_id();
+        let mut entry = shared.config.audit.begin("k2v", &request_id, &parts);
+        entry.path(parts.uri.path());
         let inner = inner.map_err(Into::into).boxed_unsync();
         let body = RequestBody::new(inner, shared.config.limits.body_idle);
         let mut operation = "Unknown";
         // A defect must cost one request, not the connection's other streams. The future is boxed,
         // because thousands of polls wait in it.
-        let answering = Box::pin(respond_to(shared, &parts, body, &mut operation));
+        let answering = Box::pin(respond_to(shared, &parts, body, &mut operation, &mut entry));
         let (result, body) = match AssertUnwindSafe(answering).catch_unwind().await {
             Ok((result, body)) => (result, body),
             Err(_) => (Err(Code::InternalError.into()), None),
         };
-        let mut answer = match result {
-            Ok(answer) => answer,
+        let (code, mut answer) = match result {
+            Ok(answer) => ("", answer),
             Err(error) => {
                 log_cause(&error, operation, &request_id);
-                self.error(&error, &parts, &request_id)
+                let answer = self.error(&error, &parts, &request_id);
+                (error.code().as_str(), answer)
             }
         };
         set_length(&mut answer, &parts.method);
@@ -143,6 +149,8 @@ impl K2v {
         let (status, elapsed) = (answer.status().as_u16(), started.elapsed());
         let metrics = &shared.metrics;
         metrics.answered(operation, status, elapsed, received);
+        entry.action(operation);
+        entry.answered(status, code, received);
         // No query, no headers: they carry signatures.
         tracing::info!(
             target: "archipel::access",
@@ -155,7 +163,7 @@ impl K2v {
             milliseconds = elapsed.as_millis() as u64,
             "k2v request"
         );
-        answer.map(|body| counted(body, shared.metrics.clone(), guard))
+        answer.map(|body| counted(body, shared.metrics.clone(), guard, entry))
     }
 
     fn request_id(&self) -> String {
@@ -181,6 +189,7 @@ async fn respond_to(
     parts: &Parts,
     body: RequestBody,
     operation: &mut &'static str,
+    entry: &mut Entry,
 ) -> (S3Result<Answer>, Option<RequestBody>) {
     let target = match Target::of(&parts.uri, &parts.headers, parts.version, &[]) {
         Ok(target) => target,
@@ -200,6 +209,8 @@ async fn respond_to(
         body,
     );
     let result = permit_and_answer(shared, parts, &mut call, routed).await;
+    entry.who(call.learned.who.as_deref());
+    entry.resource(target.bucket.as_deref(), None);
     (result, Some(call.body))
 }
 
@@ -220,6 +231,7 @@ async fn permit_and_answer(
     let verify = |lookup: Lookup<'_>| shared.verifier.verify(&signed, now_ms, lookup);
     let verified = Box::pin(signed_by(model, verify)).await?;
     let verified = verified.ok_or(Code::AccessDenied)?;
+    call.learned.who = Some(verified.key.id.clone());
     let operation = routed?;
     call.set_payload(verified.payload, Some(&verified.chunks))?;
     // The route has checked that there is one.

@@ -55,6 +55,7 @@ impl Door {
         let config = K2vConfig {
             region: "us-east-1".into(),
             limits: Limits::default(),
+            audit: Default::default(),
         };
         let (clock, random) = (Arc::new(SystemClock), SeededRandom::new(1));
         let mut registry = Registry::default();

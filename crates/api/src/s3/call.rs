@@ -41,6 +41,8 @@ pub struct Call<'a> {
     pub body: RequestBody,
     /// The client's address, if it is known.
     pub peer: Option<IpAddr>,
+    /// What the audit log says of the request.
+    pub learned: Learned,
     /// The tags that the request gives in its body, once they are known.
     pub tags: Option<Tags>,
     /// The fields of a form, as headers: they describe the object.
@@ -51,6 +53,15 @@ pub struct Call<'a> {
     payload: Payload,
     /// The content's length, if the request declares it.
     length: Option<u64>,
+}
+
+/// What a request shows on its way, for the audit log.
+#[derive(Default)]
+pub struct Learned {
+    /// The access key whose signature was verified.
+    pub who: Option<String>,
+    /// The key that a form gives.
+    pub key: Option<String>,
 }
 
 impl<'a> Call<'a> {
@@ -71,6 +82,7 @@ impl<'a> Call<'a> {
             headers,
             body,
             peer: None,
+            learned: Learned::default(),
             tags: None,
             form: None,
             scheme: "http",

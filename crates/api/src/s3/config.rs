@@ -1,9 +1,10 @@
 //! Settings of the S3 server.
 
+use crate::audit::Audit;
 use crate::serve::Limits;
 
 /// Settings of the S3 server.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct S3Config {
     /// The region's name, which clients sign for.
     pub region: String,
@@ -13,6 +14,8 @@ pub struct S3Config {
     pub signature_v2: bool,
     /// Limits on clients.
     pub limits: Limits,
+    /// The audit log.
+    pub audit: Audit,
 }
 
 impl Default for S3Config {
@@ -22,6 +25,7 @@ impl Default for S3Config {
             base_domains: Vec::new(),
             signature_v2: true,
             limits: Limits::default(),
+            audit: Audit::default(),
         }
     }
 }

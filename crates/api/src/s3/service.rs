@@ -21,6 +21,7 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use super::body::{Body, BoxError, RequestBody};
+use super::call::Learned;
 use super::config::S3Config;
 use super::cors;
 use super::error::{Code, S3Error};
@@ -28,6 +29,7 @@ use super::respond::{self, Answer};
 use super::sigv4::Verifier;
 use super::slow;
 use super::target::Target;
+use crate::audit::Entry;
 use crate::serve::metrics::Guard;
 use crate::serve::{Door, Limits, Metrics};
 
@@ -83,6 +85,7 @@ impl S3 {
         let guard = shared.metrics.enter();
         let (parts, inner) = request.into_parts();
         let request_id = self.request_id();
+        let mut entry = shared.config.audit.begin("s3", &request_id, &parts);
         let inner = inner.map_err(Into::into).boxed_unsync();
         let body = RequestBody::new(inner, shared.config.limits.body_idle);
 
@@ -91,6 +94,7 @@ impl S3 {
             parts: &parts,
             operation: "Unknown",
             target: None,
+            learned: Learned::default(),
         };
         // A defect must cost one request, not the connection's other streams.
         let answering = AssertUnwindSafe(exchange.answer(body)).catch_unwind().await;
@@ -98,7 +102,8 @@ impl S3 {
             Ok((result, body)) => (result, body),
             Err(_) => (Err(Code::InternalError.into()), None),
         };
-        let (operation, target) = (exchange.operation, exchange.target);
+        let (operation, target, learned) = (exchange.operation, exchange.target, exchange.learned);
+        entry.who(learned.who.as_deref());
         let (status_code, mut answer) = match result {
             Ok(answer) => ("", self.await_end(answer, &parts, operation, &request_id)),
             Err(error) => {
@@ -115,21 +120,28 @@ impl S3 {
         shared
             .metrics
             .answered(operation, status, elapsed, received);
+        let resource = target
+            .as_ref()
+            .map(|t| (t.bucket.as_deref(), t.key.as_deref()));
+        let (bucket, key) = resource.unwrap_or_default();
+        entry.action(operation);
+        entry.resource(bucket, key.or(learned.key.as_deref()));
+        entry.answered(status, status_code, received);
         // No query, no headers: they carry signatures.
         tracing::info!(
             target: "archipel::access",
             request_id,
             operation,
             method = %parts.method,
-            bucket = target.as_ref().and_then(|t| t.bucket.as_deref()),
-            key = target.as_ref().and_then(|t| t.key.as_deref()),
+            bucket,
+            key,
             status,
             code = status_code,
             received,
             milliseconds = elapsed.as_millis() as u64,
             "request"
         );
-        answer.map(|body| counted(body, shared.metrics.clone(), guard))
+        answer.map(|body| counted(body, shared.metrics.clone(), guard, entry))
     }
 
     fn request_id(&self) -> String {
@@ -268,12 +280,14 @@ pub(crate) fn leave(parts: &Parts, body: Option<RequestBody>, answer: &mut Answe
     }
 }
 
-/// Counts sent bytes, and the request as in progress until all are sent.
-pub(crate) fn counted(body: Body, metrics: Metrics, guard: Guard) -> Body {
+/// Counts sent bytes, and the request as in progress until all are sent. Then its entry of the audit
+/// log ends.
+pub(crate) fn counted(body: Body, metrics: Metrics, guard: Guard, mut entry: Entry) -> Body {
     body.map_frame(move |frame: Frame<Bytes>| {
         let _under_way = &guard;
         if let Some(bytes) = frame.data_ref() {
             metrics.sent(bytes.len() as u64);
+            entry.sent(bytes.len() as u64);
         }
         frame
     })

@@ -6,21 +6,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use archipel_base::random::Random;
 use archipel_model::{Bucket, Model, Website};
-use bytes::Bytes;
 use futures_util::FutureExt;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body::Frame;
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use super::pages::{self, PageRequest};
 use super::{host, html, redirect};
+use crate::audit::Audit;
 use crate::s3::cors;
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::respond::{self, Answer};
-use crate::s3::service::set_length;
+use crate::s3::service::{counted, set_length};
 use crate::s3::target::host as host_of;
 use crate::s3::uri::Query;
 use crate::serve::{Body, Door, Limits, Metrics};
@@ -32,12 +30,14 @@ const CHECK_PATH: &str = "/check";
 const METHODS: &str = "GET, HEAD, OPTIONS";
 
 /// Settings of the web server.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct WebConfig {
     /// The domain whose subdomains are buckets, in lower case.
     pub root_domain: Option<String>,
     /// Limits on clients.
     pub limits: Limits,
+    /// The audit log.
+    pub audit: Audit,
 }
 
 /// The websites of a model. Cheap to clone.
@@ -81,6 +81,8 @@ impl Web {
         let (parts, _) = request.into_parts();
         let n = shared.request_ids.fetch_add(1, Ordering::Relaxed);
         let request_id = format!("{:016X}", n.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut entry = shared.config.audit.begin("web", &request_id, &parts);
+        entry.path(parts.uri.path());
         // A defect must cost one request, not the connection's other streams.
         let answering = AssertUnwindSafe(shared.answer(&parts, &request_id)).catch_unwind();
         let outcome = answering.await.unwrap_or_else(|_| {
@@ -114,17 +116,11 @@ impl Web {
             milliseconds = elapsed.as_millis() as u64,
             "request"
         );
-        let metrics = shared.metrics.clone();
-        answer.map(|body| {
-            body.map_frame(move |frame: Frame<Bytes>| {
-                let _under_way = &guard;
-                if let Some(bytes) = frame.data_ref() {
-                    metrics.sent(bytes.len() as u64);
-                }
-                frame
-            })
-            .boxed_unsync()
-        })
+        let bucket = outcome.bucket.as_ref().map(|bucket| bucket.name.as_str());
+        entry.resource(bucket, None);
+        entry.action(outcome.operation);
+        entry.answered(status, error.map_or("", |error| error.code().as_str()), 0);
+        answer.map(|body| counted(body, shared.metrics.clone(), guard, entry))
     }
 }
 

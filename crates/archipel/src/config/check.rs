@@ -1,6 +1,7 @@
 //! The check of the settings: from the texts in the file to typed values. All problems are found at
 //! once.
 
+mod audit;
 mod tls;
 mod web;
 
@@ -45,6 +46,7 @@ pub fn settings(file: &File) -> Result<Settings, Vec<Problem>> {
         tls: check.tls(&file.tls, &data_dir),
         cluster: check.cluster(&file.cluster),
         log: check.log(&file.log),
+        audit: check.audit(&file.audit),
         limits: check.limits(&file.limits),
         data_dir,
     };

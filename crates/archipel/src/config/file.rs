@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 /// The sections. Their names begin the environment variables of their keys.
-pub const SECTIONS: [&str; 8] = [
-    "s3", "web", "k2v", "admin", "tls", "cluster", "log", "limits",
+pub const SECTIONS: [&str; 9] = [
+    "s3", "web", "k2v", "admin", "tls", "cluster", "log", "audit", "limits",
 ];
 
 /// The whole file. Values that need a check (addresses, sizes, names of engines) are texts here, so
@@ -25,6 +25,7 @@ pub struct File {
     pub tls: Tls,
     pub cluster: Cluster,
     pub log: Log,
+    pub audit: Audit,
     pub limits: Limits,
     pub disks: Vec<Disk>,
 }
@@ -100,6 +101,15 @@ pub struct Cluster {
 pub struct Log {
     pub format: Option<String>,
     pub level: Option<String>,
+}
+
+/// `[audit]`
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Audit {
+    pub file: Option<PathBuf>,
+    pub stdout: Option<bool>,
+    pub webhook: Option<String>,
 }
 
 /// `[limits]`

@@ -6,6 +6,7 @@
 //! | [`env`] | `ARCHIPEL_SECTION_KEY`, which overrides the file |
 //! | [`check`] | the check of the values; every problem has key, value and fix |
 //! | [`certificates`] | certificates from files |
+//! | [`audit`] | the targets of the audit log |
 //! | [`secret`] | tokens from files |
 //! | [`size`] | sizes as text |
 
@@ -18,6 +19,7 @@ use std::time::Duration;
 use archipel_storage::engine::{Durability, EngineKind};
 use serde::Deserialize;
 
+mod audit;
 pub mod certificates;
 mod check;
 mod env;
@@ -25,6 +27,7 @@ mod file;
 pub mod secret;
 pub mod size;
 
+pub use audit::Audit;
 pub use certificates::CertificateFiles;
 pub use secret::Secret;
 
@@ -67,6 +70,8 @@ pub struct Settings {
     pub cluster: Cluster,
     /// The log.
     pub log: Log,
+    /// The audit log.
+    pub audit: Audit,
     /// The limits.
     pub limits: Limits,
 }

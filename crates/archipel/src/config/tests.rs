@@ -80,6 +80,7 @@ fn example_shows_every_setting() {
         ),
         ("cluster.", struct_fields::<super::file::Cluster>()),
         ("log.", struct_fields::<super::file::Log>()),
+        ("audit.", struct_fields::<super::file::Audit>()),
         ("limits.", struct_fields::<super::file::Limits>()),
         ("disks.", struct_fields::<super::file::Disk>()),
     ] {
@@ -124,6 +125,8 @@ fn example_shows_the_real_defaults() {
         "secret_file",
         "certificates",
         "disk_reserve",
+        "file",
+        "webhook",
     ];
     let shown: String = text[..cut]
         .lines()

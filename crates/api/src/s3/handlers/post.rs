@@ -60,10 +60,12 @@ pub async fn post_object(
     let (fields, filename) = form.fields(&mut call.body).await?;
     learn_key(call, lookup, &fields).await?;
     let (caller, policy) = authenticate(call, verifier, version_2, lookup, &fields, &bucket)?;
+    call.learned.who = caller.key().map(|key| key.id.clone());
     if let Some(key) = caller.key() {
         call.model.find_bucket_of_key(key, &bucket).await?;
     }
     let key = fields.key(&filename)?;
+    call.learned.key = Some(key.clone());
     check_key(&key)?;
     let headers = field_headers(&fields)?;
     let tags = fields.get("tagging").filter(|text| !text.is_empty());

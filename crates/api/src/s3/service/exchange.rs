@@ -7,7 +7,7 @@ use http::{HeaderMap, Method, StatusCode};
 use super::Shared;
 use crate::s3::auth::Caller;
 use crate::s3::body::RequestBody;
-use crate::s3::call::Call;
+use crate::s3::call::{Call, Learned};
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::respond::{self, Answer};
 use crate::s3::route::{Operation, refuse_headers, route};
@@ -24,6 +24,8 @@ pub(super) struct Exchange<'a> {
     /// For counters and the log.
     pub(super) operation: &'static str,
     pub(super) target: Option<Target>,
+    /// For the audit log.
+    pub(super) learned: Learned,
 }
 
 impl Exchange<'_> {
@@ -68,6 +70,7 @@ impl Exchange<'_> {
             self.operation = operation.name();
         }
         let result = respond_to(self.shared, &mut call, parts, routed).await;
+        self.learned = call.learned;
         (result, Some(call.body))
     }
 }
@@ -95,6 +98,7 @@ async fn respond_to(
     let Some(verified) = signed_by(&shared.model, verify).await? else {
         return respond_to_anonymous(shared, call, &lookup, routed).await;
     };
+    call.learned.who = Some(verified.key.id.clone());
     let operation = routed?;
     refuse_headers(pairs(call.headers))?;
     call.set_payload(verified.payload, verified.chunks.as_ref())?;

@@ -1,0 +1,28 @@
+//! The check of `[audit]`.
+
+use http::Uri;
+
+use super::Check;
+use crate::config::{Audit, file};
+
+impl Check {
+    pub(super) fn audit(&mut self, audit: &file::Audit) -> Audit {
+        Audit {
+            file: audit.file.clone(),
+            stdout: audit.stdout.unwrap_or(false),
+            webhook: audit.webhook.as_deref().and_then(|url| self.webhook(url)),
+        }
+    }
+
+    fn webhook(&mut self, url: &str) -> Option<Uri> {
+        let parsed = url.parse::<Uri>().ok();
+        let fine = |uri: &Uri| uri.scheme_str() == Some("http") && uri.host().is_some();
+        let parsed = parsed.filter(fine);
+        if parsed.is_none() {
+            let fix = "write for example \"http://127.0.0.1:8080/audit\"; for TLS, send to a collector on this machine";
+            let why = "not an address that begins with http://";
+            self.problem("audit.webhook", Some(url.into()), why, fix);
+        }
+        parsed
+    }
+}
