@@ -46,7 +46,7 @@ pub use data::block_reader::BlockStream;
 pub use data::block_writer::BlockWriter;
 pub use data::decision::{Current, Decision};
 pub use data::list::Scanned;
-pub use data::options::{PointingRow, WriteOptions};
+pub use data::options::{Guard, PointingRow, WriteOptions};
 pub use data::rows::{OpenRow, State};
 pub use data::watch::Watch;
 pub use error::Error;

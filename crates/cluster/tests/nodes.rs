@@ -13,7 +13,7 @@ use std::time::Duration;
 use archipel_base::PartitionId;
 use archipel_cluster::change::LayoutChange;
 use archipel_cluster::layout::{Redundancy, Role};
-use archipel_cluster::{Decision, Error, ListQuery, WriteOptions};
+use archipel_cluster::{Decision, Error, Guard, ListQuery, WriteOptions};
 use archipel_storage::engine::Durability;
 use archipel_storage::{ListEntry, Payload, Value};
 use bytes::Bytes;
@@ -275,7 +275,7 @@ async fn a_replica_that_missed_a_guard_reads_it_before_it_refuses() {
     world.network.heal_all();
     world.isolate(0);
     let guarded = || WriteOptions {
-        guards: vec![key("guard")],
+        guards: vec![Guard::of(key("guard"))],
         ..durable()
     };
     for node in [b, c] {

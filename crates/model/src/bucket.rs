@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 use crate::access::{self, BucketPolicy};
 use crate::error::Error;
 use crate::lifecycle::Lifecycle;
+use crate::lock::BucketLock;
 use crate::object::Tags;
+use crate::version::Versioning;
 use crate::website::Website;
 
 /// The permissions of an access key for a bucket.
@@ -148,6 +150,12 @@ pub struct Bucket {
     /// The website; `None` if the bucket is none.
     #[serde(default)]
     pub website: Option<Website>,
+    /// The versioning state.
+    #[serde(default)]
+    pub versioning: Versioning,
+    /// The object lock configuration; `None` if object lock was never enabled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock: Option<BucketLock>,
     /// The lifecycle configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifecycle: Option<Lifecycle>,
@@ -166,6 +174,10 @@ pub struct Bucket {
     /// True if a power cut may undo acknowledged writes; `None` for the node's setting.
     #[serde(default)]
     pub buffered: Option<bool>,
+    /// The number of changes of the settings that decide what a write stores: see
+    /// [`fence`](crate::fence).
+    #[serde(default)]
+    pub(crate) generation: u64,
     /// The token of the operation that may set the bucket's write fences.
     #[serde(rename = "turn", default)]
     pub(crate) token: FencingToken,

@@ -6,6 +6,7 @@ mod cache;
 mod keys;
 #[cfg(test)]
 mod tests;
+mod versioning;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use crate::error::{Error, damaged_row};
 use crate::lifecycle::{Lifecycle, MAX_STORED_BYTES};
 use crate::object::Tags;
 use crate::rowkeys;
+use crate::version::Versioning;
 use crate::website::Website;
 
 pub(crate) use cache::Control;
@@ -117,12 +119,15 @@ impl Model {
             cors: Vec::new(),
             tags: Tags::new(),
             website: None,
+            versioning: Versioning::Never,
+            lock: None,
             lifecycle: None,
             policy: None,
             public_access_block: access::block_everything(),
             ownership: Some(ownership),
             acl: Acl::default(),
             buffered: None,
+            generation: 0,
             token: FencingToken::default(),
         };
         let value = row(codec::encode(&bucket));
@@ -143,7 +148,7 @@ impl Model {
         self.changed(&row).await?;
         // A missing fence counts as closed. If this node dies now, the first commit opens the
         // fences. An operation that has taken a later token since then has opened them.
-        match self.set_fences(&bucket.id, 0, true).await {
+        match self.set_fences(&bucket, true).await {
             Ok(()) | Err(Error::Conflict) => Ok(Arc::new(bucket)),
             Err(error) => Err(error),
         }
@@ -173,19 +178,20 @@ impl Model {
         if !self.is_empty(&bucket).await? {
             return Err(Error::BucketNotEmpty);
         }
-        let token = self.take_token(&bucket).await?;
-        let empty = match self.set_fences(&bucket.id, token, false).await {
-            Ok(()) => self.is_empty_behind_fences(&bucket).await,
+        let held = self.take_token(&bucket, |_| Ok(())).await?;
+        let empty = match self.set_fences(&held, false).await {
+            Ok(()) => self.is_empty_behind_fences(&held).await,
             Err(error) => Err(error),
         };
         if !matches!(empty, Ok(true)) {
             // Opening takes a later token, so that no late message of this one closes a fence
             // again.
-            self.release_token(&bucket, token).await?;
-            self.open_fences(&bucket).await?;
+            self.release_token(&held).await?;
+            self.open_fences(&held).await?;
             return empty.and(Err(Error::BucketNotEmpty));
         }
-        let (id, row) = (bucket.id, rowkeys::bucket(&bucket.name));
+        let (id, token) = (held.id, held.token.number);
+        let row = rowkeys::bucket(&held.name);
         let how = WriteOptions::durable(Durability::Fsync);
         self.cluster()
             .update(&row, how, move |current| delete_if(current, id, token))

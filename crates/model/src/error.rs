@@ -49,6 +49,18 @@ pub enum Error {
     /// The bucket's access control list grants something to others.
     #[error("the bucket's access control list grants access to others")]
     AclGrantsOthers,
+    /// Object lock keeps versioning enabled.
+    #[error("object lock is configured, so versioning cannot be suspended")]
+    LockKeepsVersions,
+    /// Object lock needs versioning.
+    #[error("object lock needs a bucket with versioning enabled")]
+    LockNeedsVersions,
+    /// The bucket has no object lock, and the request needs it.
+    #[error("the bucket has no object lock configuration")]
+    NoBucketLock,
+    /// Object lock protects the version.
+    #[error("object lock protects the version")]
+    Held,
     /// A condition of the request does not hold.
     #[error("a condition of the request does not hold")]
     PreconditionFailed,

@@ -1,20 +1,28 @@
-//! Write fences: keep commits out of a bucket that is being deleted.
+//! Write fences: keep commits out of a bucket that is being deleted, and commits that follow old
+//! settings out of one whose settings have changed.
 //!
 //! Each partition that holds keys of a bucket has a row, the *write fence*. It guards every write
 //! of an object: a replica accepts the write only while the fence is open there, and checks that in
 //! the write's transaction. So once closed fences are chosen, no node acknowledges another write,
 //! and a bucket that is found empty after that stays empty.
 //!
+//! A fence also holds the **generation** of the settings that decide what a write stores: versioning
+//! and object lock. A write of an object names the generation that it follows, and a fence of
+//! another generation refuses it. The node then reads the bucket again and follows its new settings.
+//! So a change of these settings counts for every write that begins after the change was answered,
+//! also on nodes that have not heard of it.
+//!
 //! An operation that sets fences first takes the bucket's **fencing token**: a number in the
 //! bucket's row that only grows. A conditional write takes it. A fence ignores lower tokens than
 //! the last one that set it, and only the operation with the current token may delete the bucket.
 //! So late messages of an operation that was overtaken change nothing.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::codec::{self, Versioned};
 use archipel_base::{Id, PartitionId};
-use archipel_cluster::{Decision, WriteOptions};
+use archipel_cluster::{Decision, Guard, WriteOptions};
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value};
 use futures_util::future::try_join_all;
@@ -40,39 +48,60 @@ struct WriteFence {
     token: u64,
     #[serde(rename = "o")]
     open: bool,
+    /// The generation of the bucket's settings.
+    #[serde(rename = "g", default)]
+    generation: u64,
 }
 
 impl Versioned for WriteFence {
     const VERSION: u8 = 1;
 }
 
-/// Returns true if a live row with this metadata permits the writes that it guards. A closed write
-/// fence does not.
-pub fn holds(key: &RowKey, metadata: &[u8]) -> bool {
+/// Returns true if a live row with this metadata permits a write that it guards. A closed write
+/// fence does not, and neither does one of another generation than the write expects. A write that
+/// expects none goes through each open fence.
+pub fn holds(key: &RowKey, metadata: &[u8], expects: &[u8]) -> bool {
+    let permits = |fence: WriteFence| {
+        fence.open && (expects.is_empty() || fence.generation.to_be_bytes() == *expects)
+    };
     match rowkeys::kind(&key.key) {
-        rowkeys::Kind::WriteFence => {
-            codec::decode::<WriteFence>(metadata).is_ok_and(|fence| fence.open)
-        }
+        rowkeys::Kind::WriteFence => codec::decode::<WriteFence>(metadata).is_ok_and(permits),
         _ => true,
     }
 }
 
 impl Model {
-    /// Returns the write fence that guards a row of a bucket.
-    pub(crate) fn fence_of(&self, bucket: &Id, row: &RowKey) -> RowKey {
-        rowkeys::write_fence(row.partition, bucket)
+    /// Returns the write fence that guards a row of a bucket, for a write of an object that follows
+    /// the bucket's settings.
+    pub(crate) fn fence_of(&self, bucket: &Bucket, row: &RowKey) -> Guard {
+        Guard {
+            row: rowkeys::write_fence(row.partition, &bucket.id),
+            expects: bucket.generation.to_be_bytes().to_vec().into(),
+        }
     }
 
-    /// Waits before a commit that found a fence closed is tried again. Opens the fence if it should
-    /// not be closed.
+    /// Returns the same fence for a write of something else, which the settings do not concern.
+    pub(crate) fn open_fence_of(&self, bucket: &Id, row: &RowKey) -> Guard {
+        Guard::of(rowkeys::write_fence(row.partition, bucket))
+    }
+
+    /// Returns the bucket as it is, before a commit that a fence refused is tried again. Waits if
+    /// another operation sets the fences. Opens them if they should not be closed.
     ///
     /// # Errors
-    /// [`Error::NoSuchBucket`] if the bucket is gone; [`Error::Conflict`] if its deletion takes
-    /// longer than all `retries`.
-    pub(crate) async fn on_closed_fence(&self, bucket: &Bucket, retries: u32) -> Result<(), Error> {
+    /// [`Error::NoSuchBucket`] if the bucket is gone; [`Error::Conflict`] if the other operation
+    /// takes longer than all `retries`.
+    pub(crate) async fn on_closed_fence(
+        &self,
+        bucket: &Bucket,
+        retries: u32,
+    ) -> Result<Arc<Bucket>, Error> {
         let current = self.refresh_bucket(&bucket.name).await?;
         let current = current.filter(|current| current.id == bucket.id);
-        let current = current.ok_or(Error::NoSuchBucket)?;
+        let current = Arc::new(current.ok_or(Error::NoSuchBucket)?);
+        if current.generation != bucket.generation && retries < RETRIES {
+            return Ok(current);
+        }
         let taken = current.token.taken_ms;
         let taken_for = taken.map(|taken| self.now_ms().abs_diff(taken));
         if taken_for.is_none_or(|ms| ms > TOKEN_MS) {
@@ -82,41 +111,83 @@ impl Model {
         } else {
             return Err(Error::Conflict);
         }
-        Ok(())
+        Ok(current)
     }
 
     /// Takes the bucket's token, opens all fences, and releases the token.
     pub(crate) async fn open_fences(&self, bucket: &Bucket) -> Result<(), Error> {
-        let token = self.take_token(bucket).await?;
-        self.set_fences(&bucket.id, token, true).await?;
-        self.release_token(bucket, token).await
+        let held = self.take_token(bucket, |_| Ok(())).await?;
+        self.set_fences(&held, true).await?;
+        self.release_token(&held).await
     }
 
-    /// Takes the bucket's fencing token and returns its number.
+    /// Changes the settings that decide what a write stores. The change counts for every write that
+    /// begins after this returns, on all nodes. Returns the bucket after the change.
+    ///
+    /// If this fails, the change may have been made. Then some writes follow it.
     ///
     /// # Errors
-    /// [`Error::NoSuchBucket`]; [`Error::Conflict`] if another operation has the token.
-    pub(crate) async fn take_token(&self, bucket: &Bucket) -> Result<u64, Error> {
-        let now = self.now_ms();
-        let changed = self
-            .change_row(bucket, move |row| {
-                let taken = row.token.taken_ms;
-                if taken.is_some_and(|taken| now.abs_diff(taken) <= TOKEN_MS) {
-                    return Err(Error::Conflict);
+    /// [`Error::NoSuchBucket`]; [`Error::Conflict`] if other operations have the token for too
+    /// long; the error of `change`.
+    pub(crate) async fn change_settings(
+        &self,
+        bucket: &Bucket,
+        change: impl Fn(&mut Bucket) -> Result<(), Error> + Send + Sync,
+    ) -> Result<Arc<Bucket>, Error> {
+        let next = |row: &mut Bucket| {
+            change(row)?;
+            row.generation += 1;
+            Ok(())
+        };
+        let mut tries = 0;
+        let held = loop {
+            match self.take_token(bucket, next).await {
+                Err(Error::Conflict) if tries < RETRIES => {
+                    tries += 1;
+                    tokio::time::sleep(PAUSE).await;
                 }
-                row.token = FencingToken {
-                    number: row.token.number + 1,
-                    taken_ms: Some(now),
-                };
-                Ok(())
-            })
-            .await?;
-        Ok(changed.token.number)
+                taken => break taken?,
+            }
+        };
+        self.set_fences(&held, true).await?;
+        // The change is made. Others take the token over if it cannot be released.
+        if let Err(error) = self.release_token(&held).await {
+            tracing::debug!(%error, bucket = held.name, "a fencing token is left to time out");
+        }
+        Ok(held)
     }
 
-    /// Releases a fencing token, unless another operation has taken a later one.
-    pub(crate) async fn release_token(&self, bucket: &Bucket, token: u64) -> Result<(), Error> {
-        let released = self.change_row(bucket, move |row| {
+    /// Takes the bucket's fencing token, and makes another change of its row with it. Returns the
+    /// bucket after that.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchBucket`]; [`Error::Conflict`] if another operation has the token; the error of
+    /// `change`.
+    pub(crate) async fn take_token(
+        &self,
+        bucket: &Bucket,
+        change: impl Fn(&mut Bucket) -> Result<(), Error> + Send + Sync,
+    ) -> Result<Arc<Bucket>, Error> {
+        let now = self.now_ms();
+        self.change_row(bucket, move |row| {
+            let taken = row.token.taken_ms;
+            if taken.is_some_and(|taken| now.abs_diff(taken) <= TOKEN_MS) {
+                return Err(Error::Conflict);
+            }
+            row.token = FencingToken {
+                number: row.token.number + 1,
+                taken_ms: Some(now),
+            };
+            change(row)
+        })
+        .await
+    }
+
+    /// Releases a fencing token, unless another operation has taken a later one. `held` is the
+    /// bucket as it was when the token was taken.
+    pub(crate) async fn release_token(&self, held: &Bucket) -> Result<(), Error> {
+        let token = held.token.number;
+        let released = self.change_row(held, move |row| {
             if row.token.number == token {
                 row.token.taken_ms = None;
             }
@@ -125,21 +196,21 @@ impl Model {
         released.await.map(|_| ())
     }
 
-    /// Opens or closes all fences of a bucket.
+    /// Opens or closes all fences of a bucket. `held` is the bucket as it was when the token was
+    /// taken.
     ///
     /// # Errors
     /// [`Error::Conflict`] if a fence has seen a later token.
-    pub(crate) async fn set_fences(
-        &self,
-        bucket: &Id,
-        token: u64,
-        open: bool,
-    ) -> Result<(), Error> {
-        let partitions = rowkeys::bucket_partitions(self.cluster(), bucket);
-        let fence = WriteFence { token, open };
+    pub(crate) async fn set_fences(&self, held: &Bucket, open: bool) -> Result<(), Error> {
+        let partitions = rowkeys::bucket_partitions(self.cluster(), &held.id);
+        let fence = WriteFence {
+            token: held.token.number,
+            open,
+            generation: held.generation,
+        };
         let all = partitions
             .into_iter()
-            .map(|partition| self.set_fence(partition, bucket, fence));
+            .map(|partition| self.set_fence(partition, &held.id, fence));
         try_join_all(all).await.map(|_| ())
     }
 
@@ -166,7 +237,8 @@ impl Model {
             .await?
     }
 
-    /// Runs a commit that a write fence guards, and retries it while the fence is closed.
+    /// Runs a commit of something that the bucket's settings do not concern, and retries it while
+    /// the write fence is closed.
     pub(crate) async fn commit_fenced<T, F>(
         &self,
         bucket: &Bucket,
@@ -175,10 +247,25 @@ impl Model {
     where
         F: Future<Output = Result<T, archipel_cluster::Error>>,
     {
+        self.commit_by_settings(bucket, |_| commit()).await
+    }
+
+    /// Runs a commit that follows the bucket's settings, and retries it while the write fence
+    /// refuses it. The commit gets the bucket if it has newer settings than `bucket`.
+    pub(crate) async fn commit_by_settings<T, F>(
+        &self,
+        bucket: &Bucket,
+        commit: impl Fn(Option<Arc<Bucket>>) -> F,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, archipel_cluster::Error>>,
+    {
+        let mut newer: Option<Arc<Bucket>> = None;
         for retries in 0.. {
-            match commit().await {
+            match commit(newer.clone()).await {
                 Err(archipel_cluster::Error::Guarded) => {
-                    self.on_closed_fence(bucket, retries).await?;
+                    let known = newer.as_deref().unwrap_or(bucket);
+                    newer = Some(self.on_closed_fence(known, retries).await?);
                 }
                 other => return Ok(other?),
             }

@@ -19,6 +19,7 @@
 //! | `rowkeys`, `names` | keys of rows; names of rows for people |
 //! | [`bucket`], [`object`], [`upload`] | buckets, access keys, objects and uploads as data |
 //! | [`website`] | a bucket's website configuration |
+//! | [`version`], [`lock`] | ids of versions; object lock: rules as data |
 //! | `in_use` | content that this process writes or reads |
 //! | `intents` | an upload points to the write of the object that completes or aborts it |
 //! | [`gc`], `orphans` | drops unneeded content; finds content that no GC task names |
@@ -54,6 +55,7 @@ mod intents;
 pub mod k2v;
 pub mod lifecycle;
 pub mod listing;
+pub mod lock;
 mod names;
 pub mod object;
 mod objects;
@@ -63,6 +65,7 @@ mod reader;
 mod rowkeys;
 pub mod upload;
 mod uploads;
+pub mod version;
 pub mod website;
 
 #[cfg(test)]
@@ -82,11 +85,16 @@ pub use lifecycle::{
     Due, Expiration, Lifecycle, LifecycleFilter, LifecycleRule, NoncurrentExpiration,
 };
 pub use listing::{ListEntry, ListQuery, Listing};
+pub use lock::{
+    BucketLock, DefaultRetention, MAX_RETENTION_DAYS, ObjectLock, Retention, RetentionMode,
+    RetentionPeriod,
+};
 pub use object::{Condition, ObjectHead, ObjectMeta, Predicate, Tags};
 pub use objects::{MAX_KEY_BYTES, ObjectWriter};
 pub use reader::{ObjectReader, ObjectStream};
 pub use upload::{MAX_PART_NUMBER, Part, PartMeta, Upload, UploadMeta, UploadPage, UploadQuery};
 pub use uploads::PartWriter;
+pub use version::{GivenVersion, NotAnId, VersionId, Versioning};
 pub use website::Website;
 
 use control::Control;

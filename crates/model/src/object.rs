@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::checksum::Checksum;
 use crate::error::Error;
 use crate::form::ContentForm;
+use crate::lock::ObjectLock;
 
 /// The tags of an object or a bucket: keys and values, in the order in which they were given.
 pub type Tags = Vec<(String, String)>;
@@ -28,6 +29,8 @@ pub struct ObjectMeta {
     pub tags: Tags,
     /// The access control list.
     pub acl: Acl,
+    /// The protection that the client asks for.
+    pub lock: ObjectLock,
 }
 
 /// The stored metadata of an object.
@@ -60,6 +63,9 @@ pub struct ObjectHead {
     /// The access control list.
     #[serde(rename = "acl", default, skip_serializing_if = "Acl::is_private")]
     pub acl: Acl,
+    /// The protection from deletion.
+    #[serde(rename = "k", default, skip_serializing_if = "ObjectLock::is_empty")]
+    pub lock: ObjectLock,
     /// The form of the content.
     #[serde(rename = "l")]
     pub(crate) form: ContentForm,
@@ -83,6 +89,7 @@ impl ObjectHead {
             parts: 0,
             tags: Tags::new(),
             acl: Acl::default(),
+            lock: ObjectLock::default(),
             form: ContentForm::Inline,
         }
     }

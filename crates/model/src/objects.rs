@@ -7,7 +7,7 @@ use archipel_base::codec;
 use archipel_cluster::{BlockWriter, Decision, WriteOptions};
 use archipel_storage::engine::Durability;
 use archipel_storage::pool::Pool;
-use archipel_storage::{RowKey, UsageDelta, Value};
+use archipel_storage::{Payload, RowKey, UsageDelta, Value};
 use bytes::Bytes;
 
 use crate::Model;
@@ -51,39 +51,73 @@ impl ObjectWriter {
     pub async fn finish(self, meta: ObjectMeta, condition: Condition) -> Result<ObjectHead, Error> {
         let durability = self.model.durability(&self.bucket);
         let written = self.content.finish().await?;
-        let metadata = ObjectHead {
-            version: self.model.random_id(),
-            size: written.size,
-            etag: meta.etag,
-            modified_ms: self.model.now_ms(),
-            headers: meta.headers,
-            checksum: meta.checksum,
-            parts: 0,
-            tags: meta.tags,
-            acl: meta.acl,
-            form: written.form,
+        let new = NewObject {
+            head: ObjectHead {
+                version: self.model.random_id(),
+                size: written.size,
+                etag: meta.etag,
+                modified_ms: self.model.now_ms(),
+                headers: meta.headers,
+                checksum: meta.checksum,
+                parts: 0,
+                tags: meta.tags,
+                acl: meta.acl,
+                lock: meta.lock,
+                form: written.form,
+            },
+            payload: written.payload.clone(),
         };
-        let value = object_value(&self.bucket, &metadata, written.payload.clone());
         let change = ObjectChange {
             bucket: &self.bucket,
             row: &self.row,
-            value: Some(value),
+            new: Some(&new),
             durability,
             yields: written.form == ContentForm::Tail,
             upload: written.upload.as_ref(),
             background: false,
         };
-        self.model.put_row(&change, condition).await?;
-        Ok(metadata)
+        let newer = self.model.put_row(&change, &condition).await?;
+        new.head_in(newer.as_deref().unwrap_or(&self.bucket))
+    }
+}
+
+/// A new object, before the settings of its bucket are applied to it.
+pub(crate) struct NewObject {
+    /// Its metadata. The lock is what the client asks for.
+    pub head: ObjectHead,
+    pub payload: Payload,
+}
+
+impl NewObject {
+    /// Returns the metadata under the bucket's settings.
+    ///
+    /// # Errors
+    /// [`Error::NoBucketLock`].
+    pub fn head_in(&self, bucket: &Bucket) -> Result<ObjectHead, Error> {
+        let asked = self.head.lock;
+        let lock = match &bucket.lock {
+            Some(lock) => lock.of_new(asked, self.head.modified_ms),
+            None if asked.is_empty() => asked,
+            None => return Err(Error::NoBucketLock),
+        };
+        Ok(ObjectHead {
+            lock,
+            ..self.head.clone()
+        })
+    }
+
+    /// Returns the row's value under the bucket's settings.
+    ///
+    /// # Errors
+    /// As [`head_in`](NewObject::head_in).
+    pub fn value_in(&self, bucket: &Bucket) -> Result<Value, Error> {
+        let head = self.head_in(bucket)?;
+        Ok(object_value(bucket, &head, self.payload.clone()))
     }
 }
 
 /// Returns the value of an object's row.
-pub(crate) fn object_value(
-    bucket: &Bucket,
-    metadata: &ObjectHead,
-    payload: archipel_storage::Payload,
-) -> Value {
+pub(crate) fn object_value(bucket: &Bucket, metadata: &ObjectHead, payload: Payload) -> Value {
     Value {
         metadata: codec::encode(metadata).into(),
         payload,
@@ -99,8 +133,8 @@ pub(crate) fn object_value(
 pub(crate) struct ObjectChange<'a> {
     pub bucket: &'a Bucket,
     pub row: &'a RowKey,
-    /// The new value; `None` deletes the object.
-    pub value: Option<Value>,
+    /// The new object; `None` deletes the object.
+    pub new: Option<&'a NewObject>,
     pub durability: Durability,
     /// True if the value refers to content in other rows: see [`WriteOptions::yields`].
     pub yields: bool,
@@ -188,37 +222,43 @@ impl Model {
     }
 
     /// Writes an object's row while its bucket's write fence is open: in one round trip, or in two
-    /// if the write has a condition.
+    /// if the write has a condition. Returns the bucket if it has newer settings than the change
+    /// knew.
     pub(crate) async fn put_row(
         &self,
         change: &ObjectChange<'_>,
-        condition: Condition,
-    ) -> Result<(), Error> {
-        let fence = self.fence_of(&change.bucket.id, change.row);
-        let commit = || async {
+        condition: &Condition,
+    ) -> Result<Option<Arc<Bucket>>, Error> {
+        let commit = |newer: Option<Arc<Bucket>>| async move {
+            let bucket = newer.as_deref().unwrap_or(change.bucket);
             let how = WriteOptions {
                 durability: change.durability,
-                guards: vec![fence.clone()],
+                guards: vec![self.fence_of(bucket, change.row)],
                 yields: change.yields,
                 pointing: None,
                 upload: change.upload,
                 background: change.background,
             };
-            let (row, value) = (change.row, change.value.clone());
-            match &condition {
+            let value = match change.new.map(|new| new.value_in(bucket)).transpose() {
+                Ok(value) => value,
+                Err(error) => return Ok(Err(error)),
+            };
+            let row = change.row;
+            let written = match condition {
                 Condition::Always => {
                     self.cluster().write(row, value, how).await?;
-                    Ok(Ok(()))
+                    Ok(())
                 }
                 Condition::Check(test) => {
                     let decide = |current: Option<&Value>| decide(current, test, &value);
-                    self.cluster().update(row, how, decide).await
+                    self.cluster().update(row, how, decide).await?
                 }
-            }
+            };
+            Ok(written.map(|()| newer))
         };
-        self.commit_fenced(change.bucket, commit).await??;
+        let newer = self.commit_by_settings(change.bucket, commit).await??;
         self.wake_gc();
-        Ok(())
+        Ok(newer)
     }
 
     /// Returns the metadata of an object.
@@ -299,7 +339,7 @@ impl Model {
     ) -> Result<(), Error> {
         check_key(key)?;
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
-        let fence = self.fence_of(&bucket.id, &row);
+        let fence = self.open_fence_of(&bucket.id, &row);
         let durability = self.durability(bucket);
         let commit = || async {
             let how = WriteOptions {
@@ -347,12 +387,12 @@ impl Model {
         let change = ObjectChange {
             bucket,
             row: &row,
-            value: None,
+            new: None,
             durability,
             yields: false,
             upload: None,
             background,
         };
-        self.put_row(&change, condition).await
+        self.put_row(&change, &condition).await.map(|_| ())
     }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::checksum::{Checksum, ChecksumKind};
 use crate::form::ContentForm;
+use crate::lock::ObjectLock;
 use crate::object::Tags;
 use crate::owner::UploadName;
 
@@ -32,6 +33,9 @@ pub struct UploadMeta {
     /// The access control list of the future object.
     #[serde(default, skip_serializing_if = "Acl::is_private")]
     pub acl: Acl,
+    /// The protection of the future object that the client asks for.
+    #[serde(rename = "l", default, skip_serializing_if = "ObjectLock::is_empty")]
+    pub lock: ObjectLock,
 }
 
 /// An upload in progress.

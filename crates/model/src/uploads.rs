@@ -33,10 +33,10 @@ use crate::error::{Error, damaged_row};
 use crate::form::{ContentForm, PartInfo, PartList, decode_parts};
 use crate::intents;
 use crate::object::{Condition, ObjectHead, ObjectMeta, Predicate};
-use crate::objects::{check_key, decide, object_value};
+use crate::objects::{NewObject, check_key, decide};
 use crate::owner::UploadName;
 use crate::rowkeys;
-use crate::upload::{Part, Upload, UploadMeta, UploadPage, UploadQuery};
+use crate::upload::{Part, Upload, UploadMeta};
 
 pub(crate) use known::KnownUploads;
 
@@ -44,8 +44,6 @@ pub use part::PartWriter;
 
 /// The number of times that a completion or an abort begins again after others were faster.
 const TRIES: u32 = 20;
-/// The number of intents that a listing of uploads resolves at once.
-const AT_ONCE: usize = 16;
 
 impl Model {
     /// Begins an upload and returns it.
@@ -71,7 +69,7 @@ impl Model {
             metadata: codec::encode(&upload).into(),
             ..Value::default()
         };
-        let fence = self.fence_of(&bucket.id, &row);
+        let fence = self.open_fence_of(&bucket.id, &row);
         let commit = || {
             let how = WriteOptions {
                 guards: vec![fence.clone()],
@@ -183,7 +181,7 @@ impl Model {
         meta: ObjectMeta,
         condition: Condition,
     ) -> Result<ObjectHead, Error> {
-        let metadata = ObjectHead {
+        let head = ObjectHead {
             version: self.random_id(),
             size: parts.iter().map(|part| part.size).sum(),
             etag: meta.etag,
@@ -193,16 +191,19 @@ impl Model {
             parts: parts.len() as u32,
             tags: meta.tags,
             acl: meta.acl,
+            lock: meta.lock,
             form: ContentForm::Parts,
         };
-        let value = |intent: Intent| {
+        let new = |intent: Intent| {
             let list = PartList {
                 upload: upload.id,
                 parts: parts.iter().map(part_info).collect(),
                 write: Some(intent),
             };
-            let list = codec::encode(&list).into();
-            object_value(bucket, &metadata, Payload::Inline(list))
+            NewObject {
+                head: head.clone(),
+                payload: Payload::Inline(codec::encode(&list).into()),
+            }
         };
         let object = rowkeys::object(self.cluster(), &bucket.id, &upload.key);
         let name = upload.name_in(&bucket.id);
@@ -215,11 +216,14 @@ impl Model {
             Condition::Check(test) => test,
             Condition::Always => Arc::new(|_: Option<&ObjectHead>| Ok(())) as Predicate,
         };
+        let mut newer: Option<Arc<Bucket>> = None;
         for retries in 0..TRIES {
+            let bucket = newer.as_deref().unwrap_or(bucket);
             let intent = self.cluster().announce().await?;
-            let value = value(intent);
+            let new = new(intent);
+            let value = new.value_in(bucket)?;
             let how = WriteOptions {
-                guards: vec![self.fence_of(&bucket.id, &object)],
+                guards: vec![self.fence_of(bucket, &object)],
                 pointing: Some(PointingRow {
                     row: row.clone(),
                     intent,
@@ -236,7 +240,7 @@ impl Model {
             let outcome = self.cluster().update(&object, how, decide).await;
             if matches!(outcome, Ok(Ok(()))) {
                 self.end_upload_later(name, row, intent);
-                return Ok(metadata);
+                return new.head_in(bucket);
             }
             if let Ok(Err(_)) | Err(cluster::Error::Overtaken | cluster::Error::Guarded) = &outcome
                 && sent.into_inner()
@@ -250,7 +254,7 @@ impl Model {
                 Err(cluster::Error::Guarded) => {
                     self.named_upload(&name).await?;
                     if retries > 0 {
-                        self.on_closed_fence(bucket, retries).await?;
+                        newer = Some(self.on_closed_fence(bucket, retries).await?);
                     }
                 }
                 Err(error) => return Err(error.into()),
@@ -266,7 +270,7 @@ impl Model {
     /// [`Error::InvalidPart`] if a part is gone.
     async fn settle_parts(&self, upload: &UploadName, parts: &[Part]) -> Result<(), Error> {
         let unsettled: Vec<_> = parts.iter().filter(|part| !part.is_settled).collect();
-        for some in unsettled.chunks(AT_ONCE) {
+        for some in unsettled.chunks(page::AT_ONCE) {
             let reads = some.iter().map(|part| async {
                 let of = &upload.parts();
                 let row = rowkeys::part(self.cluster(), of, part.number, &part.attempt);
@@ -351,37 +355,6 @@ impl Model {
             }
         }
         Err(Error::Conflict)
-    }
-
-    /// Returns a page of the uploads in progress.
-    pub async fn list_uploads(
-        &self,
-        bucket: &Bucket,
-        query: &UploadQuery,
-    ) -> Result<UploadPage, Error> {
-        let prefix = rowkeys::uploads(&bucket.id);
-        let partitions = rowkeys::bucket_partitions(self.cluster(), &bucket.id);
-        let scans = partitions
-            .into_iter()
-            .map(|partition| self.cluster().scan_all(partition, &prefix));
-        let (mut uploads, mut open) = (Vec::new(), Vec::new());
-        for row in try_join_all(scans).await?.into_iter().flatten() {
-            let upload: Upload = codec::decode(&row.metadata).map_err(damaged_row)?;
-            if !upload.key.starts_with(&query.prefix) {
-                continue;
-            }
-            match upload.intent {
-                None => uploads.push(upload),
-                Some(_) => open.push(upload.name_in(&bucket.id)),
-            }
-        }
-        for names in open.chunks(AT_ONCE) {
-            let known = names.iter();
-            let known = known.map(|name| intents::progress_of(self.cluster(), name));
-            uploads.extend(try_join_all(known).await?.into_iter().flatten());
-        }
-        uploads.sort_by(|a, b| (&a.key, a.id).cmp(&(&b.key, b.id)));
-        Ok(page::of(uploads, query))
     }
 }
 

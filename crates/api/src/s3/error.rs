@@ -57,6 +57,7 @@ codes! {
     InvalidAccessKeyId 403 "The AWS access key ID that you provided does not exist in our records.",
     InvalidArgument 400 "Invalid Argument",
     InvalidBucketAclWithObjectOwnership 400 "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting",
+    InvalidBucketState 409 "The request is not valid with the current state of the bucket.",
     InvalidBucketName 400 "The specified bucket is not valid.",
     InvalidChunkSizeError 403 "Only the last chunk is allowed to have a size less than 8192 bytes",
     InvalidDigest 400 "The Content-MD5 or checksum value that you specified is not valid.",
@@ -89,6 +90,7 @@ codes! {
     NoSuchCORSConfiguration 404 "The CORS configuration does not exist",
     NoSuchKey 404 "The specified key does not exist.",
     NoSuchLifecycleConfiguration 404 "The lifecycle configuration does not exist",
+    NoSuchObjectLockConfiguration 404 "The specified object does not have a ObjectLock configuration",
     NoSuchTagSet 404 "The TagSet does not exist",
     NoSuchPublicAccessBlockConfiguration 404 "The public access block configuration was not found",
     NoSuchUpload 404 "The specified upload does not exist. The upload ID may be invalid, or the upload may have been aborted or completed.",
@@ -97,6 +99,7 @@ codes! {
     NotAcceptable 406 "The item cannot be sent in a form that the request accepts.",
     NotImplemented 501 "A header or query you provided implies functionality that is not implemented.",
     NotModified 304 "Not Modified",
+    ObjectLockConfigurationNotFoundError 404 "Object Lock configuration does not exist for this bucket",
     OperationAborted 409 "A conflicting conditional operation is currently in progress against this resource. Try again.",
     OwnershipControlsNotFoundError 404 "The bucket ownership controls were not found",
     PreconditionFailed 412 "At least one of the pre-conditions you specified did not hold",
@@ -218,6 +221,22 @@ impl From<archipel_model::Error> for S3Error {
             E::NoSuchUpload => Code::NoSuchUpload.into(),
             E::PublicAccessBlocked => {
                 let why = "Access Denied: the bucket's Public Access Block does not allow public access";
+                S3Error::new(Code::AccessDenied, why)
+            }
+            E::LockKeepsVersions => {
+                let why = "An Object Lock configuration is present on this bucket, so the versioning state cannot be changed.";
+                S3Error::new(Code::InvalidBucketState, why)
+            }
+            E::LockNeedsVersions => {
+                let why = "Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration";
+                S3Error::new(Code::InvalidBucketState, why)
+            }
+            E::NoBucketLock => {
+                let why = "Bucket is missing Object Lock Configuration";
+                S3Error::new(Code::InvalidRequest, why)
+            }
+            E::Held => {
+                let why = "Access Denied because object protected by object lock.";
                 S3Error::new(Code::AccessDenied, why)
             }
             E::AclsDisabled => Code::AccessControlListNotSupported.into(),

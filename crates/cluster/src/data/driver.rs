@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::data::Data;
 use crate::data::block_reader::Prefetch;
 use crate::data::block_writer::BlockWriter;
-use crate::data::options::PointingRow;
+use crate::data::options::{Guard, PointingRow};
 use crate::error::Error;
 use crate::node::detach::DetachOnDrop;
 use crate::node::group::Group;
@@ -38,7 +38,7 @@ const LEAST_HEDGE: Duration = Duration::from_millis(20);
 pub(crate) struct Run<'a> {
     pub inner: &'a Arc<Data>,
     pub key: &'a RowKey,
-    pub guards: &'a [RowKey],
+    pub guards: &'a [Guard],
     pub pointing: Option<&'a PointingRow>,
     pub durability: Durability,
     /// True if a read wants the payload. Metadata alone are cheaper.
@@ -288,7 +288,7 @@ impl Run<'_> {
         let call = RowCall {
             address,
             key: self.key.key.clone(),
-            guards: self.guards.iter().map(|guard| guard.key.clone()).collect(),
+            guards: self.guards.iter().map(Guard::to_wire).collect(),
             pointing: self.pointing.map(PointingRow::pointer),
             buffered: self.durability == Durability::Buffered,
             with_payload: self.with_payload,

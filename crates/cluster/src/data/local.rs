@@ -59,7 +59,8 @@ impl Data {
     /// Brings the guards of a request up to date.
     async fn catch_up(self: &Arc<Data>, call: &RowCall) -> Result<(), storage::Error> {
         let pointing = call.pointing().map(|(row, _)| row);
-        for guard in call.guard_keys().chain(pointing) {
+        let guards = call.guard_rows().map(|(row, _)| row);
+        for guard in guards.chain(pointing) {
             let brought = self.bring(call.address, &guard, call.background).await;
             brought.map_err(|error| {
                 storage::Error::Busy(format!("the guard of a row cannot be read: {error}"))

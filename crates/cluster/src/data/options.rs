@@ -2,9 +2,10 @@
 
 use archipel_storage::RowKey;
 use archipel_storage::engine::Durability;
+use bytes::Bytes;
 
 use crate::data::block_writer::BlockWriter;
-use crate::node::wire::Pointer;
+use crate::node::wire::{GuardKey, Pointer};
 use crate::register::Intent;
 use crate::register::coordinator::Repeat;
 
@@ -28,13 +29,39 @@ impl PointingRow {
     }
 }
 
+/// A row of the same partition that must [hold](crate::Hooks::holds) for a write.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Guard {
+    /// The row.
+    pub row: RowKey,
+    /// What the write expects of the row, in the model's encoding.
+    pub expects: Bytes,
+}
+
+impl Guard {
+    /// Returns a guard of which nothing else is expected.
+    pub fn of(row: RowKey) -> Guard {
+        Guard {
+            row,
+            expects: Bytes::new(),
+        }
+    }
+
+    pub(crate) fn to_wire(&self) -> GuardKey {
+        GuardKey {
+            key: self.row.key.clone(),
+            expects: self.expects.clone(),
+        }
+    }
+}
+
 /// How a row is written: durability, guards, blocks.
 #[derive(Clone)]
 pub struct WriteOptions<'a> {
     /// The durability before the write is acknowledged.
     pub durability: Durability,
-    /// Rows of the same partition that must [hold](Hooks::holds).
-    pub guards: Vec<RowKey>,
+    /// Rows of the same partition that must hold.
+    pub guards: Vec<Guard>,
     /// True if the write gives up, without effect, once another version overtakes it. This is for
     /// values that refer to content in other rows, because that content is dropped then.
     pub yields: bool,

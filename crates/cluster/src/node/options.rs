@@ -27,8 +27,9 @@ pub struct Hooks {
     pub intent: fn(&[u8]) -> Option<Intent>,
     /// Returns the value of a row once it points to a write. `None` if the value cannot be read.
     pub with_intent: fn(&Value, Intent) -> Option<Value>,
-    /// Returns true if a live row with this metadata holds as a guard.
-    pub holds: fn(&RowKey, &[u8]) -> bool,
+    /// Returns true if a live row with this metadata holds as a guard of a write that expects
+    /// this of it: see [`Guard`](crate::Guard).
+    pub holds: fn(&RowKey, &[u8], &[u8]) -> bool,
     /// Returns the topics under which changes of this row are told to those who
     /// [watch](crate::Watch) them; `None` if nobody may watch it.
     pub topics: fn(&RowKey) -> Option<Topics>,
@@ -45,7 +46,7 @@ impl Hooks {
         points: |_, _| None,
         intent: |_| None,
         with_intent: |_, _| None,
-        holds: |_, _| true,
+        holds: |_, _, _| true,
         topics: |_| None,
     };
 }

@@ -250,9 +250,9 @@ fn row_to_replace(
 
 /// Returns true if each guard of the request holds here.
 fn guards_hold(txn: &RowTxn<'_>, call: &RowCall, hooks: Hooks) -> Result<bool, storage::Error> {
-    for guard in call.guard_keys() {
+    for (guard, expects) in call.guard_rows() {
         let metadata = txn.metadata(&guard)?.and_then(|row| row.metadata);
-        if !metadata.is_some_and(|metadata| (hooks.holds)(&guard, &metadata)) {
+        if !metadata.is_some_and(|metadata| (hooks.holds)(&guard, &metadata, expects)) {
             return Ok(false);
         }
     }

@@ -67,7 +67,7 @@ pub(crate) struct RowCall {
     pub key: Bytes,
     /// Rows of the same partition that must hold.
     #[serde(rename = "g", default, skip_serializing_if = "Vec::is_empty")]
-    pub guards: Vec<Bytes>,
+    pub guards: Vec<GuardKey>,
     /// The row of the same partition that points to the write.
     #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
     pub pointing: Option<Pointer>,
@@ -81,6 +81,15 @@ pub(crate) struct RowCall {
     pub background: bool,
     #[serde(rename = "r")]
     pub request: Request<Value>,
+}
+
+/// A guard: see [`Guard`](crate::Guard).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct GuardKey {
+    #[serde(rename = "k")]
+    pub key: Bytes,
+    #[serde(rename = "x", default, skip_serializing_if = "Bytes::is_empty")]
+    pub expects: Bytes,
 }
 
 /// A row that points to a write.
@@ -101,8 +110,12 @@ impl RowCall {
         self.within(&self.key)
     }
 
-    pub fn guard_keys(&self) -> impl Iterator<Item = RowKey> {
-        self.guards.iter().map(|key| self.within(key))
+    /// Returns the guards' rows, each with what the request expects of it.
+    pub fn guard_rows(&self) -> impl Iterator<Item = (RowKey, &Bytes)> {
+        let row = |guard: &GuardKey| self.within(&guard.key);
+        self.guards
+            .iter()
+            .map(move |guard| (row(guard), &guard.expects))
     }
 
     /// Returns the row that points to the write, and the write.

@@ -13,7 +13,7 @@ use crate::support::{key, value};
 
 /// A fence with the value "closed" is closed.
 const FENCES: Hooks = Hooks {
-    holds: |_, metadata| *metadata != *b"closed",
+    holds: |_, metadata, _| *metadata != *b"closed",
     ..Hooks::NONE
 };
 

@@ -10,6 +10,7 @@ use super::*;
 mod aliases;
 mod keys;
 mod order;
+mod versioning;
 
 /// Returns three nodes, a few milliseconds apart, that all hold the control data.
 pub async fn world() -> World {
@@ -248,14 +249,14 @@ async fn concurrent_changes_of_one_grant_all_take_effect() {
 async fn the_row_of_a_bucket_keeps_its_stored_field_names() {
     let model = model().await;
     let bucket = model.create_bucket("bucket", None).await.unwrap();
-    let token = model.take_token(&bucket).await.unwrap();
+    let token = model.take_token(&bucket, |_| Ok(())).await.unwrap();
     let row = model.cluster().metadata(&rowkeys::bucket("bucket")).await;
     let row = row.unwrap().unwrap();
     for name in [&b"grants"[..], b"cors", b"buffered", b"turn"] {
         assert!(row.windows(name.len()).any(|bytes| bytes == name));
     }
     let read: Bucket = codec::decode(&row).unwrap();
-    assert_eq!((read.token.number, token), (1, 1));
+    assert_eq!((read.token.number, token.token.number), (1, 1));
     assert!(read.token.taken_ms.is_some());
 }
 

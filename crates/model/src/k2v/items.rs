@@ -210,7 +210,7 @@ impl Model {
         value: &Option<Bytes>,
     ) -> Result<(), Error> {
         let row = self.item_row(bucket, name);
-        let fence = self.fence_of(&bucket.id, &row);
+        let fence = self.open_fence_of(&bucket.id, &row);
         let commit = || async {
             let how = WriteOptions {
                 durability: self.durability(bucket),

@@ -1,6 +1,50 @@
 //! A page of a listing of uploads.
 
+use archipel_base::codec;
+use futures_util::future::try_join_all;
+
+use crate::Model;
+use crate::bucket::Bucket;
+use crate::error::{Error, damaged_row};
+use crate::intents;
+use crate::rowkeys;
 use crate::upload::{Upload, UploadPage, UploadQuery};
+
+/// The number of intents that a listing of uploads resolves at once.
+pub const AT_ONCE: usize = 16;
+
+impl Model {
+    /// Returns a page of the uploads in progress.
+    pub async fn list_uploads(
+        &self,
+        bucket: &Bucket,
+        query: &UploadQuery,
+    ) -> Result<UploadPage, Error> {
+        let prefix = rowkeys::uploads(&bucket.id);
+        let partitions = rowkeys::bucket_partitions(self.cluster(), &bucket.id);
+        let scans = partitions
+            .into_iter()
+            .map(|partition| self.cluster().scan_all(partition, &prefix));
+        let (mut uploads, mut open) = (Vec::new(), Vec::new());
+        for row in try_join_all(scans).await?.into_iter().flatten() {
+            let upload: Upload = codec::decode(&row.metadata).map_err(damaged_row)?;
+            if !upload.key.starts_with(&query.prefix) {
+                continue;
+            }
+            match upload.intent {
+                None => uploads.push(upload),
+                Some(_) => open.push(upload.name_in(&bucket.id)),
+            }
+        }
+        for names in open.chunks(AT_ONCE) {
+            let known = names.iter();
+            let known = known.map(|name| intents::progress_of(self.cluster(), name));
+            uploads.extend(try_join_all(known).await?.into_iter().flatten());
+        }
+        uploads.sort_by(|a, b| (&a.key, a.id).cmp(&(&b.key, b.id)));
+        Ok(of(uploads, query))
+    }
+}
 
 /// Returns the common prefix that a key is rolled up to.
 fn rolled_up<'k>(key: &'k str, query: &UploadQuery) -> Option<&'k str> {

@@ -59,6 +59,7 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
     let checksum = object_checksum(&upload, &parts);
     check_declared(call, &upload, checksum.as_ref())?;
     let meta = ObjectMeta {
+        lock: upload.meta.lock,
         etag: object_etag(parts.iter().map(|part| part.etag.as_str()))?,
         headers: upload.meta.headers.clone(),
         checksum,

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use archipel_access::Action;
-use archipel_model::{ObjectHead, ObjectMeta, ObjectReader};
+use archipel_model::{ObjectHead, ObjectLock, ObjectMeta, ObjectReader};
 
 use super::put::fail_early;
 use super::{MAX_PUT_BYTES, with_key, write_checksum};
@@ -107,6 +107,7 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
             return Err(Code::InternalError.into());
         }
         let meta = ObjectMeta {
+            lock: ObjectLock::default(),
             etag: moved.digests.etag(),
             headers,
             checksum: Some(moved.digests.checksum.stored()),

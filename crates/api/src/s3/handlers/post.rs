@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use archipel_model::{Condition, ObjectMeta};
+use archipel_model::{Condition, ObjectLock, ObjectMeta};
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Uri};
@@ -92,6 +92,7 @@ pub async fn post_object(
     form.finish(&mut call.body).await?;
     expected.check(&moved.digests, &[])?;
     let meta = ObjectMeta {
+        lock: ObjectLock::default(),
         etag: moved.digests.etag(),
         headers: kept,
         checksum: Some(moved.digests.checksum.stored()),

@@ -1,6 +1,6 @@
 //! PutObject.
 
-use archipel_model::{Bucket, Checksum, Condition, Model, ObjectHead, ObjectMeta};
+use archipel_model::{Bucket, Checksum, Condition, Model, ObjectHead, ObjectLock, ObjectMeta};
 use http::StatusCode;
 
 use super::{MAX_PUT_BYTES, set_checksum, with_key};
@@ -39,6 +39,7 @@ pub async fn put_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Res
     }
     expected.check(&moved.digests, call.body.trailers())?;
     let meta = ObjectMeta {
+        lock: ObjectLock::default(),
         etag: moved.digests.etag(),
         headers,
         checksum: Some(moved.digests.checksum.stored()),

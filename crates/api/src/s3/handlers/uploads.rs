@@ -1,7 +1,7 @@
 //! Multipart uploads: beginning, aborting, listing them and their parts.
 
 use archipel_base::Id;
-use archipel_model::{Upload, UploadMeta, UploadPage, UploadQuery};
+use archipel_model::{ObjectLock, Upload, UploadMeta, UploadPage, UploadQuery};
 use http::StatusCode;
 
 use super::copy::chosen_algorithm;
@@ -27,6 +27,7 @@ pub async fn create(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answ
     let algorithm = chosen_algorithm(call)?;
     let kind = chosen_kind(call, algorithm)?;
     let meta = UploadMeta {
+        lock: ObjectLock::default(),
         headers,
         checksum_algorithm: algorithm.map(|a| a.name().to_owned()),
         checksum_kind: kind,

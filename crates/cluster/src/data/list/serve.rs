@@ -50,7 +50,7 @@ pub(super) fn check_fence(
         key: key.clone(),
     };
     let metadata = rows.metadata(&fence)?.and_then(|row| row.metadata);
-    if metadata.is_some_and(|metadata| !(hooks.holds)(&fence, &metadata)) {
+    if metadata.is_some_and(|metadata| !(hooks.holds)(&fence, &metadata, &[])) {
         return Ok(());
     }
     Err(storage::Error::Busy(

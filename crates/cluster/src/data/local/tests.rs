@@ -6,7 +6,7 @@ use archipel_storage::engine::Durability;
 
 use super::*;
 use crate::cluster::Cluster;
-use crate::data::options::WriteOptions;
+use crate::data::options::{Guard, WriteOptions};
 use crate::memory::World;
 use crate::node::options::Hooks;
 use crate::node::replica::AHEAD_MILLIS;
@@ -25,7 +25,7 @@ fn guarded_write(node: &Cluster) -> RowCall {
     RowCall {
         address: group.address(group.local().unwrap()).unwrap(),
         key: key("row").key,
-        guards: vec![key("guard").key],
+        guards: vec![Guard::of(key("guard")).to_wire()],
         pointing: None,
         buffered: false,
         with_payload: true,

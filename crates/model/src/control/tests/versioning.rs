@@ -1,0 +1,127 @@
+//! Changes of the settings that decide what a write stores.
+
+use archipel_cluster::WriteOptions;
+use archipel_storage::Value;
+use archipel_storage::engine::Durability;
+
+use super::*;
+use crate::lock::{BucketLock, DefaultRetention, Retention, RetentionMode, RetentionPeriod};
+use crate::version::Versioning;
+use crate::{Condition, ObjectHead, ObjectLock, ObjectMeta};
+
+const GOVERNED: BucketLock = BucketLock {
+    default: Some(DefaultRetention {
+        mode: RetentionMode::Governance,
+        period: RetentionPeriod::Days(1),
+    }),
+};
+
+async fn put(model: &Model, bucket: &Arc<Bucket>) -> Result<ObjectHead, Error> {
+    let writer = model.begin_object(bucket, "key")?;
+    writer
+        .finish(ObjectMeta::default(), Condition::Always)
+        .await
+}
+
+/// The other node's view is the one from before the change, as if no message had reached it.
+#[tokio::test(start_paused = true)]
+async fn a_stale_node_follows_new_settings_in_its_next_write() {
+    let world = World::new(3, 3, Duration::from_millis(5), 1, crate::HOOKS).await;
+    let world = world.unwrap();
+    let model = Model::open(world.nodes[0].clone()).await.unwrap();
+    let other = Model::open(world.nodes[1].clone()).await.unwrap();
+    let stale = model.create_bucket("bucket", None).await.unwrap();
+    assert!(put(&other, &stale).await.unwrap().lock.is_empty());
+
+    let enabled = Versioning::Enabled;
+    model.set_versioning("bucket", enabled).await.unwrap();
+    let changed = model.set_bucket_lock("bucket", GOVERNED).await.unwrap();
+    assert_eq!(
+        (changed.versioning, changed.lock),
+        (enabled, Some(GOVERNED))
+    );
+    let row = rowkeys::object(other.cluster(), &stale.id, "key");
+    let guarded = |bucket: &Bucket| WriteOptions {
+        guards: vec![other.fence_of(bucket, &row)],
+        ..WriteOptions::durable(Durability::Fsync)
+    };
+    let value = || Some(Value::default());
+    let refused = other.cluster().write(&row, value(), guarded(&stale)).await;
+    assert!(
+        matches!(refused, Err(archipel_cluster::Error::Guarded)),
+        "{refused:?}"
+    );
+
+    let written = put(&other, &stale).await.unwrap();
+    let mode = written.lock.retention.map(|retention| retention.mode);
+    assert_eq!(mode, Some(RetentionMode::Governance));
+    let read = other.head_object(&stale, "key").await.unwrap();
+    assert_eq!(read, written);
+    // What does not depend on the settings goes through each open fence.
+    let upload = other.create_upload(&stale, "key", None, Default::default());
+    upload.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_that_no_bucket_has_is_refused() {
+    let model = model().await;
+    let bucket = model.create_bucket("bucket", None).await.unwrap();
+    let meta = ObjectMeta {
+        lock: ObjectLock {
+            retention: Some(Retention {
+                mode: RetentionMode::Compliance,
+                until_ms: u64::MAX,
+            }),
+            legal_hold: None,
+        },
+        ..ObjectMeta::default()
+    };
+    let writer = model.begin_object(&bucket, "key").unwrap();
+    let written = writer.finish(meta, Condition::Always).await;
+    assert_eq!(written, Err(Error::NoBucketLock));
+    let head = model.head_object(&bucket, "key").await;
+    assert_eq!(head, Err(Error::NoSuchKey));
+}
+
+#[tokio::test]
+async fn a_lock_needs_versions_and_keeps_them() {
+    let model = model().await;
+    model.create_bucket("bucket", None).await.unwrap();
+    let lock = |lock| model.set_bucket_lock("bucket", lock);
+    let set = |versioning| model.set_versioning("bucket", versioning);
+    assert_eq!(lock(GOVERNED).await.err(), Some(Error::LockNeedsVersions));
+    set(Versioning::Suspended).await.unwrap();
+    assert_eq!(lock(GOVERNED).await.err(), Some(Error::LockNeedsVersions));
+    set(Versioning::Enabled).await.unwrap();
+    assert!(set(Versioning::Never).await.is_err());
+    lock(GOVERNED).await.unwrap();
+    let suspended = set(Versioning::Suspended).await;
+    assert_eq!(suspended.err(), Some(Error::LockKeepsVersions));
+    let changed = lock(BucketLock::default()).await.unwrap();
+    assert_eq!(changed.lock, Some(BucketLock::default()));
+}
+
+/// The operation that changed the settings died before it moved all fences.
+#[tokio::test(start_paused = true)]
+async fn a_change_that_was_left_half_way_is_finished_by_the_next_write() {
+    let model = model().await;
+    let bucket = model.create_bucket("bucket", None).await.unwrap();
+    model
+        .set_versioning("bucket", Versioning::Enabled)
+        .await
+        .unwrap();
+    let next = |row: &mut Bucket| {
+        row.lock = Some(GOVERNED);
+        row.generation += 1;
+        Ok(())
+    };
+    let held = model.take_token(&bucket, next).await.unwrap();
+    assert_eq!(put(&model, &held).await, Err(Error::Conflict));
+    let release = |row: &mut Bucket| {
+        row.token.taken_ms = Some(0);
+        Ok(())
+    };
+    model.change_row(&bucket, release).await.unwrap();
+    let written = put(&model, &bucket).await.unwrap();
+    assert!(written.lock.retention.is_some());
+}

@@ -1,0 +1,140 @@
+//! Object lock as data: who may delete a version, and who may change its protection. Pure.
+//!
+//! Source: AWS, "Locking objects with Object Lock" and "Object Lock considerations".
+
+use serde::{Deserialize, Serialize};
+
+/// The longest retention, in days: 100 years.
+pub const MAX_RETENTION_DAYS: u32 = 36_500;
+
+const DAY_MS: u64 = 24 * 3600 * 1000;
+const DAYS_OF_A_YEAR: u32 = 365;
+
+/// How strictly a retention protects a version.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum RetentionMode {
+    /// Those with the permission may bypass it.
+    #[serde(rename = "g")]
+    Governance,
+    /// Nobody may bypass, shorten or remove it.
+    #[serde(rename = "c")]
+    Compliance,
+}
+
+/// Protects a version until a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Retention {
+    /// How strictly.
+    #[serde(rename = "m")]
+    pub mode: RetentionMode,
+    /// Until when, in milliseconds since 1970.
+    #[serde(rename = "u")]
+    pub until_ms: u64,
+}
+
+impl Retention {
+    /// Returns true if the retention still protects.
+    fn is_active(&self, now_ms: u64) -> bool {
+        self.until_ms > now_ms
+    }
+
+    /// Returns true if `bypass` lifts the retention.
+    fn yields(&self, bypass: bool) -> bool {
+        bypass && self.mode == RetentionMode::Governance
+    }
+}
+
+/// The protection of one version.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ObjectLock {
+    /// The retention, if there is one.
+    #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
+    pub retention: Option<Retention>,
+    /// True for a legal hold, which protects until it is lifted; `None` if none was ever set.
+    #[serde(rename = "h", default, skip_serializing_if = "Option::is_none")]
+    pub legal_hold: Option<bool>,
+}
+
+impl ObjectLock {
+    /// Returns true if nothing was ever set.
+    pub fn is_empty(&self) -> bool {
+        *self == ObjectLock::default()
+    }
+
+    /// Returns true if the version must not be deleted now. `bypass` is true if the caller bypasses
+    /// governance and may do so.
+    pub fn protects(&self, now_ms: u64, bypass: bool) -> bool {
+        let retained = self
+            .retention
+            .is_some_and(|retention| retention.is_active(now_ms) && !retention.yields(bypass));
+        retained || self.legal_hold == Some(true)
+    }
+
+    /// Returns true if the retention may be replaced by `new` now. Everybody may prolong a
+    /// retention. Only a bypass of governance may shorten, remove or convert one.
+    pub fn may_become(&self, new: Option<Retention>, now_ms: u64, bypass: bool) -> bool {
+        let Some(old) = self.retention.filter(|old| old.is_active(now_ms)) else {
+            return true;
+        };
+        let prolongs = new.is_some_and(|new| new.mode == old.mode && new.until_ms >= old.until_ms);
+        prolongs || old.yields(bypass)
+    }
+}
+
+/// The length of a default retention.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum RetentionPeriod {
+    /// Days.
+    #[serde(rename = "d")]
+    Days(u32),
+    /// Years of 365 days.
+    #[serde(rename = "y")]
+    Years(u32),
+}
+
+impl RetentionPeriod {
+    /// Returns the number of days.
+    pub fn days(self) -> u32 {
+        match self {
+            RetentionPeriod::Days(days) => days,
+            RetentionPeriod::Years(years) => years.saturating_mul(DAYS_OF_A_YEAR),
+        }
+    }
+}
+
+/// The retention of new versions for which the client asks for none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DefaultRetention {
+    /// How strictly it protects.
+    #[serde(rename = "m")]
+    pub mode: RetentionMode,
+    /// For how long.
+    #[serde(rename = "p")]
+    pub period: RetentionPeriod,
+}
+
+/// The object lock configuration of a bucket. A bucket that has one keeps versioning enabled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct BucketLock {
+    /// The retention of new versions, if there is one.
+    #[serde(rename = "d", default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<DefaultRetention>,
+}
+
+impl BucketLock {
+    /// Returns the protection of a version that is written now, for which a client asked for
+    /// `asked`.
+    pub fn of_new(&self, asked: ObjectLock, now_ms: u64) -> ObjectLock {
+        let default = self.default.map(|default| Retention {
+            mode: default.mode,
+            until_ms: now_ms.saturating_add(u64::from(default.period.days()) * DAY_MS),
+        });
+        ObjectLock {
+            retention: asked.retention.or(default),
+            ..asked
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
