@@ -214,6 +214,7 @@ impl ContentWriter {
             metadata: codec::encode(&metadata).into(),
             payload: Payload::Blocks(std::mem::take(&mut tail.blocks)),
             usage: None,
+            version: None,
         };
         let key = rowkeys::extent(&self.cluster, &tail.group, tail.extents);
         let (cluster, durability) = (self.cluster.clone(), self.durability);

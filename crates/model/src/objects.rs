@@ -126,6 +126,7 @@ pub(crate) fn object_value(bucket: &Bucket, metadata: &ObjectHead, payload: Payl
             objects: 1,
             bytes: metadata.size,
         }),
+        version: None,
     }
 }
 

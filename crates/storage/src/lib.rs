@@ -24,6 +24,9 @@ pub mod store;
 
 pub use blocks::{BlockAppender, Pin};
 pub use error::Error;
-pub use row::{BlockRef, Payload, Row, RowKey, UsageDelta, Value};
+pub use row::{
+    BlockRef, MAX_VERSION_CHANGES, Payload, Row, RowKey, RowVersion, UsageDelta, Value,
+    VersionChange, VersionKind, VersionName, VersionState,
+};
 pub use rows::{ListEntry, ListQuery, ListStart, Listing, RowMetadata, RowReader, RowTxn};
 pub use store::{Counters, Growth, Limits, Status, Store, StoreOptions, Threads, Transact};

@@ -1,5 +1,6 @@
-//! Rows: the versioned keys and values of a replica.
+//! Rows: the stamped keys and values of a replica.
 
+use archipel_base::codec::Versioned;
 use archipel_base::{BlockHash, Id, PartitionId, Stamp};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,110 @@ pub struct Value {
     /// The row's share in a counter, if it has one.
     #[serde(rename = "u")]
     pub usage: Option<UsageDelta>,
+    /// Which version of an object the value is. `None` stands for the null version, and for a row
+    /// without versions.
+    #[serde(rename = "v", default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<Box<RowVersion>>,
+}
+
+impl Value {
+    /// Returns the name of the version that this value is.
+    pub fn version_name(&self) -> VersionName {
+        self.version.as_ref().and_then(|version| version.at)
+    }
+
+    /// Returns the kind of version that this value is.
+    pub fn kind(&self) -> VersionKind {
+        self.version
+            .as_ref()
+            .map_or(VersionKind::Object, |version| version.kind)
+    }
+
+    /// Returns what the decision that wrote this value says of other versions.
+    pub fn changes(&self) -> &[VersionChange] {
+        self.version
+            .as_ref()
+            .map_or(&[], |version| &version.changes)
+    }
+}
+
+/// The name of a version among the versions of a key: the stamp of the attempt that sent it first,
+/// or `None` for the null version.
+pub type VersionName = Option<Stamp>;
+
+/// The largest number of changes that one value carries.
+pub const MAX_VERSION_CHANGES: usize = 64;
+
+/// A version of an object, as its row's value describes it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct RowVersion {
+    /// Its name.
+    #[serde(rename = "a", default, skip_serializing_if = "Option::is_none")]
+    pub at: VersionName,
+    /// Its kind.
+    #[serde(rename = "k", default, skip_serializing_if = "VersionKind::is_object")]
+    pub kind: VersionKind,
+    /// What the decision that wrote the value says of other versions of the key. Whoever accepts
+    /// the value applies them.
+    #[serde(rename = "c", default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<VersionChange>,
+    /// Of a kept version: true if this replica knows that no write which failed is behind it. See
+    /// `docs/internals/versions.md`. Each replica has its own mark.
+    #[serde(rename = "f", default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_final: bool,
+}
+
+impl Versioned for RowVersion {
+    const VERSION: u8 = 1;
+}
+
+/// The kind of a version.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
+pub enum VersionKind {
+    /// An object.
+    #[default]
+    #[serde(rename = "o")]
+    Object,
+    /// A delete marker.
+    #[serde(rename = "m")]
+    Marker,
+    /// Nothing. The row has a value only because it carries changes of other versions.
+    #[serde(rename = "n")]
+    Void,
+}
+
+impl VersionKind {
+    /// Returns true for an object.
+    pub fn is_object(&self) -> bool {
+        *self == VersionKind::Object
+    }
+}
+
+/// What a decision says of another version of its key.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct VersionChange {
+    /// The version.
+    #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
+    pub of: VersionName,
+    /// What becomes of it.
+    #[serde(rename = "s")]
+    pub state: VersionState,
+}
+
+/// What becomes of a kept version.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub enum VersionState {
+    /// It is deleted for good.
+    #[serde(rename = "d")]
+    Dead,
+    /// It lives, although it was not known before whether its write took effect.
+    #[serde(rename = "l")]
+    Confirmed,
+    /// It gets this metadata.
+    #[serde(rename = "m")]
+    Changed(Bytes),
 }
 
 /// The payload of a value: the part that only a GET needs.

@@ -3,7 +3,9 @@
 use archipel_base::codec::{self, DecodeError, Versioned};
 use archipel_base::{BlockHash, Id, PartitionId, Stamp};
 use archipel_storage::row::MAX_ROW_KEY_BYTES;
-use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, RowMetadata, UsageDelta};
+use archipel_storage::{
+    ListEntry, ListQuery, ListStart, Listing, RowMetadata, RowVersion, UsageDelta,
+};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +26,7 @@ pub fn encode_query(query: &ListQuery) -> Vec<u8> {
         limit: query.limit.min(MAX_LIMIT) as u64,
         tombstones: query.tombstones,
         budget: query.budget.min(MAX_BUDGET) as u64,
+        hidden: query.hidden,
     })
 }
 
@@ -41,6 +44,7 @@ pub fn decode_query(bytes: &[u8]) -> Result<ListQuery, DecodeError> {
         limit: at_most(query.limit, MAX_LIMIT)?,
         tombstones: query.tombstones,
         budget: at_most(query.budget, MAX_BUDGET)?,
+        hidden: query.hidden,
     })
 }
 
@@ -53,6 +57,7 @@ pub fn encode_page(page: &Page) -> Vec<u8> {
             write: metadata.write,
             metadata: metadata.metadata.clone(),
             usage: metadata.usage,
+            version: metadata.version.clone(),
         },
         ListEntry::Prefix(prefix) => Entry::Prefix(prefix.clone()),
     };
@@ -97,6 +102,9 @@ pub fn digest(page: &Page) -> BlockHash {
                     part(b'o', &objects.to_be_bytes());
                     part(b'b', &bytes.to_be_bytes());
                 }
+                if let Some(version) = &metadata.version {
+                    part(b'v', &codec::encode(&**version));
+                }
             }
         }
     }
@@ -124,6 +132,7 @@ pub fn decode_page(bytes: &[u8]) -> Result<Page, DecodeError> {
                 write,
                 metadata,
                 usage,
+                version,
             } => ListEntry::Row {
                 key: bounded(key)?,
                 metadata: RowMetadata {
@@ -132,6 +141,7 @@ pub fn decode_page(bytes: &[u8]) -> Result<Page, DecodeError> {
                     write,
                     metadata,
                     usage,
+                    version,
                 },
             },
             Entry::Prefix(prefix) => ListEntry::Prefix(bounded(prefix)?),
@@ -165,6 +175,8 @@ struct Query {
     tombstones: bool,
     #[serde(rename = "b")]
     budget: u64,
+    #[serde(rename = "v", default, skip_serializing_if = "std::ops::Not::not")]
+    hidden: bool,
 }
 
 impl Versioned for Query {
@@ -201,6 +213,8 @@ enum Entry {
         metadata: Option<Bytes>,
         #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
         usage: Option<UsageDelta>,
+        #[serde(rename = "v", default, skip_serializing_if = "Option::is_none")]
+        version: Option<Box<RowVersion>>,
     },
     #[serde(rename = "p")]
     Prefix(Bytes),

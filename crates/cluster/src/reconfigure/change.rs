@@ -264,6 +264,7 @@ impl LayoutChanges {
             metadata: self.now_ms().to_be_bytes().to_vec().into(),
             payload: Payload::Inline(proposal.encode().into()),
             usage: None,
+            version: None,
         };
         let row = successor_row(epoch.number());
         let found = Mutex::new(None);

@@ -67,6 +67,7 @@ impl PartWriter {
             metadata: codec::encode(&part).into(),
             payload: written.payload.clone(),
             usage: None,
+            version: None,
         };
         let row = rowkeys::part(cluster, &self.upload.parts(), self.number, &self.attempt);
         let how = WriteOptions {

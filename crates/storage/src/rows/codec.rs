@@ -7,6 +7,7 @@
 
 mod fields;
 mod keys;
+mod version;
 
 use archipel_base::{Id, Stamp};
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use bytes::Bytes;
 use super::window::{Fingerprint, Window};
 use crate::engine::{Result, Tree};
 use crate::error::Error;
-use crate::row::{Payload, UsageDelta};
+use crate::row::{Payload, RowVersion, UsageDelta};
 use fields::{Reader, SUM_BYTES, Slot, VERSION};
 pub use keys::{
     Part, counter_key, in_partition, log_end, log_key, log_until, row_key, row_of_key,
@@ -29,6 +30,9 @@ const FLAG_TALLY: u8 = 2;
 const FLAG_APART: u8 = 4;
 /// The payload stands in the row, before the metadata.
 const FLAG_WITHIN: u8 = 8;
+
+/// A version of an object follows the usage.
+const FLAG_VERSION: u8 = 16;
 
 /// The longest payload that stands in its row, in bytes. A separate payload costs each change another
 /// page. Listings read past payloads in rows, so those must be short.
@@ -54,6 +58,8 @@ pub struct StoredRow {
     pub metadata: Option<Bytes>,
     /// The row's share in a counter.
     pub usage: Option<UsageDelta>,
+    /// Which version of an object the row holds.
+    pub version: Option<Box<RowVersion>>,
     /// The location of the payload.
     pub payload: StoredBody,
 }
@@ -90,7 +96,9 @@ pub fn encode_row(key: &[u8], row: &StoredRow) -> Vec<u8> {
         StoredBody::Within(payload) => Some(payload),
         StoredBody::Empty | StoredBody::Apart => None,
     };
+    let version = row.version.as_deref().map(version::encode);
     let length = within.map_or(0, Bytes::len) + metadata.len();
+    let length = length + version.as_ref().map_or(0, |version| 4 + version.len());
     let mut bytes = Vec::with_capacity(2 + 48 + 28 + 2 + length + SUM_BYTES);
     let flag = |set: bool, flag: u8| if set { flag } else { 0 };
     bytes.push(VERSION);
@@ -98,7 +106,8 @@ pub fn encode_row(key: &[u8], row: &StoredRow) -> Vec<u8> {
         flag(row.metadata.is_some(), FLAG_LIVE)
             | flag(row.usage.is_some(), FLAG_TALLY)
             | flag(row.payload == StoredBody::Apart, FLAG_APART)
-            | flag(within.is_some(), FLAG_WITHIN),
+            | flag(within.is_some(), FLAG_WITHIN)
+            | flag(version.is_some(), FLAG_VERSION),
     );
     bytes.extend_from_slice(&row.promised.to_bytes());
     bytes.extend_from_slice(&row.stamp.to_bytes());
@@ -107,6 +116,11 @@ pub fn encode_row(key: &[u8], row: &StoredRow) -> Vec<u8> {
         bytes.extend_from_slice(usage.group.as_bytes());
         bytes.extend_from_slice(&usage.objects.to_be_bytes());
         bytes.extend_from_slice(&usage.bytes.to_be_bytes());
+    }
+    if let Some(version) = version {
+        // The cast is lossless: changes are bounded.
+        bytes.extend_from_slice(&(version.len() as u32).to_be_bytes());
+        bytes.extend_from_slice(&version);
     }
     if let Some(payload) = within {
         // The cast is lossless: the length is at most 512.
@@ -139,7 +153,7 @@ pub fn decode_metadata(key: &[u8], bytes: &[u8]) -> Result<StoredRow> {
 fn decode_but_payload<'b>(key: &[u8], bytes: &'b [u8]) -> Result<(StoredRow, Option<&'b [u8]>)> {
     let mut reader = Reader::sealed(Slot(Tree::Rows, key), bytes, "a row")?;
     let flags = reader.u8()?;
-    let known = FLAG_LIVE | FLAG_TALLY | FLAG_APART | FLAG_WITHIN;
+    let known = FLAG_LIVE | FLAG_TALLY | FLAG_APART | FLAG_WITHIN | FLAG_VERSION;
     let live = flags & FLAG_LIVE != 0;
     let both = FLAG_APART | FLAG_WITHIN;
     if flags & !known != 0 {
@@ -156,6 +170,10 @@ fn decode_but_payload<'b>(key: &[u8], bytes: &'b [u8]) -> Result<(StoredRow, Opt
         0 => None,
         _ => Some(reader.usage()?),
     };
+    let version = match flags & FLAG_VERSION {
+        0 => None,
+        _ => Some(Box::new(version::decode(reader.long()?)?)),
+    };
     let within = match flags & FLAG_WITHIN {
         0 => None,
         _ => Some(reader.short()?),
@@ -170,6 +188,7 @@ fn decode_but_payload<'b>(key: &[u8], bytes: &'b [u8]) -> Result<(StoredRow, Opt
         write,
         metadata: live.then(|| Bytes::copy_from_slice(metadata)),
         usage,
+        version,
         payload: match flags & FLAG_APART {
             0 => StoredBody::Empty,
             _ => StoredBody::Apart,

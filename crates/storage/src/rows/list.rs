@@ -17,7 +17,8 @@ use archipel_base::PartitionId;
 use bytes::Bytes;
 
 use super::codec;
-use super::reader::{PrefixRange, RowMetadata};
+use super::metadata::RowMetadata;
+use super::reader::PrefixRange;
 use crate::engine::{Direction, Flow, ReadTxn, Result, Tree};
 use crate::error::Error;
 
@@ -58,6 +59,9 @@ pub struct ListQuery {
     pub tombstones: bool,
     /// The largest number of rows that may be read although they are not live.
     pub budget: usize,
+    /// True if rows count whose value is [no object](RowMetadata::is_hidden). Otherwise they are
+    /// listed as tombstones.
+    pub hidden: bool,
 }
 
 impl ListQuery {
@@ -71,6 +75,7 @@ impl ListQuery {
             limit: 1000,
             tombstones: false,
             budget: DEFAULT_BUDGET,
+            hidden: false,
         }
     }
 }
@@ -193,6 +198,10 @@ struct Page<'q> {
 
 impl Page<'_> {
     fn add(&mut self, key: &[u8], metadata: RowMetadata) -> Step {
+        let metadata = match metadata.is_hidden() && !self.query.hidden {
+            true => without_value(metadata),
+            false => metadata,
+        };
         let shown = metadata.is_live() || (self.query.tombstones && metadata.is_written());
         if shown && self.is_full(key, &metadata) {
             self.next = Some(ListStart::At(Bytes::copy_from_slice(key)));
@@ -271,6 +280,16 @@ impl Page<'_> {
 
 fn size_of_entry(key: &[u8], metadata: &RowMetadata) -> usize {
     ENTRY_BYTES + key.len() + metadata.metadata.as_ref().map_or(0, Bytes::len)
+}
+
+/// Returns the row as a tombstone.
+fn without_value(metadata: RowMetadata) -> RowMetadata {
+    RowMetadata {
+        metadata: None,
+        usage: None,
+        version: None,
+        ..metadata
+    }
 }
 
 /// Returns the row without its content: only the fact that it is live remains.

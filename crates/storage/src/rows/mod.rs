@@ -11,6 +11,7 @@
 //! |---|---|
 //! | [`codec`] | keys and values, byte by byte (see `docs/internals/data-format.md`) |
 //! | `overlay` | changes on top of a transaction |
+//! | `metadata` | rows without their payloads |
 //! | [`reader`] | reading: rows, counters, windows, the log, the queue |
 //! | [`txn`] | changing |
 //! | `derived` | log, windows, counters: what follows from a row's change |
@@ -23,6 +24,7 @@ pub mod codec;
 pub(crate) mod derived;
 pub mod list;
 pub mod mentions;
+mod metadata;
 pub(crate) mod overlay;
 pub mod reader;
 pub mod txn;
@@ -31,7 +33,8 @@ pub mod window;
 
 pub use list::{ListEntry, ListQuery, ListStart, Listing};
 pub use mentions::Mention;
-pub use reader::{RowMetadata, RowReader};
+pub use metadata::RowMetadata;
+pub use reader::RowReader;
 pub use txn::RowTxn;
 pub(crate) use txn::TxnContext;
 pub use verify::Report;

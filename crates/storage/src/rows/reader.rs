@@ -12,66 +12,11 @@ use super::list::{self, ListQuery, Listing};
 use super::window::{Granularity, Window};
 use crate::engine::{Direction, Flow, KeyRange, MAX_KEY_BYTES, ReadTxn, Result, Tree};
 use crate::error::Error;
-use crate::row::{Payload, Row, RowKey, UsageDelta, Value};
+use crate::row::{Payload, Row, RowKey};
+use crate::rows::metadata::RowMetadata;
 
 /// The prefix of the model's keys in `Tree::Meta`.
 pub(crate) const META_PREFIX: &[u8] = b"model/";
-
-/// A row without its payload.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct RowMetadata {
-    /// The highest ballot that the replica promised.
-    pub promised: Stamp,
-    /// The stamp of the value; [`Stamp::ZERO`] if the row was only promised.
-    pub stamp: Stamp,
-    /// The identity of the write that made the value.
-    pub write: Id,
-    /// The value's metadata; `None` for a tombstone and for a row that was never written.
-    pub metadata: Option<Bytes>,
-    /// The row's share in a counter.
-    pub usage: Option<UsageDelta>,
-}
-
-impl RowMetadata {
-    /// Returns true if the row has a value.
-    pub fn is_live(&self) -> bool {
-        self.metadata.is_some()
-    }
-
-    /// Returns true if the row was ever written: it has a value or is a tombstone.
-    pub fn is_written(&self) -> bool {
-        self.stamp != Stamp::ZERO
-    }
-}
-
-impl From<StoredRow> for RowMetadata {
-    fn from(row: StoredRow) -> RowMetadata {
-        RowMetadata {
-            promised: row.promised,
-            stamp: row.stamp,
-            write: row.write,
-            metadata: row.metadata,
-            usage: row.usage,
-        }
-    }
-}
-
-/// Converts to a row with an empty payload. Do not write this row back.
-impl From<RowMetadata> for Row {
-    fn from(row: RowMetadata) -> Row {
-        let usage = row.usage;
-        Row {
-            promised: row.promised,
-            stamp: row.stamp,
-            write: row.write,
-            value: row.metadata.map(|metadata| Value {
-                metadata,
-                payload: Payload::Empty,
-                usage,
-            }),
-        }
-    }
-}
 
 /// The callback of a scan of metadata. It gets each row and its key within the partition; `None` for
 /// a damaged row.

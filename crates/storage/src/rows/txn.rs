@@ -6,13 +6,14 @@ use archipel_base::{Id, PartitionId, Stamp};
 use bytes::Bytes;
 
 use super::codec::{self, StoredBody, StoredRow};
+use super::metadata::RowMetadata;
 use super::overlay::{Changes, Overlay};
-use super::reader::{self, RowMetadata, RowReader};
+use super::reader::{self, RowReader};
 use super::{derived, reader::meta_key};
 use crate::blocks::Change;
 use crate::engine::{Edit, ReadTxn, Result, Tree};
 use crate::error::Error;
-use crate::row::{BlockRef, Payload, Row, RowKey};
+use crate::row::{BlockRef, MAX_VERSION_CHANGES, Payload, Row, RowKey};
 
 mod damaged;
 mod restore;
@@ -264,6 +265,7 @@ impl<'t> RowTxn<'t> {
             write: row.write,
             metadata: value.map(|value| value.metadata.clone()),
             usage: value.and_then(|value| value.usage),
+            version: value.and_then(|value| value.version.clone()),
             payload: payload.unwrap_or_default(),
         };
         match (value, &stored.payload, old) {
@@ -356,6 +358,9 @@ fn check(row: &Row) -> Result<()> {
     };
     if row.stamp == Stamp::ZERO {
         return Err(Error::Refused("a value without a stamp".into()));
+    }
+    if value.changes().len() > MAX_VERSION_CHANGES {
+        return Err(Error::Refused("too many changes of versions".into()));
     }
     let blocks = value.payload.blocks();
     if blocks.len() > codec::MAX_BODY_BLOCKS {

@@ -21,6 +21,7 @@ fn a_page_survives_encoding_except_its_promises() {
             objects: 1,
             bytes: 5,
         }),
+        version: None,
     };
     let tombstone = RowMetadata {
         stamp: Stamp::new(1, 2, Writer(3)),

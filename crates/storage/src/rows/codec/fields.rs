@@ -134,6 +134,17 @@ impl<'a> Reader<'a> {
         Ok(first)
     }
 
+    /// Does the same with a longer length.
+    pub fn long(&mut self) -> Result<&'a [u8]> {
+        let length = self.u32()? as usize;
+        let (first, rest) = self
+            .bytes
+            .split_at_checked(length)
+            .ok_or_else(|| short(self.what))?;
+        self.bytes = rest;
+        Ok(first)
+    }
+
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.bytes)
     }

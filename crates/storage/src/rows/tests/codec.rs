@@ -7,7 +7,10 @@ use proptest::prelude::*;
 use crate::checksum::crc32c_of;
 use crate::engine::Tree;
 use crate::error::Error;
-use crate::row::{BlockRef, MAX_ROW_KEY_BYTES, Payload, RowKey, UsageDelta};
+use crate::row::{
+    BlockRef, MAX_ROW_KEY_BYTES, Payload, RowKey, RowVersion, UsageDelta, VersionChange,
+    VersionKind, VersionState,
+};
 use crate::rows::codec::{self, StoredBody, StoredRow};
 use crate::rows::{Fingerprint, Granularity, Window};
 
@@ -32,6 +35,24 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn version()(
+        at in prop::option::of(stamp()),
+        kind in prop::sample::select(vec![
+            VersionKind::Object,
+            VersionKind::Marker,
+            VersionKind::Void,
+        ]),
+        of in prop::option::of(stamp()),
+        changed in prop::option::of(bytes(20)),
+        is_final: bool,
+    ) -> RowVersion {
+        let state = changed.map_or(VersionState::Dead, VersionState::Changed);
+        let changes = vec![VersionChange { of, state }];
+        RowVersion { at, kind, changes, is_final }
+    }
+}
+
+prop_compose! {
     fn row()(
         promised in stamp(),
         stamp in stamp(),
@@ -39,11 +60,13 @@ prop_compose! {
         metadata in prop::option::of(bytes(50)),
         usage in prop::option::of(usage()),
         payload in stored_payload(),
+        version in prop::option::of(version()),
     ) -> StoredRow {
         let live = metadata.is_some();
+        let version = version.filter(|_| live).map(Box::new);
         let usage = usage.filter(|_| live);
         let payload = if live { payload } else { StoredBody::Empty };
-        StoredRow { promised, stamp, write: Id(write), metadata, usage, payload }
+        StoredRow { promised, stamp, write: Id(write), metadata, usage, payload, version }
     }
 }
 
@@ -218,6 +241,7 @@ fn encoded_bytes_match_the_documented_format() {
             bytes: 258,
         }),
         payload: StoredBody::Apart,
+        version: None,
     };
     let fixed = concat!(
         "00000000000200000000000000000003",
@@ -327,12 +351,12 @@ fn values_of_a_later_release_are_no_damage() {
 fn unknown_flags_are_of_a_later_release_and_impossible_ones_are_damage() {
     let row = codec::encode_row(KEY, &StoredRow::default());
     let mut row = row[..row.len() - 4].to_vec();
-    for flags in [16, 128, 16 | 1, 64 | 2] {
+    for flags in [32, 128, 32 | 1, 64 | 2] {
         row[1] = flags;
         let decoded = codec::decode_row(KEY, &with_sum(Tree::Rows, &row));
         assert!(matches!(decoded, Err(Error::Newer(_))), "{flags}");
     }
-    for flags in [8, 2, 4, 8 | 4 | 1] {
+    for flags in [8, 2, 4, 16, 8 | 4 | 1] {
         row[1] = flags;
         let decoded = codec::decode_row(KEY, &with_sum(Tree::Rows, &row));
         assert!(matches!(decoded, Err(Error::Damaged(_))), "{flags}");

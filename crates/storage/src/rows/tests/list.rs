@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::engine::memory::MemoryEngine;
 use crate::engine::{Durability, Engine, Tree};
-use crate::row::RowKey;
+use crate::row::{RowKey, RowVersion, VersionKind};
 use crate::rows::codec::{self, StoredRow};
 use crate::rows::{ListEntry, ListQuery, ListStart, Listing, RowReader};
 
@@ -19,6 +19,7 @@ enum Kind {
     Live,
     Tombstone,
     Promise,
+    Marker,
 }
 
 fn stored(kind: Kind) -> StoredRow {
@@ -30,7 +31,13 @@ fn stored(kind: Kind) -> StoredRow {
         } else {
             stamp
         },
-        metadata: (kind == Kind::Live).then(|| Bytes::from_static(b"h")),
+        metadata: matches!(kind, Kind::Live | Kind::Marker).then(|| Bytes::from_static(b"h")),
+        version: (kind == Kind::Marker).then(|| {
+            Box::new(RowVersion {
+                kind: VersionKind::Marker,
+                ..RowVersion::default()
+            })
+        }),
         ..StoredRow::default()
     }
 }
@@ -99,8 +106,8 @@ fn naive(rows: &BTreeMap<Bytes, Kind>, query: &ListQuery) -> Vec<Shown> {
         }
         match (group, kind) {
             (_, Kind::Promise) => {}
-            (_, Kind::Tombstone) if !query.tombstones => {}
-            (_, Kind::Tombstone) => all.push(Shown::Row(key.clone(), false)),
+            (_, Kind::Tombstone | Kind::Marker) if !query.tombstones => {}
+            (_, Kind::Tombstone | Kind::Marker) => all.push(Shown::Row(key.clone(), false)),
             (Some(group), Kind::Live) => {
                 all.push(if query.tombstones {
                     Shown::Row(key.clone(), true)
@@ -127,7 +134,13 @@ fn raw() -> impl Strategy<Value = Bytes> {
 }
 
 fn rows() -> impl Strategy<Value = BTreeMap<Bytes, Kind>> {
-    let kind = prop::sample::select(vec![Kind::Live, Kind::Live, Kind::Tombstone, Kind::Promise]);
+    let kind = prop::sample::select(vec![
+        Kind::Live,
+        Kind::Live,
+        Kind::Tombstone,
+        Kind::Promise,
+        Kind::Marker,
+    ]);
     let key = prop_oneof![text(), raw()].prop_filter("keys have a length", |k| !k.is_empty());
     prop::collection::btree_map(key, kind, 0..40)
 }
@@ -252,6 +265,33 @@ fn a_listing_for_merging_returns_the_first_live_row_of_a_prefix() {
             (b"a/2", Some(&b""[..])),
             (b"b", Some(b"h"))
         ]
+    );
+}
+
+/// A delete marker is a tombstone to a listing of objects, and a row to a listing of versions.
+#[test]
+fn a_value_that_is_no_object_is_listed_as_a_tombstone_unless_hidden_rows_are_wanted() {
+    let mut rows = live(&["a", "c"]);
+    rows.insert(Bytes::from_static(b"b"), Kind::Marker);
+    let engine = engine_with(HERE, &rows);
+    let asked = |tombstones, hidden| ListQuery {
+        tombstones,
+        hidden,
+        ..ListQuery::new(HERE, Bytes::new())
+    };
+    let told = |query| -> Vec<_> {
+        let page = list(&engine, &query);
+        page.entries.iter().map(shown).collect()
+    };
+    let row = |key: &'static str, live| Shown::Row(Bytes::from_static(key.as_bytes()), live);
+    assert_eq!(told(asked(false, false)), [row("a", true), row("c", true)]);
+    assert_eq!(
+        told(asked(true, false)),
+        [row("a", true), row("b", false), row("c", true)]
+    );
+    assert_eq!(
+        told(asked(false, true)),
+        [row("a", true), row("b", true), row("c", true)]
     );
 }
 

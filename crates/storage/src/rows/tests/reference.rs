@@ -159,6 +159,7 @@ fn row(hours: u8, written: &Written) -> Row {
                 objects: size / 2,
                 bytes: u64::from(size),
             }),
+            version: None,
         });
     }
     row
