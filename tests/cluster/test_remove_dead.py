@@ -29,7 +29,7 @@ def layout(cluster: Cluster) -> dict:
 
 def tells(cluster: Cluster, node: str) -> tuple[str, str] | None:
     """How a node is that is in no layout, and in which zone, as the first one knows it."""
-    listed = cluster.nodes[0].admin("GET", "/v1/nodes")
+    listed = cluster.nodes[0].admin("GET", "/v1/nodes")["items"]
     return next(((n["state"], n["zone"]) for n in listed if n["id"] == node and n["capacity_bytes"]), None)
 
 

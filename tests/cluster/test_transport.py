@@ -25,7 +25,7 @@ def put_and_get_through_each(cluster: Cluster) -> None:
 
 def shown(cluster: Cluster) -> list[dict[str, str]]:
     """For each node: what it says by which transport it reaches each other, by address."""
-    listed = (node.admin("GET", "/v1/nodes") for node in cluster.nodes)
+    listed = (node.admin("GET", "/v1/nodes")["items"] for node in cluster.nodes)
     return [{n["addresses"][0]: n["transport"] for n in nodes} for nodes in listed]
 
 

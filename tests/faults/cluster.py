@@ -213,7 +213,7 @@ class Cluster:
 
     def _known(self, by: Node) -> list[str] | None:
         """The ids of all nodes in their order, once this one knows them."""
-        listed = by.admin("GET", "/v1/nodes")
+        listed = by.admin("GET", "/v1/nodes")["items"]
         ids = []
         for node in self.nodes:
             address = f"{node.address}:{CLUSTER_PORT}"

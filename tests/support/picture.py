@@ -116,9 +116,9 @@ class Observer:
             seen |= self.settings(name) | self.objects(name) | self.uploads(name)
         if self.admins:
             admin = self.admins[0]
-            for key in admin.call("GET", "/v1/keys"):
+            for key in admin.call("GET", "/v1/keys")["items"]:
                 seen[f"key {key['id']}"] = key
-            for bucket in admin.call("GET", "/v1/buckets"):
+            for bucket in admin.call("GET", "/v1/buckets")["items"]:
                 info = admin.call("GET", f"/v1/buckets/{bucket['name']}")
                 seen[f"usage and grants of {bucket['name']}"] = info
         return seen

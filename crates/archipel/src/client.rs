@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use archipel_api::admin::types::ErrorAnswer;
+use archipel_api::admin::types::{Page, Problem};
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
@@ -93,6 +93,20 @@ impl Client {
     /// Sends `GET path`.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         decode(&self.send(Method::GET, path, Vec::new()).await?)
+    }
+
+    /// Gets all pages of the list at `path`, which has no query yet.
+    pub async fn list<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>, Failure> {
+        let mut page: Page<T> = self.get(path).await?;
+        let mut all = page.items;
+        while let Some(next) = page.next {
+            // `path` encodes what a query cannot hold, too.
+            let after = self::path(&[&next]);
+            let after = after.trim_start_matches('/');
+            page = self.get(&format!("{path}?after={after}")).await?;
+            all.append(&mut page.items);
+        }
+        Ok(all)
     }
 
     /// Sends `POST path`.
@@ -219,8 +233,8 @@ where
 }
 
 fn refused(status: StatusCode, body: &[u8]) -> Failure {
-    match serde_json::from_slice::<ErrorAnswer>(body) {
-        Ok(error) => Failure(format!("{} ({})", error.message, error.code)),
+    match serde_json::from_slice::<Problem>(body) {
+        Ok(problem) => Failure(format!("{} ({})", problem.detail, problem.code)),
         Err(_) => Failure(format!("the server answered {status}")),
     }
 }

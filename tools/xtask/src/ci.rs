@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::black_box::{self, Program, root};
-use crate::{Outcome, deny, tidy};
+use crate::{Outcome, deny, openapi, tidy};
 
 /// Options.
 #[derive(clap::Args)]
@@ -70,6 +70,11 @@ const TESTS: &[Step] = &[
         name: "test",
         about: "unit, property and conformance tests",
         run: || cargo(&["test", "--workspace", "--locked", "--quiet"]),
+    },
+    Step {
+        name: "openapi",
+        about: "the OpenAPI document of the admin API against its linter",
+        run: openapi::lint,
     },
     Step {
         name: "build",

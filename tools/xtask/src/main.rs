@@ -11,6 +11,7 @@ mod clients;
 mod deny;
 mod faults;
 mod model;
+mod openapi;
 mod placement;
 mod power_cuts;
 mod tidy;
@@ -30,6 +31,8 @@ enum Command {
     Check(ci::CheckArgs),
     /// The rules of this repository that no other tool knows: a part of `check`, in seconds
     Tidy,
+    /// Lints the OpenAPI document of the admin API (installs the linter, once)
+    Openapi,
     /// Asks the database of published advisories about all dependencies (installs cargo-deny, once)
     Advisories,
     /// Black-box tests with real S3 clients against a real process
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Command::Ci(args) => ci::run(&args),
         Command::Check(args) => ci::check(&args),
         Command::Tidy => tidy::run(),
+        Command::Openapi => openapi::lint(),
         Command::Advisories => advisories::run(),
         Command::Clients(args) => clients::run(&args),
         Command::PowerCuts(args) => power_cuts::run(&args),

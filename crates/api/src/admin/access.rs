@@ -1,20 +1,35 @@
 //! Access: explains decisions, publishes buckets.
 
+use std::sync::Arc;
+
 use archipel_access::{
     Action, Context, Inputs, Policy, Principal, PublicAccessBlock, Request, ResourceKind, decide,
 };
 use archipel_model::{BucketPolicy, Error};
+use axum::extract::State;
 use http::StatusCode;
 
 use super::Admin;
-use super::answer::Refusal;
+use super::answer::{At, Json, NoContent, Read, Refusal};
 use super::types::{Explain, Explanation};
 
 /// The name of anonymous clients.
 const ANONYMOUS: &str = "anonymous";
 
 /// Decides about a request that nobody makes, and says why. Reads the object, if there is one.
-pub(super) async fn explain(admin: &Admin, ask: Explain) -> Result<Explanation, Refusal> {
+#[utoipa::path(
+    post, path = "/v1/access/explain", tag = "access", operation_id = "explain_access",
+    request_body = Explain,
+    responses((status = 200, description = "The decision", body = Explanation)),
+)]
+pub(super) async fn explain(
+    State(admin): State<Arc<Admin>>,
+    Read(ask): Read<Explain>,
+) -> Result<Json<Explanation>, Refusal> {
+    decide_about(&admin, &ask).await.map(Json)
+}
+
+async fn decide_about(admin: &Admin, ask: &Explain) -> Result<Explanation, Refusal> {
     let unknown = || Refusal::invalid(format!("{:?} is no action of S3", ask.action));
     let action = Action::of_name(&ask.action).ok_or_else(unknown)?;
     let resource = ask.resource.strip_prefix("arn:aws:s3:::");
@@ -106,8 +121,16 @@ fn public_read(bucket: &str) -> String {
 }
 
 /// Lets everybody get the objects of a bucket. Another policy is not overwritten.
-pub(super) async fn publish(admin: &Admin, name: &str) -> Result<(), Refusal> {
-    let bucket = admin.model.find_bucket(name).await?;
+#[utoipa::path(
+    put, path = "/v1/buckets/{name}/public", tag = "buckets", operation_id = "publish_bucket",
+    params(("name" = String, Path, description = "The bucket")),
+    responses((status = 204, description = "The bucket is public")),
+)]
+pub(super) async fn publish(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+) -> Result<NoContent, Refusal> {
+    let bucket = admin.model.find_bucket(&name).await?;
     let bucket = bucket.ok_or(Error::NoSuchBucket)?;
     // A name that stands for the bucket is not the bucket's in policies.
     let name = bucket.name.as_str();
@@ -122,13 +145,22 @@ pub(super) async fn publish(admin: &Admin, name: &str) -> Result<(), Refusal> {
     }
     let policy = Policy::parse(&text, name).map_err(|error| Refusal::invalid(error.to_string()))?;
     let policy = BucketPolicy::new(text, policy, &[]);
-    Ok(admin.model.publish(name, policy).await?)
+    admin.model.publish(name, policy).await?;
+    Ok(NoContent)
 }
 
 /// Keeps anonymous clients out of a bucket, whatever its policy and lists say.
-pub(super) async fn unpublish(admin: &Admin, name: &str) -> Result<(), Refusal> {
+#[utoipa::path(
+    delete, path = "/v1/buckets/{name}/public", tag = "buckets", operation_id = "unpublish_bucket",
+    params(("name" = String, Path, description = "The bucket")),
+    responses((status = 204, description = "The bucket is closed to clients without a key")),
+)]
+pub(super) async fn unpublish(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+) -> Result<NoContent, Refusal> {
     let all = Some(PublicAccessBlock::ALL);
-    let bucket = admin.model.find_bucket(name).await?;
+    let bucket = admin.model.find_bucket(&name).await?;
     let bucket = bucket.ok_or(Error::NoSuchBucket)?;
     let name = bucket.name.as_str();
     admin.model.set_public_access_block(name, all).await?;
@@ -136,5 +168,5 @@ pub(super) async fn unpublish(admin: &Admin, name: &str) -> Result<(), Refusal> 
     if policy.is_some_and(|policy| policy.text() == public_read(name)) {
         admin.model.set_policy(name, None).await?;
     }
-    Ok(())
+    Ok(NoContent)
 }

@@ -1,16 +1,19 @@
-//! Responses, errors and bounded bodies.
+//! Responses, errors, and what handlers take from a request: all bounded, all refused in one shape.
 
 use std::time::Duration;
 
 use archipel_model::Error as ModelError;
+use axum::body::Body;
+use axum::extract::{FromRequest, FromRequestParts};
+use axum::response::IntoResponse;
 use bytes::Bytes;
-use http::{Request, Response, StatusCode, header};
-use http_body::Body;
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http::request::Parts;
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::types::ErrorAnswer;
+use super::types::Problem;
 
 /// The largest request body, in bytes: requests are a few short texts.
 const MAX_BODY_BYTES: usize = 64 << 10;
@@ -18,7 +21,7 @@ const MAX_BODY_BYTES: usize = 64 << 10;
 /// The timeout of a request's body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-pub(super) type Answer = Response<Full<Bytes>>;
+pub(super) type Answer = Response<Body>;
 
 /// An error as the client sees it.
 #[derive(Debug)]
@@ -68,92 +71,136 @@ impl From<ModelError> for Refusal {
     }
 }
 
-impl From<Refusal> for Answer {
-    fn from(refusal: Refusal) -> Answer {
-        let body = ErrorAnswer {
-            code: refusal.code.into(),
-            message: refusal.message,
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Answer {
+        let problem = Problem {
+            kind: format!("urn:archipel:problem:{}", self.code),
+            title: self
+                .status
+                .canonical_reason()
+                .unwrap_or("Refused")
+                .to_owned(),
+            status: self.status.as_u16(),
+            detail: self.message,
+            code: self.code.to_owned(),
         };
-        let mut answer = json(refusal.status, &body);
-        if refusal.status == StatusCode::UNAUTHORIZED {
-            let challenge = header::HeaderValue::from_static("Bearer");
-            answer
-                .headers_mut()
-                .insert(header::WWW_AUTHENTICATE, challenge);
+        let mut answer = json(self.status, "application/problem+json", &problem);
+        let headers = answer.headers_mut();
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if refusal.status == StatusCode::SERVICE_UNAVAILABLE {
-            let seconds = header::HeaderValue::from_static("1");
-            answer.headers_mut().insert(header::RETRY_AFTER, seconds);
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
         answer
     }
 }
 
+/// A success with a JSON body.
+pub(super) struct Json<T>(pub T);
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Answer {
+        json(StatusCode::OK, "application/json", &self.0)
+    }
+}
+
+/// The answer to a creation.
+pub(super) struct Created<T>(pub T);
+
+impl<T: Serialize> IntoResponse for Created<T> {
+    fn into_response(self) -> Answer {
+        json(StatusCode::CREATED, "application/json", &self.0)
+    }
+}
+
+/// A success without a body.
+pub(super) struct NoContent;
+
+impl IntoResponse for NoContent {
+    fn into_response(self) -> Answer {
+        StatusCode::NO_CONTENT.into_response()
+    }
+}
+
 /// Makes an answer with `value` as JSON.
-pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Answer {
+pub(super) fn json(
+    status: StatusCode,
+    content_type: &'static str,
+    value: &impl Serialize,
+) -> Answer {
     match serde_json::to_vec(value) {
         Ok(mut body) => {
             body.push(b'\n');
-            with_type(status, "application/json", body)
+            with_type(status, content_type, body)
         }
         // These types always encode. If one did not, the client would still get an answer.
-        Err(_) => with_type(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "application/json",
-            vec![],
-        ),
+        Err(_) => with_type(StatusCode::INTERNAL_SERVER_ERROR, content_type, vec![]),
     }
 }
 
 pub(super) fn with_type(status: StatusCode, content_type: &'static str, body: Vec<u8>) -> Answer {
-    let mut answer = Response::new(Full::new(Bytes::from(body)));
+    let mut answer = Response::new(Body::from(Bytes::from(body)));
     *answer.status_mut() = status;
     let headers = answer.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        header::HeaderValue::from_static(content_type),
-    );
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     // Answers hold secrets and states, which no cache may keep.
-    headers.insert(
-        header::CACHE_CONTROL,
-        header::HeaderValue::from_static("no-store"),
-    );
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     answer
 }
 
-/// Makes an answer without a body.
-pub(super) fn no_content() -> Answer {
-    let mut answer = Response::new(Full::default());
-    *answer.status_mut() = StatusCode::NO_CONTENT;
-    answer
+/// The request's body, read within bounds, as JSON.
+pub(super) struct Read<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Read<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request<Body>, _: &S) -> Result<Self, Refusal> {
+        let limited = Limited::new(request.into_body(), MAX_BODY_BYTES);
+        let body = tokio::time::timeout(BODY_TIMEOUT, limited.collect())
+            .await
+            .map_err(|_| {
+                let status = StatusCode::REQUEST_TIMEOUT;
+                Refusal::new(status, "Timeout", "the body took too long")
+            })?
+            .map_err(|error| {
+                if error.is::<LengthLimitError>() {
+                    let message = format!("a body has at most {MAX_BODY_BYTES} bytes");
+                    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "TooLarge", message)
+                } else {
+                    Refusal::invalid("the body was cut off")
+                }
+            })?;
+        let parsed = serde_json::from_slice(&body.to_bytes());
+        parsed
+            .map(Read)
+            .map_err(|error| Refusal::invalid(format!("the body is not what is expected: {error}")))
+    }
 }
 
-/// The request's body, read within bounds, as `T`.
-pub(super) async fn read_json<T, B>(request: Request<B>) -> Result<T, Refusal>
-where
-    T: DeserializeOwned,
-    B: Body + Send,
-    B::Data: Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    let limited = Limited::new(request.into_body(), MAX_BODY_BYTES);
-    let body = tokio::time::timeout(BODY_TIMEOUT, Box::pin(limited).collect())
-        .await
-        .map_err(|_| {
-            Refusal::new(
-                StatusCode::REQUEST_TIMEOUT,
-                "Timeout",
-                "the body took too long",
-            )
-        })?
-        .map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                let message = format!("a body has at most {MAX_BODY_BYTES} bytes");
-                Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "TooLarge", message)
-            } else {
-                Refusal::invalid("the body was cut off")
-            }
-        })?;
-    serde_json::from_slice(&body.to_bytes())
-        .map_err(|error| Refusal::invalid(format!("the body is not what is expected: {error}")))
+/// The variable parts of the path.
+pub(super) struct At<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for At<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let path = axum::extract::Path::from_request_parts(parts, state).await;
+        path.map(|axum::extract::Path(path)| At(path))
+            .map_err(|error| Refusal::invalid(format!("the path: {}", error.body_text())))
+    }
+}
+
+/// The parameters of the query.
+pub(super) struct Query<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let query = axum::extract::Query::from_request_parts(parts, state).await;
+        query
+            .map(|axum::extract::Query(query)| Query(query))
+            .map_err(|error| Refusal::invalid(format!("the query: {}", error.body_text())))
+    }
 }

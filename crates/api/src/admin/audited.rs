@@ -3,11 +3,13 @@
 
 use std::net::IpAddr;
 
+use bytes::Bytes;
 use http::{HeaderMap, Request};
 use http_body::Body;
 
 use super::answer::Answer;
-use super::{Admin, Trust, route};
+use super::route::Door;
+use super::{Admin, Trust};
 use crate::serve::Peer;
 
 /// The paths that are left out.
@@ -15,31 +17,29 @@ const QUIET: [&str; 2] = ["/health", "/metrics"];
 
 /// Answers a request that came from `peer`, or over the local socket.
 pub(super) async fn handle<B>(
-    admin: &Admin,
+    door: &Door,
     trust: Trust,
     peer: Option<IpAddr>,
     request: Request<B>,
 ) -> Answer
 where
-    B: Body + Send,
-    B::Data: Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<axum::BoxError>,
 {
     if QUIET.contains(&request.uri().path()) {
-        return route::handle(admin, trust, request).await;
+        return door.handle(trust, request).await;
     }
+    let admin = door.admin();
     let (mut parts, body) = request.into_parts();
     if let Some(peer) = peer {
         parts.extensions.insert(Peer(peer));
     }
     let mut entry = admin.audit.begin("admin", "", &parts);
     entry.path(parts.uri.path());
-    entry.action(match parts.uri.query() {
-        Some(query) if query.contains("secret=true") => "ReadSecret",
-        _ => "Admin",
-    });
+    let shows_secret = parts.uri.path().ends_with("/secret");
+    entry.action(if shows_secret { "ReadSecret" } else { "Admin" });
     entry.who(who(admin, trust, &parts.headers));
-    let answer = route::handle(admin, trust, Request::from_parts(parts, body)).await;
+    let answer = door.handle(trust, Request::from_parts(parts, body)).await;
     entry.answered(answer.status().as_u16(), "", 0);
     if let Some(bytes) = answer.body().size_hint().exact() {
         entry.sent(bytes);

@@ -1,9 +1,14 @@
 //! Tokens: compared by their digests, in a time that does not depend on where they differ.
 
-use http::{HeaderMap, header};
+use axum::body::Body;
+use http::{HeaderMap, Request, StatusCode, header};
 use ring::digest::{SHA256, digest};
 
+use super::Trust;
+use super::answer::Refusal;
+
 /// The tokens that requests must carry.
+#[derive(Clone)]
 pub(super) struct Tokens {
     all: Option<[u8; 32]>,
     metrics: Option<[u8; 32]>,
@@ -17,15 +22,31 @@ impl Tokens {
         }
     }
 
+    /// Admits a request: from a listener that trusts its clients, for the health, or with a token.
+    pub(super) fn admit(&self, trust: Trust, request: &Request<Body>) -> Result<(), Refusal> {
+        let headers = request.headers();
+        let open = match (trust, request.uri().path()) {
+            (Trust::Peer, _) | (_, "/health") => true,
+            (Trust::Token, "/metrics") => self.open_metrics(headers),
+            (Trust::Token, _) => self.open_all(headers),
+        };
+        if open { Ok(()) } else { Err(unauthorized()) }
+    }
+
     /// Returns true if the request carries the token for everything.
     pub(super) fn open_all(&self, headers: &HeaderMap) -> bool {
         carries(headers, self.all.as_ref())
     }
 
     /// Returns true if the request carries a token that opens the metrics.
-    pub(super) fn open_metrics(&self, headers: &HeaderMap) -> bool {
+    fn open_metrics(&self, headers: &HeaderMap) -> bool {
         self.open_all(headers) || carries(headers, self.metrics.as_ref())
     }
+}
+
+fn unauthorized() -> Refusal {
+    let message = "send the admin token: Authorization: Bearer TOKEN";
+    Refusal::new(StatusCode::UNAUTHORIZED, "Unauthorized", message)
 }
 
 fn fingerprint(token: &str) -> [u8; 32] {

@@ -3,19 +3,61 @@
 use std::sync::Arc;
 
 use archipel_model::{AccessKey, Bucket, Error, Secret};
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::Admin;
-use super::answer::Refusal;
+use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
 use super::buckets::grant;
-use super::types::{ChangeKey, CreateKey, KeyInfo, KeyWithSecret};
+use super::page::page;
+use super::types::{ChangeKey, CreateKey, KeyInfo, KeyWithSecret, Page};
 
-pub(super) fn list(admin: &Admin) -> Result<Vec<KeyInfo>, Refusal> {
-    let buckets = admin.model.buckets()?;
-    let keys = admin.model.access_keys()?;
-    Ok(keys.iter().map(|key| describe(key, &buckets)).collect())
+/// Which access keys to list.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListKeys {
+    /// The most items in the answer: 1 to 1000.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// Only keys after this id: the `next` of the former page.
+    after: Option<String>,
+    /// Only keys whose name for people contains this.
+    name: Option<String>,
 }
 
-pub(super) async fn create(admin: &Admin, ask: CreateKey) -> Result<KeyWithSecret, Refusal> {
+/// Lists access keys, by id. Their secrets are not shown.
+#[utoipa::path(
+    get, path = "/v1/keys", tag = "keys", operation_id = "list_keys",
+    params(ListKeys),
+    responses((status = 200, description = "Access keys", body = Page<KeyInfo>)),
+)]
+pub(super) async fn list(
+    State(admin): State<Arc<Admin>>,
+    Query(query): Query<ListKeys>,
+) -> Result<Json<Page<KeyInfo>>, Refusal> {
+    let buckets = admin.model.buckets()?;
+    let part = query.name.as_deref().unwrap_or_default();
+    let keys = admin.model.access_keys()?.into_iter();
+    let keys = keys.filter(|key| key.name.contains(part));
+    let part = page(keys, |key| &key.id, query.limit, query.after.as_deref())?;
+    Ok(Json(Page {
+        items: part.items.iter().map(|k| describe(k, &buckets)).collect(),
+        next: part.next,
+    }))
+}
+
+/// Creates an access key, or imports one: with an id and a secret.
+#[utoipa::path(
+    post, path = "/v1/keys", tag = "keys", operation_id = "create_key",
+    request_body = CreateKey,
+    responses((status = 201, description = "The access key with its secret", body = KeyWithSecret)),
+)]
+pub(super) async fn create(
+    State(admin): State<Arc<Admin>>,
+    Read(ask): Read<CreateKey>,
+) -> Result<Created<KeyWithSecret>, Refusal> {
     let model = &admin.model;
     let key = match (ask.id, ask.secret) {
         (None, None) => {
@@ -32,17 +74,36 @@ pub(super) async fn create(admin: &Admin, ask: CreateKey) -> Result<KeyWithSecre
         _ => return Err(Refusal::invalid("an import needs both id and secret")),
     };
     // A new key has no grants: what was made is shown whatever is known of buckets.
-    Ok(reveal(&key, &[]))
+    Ok(Created(reveal(&key, &[])))
 }
 
-pub(super) async fn info(admin: &Admin, id: &str) -> Result<KeyInfo, Refusal> {
-    let (key, buckets) = find(admin, id).await?;
-    Ok(describe(&key, &buckets))
+/// Shows an access key, without its secret.
+#[utoipa::path(
+    get, path = "/v1/keys/{id}", tag = "keys", operation_id = "get_key",
+    params(("id" = String, Path, description = "The access key's id")),
+    responses((status = 200, description = "The access key", body = KeyInfo)),
+)]
+pub(super) async fn info(
+    State(admin): State<Arc<Admin>>,
+    At(id): At<String>,
+) -> Result<Json<KeyInfo>, Refusal> {
+    let (key, buckets) = find(&admin, &id).await?;
+    Ok(Json(describe(&key, &buckets)))
 }
 
-pub(super) async fn with_secret(admin: &Admin, id: &str) -> Result<KeyWithSecret, Refusal> {
-    let (key, buckets) = find(admin, id).await?;
-    Ok(reveal(&key, &buckets))
+/// Shows an access key with its secret. It has a path of its own because it takes more than
+/// permission to read.
+#[utoipa::path(
+    get, path = "/v1/keys/{id}/secret", tag = "keys", operation_id = "get_key_secret",
+    params(("id" = String, Path, description = "The access key's id")),
+    responses((status = 200, description = "The access key with its secret", body = KeyWithSecret)),
+)]
+pub(super) async fn with_secret(
+    State(admin): State<Arc<Admin>>,
+    At(id): At<String>,
+) -> Result<Json<KeyWithSecret>, Refusal> {
+    let (key, buckets) = find(&admin, &id).await?;
+    Ok(Json(reveal(&key, &buckets)))
 }
 
 /// A key, and all buckets.
@@ -52,11 +113,37 @@ async fn find(admin: &Admin, id: &str) -> Result<(Arc<AccessKey>, Vec<Arc<Bucket
     Ok((key, admin.model.buckets()?))
 }
 
-pub(super) async fn change(admin: &Admin, id: &str, change: ChangeKey) -> Result<KeyInfo, Refusal> {
+/// Changes an access key. What is absent stays as it is.
+#[utoipa::path(
+    patch, path = "/v1/keys/{id}", tag = "keys", operation_id = "change_key",
+    params(("id" = String, Path, description = "The access key's id")),
+    request_body = ChangeKey,
+    responses((status = 200, description = "The access key", body = KeyInfo)),
+)]
+pub(super) async fn change(
+    State(admin): State<Arc<Admin>>,
+    At(id): At<String>,
+    Read(change): Read<ChangeKey>,
+) -> Result<Json<KeyInfo>, Refusal> {
     if let Some(may) = change.create_bucket {
-        admin.model.set_may_create_buckets(id, may).await?;
+        admin.model.set_may_create_buckets(&id, may).await?;
     }
-    info(admin, id).await
+    let (key, buckets) = find(&admin, &id).await?;
+    Ok(Json(describe(&key, &buckets)))
+}
+
+/// Deletes an access key. Requests that are signed with it are refused from then on.
+#[utoipa::path(
+    delete, path = "/v1/keys/{id}", tag = "keys", operation_id = "delete_key",
+    params(("id" = String, Path, description = "The access key's id")),
+    responses((status = 204, description = "It is deleted")),
+)]
+pub(super) async fn delete(
+    State(admin): State<Arc<Admin>>,
+    At(id): At<String>,
+) -> Result<NoContent, Refusal> {
+    admin.model.delete_access_key(&id).await?;
+    Ok(NoContent)
 }
 
 fn reveal(key: &AccessKey, buckets: &[Arc<Bucket>]) -> KeyWithSecret {

@@ -1,5 +1,6 @@
 //! The layout: who holds what, what is staged, and making it so.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_cluster as cluster;
@@ -7,11 +8,15 @@ use archipel_cluster::change::{LayoutChange, Progress, Staged};
 use archipel_cluster::layout::{self, Epoch, Layout, PARTITIONS, Role, StoreName};
 use archipel_model::Error as ModelError;
 use archipel_storage as storage;
+use axum::extract::State;
 use http::StatusCode;
+use serde::Deserialize;
+use utoipa::IntoParams;
 
-use super::answer::Refusal;
+use super::answer::{Json, NoContent, Query, Read, Refusal};
+use super::page::MAX_ITEMS;
 use super::types::{
-    Apply, Assign, HistoryInfo, LayoutInfo, LayoutNode, NodeInfo, ProgressInfo, Redundancy,
+    Apply, Assign, HistoryInfo, LayoutInfo, LayoutNode, NodeInfo, Page, ProgressInfo, Redundancy,
     RemoveDead, RemovedInfo, Stage, StagedInfo, StagedNode, StagedRole,
 };
 use super::{Admin, nodes};
@@ -19,9 +24,18 @@ use super::{Admin, nodes};
 /// The timeout for the staged changes. After it, the layout is shown without them.
 const STAGED_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Shows the layout, the staged changes and the progress of a change.
+#[utoipa::path(
+    get, path = "/v1/layout", tag = "layout", operation_id = "get_layout",
+    responses((status = 200, description = "The layout", body = LayoutInfo)),
+)]
+pub(super) async fn show(State(admin): State<Arc<Admin>>) -> Result<Json<LayoutInfo>, Refusal> {
+    describe(&admin).await.map(Json)
+}
+
 /// Returns the layout, the staged changes and the progress of a change. This node knows the layout,
 /// so it is shown even if no majority can tell the staged changes.
-pub(super) async fn show(admin: &Admin) -> Result<LayoutInfo, Refusal> {
+async fn describe(admin: &Admin) -> Result<LayoutInfo, Refusal> {
     let cluster = admin.model.cluster();
     let epoch = cluster.epoch().ok_or_else(no_layout)?;
     let newest = epoch.newest();
@@ -44,12 +58,20 @@ pub(super) async fn show(admin: &Admin) -> Result<LayoutInfo, Refusal> {
     })
 }
 
-/// Stages further changes. Returns the resulting layout.
-pub(super) async fn stage(admin: &Admin, ask: Stage) -> Result<LayoutInfo, Refusal> {
+/// Stages further changes: nothing moves before they are applied. Shows what they would do.
+#[utoipa::path(
+    post, path = "/v1/layout/stage", tag = "layout", operation_id = "stage_layout",
+    request_body = Stage,
+    responses((status = 200, description = "The layout with the staged changes", body = LayoutInfo)),
+)]
+pub(super) async fn stage(
+    State(admin): State<Arc<Admin>>,
+    Read(ask): Read<Stage>,
+) -> Result<Json<LayoutInfo>, Refusal> {
     let cluster = admin.model.cluster();
     let epoch = cluster.epoch().ok_or_else(no_layout)?;
     let staged = cluster.layouts().staged().await.map_err(refusal)?;
-    let (known, me) = (nodes::list(admin), cluster.me().node);
+    let (known, me) = (nodes::known(&admin), cluster.me().node);
     let mut changes = Vec::new();
     for assign in &ask.assign {
         let node = nodes::find(&known, &me, &assign.node)?;
@@ -70,11 +92,19 @@ pub(super) async fn stage(admin: &Admin, ask: Stage) -> Result<LayoutInfo, Refus
         ));
     }
     cluster.layouts().stage(changes).await.map_err(refusal)?;
-    show(admin).await
+    describe(&admin).await.map(Json)
 }
 
-/// Makes the staged changes the next layout version.
-pub(super) async fn apply(admin: &Admin, ask: Apply) -> Result<LayoutInfo, Refusal> {
+/// Makes the staged changes the next layout version. Data begins to move.
+#[utoipa::path(
+    post, path = "/v1/layout/apply", tag = "layout", operation_id = "apply_layout",
+    request_body = Apply,
+    responses((status = 200, description = "The new layout", body = LayoutInfo)),
+)]
+pub(super) async fn apply(
+    State(admin): State<Arc<Admin>>,
+    Read(ask): Read<Apply>,
+) -> Result<Json<LayoutInfo>, Refusal> {
     let cluster = admin.model.cluster();
     cluster.epoch().ok_or_else(no_layout)?;
     cluster
@@ -82,14 +112,23 @@ pub(super) async fn apply(admin: &Admin, ask: Apply) -> Result<LayoutInfo, Refus
         .apply(ask.version, ask.revision)
         .await
         .map_err(refusal)?;
-    show(admin).await
+    describe(&admin).await.map(Json)
 }
 
-/// Describes the consequences of removing a dead node, and removes it if that is confirmed.
-pub(super) async fn remove_dead(admin: &Admin, ask: RemoveDead) -> Result<RemovedInfo, Refusal> {
+/// Stops waiting for a node that is lost for good. Without `confirm` it is a dry run: the answer
+/// tells what would be lost.
+#[utoipa::path(
+    post, path = "/v1/layout/remove-dead", tag = "layout", operation_id = "remove_dead_node",
+    request_body = RemoveDead,
+    responses((status = 200, description = "The consequences", body = RemovedInfo)),
+)]
+pub(super) async fn remove_dead(
+    State(admin): State<Arc<Admin>>,
+    Read(ask): Read<RemoveDead>,
+) -> Result<Json<RemovedInfo>, Refusal> {
     let cluster = admin.model.cluster();
     cluster.epoch().ok_or_else(no_layout)?;
-    let known = nodes::list(admin);
+    let known = nodes::known(&admin);
     let node = nodes::find(&known, &cluster.me().node, &ask.node)?;
     let id = node.id.parse().map_err(|_| {
         let short = &node.short;
@@ -100,17 +139,21 @@ pub(super) async fn remove_dead(admin: &Admin, ask: RemoveDead) -> Result<Remove
     } else {
         cluster.layouts().removal_risk(&id).map_err(refusal)?
     };
-    Ok(RemovedInfo {
+    Ok(Json(RemovedInfo {
         id: node.id.clone(),
         version: risk.version,
         may_lose: risk.may_lose(),
         risk: risk.explain(),
         done: ask.confirm,
-    })
+    }))
 }
 
 /// Discards the staged changes.
-pub(super) async fn revert(admin: &Admin) -> Result<(), Refusal> {
+#[utoipa::path(
+    delete, path = "/v1/layout/staged", tag = "layout", operation_id = "discard_staged_layout",
+    responses((status = 204, description = "Nothing is staged")),
+)]
+pub(super) async fn revert(State(admin): State<Arc<Admin>>) -> Result<NoContent, Refusal> {
     let cluster = admin.model.cluster();
     cluster.epoch().ok_or_else(no_layout)?;
     cluster
@@ -118,20 +161,50 @@ pub(super) async fn revert(admin: &Admin) -> Result<(), Refusal> {
         .stage(vec![LayoutChange::Revert])
         .await
         .map_err(refusal)?;
-    Ok(())
+    Ok(NoContent)
 }
 
-/// The epochs so far, oldest first.
-pub(super) async fn history(admin: &Admin) -> Result<Vec<HistoryInfo>, Refusal> {
+/// Which epochs to list.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListHistory {
+    /// The most items in the answer: 1 to 1000.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// Only epochs after this one: the `next` of the former page.
+    after: Option<u64>,
+}
+
+/// Lists the epochs of the layout so far, oldest first.
+#[utoipa::path(
+    get, path = "/v1/layout/history", tag = "layout", operation_id = "list_layout_history",
+    params(ListHistory),
+    responses((status = 200, description = "Epochs", body = Page<HistoryInfo>)),
+)]
+pub(super) async fn history(
+    State(admin): State<Arc<Admin>>,
+    Query(query): Query<ListHistory>,
+) -> Result<Json<Page<HistoryInfo>>, Refusal> {
+    let limit = query.limit.unwrap_or(MAX_ITEMS);
+    if !(1..=MAX_ITEMS).contains(&limit) {
+        let why = format!("limit: {limit} is not 1 to {MAX_ITEMS}");
+        return Err(Refusal::invalid(why));
+    }
     let cluster = admin.model.cluster();
     cluster.epoch().ok_or_else(no_layout)?;
     let entries = cluster.layouts().history().await.map_err(refusal)?;
-    let shown = entries.into_iter().map(|entry| HistoryInfo {
+    let after = query.after.unwrap_or(0);
+    let mut entries = entries.into_iter().filter(|entry| entry.epoch > after);
+    let shown = entries.by_ref().take(limit).map(|entry| HistoryInfo {
         epoch: entry.epoch,
         versions: entry.versions,
         at_ms: entry.at_ms,
     });
-    Ok(shown.collect())
+    let items: Vec<HistoryInfo> = shown.collect();
+    let last = items.last().map(|entry| entry.epoch.to_string());
+    let next = entries.next().and(last);
+    Ok(Json(Page { items, next }))
 }
 
 /// Returns the new role of a node. Values that the request leaves out come from the staged role,

@@ -18,6 +18,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::route::Door;
 use super::{Admin, Trust, audited};
 use crate::serve::tls::Tls;
 
@@ -79,6 +80,7 @@ pub async fn serve<L: Listener>(
     mut shutdown: watch::Receiver<bool>,
 ) {
     let handshakes = tls.as_ref().map(Tls::for_admin);
+    let door = Door::new(admin);
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
@@ -92,16 +94,16 @@ pub async fn serve<L: Listener>(
         };
         match accepted {
             Ok(stream) => {
-                let (admin, shutdown) = (admin.clone(), shutdown.clone());
+                let (door, shutdown) = (door.clone(), shutdown.clone());
                 let handshakes = handshakes.clone();
                 let peer = L::peer(&stream);
                 connections.spawn(async move {
                     match handshakes {
-                        None => serve_connection(stream, trust, peer, admin, shutdown).await,
+                        None => serve_connection(stream, trust, peer, door, shutdown).await,
                         Some(handshakes) => {
                             let greeting = handshakes.accept(stream);
                             if let Ok(Ok(stream)) = timeout(HEAD_TIMEOUT, greeting).await {
-                                serve_connection(stream, trust, peer, admin, shutdown).await;
+                                serve_connection(stream, trust, peer, door, shutdown).await;
                             }
                         }
                     }
@@ -122,14 +124,14 @@ async fn serve_connection<Io>(
     stream: Io,
     trust: Trust,
     peer: Option<IpAddr>,
-    admin: Arc<Admin>,
+    door: Door,
     mut shutdown: watch::Receiver<bool>,
 ) where
     Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = service_fn(move |request: Request<Incoming>| {
-        let admin = admin.clone();
-        async move { Ok::<_, Infallible>(audited::handle(&admin, trust, peer, request).await) }
+        let door = door.clone();
+        async move { Ok::<_, Infallible>(audited::handle(&door, trust, peer, request).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

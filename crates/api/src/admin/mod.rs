@@ -3,41 +3,24 @@
 //! It answers on a local socket, where whoever may open the socket is trusted, and, if configured,
 //! on TCP, where all but `/health` needs a bearer token.
 //!
-//! | method and path | |
-//! |---|---|
-//! | `GET /health` | 200 or 503, with reasons; no token |
-//! | `GET /metrics` | OpenMetrics text; the token, or the metrics token |
-//! | `GET /v1/status` | the node: version, disks, counters |
-//! | `GET`, `POST /v1/buckets` | list, create |
-//! | `GET`, `DELETE /v1/buckets/{name}` | contents and permissions; delete |
-//! | `PATCH /v1/buckets/{name}/grants/{key}` | change the permissions of an access key |
-//! | `POST /v1/buckets/{name}/aliases` | a further name, also for one access key |
-//! | `DELETE /v1/buckets/{name}/aliases/{alias}` | take it away; that of a key: `?key=KEY_ID` |
-//! | `GET`, `PUT`, `DELETE /v1/buckets/{name}/website` | show; pages and error page; end |
-//! | `PUT`, `DELETE /v1/buckets/{name}/public` | let everybody get its objects; keep them out |
-//! | `POST /v1/access/explain` | decide about a request, and say why |
-//! | `GET`, `POST /v1/keys` | list, create or import |
-//! | `GET`, `PATCH`, `DELETE /v1/keys/{id}` | show (with the secret: `?secret=true`), change, delete |
-//! | `GET /v1/nodes`, `POST /v1/nodes/join` | the known nodes; join a cluster |
-//! | `GET /v1/layout`, `GET /v1/layout/history` | roles and staged changes; earlier epochs |
-//! | `POST /v1/layout/stage`, `DELETE /v1/layout/staged` | stage changes; discard them |
-//! | `POST /v1/layout/apply` | make the staged changes the next version |
-//! | `POST /v1/layout/remove-dead` | consequences of removing a dead node; `confirm` removes it |
-//! | `GET /v1/scrub`, `POST /v1/scrub/start`, `POST /v1/scrub/stop` | verify all blocks |
-//! | `GET`, `POST /v1/snapshots` | snapshots of the metadata |
-//! | `GET /v1/verify`, `POST /v1/verify` | all nodes verify what they store |
-//! | `GET /v1/repair`, `POST /v1/repair/blocks` | faults and repairs; repair all blocks |
+//! `docs/openapi.json` describes every request; [`document`] makes it from the handlers.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`types`] | requests and answers; the command line reads the same types |
-//! | `route` | the way from method and path to a handler |
+//! | `route` | the router and the gate before it |
+//! | `openapi` | the OpenAPI document |
 //! | `auth`, `audited` | tokens; the audit log |
-//! | `access`, `buckets`, `keys`, `node`, `nodes`, `layout` | the handlers |
+//! | `access`, `buckets`, `keys`, `node`, `nodes`, `layout`, `snapshots` | the handlers |
 //! | `condition` | the state of the cluster: absences, risks, advice |
 //! | `upkeep`, `verify`, `repair` | scrubbing and repair; verification; faults of all nodes |
-//! | `answer` | responses, errors, bounded bodies |
+//! | `answer`, `page` | responses, errors, bounded bodies; pages of lists |
 //! | [`listen`] | serving connections, with bounds, until shutdown |
+
+#![allow(
+    unused_qualifications,
+    reason = "utoipa's macros name the parameters of queries by their path"
+)]
 
 use std::sync::Arc;
 
@@ -58,8 +41,11 @@ mod layout;
 pub mod listen;
 mod node;
 mod nodes;
+mod openapi;
+mod page;
 mod repair;
 mod route;
+mod snapshots;
 pub mod types;
 mod upkeep;
 mod verify;
@@ -68,6 +54,7 @@ mod verify;
 mod tests;
 
 pub use listen::serve;
+pub use openapi::document;
 
 /// The node as the admin API shows it; the daemon knows it.
 pub trait Node: Send + Sync {
@@ -102,6 +89,7 @@ pub trait Node: Send + Sync {
 }
 
 /// The state that all requests share.
+#[derive(Clone)]
 pub struct Admin {
     model: Model,
     node: Arc<dyn Node>,

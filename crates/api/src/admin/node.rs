@@ -1,11 +1,14 @@
 //! The node: health, status, metrics.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::State;
+use axum::response::IntoResponse;
 use http::StatusCode;
 use prometheus_client::encoding::text::encode;
 
-use super::answer::{Answer, Refusal, json, with_type};
+use super::answer::{Answer, Json, Refusal, json, with_type};
 use super::types::{Health, NodeStatus};
 use super::{Admin, condition, nodes, upkeep};
 
@@ -15,8 +18,17 @@ const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=
 /// The timeout of the node's check of itself. Storage that hangs is a fault, too.
 pub(super) const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(super) async fn health(admin: &Admin) -> Answer {
-    let node = status(admin).await;
+/// Tells whether this node can do its work. Needs no token.
+#[utoipa::path(
+    get, path = "/health", tag = "status", operation_id = "get_health",
+    security(()),
+    responses(
+        (status = 200, description = "It can", body = Health),
+        (status = 503, description = "It cannot", body = Health),
+    ),
+)]
+pub(super) async fn health(State(admin): State<Arc<Admin>>) -> Answer {
+    let node = assess(&admin).await;
     let mut reasons = node.troubles;
     reasons.extend(condition::serves_nothing(node.cluster.as_ref()));
     let status = if reasons.is_empty() {
@@ -28,7 +40,7 @@ pub(super) async fn health(admin: &Admin) -> Answer {
         healthy: reasons.is_empty(),
         reasons,
     };
-    json(status, &health)
+    json(status, "application/json", &health)
 }
 
 /// Why the buckets and access keys are not known here; a node in no layout has none to know.
@@ -38,7 +50,16 @@ fn unconfirmed(admin: &Admin) -> Option<String> {
     Some(format!("S3 requests are refused: {why}"))
 }
 
-pub(super) async fn status(admin: &Admin) -> NodeStatus {
+/// Shows this node: version, disks, maintenance, and the cluster as it sees it.
+#[utoipa::path(
+    get, path = "/v1/status", tag = "status", operation_id = "get_status",
+    responses((status = 200, description = "The node", body = NodeStatus)),
+)]
+pub(super) async fn status(State(admin): State<Arc<Admin>>) -> Json<NodeStatus> {
+    Json(assess(&admin).await)
+}
+
+async fn assess(admin: &Admin) -> NodeStatus {
     let hangs = || NodeStatus {
         troubles: vec!["storage does not answer".into()],
         ..NodeStatus::default()
@@ -52,15 +73,23 @@ pub(super) async fn status(admin: &Admin) -> NodeStatus {
     NodeStatus {
         troubles: troubles.chain(unconfirmed(admin)).collect(),
         level: admin.model.cluster().level(),
-        cluster: epoch.map(|epoch| condition::assess(&epoch, &nodes::list(admin))),
+        cluster: epoch.map(|epoch| condition::assess(&epoch, &nodes::known(admin))),
         buckets: admin.model.buckets().ok().map(|all| all.len() as u64),
         access_keys: admin.model.access_keys().ok().map(|all| all.len() as u64),
-        upkeep: upkeep::show(admin).await,
+        upkeep: upkeep::describe(admin).await,
         ..status
     }
 }
 
-pub(super) async fn metrics(admin: &Admin) -> Result<Answer, Refusal> {
+/// Returns this node's metrics as OpenMetrics text. The token for metrics is enough.
+#[utoipa::path(
+    get, path = "/metrics", tag = "status", operation_id = "get_metrics",
+    responses((
+        status = 200, description = "Metrics", body = String,
+        content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8",
+    )),
+)]
+pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Result<impl IntoResponse, Refusal> {
     let metrics = admin.metrics.clone();
     // Some figures come from file systems, which may hang, so they are read on a blocking thread.
     let encoded = tokio::task::spawn_blocking(move || {

@@ -1,15 +1,20 @@
 //! Nodes: the list of known ones, and the choice of one by its id.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::NodeId;
 use archipel_cluster::layout::Role;
+use axum::extract::State;
 use http::StatusCode;
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::Admin;
-use super::answer::Refusal;
-use super::types::{Join, NodeInfo, NodeState};
+use super::answer::{At, Json, Query, Read, Refusal};
+use super::page::page;
+use super::types::{Join, NodeInfo, NodeState, Page};
 
 /// The fewest digits that may stand for a node.
 const MIN_PREFIX: usize = 4;
@@ -18,8 +23,59 @@ const MAX_ADDRESSES: usize = 100;
 /// The timeout of a join. It outlasts one address that does not answer.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(45);
 
-/// Returns all known nodes: this one first, then by zone.
-pub(super) fn list(admin: &Admin) -> Vec<NodeInfo> {
+/// Which nodes to list.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListNodes {
+    /// The most items in the answer: 1 to 1000.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// Only nodes after this id: the `next` of the former page.
+    after: Option<String>,
+    /// Only nodes in this zone.
+    zone: Option<String>,
+    /// Only nodes in this state.
+    state: Option<NodeState>,
+}
+
+/// Lists the nodes that this node knows, by id.
+#[utoipa::path(
+    get, path = "/v1/nodes", tag = "nodes", operation_id = "list_nodes",
+    params(ListNodes),
+    responses((status = 200, description = "Nodes", body = Page<NodeInfo>)),
+)]
+pub(super) async fn list(
+    State(admin): State<Arc<Admin>>,
+    Query(query): Query<ListNodes>,
+) -> Result<Json<Page<NodeInfo>>, Refusal> {
+    let mut nodes = known(&admin);
+    let wanted = |node: &NodeInfo| {
+        let in_zone = query.zone.is_none() || node.zone == query.zone;
+        in_zone && query.state.is_none_or(|state| node.state == state)
+    };
+    nodes.retain(wanted);
+    let part = page(nodes, |node| &node.id, query.limit, query.after.as_deref());
+    part.map(Json)
+}
+
+/// Shows a node as this node knows it.
+#[utoipa::path(
+    get, path = "/v1/nodes/{node}", tag = "nodes", operation_id = "get_node",
+    params(("node" = String, Path, description = "An id, the unambiguous beginning of one, or `self`")),
+    responses((status = 200, description = "The node", body = NodeInfo)),
+)]
+pub(super) async fn info(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+) -> Result<Json<NodeInfo>, Refusal> {
+    let nodes = known(&admin);
+    let node = find(&nodes, &admin.model.cluster().me().node, &name)?;
+    Ok(Json(node.clone()))
+}
+
+/// Returns all known nodes, by id.
+pub(super) fn known(admin: &Admin) -> Vec<NodeInfo> {
     let known = admin.node.nodes().into_iter();
     let mut nodes: BTreeMap<String, NodeInfo> = known.map(|node| (node.id.clone(), node)).collect();
     let cluster = admin.model.cluster();
@@ -37,9 +93,7 @@ pub(super) fn list(admin: &Admin) -> Vec<NodeInfo> {
     if let Some(me) = nodes.get_mut(&cluster.me().node.to_string()) {
         me.state = NodeState::Itself;
     }
-    let mut nodes: Vec<NodeInfo> = nodes.into_values().collect();
-    nodes.sort_by_cached_key(|n| (n.state != NodeState::Itself, n.zone.clone(), n.id.clone()));
-    nodes
+    nodes.into_values().collect()
 }
 
 /// A node of the layout that this one never met.
@@ -86,8 +140,16 @@ pub(super) fn find<'a>(
     }
 }
 
-/// Joins the cluster of other nodes. Returns the nodes that are known then.
-pub(super) async fn join(admin: &Admin, ask: Join) -> Result<Vec<NodeInfo>, Refusal> {
+/// Joins the cluster of other nodes. Answers with the nodes that are known then, up to 1000.
+#[utoipa::path(
+    post, path = "/v1/nodes/join", tag = "nodes", operation_id = "join_nodes",
+    request_body = Join,
+    responses((status = 200, description = "Nodes", body = Page<NodeInfo>)),
+)]
+pub(super) async fn join(
+    State(admin): State<Arc<Admin>>,
+    Read(ask): Read<Join>,
+) -> Result<Json<Page<NodeInfo>>, Refusal> {
     if ask.addresses.is_empty() || ask.addresses.len() > MAX_ADDRESSES {
         let count = ask.addresses.len();
         return Err(Refusal::invalid(format!(
@@ -107,7 +169,7 @@ pub(super) async fn join(admin: &Admin, ask: Join) -> Result<Vec<NodeInfo>, Refu
             )));
         }
     }
-    Ok(list(admin))
+    page(known(&admin), |node| &node.id, None, None).map(Json)
 }
 
 fn check_address(address: &str) -> Result<(), Refusal> {

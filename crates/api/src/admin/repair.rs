@@ -1,37 +1,53 @@
 //! Faults of the cluster, and their repair.
 
+use std::sync::Arc;
+
 use archipel_base::NodeId;
 use archipel_cluster::{Lagging, MaintenanceStatus};
+use axum::extract::State;
 
-use super::answer::Refusal;
+use super::answer::{Json, Read, Refusal};
 use super::types::{BehindInfo, RepairBlocks, RepairInfo, RepairNode, VerifyInfo};
 use super::{Admin, condition, layout, nodes, upkeep, verify};
 
 /// The default rate of a repairing scrub, in bytes a second.
 const RATE: u64 = 64 << 20;
 
-/// Returns the faults that all nodes report.
-pub(super) async fn show(admin: &Admin) -> RepairInfo {
-    gather(admin, None).await
+/// Shows the faults that all nodes report, and what is done about them.
+#[utoipa::path(
+    get, path = "/v1/repair", tag = "maintenance", operation_id = "get_repair",
+    responses((status = 200, description = "Faults and repairs", body = RepairInfo)),
+)]
+pub(super) async fn show(State(admin): State<Arc<Admin>>) -> Json<RepairInfo> {
+    Json(gather(&admin, None).await)
 }
 
 /// Starts a verification and repair of stored blocks on all nodes.
-pub(super) async fn blocks(admin: &Admin, ask: RepairBlocks) -> Result<RepairInfo, Refusal> {
+#[utoipa::path(
+    post, path = "/v1/repair/blocks", tag = "maintenance", operation_id = "repair_blocks",
+    request_body = RepairBlocks,
+    responses((status = 200, description = "Faults and repairs", body = RepairInfo)),
+)]
+pub(super) async fn blocks(
+    State(admin): State<Arc<Admin>>,
+    Read(ask): Read<RepairBlocks>,
+) -> Result<Json<RepairInfo>, Refusal> {
     if ask.rate == Some(0) {
         return Err(Refusal::invalid("a rate of 0 would never end"));
     }
-    Ok(gather(admin, Some(ask.rate.unwrap_or(RATE))).await)
+    let told = gather(&admin, Some(ask.rate.unwrap_or(RATE))).await;
+    Ok(Json(told))
 }
 
 async fn gather(admin: &Admin, scrub: Option<u64>) -> RepairInfo {
     let cluster = admin.model.cluster();
     let epoch = cluster.epoch();
-    let condition = epoch.map(|epoch| condition::assess(&epoch, &nodes::list(admin)));
+    let condition = epoch.map(|epoch| condition::assess(&epoch, &nodes::known(admin)));
     let mut told = Vec::new();
     for (node, status) in cluster.upkeep().maintenance_of_all(scrub).await {
         told.push(describe(admin, node, status).await);
     }
-    let verified: VerifyInfo = verify::show(admin);
+    let verified: VerifyInfo = verify::describe(admin);
     RepairInfo {
         advice: condition.map(|status| status.advice).unwrap_or_default(),
         moving: cluster.layouts().progress().map(layout::describe_progress),

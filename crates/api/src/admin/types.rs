@@ -1,6 +1,7 @@
 //! Requests and answers of the admin API.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 mod access;
 mod cluster;
@@ -23,17 +24,34 @@ pub use verify::{
     VerifyNode,
 };
 
-/// The error in every answer that is not a success.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ErrorAnswer {
+/// The error in every answer that is not a success: problem details (RFC 9457), with a code.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// The kind of problem as a URI: `urn:archipel:problem:` and the code.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The meaning of the status.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What is wrong and what to do, for people.
+    pub detail: String,
     /// A stable name: `NoSuchBucket`, `BucketNotEmpty`, `InvalidRequest`...
     pub code: String,
-    /// For people.
-    pub message: String,
+}
+
+/// A part of a list.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Page<T> {
+    /// The items, sorted.
+    pub items: Vec<T>,
+    /// If there are more items: the value of `after` that gets the next page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
 }
 
 /// `GET /health`
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Health {
     /// True if the node can do its work.
     pub healthy: bool,
@@ -42,7 +60,7 @@ pub struct Health {
 }
 
 /// `GET /v1/status`
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct NodeStatus {
     /// The node's identity: its public key, in hexadecimal digits.
     pub node_id: String,
@@ -95,7 +113,7 @@ pub struct NodeStatus {
 }
 
 /// A folder for blocks.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct DiskStatus {
     /// Its number, which never changes.
     pub number: u16,
@@ -112,7 +130,7 @@ pub struct DiskStatus {
 }
 
 /// A bucket in `GET /v1/buckets`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct BucketSummary {
     /// Its name.
     pub name: String,
@@ -123,7 +141,7 @@ pub struct BucketSummary {
 }
 
 /// `POST /v1/buckets`
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateBucket {
     /// Its name, by S3's rules.
@@ -134,7 +152,7 @@ pub struct CreateBucket {
 }
 
 /// `GET /v1/buckets/{name}`
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct BucketInfo {
     /// Its identity.
     pub id: String,
@@ -157,7 +175,7 @@ pub struct BucketInfo {
 }
 
 /// A name that only one access key has for a bucket.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct NameOfKey {
     /// The access key's id.
     pub key: String,
@@ -166,7 +184,7 @@ pub struct NameOfKey {
 }
 
 /// `POST /v1/buckets/{name}/aliases`
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddAlias {
     /// The further name: a bucket name or a domain.
@@ -177,7 +195,7 @@ pub struct AddAlias {
 }
 
 /// `GET /v1/buckets/{name}/website`
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct WebsiteInfo {
     /// The bucket's name.
     pub bucket: String,
@@ -196,7 +214,7 @@ pub struct WebsiteInfo {
 }
 
 /// `PUT /v1/buckets/{name}/website`: the bucket's objects are pages. Routing rules stay.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetWebsite {
     /// The page of a folder, such as `index.html`.
@@ -207,7 +225,7 @@ pub struct SetWebsite {
 }
 
 /// The permissions of an access key on a bucket.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Grant {
     /// The bucket's name.
     pub bucket: String,
@@ -222,7 +240,7 @@ pub struct Grant {
 }
 
 /// `PATCH /v1/buckets/{name}/grants/{key}`: what is absent stays as it is.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeGrant {
     /// List and get objects.
@@ -237,7 +255,7 @@ pub struct ChangeGrant {
 }
 
 /// An access key.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct KeyInfo {
     /// The public part.
     pub id: String,
@@ -252,7 +270,7 @@ pub struct KeyInfo {
 }
 
 /// An access key with its secret: the answer to its creation, and to `?secret=true`.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct KeyWithSecret {
     /// The key.
     #[serde(flatten)]
@@ -262,7 +280,7 @@ pub struct KeyWithSecret {
 }
 
 /// `POST /v1/keys`: a new key, or, with id and secret, one that exists elsewhere.
-#[derive(Clone, Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateKey {
     /// The name for people.
@@ -279,7 +297,7 @@ pub struct CreateKey {
 }
 
 /// `PATCH /v1/keys/{id}`: what is absent stays as it is.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeKey {
     /// True if it may create buckets.

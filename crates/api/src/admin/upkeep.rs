@@ -1,17 +1,29 @@
 //! Scrubbing, repair and anti-entropy.
 
+use std::sync::Arc;
+
 use archipel_cluster::{AntiEntropyStatus, PeerStatus, RepairStatus, ScrubStatus};
+use axum::extract::State;
 
 use super::Admin;
-use super::answer::Refusal;
+use super::answer::{Json, Read, Refusal};
 use super::node::STATUS_TIMEOUT;
 use super::types::{
     AntiEntropyInfo, BlockTrouble, GcInfo, LifecycleInfo, RepairCounts, ScrubInfo, StartScrub,
     Upkeep,
 };
 
+/// Shows scrubbing, repair and anti-entropy on this node.
+#[utoipa::path(
+    get, path = "/v1/scrub", tag = "maintenance", operation_id = "get_scrub",
+    responses((status = 200, description = "The maintenance of this node", body = Upkeep)),
+)]
+pub(super) async fn show(State(admin): State<Arc<Admin>>) -> Json<Upkeep> {
+    Json(describe(&admin).await)
+}
+
 /// Returns how scrubbing, repair and anti-entropy go on this node.
-pub(super) async fn show(admin: &Admin) -> Upkeep {
+pub(super) async fn describe(admin: &Admin) -> Upkeep {
     let cluster = admin.model.cluster();
     Upkeep {
         scrub: scrub_info(cluster.upkeep().scrub_status()),
@@ -21,8 +33,16 @@ pub(super) async fn show(admin: &Admin) -> Upkeep {
     }
 }
 
-/// Returns what this node does about lifecycle rules.
-pub(super) fn lifecycle(admin: &Admin) -> LifecycleInfo {
+/// Shows what this node does about lifecycle rules.
+#[utoipa::path(
+    get, path = "/v1/lifecycle", tag = "maintenance", operation_id = "get_lifecycle",
+    responses((status = 200, description = "Lifecycle rules on this node", body = LifecycleInfo)),
+)]
+pub(super) async fn lifecycle(State(admin): State<Arc<Admin>>) -> Json<LifecycleInfo> {
+    Json(lifecycle_info(&admin))
+}
+
+pub(super) fn lifecycle_info(admin: &Admin) -> LifecycleInfo {
     let status = admin.model.expiry_status();
     let counts = status.counts;
     LifecycleInfo {
@@ -68,8 +88,16 @@ fn anti_entropy_info(anti_entropy: &AntiEntropyStatus) -> AntiEntropyInfo {
     }
 }
 
-/// Begins a pass now. Waiting repairs are tried again, too.
-pub(super) async fn start(admin: &Admin, ask: StartScrub) -> Result<Upkeep, Refusal> {
+/// Begins a pass of scrubbing on this node now. Waiting repairs are tried again, too.
+#[utoipa::path(
+    post, path = "/v1/scrub/start", tag = "maintenance", operation_id = "start_scrub",
+    request_body = StartScrub,
+    responses((status = 200, description = "The maintenance of this node", body = Upkeep)),
+)]
+pub(super) async fn start(
+    State(admin): State<Arc<Admin>>,
+    Read(ask): Read<StartScrub>,
+) -> Result<Json<Upkeep>, Refusal> {
     if ask.rate == Some(0) {
         return Err(Refusal::invalid(
             "a rate of 0 would never end: stop the scrub instead",
@@ -82,11 +110,15 @@ pub(super) async fn start(admin: &Admin, ask: StartScrub) -> Result<Upkeep, Refu
         .await
         .map_err(failed)?;
     cluster.upkeep().retry_repairs();
-    Ok(show(admin).await)
+    Ok(Json(describe(&admin).await))
 }
 
-/// Ends the current pass.
-pub(super) async fn stop(admin: &Admin) -> Result<Upkeep, Refusal> {
+/// Ends the current pass of scrubbing on this node.
+#[utoipa::path(
+    post, path = "/v1/scrub/stop", tag = "maintenance", operation_id = "stop_scrub",
+    responses((status = 200, description = "The maintenance of this node", body = Upkeep)),
+)]
+pub(super) async fn stop(State(admin): State<Arc<Admin>>) -> Result<Json<Upkeep>, Refusal> {
     admin
         .model
         .cluster()
@@ -94,7 +126,7 @@ pub(super) async fn stop(admin: &Admin) -> Result<Upkeep, Refusal> {
         .scrub_stop()
         .await
         .map_err(failed)?;
-    Ok(show(admin).await)
+    Ok(Json(describe(&admin).await))
 }
 
 fn failed(error: archipel_cluster::Error) -> Refusal {

@@ -1,20 +1,40 @@
 //! Verification of all nodes.
 
+use std::sync::Arc;
+
 use archipel_cluster::{NodePart, Verification};
+use axum::extract::State;
 
 use super::Admin;
-use super::answer::Refusal;
+use super::answer::{Json, Read, Refusal};
 use super::types::{StartVerify, VerifyInfo, VerifyNode};
 
-/// Begins a verification.
-pub(super) fn start(admin: &Admin, ask: StartVerify) -> Result<VerifyInfo, Refusal> {
+/// Begins a verification of all nodes.
+#[utoipa::path(
+    post, path = "/v1/verify", tag = "maintenance", operation_id = "start_verification",
+    request_body = StartVerify,
+    responses((status = 200, description = "The verification", body = VerifyInfo)),
+)]
+pub(super) async fn start(
+    State(admin): State<Arc<Admin>>,
+    Read(ask): Read<StartVerify>,
+) -> Result<Json<VerifyInfo>, Refusal> {
     let begun = admin.model.cluster().upkeep().verify_start(ask.deep);
     begun.map_err(archipel_model::Error::from)?;
-    Ok(show(admin))
+    Ok(Json(describe(&admin)))
 }
 
-/// The last one that this node was asked for.
-pub(super) fn show(admin: &Admin) -> VerifyInfo {
+/// Shows the last verification that this node was asked for.
+#[utoipa::path(
+    get, path = "/v1/verify", tag = "maintenance", operation_id = "get_verification",
+    responses((status = 200, description = "The verification", body = VerifyInfo)),
+)]
+pub(super) async fn show(State(admin): State<Arc<Admin>>) -> Json<VerifyInfo> {
+    Json(describe(&admin))
+}
+
+/// Returns the last verification that this node was asked for.
+pub(super) fn describe(admin: &Admin) -> VerifyInfo {
     let Some(verification) = admin.model.cluster().upkeep().verification() else {
         return VerifyInfo::default();
     };

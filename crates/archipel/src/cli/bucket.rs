@@ -89,7 +89,7 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             show(target, &info)
         }
         Command::List => {
-            let buckets: Vec<BucketSummary> = client.get("/v1/buckets").await?;
+            let buckets: Vec<BucketSummary> = client.list("/v1/buckets").await?;
             list(target, &buckets)
         }
         Command::Info { name } => {

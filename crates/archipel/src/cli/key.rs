@@ -115,13 +115,13 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             show(target, &created.key)
         }
         Command::List => {
-            let keys: Vec<KeyInfo> = client.get("/v1/keys").await?;
+            let keys: Vec<KeyInfo> = client.list("/v1/keys").await?;
             list(target, &keys)
         }
         Command::Info { id, show_secret } => {
             let path = path(&["v1", "keys", &id]);
             if show_secret {
-                reveal(target, &client.get(&format!("{path}?secret=true")).await?)
+                reveal(target, &client.get(&format!("{path}/secret")).await?)
             } else {
                 show(target, &client.get(&path).await?)
             }

@@ -105,7 +105,7 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             return show(target, &layout);
         }
         Command::History => {
-            return history(target, &client.get::<Vec<_>>("/v1/layout/history").await?);
+            return history(target, &client.list("/v1/layout/history").await?);
         }
         Command::RemoveDead { node, yes } => {
             let ask = RemoveDead { node, confirm: yes };

@@ -1,6 +1,6 @@
 //! `archipel node`
 
-use archipel_api::admin::types::{Join, NodeInfo, NodeState};
+use archipel_api::admin::types::{Join, NodeInfo, NodeState, Page};
 use clap::Subcommand;
 
 use super::table;
@@ -25,18 +25,20 @@ pub enum Command {
 /// Runs a subcommand.
 pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let client = target.client()?;
-    let nodes: Vec<NodeInfo> = match command {
-        Command::Id => return id(target, &client.get::<Vec<NodeInfo>>("/v1/nodes").await?),
-        Command::Join { addresses } => client.post("/v1/nodes/join", &Join { addresses }).await?,
-        Command::List => client.get("/v1/nodes").await?,
-    };
+    if let Command::Id = command {
+        return id(target, &client.get("/v1/nodes/self").await?);
+    }
+    if let Command::Join { addresses } = command {
+        let _: Page<NodeInfo> = client.post("/v1/nodes/join", &Join { addresses }).await?;
+    }
+    let mut nodes: Vec<NodeInfo> = client.list("/v1/nodes").await?;
+    // This node first, then by zone.
+    nodes.sort_by_cached_key(|n| (n.state != NodeState::Itself, n.zone.clone(), n.id.clone()));
     list(target, &nodes)
 }
 
 /// Prints the id alone, so that scripts can use it.
-fn id(target: &Target, nodes: &[NodeInfo]) -> Result<(), Failure> {
-    let node = nodes.iter().find(|node| node.state == NodeState::Itself);
-    let node = node.ok_or_else(|| Failure("the server did not report its own node".into()))?;
+fn id(target: &Target, node: &NodeInfo) -> Result<(), Failure> {
     if target.json {
         table::print_json(node)
     } else {

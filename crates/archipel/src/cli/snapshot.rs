@@ -30,7 +30,7 @@ pub enum Command {
 pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let snapshots: Vec<SnapshotInfo> = match command {
         Command::Create => vec![target.client()?.post("/v1/snapshots", &()).await?],
-        Command::List => target.client()?.get("/v1/snapshots").await?,
+        Command::List => target.client()?.list("/v1/snapshots").await?,
         Command::Restore { name } => return restore(target, &name),
         Command::Accept => return accept(target).await,
     };

@@ -269,7 +269,7 @@ fn without_scheme(endpoint: &str) -> String {
 /// The nodes as the first knows them, in the plan's order, once it knows all.
 async fn all_known(plan: &Plan, admin: &Client) -> Result<Vec<NodeInfo>, Failure> {
     loop {
-        let nodes: Vec<NodeInfo> = admin.get("/v1/nodes").await?;
+        let nodes: Vec<NodeInfo> = admin.list("/v1/nodes").await?;
         let find = |member: &Member| {
             let address = member.cluster.to_string();
             let mut there = nodes.iter().filter(|node| node.state.answers());
@@ -326,7 +326,7 @@ async fn prepare(admin: &Client) -> Result<(NodeStatus, KeyWithSecret), Failure>
     let (keys, buckets) = known(admin).await?;
     let key: KeyWithSecret = match keys.into_iter().find(|key| key.name == NAME) {
         Some(key) => {
-            let shown = format!("{}?secret=true", path(&["v1", "keys", &key.id]));
+            let shown = path(&["v1", "keys", &key.id, "secret"]);
             admin.get(&shown).await?
         }
         None => {
@@ -361,8 +361,8 @@ async fn known(admin: &Client) -> Result<(Vec<KeyInfo>, Vec<BucketSummary>), Fai
     loop {
         let status: NodeStatus = admin.get("/v1/status").await?;
         if status.access_keys.is_some() && status.buckets.is_some() {
-            let keys = admin.get("/v1/keys").await?;
-            return Ok((keys, admin.get("/v1/buckets").await?));
+            let keys = admin.list("/v1/keys").await?;
+            return Ok((keys, admin.list("/v1/buckets").await?));
         }
         tokio::time::sleep(INTERVAL).await;
     }

@@ -143,7 +143,8 @@ async fn form(lab: &Lab, folder: &Path, started: &mut Started) -> Outcome<()> {
 /// Returns the nodes' ids in their order, once the first node knows all of them.
 async fn known(lab: &Lab, nodes: &[Node], first: &str) -> Outcome<Vec<String>> {
     let listed = get(first, "/v1/nodes").await?;
-    let listed = listed.as_array().ok_or("no list of nodes")?;
+    let listed = listed.get("items").and_then(Value::as_array);
+    let listed = listed.ok_or("no list of nodes")?;
     let find = |node: &Node| -> Outcome<String> {
         let address = format!("{}:{PEER_PORT}", lab.address(&node.name)?);
         let has = |one: &&Value| {

@@ -77,13 +77,13 @@ async fn nodes_are_listed_with_their_roles_in_the_layout() {
     assert_eq!(status, StatusCode::OK);
     assert_eq!(
         (
-            &nodes[0]["state"],
-            &nodes[0]["zone"],
-            &nodes[0]["in_layout"]
+            &nodes["items"][0]["state"],
+            &nodes["items"][0]["zone"],
+            &nodes["items"][0]["in_layout"]
         ),
         (&json!("self"), &json!("here"), &json!(true))
     );
-    let oslo = nodes
+    let oslo = nodes["items"]
         .as_array()
         .unwrap()
         .iter()
@@ -104,7 +104,7 @@ async fn node_of_the_layout_that_was_never_seen_is_listed_as_gone() {
         ..admin
     };
     let (_, nodes) = get(&admin, "/v1/nodes").await;
-    let states: Vec<&Value> = nodes
+    let states: Vec<&Value> = nodes["items"]
         .as_array()
         .unwrap()
         .iter()
@@ -115,7 +115,7 @@ async fn node_of_the_layout_that_was_never_seen_is_listed_as_gone() {
         ["self", "gone"],
         "the node that is asked is there by itself"
     );
-    assert_eq!(nodes[1]["in_layout"], json!(true));
+    assert_eq!(nodes["items"][1]["in_layout"], json!(true));
     let (_, status) = get(&admin, "/v1/status").await;
     assert_eq!(status["cluster"]["state"], "degraded");
 }
@@ -129,7 +129,7 @@ async fn join_returns_the_known_nodes_or_the_reason_of_failure() {
     };
     let (status, nodes) = join(json!(["b.example.net:3901"])).await;
     assert_eq!(
-        (status, nodes.as_array().unwrap().len()),
+        (status, nodes["items"].as_array().unwrap().len()),
         (StatusCode::OK, 3)
     );
     let (status, error) = join(json!(["[2001:db8::7]:1"])).await;
@@ -137,7 +137,7 @@ async fn join_returns_the_known_nodes_or_the_reason_of_failure() {
         (status, &error["code"]),
         (StatusCode::CONFLICT, &json!("CannotJoin"))
     );
-    assert_eq!(error["message"], "nobody answers");
+    assert_eq!(error["detail"], "nobody answers");
     for wrong in [
         "b.example.net",
         "b.example.net:http",
@@ -147,7 +147,7 @@ async fn join_returns_the_known_nodes_or_the_reason_of_failure() {
     ] {
         let (status, error) = join(json!([wrong])).await;
         assert_eq!(status, StatusCode::BAD_REQUEST, "{wrong}");
-        let message = error["message"].as_str().unwrap();
+        let message = error["detail"].as_str().unwrap();
         assert!(
             message.contains(wrong) && message.contains("fix: "),
             "{message}"
@@ -204,7 +204,7 @@ async fn changes_are_staged_explained_applied_once_and_remembered() {
         (StatusCode::CONFLICT, &json!("Refused"))
     );
     assert!(
-        error["message"].as_str().unwrap().contains("fix: "),
+        error["detail"].as_str().unwrap().contains("fix: "),
         "{error}"
     );
     let (status, layout) = apply(2).await;
@@ -221,7 +221,7 @@ async fn changes_are_staged_explained_applied_once_and_remembered() {
     assert_eq!(layout["progress"]["to_version"], json!(2));
     let (_, history) = get(&admin, "/v1/layout/history").await;
     assert_eq!(
-        history.as_array().unwrap().last().unwrap()["versions"],
+        history["items"].as_array().unwrap().last().unwrap()["versions"],
         json!([1, 2])
     );
     assert_eq!(apply(2).await.0, StatusCode::CONFLICT);
@@ -275,7 +275,7 @@ async fn omitted_values_come_from_the_former_role_or_the_node() {
     .await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
     assert!(
-        error["message"].as_str().unwrap().contains("--zone"),
+        error["detail"].as_str().unwrap().contains("--zone"),
         "{error}"
     );
 }
@@ -295,7 +295,7 @@ async fn a_node_is_named_without_ambiguity_or_not_at_all() {
             json!({"remove": [name]}),
         ] {
             let (status, error) = stage(&admin, change).await;
-            let message = error["message"].as_str().unwrap();
+            let message = error["detail"].as_str().unwrap();
             assert_eq!(status, expected, "{name:?}: {message}");
             assert!(
                 message.contains(hint) && message.contains(&format!("{name:?}")),
@@ -312,7 +312,7 @@ async fn only_nodes_of_the_layout_can_be_removed() {
     let (status, error) = stage(&admin, json!({"remove": ["abcdab01"]})).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
     assert!(
-        error["message"]
+        error["detail"]
             .as_str()
             .unwrap()
             .contains("nothing to remove"),

@@ -7,7 +7,7 @@ use archipel_model::{HOOKS, Model, Permissions};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::{admin, admin_of, ask, get};
+use super::{admin, admin_of, ask, get, make_bucket};
 
 #[tokio::test(start_paused = true)]
 async fn what_was_never_read_is_not_shown_as_if_there_were_nothing() {
@@ -25,13 +25,13 @@ async fn what_was_never_read_is_not_shown_as_if_there_were_nothing() {
         "/v1/buckets/none",
         "/v1/keys",
         &format!("/v1/keys/{}", key.id),
-        &format!("/v1/keys/{}?secret=true", key.id),
+        &format!("/v1/keys/{}/secret", key.id),
         "/v1/keys/AKNONE",
     ];
     for path in paths {
         let (status, answer) = get(&admin, path).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{path}: {answer}");
-        let message = answer["message"].as_str().unwrap();
+        let message = answer["detail"].as_str().unwrap();
         let named = message.contains("buckets and access keys have not been read");
         assert!(named, "{path}: {message}");
     }
@@ -100,19 +100,13 @@ async fn a_deleted_key_is_shown_nowhere() {
     let (_, bucket) = get(&admin, "/v1/buckets/photos").await;
     assert_eq!(bucket["grants"], json!([]));
     let (_, buckets) = get(&admin, "/v1/buckets").await;
-    assert_eq!(buckets[0]["grants"], json!(0));
+    assert_eq!(buckets["items"][0]["grants"], json!(0));
 }
 
 #[tokio::test]
 async fn grants_change_only_what_is_named() {
     let admin = admin().await;
-    ask(
-        &admin,
-        Method::POST,
-        "/v1/buckets",
-        json!({"name": "photos"}),
-    )
-    .await;
+    make_bucket(&admin, "photos").await;
     let (_, key) = ask(&admin, Method::POST, "/v1/keys", json!({"name": "k"})).await;
     let path = format!("/v1/buckets/photos/grants/{}", key["id"].as_str().unwrap());
     let change = json!({"read": true, "write": true});

@@ -1,18 +1,12 @@
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::{admin, ask, get};
+use super::{admin, ask, get, make_bucket};
 
 #[tokio::test]
 async fn names_of_buckets_are_added_listed_and_removed() {
     let admin = admin().await;
-    ask(
-        &admin,
-        Method::POST,
-        "/v1/buckets",
-        json!({"name": "photos"}),
-    )
-    .await;
+    make_bucket(&admin, "photos").await;
     let (_, key) = ask(&admin, Method::POST, "/v1/keys", json!({"name": "laptop"})).await;
     let id = key["id"].as_str().unwrap();
     let aliases = "/v1/buckets/photos/aliases";
@@ -30,13 +24,7 @@ async fn names_of_buckets_are_added_listed_and_removed() {
     assert_eq!(status, StatusCode::BAD_REQUEST);
     let (_, error) = add(json!({"name": "mine", "key": "AKNONE"})).await;
     assert_eq!(error["code"], json!("NoSuchAccessKey"));
-    let taken = ask(
-        &admin,
-        Method::POST,
-        "/v1/buckets",
-        json!({"name": "www.example.org"}),
-    )
-    .await;
+    let taken = make_bucket(&admin, "www.example.org").await;
     assert_eq!(taken.0, StatusCode::CONFLICT);
 
     let remove = async |name: &str| {

@@ -1,13 +1,12 @@
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::{admin, ask, get};
+use super::{admin, ask, get, make_bucket};
 
 #[tokio::test]
 async fn websites_are_enabled_shown_and_disabled() {
     let admin = admin().await;
-    let bucket = json!({"name": "photos"});
-    ask(&admin, Method::POST, "/v1/buckets", bucket).await;
+    make_bucket(&admin, "photos").await;
     let path = "/v1/buckets/photos/website";
     let (status, error) = get(&admin, path).await;
     let code = (status.as_u16(), &error["code"]);

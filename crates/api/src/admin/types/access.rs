@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// `POST /v1/access/explain`
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Explain {
     /// The id of an access key, or `anonymous`.
@@ -20,7 +21,7 @@ pub struct Explain {
 }
 
 /// The decision about a request.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Explanation {
     /// True if the request is allowed.
     pub allowed: bool,

@@ -1,9 +1,10 @@
 //! Nodes, layouts and the state of the cluster in the admin API.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A node in `GET /v1/nodes`.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct NodeInfo {
     /// Its identity: its public key, 64 hexadecimal digits.
     pub id: String,
@@ -40,7 +41,7 @@ pub struct NodeInfo {
 }
 
 /// The state of a node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeState {
     /// It answers.
@@ -73,7 +74,7 @@ impl NodeState {
 }
 
 /// `POST /v1/nodes/join`
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Join {
     /// Nodes of the cluster to join: `host:port` each; one that answers is enough.
@@ -81,7 +82,7 @@ pub struct Join {
 }
 
 /// The number of copies, and of zones that hold them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Redundancy {
     /// Copies of everything, on as many nodes.
@@ -92,7 +93,7 @@ pub struct Redundancy {
 }
 
 /// `GET /v1/layout`
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct LayoutInfo {
     /// The number of the newest layout version.
     pub version: u64,
@@ -114,7 +115,7 @@ pub struct LayoutInfo {
 }
 
 /// A node's part in a layout.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct LayoutNode {
     /// The node.
     pub id: String,
@@ -133,7 +134,7 @@ pub struct LayoutNode {
 }
 
 /// The staged changes and their consequences.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct StagedInfo {
     /// The layout version that it would become.
     pub version: u64,
@@ -155,7 +156,7 @@ pub struct StagedInfo {
 }
 
 /// A node that comes, changes or goes.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct StagedNode {
     /// The node.
     pub id: String,
@@ -167,7 +168,7 @@ pub struct StagedNode {
 }
 
 /// The new role of a node.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct StagedRole {
     /// Its zone.
     pub zone: String,
@@ -176,7 +177,7 @@ pub struct StagedRole {
 }
 
 /// The progress of a layout change.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ProgressInfo {
     /// The layout version that data moves from.
     pub from_version: u64,
@@ -195,7 +196,7 @@ pub struct ProgressInfo {
 }
 
 /// `POST /v1/layout/stage`: what is absent stays as it is.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Stage {
     /// Nodes that join or change.
@@ -210,7 +211,7 @@ pub struct Stage {
 }
 
 /// A node that comes or changes.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Assign {
     /// An id, the unambiguous beginning of one, or `self`.
@@ -225,7 +226,7 @@ pub struct Assign {
 }
 
 /// `POST /v1/layout/apply`
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Apply {
     /// The version that is staged, as it was shown.
@@ -237,7 +238,7 @@ pub struct Apply {
 }
 
 /// `POST /v1/layout/remove-dead`
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveDead {
     /// The node that is lost for good: an id, or the unambiguous beginning of one.
@@ -248,7 +249,7 @@ pub struct RemoveDead {
 }
 
 /// The consequences of no longer waiting for a dead node.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct RemovedInfo {
     /// The node.
     pub id: String,
@@ -263,7 +264,7 @@ pub struct RemovedInfo {
 }
 
 /// An entry in `GET /v1/layout/history`.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct HistoryInfo {
     /// The epoch.
     pub epoch: u64,
@@ -274,7 +275,7 @@ pub struct HistoryInfo {
 }
 
 /// The state of the cluster, in `GET /v1/status`, as this node sees it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ClusterStatus {
     /// Nodes in the layout.
     pub nodes: u32,
@@ -301,7 +302,7 @@ pub struct ClusterStatus {
 }
 
 /// The state of the cluster in one word.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ClusterState {
     /// All nodes of the layout answer.

@@ -1,9 +1,10 @@
 //! Scrubbing, repair and lifecycle rules.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// The maintenance of a node's data: part of `GET /v1/status`, and `GET /v1/scrub`.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Upkeep {
     /// Scrubbing: reads and verifies everything that the node stores.
     pub scrub: ScrubInfo,
@@ -18,7 +19,7 @@ pub struct Upkeep {
 }
 
 /// Dropping what nothing refers to any more: garbage collection.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct GcInfo {
     /// Tasks that wait in the node's queue. At 0 there is no garbage of this node's requests.
     pub tasks: u64,
@@ -26,7 +27,7 @@ pub struct GcInfo {
 
 /// What a node does about lifecycle rules: `GET /v1/lifecycle`. Each node walks its share of the
 /// buckets. Counts are since the start of the node.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct LifecycleInfo {
     /// The length of a day in seconds; 86400 outside tests.
     pub day_seconds: u64,
@@ -59,7 +60,7 @@ pub struct LifecycleInfo {
 }
 
 /// Anti-entropy: fetches rows that are newer on other nodes.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct AntiEntropyInfo {
     /// Nodes with which it shares partitions and which do not answer.
     pub away: u64,
@@ -78,7 +79,7 @@ pub struct AntiEntropyInfo {
 }
 
 /// Scrubbing: reads and verifies everything that the node stores.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct ScrubInfo {
     /// True while a pass runs.
     pub running: bool,
@@ -104,7 +105,7 @@ pub struct ScrubInfo {
 }
 
 /// Repair since the node's start.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct RepairCounts {
     /// Damaged or missing blocks that wait for repair.
     pub waiting: u64,
@@ -119,7 +120,7 @@ pub struct RepairCounts {
 }
 
 /// A block that no replica could give yet.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct BlockTrouble {
     /// Its hash.
     pub block: String,
@@ -130,7 +131,7 @@ pub struct BlockTrouble {
 }
 
 /// `POST /v1/scrub/start`
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StartScrub {
     /// The rate in bytes a second; 64 MiB a second if absent.

@@ -1,11 +1,12 @@
 //! Verification and repair.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{ProgressInfo, RepairCounts, ScrubInfo};
 
 /// `POST /v1/verify`: begin a verification of all nodes.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StartVerify {
     /// True to read every block and compare it with its name.
@@ -14,7 +15,7 @@ pub struct StartVerify {
 }
 
 /// `GET /v1/verify`: the last verification that this node was asked for.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct VerifyInfo {
     /// True if every block is read.
     pub deep: bool,
@@ -30,7 +31,7 @@ pub struct VerifyInfo {
 }
 
 /// A node's part of a verification.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct VerifyNode {
     /// The node's id.
     pub node: String,
@@ -85,7 +86,7 @@ impl VerifyInfo {
 }
 
 /// `POST /v1/repair/blocks`: all nodes verify their blocks and repair damaged ones.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RepairBlocks {
     /// The rate at which each node reads, in bytes a second; 64 MiB a second if absent.
@@ -94,7 +95,7 @@ pub struct RepairBlocks {
 }
 
 /// `GET /v1/repair`: faults, running repairs and advice.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct RepairInfo {
     /// Absences and advice, as in the cluster's status.
     pub advice: Vec<String>,
@@ -109,7 +110,7 @@ pub struct RepairInfo {
 }
 
 /// The maintenance of a node's data.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct RepairNode {
     /// The node's id.
     pub node: String,
@@ -129,7 +130,7 @@ pub struct RepairNode {
 }
 
 /// The data that a node has to fetch from another, as far as it knows.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct BehindInfo {
     /// The first digits of the other node's id.
     pub node: String,
@@ -144,7 +145,7 @@ pub struct BehindInfo {
 }
 
 /// A snapshot of a node's metadata: `GET`, `POST /v1/snapshots`.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct SnapshotInfo {
     /// Its name.
     pub name: String,

@@ -1,0 +1,121 @@
+//! The OpenAPI document: made from the handlers, so that it cannot say anything else than they do.
+
+use utoipa::OpenApi as _;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::openapi::{Components, OpenApi};
+
+use super::answer::{Answer, with_type};
+use super::route;
+use super::types::Problem;
+
+/// What is not derived from handlers.
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "Archipel admin API",
+        description = "Shows and changes everything about a cluster of Archipel. Every error is a `Problem`. \
+            Lists come in pages: `next` is the value of `after` for the next one.",
+        contact(name = "Archipel", url = "https://github.com/archipel-store/archipel"),
+        license(name = "Apache-2.0", identifier = "Apache-2.0"),
+    ),
+    servers((url = "http://127.0.0.1:3903", description = "admin.listen of a node")),
+    security(("token" = [])),
+    components(schemas(Problem)),
+    tags(
+        (name = "status", description = "A node's health, state and metrics, and this document"),
+        (name = "buckets", description = "Buckets, their names, grants and websites"),
+        (name = "keys", description = "Access keys"),
+        (name = "access", description = "Decisions about requests"),
+        (name = "nodes", description = "Nodes"),
+        (name = "layout", description = "Which nodes hold what"),
+        (name = "maintenance", description = "Scrubs, verifications, repairs, snapshots"),
+    ),
+)]
+struct Base;
+
+/// Returns the document without paths.
+pub(super) fn base() -> OpenApi {
+    let mut document = Base::openapi();
+    let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer);
+    let scheme = scheme.description(Some(
+        "A token: `archipel token create`, or admin.token_file",
+    ));
+    document
+        .components
+        .get_or_insert_with(Components::new)
+        .add_security_scheme("token", SecurityScheme::Http(scheme.build()));
+    document
+}
+
+/// Returns the document as JSON text.
+pub fn document() -> String {
+    let (_, document) = route::routes();
+    let mut document = serde_json::to_value(document).unwrap_or_default();
+    add_problems(&mut document);
+    name_items(&mut document);
+    add_descriptions(&mut document);
+    let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// Adds to every operation that its errors are problems.
+fn add_problems(document: &mut serde_json::Value) {
+    let problem = |about: &str| {
+        serde_json::json!({
+            "description": about,
+            "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        })
+    };
+    let client = problem("The request is refused");
+    let server = problem("The request failed");
+    let reference =
+        |name: &str| serde_json::json!({"$ref": format!("#/components/responses/{name}")});
+    let paths = document
+        .get_mut("paths")
+        .and_then(|paths| paths.as_object_mut());
+    for (path, item) in paths.into_iter().flatten() {
+        let operations = item.as_object_mut().into_iter().flatten();
+        for (_, operation) in operations.filter(|_| path != "/health") {
+            if let Some(answers) = operation["responses"].as_object_mut() {
+                answers.insert("4XX".into(), reference("Refused"));
+                answers.insert("5XX".into(), reference("Failed"));
+            }
+        }
+    }
+    document["components"]["responses"] = serde_json::json!({"Refused": client, "Failed": server});
+}
+
+/// Makes pages refer to their items by name: derived schemas of generic types repeat them.
+fn name_items(document: &mut serde_json::Value) {
+    let schemas = document["components"]["schemas"].as_object_mut();
+    for (name, schema) in schemas.into_iter().flatten() {
+        if let Some(item) = name.strip_prefix("Page_") {
+            let item = format!("#/components/schemas/{item}");
+            schema["properties"]["items"]["items"] = serde_json::json!({"$ref": item});
+        }
+    }
+}
+
+/// Gives every operation a description: readers of the document look for one.
+fn add_descriptions(document: &mut serde_json::Value) {
+    let paths = document["paths"].as_object_mut().into_iter().flatten();
+    for (_, operation) in paths.flat_map(|(_, item)| item.as_object_mut().into_iter().flatten()) {
+        if operation["description"].is_null() {
+            operation["description"] = operation["summary"].clone();
+        }
+    }
+}
+
+/// Returns this document: OpenAPI 3.1.
+#[utoipa::path(
+    get, path = "/v1/openapi.json", tag = "status", operation_id = "get_openapi",
+    responses((status = 200, description = "The OpenAPI document", body = Object)),
+)]
+pub(super) async fn show() -> Answer {
+    let text = document().into_bytes();
+    with_type(http::StatusCode::OK, "application/json", text)
+}
+
+#[cfg(test)]
+mod tests;
