@@ -95,6 +95,12 @@ impl Client {
         decode(&self.send(Method::GET, path, Vec::new()).await?)
     }
 
+    /// Sends `GET path` and returns the answer as text.
+    pub async fn text(&self, path: &str) -> Result<String, Failure> {
+        let answer = self.send(Method::GET, path, Vec::new()).await?;
+        Ok(String::from_utf8_lossy(&answer).into_owned())
+    }
+
     /// Gets all pages of the list at `path`, which has no query yet.
     pub async fn list<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>, Failure> {
         let mut page: Page<T> = self.get(path).await?;

@@ -77,6 +77,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Key { target, command } => ask(cli::key::run(&target, command)),
         Command::K2v { door, command } => ask(cli::k2v::run(&door, command)),
         Command::Access { target, command } => ask(cli::access::run(&target, command)),
+        Command::Token { target, command } => ask(cli::token::run(&target, command)),
         Command::Node { target, command } => ask(cli::node::run(&target, command)),
         Command::Layout { target, command } => ask(cli::layout::run(&target, command)),
         Command::Lifecycle { target, command } => ask(cli::lifecycle::run(&target, command)),
@@ -86,6 +87,9 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Repair { target, command } => ask(cli::repair::run(&target, command)),
         // `main` handles this command, which has its own exit status.
         Command::Verify(args) => ask(cli::verify::run(args)).map(|_| ()),
+        Command::Top(args) => ask(cli::top::run(&args)),
+        Command::Completions { shell } => cli::generate::completions(shell),
+        Command::Man { dir } => cli::generate::manual(dir.as_deref()),
         Command::Config { command } => match command {
             ConfigCommand::Check(args) => server::check(&args),
             ConfigCommand::Example => cli::table::text(config::EXAMPLE.trim_end()),

@@ -1,4 +1,4 @@
-//! Control data: buckets and access keys. Every node caches all of it, so that requests check
+//! Control data: buckets, access keys and tokens of the admin API. Every node caches all of it, so that requests check
 //! permissions without a network round trip.
 
 mod aliases;
@@ -6,6 +6,7 @@ mod cache;
 mod keys;
 #[cfg(test)]
 mod tests;
+mod tokens;
 mod versioning;
 
 use std::collections::BTreeMap;

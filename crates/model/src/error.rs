@@ -31,6 +31,9 @@ pub enum Error {
     /// No access key has that id.
     #[error("no such access key")]
     NoSuchAccessKey,
+    /// No token of the admin API has that id.
+    #[error("no such token")]
+    NoSuchToken,
     /// An access key of that id exists already.
     #[error("the access key already exists")]
     AccessKeyExists,

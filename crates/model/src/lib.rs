@@ -20,6 +20,7 @@
 //! | [`bucket`], [`object`], [`upload`] | buckets, access keys, objects and uploads as data |
 //! | [`website`] | a bucket's website configuration |
 //! | [`version`], [`lock`] | ids of versions; object lock: rules as data |
+//! | [`token`] | tokens of the admin API as data |
 //! | `in_use` | content that this process writes or reads |
 //! | `intents` | an upload points to the write of the object that completes or aborts it |
 //! | [`gc`], `orphans` | drops unneeded content; finds content that no GC task names |
@@ -63,6 +64,7 @@ mod orphans;
 mod owner;
 mod reader;
 mod rowkeys;
+pub mod token;
 pub mod upload;
 mod uploads;
 pub mod version;
@@ -92,6 +94,7 @@ pub use lock::{
 pub use object::{Condition, ObjectHead, ObjectMeta, Predicate, Tags};
 pub use objects::{MAX_KEY_BYTES, ObjectWriter};
 pub use reader::{ObjectReader, ObjectStream};
+pub use token::{AdminToken, NewToken, TokenScope};
 pub use upload::{MAX_PART_NUMBER, Part, PartMeta, Upload, UploadMeta, UploadPage, UploadQuery};
 pub use uploads::PartWriter;
 pub use version::{GivenVersion, NotAnId, VersionId, Versioning};

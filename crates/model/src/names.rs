@@ -26,6 +26,7 @@ impl Model {
         match (rowkeys::kind(&row.key), rowkeys::name_of(&row.key)) {
             (Kind::Bucket, Some(name)) => format!("bucket {name}"),
             (Kind::AccessKey, Some(name)) => format!("access key {name}"),
+            (Kind::AdminToken, Some(id)) => format!("admin token {id}"),
             (Kind::Upload, _) => match rowkeys::upload_of(&row.key) {
                 Some(upload) => self.name_of_upload(&upload),
                 None => escaped(row),

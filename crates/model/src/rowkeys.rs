@@ -23,6 +23,7 @@ const PART: u8 = b'p';
 const EXTENT: u8 = b'x';
 const WRITE_FENCE: u8 = b'g';
 const ITEM: u8 = b'y';
+const ADMIN_TOKEN: u8 = b't';
 
 fn join(partition: PartitionId, tag: u8, fields: &[&[u8]]) -> RowKey {
     let length = 1 + fields.iter().map(|f| f.len()).sum::<usize>();
@@ -52,6 +53,14 @@ pub(crate) fn access_key(id: &str) -> RowKey {
 
 /// The beginning of all row keys of access keys.
 pub(crate) const ALL_ACCESS_KEYS: Bytes = Bytes::from_static(&[ACCESS_KEY]);
+
+/// Returns the row of a token of the admin API, by id.
+pub(crate) fn admin_token(id: &str) -> RowKey {
+    join(PartitionId::CONTROL, ADMIN_TOKEN, &[id.as_bytes()])
+}
+
+/// The beginning of all row keys of tokens of the admin API.
+pub(crate) const ALL_ADMIN_TOKENS: Bytes = Bytes::from_static(&[ADMIN_TOKEN]);
 
 /// Returns the id of a bucket with this many shards, from a random id.
 ///
@@ -204,6 +213,7 @@ pub(crate) fn extent(cluster: &Cluster, group: &Id, index: u32) -> RowKey {
 pub(crate) enum Kind {
     Bucket,
     AccessKey,
+    AdminToken,
     WriteFence,
     Object,
     Upload,
@@ -217,6 +227,7 @@ pub(crate) fn kind(key: &[u8]) -> Kind {
     match key.first() {
         Some(&BUCKET) => Kind::Bucket,
         Some(&ACCESS_KEY) => Kind::AccessKey,
+        Some(&ADMIN_TOKEN) => Kind::AdminToken,
         Some(&WRITE_FENCE) => Kind::WriteFence,
         Some(&OBJECT) => Kind::Object,
         Some(&UPLOAD) => Kind::Upload,
@@ -257,6 +268,7 @@ pub(crate) fn owner_of(key: &[u8]) -> Option<Owner> {
         }),
         Kind::Bucket
         | Kind::AccessKey
+        | Kind::AdminToken
         | Kind::WriteFence
         | Kind::Upload
         | Kind::Item
@@ -264,7 +276,7 @@ pub(crate) fn owner_of(key: &[u8]) -> Option<Owner> {
     }
 }
 
-/// Returns the name in the row key of a bucket or an access key.
+/// Returns the name in the row key of a bucket, an access key or a token.
 pub(crate) fn name_of(key: &[u8]) -> Option<&str> {
     std::str::from_utf8(key.get(1..)?).ok()
 }

@@ -4,12 +4,13 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use http::{HeaderMap, Request};
+use http::Request;
 use http_body::Body;
 
+use super::Trust;
 use super::answer::Answer;
+use super::auth::{Caller, identify};
 use super::route::Door;
-use super::{Admin, Trust};
 use crate::serve::Peer;
 
 /// The paths that are left out.
@@ -26,32 +27,24 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<axum::BoxError>,
 {
-    if QUIET.contains(&request.uri().path()) {
-        return door.handle(trust, request).await;
+    let (path, headers) = (request.uri().path(), request.headers());
+    let caller = identify(door.admin(), trust, path, headers).await;
+    if QUIET.contains(&path) {
+        return door.handle(caller, request).await;
     }
-    let admin = door.admin();
     let (mut parts, body) = request.into_parts();
     if let Some(peer) = peer {
         parts.extensions.insert(Peer(peer));
     }
-    let mut entry = admin.audit.begin("admin", "", &parts);
+    let mut entry = door.admin().audit.begin("admin", "", &parts);
     entry.path(parts.uri.path());
     let shows_secret = parts.uri.path().ends_with("/secret");
     entry.action(if shows_secret { "ReadSecret" } else { "Admin" });
-    entry.who(who(admin, trust, &parts.headers));
-    let answer = door.handle(trust, Request::from_parts(parts, body)).await;
+    entry.who(caller.as_ref().ok().and_then(Caller::name));
+    let answer = door.handle(caller, Request::from_parts(parts, body)).await;
     entry.answered(answer.status().as_u16(), "", 0);
     if let Some(bytes) = answer.body().size_hint().exact() {
         entry.sent(bytes);
     }
     answer
-}
-
-/// Returns what opened the door for a request.
-fn who(admin: &Admin, trust: Trust, headers: &HeaderMap) -> Option<&'static str> {
-    match trust {
-        Trust::Peer => Some("socket"),
-        Trust::Token if admin.tokens.open_all(headers) => Some("token"),
-        Trust::Token => None,
-    }
 }

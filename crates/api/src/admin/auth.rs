@@ -1,17 +1,41 @@
-//! Tokens: compared by their digests, in a time that does not depend on where they differ.
+//! Who asks, and whether they may: tokens of the settings and of the cluster, and their scopes.
+//!
+//! Secrets are compared by their digests, in a time that does not depend on where they differ.
 
-use axum::body::Body;
-use http::{HeaderMap, Request, StatusCode, header};
+use std::sync::Arc;
+
+use archipel_model::{AdminToken, TokenScope};
+use http::{HeaderMap, StatusCode, header};
 use ring::digest::{SHA256, digest};
 
-use super::Trust;
 use super::answer::Refusal;
+use super::operations::Operation;
+use super::{Admin, Trust};
 
-/// The tokens that requests must carry.
+/// The resource of a scope for all resources.
+pub(super) const ALL: &str = "all";
+
+/// The tokens of the settings.
 #[derive(Clone)]
 pub(super) struct Tokens {
     all: Option<[u8; 32]>,
     metrics: Option<[u8; 32]>,
+}
+
+/// Who asks.
+#[derive(Clone)]
+pub(super) enum Caller {
+    /// Somebody without a token, who may see the health.
+    Anybody,
+    /// The server's user on the local socket, or whoever has the token of the settings.
+    Operator {
+        /// True for the local socket.
+        socket: bool,
+    },
+    /// The token for metrics of the settings.
+    Metrics,
+    /// A token of the cluster.
+    Token(Arc<AdminToken>),
 }
 
 impl Tokens {
@@ -21,31 +45,122 @@ impl Tokens {
             metrics: metrics.map(fingerprint),
         }
     }
+}
 
-    /// Admits a request: from a listener that trusts its clients, for the health, or with a token.
-    pub(super) fn admit(&self, trust: Trust, request: &Request<Body>) -> Result<(), Refusal> {
-        let headers = request.headers();
-        let open = match (trust, request.uri().path()) {
-            (Trust::Peer, _) | (_, "/health") => true,
-            (Trust::Token, "/metrics") => self.open_metrics(headers),
-            (Trust::Token, _) => self.open_all(headers),
+/// Finds out who asks for `path`. Without a token that counts, only the health may be seen.
+pub(super) async fn identify(
+    admin: &Admin,
+    trust: Trust,
+    path: &str,
+    headers: &HeaderMap,
+) -> Result<Caller, Refusal> {
+    if trust == Trust::Peer {
+        return Ok(Caller::Operator { socket: true });
+    }
+    if path == "/health" || path.starts_with("/health/") {
+        return Ok(Caller::Anybody);
+    }
+    let text = bearer(headers).ok_or_else(unauthorized)?;
+    let given = fingerprint(text);
+    let is = |expected: &Option<[u8; 32]>| expected.as_ref().is_some_and(|e| same(&given, e));
+    if is(&admin.tokens.all) {
+        return Ok(Caller::Operator { socket: false });
+    }
+    if is(&admin.tokens.metrics) {
+        return Ok(Caller::Metrics);
+    }
+    let token = admin.model.admit_admin_token(text).await?;
+    token.map(Caller::Token).ok_or_else(unauthorized)
+}
+
+impl Caller {
+    /// Returns the name for the audit log.
+    pub(super) fn name(&self) -> Option<&str> {
+        match self {
+            Caller::Anybody => None,
+            Caller::Operator { socket: true } => Some("socket"),
+            Caller::Operator { socket: false } => Some("token"),
+            Caller::Metrics => Some("metrics token"),
+            Caller::Token(token) => Some(&token.id),
+        }
+    }
+
+    /// Checks that the caller may do this, with the bucket that the path names.
+    pub(super) fn check(&self, operation: &Operation, bucket: Option<&str>) -> Result<(), Refusal> {
+        let may = match self {
+            Caller::Operator { .. } => true,
+            Caller::Anybody => operation.is_open,
+            Caller::Metrics => operation.is_open || operation.resource == "metrics",
+            Caller::Token(token) => {
+                let opens = |scope: &TokenScope| opens(scope, operation, bucket);
+                operation.is_open || operation.any_token || token.scopes.iter().any(opens)
+            }
         };
-        if open { Ok(()) } else { Err(unauthorized()) }
-    }
-
-    /// Returns true if the request carries the token for everything.
-    pub(super) fn open_all(&self, headers: &HeaderMap) -> bool {
-        carries(headers, self.all.as_ref())
-    }
-
-    /// Returns true if the request carries a token that opens the metrics.
-    fn open_metrics(&self, headers: &HeaderMap) -> bool {
-        self.open_all(headers) || carries(headers, self.metrics.as_ref())
+        if may {
+            return Ok(());
+        }
+        // The token of the settings for metrics is no token for anything else.
+        let Caller::Token(token) = self else {
+            return Err(unauthorized());
+        };
+        let (name, needs) = (&token.name, operation.scope());
+        Err(Refusal::new(
+            StatusCode::FORBIDDEN,
+            "Forbidden",
+            format!("the token {name:?} lacks the scope {needs}"),
+        ))
     }
 }
 
-fn unauthorized() -> Refusal {
-    let message = "send the admin token: Authorization: Bearer TOKEN";
+fn opens(scope: &TokenScope, operation: &Operation, bucket: Option<&str>) -> bool {
+    let resource = scope.resource == ALL || scope.resource == operation.resource;
+    let here = scope.bucket.is_none() || scope.bucket.as_deref() == bucket;
+    resource && here && (scope.write || !operation.write)
+}
+
+/// Reads a scope: `RESOURCE:read`, `RESOURCE:write` or `buckets/NAME:write`.
+pub(super) fn parse_scope(text: &str, resources: &[String]) -> Result<TokenScope, Refusal> {
+    let invalid = |why: &str| Refusal::invalid(format!("scope {text:?}: {why}"));
+    let (resource, level) = text
+        .split_once(':')
+        .ok_or_else(|| invalid("write RESOURCE:read or RESOURCE:write"))?;
+    let write = match level {
+        "read" => false,
+        "write" => true,
+        _ => return Err(invalid("after the colon stands read or write")),
+    };
+    let (resource, bucket) = match resource.split_once('/') {
+        Some((resource, bucket)) => (resource, Some(bucket.to_owned())),
+        None => (resource, None),
+    };
+    if resource != ALL && !resources.iter().any(|known| known == resource) {
+        let known = resources.join(", ");
+        return Err(invalid(&format!("the resources are {ALL}, {known}")));
+    }
+    if bucket.is_some() && resource != "buckets" {
+        return Err(invalid("only buckets are scoped one by one: buckets/NAME"));
+    }
+    if resource == "tokens" && write {
+        return Err(invalid(
+            "whoever makes tokens can do everything; fix: all:write",
+        ));
+    }
+    Ok(TokenScope {
+        resource: resource.to_owned(),
+        write,
+        bucket,
+    })
+}
+
+/// Writes a scope as [`parse_scope`] reads it.
+pub(super) fn show_scope(scope: &TokenScope) -> String {
+    let bucket = scope.bucket.as_ref().map(|name| format!("/{name}"));
+    let level = if scope.write { "write" } else { "read" };
+    format!("{}{}:{level}", scope.resource, bucket.unwrap_or_default())
+}
+
+pub(super) fn unauthorized() -> Refusal {
+    let message = "send a token that counts: Authorization: Bearer TOKEN";
     Refusal::new(StatusCode::UNAUTHORIZED, "Unauthorized", message)
 }
 
@@ -55,17 +170,11 @@ fn fingerprint(token: &str) -> [u8; 32] {
     bytes
 }
 
-fn carries(headers: &HeaderMap, expected: Option<&[u8; 32]>) -> bool {
-    let given = headers
-        .get(header::AUTHORIZATION)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.split_once(' '))
-        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-        .map(|(_, token)| fingerprint(token.trim()));
-    match (given, expected) {
-        (Some(given), Some(expected)) => same(&given, expected),
-        _ => false,
-    }
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
 /// Compares all bytes in constant time.

@@ -10,8 +10,9 @@
 //! | [`types`] | requests and answers; the command line reads the same types |
 //! | `route` | the router and the gate before it |
 //! | `openapi` | the OpenAPI document |
-//! | `auth`, `audited` | tokens; the audit log |
-//! | `access`, `buckets`, `keys`, `node`, `nodes`, `layout`, `snapshots` | the handlers |
+//! | `auth`, `operations` | who asks, and what operations take |
+//! | `audited` | the audit log |
+//! | `access`, `buckets`, `keys`, `node`, `nodes`, `layout`, `snapshots`, `tokens` | the handlers |
 //! | `condition` | the state of the cluster: absences, risks, advice |
 //! | `upkeep`, `verify`, `repair` | scrubbing and repair; verification; faults of all nodes |
 //! | `answer`, `page` | responses, errors, bounded bodies; pages of lists |
@@ -42,10 +43,12 @@ pub mod listen;
 mod node;
 mod nodes;
 mod openapi;
+mod operations;
 mod page;
 mod repair;
 mod route;
 mod snapshots;
+mod tokens;
 pub mod types;
 mod upkeep;
 mod verify;
@@ -96,6 +99,8 @@ pub struct Admin {
     metrics: Arc<Registry>,
     tokens: auth::Tokens,
     audit: Audit,
+    /// The resources that tokens can be scoped to.
+    resources: Arc<[String]>,
 }
 
 /// The clients that a listener admits.
@@ -123,6 +128,7 @@ impl Admin {
             metrics,
             tokens: auth::Tokens::new(token, metrics_token),
             audit: Audit::default(),
+            resources: operations::resources(&openapi::base()).into(),
         }
     }
 

@@ -83,7 +83,7 @@ async fn assess(admin: &Admin) -> NodeStatus {
 
 /// Returns this node's metrics as OpenMetrics text. The token for metrics is enough.
 #[utoipa::path(
-    get, path = "/metrics", tag = "status", operation_id = "get_metrics",
+    get, path = "/metrics", tag = "metrics", operation_id = "get_metrics",
     responses((
         status = 200, description = "Metrics", body = String,
         content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8",

@@ -5,6 +5,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{Components, OpenApi};
 
 use super::answer::{Answer, with_type};
+use super::operations::{Operation, Operations, operations};
 use super::route;
 use super::types::Problem;
 
@@ -22,12 +23,14 @@ use super::types::Problem;
     security(("token" = [])),
     components(schemas(Problem)),
     tags(
-        (name = "status", description = "A node's health, state and metrics, and this document"),
+        (name = "status", description = "A node's health and state, and this document"),
+        (name = "metrics", description = "A node's metrics"),
         (name = "buckets", description = "Buckets, their names, grants and websites"),
         (name = "keys", description = "Access keys"),
         (name = "access", description = "Decisions about requests"),
         (name = "nodes", description = "Nodes"),
         (name = "layout", description = "Which nodes hold what"),
+        (name = "tokens", description = "Tokens of this API"),
         (name = "maintenance", description = "Scrubs, verifications, repairs, snapshots"),
     ),
 )]
@@ -50,10 +53,11 @@ pub(super) fn base() -> OpenApi {
 /// Returns the document as JSON text.
 pub fn document() -> String {
     let (_, document) = route::routes();
+    let operations = operations(&document);
     let mut document = serde_json::to_value(document).unwrap_or_default();
     add_problems(&mut document);
     name_items(&mut document);
-    add_descriptions(&mut document);
+    add_scopes(&mut document, &operations);
     let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
     text.push('\n');
     text
@@ -97,13 +101,21 @@ fn name_items(document: &mut serde_json::Value) {
     }
 }
 
-/// Gives every operation a description: readers of the document look for one.
-fn add_descriptions(document: &mut serde_json::Value) {
-    let paths = document["paths"].as_object_mut().into_iter().flatten();
-    for (_, operation) in paths.flat_map(|(_, item)| item.as_object_mut().into_iter().flatten()) {
-        if operation["description"].is_null() {
-            operation["description"] = operation["summary"].clone();
-        }
+/// Adds to every operation's description which scope it needs.
+fn add_scopes(document: &mut serde_json::Value, operations: &Operations) {
+    for ((path, method), operation) in operations {
+        let needs = match operation {
+            Operation { is_open: true, .. } => "Needs no token.".to_owned(),
+            Operation {
+                any_token: true, ..
+            } => "Needs any token.".to_owned(),
+            operation => format!("Needs the scope `{}`.", operation.scope()),
+        };
+        let method = method.as_str().to_ascii_lowercase();
+        let described = &mut document["paths"][path][method];
+        let more = described["description"].as_str();
+        let text = more.map_or(needs.clone(), |more| format!("{more}\n\n{needs}"));
+        described["description"] = text.into();
     }
 }
 

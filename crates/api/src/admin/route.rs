@@ -2,25 +2,26 @@
 //!
 //! [`openapi`](super::openapi) makes the document from the same definitions.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::MatchedPath;
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{MatchedPath, RawPathParams};
 use axum::middleware::{self, Next};
 use axum::response::IntoResponse;
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use tower::ServiceExt;
-use utoipa::openapi::path::ParameterIn;
-use utoipa::openapi::{OpenApi, RefOr};
+use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::answer::{Answer, Refusal};
+use super::auth::{Caller, unauthorized};
+use super::operations::{Operations, operations};
 use super::{
-    Admin, Trust, access, buckets, keys, layout, node, nodes, openapi, repair, snapshots, upkeep,
+    Admin, access, buckets, keys, layout, node, nodes, openapi, repair, snapshots, tokens, upkeep,
     verify,
 };
 
@@ -49,6 +50,9 @@ pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::info, keys::change, keys::delete))
         .routes(routes!(keys::with_secret))
+        .routes(routes!(tokens::list, tokens::create))
+        .routes(routes!(tokens::current))
+        .routes(routes!(tokens::info, tokens::revoke))
         .routes(routes!(nodes::list))
         .routes(routes!(nodes::info))
         .routes(routes!(nodes::join))
@@ -79,11 +83,13 @@ pub(super) struct Door {
 impl Door {
     pub(super) fn new(admin: Arc<Admin>) -> Door {
         let (router, document) = routes();
-        let parameters = Arc::new(parameters(&document));
-        let gate = move |request: Request<Body>, next: Next| {
-            let parameters = parameters.clone();
+        let known = Arc::new(operations(&document));
+        type Path = Result<RawPathParams, RawPathParamsRejection>;
+        let gate = move |path: Path, request: Request<Body>, next: Next| {
+            let known = known.clone();
             async move {
-                match check_query(&parameters, &request) {
+                let path = path.map_err(|_| Refusal::invalid("the path is not UTF-8"));
+                match path.and_then(|path| check(&known, &path, &request)) {
                     Ok(()) => next.run(request).await,
                     Err(refusal) => refusal.into_response(),
                 }
@@ -92,7 +98,7 @@ impl Door {
         let router = router
             .route_layer(middleware::from_fn(gate))
             .fallback(nothing_here)
-            .method_not_allowed_fallback(wrong_method)
+            .method_not_allowed_fallback(async || wrong_method())
             .with_state(admin.clone());
         Door { admin, router }
     }
@@ -102,15 +108,20 @@ impl Door {
         &self.admin
     }
 
-    /// Answers a request of a client that the listener trusts as far as `trust`.
-    pub(super) async fn handle<B>(&self, trust: Trust, request: Request<B>) -> Answer
+    /// Answers a request of `caller`, or says why it cannot be known who asks.
+    pub(super) async fn handle<B>(
+        &self,
+        caller: Result<Caller, Refusal>,
+        request: Request<B>,
+    ) -> Answer
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<axum::BoxError>,
     {
-        let request = request.map(Body::new);
-        match self.admin.tokens.admit(trust, &request) {
-            Ok(()) => {
+        match caller {
+            Ok(caller) => {
+                let mut request = request.map(Body::new);
+                request.extensions_mut().insert(caller);
                 let answered = self.router.clone().oneshot(request).await;
                 answered.unwrap_or_else(|never| match never {})
             }
@@ -127,7 +138,7 @@ async fn nothing_here() -> Refusal {
     )
 }
 
-async fn wrong_method() -> Refusal {
+fn wrong_method() -> Refusal {
     Refusal::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "MethodNotAllowed",
@@ -135,37 +146,22 @@ async fn wrong_method() -> Refusal {
     )
 }
 
-/// The names of the query parameters of each operation.
-type Parameters = BTreeMap<(String, Method), BTreeSet<String>>;
-
-fn parameters(document: &OpenApi) -> Parameters {
-    let mut known = Parameters::new();
-    for (path, item) in &document.paths.paths {
-        let operations = [
-            (Method::GET, &item.get),
-            (Method::POST, &item.post),
-            (Method::PUT, &item.put),
-            (Method::PATCH, &item.patch),
-            (Method::DELETE, &item.delete),
-        ];
-        for (method, operation) in operations {
-            let Some(operation) = operation else { continue };
-            let all = operation.parameters.iter().flatten();
-            let names = all.filter_map(|one| match one {
-                RefOr::T(one) => {
-                    matches!(one.parameter_in, ParameterIn::Query).then(|| one.name.clone())
-                }
-                RefOr::Ref(_) => None,
-            });
-            let names = names.collect();
-            known.insert((path.clone(), method), names);
-        }
-    }
-    known
-}
-
-/// Refuses parameters that the operation does not know. What is ignored would mislead.
-fn check_query(known: &Parameters, request: &Request<Body>) -> Result<(), Refusal> {
+/// Refuses what the caller may not do, and parameters that the operation does not know: what is
+/// ignored would mislead.
+fn check(known: &Operations, path: &RawPathParams, request: &Request<Body>) -> Result<(), Refusal> {
+    let (extensions, method) = (request.extensions(), request.method());
+    let template = extensions.get::<MatchedPath>().map(MatchedPath::as_str);
+    // A HEAD is answered as a GET without a body.
+    let method = match *method {
+        Method::HEAD => Method::GET,
+        ref other => other.clone(),
+    };
+    let operation = known.get(&(template.unwrap_or_default().to_owned(), method));
+    let operation = operation.ok_or_else(wrong_method)?;
+    let bucket = path.iter().find(|(name, _)| *name == "name");
+    let bucket = bucket.filter(|_| operation.resource == "buckets");
+    let caller = extensions.get::<Caller>().ok_or_else(unauthorized)?;
+    caller.check(operation, bucket.map(|(_, bucket)| bucket))?;
     let Some(query) = request.uri().query() else {
         return Ok(());
     };
@@ -173,12 +169,9 @@ fn check_query(known: &Parameters, request: &Request<Body>) -> Result<(), Refusa
         let why = format!("the query has more than {MAX_QUERY_BYTES} bytes");
         return Err(Refusal::invalid(why));
     }
-    let path = request.extensions().get::<MatchedPath>();
-    let path = path.map(MatchedPath::as_str).unwrap_or_default();
-    let names = known.get(&(path.to_owned(), request.method().clone()));
     for part in query.split('&').filter(|part| !part.is_empty()) {
         let name = part.split('=').next().unwrap_or_default();
-        if !names.is_some_and(|names| names.contains(name)) {
+        if !operation.parameters.contains(name) {
             return Err(Refusal::invalid(format!(
                 "the query: {name:?} is no parameter of this request"
             )));

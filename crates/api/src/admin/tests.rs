@@ -17,12 +17,13 @@ use tokio::sync::watch;
 
 use super::route::Door;
 use super::types::{NodeInfo, NodeStatus};
-use super::{Admin, Node, Trust};
+use super::{Admin, Node, Trust, audited};
 
 mod cluster;
 mod control;
 mod names;
 mod requests;
+mod tokens;
 mod website;
 
 const TOKEN: &str = "the-token-of-the-operator";
@@ -90,9 +91,8 @@ async fn admin() -> Admin {
 }
 
 async fn send(admin: &Admin, trust: Trust, request: Request<Full<Bytes>>) -> (StatusCode, Value) {
-    let answer = Door::new(Arc::new(admin.clone()))
-        .handle(trust, request)
-        .await;
+    let door = Door::new(Arc::new(admin.clone()));
+    let answer = audited::handle(&door, trust, None, request).await;
     let status = answer.status();
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     (status, serde_json::from_slice(&body).unwrap_or(Value::Null))

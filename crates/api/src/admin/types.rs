@@ -5,6 +5,7 @@ use utoipa::ToSchema;
 
 mod access;
 mod cluster;
+mod tokens;
 mod upkeep;
 mod verify;
 
@@ -15,6 +16,7 @@ pub use cluster::{
     StagedNode, StagedRole,
 };
 
+pub use tokens::{CreateToken, TokenInfo, TokenWithSecret};
 pub use upkeep::{
     AntiEntropyInfo, BlockTrouble, GcInfo, LifecycleInfo, RepairCounts, ScrubInfo, StartScrub,
     Upkeep,

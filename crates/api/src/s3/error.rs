@@ -260,7 +260,7 @@ impl From<archipel_model::Error> for S3Error {
             E::InvalidToken => S3Error::new(Code::InvalidRequest, error.to_string()),
             E::TooManyValues => S3Error::new(Code::InvalidRequest, error.to_string()),
             E::TooMuch => S3Error::new(Code::InvalidRequest, error.to_string()),
-            E::AccessKeyExists | E::NoSuchAlias | E::OwnName | E::Damaged(_) | E::Internal(_) => because(Code::InternalError),
+            E::AccessKeyExists | E::NoSuchToken | E::NoSuchAlias | E::OwnName | E::Damaged(_) | E::Internal(_) => because(Code::InternalError),
         }
     }
 }

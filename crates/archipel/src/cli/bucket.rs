@@ -5,6 +5,7 @@ use clap::Subcommand;
 
 use super::table;
 use super::target::Target;
+use super::terminal;
 use crate::client::{Failure, path};
 use crate::config::size;
 
@@ -158,7 +159,7 @@ fn names(target: &Target, info: &BucketInfo) -> Result<(), Failure> {
 
 /// Prints `text` for people. Programs that asked for JSON see success in the exit status.
 pub fn done(target: &Target, text: &str) -> Result<(), Failure> {
-    if target.json {
+    if target.json || terminal::is_quiet() {
         Ok(())
     } else {
         table::text(text)

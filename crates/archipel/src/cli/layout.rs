@@ -8,9 +8,10 @@ use clap::{Args, Subcommand};
 
 use super::bucket::done;
 use super::node::capacity;
+use super::progress::{LOOK, Progress, bar};
 use super::table;
 use super::target::Target;
-use crate::client::Failure;
+use crate::client::{Client, Failure};
 use crate::config::size;
 
 /// The subcommands of `archipel layout`.
@@ -48,7 +49,12 @@ pub enum Command {
         /// applied
         #[arg(long, value_name = "REVISION")]
         revision: u64,
+        /// Wait until the data has moved
+        #[arg(long)]
+        wait: bool,
     },
+    /// Wait until the data has moved to the newest layout version
+    Wait,
     /// Stop waiting for a node that is lost for good, so that a layout change can end
     RemoveDead {
         /// The node: its id or the first digits of it. It must not be in the newest layout version
@@ -98,12 +104,18 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             client.delete("/v1/layout/staged").await?;
             return done(target, "the staged change was discarded");
         }
-        Command::Apply { version, revision } => {
+        Command::Apply {
+            version,
+            revision,
+            wait,
+        } => {
             let revision = Some(revision);
             let apply = Apply { version, revision };
             let layout: LayoutInfo = client.post("/v1/layout/apply", &apply).await?;
+            let layout = if wait { moved(&client).await? } else { layout };
             return show(target, &layout);
         }
+        Command::Wait => return show(target, &moved(&client).await?),
         Command::History => {
             return history(target, &client.list("/v1/layout/history").await?);
         }
@@ -294,6 +306,22 @@ fn change(node: &StagedNode, layout: &LayoutInfo) -> String {
         (None, Some(after)) => format!("+ node {short}: {after}"),
         (Some(before), None) => format!("- node {short} ({before})"),
         (None, None) => format!("- node {short}"),
+    }
+}
+
+/// Waits until the data has moved to the newest layout version.
+async fn moved(client: &Client) -> Result<LayoutInfo, Failure> {
+    let mut display = Progress::new();
+    loop {
+        let layout: LayoutInfo = client.get("/v1/layout").await?;
+        let Some(progress) = &layout.progress else {
+            display.end();
+            return Ok(layout);
+        };
+        let done = bar(progress.done.into(), progress.partitions.into());
+        let rows = progress.rows;
+        display.show(&format!("layout {} {done} {rows} rows", layout.version));
+        tokio::time::sleep(LOOK).await;
     }
 }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`target`] | the server that a command talks to |
 //! | [`bucket`], [`website`], [`key`], [`access`], [`status`] | commands for a running server |
+//! | [`token`] | tokens of the admin API |
 //! | [`node`], [`layout`] | commands for the cluster of the server |
 //! | [`k2v`] | a client of the K2V API |
 //! | [`lifecycle`] | what lifecycle rules removed |
@@ -11,7 +12,9 @@
 //! | [`scrub`], [`verify`], [`repair`], [`snapshot`] | commands for the maintenance of stored data
 //! |
 //! | [`progress`] | progress on standard error |
-//! | [`table`] | tables for people |
+//! | [`top`] | a live view |
+//! | [`generate`] | shell completions and manual pages |
+//! | [`table`], [`terminal`] | tables for people; width and colours |
 
 use std::path::PathBuf;
 
@@ -20,6 +23,7 @@ use clap::{Args, Parser, Subcommand};
 pub mod access;
 pub mod anti_entropy;
 pub mod bucket;
+pub mod generate;
 pub mod k2v;
 pub mod key;
 pub mod layout;
@@ -32,6 +36,9 @@ pub mod snapshot;
 pub mod status;
 pub mod table;
 pub mod target;
+pub mod terminal;
+pub mod token;
+pub mod top;
 pub mod verify;
 pub mod website;
 
@@ -54,7 +61,11 @@ Examples:
   archipel key allow AK... --bucket photos --read --write
   archipel node list                                the nodes, and which of them hold no data yet
   archipel layout assign 0badcafe --zone paris --capacity 500GB
-  archipel layout show                              the effect of that, and the command to apply it";
+  archipel layout show                              the effect of that, and the command to apply it
+  archipel completions bash > /etc/bash_completion.d/archipel
+
+Exit status: 0 for success; 1 if the command failed, or found what it looks for to be wrong; 2 for a
+wrong command line, and of verify if a part could not be checked.";
 
 /// The commands.
 #[derive(Subcommand)]
@@ -108,6 +119,15 @@ pub enum Command {
         #[command(subcommand)]
         command: access::Command,
     },
+    /// Create, list, show and revoke tokens of the admin API
+    Token {
+        /// The server.
+        #[command(flatten)]
+        target: target::Target,
+        /// The command.
+        #[command(subcommand)]
+        command: token::Command,
+    },
     /// Show the node's id, join other nodes, list them
     Node {
         /// The server.
@@ -135,6 +155,8 @@ pub enum Command {
         #[command(subcommand)]
         command: lifecycle::Command,
     },
+    /// Show the nodes, their traffic and their repairs, again and again
+    Top(top::TopArgs),
     /// Show a running node: version, cluster, disks, problems
     Status {
         /// The server.
@@ -170,6 +192,17 @@ pub enum Command {
         /// The command.
         #[command(subcommand)]
         command: snapshot::Command,
+    },
+    /// Print a script that completes commands in a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write the pages of all commands
+    Man {
+        /// The folder for the pages of all commands
+        #[arg(long, value_name = "FOLDER")]
+        dir: Option<PathBuf>,
     },
     /// Check a configuration, or print a commented one
     Config {

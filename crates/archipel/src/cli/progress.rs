@@ -3,6 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
+use super::terminal;
+
 /// The width of a bar, in characters.
 const WIDTH: u64 = 24;
 /// The number of polls between two lines without a terminal.
@@ -12,6 +14,7 @@ pub const LOOK: Duration = Duration::from_millis(200);
 
 /// A progress display.
 pub struct Progress {
+    is_quiet: bool,
     is_terminal: bool,
     looks: u32,
     shown: usize,
@@ -21,6 +24,7 @@ impl Progress {
     /// Creates an empty display.
     pub fn new() -> Progress {
         Progress {
+            is_quiet: terminal::is_quiet(),
             is_terminal: io::stderr().is_terminal(),
             looks: 0,
             shown: 0,
@@ -29,6 +33,9 @@ impl Progress {
 
     /// Shows a line. Errors are ignored, because a closed standard error is no failure.
     pub fn show(&mut self, line: &str) {
+        if self.is_quiet {
+            return;
+        }
         if self.is_terminal {
             let width = self.shown.max(line.chars().count());
             self.shown = line.chars().count();

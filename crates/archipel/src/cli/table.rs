@@ -5,17 +5,62 @@ use std::io::{self, Write};
 use archipel_base::clock::{SystemClock, WallClock};
 use serde::Serialize;
 
+use super::terminal;
 use crate::client::Failure;
 
-/// Prints rows below headings, in columns as wide as their widest cell.
+/// What stands between two columns.
+const GAP: &str = "  ";
+
+/// The fewest characters of a column that is cut.
+const MIN_CELL: usize = 8;
+
+/// Prints rows below headings, in columns as wide as their widest cell. On a terminal the widest
+/// columns are cut until the table fits.
 pub fn print<const N: usize>(headings: [&str; N], rows: &[[String; N]]) -> Result<(), Failure> {
-    let width = |column: usize| {
+    lines(headings, rows, terminal::width(), terminal::colours())
+        .iter()
+        .try_for_each(|line| text(line))
+}
+
+/// Returns the lines of a table for a terminal of this width, or for no terminal.
+pub fn lines<const N: usize>(
+    headings: [&str; N],
+    rows: &[[String; N]],
+    width: Option<usize>,
+    colours: bool,
+) -> Vec<String> {
+    let widest = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([headings[column].len()]).max().unwrap_or(0)
     };
-    let widths: [usize; N] = std::array::from_fn(width);
-    line(&headings.map(String::from), &widths)?;
-    rows.iter().try_for_each(|row| line(row, &widths))
+    let mut widths: [usize; N] = std::array::from_fn(widest);
+    if let Some(width) = width {
+        fit(&mut widths, &headings, width);
+    }
+    let heading = line(&headings.map(String::from), &widths, |cell| cell.to_owned());
+    let heading = if colours {
+        terminal::bold(&heading)
+    } else {
+        heading
+    };
+    let paint = |cell: &str| match colours {
+        true => terminal::paint(cell),
+        false => cell.to_owned(),
+    };
+    let rows = rows.iter().map(|row| line(row, &widths, paint));
+    [heading].into_iter().chain(rows).collect()
+}
+
+/// Narrows the widest columns until all fit into `width`. No column gets narrower than its heading.
+fn fit<const N: usize>(widths: &mut [usize; N], headings: &[&str; N], width: usize) {
+    let gaps = GAP.len() * N.saturating_sub(1);
+    while widths.iter().sum::<usize>() + gaps > width {
+        let shrinkable = (0..N).filter(|&n| widths[n] > headings[n].len().max(MIN_CELL));
+        let Some(widest) = shrinkable.max_by_key(|&n| widths[n]) else {
+            return;
+        };
+        widths[widest] -= 1;
+    }
 }
 
 /// Prints names and values, one pair a line.
@@ -62,10 +107,58 @@ pub fn span(seconds: u64) -> String {
     }
 }
 
-fn line<const N: usize>(cells: &[String; N], widths: &[usize; N]) -> Result<(), Failure> {
-    let cells = cells.iter().zip(widths);
-    let padded: Vec<String> = cells
-        .map(|(cell, width)| format!("{cell:width$}"))
-        .collect();
-    text(padded.join("  ").trim_end())
+fn line<const N: usize>(
+    cells: &[String; N],
+    widths: &[usize; N],
+    paint: impl Fn(&str) -> String,
+) -> String {
+    let last = N.saturating_sub(1);
+    let cells = cells.iter().zip(widths).enumerate();
+    let cells = cells.map(|(at, (cell, &width))| {
+        let cell = cut(cell, width);
+        match at == last {
+            true => paint(&cell),
+            false => paint(&format!("{cell:width$}")),
+        }
+    });
+    cells.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
+}
+
+/// Returns the beginning of a cell that is too wide, with an ellipsis.
+fn cut(cell: &str, width: usize) -> String {
+    if cell.chars().count() <= width {
+        return cell.to_owned();
+    }
+    let kept: String = cell.chars().take(width.saturating_sub(1)).collect();
+    format!("{kept}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows() -> [[String; 3]; 2] {
+        let long = "[2001:db8::7]:3901, b.example.net:3901, tcp://b.example.net:3901";
+        [
+            ["0badcafe", "alive", long].map(String::from),
+            ["12345678", "gone", "-"].map(String::from),
+        ]
+    }
+
+    #[test]
+    fn a_table_fits_its_terminal_by_cutting_the_widest_column() {
+        let lines = lines(["NODE", "STATE", "ADDRESSES"], &rows(), Some(40), false);
+        assert!(
+            lines.iter().all(|line| line.chars().count() <= 40),
+            "{lines:?}"
+        );
+        assert!(lines[1].starts_with("0badcafe  alive  [2001") && lines[1].ends_with('…'));
+        assert_eq!(lines[2], "12345678  gone   -");
+    }
+
+    #[test]
+    fn without_a_terminal_nothing_is_cut_or_coloured() {
+        let lines = lines(["NODE", "STATE", "ADDRESSES"], &rows(), None, false);
+        assert!(lines[1].ends_with("tcp://b.example.net:3901") && !lines[1].contains('\x1b'));
+    }
 }

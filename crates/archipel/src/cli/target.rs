@@ -4,11 +4,22 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::terminal;
 use crate::client::{Client, Failure};
 use crate::config::{self, ADMIN_SOCKET};
 
 /// The data folders that are tried when no flag names one.
 const USUAL_DATA_DIRS: [&str; 2] = ["/var/lib/archipel", "demo-data"];
+
+/// The configuration files that are tried after them.
+const USUAL_CONFIGS: [&str; 2] = ["archipel.toml", "/etc/archipel/archipel.toml"];
+
+/// Returns the admin socket that a configuration names.
+fn socket_in(config: &Path) -> Result<PathBuf, Failure> {
+    let loaded = config::load(config, std::env::vars());
+    let loaded = loaded.map_err(|error| Failure(error.to_string()))?;
+    Ok(loaded.settings.admin.socket)
+}
 
 /// The server to talk to.
 #[derive(Args)]
@@ -47,11 +58,17 @@ pub struct Target {
     /// Print JSON instead of tables
     #[arg(long, global = true)]
     pub json: bool,
+    /// Print results and errors only: no progress, no confirmations
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
 }
 
 impl Target {
     /// Returns a client of the server.
     pub fn client(&self) -> Result<Client, Failure> {
+        if self.quiet {
+            terminal::be_quiet();
+        }
         match &self.admin {
             Some(url) => Client::tcp(url, &self.token()?),
             None => Ok(Client::socket(self.socket_path()?)),
@@ -67,19 +84,20 @@ impl Target {
             return Ok(dir.join(ADMIN_SOCKET));
         }
         if let Some(config) = &self.config {
-            let loaded =
-                config::load(config, std::env::vars()).map_err(|e| Failure(e.to_string()))?;
-            return Ok(loaded.settings.admin.socket);
+            return socket_in(config);
         }
         let sockets = USUAL_DATA_DIRS.map(|dir| Path::new(dir).join(ADMIN_SOCKET));
-        let found = sockets.iter().find(|socket| socket.exists());
-        found.cloned().ok_or_else(|| {
-            Failure(format!(
-                "no server found at {} or {}\nfix: name it with --data-dir, --socket, --config or --admin",
-                sockets[0].display(),
-                sockets[1].display()
-            ))
-        })
+        if let Some(socket) = sockets.iter().find(|socket| socket.exists()) {
+            return Ok(socket.clone());
+        }
+        if let Some(config) = USUAL_CONFIGS.iter().find(|file| Path::new(file).exists()) {
+            return socket_in(Path::new(config));
+        }
+        Err(Failure(format!(
+            "no server found at {} or {}\nfix: name it with --data-dir, --socket, --config or --admin",
+            sockets[0].display(),
+            sockets[1].display()
+        )))
     }
 
     fn token(&self) -> Result<String, Failure> {

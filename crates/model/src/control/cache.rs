@@ -24,6 +24,7 @@ use crate::Model;
 use crate::bucket::{AccessKey, Alias, Bucket, Named};
 use crate::error::{Error, damaged_row};
 use crate::rowkeys::{self, Kind};
+use crate::token::{self, AdminToken};
 use reads::InProgress;
 
 /// The number of names that the node looks up in the rows at once because the cache lacks them.
@@ -86,6 +87,7 @@ pub(crate) struct Cached {
     pub buckets: BTreeMap<String, Arc<Bucket>>,
     pub aliases: BTreeMap<String, Alias>,
     pub keys: BTreeMap<String, Arc<AccessKey>>,
+    pub tokens: BTreeMap<String, Arc<AdminToken>>,
 }
 
 impl Cached {
@@ -126,6 +128,11 @@ impl Cached {
                 let key: AccessKey = codec::decode(metadata).map_err(damaged_row)?;
                 self.keys.insert(name.to_owned(), Arc::new(key));
             }
+            (Kind::AdminToken, None) => drop(self.tokens.remove(name)),
+            (Kind::AdminToken, Some(metadata)) => {
+                let token = token::decode(metadata).map_err(damaged_row)?;
+                self.tokens.insert(name.to_owned(), Arc::new(token));
+            }
             _ => {}
         }
         Ok(())
@@ -142,6 +149,7 @@ impl Cached {
                 copy(&mut self.aliases, &other.aliases, name);
             }
             Kind::AccessKey => copy(&mut self.keys, &other.keys, name),
+            Kind::AdminToken => copy(&mut self.tokens, &other.tokens, name),
             _ => {}
         }
     }
@@ -265,7 +273,12 @@ impl Model {
     async fn read_all(&self) -> Result<Cached, Error> {
         let mut fresh = Cached::default();
         let control = PartitionId::CONTROL;
-        for prefix in [&rowkeys::ALL_BUCKETS, &rowkeys::ALL_ACCESS_KEYS] {
+        let all = [
+            &rowkeys::ALL_BUCKETS,
+            &rowkeys::ALL_ACCESS_KEYS,
+            &rowkeys::ALL_ADMIN_TOKENS,
+        ];
+        for prefix in all {
             for row in self.cluster().scan_whole(control, prefix).await? {
                 fresh.put(&row.key.key, Some(&row.metadata))?;
             }
@@ -338,7 +351,7 @@ impl Model {
     }
 
     /// Reads a row that the cache lacks. On a node that is alone the cache is complete.
-    async fn look_up(&self, row: RowKey) -> Result<(), Error> {
+    pub(super) async fn look_up(&self, row: RowKey) -> Result<(), Error> {
         if self.cluster().is_alone() || row.key.len() > MAX_NAME_BYTES {
             return Ok(());
         }

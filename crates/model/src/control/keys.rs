@@ -190,7 +190,7 @@ impl Model {
 
 /// Returns random letters and digits. The alphabet has 32 characters, so that each random byte
 /// gives five unbiased bits.
-fn random_text(model: &Model, length: usize) -> String {
+pub(super) fn random_text(model: &Model, length: usize) -> String {
     const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
     let mut bytes = vec![0; length];
     model.fill_random(&mut bytes);

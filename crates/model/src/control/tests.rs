@@ -10,6 +10,7 @@ use super::*;
 mod aliases;
 mod keys;
 mod order;
+mod tokens;
 mod versioning;
 
 /// Returns three nodes, a few milliseconds apart, that all hold the control data.

@@ -1,0 +1,173 @@
+//! Tokens of the cluster, and what their scopes open.
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::Full;
+use serde_json::{Value, json};
+
+use super::{Trust, admin, ask, get, make_bucket, send};
+use crate::admin::Admin;
+
+/// Creates a token over the local socket. Returns its secret and its id.
+async fn token(admin: &Admin, scopes: &[&str]) -> (String, String) {
+    let body = json!({"name": "ci", "scopes": scopes});
+    let (status, made) = ask(admin, Method::POST, "/v1/tokens", body).await;
+    assert_eq!(status, StatusCode::CREATED, "{made}");
+    let text = |name: &str| made[name].as_str().unwrap().to_owned();
+    (text("secret"), text("id"))
+}
+
+/// Sends a request over TCP with a token.
+async fn with(admin: &Admin, token: &str, method: Method, path: &str, body: Value) -> StatusCode {
+    let body = match body {
+        Value::Null => Bytes::new(),
+        body => body.to_string().into(),
+    };
+    let request = Request::builder().method(method).uri(path);
+    let request = request.header("authorization", format!("Bearer {token}"));
+    let request = request.body(Full::new(body)).unwrap();
+    send(admin, Trust::Token, request).await.0
+}
+
+async fn sees(admin: &Admin, token: &str, path: &str) -> StatusCode {
+    with(admin, token, Method::GET, path, Value::Null).await
+}
+
+const FORBIDDEN: StatusCode = StatusCode::FORBIDDEN;
+const OK: StatusCode = StatusCode::OK;
+
+#[tokio::test]
+async fn a_right_to_read_shows_everything_but_secrets_and_changes_nothing() {
+    let admin = admin().await;
+    make_bucket(&admin, "photos").await;
+    let (_, key) = ask(&admin, Method::POST, "/v1/keys", json!({"name": "k"})).await;
+    let key = format!("/v1/keys/{}", key["id"].as_str().unwrap());
+    let (secret, _) = token(&admin, &["all:read"]).await;
+    for path in [
+        "/v1/status",
+        "/v1/buckets",
+        "/v1/buckets/photos",
+        "/metrics",
+        "/v1/tokens",
+        &key,
+    ] {
+        assert_eq!(sees(&admin, &secret, path).await, OK, "{path}");
+    }
+    assert_eq!(
+        sees(&admin, &secret, &format!("{key}/secret")).await,
+        FORBIDDEN
+    );
+    let bucket = json!({"name": "other"});
+    for (method, path, body) in [
+        (Method::POST, "/v1/buckets", bucket),
+        (Method::DELETE, "/v1/buckets/photos", Value::Null),
+        (Method::DELETE, &*key, Value::Null),
+        (
+            Method::POST,
+            "/v1/tokens",
+            json!({"name": "x", "scopes": ["all:write"]}),
+        ),
+        (Method::POST, "/v1/scrub/start", json!({})),
+    ] {
+        let status = with(&admin, &secret, method, path, body).await;
+        assert_eq!(status, FORBIDDEN, "{path}");
+    }
+    assert_eq!(get(&admin, "/v1/buckets/photos").await.0, OK);
+    let explain = json!({"key": "anonymous", "action": "s3:GetObject", "resource": "photos/a"});
+    let explained = with(&admin, &secret, Method::POST, "/v1/access/explain", explain).await;
+    assert_eq!(explained, OK);
+}
+
+#[tokio::test]
+async fn a_scope_opens_its_resource_and_its_bucket_only() {
+    let admin = admin().await;
+    make_bucket(&admin, "photos").await;
+    make_bucket(&admin, "letters").await;
+    let (keys, _) = token(&admin, &["keys:write"]).await;
+    assert_eq!(sees(&admin, &keys, "/v1/keys").await, OK);
+    assert_eq!(sees(&admin, &keys, "/v1/buckets").await, FORBIDDEN);
+    assert_eq!(sees(&admin, &keys, "/v1/openapi.json").await, OK);
+    let new = json!({"name": "k"});
+    let made = with(&admin, &keys, Method::POST, "/v1/keys", new).await;
+    assert_eq!(made, StatusCode::CREATED);
+
+    let (photos, _) = token(&admin, &["buckets/photos:write"]).await;
+    assert_eq!(sees(&admin, &photos, "/v1/buckets/photos").await, OK);
+    assert_eq!(
+        sees(&admin, &photos, "/v1/buckets/letters").await,
+        FORBIDDEN
+    );
+    assert_eq!(
+        sees(&admin, &photos, "/v1/buckets/%6cetters").await,
+        FORBIDDEN
+    );
+    assert_eq!(sees(&admin, &photos, "/v1/buckets").await, FORBIDDEN);
+    let website = json!({"index": "index.html"});
+    let path = "/v1/buckets/photos/website";
+    assert_eq!(
+        with(&admin, &photos, Method::PUT, path, website.clone()).await,
+        OK
+    );
+    let path = "/v1/buckets/letters/website";
+    assert_eq!(
+        with(&admin, &photos, Method::PUT, path, website).await,
+        FORBIDDEN
+    );
+}
+
+#[tokio::test]
+async fn a_token_opens_nothing_once_it_is_revoked_or_expired() {
+    let admin = admin().await;
+    let (secret, id) = token(&admin, &["all:read"]).await;
+    assert_eq!(sees(&admin, &secret, "/v1/status").await, OK);
+    assert_eq!(
+        sees(&admin, &format!("{secret}X"), "/v1/status").await,
+        StatusCode::UNAUTHORIZED
+    );
+    let (_, current) = {
+        let request = Request::builder().uri("/v1/tokens/self");
+        let request = request.header("authorization", format!("Bearer {secret}"));
+        send(&admin, Trust::Token, request.body(Full::default()).unwrap()).await
+    };
+    assert_eq!(
+        (&current["id"], &current["secret"]),
+        (&json!(id), &Value::Null)
+    );
+    let path = format!("/v1/tokens/{id}");
+    let (status, _) = ask(&admin, Method::DELETE, &path, Value::Null).await;
+    assert_eq!(status, StatusCode::NO_CONTENT);
+    assert_eq!(
+        sees(&admin, &secret, "/v1/status").await,
+        StatusCode::UNAUTHORIZED
+    );
+    assert_eq!(get(&admin, &path).await.1["code"], "NoSuchToken");
+
+    let body = json!({"name": "short", "scopes": ["all:write"], "valid_seconds": 0});
+    let (status, _) = ask(&admin, Method::POST, "/v1/tokens", body).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn scopes_that_mean_nothing_are_refused() {
+    let admin = admin().await;
+    for scope in [
+        "",
+        "all",
+        "all:",
+        "all:admin",
+        "cats:read",
+        "keys/AK:read",
+        "tokens:write",
+    ] {
+        let body = json!({"name": "ci", "scopes": [scope]});
+        let (status, error) = ask(&admin, Method::POST, "/v1/tokens", body).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{scope}");
+        assert!(
+            error["detail"].as_str().unwrap().contains("scope"),
+            "{error}"
+        );
+    }
+    let none = json!({"name": "ci", "scopes": []});
+    let (status, _) = ask(&admin, Method::POST, "/v1/tokens", none).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+}

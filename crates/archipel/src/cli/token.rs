@@ -1,0 +1,147 @@
+//! `archipel token`
+
+use archipel_api::admin::types::{CreateToken, TokenInfo, TokenWithSecret};
+use clap::Subcommand;
+
+use super::bucket::done;
+use super::table;
+use super::target::Target;
+use crate::client::{Failure, path};
+
+/// The subcommands of `archipel token`.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Create a token and print its secret, which cannot be shown again
+    Create {
+        /// A name for people
+        name: String,
+        /// What it opens: RESOURCE:read, RESOURCE:write, buckets/NAME:read or buckets/NAME:write;
+        /// repeatable. The resource "all" stands for all of them
+        #[arg(long = "scope", value_name = "SCOPE", required = true)]
+        scopes: Vec<String>,
+        /// The time after which it opens nothing: 30d, 12h, 90m. Without it, it opens for ever
+        #[arg(long, value_name = "TIME", value_parser = seconds)]
+        expires_in: Option<u64>,
+    },
+    /// List all tokens
+    List,
+    /// Show a token
+    Info {
+        /// The token's id
+        id: String,
+    },
+    /// Revoke a token; requests that carry it are refused from then on
+    Revoke {
+        /// The token's id
+        id: String,
+    },
+}
+
+/// Reads a time such as `30d` as seconds.
+fn seconds(text: &str) -> Result<u64, String> {
+    let wrong = || "write a number and s, m, h or d, such as 30d".to_owned();
+    let (number, unit) = text
+        .char_indices()
+        .next_back()
+        .map(|(at, unit)| (&text[..at], unit))
+        .ok_or_else(wrong)?;
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let unit = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        _ => return Err(wrong()),
+    };
+    let seconds = number.checked_mul(unit).ok_or_else(wrong)?;
+    if seconds == 0 {
+        return Err("a token that opens nothing is of no use".into());
+    }
+    Ok(seconds)
+}
+
+/// Runs a subcommand.
+pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
+    let client = target.client()?;
+    match command {
+        Command::Create {
+            name,
+            scopes,
+            expires_in,
+        } => {
+            let ask = CreateToken {
+                name,
+                scopes,
+                valid_seconds: expires_in,
+            };
+            let made: TokenWithSecret = client.post("/v1/tokens", &ask).await?;
+            if target.json {
+                return table::print_json(&made);
+            }
+            table::print_pairs(&[("secret", made.secret.clone())])?;
+            show(target, &made.token)
+        }
+        Command::List => {
+            let tokens: Vec<TokenInfo> = client.list("/v1/tokens").await?;
+            list(target, &tokens)
+        }
+        Command::Info { id } => {
+            let token = client.get(&path(&["v1", "tokens", &id])).await?;
+            show(target, &token)
+        }
+        Command::Revoke { id } => {
+            client.delete(&path(&["v1", "tokens", &id])).await?;
+            done(target, &format!("token {id} is revoked"))
+        }
+    }
+}
+
+fn expiry(token: &TokenInfo) -> String {
+    match token.expires_ms {
+        None => "never".into(),
+        Some(_) if token.expired => "expired".into(),
+        Some(time) => format!("in {}", table::until(time)),
+    }
+}
+
+fn list(target: &Target, tokens: &[TokenInfo]) -> Result<(), Failure> {
+    if target.json {
+        return table::print_json(&tokens);
+    }
+    let rows: Vec<[String; 5]> = tokens
+        .iter()
+        .map(|t| {
+            let age = table::age(t.created_ms);
+            let scopes = t.scopes.join(" ");
+            [t.id.clone(), t.name.clone(), age, expiry(t), scopes]
+        })
+        .collect();
+    table::print(["TOKEN", "NAME", "AGE", "EXPIRES", "SCOPES"], &rows)
+}
+
+fn show(target: &Target, token: &TokenInfo) -> Result<(), Failure> {
+    if target.json {
+        return table::print_json(token);
+    }
+    table::print_pairs(&[
+        ("token", token.id.clone()),
+        ("name", token.name.clone()),
+        ("age", table::age(token.created_ms)),
+        ("expires", expiry(token)),
+        ("scopes", token.scopes.join(" ")),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(seconds("90m"), Ok(5400));
+        assert_eq!(seconds("30d"), Ok(2_592_000));
+        for wrong in ["", "d", "0d", "30", "1y", "-1h", "99999999999999999999d"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Operations on tokens of the admin API.
+
+use std::sync::Arc;
+
+use archipel_base::codec;
+use archipel_cluster::{Decision, WriteOptions};
+use archipel_storage::engine::Durability;
+
+use super::keys::random_text;
+use super::row;
+use crate::Model;
+use crate::bucket::Secret;
+use crate::error::Error;
+use crate::rowkeys;
+use crate::token::{self, AdminToken, NewToken};
+
+impl Model {
+    /// Returns all tokens of the admin API, sorted by id.
+    ///
+    /// # Errors
+    /// As [`Model::buckets`].
+    pub fn admin_tokens(&self) -> Result<Vec<Arc<AdminToken>>, Error> {
+        self.look(|cached| cached.tokens.values().cloned().collect())
+    }
+
+    /// Returns the token of that id. Reads its row if the cache lacks it.
+    ///
+    /// # Errors
+    /// As [`Model::find_bucket`].
+    pub async fn find_admin_token(&self, id: &str) -> Result<Option<Arc<AdminToken>>, Error> {
+        let cached = |model: &Model| model.look(|cached| cached.tokens.get(id).cloned());
+        if let Some(token) = cached(self)? {
+            return Ok(Some(token));
+        }
+        self.look_up(rowkeys::admin_token(id)).await?;
+        cached(self)
+    }
+
+    /// Returns the token with this text if it opens something now.
+    ///
+    /// # Errors
+    /// As [`Model::find_bucket`].
+    pub async fn admit_admin_token(&self, text: &str) -> Result<Option<Arc<AdminToken>>, Error> {
+        let Some((id, secret)) = token::parse(text) else {
+            return Ok(None);
+        };
+        let token = self.find_admin_token(id).await?;
+        let now_ms = self.now_ms();
+        Ok(token.filter(|token| token.matches(secret) && token.is_live(now_ms)))
+    }
+
+    /// Creates a token. The returned secret is the whole text that a client sends; it cannot be
+    /// shown again.
+    ///
+    /// # Errors
+    /// [`Error::InvalidName`] for a name, an expiry or scopes that are not allowed.
+    pub async fn create_admin_token(
+        &self,
+        new: NewToken,
+    ) -> Result<(Arc<AdminToken>, Secret), Error> {
+        new.check(self.now_ms())?;
+        let secret = random_text(self, 40);
+        let token = AdminToken {
+            id: random_text(self, 12),
+            name: new.name,
+            created_ms: self.now_ms(),
+            expires_ms: new.expires_ms,
+            scopes: new.scopes,
+            digest: token::digest(&secret),
+        };
+        let key = rowkeys::admin_token(&token.id);
+        let exists = Error::Internal("a random id is taken".into());
+        self.put_if_absent(key.clone(), row(codec::encode(&token)), exists)
+            .await?;
+        self.changed(&key).await?;
+        let text = token.text(&secret);
+        Ok((Arc::new(token), text))
+    }
+
+    /// Revokes a token. When this returns, this node and all other nodes that answer refuse it. A
+    /// node that is cut off refuses it at the end of its lease.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchToken`].
+    pub async fn revoke_admin_token(&self, id: &str) -> Result<(), Error> {
+        let key = rowkeys::admin_token(id);
+        let how = WriteOptions::durable(Durability::Fsync);
+        let deleted = self.cluster().update(&key, how, |current| match current {
+            Some(_) => Decision::Write(None),
+            None => Decision::Abort(Error::NoSuchToken),
+        });
+        let deleted = deleted.await;
+        if deleted.is_ok() {
+            // The cache drops the token at once, even if the row cannot be read again.
+            self.control().remove(&key.key)?;
+        }
+        let _ = self.changed(&key).await;
+        deleted?
+    }
+}
