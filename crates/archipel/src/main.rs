@@ -87,6 +87,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Repair { target, command } => ask(cli::repair::run(&target, command)),
         // `main` handles this command, which has its own exit status.
         Command::Verify(args) => ask(cli::verify::run(args)).map(|_| ()),
+        Command::Operation { target, command } => ask(cli::operation::run(&target, command)),
         Command::Top(args) => ask(cli::top::run(&args)),
         Command::Completions { shell } => cli::generate::completions(shell),
         Command::Man { dir } => cli::generate::manual(dir.as_deref()),

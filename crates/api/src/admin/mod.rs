@@ -15,6 +15,7 @@
 //! | `access`, `buckets`, `keys`, `node`, `nodes`, `layout`, `snapshots`, `tokens` | the handlers |
 //! | `condition` | the state of the cluster: absences, risks, advice |
 //! | `upkeep`, `verify`, `repair` | scrubbing and repair; verification; faults of all nodes |
+//! | `work` | all long operations in one shape |
 //! | `answer`, `page` | responses, errors, bounded bodies; pages of lists |
 //! | [`listen`] | serving connections, with bounds, until shutdown |
 
@@ -52,6 +53,7 @@ mod tokens;
 pub mod types;
 mod upkeep;
 mod verify;
+mod work;
 
 #[cfg(test)]
 mod tests;

@@ -39,7 +39,7 @@ pub(super) async fn blocks(
     Ok(Json(told))
 }
 
-async fn gather(admin: &Admin, scrub: Option<u64>) -> RepairInfo {
+pub(super) async fn gather(admin: &Admin, scrub: Option<u64>) -> RepairInfo {
     let cluster = admin.model.cluster();
     let epoch = cluster.epoch();
     let condition = epoch.map(|epoch| condition::assess(&epoch, &nodes::known(admin)));

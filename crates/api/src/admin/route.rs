@@ -22,7 +22,7 @@ use super::auth::{Caller, unauthorized};
 use super::operations::{Operations, operations};
 use super::{
     Admin, access, buckets, keys, layout, node, nodes, openapi, repair, snapshots, tokens, upkeep,
-    verify,
+    verify, work,
 };
 
 /// The most bytes of a query: no parameter is longer than a name of a bucket and a few words.
@@ -67,6 +67,8 @@ pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {
         .routes(routes!(upkeep::stop))
         .routes(routes!(upkeep::lifecycle))
         .routes(routes!(verify::show, verify::start))
+        .routes(routes!(work::list))
+        .routes(routes!(work::info))
         .routes(routes!(repair::show))
         .routes(routes!(repair::blocks))
         .routes(routes!(snapshots::list, snapshots::create))

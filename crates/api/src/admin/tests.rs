@@ -25,6 +25,7 @@ mod names;
 mod requests;
 mod tokens;
 mod website;
+mod work;
 
 const TOKEN: &str = "the-token-of-the-operator";
 const METRICS_TOKEN: &str = "the-token-of-the-scraper";

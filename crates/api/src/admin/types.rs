@@ -8,6 +8,7 @@ mod cluster;
 mod tokens;
 mod upkeep;
 mod verify;
+mod work;
 
 pub use access::{Explain, Explanation};
 pub use cluster::{
@@ -25,6 +26,8 @@ pub use verify::{
     BehindInfo, RepairBlocks, RepairInfo, RepairNode, SnapshotInfo, StartVerify, VerifyInfo,
     VerifyNode,
 };
+
+pub use work::{OperationInfo, OperationKind, OperationState};
 
 /// The error in every answer that is not a success: problem details (RFC 9457), with a code.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

@@ -9,6 +9,7 @@
 //! | [`k2v`] | a client of the K2V API |
 //! | [`lifecycle`] | what lifecycle rules removed |
 //! | [`anti_entropy`] | one line about what a node must still fetch |
+//! | [`operation`] | everything that goes on in the background |
 //! | [`scrub`], [`verify`], [`repair`], [`snapshot`] | commands for the maintenance of stored data
 //! |
 //! | [`progress`] | progress on standard error |
@@ -29,6 +30,7 @@ pub mod key;
 pub mod layout;
 pub mod lifecycle;
 pub mod node;
+pub mod operation;
 pub mod progress;
 pub mod repair;
 pub mod scrub;
@@ -154,6 +156,15 @@ pub enum Command {
         /// The command.
         #[command(subcommand)]
         command: lifecycle::Command,
+    },
+    /// List everything that goes on in the background, with its progress
+    Operation {
+        /// The server.
+        #[command(flatten)]
+        target: target::Target,
+        /// The command.
+        #[command(subcommand)]
+        command: operation::Command,
     },
     /// Show the nodes, their traffic and their repairs, again and again
     Top(top::TopArgs),

@@ -33,9 +33,9 @@ type Counters = BTreeMap<String, f64>;
 
 /// The counters that are shown as rates.
 const RATES: [(&str, &str); 5] = [
-    ("S3 requests", "s3_requests_total"),
-    ("received", "s3_received_bytes_total"),
-    ("sent", "s3_sent_bytes_total"),
+    ("S3 requests", "archipel_s3_requests_total"),
+    ("received", "archipel_s3_received_bytes_total"),
+    ("sent", "archipel_s3_sent_bytes_total"),
     ("commits", "archipel_metadata_commits_total"),
     ("blocks written", "archipel_blocks_appended_total"),
 ];
@@ -196,23 +196,29 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "\
-# TYPE s3_requests counter
-s3_requests_total{operation=\"GetObject\",status=\"200\"} 30
-s3_requests_total{operation=\"PutObject\",status=\"200\"} 12
-s3_requests_in_flight 7
+# TYPE archipel_s3_requests counter
+archipel_s3_requests_total{operation=\"GetObject\",status=\"200\"} 30
+archipel_s3_requests_total{operation=\"PutObject\",status=\"200\"} 12
+archipel_s3_requests_in_flight 7
 ";
 
     #[test]
     fn counters_are_summed_over_their_labels() {
         let sums = counters(TEXT);
-        assert_eq!(sums.get("s3_requests_total"), Some(&42.0));
+        assert_eq!(sums.get("archipel_s3_requests_total"), Some(&42.0));
         assert_eq!(sums.len(), 1);
     }
 
     #[test]
     fn a_rate_is_what_came_in_the_time_and_never_negative() {
         let (old, new) = (counters(TEXT), counters(&TEXT.replace(" 30", " 50")));
-        assert_eq!(rates(&old, &new, 2.0).get("s3_requests_total"), Some(&10.0));
-        assert_eq!(rates(&new, &old, 2.0).get("s3_requests_total"), Some(&0.0));
+        assert_eq!(
+            rates(&old, &new, 2.0).get("archipel_s3_requests_total"),
+            Some(&10.0)
+        );
+        assert_eq!(
+            rates(&new, &old, 2.0).get("archipel_s3_requests_total"),
+            Some(&0.0)
+        );
     }
 }

@@ -1,0 +1,105 @@
+//! `archipel operation`
+
+use archipel_api::admin::types::OperationInfo;
+use clap::Subcommand;
+
+use super::table;
+use super::target::Target;
+use crate::client::{Failure, path};
+use crate::config::size;
+
+/// The subcommands of `archipel operation`.
+#[derive(Subcommand)]
+pub enum Command {
+    /// List all operations of the cluster
+    List,
+    /// Show an operation
+    Info {
+        /// The operation's id, as in the list
+        id: String,
+    },
+}
+
+/// Runs a subcommand.
+pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
+    let client = target.client()?;
+    match command {
+        Command::List => {
+            let all: Vec<OperationInfo> = client.list("/v1/operations").await?;
+            if target.json {
+                return table::print_json(&all);
+            }
+            let rows: Vec<[String; 5]> = all.iter().map(row).collect();
+            table::print(
+                ["OPERATION", "STATE", "PROGRESS", "PROBLEMS", "TROUBLE"],
+                &rows,
+            )
+        }
+        Command::Info { id } => {
+            let one: OperationInfo = client.get(&path(&["v1", "operations", &id])).await?;
+            if target.json {
+                return table::print_json(&one);
+            }
+            let ago = |time: u64| format!("{} ago", table::age(time));
+            let or_never = |time: Option<String>| time.unwrap_or("never".into());
+            let [operation, state, progress, problems, trouble] = row(&one);
+            table::print_pairs(&[
+                ("operation", operation),
+                ("state", state),
+                ("progress", progress),
+                ("began", or_never(one.began_ms.map(ago))),
+                ("ended", or_never(one.ended_ms.map(ago))),
+                (
+                    "next",
+                    or_never(one.next_ms.map(|time| format!("in {}", table::until(time)))),
+                ),
+                ("problems", problems),
+                ("trouble", trouble),
+            ])
+        }
+    }
+}
+
+fn row(one: &OperationInfo) -> [String; 5] {
+    [
+        one.id.clone(),
+        one.state.name().to_owned(),
+        progress(one),
+        one.problems.to_string(),
+        one.trouble.clone().unwrap_or("-".into()),
+    ]
+}
+
+fn progress(one: &OperationInfo) -> String {
+    let unit = one.unit.as_deref().unwrap_or_default();
+    let show = |count: u64| match unit {
+        "bytes" => size::show(count),
+        unit => format!("{count} {unit}"),
+    };
+    match (one.left, one.all) {
+        (Some(left), _) => format!("{} left", show(left)),
+        (None, Some(all)) if unit == "bytes" => format!("{} of {}", show(one.done), show(all)),
+        (None, Some(all)) => format!("{} of {}", one.done, show(all)),
+        (None, None) => "-".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_says_what_is_known() {
+        let of = |done, all, left, unit: Option<&str>| OperationInfo {
+            done,
+            all,
+            left,
+            unit: unit.map(String::from),
+            ..OperationInfo::default()
+        };
+        let shown = |one: OperationInfo| progress(&one);
+        assert_eq!(shown(of(0, None, None, None)), "-");
+        assert_eq!(shown(of(0, None, Some(7), Some("rows"))), "7 rows left");
+        assert_eq!(shown(of(3, Some(8), None, Some("nodes"))), "3 of 8 nodes");
+    }
+}
