@@ -185,11 +185,13 @@ impl Node {
             clock,
             self.links.clone(),
         );
+        let view: Arc<dyn admin::Node> = Arc::new(view);
+        admin::metrics::register(&mut registry, self.model.clone(), view.clone());
         let token =
             |secret: &Option<crate::config::Secret>| secret.as_ref().map(|s| s.expose().to_owned());
         let admin = Admin::new(
             self.model.clone(),
-            Arc::new(view),
+            view,
             Arc::new(registry),
             token(&self.settings.admin.token).as_deref(),
             token(&self.settings.admin.metrics_token).as_deref(),

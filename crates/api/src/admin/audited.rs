@@ -14,7 +14,7 @@ use super::route::Door;
 use crate::serve::Peer;
 
 /// The paths that are left out.
-const QUIET: [&str; 2] = ["/health", "/metrics"];
+const QUIET: [&str; 4] = ["/health", "/health/live", "/health/quorum", "/metrics"];
 
 /// Answers a request that came from `peer`, or over the local socket.
 pub(super) async fn handle<B>(

@@ -17,6 +17,7 @@
 //! | `upkeep`, `verify`, `repair` | scrubbing and repair; verification; faults of all nodes |
 //! | `work` | all long operations in one shape |
 //! | `answer`, `page` | responses, errors, bounded bodies; pages of lists |
+//! | [`metrics`] | metrics of the cluster as the node sees it |
 //! | [`listen`] | serving connections, with bounds, until shutdown |
 
 #![allow(
@@ -41,6 +42,7 @@ mod condition;
 mod keys;
 mod layout;
 pub mod listen;
+pub mod metrics;
 mod node;
 mod nodes;
 mod openapi;

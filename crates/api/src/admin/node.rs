@@ -9,7 +9,7 @@ use http::StatusCode;
 use prometheus_client::encoding::text::encode;
 
 use super::answer::{Answer, Json, Refusal, json, with_type};
-use super::types::{Health, NodeStatus};
+use super::types::{ClusterState, Health, NodeStatus};
 use super::{Admin, condition, nodes, upkeep};
 
 /// The content type of the OpenMetrics text format, which Prometheus asks for.
@@ -31,6 +31,10 @@ pub(super) async fn health(State(admin): State<Arc<Admin>>) -> Answer {
     let node = assess(&admin).await;
     let mut reasons = node.troubles;
     reasons.extend(condition::serves_nothing(node.cluster.as_ref()));
+    answer(reasons)
+}
+
+fn answer(reasons: Vec<String>) -> Answer {
     let status = if reasons.is_empty() {
         StatusCode::OK
     } else {
@@ -41,6 +45,41 @@ pub(super) async fn health(State(admin): State<Arc<Admin>>) -> Answer {
         reasons,
     };
     json(status, "application/json", &health)
+}
+
+/// Tells that this node's process answers. Needs no token.
+#[utoipa::path(
+    get, path = "/health/live", tag = "status", operation_id = "get_health_live",
+    security(()),
+    responses((status = 200, description = "It does", body = Health)),
+)]
+pub(super) async fn live() -> Json<Health> {
+    Json(Health {
+        healthy: true,
+        reasons: Vec::new(),
+    })
+}
+
+/// Tells whether all data can be read and written, as far as this node sees. Needs no token.
+#[utoipa::path(
+    get, path = "/health/quorum", tag = "status", operation_id = "get_health_quorum",
+    security(()),
+    responses(
+        (status = 200, description = "It can", body = Health),
+        (status = 503, description = "It cannot, or this node does not know", body = Health),
+    ),
+)]
+pub(super) async fn quorum(State(admin): State<Arc<Admin>>) -> Answer {
+    let node = assess(&admin).await;
+    let mut reasons: Vec<String> = unconfirmed(&admin).into_iter().collect();
+    match node.cluster {
+        None => reasons.push("this node is in no layout yet".into()),
+        Some(cluster) if cluster.state == ClusterState::Unavailable => {
+            reasons.extend(cluster.advice);
+        }
+        Some(_) => {}
+    }
+    answer(reasons)
 }
 
 /// Why the buckets and access keys are not known here; a node in no layout has none to know.

@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use archipel_base::NodeId;
 use archipel_cluster::layout::Role;
+use archipel_model::Model;
 use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::Admin;
 use super::answer::{At, Json, Query, Read, Refusal};
 use super::page::page;
 use super::types::{Join, NodeInfo, NodeState, Page};
+use super::{Admin, Node};
 
 /// The fewest digits that may stand for a node.
 const MIN_PREFIX: usize = 4;
@@ -76,9 +77,14 @@ pub(super) async fn info(
 
 /// Returns all known nodes, by id.
 pub(super) fn known(admin: &Admin) -> Vec<NodeInfo> {
-    let known = admin.node.nodes().into_iter();
+    known_to(&admin.model, &*admin.node)
+}
+
+/// Returns all nodes that `node` knows, by id, with their parts in the layout.
+pub(super) fn known_to(model: &Model, node: &dyn Node) -> Vec<NodeInfo> {
+    let known = node.nodes().into_iter();
     let mut nodes: BTreeMap<String, NodeInfo> = known.map(|node| (node.id.clone(), node)).collect();
-    let cluster = admin.model.cluster();
+    let cluster = model.cluster();
     let epoch = cluster.epoch();
     let layouts = epoch.iter().flat_map(|epoch| &epoch.layouts);
     // The newest is last: what it says of a node stays.

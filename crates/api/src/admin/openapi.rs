@@ -80,7 +80,7 @@ fn add_problems(document: &mut serde_json::Value) {
         .and_then(|paths| paths.as_object_mut());
     for (path, item) in paths.into_iter().flatten() {
         let operations = item.as_object_mut().into_iter().flatten();
-        for (_, operation) in operations.filter(|_| path != "/health") {
+        for (_, operation) in operations.filter(|_| !path.starts_with("/health")) {
             if let Some(answers) = operation["responses"].as_object_mut() {
                 answers.insert("4XX".into(), reference("Refused"));
                 answers.insert("5XX".into(), reference("Failed"));

@@ -32,6 +32,8 @@ const MAX_QUERY_BYTES: usize = 2048;
 pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {
     OpenApiRouter::with_openapi(openapi::base())
         .routes(routes!(node::health))
+        .routes(routes!(node::live))
+        .routes(routes!(node::quorum))
         .routes(routes!(node::metrics))
         .routes(routes!(openapi::show))
         .routes(routes!(node::status))

@@ -27,6 +27,7 @@ mod tokens;
 mod website;
 mod work;
 
+const OK: StatusCode = StatusCode::OK;
 const TOKEN: &str = "the-token-of-the-operator";
 const METRICS_TOKEN: &str = "the-token-of-the-scraper";
 
@@ -261,6 +262,11 @@ async fn health_and_status_report_faults() {
         health,
         json!({"healthy": false, "reasons": ["disk /one failed"]})
     );
+    // The process lives, and the data of the cluster can be read and written.
+    for path in ["/health/live", "/health/quorum"] {
+        let health = get(&admin, path).await;
+        assert_eq!(health, (OK, json!({"healthy": true, "reasons": []})));
+    }
     let (_, node) = get(&admin, "/v1/status").await;
     assert_eq!(
         (&node["version"], &node["troubles"][0]),

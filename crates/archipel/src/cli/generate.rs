@@ -38,3 +38,62 @@ fn print(bytes: &[u8]) -> Result<(), Failure> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use clap::{Command, CommandFactory};
+
+    use super::super::Cli;
+
+    /// The width of the help text in the golden file.
+    const WIDTH: usize = 100;
+
+    fn help(command: &mut Command, name: &str, text: &mut String) {
+        let shown = command.render_long_help().to_string();
+        let lines: Vec<&str> = shown.lines().map(str::trim_end).collect();
+        *text += &format!("=== {name}\n{}\n\n", lines.join("\n"));
+        for sub in command.get_subcommands_mut() {
+            let name = format!("{name} {}", sub.get_name());
+            if sub.get_name() != "help" {
+                help(sub, &name, text);
+            }
+        }
+    }
+
+    #[test]
+    fn the_help_of_every_command_is_as_it_was() {
+        let mut command = Cli::command().term_width(WIDTH).version("VERSION");
+        command.build();
+        let mut made = String::new();
+        help(&mut command, "archipel", &mut made);
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/help.txt");
+        if std::env::var_os("REWRITE").is_some() {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, &made).unwrap();
+        }
+        let kept = fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            kept == made,
+            "crates/archipel/testdata/help.txt differs; fix: REWRITE=1 cargo test -p archipel help"
+        );
+    }
+
+    #[test]
+    fn completions_and_pages_are_made_for_every_command() {
+        let mut script = Vec::new();
+        let bash = clap_complete::Shell::Bash;
+        clap_complete::generate(bash, &mut Cli::command(), "archipel", &mut script);
+        let script = String::from_utf8(script).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        super::manual(Some(folder.path())).unwrap();
+        for sub in Cli::command().get_subcommands() {
+            let name = sub.get_name();
+            assert!(script.contains(&format!("archipel,{name})")), "{name}");
+            let page = folder.path().join(format!("archipel-{name}.1"));
+            assert!(fs::metadata(page).unwrap().len() > 200, "{name}");
+        }
+    }
+}

@@ -31,7 +31,7 @@ fn every_operation_is_described_and_tells_its_errors() {
             let id = operation["operationId"].as_str().unwrap().to_owned();
             assert!(ids.insert(id), "{at}: its operationId is used twice");
             let problem = operation["responses"]["4XX"].is_object();
-            assert!(problem || path == "/health", "{at} has no errors");
+            assert!(problem || path.starts_with("/health"), "{at} has no errors");
         }
     }
     assert!(ids.len() > 30, "only {} operations", ids.len());
