@@ -136,6 +136,10 @@ def empty(s3, name: str) -> None:
     """Removes all that a bucket holds, and its settings."""
     for upload in s3.list_multipart_uploads(Bucket=name).get("Uploads", []):
         s3.abort_multipart_upload(Bucket=name, Key=upload["Key"], UploadId=upload["UploadId"])
+    if s3.get_bucket_versioning(Bucket=name).get("Status"):
+        for page in s3.get_paginator("list_object_versions").paginate(Bucket=name):
+            for v in page.get("Versions", []) + page.get("DeleteMarkers", []):
+                s3.delete_object(Bucket=name, Key=v["Key"], VersionId=v["VersionId"])
     for page in s3.get_paginator("list_objects_v2").paginate(Bucket=name):
         keys = [o["Key"] for o in page.get("Contents", [])]
         plain = [{"Key": k} for k in keys if k.isprintable()]

@@ -6,9 +6,9 @@ from support.sigv4 import object_path
 
 BUCKET_PARTS = [
     "accelerate", "analytics", "encryption", "intelligent-tiering", "inventory", "logging",
-    "metadataTable", "metrics", "notification", "object-lock", "replication",
+    "metadataTable", "metrics", "notification", "replication",
 ]  # fmt: skip
-OBJECT_PARTS = ["legal-hold", "retention", "torrent"]
+OBJECT_PARTS = ["torrent"]
 
 
 @pytest.mark.parametrize("part", BUCKET_PARTS)
@@ -43,8 +43,6 @@ HEADERS = [
     ("x-amz-server-side-encryption", "AES256"),
     ("x-amz-server-side-encryption", "aws:kms"),
     ("x-amz-server-side-encryption-customer-algorithm", "AES256"),
-    ("x-amz-object-lock-mode", "COMPLIANCE"),
-    ("x-amz-object-lock-legal-hold", "ON"),
     ("x-amz-grant-read", 'uri="http://acs.amazonaws.com/groups/global/AllUsers"'),
     ("x-amz-write-offset-bytes", "5"),
 ]
@@ -52,7 +50,7 @@ HEADERS = [
 
 @pytest.mark.parametrize("name,value", HEADERS)
 def test_headers_that_ask_for_more(raw, s3, bucket, name, value, nothing_changes):
-    """Encryption, locks, public access: never taken and forgotten."""
+    """Encryption, public access: never taken and forgotten."""
     with nothing_changes():
         reply = raw.put(bucket, "k", b"x", [(name, value)])
         answer(reply, 501, "NotImplemented")

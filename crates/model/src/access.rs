@@ -169,7 +169,7 @@ impl Model {
         owner: Option<&str>,
     ) -> Result<Arc<Bucket>, Error> {
         let enforced = Ownership::BucketOwnerEnforced;
-        self.create_bucket_with(name, owner, enforced).await
+        self.create_bucket_with(name, owner, enforced, false).await
     }
 
     /// Sets or removes a bucket's policy.

@@ -3,6 +3,7 @@
 
 mod aliases;
 mod cache;
+mod empty;
 mod keys;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ use crate::bucket::{
 };
 use crate::error::{Error, damaged_row};
 use crate::lifecycle::{Lifecycle, MAX_STORED_BYTES};
+use crate::lock::BucketLock;
 use crate::object::Tags;
 use crate::rowkeys;
 use crate::version::Versioning;
@@ -89,7 +91,7 @@ impl Model {
     }
 
     /// Creates a bucket. If `owner` names an access key, the key gets all permissions. A new bucket
-    /// blocks all public access.
+    /// blocks all public access. With object lock it has versioning, too.
     ///
     /// # Errors
     /// [`Error::InvalidName`]; [`Error::BucketExists`], whichever key owns it;
@@ -99,6 +101,7 @@ impl Model {
         name: &str,
         owner: Option<&str>,
         ownership: Ownership,
+        with_lock: bool,
     ) -> Result<Arc<Bucket>, Error> {
         check_bucket_name(name)?;
         // A node that has just got its first layout has not read them yet.
@@ -120,8 +123,11 @@ impl Model {
             cors: Vec::new(),
             tags: Tags::new(),
             website: None,
-            versioning: Versioning::Never,
-            lock: None,
+            versioning: match with_lock {
+                true => Versioning::Enabled,
+                false => Versioning::Never,
+            },
+            lock: with_lock.then(BucketLock::default),
             lifecycle: None,
             policy: None,
             public_access_block: access::block_everything(),
@@ -201,33 +207,6 @@ impl Model {
         self.drop_aliases(&bucket).await;
         self.wake_gc();
         Ok(())
-    }
-
-    /// Returns true if a bucket is empty and stays so, once its write fences are closed at a quorum of
-    /// each of its partitions.
-    async fn is_empty_behind_fences(&self, bucket: &Bucket) -> Result<bool, Error> {
-        for partition in rowkeys::bucket_partitions(self.cluster(), &bucket.id) {
-            let fence = rowkeys::write_fence(partition, &bucket.id);
-            for prefix in [rowkeys::objects(&bucket.id), rowkeys::items(&bucket.id)] {
-                let cluster = self.cluster();
-                if cluster.has_rows_fenced(partition, &prefix, &fence).await? {
-                    return Ok(false);
-                }
-            }
-        }
-        Ok(true)
-    }
-
-    async fn is_empty(&self, bucket: &Bucket) -> Result<bool, Error> {
-        for partition in rowkeys::bucket_partitions(self.cluster(), &bucket.id) {
-            for prefix in [rowkeys::objects(&bucket.id), rowkeys::items(&bucket.id)] {
-                let rows = self.cluster().scan(partition, &prefix, None, 1).await?;
-                if !rows.is_empty() {
-                    return Ok(false);
-                }
-            }
-        }
-        Ok(true)
     }
 
     /// Changes a bucket's row and then the cache.

@@ -4,6 +4,8 @@ use archipel_base::codec::DecodeError;
 use archipel_cluster as cluster;
 use archipel_storage as storage;
 
+use crate::object::Marker;
+
 /// An error of an operation on buckets, keys, objects or uploads.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -25,6 +27,15 @@ pub enum Error {
     /// No object has that key.
     #[error("no such key")]
     NoSuchKey,
+    /// The current version is a delete marker, so no object has that key.
+    #[error("the object was deleted")]
+    Deleted(Marker),
+    /// The named version is a delete marker.
+    #[error("the version is a delete marker")]
+    IsMarker(Marker),
+    /// No version of the object has that id.
+    #[error("no such version")]
+    NoSuchVersion,
     /// The upload does not exist: it was never begun, or it was completed or aborted.
     #[error("no such upload")]
     NoSuchUpload,

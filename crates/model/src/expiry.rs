@@ -358,6 +358,7 @@ impl Model {
         });
         self.delete_object_in_background(bucket, key, Condition::Check(test))
             .await
+            .map(|_| ())
     }
 
     /// Aborts an upload, if the rules still say so. An upload never changes.

@@ -26,6 +26,7 @@
 //! | [`gc`], `orphans` | drops unneeded content; finds content that no GC task names |
 //! | `content`, `reader` | writes and reads content |
 //! | `control`, `objects`, `uploads` | operations on buckets and keys, objects, uploads |
+//! | `versions`, `interim` | operations on versions of objects |
 //! | [`listing`] | listings of objects |
 //! | [`k2v`] | items with causality: the values of the K2V API |
 //! | [`access`] | what a bucket says about access |
@@ -53,6 +54,7 @@ mod form;
 pub mod gc;
 mod in_use;
 mod intents;
+mod interim;
 pub mod k2v;
 pub mod lifecycle;
 pub mod listing;
@@ -68,6 +70,7 @@ pub mod token;
 pub mod upload;
 mod uploads;
 pub mod version;
+mod versions;
 pub mod website;
 
 #[cfg(test)]
@@ -83,21 +86,24 @@ pub use error::Error;
 pub use expiry::{ExpiryCounts, ExpiryStatus};
 pub use form::{BLOCK_BYTES, EXTENT_BYTES, INLINE_BYTES, PartInfo};
 pub use gc::GcReport;
+pub use interim::ARE_KEPT as VERSIONS_ARE_KEPT;
 pub use lifecycle::{
     Due, Expiration, Lifecycle, LifecycleFilter, LifecycleRule, NoncurrentExpiration,
 };
+pub use listing::versions::{VersionEntry, VersionListing, VersionQuery};
 pub use listing::{ListEntry, ListQuery, Listing};
 pub use lock::{
     BucketLock, DefaultRetention, MAX_RETENTION_DAYS, ObjectLock, Retention, RetentionMode,
     RetentionPeriod,
 };
-pub use object::{Condition, ObjectHead, ObjectMeta, Predicate, Tags};
+pub use object::{Condition, LockChange, Marker, ObjectHead, ObjectMeta, Predicate, Tags};
 pub use objects::{MAX_KEY_BYTES, ObjectWriter};
 pub use reader::{ObjectReader, ObjectStream};
 pub use token::{AdminToken, NewToken, TokenScope};
 pub use upload::{MAX_PART_NUMBER, Part, PartMeta, Upload, UploadMeta, UploadPage, UploadQuery};
 pub use uploads::PartWriter;
 pub use version::{GivenVersion, NotAnId, VersionId, Versioning};
+pub use versions::Deleted;
 pub use website::Website;
 
 use control::Control;

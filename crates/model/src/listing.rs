@@ -1,6 +1,8 @@
 //! Listings of a bucket's objects. They read all of its partitions at once and merge them. Storage
 //! evaluates prefix and delimiter.
 
+pub mod versions;
+
 use std::collections::VecDeque;
 
 use archipel_base::PartitionId;
@@ -29,6 +31,10 @@ pub struct ListQuery {
 
 /// An entry of a listing.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all entries are the large ones"
+)]
 pub enum ListEntry {
     /// An object.
     Object {

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::checksum::Checksum;
 use crate::error::Error;
 use crate::form::ContentForm;
-use crate::lock::ObjectLock;
+use crate::lock::{ObjectLock, Retention};
+use crate::version::VersionId;
 
 /// The tags of an object or a bucket: keys and values, in the order in which they were given.
 pub type Tags = Vec<(String, String)>;
@@ -66,6 +67,12 @@ pub struct ObjectHead {
     /// The protection from deletion.
     #[serde(rename = "k", default, skip_serializing_if = "ObjectLock::is_empty")]
     pub lock: ObjectLock,
+    /// The version's id. A row holds it beside the metadata.
+    #[serde(skip)]
+    pub id: VersionId,
+    /// True for a delete marker, of which only the id and the time mean something.
+    #[serde(skip)]
+    pub is_marker: bool,
     /// The form of the content.
     #[serde(rename = "l")]
     pub(crate) form: ContentForm,
@@ -79,6 +86,11 @@ impl ObjectHead {
     /// Returns an empty object with this entity tag, for tests of the crates above.
     #[doc(hidden)]
     pub fn for_tests(etag: &str, modified_ms: u64) -> ObjectHead {
+        ObjectHead::empty(etag, modified_ms)
+    }
+
+    /// Returns an object without content.
+    pub(crate) fn empty(etag: &str, modified_ms: u64) -> ObjectHead {
         ObjectHead {
             version: Id::default(),
             size: 0,
@@ -90,6 +102,8 @@ impl ObjectHead {
             tags: Tags::new(),
             acl: Acl::default(),
             lock: ObjectLock::default(),
+            id: VersionId::Null,
+            is_marker: false,
             form: ContentForm::Inline,
         }
     }
@@ -101,7 +115,39 @@ impl ObjectHead {
     }
 }
 
-/// A test of the current object, or of `None` if there is none. It is atomic with the write.
+/// A delete marker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Marker {
+    /// Its id.
+    pub id: VersionId,
+    /// The time of the deletion in milliseconds since 1970.
+    pub modified_ms: u64,
+}
+
+impl Marker {
+    pub(crate) fn of(head: &ObjectHead) -> Marker {
+        Marker {
+            id: head.id,
+            modified_ms: head.modified_ms,
+        }
+    }
+}
+
+/// A change of a version's protection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LockChange {
+    /// Replaces the retention.
+    Retention {
+        /// The new one; `None` for none.
+        retention: Option<Retention>,
+        /// True if the caller bypasses governance and may do so.
+        bypass: bool,
+    },
+    /// Sets or lifts the legal hold.
+    LegalHold(bool),
+}
+
+/// A test of the current object, or of `None` if there is none or a delete marker. It is atomic with the write.
 pub type Predicate = Arc<dyn Fn(Option<&ObjectHead>) -> Result<(), Error> + Send + Sync>;
 
 /// The condition under which a write takes effect.

@@ -2,23 +2,25 @@
 
 use std::sync::Arc;
 
-use archipel_access::Acl;
 use archipel_base::codec;
-use archipel_cluster::{BlockWriter, Decision, WriteOptions};
+use archipel_cluster::{BlockWriter, Current, Decision, OpenRow, WriteOptions};
 use archipel_storage::engine::Durability;
 use archipel_storage::pool::Pool;
-use archipel_storage::{Payload, RowKey, UsageDelta, Value};
+use archipel_storage::{Payload, RowKey, RowVersion, UsageDelta, Value, VersionKind};
 use bytes::Bytes;
 
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::content::ContentWriter;
-use crate::error::{Error, damaged_row};
+use crate::error::Error;
 use crate::form::ContentForm;
-use crate::object::{Condition, ObjectHead, ObjectMeta, Predicate, Tags};
+use crate::interim;
+use crate::object::{Condition, ObjectHead, ObjectMeta, Predicate};
 use crate::owner::Owner;
 use crate::reader::{Content, ObjectReader, keep};
 use crate::rowkeys;
+use crate::version::{VersionId, Versioning};
+use crate::versions::{self, Deleted, head_of};
 
 /// The longest key of an object, in bytes of UTF-8.
 pub const MAX_KEY_BYTES: usize = 1024;
@@ -63,6 +65,8 @@ impl ObjectWriter {
                 tags: meta.tags,
                 acl: meta.acl,
                 lock: meta.lock,
+                id: VersionId::Null,
+                is_marker: false,
                 form: written.form,
             },
             payload: written.payload.clone(),
@@ -76,8 +80,9 @@ impl ObjectWriter {
             upload: written.upload.as_ref(),
             background: false,
         };
-        let newer = self.model.put_row(&change, &condition).await?;
-        new.head_in(newer.as_deref().unwrap_or(&self.bucket))
+        let put = self.model.put_row(&change, &condition).await?;
+        let head = new.head_in(put.bucket.as_deref().unwrap_or(&self.bucket))?;
+        Ok(ObjectHead { id: put.id, ..head })
     }
 }
 
@@ -114,6 +119,16 @@ impl NewObject {
         let head = self.head_in(bucket)?;
         Ok(object_value(bucket, &head, self.payload.clone()))
     }
+}
+
+/// What a write or a deletion of an object's row did.
+pub(crate) struct Put {
+    /// The bucket, if its settings are newer than those that the change knew.
+    pub bucket: Option<Arc<Bucket>>,
+    /// The version that was written.
+    pub id: VersionId,
+    /// True if it is a delete marker.
+    pub is_marker: bool,
 }
 
 /// Returns the value of an object's row.
@@ -159,36 +174,18 @@ pub(crate) fn check_key(key: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the current object with other metadata that the client may change. Content, entity tag
-/// and time stay.
-fn changed(current: Option<&Value>, change: &(dyn Fn(&mut ObjectHead) + Sync)) -> Decision<Error> {
-    let Some(current) = current else {
-        return Decision::Abort(Error::NoSuchKey);
-    };
-    match codec::decode::<ObjectHead>(&current.metadata) {
-        Ok(mut metadata) => {
-            change(&mut metadata);
-            Decision::Write(Some(Value {
-                metadata: codec::encode(&metadata).into(),
-                ..current.clone()
-            }))
-        }
-        Err(error) => Decision::Abort(damaged_row(error)),
-    }
-}
-
-/// Decides whether to write `new`: the current object must pass the test.
+/// Decides whether to write `new`: the current object must pass the test. A delete marker is no
+/// object.
 pub(crate) fn decide(
     current: Option<&Value>,
     test: &Predicate,
     new: &Option<Value>,
 ) -> Decision<Error> {
-    let metadata = match current.map(|value| codec::decode::<ObjectHead>(&value.metadata)) {
-        None => None,
-        Some(Ok(metadata)) => Some(metadata),
-        Some(Err(error)) => return Decision::Abort(damaged_row(error)),
+    let head = match current.map(head_of).transpose() {
+        Ok(head) => head.flatten().filter(|head| !head.is_marker),
+        Err(error) => return Decision::Abort(error),
     };
-    match test(metadata.as_ref()) {
+    match test(head.as_ref()) {
         Ok(()) => Decision::Write(new.clone()),
         Err(error) => Decision::Abort(error),
     }
@@ -223,76 +220,117 @@ impl Model {
     }
 
     /// Writes an object's row while its bucket's write fence is open: in one round trip, or in two
-    /// if the write has a condition. Returns the bucket if it has newer settings than the change
-    /// knew.
+    /// if the write has a condition.
     pub(crate) async fn put_row(
         &self,
         change: &ObjectChange<'_>,
         condition: &Condition,
-    ) -> Result<Option<Arc<Bucket>>, Error> {
+    ) -> Result<Put, Error> {
         let commit = |newer: Option<Arc<Bucket>>| async move {
             let bucket = newer.as_deref().unwrap_or(change.bucket);
             let how = WriteOptions {
-                durability: change.durability,
                 guards: vec![self.fence_of(bucket, change.row)],
                 yields: change.yields,
-                pointing: None,
                 upload: change.upload,
                 background: change.background,
+                ..WriteOptions::durable(change.durability)
             };
-            let value = match change.new.map(|new| new.value_in(bucket)).transpose() {
+            let value = match change.new {
+                Some(new) => new.value_in(bucket).map(Some),
+                // Where there are versions, a deletion is a version, too.
+                None if bucket.versioning.has_versions() => Ok(Some(self.new_marker())),
+                None => Ok(None),
+            };
+            let value = match value {
                 Ok(value) => value,
                 Err(error) => return Ok(Err(error)),
             };
-            let row = change.row;
-            let written = match condition {
-                Condition::Always => {
-                    self.cluster().write(row, value, how).await?;
-                    Ok(())
-                }
+            let (row, is_new) = (change.row, bucket.versioning == Versioning::Enabled);
+            let is_marker = value.is_some() && change.new.is_none();
+            let at = match condition {
+                Condition::Always => Ok(interim::write(
+                    self.cluster(),
+                    row,
+                    value,
+                    how,
+                    bucket.versioning.of_writes(),
+                )
+                .await?),
                 Condition::Check(test) => {
-                    let decide = |current: Option<&Value>| decide(current, test, &value);
-                    self.cluster().update(row, how, decide).await?
+                    let decide = |current: Current<'_>| decide(current.value, test, &value);
+                    let updated = interim::update(
+                        self.cluster(),
+                        row,
+                        how,
+                        bucket.versioning.of_writes(),
+                        decide,
+                    );
+                    Box::pin(updated).await?
                 }
             };
-            Ok(written.map(|()| newer))
+            Ok(at.map(|at| Put {
+                id: VersionId::of(is_new.then_some(at)),
+                bucket: newer,
+                is_marker,
+            }))
         };
-        let newer = self.commit_by_settings(change.bucket, commit).await??;
+        let put = self.commit_by_settings(change.bucket, commit).await??;
         self.wake_gc();
-        Ok(newer)
+        Ok(put)
+    }
+
+    /// Returns the value of a delete marker.
+    fn new_marker(&self) -> Value {
+        let head = ObjectHead {
+            version: self.random_id(),
+            ..ObjectHead::empty("", self.now_ms())
+        };
+        Value {
+            metadata: codec::encode(&head).into(),
+            version: Some(Box::new(RowVersion {
+                kind: VersionKind::Marker,
+                ..RowVersion::default()
+            })),
+            ..Value::default()
+        }
     }
 
     /// Returns the metadata of an object.
     ///
     /// # Errors
-    /// [`Error::NoSuchKey`].
+    /// [`Error::NoSuchKey`]; [`Error::Deleted`] if the current version is a delete marker.
     pub async fn head_object(&self, bucket: &Bucket, key: &str) -> Result<ObjectHead, Error> {
         check_key(key)?;
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
-        let metadata = self
-            .cluster()
-            .metadata(&row)
-            .await?
-            .ok_or(Error::NoSuchKey)?;
-        codec::decode(&metadata).map_err(damaged_row)
+        let value = self.cluster().head(&row).await?;
+        versions::current(&value.ok_or(Error::NoSuchKey)?)
     }
 
     /// Opens an object for reading. Its content stays readable until the reader is dropped.
     ///
     /// # Errors
-    /// [`Error::NoSuchKey`].
+    /// As [`head_object`](Model::head_object).
     pub async fn open_object(&self, bucket: &Bucket, key: &str) -> Result<ObjectReader, Error> {
         check_key(key)?;
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
         let found = self.cluster().open_row(&row).await?;
         let opened = found.ok_or(Error::NoSuchKey)?;
-        let (value, pin) = (opened.value, opened.pin);
-        let metadata: ObjectHead = codec::decode(&value.metadata).map_err(damaged_row)?;
-        let content = Content::of(&row, metadata.form, value.payload)?;
+        let head = versions::current(&opened.value)?;
+        self.reader_of(row, head, opened)
+    }
+
+    /// Returns a reader of an object that was opened.
+    pub(crate) fn reader_of(
+        &self,
+        row: RowKey,
+        metadata: ObjectHead,
+        opened: OpenRow,
+    ) -> Result<ObjectReader, Error> {
+        let content = Content::of(&row, metadata.form, opened.value.payload)?;
         // From here on, GC does not drop content in rows of its own: it asks all nodes, and its
         // delay after a replacement is long enough for a node that has read the row before to get
         // here.
-        let keep = keep(self.in_use(), &content, pin);
+        let keep = keep(self.in_use(), &content, opened.pin);
         let parts = match &content {
             Content::Parts(_, parts) => parts.clone(),
             _ => Vec::new(),
@@ -308,60 +346,15 @@ impl Model {
         })
     }
 
-    /// Sets an object's tags, in two round trips. The object stays the same in all else.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchKey`].
-    pub async fn set_object_tags(
-        &self,
-        bucket: &Bucket,
-        key: &str,
-        tags: Tags,
-    ) -> Result<(), Error> {
-        let change = move |head: &mut ObjectHead| head.tags.clone_from(&tags);
-        self.change_object(bucket, key, &change).await
-    }
-
-    /// Sets an object's access control list, in two round trips. The object stays the same in all
-    /// else.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchKey`].
-    pub async fn set_object_acl(&self, bucket: &Bucket, key: &str, acl: Acl) -> Result<(), Error> {
-        let change = move |head: &mut ObjectHead| head.acl = acl;
-        self.change_object(bucket, key, &change).await
-    }
-
-    async fn change_object(
-        &self,
-        bucket: &Bucket,
-        key: &str,
-        change: &(dyn Fn(&mut ObjectHead) + Sync),
-    ) -> Result<(), Error> {
-        check_key(key)?;
-        let row = rowkeys::object(self.cluster(), &bucket.id, key);
-        let fence = self.open_fence_of(&bucket.id, &row);
-        let durability = self.durability(bucket);
-        let commit = || async {
-            let how = WriteOptions {
-                guards: vec![fence.clone()],
-                ..WriteOptions::durable(durability)
-            };
-            // The value refers to the content of the version that it is decided on, so an update
-            // that others overtake decides once more and never brings dropped content back.
-            let decide = |current: Option<&Value>| changed(current, change);
-            self.cluster().update(&row, how, decide).await
-        };
-        self.commit_fenced(bucket, commit).await?
-    }
-
-    /// Deletes an object. A missing object is no error, unless the condition's test fails.
+    /// Deletes an object. A missing object is no error, unless the condition's test fails. If the
+    /// bucket has versions, a delete marker becomes the current version, and nothing is removed but
+    /// a null version that the marker replaces.
     pub async fn delete_object(
         &self,
         bucket: &Bucket,
         key: &str,
         condition: Condition,
-    ) -> Result<(), Error> {
+    ) -> Result<Deleted, Error> {
         self.delete_as(bucket, key, condition, false).await
     }
 
@@ -371,7 +364,7 @@ impl Model {
         bucket: &Bucket,
         key: &str,
         condition: Condition,
-    ) -> Result<(), Error> {
+    ) -> Result<Deleted, Error> {
         self.delete_as(bucket, key, condition, true).await
     }
 
@@ -381,19 +374,22 @@ impl Model {
         key: &str,
         condition: Condition,
         background: bool,
-    ) -> Result<(), Error> {
+    ) -> Result<Deleted, Error> {
         check_key(key)?;
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
-        let durability = self.durability(bucket);
         let change = ObjectChange {
             bucket,
             row: &row,
             new: None,
-            durability,
+            durability: self.durability(bucket),
             yields: false,
             upload: None,
             background,
         };
-        self.put_row(&change, &condition).await.map(|_| ())
+        let put = self.put_row(&change, &condition).await?;
+        Ok(Deleted {
+            id: put.is_marker.then_some(put.id),
+            is_marker: put.is_marker,
+        })
     }
 }

@@ -19,6 +19,7 @@ const BUCKET: u8 = b'b';
 const ACCESS_KEY: u8 = b'k';
 const OBJECT: u8 = b'o';
 const UPLOAD: u8 = b'u';
+const VERSION: u8 = b'v';
 const PART: u8 = b'p';
 const EXTENT: u8 = b'x';
 const WRITE_FENCE: u8 = b'g';
@@ -115,6 +116,11 @@ pub(crate) fn write_fence(partition: PartitionId, bucket: &Id) -> RowKey {
 /// Returns the beginning of all row keys of a bucket's objects. The object's key follows it.
 pub(crate) fn objects(bucket: &Id) -> Bytes {
     join(PartitionId(0), OBJECT, &[bucket.as_bytes()]).key
+}
+
+/// Returns the beginning of all row keys of a bucket's kept versions.
+pub(crate) fn versions(bucket: &Id) -> Bytes {
+    join(PartitionId(0), VERSION, &[bucket.as_bytes()]).key
 }
 
 /// Returns the row of a K2V item. All items of a partition key share a partition.

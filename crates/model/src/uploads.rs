@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use archipel_base::Id;
 use archipel_base::codec;
 use archipel_cluster as cluster;
-use archipel_cluster::{Decision, Intent, PointingRow, WriteOptions};
+use archipel_cluster::{Current, Decision, Intent, PointingRow, WriteOptions};
 use archipel_storage::engine::Durability;
 use archipel_storage::{Payload, RowKey, Value};
 use futures_util::future::try_join_all;
@@ -32,11 +32,14 @@ use crate::bucket::Bucket;
 use crate::error::{Error, damaged_row};
 use crate::form::{ContentForm, PartInfo, PartList, decode_parts};
 use crate::intents;
+use crate::interim;
 use crate::object::{Condition, ObjectHead, ObjectMeta, Predicate};
 use crate::objects::{NewObject, check_key, decide};
 use crate::owner::UploadName;
 use crate::rowkeys;
 use crate::upload::{Part, Upload, UploadMeta};
+use crate::version::{VersionId, Versioning};
+use crate::versions;
 
 pub(crate) use known::KnownUploads;
 
@@ -192,6 +195,8 @@ impl Model {
             tags: meta.tags,
             acl: meta.acl,
             lock: meta.lock,
+            id: VersionId::Null,
+            is_marker: false,
             form: ContentForm::Parts,
         };
         let new = |intent: Intent| {
@@ -232,15 +237,26 @@ impl Model {
                 ..WriteOptions::durable(durability)
             };
             let sent = AtomicBool::new(false);
-            let decide = |current: Option<&Value>| {
-                let decision = decide(current, &test, &Some(value.clone()));
+            let decide = |current: Current<'_>| {
+                let decision = decide(current.value, &test, &Some(value.clone()));
                 sent.fetch_or(matches!(decision, Decision::Write(_)), Ordering::Relaxed);
                 decision
             };
-            let outcome = self.cluster().update(&object, how, decide).await;
-            if matches!(outcome, Ok(Ok(()))) {
+            let outcome = interim::update(
+                self.cluster(),
+                &object,
+                how,
+                bucket.versioning.of_writes(),
+                decide,
+            )
+            .await;
+            if let Ok(Ok(at)) = outcome {
                 self.end_upload_later(name, row, intent);
-                return new.head_in(bucket);
+                let is_new = bucket.versioning == Versioning::Enabled;
+                return Ok(ObjectHead {
+                    id: VersionId::of(is_new.then_some(at)),
+                    ..new.head_in(bucket)?
+                });
             }
             if let Ok(Err(_)) | Err(cluster::Error::Overtaken | cluster::Error::Guarded) = &outcome
                 && sent.into_inner()
@@ -248,7 +264,7 @@ impl Model {
                 intents::undo(self.cluster(), &row, &intent).await?;
             }
             match outcome {
-                Ok(decided) => decided?,
+                Ok(decided) => drop(decided?),
                 Err(cluster::Error::Overtaken) => {}
                 // The upload has ended, or has met another completion, or the fence is closed.
                 Err(cluster::Error::Guarded) => {
@@ -307,7 +323,9 @@ impl Model {
         let Some(value) = self.cluster().read(&row).await? else {
             return Ok(None);
         };
-        let metadata: ObjectHead = codec::decode(&value.metadata).map_err(damaged_row)?;
+        let Some(metadata) = versions::head_of(&value)? else {
+            return Ok(None);
+        };
         if metadata.form != ContentForm::Parts {
             return Ok(None);
         }

@@ -6,6 +6,8 @@ use std::str::FromStr;
 use archipel_base::Stamp;
 use serde::{Deserialize, Serialize};
 
+use crate::interim::Making;
+
 /// The text that names the null version.
 const NULL: &str = "null";
 
@@ -13,9 +15,10 @@ const NULL: &str = "null";
 const ID_CHARACTERS: usize = 32;
 
 /// The id of a version of an object.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum VersionId {
     /// The version that was written while the bucket had no versions or suspended them.
+    #[default]
     Null,
     /// A version that was written while versioning was enabled: the stamp of its first attempt.
     At(Stamp),
@@ -102,6 +105,14 @@ pub enum Versioning {
 }
 
 impl Versioning {
+    /// Returns which version a write of an object makes.
+    pub(crate) fn of_writes(self) -> Making {
+        match self {
+            Versioning::Enabled => Making::New,
+            Versioning::Never | Versioning::Suspended => Making::Null,
+        }
+    }
+
     /// Returns true if the bucket may have versions with ids.
     pub fn has_versions(self) -> bool {
         self != Versioning::Never

@@ -82,7 +82,7 @@ async fn decide_about(admin: &Admin, ask: &Explain) -> Result<Explanation, Refus
                     context.add(&format!("s3:ExistingObjectTag/{name}"), value);
                 }
             }
-            Err(Error::NoSuchKey) => {}
+            Err(Error::NoSuchKey | Error::Deleted(_)) => {}
             Err(error) => return Err(error.into()),
         }
     }

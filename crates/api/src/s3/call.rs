@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use archipel_base::clock::WallClock;
-use archipel_model::{Model, Tags};
+use archipel_model::{GivenVersion, Model, NotAnId, ObjectLock, Tags};
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header;
@@ -18,12 +18,6 @@ use super::target::Target;
 
 /// The largest body of an operation that reads none. S3 ignores such a body.
 const MAX_UNREAD_BYTES: usize = 64 << 10;
-
-/// The id of the version of an object that was written while its bucket had no versions.
-pub const NULL_VERSION: &str = "null";
-
-/// The length of any other id of a version, as in S3.
-const VERSION_ID_BYTES: usize = 32;
 
 /// One request, with all that its handler needs.
 pub struct Call<'a> {
@@ -45,6 +39,8 @@ pub struct Call<'a> {
     pub learned: Learned,
     /// The tags that the request gives in its body, once they are known.
     pub tags: Option<Tags>,
+    /// The protection that the request asks for in its body, once it is known.
+    pub asked_lock: Option<ObjectLock>,
     /// The fields of a form, as headers: they describe the object.
     pub form: Option<HeaderMap>,
     /// `https` if the request came over TLS, else `http`.
@@ -84,6 +80,7 @@ impl<'a> Call<'a> {
             peer: None,
             learned: Learned::default(),
             tags: None,
+            asked_lock: None,
             form: None,
             scheme: "http",
             payload: Payload::Unsigned,
@@ -229,52 +226,28 @@ impl<'a> Call<'a> {
         self.clock.now_millis()
     }
 
-    /// Checks `versionId`: buckets have no versions, so that only `null` is one.
-    ///
-    /// # Errors
-    /// As [`check_version`].
-    pub fn check_version(&self) -> S3Result<()> {
-        check_version(self.version()?)
-    }
-
     /// Returns the version that the request names.
     ///
     /// # Errors
-    /// [`Code::InvalidArgument`] if it is named more than once.
-    pub fn version(&self) -> S3Result<Option<&str>> {
-        self.target.query.single("versionId")
+    /// [`Code::InvalidArgument`] if it is named more than once, or cannot be an id.
+    pub fn version(&self) -> S3Result<Option<GivenVersion>> {
+        let text = self.target.query.single("versionId")?;
+        text.map(|text| version_of("versionId", text)).transpose()
     }
 }
 
-/// Checks a version: only `null` exists.
+/// Reads the id of a version, which the argument `name` gives.
 ///
 /// # Errors
-/// [`Code::NoSuchVersion`], and those of [`check_version_id`].
-pub fn check_version(version: Option<&str>) -> S3Result<()> {
-    match version {
-        None | Some(NULL_VERSION) => Ok(()),
-        Some(version) => {
-            check_version_id("versionId", version)?;
-            Err(S3Error::from(Code::NoSuchVersion).with("VersionId", version))
-        }
-    }
-}
-
-/// Checks the form of a version's id, which the argument `name` gives.
-///
-/// # Errors
-/// [`Code::InvalidArgument`].
-pub fn check_version_id(name: &'static str, version: &str) -> S3Result<()> {
-    let legal = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
-    let is_id = version.len() == VERSION_ID_BYTES && version.bytes().all(legal);
-    if is_id || version == NULL_VERSION {
-        return Ok(());
-    }
-    let why = match version {
-        "" => "Version id cannot be the empty string",
-        _ => "Invalid version id specified",
-    };
-    Err(S3Error::argument(name, version, why))
+/// [`Code::InvalidArgument`] for text that cannot be an id.
+pub fn version_of(name: &'static str, text: &str) -> S3Result<GivenVersion> {
+    text.parse().map_err(|NotAnId| {
+        let why = match text {
+            "" => "Version id cannot be the empty string",
+            _ => "Invalid version id specified",
+        };
+        S3Error::argument(name, text, why)
+    })
 }
 
 /// A header's text, if it is there.

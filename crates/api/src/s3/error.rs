@@ -4,8 +4,10 @@
 
 use std::borrow::Cow;
 
+use archipel_model::Marker;
 use http::StatusCode;
 
+use super::respond;
 use super::xml::Writer;
 
 /// Defines the codes: name, HTTP status, default message.
@@ -51,6 +53,7 @@ codes! {
     ConditionalRequestConflict 409 "The conditional request cannot succeed due to a conflicting operation against this resource.",
     EntityTooLarge 400 "Your proposed upload exceeds the maximum allowed size.",
     EntityTooSmall 400 "Your proposed upload is smaller than the minimum allowed size.",
+    IllegalVersioningConfigurationException 400 "The versioning configuration specified in the request is invalid.",
     IllegalLocationConstraintException 400 "The specified location constraint is incompatible with the region-specific endpoint this request was sent to.",
     IncompleteBody 400 "You did not provide the number of bytes specified by the Content-Length HTTP header.",
     InternalError 500 "We encountered an internal error. Please try again.",
@@ -119,6 +122,8 @@ pub struct S3Error {
     code: Code,
     message: Cow<'static, str>,
     extra: Vec<(&'static str, String)>,
+    /// Headers of the answer, beside those of all answers.
+    headers: Vec<(&'static str, String)>,
     /// Details for the operator that a client must not see.
     cause: Option<String>,
 }
@@ -132,6 +137,7 @@ impl From<Code> for S3Error {
             code,
             message: code.message().into(),
             extra: Vec::new(),
+            headers: Vec::new(),
             cause: None,
         }
     }
@@ -166,6 +172,17 @@ impl S3Error {
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> S3Error {
         self.extra.push((name, value.into()));
         self
+    }
+
+    /// Adds a header to the answer.
+    pub fn with_header(mut self, name: &'static str, value: impl Into<String>) -> S3Error {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// Returns the headers of the answer, beside those of all answers.
+    pub fn headers(&self) -> &[(&'static str, String)] {
+        &self.headers
     }
 
     /// Adds details for the log, which the client does not get.
@@ -209,6 +226,12 @@ impl S3Error {
     }
 }
 
+fn of_marker(code: Code, marker: &Marker) -> S3Error {
+    S3Error::from(code)
+        .with_header("x-amz-delete-marker", "true")
+        .with_header("x-amz-version-id", marker.id.to_string())
+}
+
 impl From<archipel_model::Error> for S3Error {
     fn from(error: archipel_model::Error) -> S3Error {
         use archipel_model::Error as E;
@@ -218,6 +241,16 @@ impl From<archipel_model::Error> for S3Error {
             E::BucketExists => Code::BucketAlreadyExists.into(),
             E::BucketNotEmpty => Code::BucketNotEmpty.into(),
             E::NoSuchKey => Code::NoSuchKey.into(),
+            E::Deleted(marker) => of_marker(Code::NoSuchKey, marker),
+            E::IsMarker(marker) => {
+                let time = respond::http_date(marker.modified_ms);
+                of_marker(Code::MethodNotAllowed, marker)
+                    .with("Method", "GET")
+                    .with("ResourceType", "DeleteMarker")
+                    .with_header("last-modified", time)
+                    .with_header("allow", "DELETE")
+            }
+            E::NoSuchVersion => Code::NoSuchVersion.into(),
             E::NoSuchUpload => Code::NoSuchUpload.into(),
             E::PublicAccessBlocked => {
                 let why = "Access Denied: the bucket's Public Access Block does not allow public access";

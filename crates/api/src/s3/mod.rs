@@ -18,7 +18,7 @@
 //! | `body`, `chunked`, `transfer`, `checksum` | bodies, their encoding, their way to storage |
 //! | `handlers` | the operations |
 //! | `acl`, `copy_source`, `cors`, `post`, `precondition`, `range`, `metadata` | rules of their own |
-//! | `tagging`, `lifecycle` | tags, lifecycle configurations, their documents |
+//! | `tagging`, `lifecycle`, `lock` | tags, lifecycle rules, object lock: headers and documents |
 //! | `xml`, `uri`, `respond`, `slow`, [`error`] | formats, answers |
 
 mod acl;
@@ -34,6 +34,7 @@ pub mod error;
 pub(crate) mod handlers;
 mod hoisted;
 mod lifecycle;
+mod lock;
 pub(crate) mod metadata;
 mod owner;
 mod post;

@@ -1,5 +1,7 @@
 //! Builds answers.
 
+use std::time::{Duration, SystemTime};
+
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use time::OffsetDateTime;
 
@@ -53,6 +55,13 @@ pub fn set(answer: &mut Answer, name: &'static str, value: &str) -> S3Result<()>
 /// An entity tag as it stands in headers and documents.
 pub fn quoted(etag: &str) -> String {
     format!("\"{etag}\"")
+}
+
+/// A time as headers have it; the end of the year 9999 stands for all later ones.
+pub fn http_date(millis: u64) -> String {
+    const LAST_SECOND: u64 = 253_402_300_799;
+    let seconds = Duration::from_secs((millis / 1000).min(LAST_SECOND));
+    httpdate::fmt_http_date(SystemTime::UNIX_EPOCH + seconds)
 }
 
 /// A time as documents have it.

@@ -66,6 +66,7 @@ operations! {
         GetBucketTagging => GetBucketTagging,
         GetBucketVersioning => GetBucketVersioning,
         GetBucketWebsite => GetBucketWebsite,
+        GetObjectLockConfiguration => GetBucketObjectLockConfiguration,
         GetPublicAccessBlock => GetBucketPublicAccessBlock,
         HeadBucket => ListBucket,
         ListMultipartUploads => ListBucketMultipartUploads,
@@ -79,7 +80,9 @@ operations! {
         PutBucketPolicy => PutBucketPolicy,
         PutBucketRequestPayment => PutBucketRequestPayment,
         PutBucketTagging => PutBucketTagging,
+        PutBucketVersioning => PutBucketVersioning,
         PutBucketWebsite => PutBucketWebsite,
+        PutObjectLockConfiguration => PutBucketObjectLockConfiguration,
         PutPublicAccessBlock => PutBucketPublicAccessBlock,
     }
 }
@@ -96,11 +99,15 @@ operations! {
         GetObject => GetObject,
         GetObjectAcl => GetObjectAcl,
         GetObjectAttributes => GetObject GetObjectAttributes,
+        GetObjectLegalHold => GetObjectLegalHold,
+        GetObjectRetention => GetObjectRetention,
         GetObjectTagging => GetObjectTagging,
         HeadObject => GetObject,
         ListParts => ListMultipartUploadParts,
         PutObject => PutObject,
         PutObjectAcl => PutObjectAcl,
+        PutObjectLegalHold => PutObjectLegalHold,
+        PutObjectRetention => PutObjectRetention,
         PutObjectTagging => PutObjectTagging,
         UploadPart => PutObject,
         UploadPartCopy => PutObject,
@@ -110,12 +117,16 @@ operations! {
 impl ObjectOp {
     /// Returns true if the operation reads the object itself, through [`super::auth`].
     pub fn reads_object(self) -> bool {
-        use ObjectOp::{
-            GetObject, GetObjectAcl, GetObjectAttributes, GetObjectTagging, HeadObject,
-        };
+        use ObjectOp as O;
         matches!(
             self,
-            GetObject | GetObjectAcl | GetObjectAttributes | GetObjectTagging | HeadObject
+            O::GetObject
+                | O::GetObjectAcl
+                | O::GetObjectAttributes
+                | O::GetObjectLegalHold
+                | O::GetObjectRetention
+                | O::GetObjectTagging
+                | O::HeadObject
         )
     }
 
@@ -170,7 +181,9 @@ impl Operation {
                     | B::PutBucketPolicy
                     | B::PutBucketRequestPayment
                     | B::PutBucketTagging
+                    | B::PutBucketVersioning
                     | B::PutBucketWebsite
+                    | B::PutObjectLockConfiguration
                     | B::PutPublicAccessBlock
             ),
             Operation::Object(op) => matches!(
@@ -178,6 +191,8 @@ impl Operation {
                 O::CompleteMultipartUpload
                     | O::PutObject
                     | O::PutObjectAcl
+                    | O::PutObjectLegalHold
+                    | O::PutObjectRetention
                     | O::PutObjectTagging
                     | O::UploadPart
             ),
@@ -198,7 +213,7 @@ const fn object(method: &'static str, parameter: &'static str, op: ObjectOp) -> 
 
 /// The operations on buckets, by method and parameter; the first match counts.
 #[rustfmt::skip]
-const BUCKET: [Row; 37] = [
+const BUCKET: [Row; 40] = [
     bucket("GET", "acl", BucketOp::GetBucketAcl),
     bucket("PUT", "acl", BucketOp::PutBucketAcl),
     bucket("GET", "ownershipControls", BucketOp::GetBucketOwnershipControls),
@@ -223,7 +238,10 @@ const BUCKET: [Row; 37] = [
     bucket("PUT", "tagging", BucketOp::PutBucketTagging),
     bucket("DELETE", "tagging", BucketOp::DeleteBucketTagging),
     bucket("GET", "location", BucketOp::GetBucketLocation),
+    bucket("GET", "object-lock", BucketOp::GetObjectLockConfiguration),
+    bucket("PUT", "object-lock", BucketOp::PutObjectLockConfiguration),
     bucket("GET", "versioning", BucketOp::GetBucketVersioning),
+    bucket("PUT", "versioning", BucketOp::PutBucketVersioning),
     bucket("GET", "versions", BucketOp::ListObjectVersions),
     bucket("GET", "uploads", BucketOp::ListMultipartUploads),
     bucket("GET", "website", BucketOp::GetBucketWebsite),
@@ -239,10 +257,14 @@ const BUCKET: [Row; 37] = [
 ];
 
 /// The operations on objects.
-const OBJECT: [Row; 16] = [
+const OBJECT: [Row; 20] = [
     object("GET", "acl", ObjectOp::GetObjectAcl),
     object("PUT", "acl", ObjectOp::PutObjectAcl),
     object("GET", "attributes", ObjectOp::GetObjectAttributes),
+    object("GET", "legal-hold", ObjectOp::GetObjectLegalHold),
+    object("PUT", "legal-hold", ObjectOp::PutObjectLegalHold),
+    object("GET", "retention", ObjectOp::GetObjectRetention),
+    object("PUT", "retention", ObjectOp::PutObjectRetention),
     object("GET", "tagging", ObjectOp::GetObjectTagging),
     object("PUT", "tagging", ObjectOp::PutObjectTagging),
     object("DELETE", "tagging", ObjectOp::DeleteObjectTagging),

@@ -81,7 +81,7 @@ impl Data {
         fence: &RowKey,
     ) -> Result<bool, Error> {
         let mut query = ListQuery::new(partition, prefix.clone());
-        query.limit = 1;
+        (query.limit, query.hidden) = (1, true);
         for _ in 0..RETRIES {
             let fence = Some(fence.key.clone());
             match merged(self, std::slice::from_ref(&query), fence).await? {

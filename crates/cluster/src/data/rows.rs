@@ -64,6 +64,11 @@ impl Data {
         Ok(version.value.map(|value| value.metadata))
     }
 
+    /// Returns a row's value without its payload.
+    pub async fn head(self: &Arc<Data>, key: &RowKey) -> Result<Option<Value>, Error> {
+        Ok(self.read_version(key, false).await?.value)
+    }
+
     /// Returns a row's value.
     pub async fn read(self: &Arc<Data>, key: &RowKey) -> Result<Option<Value>, Error> {
         Ok(self.read_version(key, true).await?.value)

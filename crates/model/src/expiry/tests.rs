@@ -219,10 +219,10 @@ async fn only_the_version_that_was_seen_is_removed_and_only_while_rules_say_so()
     put(&model, "k", 10, &[("a", "1")]).await;
     assert_eq!(model.remove_object(&on, "k", &seen).await, refused);
     let seen = model.head_object(&on, "k").await.unwrap();
-    let untagged = model.set_object_tags(&on, "k", Tags::new());
+    let untagged = model.set_object_tags(&on, "k", None, Tags::new());
     untagged.await.unwrap();
     assert_eq!(model.remove_object(&on, "k", &seen).await, refused);
-    let retagged = model.set_object_tags(&on, "k", seen.tags.clone());
+    let retagged = model.set_object_tags(&on, "k", None, seen.tags.clone());
     retagged.await.unwrap();
     set(&model, vec![rule("other", Expiration::Date(NOON))]).await;
     assert_eq!(model.remove_object(&on, "k", &seen).await, refused);

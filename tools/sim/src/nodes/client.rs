@@ -239,7 +239,8 @@ async fn perform(model: Model, order: Order) -> Result<End, Fault> {
         Wish::Upload => upload(&model, &bucket, &order, condition(order.call, &saw)).await,
         Wish::Delete => {
             let condition = condition(order.call, &saw);
-            model.delete_object(&bucket, order.key, condition).await
+            let deleted = model.delete_object(&bucket, order.key, condition);
+            deleted.await.map(|_| ())
         }
     };
     match done {

@@ -10,6 +10,7 @@ use super::Caller;
 use crate::s3::call::{Call, single_header};
 use crate::s3::copy_source::CopySourceName;
 use crate::s3::error::S3Result;
+use crate::s3::lock;
 use crate::s3::respond;
 use crate::s3::route::ObjectOp;
 use crate::s3::tagging;
@@ -90,6 +91,7 @@ pub(super) fn of(call: &Call<'_>, caller: &Caller, on_object: bool) -> Context {
         if let Some(version) = query.get("versionId") {
             context.set("s3:versionid", version);
         }
+        lock::describe(&mut context, headers, call.asked_lock, call.now_ms());
     } else {
         for name in PARAMETERS {
             if let Some(value) = query.get(name) {
@@ -155,6 +157,13 @@ pub(super) fn actions_of_headers(call: &Call<'_>, op: ObjectOp) -> S3Result<Vec<
     let tags = single_header(headers, tagging::HEADERS[0])?;
     if tags.is_some_and(|tags| !tags.is_empty()) || (call.tags.is_some() && op.makes_object()) {
         actions.push(Action::PutObjectTagging);
+    }
+    let lock = lock::of_headers(headers, call.now_ms())?;
+    if lock.retention.is_some() {
+        actions.push(Action::PutObjectRetention);
+    }
+    if lock.legal_hold.is_some() {
+        actions.push(Action::PutObjectLegalHold);
     }
     Ok(actions)
 }

@@ -13,9 +13,9 @@ mod object;
 use std::sync::Arc;
 
 use archipel_access::{Action, Context, Decision, Inputs, Principal, Reason, Request, decide};
-use archipel_model::{Bucket, Model, ObjectHead};
+use archipel_model::{Bucket, GivenVersion, Model, ObjectHead, VersionId};
 
-use super::call::Call;
+use super::call::{Call, version_of};
 use super::copy_source::CopySourceName;
 use super::error::{Code, S3Error, S3Result};
 use super::owner::Owner;
@@ -49,6 +49,8 @@ pub struct OnBucket(Arc<Bucket>);
 pub struct OnObject {
     bucket: Arc<Bucket>,
     key: String,
+    /// The version that the request names.
+    version: Option<GivenVersion>,
     /// Actions that are decided when the object is read.
     pending: Vec<Action>,
 }
@@ -75,6 +77,7 @@ impl Authorised<OnBucket> {
         call: &Call<'_>,
         action: Action,
         key: &str,
+        version: Option<GivenVersion>,
     ) -> S3Result<Authorised<OnObject>> {
         let question = Question::new(call, &self.caller, self.bucket(), Some(key));
         if !question.ask(action, None).is_allowed() {
@@ -85,6 +88,7 @@ impl Authorised<OnBucket> {
             on: OnObject {
                 bucket: self.on.0.clone(),
                 key: key.to_owned(),
+                version,
                 pending: Vec::new(),
             },
         })
@@ -100,6 +104,23 @@ impl Authorised<OnObject> {
     /// The key.
     pub fn key(&self) -> &str {
         &self.on.key
+    }
+
+    /// The version that the request names.
+    pub fn named_version(&self) -> Option<GivenVersion> {
+        self.on.version
+    }
+
+    /// The id of the version that the request names.
+    ///
+    /// # Errors
+    /// [`Code::NoSuchVersion`] for an id that no version has.
+    pub fn version(&self) -> S3Result<Option<VersionId>> {
+        match self.on.version {
+            None => Ok(None),
+            Some(GivenVersion::Id(id)) => Ok(Some(id)),
+            Some(GivenVersion::Foreign) => Err(Code::NoSuchVersion.into()),
+        }
     }
 }
 
@@ -252,14 +273,14 @@ pub async fn object(
     key: &str,
 ) -> S3Result<Authorised<OnObject>> {
     let bucket = find(call, caller, name)?;
-    let version = call.version()?.is_some();
-    let actions = op.actions().iter().map(|action| match version {
+    let version = call.version()?;
+    let actions = op.actions().iter().map(|action| match version.is_some() {
         true => action.of_version(),
         false => *action,
     });
     let more = conditions::actions_of_headers(call, op)?;
     let actions: Vec<Action> = actions.chain(more).collect();
-    let on = permit(call, caller, bucket, key, &actions)?;
+    let on = permit(call, caller, bucket, key, version, &actions)?;
     check_owner(call, "x-amz-expected-bucket-owner", on.bucket())?;
     if !on.on.pending.is_empty() && !op.reads_object() {
         // Decides, and forgets the object: the operation itself reads it again.
@@ -278,11 +299,15 @@ pub fn source(
     source: &CopySourceName,
 ) -> S3Result<Authorised<OnObject>> {
     let bucket = find(call, caller, &source.bucket)?;
-    let action = match source.version {
+    let version = source.version.as_deref();
+    let version = version
+        .map(|text| version_of("versionId", text))
+        .transpose()?;
+    let action = match version {
         Some(_) => Action::GetObjectVersion,
         None => Action::GetObject,
     };
-    let on = permit(call, caller, bucket, &source.key, &[action])?;
+    let on = permit(call, caller, bucket, &source.key, version, &[action])?;
     check_owner(call, "x-amz-source-expected-bucket-owner", on.bucket())?;
     Ok(on)
 }
@@ -293,6 +318,7 @@ fn permit(
     caller: &Caller,
     bucket: Arc<Bucket>,
     key: &str,
+    version: Option<GivenVersion>,
     actions: &[Action],
 ) -> S3Result<Authorised<OnObject>> {
     let question = Question::new(call, caller, &bucket, Some(key));
@@ -311,6 +337,7 @@ fn permit(
         on: OnObject {
             bucket,
             key: key.to_owned(),
+            version,
             pending,
         },
     })

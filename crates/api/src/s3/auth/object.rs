@@ -13,7 +13,11 @@ impl Authorised<OnObject> {
     /// # Errors
     /// [`Code::NoSuchKey`], [`Code::AccessDenied`].
     pub async fn open(&self, call: &Call<'_>) -> S3Result<ObjectReader> {
-        let opened = call.model.open_object(self.bucket(), self.key()).await;
+        let (bucket, key) = (self.bucket(), self.key());
+        let opened = match self.version()? {
+            None => call.model.open_object(bucket, key).await,
+            Some(id) => Box::pin(call.model.open_version(bucket, key, id)).await,
+        };
         let reader = opened.map_err(|error| self.missing(call, error))?;
         self.judge(call, reader.metadata())?;
         Ok(reader)
@@ -24,7 +28,11 @@ impl Authorised<OnObject> {
     /// # Errors
     /// As [`open`](Authorised::open).
     pub async fn head(&self, call: &Call<'_>) -> S3Result<ObjectHead> {
-        let head = call.model.head_object(self.bucket(), self.key()).await;
+        let (bucket, key) = (self.bucket(), self.key());
+        let head = match self.version()? {
+            None => call.model.head_object(bucket, key).await,
+            Some(id) => Box::pin(call.model.head_version(bucket, key, id)).await,
+        };
         let head = head.map_err(|error| self.missing(call, error))?;
         self.judge(call, &head)?;
         Ok(head)
@@ -72,7 +80,7 @@ impl Authorised<OnObject> {
     /// Says that a key is missing only to callers who may list the bucket.
     fn missing(&self, call: &Call<'_>, error: Error) -> S3Error {
         let error = S3Error::from(error);
-        if error.code() != Code::NoSuchKey {
+        if ![Code::NoSuchKey, Code::NoSuchVersion].contains(&error.code()) {
             return error;
         }
         // The condition keys are those of the object's request: it asked for no listing.

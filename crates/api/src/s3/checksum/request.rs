@@ -78,6 +78,11 @@ impl Expected {
         })
     }
 
+    /// Returns true if the request declares a checksum of its body.
+    pub fn has_digest(&self) -> bool {
+        self.md5.is_some() || self.declared != Declared::Nothing
+    }
+
     /// The algorithm that the client chose, if it did.
     pub fn algorithm(&self) -> Option<Algorithm> {
         match &self.declared {

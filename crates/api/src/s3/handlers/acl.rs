@@ -3,7 +3,7 @@
 use archipel_access::Acl;
 use http::StatusCode;
 
-use super::with_key;
+use super::{tell_version, with_key};
 use crate::s3::acl;
 use crate::s3::auth::{Authorised, OnBucket, OnObject};
 use crate::s3::call::Call;
@@ -32,7 +32,9 @@ pub async fn put_of_bucket(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3
 pub async fn get_of_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let head = on.head(call).await?;
     let owner = Owner::of_bucket(call.model, on.bucket())?;
-    Ok(respond::xml(acl::document(head.acl, &owner)))
+    let mut answer = respond::xml(acl::document(head.acl, &owner));
+    tell_version(&mut answer, on.bucket(), head.id)?;
+    Ok(answer)
 }
 
 /// PutObjectAcl.
@@ -41,9 +43,14 @@ pub async fn put_of_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3
     let acl = asked(call, &owner).await?;
     // As in S3, a grant to write an object is kept, and there is nothing that it could allow.
     on.bucket().check_acl(acl)?;
-    let set = call.model.set_object_acl(on.bucket(), on.key(), acl).await;
-    set.map_err(|error| with_key(error, on.key()))?;
-    Ok(respond::empty(StatusCode::OK))
+    let version = on.version()?;
+    let set = call
+        .model
+        .set_object_acl(on.bucket(), on.key(), version, acl);
+    let id = set.await.map_err(|error| with_key(error, on.key()))?;
+    let mut answer = respond::empty(StatusCode::OK);
+    tell_version(&mut answer, on.bucket(), id)?;
+    Ok(answer)
 }
 
 /// The list that a request sets: by its header or its document, not by both.

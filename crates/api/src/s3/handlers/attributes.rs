@@ -2,7 +2,7 @@
 
 use archipel_model::{ObjectHead, PartInfo};
 
-use super::write_checksum;
+use super::{tell_version, write_checksum};
 use crate::s3::auth::{Authorised, OnObject};
 use crate::s3::call::Call;
 use crate::s3::checksum::Value;
@@ -56,9 +56,9 @@ pub async fn get(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer>
         xml.value("ObjectSize", head.size);
     }
     let mut answer = respond::xml(xml);
-    let modified = std::time::Duration::from_secs(head.modified_ms / 1000);
-    let modified = httpdate::fmt_http_date(std::time::SystemTime::UNIX_EPOCH + modified);
+    let modified = respond::http_date(head.modified_ms);
     respond::set(&mut answer, "last-modified", &modified)?;
+    tell_version(&mut answer, on.bucket(), head.id)?;
     Ok(answer)
 }
 

@@ -4,10 +4,12 @@ use archipel_access::Ownership;
 use archipel_model::{AccessKey, Bucket, Error};
 use http::StatusCode;
 
+use super::lock::check_kept;
 use crate::s3::acl;
 use crate::s3::auth::{Authorised, OnBucket, OnName, OnService};
 use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::lock;
 use crate::s3::owner::Owner;
 use crate::s3::respond::{self, Answer};
 use crate::s3::xml::{self, Writer};
@@ -79,6 +81,10 @@ pub async fn create(call: &mut Call<'_>, on: &Authorised<OnName>) -> S3Result<An
         return Err(invalid_name(name));
     }
     let ownership = chosen_ownership(call)?;
+    let with_lock = lock::of_new_bucket(call.headers)?;
+    if with_lock {
+        check_kept()?;
+    }
     let caller = on.caller().known()?;
     if caller.names.contains_key(name) && call.model.bucket_of_key(caller, name)?.is_some() {
         // The key could not reach the new bucket by its name.
@@ -86,10 +92,10 @@ pub async fn create(call: &mut Call<'_>, on: &Authorised<OnName>) -> S3Result<An
     }
     let created = call
         .model
-        .create_bucket_with(name, Some(&caller.id), ownership);
+        .create_bucket_with(name, Some(&caller.id), ownership, with_lock);
     match created.await {
         Ok(_) => {}
-        Err(Error::BucketExists) => check_own(call, name, caller)?,
+        Err(Error::BucketExists) => check_own(call, name, caller, with_lock)?,
         Err(Error::InvalidName(_)) => return Err(invalid_name(name)),
         Err(error) => return Err(error.into()),
     }
@@ -122,11 +128,14 @@ fn invalid_name(name: &str) -> S3Error {
 }
 
 /// The bucket exists: in the first region its owner is told that all is well, as S3 does.
-fn check_own(call: &Call<'_>, name: &str, caller: &AccessKey) -> S3Result<()> {
+fn check_own(call: &Call<'_>, name: &str, caller: &AccessKey, with_lock: bool) -> S3Result<()> {
     let bucket = call.model.bucket(name)?;
-    let own = bucket.is_some_and(|bucket| bucket.permissions(caller).owner);
+    let own = bucket.as_ref();
+    let own = own.is_some_and(|bucket| bucket.permissions(caller).owner);
+    // All is well only if the bucket has what was asked for.
+    let has_lock = bucket.is_some_and(|bucket| bucket.lock.is_some());
     let code = match (own, call.region) {
-        (true, FIRST_REGION) => return Ok(()),
+        (true, FIRST_REGION) if has_lock || !with_lock => return Ok(()),
         (true, _) => Code::BucketAlreadyOwnedByYou,
         (false, _) => Code::BucketAlreadyExists,
     };
@@ -179,9 +188,4 @@ pub fn location(call: &Call<'_>, _: &Authorised<OnBucket>) -> S3Result<Answer> {
         xml.characters(call.region);
     }
     Ok(respond::xml(xml))
-}
-
-/// GetBucketVersioning: answers an empty document, because no bucket has versions.
-pub fn versioning(_: &Authorised<OnBucket>) -> S3Result<Answer> {
-    Ok(respond::xml(Writer::new("VersioningConfiguration")))
 }

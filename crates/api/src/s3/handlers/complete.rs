@@ -5,14 +5,14 @@ use std::sync::{Arc, OnceLock};
 use archipel_base::Id;
 use archipel_model::{
     Bucket, Checksum, ChecksumKind, Error, MAX_PART_NUMBER, Model, ObjectHead, ObjectMeta, Part,
-    Upload,
+    Upload, VersionId,
 };
 use futures_util::join;
 use md5::{Digest, Md5};
 
 use super::parts::kept_algorithm;
 use super::uploads::upload_id;
-use super::{with_key, write_checksum};
+use super::{tell_version, with_key, write_checksum};
 use crate::s3::auth::{Authorised, OnObject};
 use crate::s3::call::Call;
 use crate::s3::checksum::{self, Algorithm, Value};
@@ -47,9 +47,9 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
         Ok(upload) => upload,
         Err(Error::NoSuchUpload) => {
             let completion = Completion::of(call, on, id, &named)?;
-            let expiration = completion.expiration.clone();
+            let told = completion.told.clone();
             let answer = respond::xml(completion.done_before().await?);
-            return with_expiration(answer, &expiration);
+            return tell(answer, on, &told);
         }
         Err(error) => return Err(error.into()),
     };
@@ -67,7 +67,7 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
         acl: upload.meta.acl,
     };
     let completion = Completion::of(call, on, id, &named)?;
-    let expiration = completion.expiration.clone();
+    let told = completion.told.clone();
     let answer = slow::answer(async move {
         let (model, bucket) = (&completion.model, &completion.bucket);
         let done = model.complete_upload(bucket, &upload, &parts, meta, condition);
@@ -78,17 +78,22 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
             Err(error) => Err(with_key(error, &completion.key)),
         }
     });
-    with_expiration(answer.await?, &expiration)
+    tell(answer.await?, on, &told)
 }
 
-/// What `x-amz-expiration` says, once it is known.
-type Expiration = OnceLock<Option<String>>;
+/// What headers say of the object, once that is known.
+struct Told {
+    id: VersionId,
+    expiration: Option<String>,
+}
 
-/// Adds when the object expires. An answer that had to begin before the object was there does not
-/// tell it.
-fn with_expiration(mut answer: Answer, expiration: &Expiration) -> S3Result<Answer> {
-    let expiration = expiration.get().and_then(Option::as_deref);
-    lifecycle::tell_expiration(&mut answer, expiration)?;
+/// Adds headers about the object. An answer that had to begin before the object was there does not
+/// have them.
+fn tell(mut answer: Answer, on: &Authorised<OnObject>, told: &OnceLock<Told>) -> S3Result<Answer> {
+    if let Some(Told { id, expiration }) = told.get() {
+        tell_version(&mut answer, on.bucket(), *id)?;
+        lifecycle::tell_expiration(&mut answer, expiration.as_deref())?;
+    }
     Ok(answer)
 }
 
@@ -276,7 +281,7 @@ struct Completion {
     upload: Id,
     /// The tag of what the client names.
     etag: String,
-    expiration: Arc<Expiration>,
+    told: Arc<OnceLock<Told>>,
 }
 
 impl Completion {
@@ -293,7 +298,7 @@ impl Completion {
             origin: format!("{}://{}", call.scheme, call.target.host),
             upload,
             etag: object_etag(named.iter().map(|name| name.etag.as_str()))?,
-            expiration: Arc::default(),
+            told: Arc::default(),
         })
     }
 
@@ -309,8 +314,10 @@ impl Completion {
     }
 
     fn result(&self, head: &ObjectHead) -> Writer {
-        self.expiration
-            .get_or_init(|| lifecycle::expiration(&self.model, &self.bucket, &self.key, head));
+        self.told.get_or_init(|| Told {
+            id: head.id,
+            expiration: lifecycle::expiration(&self.model, &self.bucket, &self.key, head),
+        });
         let (origin, bucket) = (&self.origin, &self.bucket.name);
         let key = uri::encode_path(&self.key);
         let mut xml = Writer::new("CompleteMultipartUploadResult");

@@ -3,17 +3,18 @@
 use std::sync::{Arc, OnceLock};
 
 use archipel_access::Action;
-use archipel_model::{ObjectHead, ObjectLock, ObjectMeta, ObjectReader};
+use archipel_model::{Bucket, ObjectHead, ObjectMeta, ObjectReader, VersionId};
 
 use super::put::fail_early;
-use super::{MAX_PUT_BYTES, with_key, write_checksum};
+use super::{MAX_PUT_BYTES, tell_version, with_key, write_checksum};
 use crate::s3::acl;
 use crate::s3::auth::{self, Authorised, OnObject};
-use crate::s3::call::{Call, check_version};
+use crate::s3::call::Call;
 use crate::s3::checksum::{Algorithm, Wanted};
 use crate::s3::copy_source::CopySourceName;
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::lifecycle;
+use crate::s3::lock;
 use crate::s3::metadata::{self, REDIRECT, STORAGE_CLASS};
 use crate::s3::precondition::{self, Verdict};
 use crate::s3::respond::{self, Answer};
@@ -44,10 +45,14 @@ pub async fn open_source(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result
         S3Error::argument(name, text, why)
     })?;
     check_key(&source.key)?;
-    let version = source.version.clone();
     let source = auth::source(call, on.caller(), &source)?;
-    check_version(version.as_deref())?;
-    let reader = source.open(call).await?;
+    let reader = match source.open(call).await {
+        Err(error) if error.code() == Code::MethodNotAllowed => {
+            let why = "The source of a copy request may not specifically refer to a delete marker by version id.";
+            return Err(S3Error::new(Code::InvalidRequest, why));
+        }
+        opened => opened?,
+    };
     let conditions = precondition::Read::of_copy_source(call.headers)?;
     match conditions.check(reader.metadata()) {
         Verdict::Pass => Ok(CopySource { on: source, reader }),
@@ -68,12 +73,15 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
     let head = source.reader.metadata();
     let headers = copied_headers(call, head, replaces)?;
     let acl = acl::of_new(call.headers, on.bucket())?;
+    let lock = lock::of_headers(call.headers, call.now_ms())?;
     if new_tags.is_none() && !head.tags.is_empty() {
         source.on.also(call, Action::GetObjectTagging, head)?;
         on.key_action(call, Action::PutObjectTagging)?;
     }
     let tags = new_tags.unwrap_or_else(|| head.tags.clone());
-    let same = source.on.bucket().id == on.bucket().id && source.on.key() == on.key();
+    let same = source.on.bucket().id == on.bucket().id
+        && source.on.key() == on.key()
+        && source.on.named_version().is_none();
     if same && !replaces && headers == head.headers && chosen.is_none() {
         let why = "This copy request is illegal because it is trying to copy an object to itself \
                    without changing the object's metadata, storage class, website redirect \
@@ -99,15 +107,17 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
     let mut writer = call.model.begin_object(on.bucket(), on.key())?;
     let key = on.key().to_owned();
     let (model, bucket) = (call.model.clone(), on.bucket().clone());
-    let expiration = Arc::new(OnceLock::new());
-    let told = expiration.clone();
+    let done = Arc::new(OnceLock::new());
+    let told = done.clone();
+    let source_id = head.id;
+    let of_versions = source.on.bucket().clone();
     let copying = async move {
         let moved = transfer(&mut content, &mut writer, wanted, size).await?;
         if moved.size != size {
             return Err(Code::InternalError.into());
         }
         let meta = ObjectMeta {
-            lock: ObjectLock::default(),
+            lock,
             etag: moved.digests.etag(),
             headers,
             checksum: Some(moved.digests.checksum.stored()),
@@ -116,14 +126,28 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
         };
         let copied = writer.finish(meta, condition).await;
         let copied = copied.map_err(|error| with_key(error, &key))?;
-        told.get_or_init(|| lifecycle::expiration(&model, &bucket, &key, &copied));
+        told.get_or_init(|| {
+            let expiration = lifecycle::expiration(&model, &bucket, &key, &copied);
+            (copied.id, expiration)
+        });
         Ok(copy_result(&copied))
     };
     let mut answer = slow::answer(copying).await?;
-    // An answer that had to begin before the copy was done does not tell it.
-    let expiration = expiration.get().and_then(Option::as_deref);
-    lifecycle::tell_expiration(&mut answer, expiration)?;
+    tell_source(&mut answer, &of_versions, source_id)?;
+    // An answer that had to begin before the copy was done does not tell the rest.
+    if let Some((id, expiration)) = done.get() {
+        tell_version(&mut answer, on.bucket(), *id)?;
+        lifecycle::tell_expiration(&mut answer, expiration.as_deref())?;
+    }
     Ok(answer)
+}
+
+/// Tells the version that was copied, if its bucket has versions.
+pub fn tell_source(answer: &mut Answer, bucket: &Bucket, id: VersionId) -> S3Result<()> {
+    match id != VersionId::Null || bucket.versioning.has_versions() {
+        true => respond::set(answer, "x-amz-copy-source-version-id", &id.to_string()),
+        false => Ok(()),
+    }
 }
 
 fn copy_result(copied: &ObjectHead) -> Writer {

@@ -1,13 +1,14 @@
 //! DeleteObject and DeleteObjects.
 
 use archipel_access::Action;
-use archipel_model::{Condition, Model};
+use archipel_model::{Condition, Deleted, Error, GivenVersion, Model};
 use futures_util::{StreamExt, stream};
 use http::StatusCode;
 
+use super::lock::may_bypass;
 use super::with_key;
 use crate::s3::auth::{Authorised, OnBucket, OnObject};
-use crate::s3::call::{Call, NULL_VERSION, check_version_id};
+use crate::s3::call::{Call, version_of};
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::precondition;
 use crate::s3::respond::{self, Answer};
@@ -27,24 +28,42 @@ const CONCURRENCY: usize = MAX_KEYS;
 /// DeleteObject.
 pub async fn delete_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let condition = precondition::of_delete(call.headers)?;
-    if let Some(version) = call.version()?
-        && !is_there("versionId", version)?
-    {
-        return Ok(respond::empty(StatusCode::NO_CONTENT));
+    let bypass = may_bypass(call, on)?;
+    let deleted = delete_as(call.model, on, condition, bypass).await;
+    let deleted = deleted.map_err(|error| with_key(error, on.key()))?;
+    let mut answer = respond::empty(StatusCode::NO_CONTENT);
+    if deleted.is_marker {
+        respond::set(&mut answer, "x-amz-delete-marker", "true")?;
     }
-    let deleted = call.model.delete_object(on.bucket(), on.key(), condition);
-    deleted.await.map_err(|error| with_key(error, on.key()))?;
-    Ok(respond::empty(StatusCode::NO_CONTENT))
+    // The id of the delete marker that was written, or of the version that the request named.
+    let id = deleted.id.map(|id| id.to_string());
+    let named = call.target.query.single("versionId")?;
+    if let Some(id) = named.or(id.as_deref()) {
+        respond::set(&mut answer, "x-amz-version-id", id)?;
+    }
+    Ok(answer)
 }
 
-/// Returns true if a version may exist. Only the null version does. The deletion of another one
-/// has nothing to do, and S3 confirms it.
-///
-/// # Errors
-/// [`Code::InvalidArgument`] for what cannot be an id.
-fn is_there(name: &'static str, version: &str) -> S3Result<bool> {
-    check_version_id(name, version)?;
-    Ok(version == NULL_VERSION)
+/// Deletes the object, or the version that the request names.
+async fn delete_as(
+    model: &Model,
+    on: &Authorised<OnObject>,
+    condition: Condition,
+    bypass: bool,
+) -> Result<Deleted, Error> {
+    let (bucket, key) = (on.bucket(), on.key());
+    match on.named_version() {
+        None => model.delete_object(bucket, key, condition).await,
+        Some(GivenVersion::Id(id)) => {
+            let deleted = model.delete_version(bucket, key, id, bypass, condition);
+            Box::pin(deleted).await
+        }
+        // S3 confirms the deletion of what does not exist, unless there is a condition.
+        Some(GivenVersion::Foreign) => match condition {
+            Condition::Always => Ok(Deleted::default()),
+            Condition::Check(test) => test(None).map(|()| Deleted::default()),
+        },
+    }
 }
 
 /// DeleteObjects.
@@ -54,11 +73,7 @@ pub async fn delete_objects(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S
     let decided: Vec<_> = entries
         .into_iter()
         .map(|entry| {
-            let action = match entry.version {
-                Some(_) => Action::DeleteObjectVersion,
-                None => Action::DeleteObject,
-            };
-            let permitted = on.key(call, action, &entry.key);
+            let permitted = permit(call, on, &entry);
             (entry, permitted)
         })
         .collect();
@@ -70,8 +85,8 @@ pub async fn delete_objects(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S
     let mut xml = Writer::new("DeleteResult");
     for (entry, result) in &results {
         match result {
-            Ok(()) if quiet => {}
-            Ok(()) => write_deleted(&mut xml, entry),
+            Ok(_) if quiet => {}
+            Ok(deleted) => write_deleted(&mut xml, entry, deleted),
             Err(error) => write_error(&mut xml, entry, error),
         }
     }
@@ -118,25 +133,40 @@ fn parse_entry(object: &Element) -> S3Result<Entry> {
     })
 }
 
+/// Who may delete an object, and whether governance is bypassed.
+type Permitted = (Authorised<OnObject>, bool);
+
+fn permit(call: &Call<'_>, on: &Authorised<OnBucket>, entry: &Entry) -> S3Result<Permitted> {
+    let version = entry.version.as_deref();
+    let version = version.map(|text| version_of("VersionId", text));
+    let action = match version {
+        Some(_) => Action::DeleteObjectVersion,
+        None => Action::DeleteObject,
+    };
+    let on = on.key(call, action, &entry.key, version.transpose()?)?;
+    let bypass = may_bypass(call, &on)?;
+    Ok((on, bypass))
+}
+
 async fn delete_one(
     model: Model,
     entry: Entry,
-    permitted: S3Result<Authorised<OnObject>>,
-) -> (Entry, S3Result<()>) {
+    permitted: S3Result<Permitted>,
+) -> (Entry, S3Result<Deleted>) {
     let result = match permitted {
-        Ok(on) => try_delete(&model, &on, &entry).await,
+        Ok((on, bypass)) => try_delete(&model, &on, &entry, bypass).await,
         Err(error) => Err(error),
     };
     (entry, result)
 }
 
-async fn try_delete(model: &Model, on: &Authorised<OnObject>, entry: &Entry) -> S3Result<()> {
+async fn try_delete(
+    model: &Model,
+    on: &Authorised<OnObject>,
+    entry: &Entry,
+    bypass: bool,
+) -> S3Result<Deleted> {
     check_key(&entry.key)?;
-    if let Some(version) = &entry.version
-        && !is_there("VersionId", version)?
-    {
-        return Ok(());
-    }
     if entry.unknown_condition {
         return Err(S3Error::not_implemented("A condition on size or time"));
     }
@@ -144,15 +174,17 @@ async fn try_delete(model: &Model, on: &Authorised<OnObject>, entry: &Entry) -> 
         Some(etag) => precondition::if_match_condition(etag),
         None => Condition::Always,
     };
-    Ok(model
-        .delete_object(on.bucket(), on.key(), condition)
-        .await?)
+    Ok(delete_as(model, on, condition, bypass).await?)
 }
 
-fn write_deleted(xml: &mut Writer, entry: &Entry) {
+fn write_deleted(xml: &mut Writer, entry: &Entry, deleted: &Deleted) {
     xml.open("Deleted");
     xml.text("Key", &entry.key);
     xml.optional("VersionId", entry.version.as_deref());
+    if let Some(id) = deleted.id.filter(|_| deleted.is_marker) {
+        xml.value("DeleteMarker", true);
+        xml.text("DeleteMarkerVersionId", &id.to_string());
+    }
     xml.close();
 }
 

@@ -3,15 +3,17 @@
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
-use archipel_model::{Bucket, Model, ObjectHead, ObjectReader, PartInfo};
+use archipel_access::Action;
+use archipel_model::{Bucket, Model, ObjectHead, ObjectLock, ObjectReader, PartInfo, VersionId};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
-use super::{set_checksum, with_key};
+use super::{set_checksum, tell_version, with_key};
 use crate::s3::auth::{Authorised, OnObject};
 use crate::s3::body;
 use crate::s3::call::{Call, single_header};
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::lifecycle;
+use crate::s3::lock;
 use crate::s3::metadata;
 use crate::s3::precondition::{self, Verdict};
 use crate::s3::range::{self, Asked};
@@ -33,7 +35,7 @@ pub(crate) enum Found {
     /// With its content.
     Content(Box<ObjectReader>),
     /// Without.
-    Head(ObjectHead),
+    Head(Box<ObjectHead>),
 }
 
 impl Found {
@@ -52,7 +54,10 @@ impl Found {
                 let opened = model.open_object(bucket, key).await;
                 opened.map(|reader| Found::Content(Box::new(reader)))
             }
-            false => model.head_object(bucket, key).await.map(Found::Head),
+            false => {
+                let head = model.head_object(bucket, key).await;
+                head.map(|head| Found::Head(Box::new(head)))
+            }
         };
         found.map_err(|error| with_key(error, key))
     }
@@ -87,10 +92,9 @@ impl Found {
 /// GetObject.
 pub async fn get_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let found = Found::Content(Box::new(on.open(call).await?));
-    let expiration = expiration(call, on, found.head());
-    let mut answer = found.answer(call.headers, &call.target.query)?;
-    lifecycle::tell_expiration(&mut answer, expiration.as_deref())?;
-    Ok(answer)
+    let beside = Beside::of(call, on, found.head());
+    let answer = found.answer(call.headers, &call.target.query)?;
+    beside.tell(on, answer)
 }
 
 /// HeadObject: the same without the content.
@@ -99,23 +103,56 @@ pub async fn head_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result
     let by_part = query.has("partNumber");
     let found = match by_part {
         true => Found::Content(Box::new(on.open(call).await?)),
-        false => Found::Head(on.head(call).await?),
+        false => Found::Head(Box::new(on.head(call).await?)),
     };
-    let expiration = expiration(call, on, found.head());
-    let mut answer = match found {
+    let beside = Beside::of(call, on, found.head());
+    let answer = match found {
         Found::Content(reader) => {
             let (head, parts) = (reader.metadata(), reader.parts());
             describe(call.headers, query, head, parts)?.0
         }
         found => found.answer(call.headers, query)?,
     };
-    lifecycle::tell_expiration(&mut answer, expiration.as_deref())?;
-    Ok(answer)
+    beside.tell(on, answer)
 }
 
-/// Returns when the object expires, if it does.
-fn expiration(call: &Call<'_>, on: &Authorised<OnObject>, head: &ObjectHead) -> Option<String> {
-    lifecycle::expiration(call.model, on.bucket(), on.key(), head)
+/// What headers tell of an object beside its metadata.
+struct Beside {
+    id: VersionId,
+    /// The protection, as far as the caller may know it.
+    lock: ObjectLock,
+    /// When the object expires, if it does.
+    expiration: Option<String>,
+}
+
+impl Beside {
+    fn of(call: &Call<'_>, on: &Authorised<OnObject>, head: &ObjectHead) -> Beside {
+        let may = |action| on.also(call, action, head).is_ok();
+        let ObjectLock {
+            retention,
+            legal_hold,
+        } = head.lock;
+        // Only current versions expire by the rules that the header tells.
+        let is_current = on.named_version().is_none();
+        let expiration = is_current
+            .then(|| lifecycle::expiration(call.model, on.bucket(), on.key(), head))
+            .flatten();
+        Beside {
+            id: head.id,
+            lock: ObjectLock {
+                retention: retention.filter(|_| may(Action::GetObjectRetention)),
+                legal_hold: legal_hold.filter(|_| may(Action::GetObjectLegalHold)),
+            },
+            expiration,
+        }
+    }
+
+    fn tell(&self, on: &Authorised<OnObject>, mut answer: Answer) -> S3Result<Answer> {
+        tell_version(&mut answer, on.bucket(), self.id)?;
+        lock::tell(&mut answer, &self.lock)?;
+        lifecycle::tell_expiration(&mut answer, self.expiration.as_deref())?;
+        Ok(answer)
+    }
 }
 
 /// The answer without content, and which range of the content belongs to it.

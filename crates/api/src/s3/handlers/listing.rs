@@ -1,4 +1,4 @@
-//! ListObjects, both versions of it, and ListObjectVersions.
+//! ListObjects, both versions of it.
 
 use archipel_model::{ListEntry, ListQuery, Listing, ObjectHead};
 use base64::Engine;
@@ -6,7 +6,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::{Encoding, count_parameter};
 use crate::s3::auth::{Authorised, OnBucket};
-use crate::s3::call::{Call, NULL_VERSION, check_version_id};
+use crate::s3::call::Call;
 use crate::s3::checksum;
 use crate::s3::error::{S3Error, S3Result};
 use crate::s3::metadata::STORAGE_CLASS;
@@ -15,10 +15,10 @@ use crate::s3::respond::{self, Answer};
 use crate::s3::xml::Writer;
 
 /// The most entries of one answer.
-const MAX_KEYS: usize = 1000;
+pub(super) const MAX_KEYS: usize = 1000;
 
 /// The approximate size of an entry without its name, in bytes.
-const ENTRY_BYTES: usize = 256;
+pub(super) const ENTRY_BYTES: usize = 256;
 
 /// One page of a listing, whatever document tells it.
 struct Page<'a> {
@@ -83,11 +83,6 @@ impl<'a> Page<'a> {
     }
 
     fn write_entries(&self, xml: &mut Writer, owner: Option<&Owner>) {
-        self.write_with(xml, |xml, key, head| write_object(xml, key, head, owner));
-    }
-
-    /// Writes the entries, each object with `write`.
-    fn write_with(&self, xml: &mut Writer, write: impl Fn(&mut Writer, &str, &ObjectHead)) {
         let names = self.listing.entries.iter().map(|entry| entry.name().len());
         xml.reserve(names.map(|name| name + ENTRY_BYTES).sum());
         for entry in &self.listing.entries {
@@ -96,7 +91,7 @@ impl<'a> Page<'a> {
                 metadata: head,
             } = entry
             {
-                write(xml, &self.encoding.name(key), head);
+                write_object(xml, &self.encoding.name(key), head, owner);
             }
         }
         for entry in &self.listing.entries {
@@ -116,7 +111,8 @@ fn write_object(xml: &mut Writer, key: &str, head: &ObjectHead, owner: Option<&O
     xml.close();
 }
 
-fn write_fields(xml: &mut Writer, head: &ObjectHead, owner: Option<&Owner>) {
+/// Writes what all listings tell of an object.
+pub(super) fn write_fields(xml: &mut Writer, head: &ObjectHead, owner: Option<&Owner>) {
     xml.text("LastModified", &respond::iso_time(head.modified_ms));
     xml.text("ETag", &respond::quoted(&head.etag));
     if let Some(checksum) = &head.checksum {
@@ -181,46 +177,6 @@ pub async fn version_2(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<A
         .then(|| Owner::of_bucket(call.model, on.bucket()))
         .transpose()?;
     page.write_entries(&mut xml, owner.as_ref());
-    Ok(respond::xml(xml))
-}
-
-/// ListObjectVersions of a bucket that never had versions: each object is its own only version.
-pub async fn versions(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    let query = &call.target.query;
-    let given = |name: &str| Ok::<_, S3Error>(query.single(name)?.filter(|text| !text.is_empty()));
-    let key_marker = given("key-marker")?;
-    let version_marker = given("version-id-marker")?;
-    if let Some(id) = version_marker {
-        check_version_id("version-id-marker", id)?;
-        if key_marker.is_none() {
-            let why = "A version-id marker cannot be specified without a key marker.";
-            return Err(S3Error::argument("version-id-marker", id, why));
-        }
-    }
-    // A key has one version, so whatever follows a version of it follows the key.
-    let page = Page::of(call, on, key_marker).await?;
-    let mut xml = Writer::new("ListVersionsResult");
-    page.write_head(&mut xml);
-    xml.text(
-        "KeyMarker",
-        &page.encoding.name(key_marker.unwrap_or_default()),
-    );
-    xml.text("VersionIdMarker", version_marker.unwrap_or_default());
-    if let Some(next) = page.next() {
-        xml.text("NextKeyMarker", &page.encoding.name(next));
-        if matches!(page.listing.entries.last(), Some(ListEntry::Object { .. })) {
-            xml.text("NextVersionIdMarker", NULL_VERSION);
-        }
-    }
-    let owner = Owner::of_bucket(call.model, on.bucket())?;
-    page.write_with(&mut xml, |xml, key, head| {
-        xml.open("Version");
-        xml.text("Key", key);
-        xml.text("VersionId", NULL_VERSION);
-        xml.value("IsLatest", true);
-        write_fields(xml, head, Some(&owner));
-        xml.close();
-    });
     Ok(respond::xml(xml))
 }
 

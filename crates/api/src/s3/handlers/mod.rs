@@ -10,15 +10,17 @@ mod delete;
 pub(crate) mod get;
 mod lifecycle;
 mod listing;
+mod lock;
 mod parts;
 mod policy;
 mod post;
 mod put;
 mod tagging;
 mod uploads;
+mod versions;
 mod website;
 
-use archipel_model::Checksum;
+use archipel_model::{Bucket, Checksum, VersionId};
 
 use super::auth::{self, Authorised, Caller, OnBucket, OnObject};
 use super::call::Call;
@@ -56,18 +58,22 @@ pub async fn dispatch(
         Operation::Bucket(op) => {
             let on = auth::bucket(call, caller, op, bucket)?;
             refuse_lists(call, op == BucketOp::PutBucketAcl)?;
+            refuse_locks(call, op == BucketOp::DeleteObjects, false)?;
             on_bucket(call, &on, op).await
         }
         Operation::Object(op) => {
-            if op == ObjectOp::PutObjectTagging {
-                tagging::read_early(call, caller, bucket).await?;
+            match op {
+                ObjectOp::PutObjectTagging => tagging::read_early(call, caller, bucket).await?,
+                ObjectOp::PutObjectLegalHold | ObjectOp::PutObjectRetention => {
+                    lock::read_early(call, caller, bucket, op).await?;
+                }
+                _ => {}
             }
             let on = auth::object(call, caller, op, bucket, key).await?;
             refuse_lists(call, op.makes_object() || op == ObjectOp::PutObjectAcl)?;
-            if op != ObjectOp::DeleteObject {
-                call.check_version()?;
-            }
             refuse_tags(call, op)?;
+            let bypasses = [ObjectOp::DeleteObject, ObjectOp::PutObjectRetention].contains(&op);
+            refuse_locks(call, bypasses, op.makes_object())?;
             on_object(call, &on, op).await
         }
     }
@@ -97,12 +103,13 @@ async fn on_bucket(
         BucketOp::GetBucketPolicyStatus => policy::status(on),
         BucketOp::GetBucketRequestPayment => policy::payment(on),
         BucketOp::GetBucketTagging => tagging::get_of_bucket(on),
-        BucketOp::GetBucketVersioning => buckets::versioning(on),
+        BucketOp::GetBucketVersioning => lock::get_versioning(on),
         BucketOp::GetBucketWebsite => website::get(on),
+        BucketOp::GetObjectLockConfiguration => lock::get_configuration(on),
         BucketOp::GetPublicAccessBlock => policy::get_block(on),
         BucketOp::HeadBucket => buckets::head(call, on),
         BucketOp::ListMultipartUploads => uploads::list(call, on).await,
-        BucketOp::ListObjectVersions => listing::versions(call, on).await,
+        BucketOp::ListObjectVersions => Box::pin(versions::list(call, on)).await,
         BucketOp::ListObjects => listing::version_1(call, on).await,
         BucketOp::ListObjectsV2 => listing::version_2(call, on).await,
         BucketOp::PutBucketAcl => acl::put_of_bucket(call, on).await,
@@ -112,7 +119,9 @@ async fn on_bucket(
         BucketOp::PutBucketPolicy => policy::put(call, on).await,
         BucketOp::PutBucketRequestPayment => policy::put_payment(call, on).await,
         BucketOp::PutBucketTagging => tagging::put_of_bucket(call, on).await,
+        BucketOp::PutBucketVersioning => Box::pin(lock::put_versioning(call, on)).await,
         BucketOp::PutBucketWebsite => website::put(call, on).await,
+        BucketOp::PutObjectLockConfiguration => Box::pin(lock::put_configuration(call, on)).await,
         BucketOp::PutPublicAccessBlock => policy::put_block(call, on).await,
     }
 }
@@ -123,23 +132,27 @@ async fn on_object(
     op: ObjectOp,
 ) -> S3Result<Answer> {
     match op {
-        ObjectOp::AbortMultipartUpload => uploads::abort(call, on).await,
-        ObjectOp::CompleteMultipartUpload => complete::complete(call, on).await,
-        ObjectOp::CopyObject => copy::copy_object(call, on).await,
-        ObjectOp::CreateMultipartUpload => uploads::create(call, on).await,
+        ObjectOp::AbortMultipartUpload => Box::pin(uploads::abort(call, on)).await,
+        ObjectOp::CompleteMultipartUpload => Box::pin(complete::complete(call, on)).await,
+        ObjectOp::CopyObject => Box::pin(copy::copy_object(call, on)).await,
+        ObjectOp::CreateMultipartUpload => Box::pin(uploads::create(call, on)).await,
         ObjectOp::DeleteObject => delete::delete_object(call, on).await,
-        ObjectOp::DeleteObjectTagging => tagging::delete_of_object(call, on).await,
+        ObjectOp::DeleteObjectTagging => Box::pin(tagging::delete_of_object(call, on)).await,
         ObjectOp::GetObject => get::get_object(call, on).await,
-        ObjectOp::GetObjectAcl => acl::get_of_object(call, on).await,
-        ObjectOp::GetObjectAttributes => attributes::get(call, on).await,
-        ObjectOp::GetObjectTagging => tagging::get_of_object(call, on).await,
+        ObjectOp::GetObjectAcl => Box::pin(acl::get_of_object(call, on)).await,
+        ObjectOp::GetObjectAttributes => Box::pin(attributes::get(call, on)).await,
+        ObjectOp::GetObjectLegalHold => Box::pin(lock::get_legal_hold(call, on)).await,
+        ObjectOp::GetObjectRetention => Box::pin(lock::get_retention(call, on)).await,
+        ObjectOp::GetObjectTagging => Box::pin(tagging::get_of_object(call, on)).await,
         ObjectOp::HeadObject => get::head_object(call, on).await,
-        ObjectOp::ListParts => uploads::list_parts(call, on).await,
+        ObjectOp::ListParts => Box::pin(uploads::list_parts(call, on)).await,
         ObjectOp::PutObject => put::put_object(call, on).await,
-        ObjectOp::PutObjectAcl => acl::put_of_object(call, on).await,
-        ObjectOp::PutObjectTagging => tagging::put_of_object(call, on).await,
-        ObjectOp::UploadPart => parts::upload_part(call, on).await,
-        ObjectOp::UploadPartCopy => parts::upload_part_copy(call, on).await,
+        ObjectOp::PutObjectAcl => Box::pin(acl::put_of_object(call, on)).await,
+        ObjectOp::PutObjectLegalHold => Box::pin(lock::put_legal_hold(call, on)).await,
+        ObjectOp::PutObjectRetention => Box::pin(lock::put_retention(call, on)).await,
+        ObjectOp::PutObjectTagging => Box::pin(tagging::put_of_object(call, on)).await,
+        ObjectOp::UploadPart => Box::pin(parts::upload_part(call, on)).await,
+        ObjectOp::UploadPartCopy => Box::pin(parts::upload_part_copy(call, on)).await,
     }
 }
 
@@ -155,6 +168,26 @@ fn refuse_tags(call: &Call<'_>, op: ObjectOp) -> S3Result<()> {
     match refused.find(|name| call.headers.contains_key(**name)) {
         Some(name) => Err(S3Error::from(Code::NotImplemented).with("Header", *name)),
         None => Ok(()),
+    }
+}
+
+/// Refuses headers about object lock where they would be ignored.
+fn refuse_locks(call: &Call<'_>, bypasses: bool, makes_object: bool) -> S3Result<()> {
+    use super::lock::{BYPASS, ENABLED, HOLD, MODE, UNTIL};
+    let asks = |name: &str| call.headers.get(name).is_some_and(|value| value != "false");
+    let refused = [MODE, UNTIL, HOLD].into_iter().filter(|_| !makes_object);
+    let refused = refused.chain((!bypasses).then_some(BYPASS));
+    match refused.chain([ENABLED]).find(|name| asks(name)) {
+        Some(name) => Err(S3Error::from(Code::NotImplemented).with("Header", name)),
+        None => Ok(()),
+    }
+}
+
+/// Tells the version of an object, if its bucket has versions.
+fn tell_version(answer: &mut Answer, bucket: &Bucket, id: VersionId) -> S3Result<()> {
+    match id != VersionId::Null || bucket.versioning.has_versions() {
+        true => respond::set(answer, "x-amz-version-id", &id.to_string()),
+        false => Ok(()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use archipel_model::{MAX_PART_NUMBER, Part, PartMeta, Upload};
 
 use super::MAX_PUT_BYTES;
-use super::copy::open_source;
+use super::copy::{open_source, tell_source};
 use super::put::{check_size, stored};
 use super::uploads::upload_id;
 use crate::s3::auth::{Authorised, OnObject};
@@ -104,6 +104,7 @@ pub async fn upload_part_copy(call: &mut Call<'_>, on: &Authorised<OnObject>) ->
     let range = copied_range(call, source.reader.metadata().size)?;
     let length = range.end - range.start;
 
+    let (source_id, of_versions) = (source.reader.metadata().id, source.on.bucket().clone());
     let mut content = source.reader.stream(range);
     let mut writer = call.model.begin_part(on.bucket(), &upload, number)?;
     let wanted = Wanted {
@@ -122,7 +123,9 @@ pub async fn upload_part_copy(call: &mut Call<'_>, on: &Authorised<OnObject>) ->
         };
         Ok(copy_result(&writer.finish(meta).await?))
     };
-    slow::answer(copying).await
+    let mut answer = slow::answer(copying).await?;
+    tell_source(&mut answer, &of_versions, source_id)?;
+    Ok(answer)
 }
 
 fn copy_result(part: &Part) -> Writer {

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use archipel_model::{Condition, ObjectLock, ObjectMeta};
+use archipel_model::{Condition, ObjectMeta};
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Uri};
 
-use super::MAX_PUT_BYTES;
+use super::{MAX_PUT_BYTES, tell_version};
 use crate::s3::acl;
 use crate::s3::auth::{self, Caller, Credential};
 use crate::s3::body::RequestBody;
@@ -15,6 +15,7 @@ use crate::s3::call::Call;
 use crate::s3::checksum::{Algorithm, Expected};
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::lifecycle;
+use crate::s3::lock;
 use crate::s3::metadata;
 use crate::s3::post::{Event, Fields, FormReader, Policy};
 use crate::s3::respond::{self, Answer};
@@ -74,7 +75,9 @@ pub async fn post_object(
     call.form = Some(headers.clone());
     let on = auth::object(call, &caller, ObjectOp::PutObject, &bucket, &key).await?;
     let acl = acl::of_new(&headers, on.bucket())?;
+    let lock = lock::of_headers(&headers, call.now_ms())?;
     let expected = Expected::of(&headers, None, false)?;
+    lock::check_digest(&expected, lock, on.bucket().lock.as_ref())?;
     let kept = metadata::of_headers(&headers)?;
     let tags = call.tags.take().unwrap_or_default();
 
@@ -92,7 +95,7 @@ pub async fn post_object(
     form.finish(&mut call.body).await?;
     expected.check(&moved.digests, &[])?;
     let meta = ObjectMeta {
-        lock: ObjectLock::default(),
+        lock,
         etag: moved.digests.etag(),
         headers: kept,
         checksum: Some(moved.digests.checksum.stored()),
@@ -101,6 +104,7 @@ pub async fn post_object(
     };
     let head = writer.finish(meta, Condition::Always).await?;
     let mut answer = answer(call, &fields, &bucket, &key, &head.etag)?;
+    tell_version(&mut answer, on.bucket(), head.id)?;
     let expiration = lifecycle::expiration(call.model, on.bucket(), &key, &head);
     lifecycle::tell_expiration(&mut answer, expiration.as_deref())?;
     Ok(answer)

@@ -1,15 +1,16 @@
 //! PutObject.
 
-use archipel_model::{Bucket, Checksum, Condition, Model, ObjectHead, ObjectLock, ObjectMeta};
+use archipel_model::{Bucket, Checksum, Condition, Error, Model, ObjectHead, ObjectMeta};
 use http::StatusCode;
 
-use super::{MAX_PUT_BYTES, set_checksum, with_key};
+use super::{MAX_PUT_BYTES, set_checksum, tell_version, with_key};
 use crate::s3::acl;
 use crate::s3::auth::{Authorised, OnObject};
 use crate::s3::call::Call;
 use crate::s3::checksum::Algorithm;
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::lifecycle;
+use crate::s3::lock;
 use crate::s3::metadata;
 use crate::s3::precondition;
 use crate::s3::respond::{self, Answer};
@@ -26,7 +27,9 @@ pub async fn put_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Res
     let headers = metadata::of_headers(call.headers)?;
     let tags = tagging::of_headers(call.headers)?;
     let acl = acl::of_new(call.headers, on.bucket())?;
+    let lock = lock::of_headers(call.headers, call.now_ms())?;
     let expected = call.expected()?;
+    lock::check_digest(&expected, lock, on.bucket().lock.as_ref())?;
     let condition = precondition::of_write(call.headers)?;
     if length > EARLY_BYTES {
         fail_early(call.model, on.bucket(), on.key(), &condition).await?;
@@ -39,7 +42,7 @@ pub async fn put_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Res
     }
     expected.check(&moved.digests, call.body.trailers())?;
     let meta = ObjectMeta {
-        lock: ObjectLock::default(),
+        lock,
         etag: moved.digests.etag(),
         headers,
         checksum: Some(moved.digests.checksum.stored()),
@@ -49,6 +52,7 @@ pub async fn put_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Res
     let head = writer.finish(meta, condition).await;
     let head = head.map_err(|error| with_key(error, on.key()))?;
     let mut answer = stored(&head.etag, head.checksum.as_ref())?;
+    tell_version(&mut answer, on.bucket(), head.id)?;
     let expiration = lifecycle::expiration(call.model, on.bucket(), on.key(), &head);
     lifecycle::tell_expiration(&mut answer, expiration.as_deref())?;
     Ok(answer)
@@ -90,7 +94,7 @@ pub async fn fail_early(
     };
     let current: Option<ObjectHead> = match model.head_object(bucket, key).await {
         Ok(head) => Some(head),
-        Err(archipel_model::Error::NoSuchKey) => None,
+        Err(Error::NoSuchKey | Error::Deleted(_)) => None,
         Err(error) => return Err(error.into()),
     };
     test(current.as_ref()).map_err(|error| with_key(error, key))

@@ -3,7 +3,7 @@
 use archipel_model::Tags;
 use http::StatusCode;
 
-use super::with_key;
+use super::{tell_version, with_key};
 use crate::s3::auth::{self, Authorised, Caller, OnBucket, OnObject};
 use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Error, S3Result};
@@ -22,8 +22,7 @@ pub async fn put_of_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3
         Some(tags) => tags,
         None => read(call).await?,
     };
-    set_of_object(call, on, tags).await?;
-    Ok(respond::empty(StatusCode::OK))
+    set_of_object(call, on, tags, StatusCode::OK).await
 }
 
 async fn read(call: &mut Call<'_>) -> S3Result<Tags> {
@@ -44,18 +43,30 @@ pub async fn read_early(call: &mut Call<'_>, caller: &Caller, bucket: &str) -> S
 /// GetObjectTagging.
 pub async fn get_of_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let head = on.head(call).await?;
-    Ok(respond::xml(tagging::document(&head.tags)))
+    let mut answer = respond::xml(tagging::document(&head.tags));
+    tell_version(&mut answer, on.bucket(), head.id)?;
+    Ok(answer)
 }
 
 /// DeleteObjectTagging.
 pub async fn delete_of_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
-    set_of_object(call, on, Tags::new()).await?;
-    Ok(respond::empty(StatusCode::NO_CONTENT))
+    set_of_object(call, on, Tags::new(), StatusCode::NO_CONTENT).await
 }
 
-async fn set_of_object(call: &Call<'_>, on: &Authorised<OnObject>, tags: Tags) -> S3Result<()> {
-    let set = call.model.set_object_tags(on.bucket(), on.key(), tags);
-    set.await.map_err(|error| with_key(error, on.key()))
+async fn set_of_object(
+    call: &Call<'_>,
+    on: &Authorised<OnObject>,
+    tags: Tags,
+    status: StatusCode,
+) -> S3Result<Answer> {
+    let version = on.version()?;
+    let set = call
+        .model
+        .set_object_tags(on.bucket(), on.key(), version, tags);
+    let id = set.await.map_err(|error| with_key(error, on.key()))?;
+    let mut answer = respond::empty(status);
+    tell_version(&mut answer, on.bucket(), id)?;
+    Ok(answer)
 }
 
 /// PutBucketTagging.

@@ -1,7 +1,7 @@
 //! Multipart uploads: beginning, aborting, listing them and their parts.
 
 use archipel_base::Id;
-use archipel_model::{ObjectLock, Upload, UploadMeta, UploadPage, UploadQuery};
+use archipel_model::{Error, ObjectLock, Upload, UploadMeta, UploadPage, UploadQuery};
 use http::StatusCode;
 
 use super::copy::chosen_algorithm;
@@ -12,6 +12,7 @@ use crate::s3::call::Call;
 use crate::s3::checksum::{self, Algorithm, Value};
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::lifecycle;
+use crate::s3::lock;
 use crate::s3::metadata;
 use crate::s3::owner::Owner;
 use crate::s3::respond::{self, Answer};
@@ -27,7 +28,7 @@ pub async fn create(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answ
     let algorithm = chosen_algorithm(call)?;
     let kind = chosen_kind(call, algorithm)?;
     let meta = UploadMeta {
-        lock: ObjectLock::default(),
+        lock: new_lock(call, on)?,
         headers,
         checksum_algorithm: algorithm.map(|a| a.name().to_owned()),
         checksum_kind: kind,
@@ -54,6 +55,15 @@ pub async fn create(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answ
         )?;
     }
     Ok(answer)
+}
+
+/// The protection that the headers ask for.
+fn new_lock(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<ObjectLock> {
+    let lock = lock::of_headers(call.headers, call.now_ms())?;
+    match lock.is_empty() || on.bucket().lock.is_some() {
+        true => Ok(lock),
+        false => Err(Error::NoBucketLock.into()),
+    }
 }
 
 fn chosen_kind(

@@ -1,7 +1,5 @@
 //! The headers about lifecycle rules.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use archipel_model::{Bucket, Due, Lifecycle, Model, ObjectHead};
 
 use super::argument;
@@ -51,7 +49,7 @@ pub fn expiration(model: &Model, bucket: &Bucket, key: &str, head: &ObjectHead) 
     let id = uri::encode(&rule.id);
     Some(format!(
         "expiry-date=\"{}\", rule-id=\"{id}\"",
-        http_date(at_ms)
+        respond::http_date(at_ms)
     ))
 }
 
@@ -76,14 +74,6 @@ pub fn tell_abort(
     let Some(Due { at_ms, rule }) = due else {
         return Ok(());
     };
-    respond::set(answer, "x-amz-abort-date", &http_date(at_ms))?;
+    respond::set(answer, "x-amz-abort-date", &respond::http_date(at_ms))?;
     respond::set(answer, "x-amz-abort-rule-id", &uri::encode(&rule.id))
-}
-
-/// A time as headers have it; the end of the year 9999 stands for all later ones.
-pub(super) fn http_date(at_ms: u64) -> String {
-    const LAST_SECOND: u64 = 253_402_300_799;
-    let seconds = Duration::from_secs((at_ms / 1000).min(LAST_SECOND));
-    let time: SystemTime = UNIX_EPOCH + seconds;
-    httpdate::fmt_http_date(time)
 }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
-use super::headers::http_date;
 use super::*;
+use crate::s3::respond::http_date;
 
 fn rule(inside: &str) -> String {
     format!("<LifecycleConfiguration><Rule>{inside}</Rule></LifecycleConfiguration>")

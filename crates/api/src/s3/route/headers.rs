@@ -3,34 +3,26 @@
 use crate::s3::error::{Code, S3Error, S3Result};
 
 /// The beginnings of headers that ask for missing features; such headers are refused.
-const REFUSED_PREFIXES: [&str; 9] = [
-    "x-amz-bypass-governance-retention",
+const REFUSED_PREFIXES: [&str; 7] = [
     "x-amz-copy-source-server-side-encryption",
     "x-amz-grant-",
     "x-amz-if-match-",
     "x-amz-mfa",
-    "x-amz-object-lock-",
     "x-amz-rename-source",
     "x-amz-server-side-encryption",
     "x-amz-write-offset-bytes",
 ];
-
-/// Headers that are accepted with these values only, because they then change nothing.
-const ONLY_VALUES: [(&str, &[&str]); 1] = [("x-amz-bucket-object-lock-enabled", &["false"])];
 
 /// Refuses headers that would change the meaning of a request if they were implemented.
 ///
 /// # Errors
 /// [`Code::NotImplemented`], with the header's name.
 pub fn refuse_headers<'h>(headers: impl Iterator<Item = (&'h str, &'h [u8])>) -> S3Result<()> {
-    for (name, value) in headers.filter(|(name, _)| name.starts_with("x-amz-")) {
+    for (name, _) in headers.filter(|(name, _)| name.starts_with("x-amz-")) {
         let refused = REFUSED_PREFIXES
             .iter()
             .any(|prefix| name.starts_with(prefix));
-        let other_value = ONLY_VALUES
-            .iter()
-            .any(|(only, values)| *only == name && !values.iter().any(|v| v.as_bytes() == value));
-        if refused || other_value {
+        if refused {
             return Err(S3Error::from(Code::NotImplemented).with("Header", name));
         }
     }

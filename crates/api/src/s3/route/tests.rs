@@ -86,7 +86,7 @@ fn missing_features_are_not_implemented() {
     assert_eq!(code("PUT", "/b?versions"), Some(Code::NotImplemented));
     assert_eq!(code("GET", "/b?unheard-of"), Some(Code::NotImplemented));
     assert_eq!(code("GET", "/?session"), Some(Code::NotImplemented));
-    assert_eq!(code("PUT", "/b?versioning"), Some(Code::NotImplemented));
+    assert_eq!(code("PUT", "/b?replication"), Some(Code::NotImplemented));
     assert_eq!(code("PATCH", "/b/k"), Some(Code::MethodNotAllowed));
     assert_eq!(code("PUT", "/"), Some(Code::MethodNotAllowed));
     assert_eq!(code("POST", "/b/k"), Some(Code::MethodNotAllowed));

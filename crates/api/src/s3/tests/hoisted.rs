@@ -111,7 +111,7 @@ async fn presigned_query_is_refused_as_the_header_is() {
         "x-amz-grant-read=id%3D1",
         "x-amz-server-side-encryption=AES256",
         "x-amz-server-side-encryption-customer-algorithm=AES256",
-        "x-amz-object-lock-mode=COMPLIANCE",
+        "x-amz-bypass-governance-retention=true",
         "x-amz-write-offset-bytes=5",
     ] {
         let path = format!("/bucket/k?{refused}");

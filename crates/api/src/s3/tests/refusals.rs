@@ -181,7 +181,7 @@ async fn missing_features_answer_not_implemented() {
     for path in [
         "/bucket?encryption",
         "/bucket?unheard-of",
-        "/bucket/k?retention",
+        "/bucket/k?torrent",
     ] {
         for method in ["GET", "PUT", "DELETE"] {
             door.call(method, path, &[], "")

@@ -1,0 +1,205 @@
+//! Versioning and object lock: the settings of a bucket, and the protection of a version.
+
+use archipel_access::Action;
+use archipel_model::{LockChange, ObjectLock, VERSIONS_ARE_KEPT, Versioning};
+use http::StatusCode;
+
+use super::{tell_version, with_key};
+use crate::s3::auth::{self, Authorised, Caller, OnBucket, OnObject};
+use crate::s3::call::Call;
+use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::lock;
+use crate::s3::respond::{self, Answer};
+use crate::s3::route::ObjectOp;
+use crate::s3::xml::{self, Writer};
+
+/// The largest document.
+const MAX_DOCUMENT: usize = 64 << 10;
+
+/// GetBucketVersioning. A bucket that never had versions has an empty document.
+pub fn get_versioning(on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let mut xml = Writer::new("VersioningConfiguration");
+    match on.bucket().versioning {
+        Versioning::Never => {}
+        Versioning::Enabled => xml.text("Status", "Enabled"),
+        Versioning::Suspended => xml.text("Status", "Suspended"),
+    }
+    Ok(respond::xml(xml))
+}
+
+/// PutBucketVersioning.
+pub async fn put_versioning(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    check_kept()?;
+    let document = call.document(MAX_DOCUMENT).await?;
+    let root = xml::parse(&document, "VersioningConfiguration")?;
+    root.only(&["Status", "MfaDelete"])?;
+    match root.child_text("MfaDelete")?.map(str::trim) {
+        None | Some("Disabled") => {}
+        Some("Enabled") => return Err(S3Error::not_implemented("MFA delete")),
+        Some(_) => return Err(Code::MalformedXML.into()),
+    }
+    let versioning = match root.child_text("Status")?.map(str::trim) {
+        Some("Enabled") => Versioning::Enabled,
+        Some("Suspended") => Versioning::Suspended,
+        None => {
+            let why = "The Versioning element must be specified";
+            return Err(S3Error::new(
+                Code::IllegalVersioningConfigurationException,
+                why,
+            ));
+        }
+        Some(_) => return Err(Code::MalformedXML.into()),
+    };
+    let name = &on.bucket().name;
+    call.model.set_versioning(name, versioning).await?;
+    Ok(respond::empty(StatusCode::OK))
+}
+
+/// Refuses what needs versions while the store keeps none.
+pub fn check_kept() -> S3Result<()> {
+    match VERSIONS_ARE_KEPT {
+        true => Ok(()),
+        false => Err(S3Error::not_implemented("Versioning")),
+    }
+}
+
+/// GetObjectLockConfiguration.
+pub fn get_configuration(on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let bucket = on.bucket();
+    match &bucket.lock {
+        Some(lock) => Ok(respond::xml(lock::configuration_document(lock))),
+        None => {
+            let none = S3Error::from(Code::ObjectLockConfigurationNotFoundError);
+            Err(none.with("BucketName", &bucket.name))
+        }
+    }
+}
+
+/// PutObjectLockConfiguration.
+pub async fn put_configuration(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    check_kept()?;
+    check_digest(call)?;
+    if call.header("x-amz-bucket-object-lock-token")?.is_some() {
+        return Err(S3Error::not_implemented("x-amz-bucket-object-lock-token"));
+    }
+    let document = call.document(MAX_DOCUMENT).await?;
+    let lock = lock::configuration(&document)?;
+    let name = &on.bucket().name;
+    call.model.set_bucket_lock(name, lock).await?;
+    Ok(respond::empty(StatusCode::OK))
+}
+
+/// Checks that a document comes with a checksum.
+fn check_digest(call: &Call<'_>) -> S3Result<()> {
+    match call.expected()?.has_digest() {
+        true => Ok(()),
+        false => {
+            let why = "Missing required header for this request: Content-MD5 OR x-amz-checksum-*";
+            Err(S3Error::new(Code::InvalidRequest, why))
+        }
+    }
+}
+
+/// Checks that the bucket has object lock. The answer is about the bucket as this node knows it; a
+/// change is judged again when it is made.
+fn check_lock(on: &Authorised<OnObject>) -> S3Result<()> {
+    match on.bucket().lock {
+        Some(_) => Ok(()),
+        None => Err(archipel_model::Error::NoBucketLock.into()),
+    }
+}
+
+/// GetObjectRetention.
+pub async fn get_retention(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
+    check_lock(on)?;
+    let head = on.head(call).await?;
+    match head.lock.retention {
+        Some(retention) => Ok(respond::xml(lock::retention_document(retention))),
+        None => Err(Code::NoSuchObjectLockConfiguration.into()),
+    }
+}
+
+/// Reads what PutObjectRetention or PutObjectLegalHold ask for.
+async fn read(call: &mut Call<'_>, op: ObjectOp) -> S3Result<ObjectLock> {
+    check_digest(call)?;
+    let document = call.document(MAX_DOCUMENT).await?;
+    let mut asked = ObjectLock::default();
+    match op {
+        ObjectOp::PutObjectLegalHold => asked.legal_hold = Some(lock::legal_hold(&document)?),
+        _ => asked.retention = lock::retention(&document, call.now_ms())?,
+    }
+    Ok(asked)
+}
+
+/// Does so before the decision, if the bucket's policy asks for it.
+pub async fn read_early(
+    call: &mut Call<'_>,
+    caller: &Caller,
+    bucket: &str,
+    op: ObjectOp,
+) -> S3Result<()> {
+    let bucket = auth::named(call.model, caller, bucket)?;
+    let policy = bucket.as_ref().and_then(|bucket| bucket.policy.as_ref());
+    if policy.is_some_and(|policy| policy.policy().depends_on(lock::CONDITIONS)) {
+        call.asked_lock = Some(read(call, op).await?);
+    }
+    Ok(())
+}
+
+/// PutObjectRetention.
+pub async fn put_retention(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
+    check_lock(on)?;
+    let asked = match call.asked_lock {
+        Some(asked) => asked,
+        None => read(call, ObjectOp::PutObjectRetention).await?,
+    };
+    let retention = asked.retention;
+    let bypass = may_bypass(call, on)?;
+    change(call, on, LockChange::Retention { retention, bypass }).await
+}
+
+/// GetObjectLegalHold.
+pub async fn get_legal_hold(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
+    check_lock(on)?;
+    let head = on.head(call).await?;
+    match head.lock.legal_hold {
+        Some(hold) => Ok(respond::xml(lock::legal_hold_document(hold))),
+        None => Err(Code::NoSuchObjectLockConfiguration.into()),
+    }
+}
+
+/// PutObjectLegalHold.
+pub async fn put_legal_hold(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
+    check_lock(on)?;
+    let asked = match call.asked_lock {
+        Some(asked) => asked,
+        None => read(call, ObjectOp::PutObjectLegalHold).await?,
+    };
+    let hold = asked.legal_hold == Some(true);
+    change(call, on, LockChange::LegalHold(hold)).await
+}
+
+async fn change(
+    call: &Call<'_>,
+    on: &Authorised<OnObject>,
+    change: LockChange,
+) -> S3Result<Answer> {
+    let id = on.version()?;
+    let changed = call
+        .model
+        .change_lock(on.bucket(), on.key(), id, change)
+        .await;
+    let id = changed.map_err(|error| with_key(error, on.key()))?;
+    let mut answer = respond::empty(StatusCode::OK);
+    tell_version(&mut answer, on.bucket(), id)?;
+    Ok(answer)
+}
+
+/// Returns true if the request asks to bypass governance, and the caller may.
+pub fn may_bypass(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<bool> {
+    let asks = lock::asks_bypass(call.headers)?;
+    Ok(asks
+        && on
+            .key_action(call, Action::BypassGovernanceRetention)
+            .is_ok())
+}

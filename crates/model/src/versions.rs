@@ -1,0 +1,323 @@
+//! Operations on versions of objects: reads by id, deletions, changes of what a client may change.
+//!
+//! The object's row holds the current version in full. The replicas keep what it displaces. Nothing
+//! here knows how: [`Cluster`](archipel_cluster::Cluster) reads a version by its name, and decides
+//! about one. See `docs/internals/versions.md`.
+
+use archipel_access::Acl;
+use archipel_base::codec;
+use archipel_cluster::WriteOptions;
+use archipel_storage::{Value, VersionKind};
+
+use crate::Model;
+use crate::bucket::Bucket;
+use crate::error::{Error, damaged_row};
+use crate::interim::{self, VersionDecision, VersionSeen};
+use crate::object::{Condition, LockChange, Marker, ObjectHead, Tags};
+use crate::objects::check_key;
+use crate::reader::ObjectReader;
+use crate::rowkeys;
+use crate::version::VersionId;
+
+/// What a deletion did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Deleted {
+    /// The version that was removed, or the delete marker that was written. `None` if the bucket has
+    /// no versions.
+    pub id: Option<VersionId>,
+    /// True if that version is or was a delete marker.
+    pub is_marker: bool,
+}
+
+/// A change of an object's metadata that its client asked for.
+pub(crate) type HeadChange<'a> = &'a (dyn Fn(&mut ObjectHead) -> Result<(), Error> + Sync);
+
+/// Returns the metadata in a value of an object's row; `None` if the value is no version at all.
+///
+/// # Errors
+/// [`Error::Damaged`].
+pub(crate) fn head_of(value: &Value) -> Result<Option<ObjectHead>, Error> {
+    head_in(
+        &value.metadata,
+        VersionId::of(value.version_name()),
+        value.kind(),
+    )
+}
+
+/// Does the same from the parts of a value.
+pub(crate) fn head_in(
+    metadata: &[u8],
+    id: VersionId,
+    kind: VersionKind,
+) -> Result<Option<ObjectHead>, Error> {
+    if kind == VersionKind::Void {
+        return Ok(None);
+    }
+    let head: ObjectHead = codec::decode(metadata).map_err(damaged_row)?;
+    Ok(Some(ObjectHead {
+        id,
+        is_marker: kind == VersionKind::Marker,
+        ..head
+    }))
+}
+
+/// Returns the metadata of the current version, unless it is a delete marker.
+///
+/// # Errors
+/// [`Error::NoSuchKey`], [`Error::Deleted`], [`Error::Damaged`].
+pub(crate) fn current(value: &Value) -> Result<ObjectHead, Error> {
+    match head_of(value)? {
+        None => Err(Error::NoSuchKey),
+        Some(head) if head.is_marker => Err(Error::Deleted(Marker::of(&head))),
+        Some(head) => Ok(head),
+    }
+}
+
+/// Returns the metadata of a version that was asked for by its id, unless it is a delete marker.
+fn named(value: &Value) -> Result<ObjectHead, Error> {
+    match head_of(value)? {
+        None => Err(Error::NoSuchVersion),
+        Some(head) if head.is_marker => Err(Error::IsMarker(Marker::of(&head))),
+        Some(head) => Ok(head),
+    }
+}
+
+impl Model {
+    /// Returns the metadata of a version.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchVersion`]; [`Error::IsMarker`] for a delete marker.
+    pub async fn head_version(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        id: VersionId,
+    ) -> Result<ObjectHead, Error> {
+        check_key(key)?;
+        let row = rowkeys::object(self.cluster(), &bucket.id, key);
+        let found = interim::read_version(self.cluster(), &row, id.at()).await?;
+        named(&found.ok_or(Error::NoSuchVersion)?)
+    }
+
+    /// Opens a version for reading. Its content stays readable until the reader is dropped.
+    ///
+    /// # Errors
+    /// As [`head_version`](Model::head_version).
+    pub async fn open_version(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        id: VersionId,
+    ) -> Result<ObjectReader, Error> {
+        check_key(key)?;
+        let row = rowkeys::object(self.cluster(), &bucket.id, key);
+        let found = interim::open_version(self.cluster(), &row, id.at()).await?;
+        let opened = found.ok_or(Error::NoSuchVersion)?;
+        let head = named(&opened.value)?;
+        self.reader_of(row, head, opened)
+    }
+
+    /// Deletes a version for good. If it was the current one, the newest of the others is current
+    /// from then on. A version that does not exist is no error, unless the condition's test fails.
+    /// `bypass` lifts governance.
+    ///
+    /// # Errors
+    /// [`Error::Held`] if object lock protects the version; the error of the condition's test, which
+    /// sees the version.
+    pub async fn delete_version(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        id: VersionId,
+        bypass: bool,
+        condition: Condition,
+    ) -> Result<Deleted, Error> {
+        self.delete_version_as(bucket, key, id, bypass, condition, false)
+            .await
+    }
+
+    pub(crate) async fn delete_version_as(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        id: VersionId,
+        bypass: bool,
+        condition: Condition,
+        background: bool,
+    ) -> Result<Deleted, Error> {
+        check_key(key)?;
+        let was_marker = std::sync::atomic::AtomicBool::new(false);
+        let decide = |seen: &VersionSeen<'_>| {
+            let head = match seen.named.map(head_of).transpose() {
+                Ok(head) => head.flatten(),
+                Err(error) => return VersionDecision::Abort(Some(error)),
+            };
+            if let Condition::Check(test) = &condition
+                && let Err(error) = test(head.as_ref().filter(|head| !head.is_marker))
+            {
+                return VersionDecision::Abort(Some(error));
+            }
+            let Some(head) = head else {
+                return VersionDecision::Abort(None);
+            };
+            was_marker.store(head.is_marker, std::sync::atomic::Ordering::Relaxed);
+            match head.lock.protects(self.now_ms(), bypass) {
+                true => VersionDecision::Abort(Some(Error::Held)),
+                false => VersionDecision::Kill,
+            }
+        };
+        let decided = self.decide(bucket, key, id, bypass, background, &decide);
+        match decided.await? {
+            Ok(()) => self.wake_gc(),
+            Err(None) => {}
+            Err(Some(error)) => return Err(error),
+        }
+        Ok(Deleted {
+            id: Some(id),
+            is_marker: was_marker.into_inner(),
+        })
+    }
+
+    /// Changes the metadata of a version. Content, entity tag and time stay.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchVersion`]; [`Error::IsMarker`]; the error of the change.
+    async fn change_version(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        id: VersionId,
+        bypass: bool,
+        change: HeadChange<'_>,
+    ) -> Result<(), Error> {
+        check_key(key)?;
+        let decide = |seen: &VersionSeen<'_>| {
+            let head = seen.named.ok_or(Error::NoSuchVersion).and_then(named);
+            let changed = head.and_then(|mut head| change(&mut head).map(|()| head));
+            match changed {
+                Ok(head) => VersionDecision::Change(codec::encode(&head).into()),
+                Err(error) => VersionDecision::Abort(error),
+            }
+        };
+        self.decide(bucket, key, id, bypass, false, &decide).await?
+    }
+
+    /// Sets the tags of an object, or of the named version. The object stays the same in all else.
+    /// Returns the id of the version.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchKey`], [`Error::NoSuchVersion`]; [`Error::IsMarker`] for a delete marker.
+    pub async fn set_object_tags(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        id: Option<VersionId>,
+        tags: Tags,
+    ) -> Result<VersionId, Error> {
+        let change = move |head: &mut ObjectHead| {
+            head.tags.clone_from(&tags);
+            Ok(())
+        };
+        self.change_object(bucket, key, id, false, &change).await
+    }
+
+    /// Sets the access control list of an object, or of the named version. The object stays the same
+    /// in all else. Returns the id of the version.
+    ///
+    /// # Errors
+    /// As [`set_object_tags`](Model::set_object_tags).
+    pub async fn set_object_acl(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        id: Option<VersionId>,
+        acl: Acl,
+    ) -> Result<VersionId, Error> {
+        let change = move |head: &mut ObjectHead| {
+            head.acl = acl;
+            Ok(())
+        };
+        self.change_object(bucket, key, id, false, &change).await
+    }
+
+    /// Changes the protection of an object, or of the named version. Returns the id of the version.
+    ///
+    /// # Errors
+    /// [`Error::Held`] if the present protection does not allow it; [`Error::NoBucketLock`]; and as
+    /// [`set_object_tags`](Model::set_object_tags).
+    pub async fn change_lock(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        id: Option<VersionId>,
+        change: LockChange,
+    ) -> Result<VersionId, Error> {
+        if bucket.lock.is_none() {
+            return Err(Error::NoBucketLock);
+        }
+        let apply = |head: &mut ObjectHead| match change {
+            LockChange::LegalHold(on) => {
+                head.lock.legal_hold = Some(on);
+                Ok(())
+            }
+            LockChange::Retention { retention, bypass } => {
+                if !head.lock.may_become(retention, self.now_ms(), bypass) {
+                    return Err(Error::Held);
+                }
+                head.lock.retention = retention;
+                Ok(())
+            }
+        };
+        let bypass = matches!(change, LockChange::Retention { bypass: true, .. });
+        self.change_object(bucket, key, id, bypass, &apply).await
+    }
+
+    /// Changes the metadata of the named version, or of the version that is current now.
+    async fn change_object(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        id: Option<VersionId>,
+        bypass: bool,
+        change: HeadChange<'_>,
+    ) -> Result<VersionId, Error> {
+        let current = match id {
+            Some(id) => id,
+            // The object is its own only version, so this costs no round trip.
+            None if !bucket.versioning.has_versions() => VersionId::Null,
+            None => match self.head_object(bucket, key).await {
+                Err(Error::Deleted(marker)) => return Err(Error::IsMarker(marker)),
+                head => head?.id,
+            },
+        };
+        let changed = self.change_version(bucket, key, current, bypass, change);
+        match changed.await {
+            Err(Error::NoSuchVersion) if id.is_none() => Err(Error::NoSuchKey),
+            changed => changed.map(|()| current),
+        }
+    }
+
+    async fn decide<E: Send>(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        id: VersionId,
+        bypass: bool,
+        background: bool,
+        decide: &(impl Fn(&VersionSeen<'_>) -> VersionDecision<E> + Send + Sync),
+    ) -> Result<Result<(), E>, Error> {
+        let row = rowkeys::object(self.cluster(), &bucket.id, key);
+        let durability = self.durability(bucket);
+        let commit = || async {
+            let how = WriteOptions {
+                guards: vec![self.open_fence_of(&bucket.id, &row)],
+                background,
+                ..WriteOptions::durable(durability)
+            };
+            let _ = bypass;
+            interim::decide_version(self.cluster(), &row, id.at(), how, decide).await
+        };
+        // On the heap, because it is rare and would enlarge the future of every request.
+        Box::pin(self.commit_fenced(bucket, commit)).await
+    }
+}
