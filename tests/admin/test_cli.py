@@ -22,6 +22,8 @@ READS = (
     "bucket list",
     "bucket info demo",
     "bucket alias list demo",
+    "bucket uploads demo",
+    "bucket uploads demo --abort --older-than 1d --dry-run",
     "key list",
     "layout show",
     "layout history",
@@ -41,6 +43,8 @@ LIVELY = ("operation list", "operation info verification", "repair", "top --coun
 ERRORS = (
     "bucket info none",
     "bucket create No",
+    "bucket object demo none",
+    "bucket uploads demo --abort",
     "bucket create demo",
     "key info AKNONE",
     "key allow AKNONE --bucket demo",

@@ -99,7 +99,7 @@ pub use lock::{
 pub use object::{Condition, LockChange, Marker, ObjectHead, ObjectMeta, Predicate, Tags};
 pub use objects::{MAX_KEY_BYTES, ObjectWriter};
 pub use reader::{ObjectReader, ObjectStream};
-pub use token::{AdminToken, NewToken, TokenScope};
+pub use token::{AdminToken, NewToken, TokenChange, TokenScope};
 pub use upload::{MAX_PART_NUMBER, Part, PartMeta, Upload, UploadMeta, UploadPage, UploadQuery};
 pub use uploads::PartWriter;
 pub use version::{GivenVersion, NotAnId, VersionId, Versioning};

@@ -68,6 +68,33 @@ pub struct NewToken {
     pub expires_ms: Option<u64>,
 }
 
+/// A change of a token. What is `None` stays as it is.
+#[derive(Clone, Debug, Default)]
+pub struct TokenChange {
+    /// The name for people.
+    pub name: Option<String>,
+    /// What it opens.
+    pub scopes: Option<Vec<TokenScope>>,
+    /// The time from which it opens nothing, in milliseconds since 1970.
+    pub expires_ms: Option<u64>,
+}
+
+impl TokenChange {
+    /// Changes a token, unless the result is not allowed.
+    pub(crate) fn apply(&self, token: &mut AdminToken, now_ms: u64) -> Result<(), Error> {
+        let changed = NewToken {
+            name: self.name.clone().unwrap_or_else(|| token.name.clone()),
+            scopes: self.scopes.clone().unwrap_or_else(|| token.scopes.clone()),
+            expires_ms: self.expires_ms,
+        };
+        changed.check(now_ms)?;
+        token.name = changed.name;
+        token.scopes = changed.scopes;
+        token.expires_ms = self.expires_ms.or(token.expires_ms);
+        Ok(())
+    }
+}
+
 impl NewToken {
     /// Checks names, scopes and their number.
     pub(crate) fn check(&self, now_ms: u64) -> Result<(), Error> {

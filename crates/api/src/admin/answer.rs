@@ -50,6 +50,7 @@ impl From<ModelError> for Refusal {
         let (status, code) = match &error {
             ModelError::NoSuchBucket => (StatusCode::NOT_FOUND, "NoSuchBucket"),
             ModelError::NoSuchAccessKey => (StatusCode::NOT_FOUND, "NoSuchAccessKey"),
+            ModelError::NoSuchKey => (StatusCode::NOT_FOUND, "NoSuchKey"),
             ModelError::NoSuchToken => (StatusCode::NOT_FOUND, "NoSuchToken"),
             ModelError::BucketExists => (StatusCode::CONFLICT, "BucketAlreadyExists"),
             ModelError::AccessKeyExists => (StatusCode::CONFLICT, "AccessKeyAlreadyExists"),

@@ -12,7 +12,7 @@
 //! | `openapi` | the OpenAPI document |
 //! | `auth`, `operations` | who asks, and what operations take |
 //! | `audited` | the audit log |
-//! | `access`, `buckets`, `keys`, `node`, `nodes`, `layout`, `snapshots`, `tokens` | the handlers |
+//! | `access`, `buckets`, `content`, `keys`, `node`, `nodes`, `layout`, `snapshots`, `tokens` | the handlers |
 //! | `condition` | the state of the cluster: absences, risks, advice |
 //! | `upkeep`, `verify`, `repair` | scrubbing and repair; verification; faults of all nodes |
 //! | `work` | all long operations in one shape |
@@ -39,6 +39,7 @@ mod audited;
 mod auth;
 mod buckets;
 mod condition;
+mod content;
 mod keys;
 mod layout;
 pub mod listen;

@@ -21,8 +21,8 @@ use super::answer::{Answer, Refusal};
 use super::auth::{Caller, unauthorized};
 use super::operations::{Operations, operations};
 use super::{
-    Admin, access, buckets, keys, layout, node, nodes, openapi, repair, snapshots, tokens, upkeep,
-    verify, work,
+    Admin, access, buckets, content, keys, layout, node, nodes, openapi, repair, snapshots, tokens,
+    upkeep, verify, work,
 };
 
 /// The most bytes of a query: no parameter is longer than a name of a bucket and a few words.
@@ -47,6 +47,9 @@ pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {
             buckets::set_website,
             buckets::end_website
         ))
+        .routes(routes!(content::uploads))
+        .routes(routes!(content::abort))
+        .routes(routes!(content::object))
         .routes(routes!(access::publish, access::unpublish))
         .routes(routes!(access::explain))
         .routes(routes!(keys::list, keys::create))
@@ -54,7 +57,7 @@ pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {
         .routes(routes!(keys::with_secret))
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::current))
-        .routes(routes!(tokens::info, tokens::revoke))
+        .routes(routes!(tokens::info, tokens::change, tokens::revoke))
         .routes(routes!(nodes::list))
         .routes(routes!(nodes::info))
         .routes(routes!(nodes::join))

@@ -20,6 +20,7 @@ use super::types::{NodeInfo, NodeStatus};
 use super::{Admin, Node, Trust, audited};
 
 mod cluster;
+mod content;
 mod control;
 mod names;
 mod requests;

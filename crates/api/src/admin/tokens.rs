@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use archipel_model::{AdminToken, NewToken};
+use archipel_model::{AdminToken, NewToken, TokenChange};
 use axum::Extension;
 use axum::extract::State;
 use http::StatusCode;
@@ -13,7 +13,7 @@ use super::Admin;
 use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
 use super::auth::{Caller, parse_scope, show_scope};
 use super::page::page;
-use super::types::{CreateToken, Page, TokenInfo, TokenWithSecret};
+use super::types::{ChangeToken, CreateToken, Page, TokenInfo, TokenWithSecret};
 
 /// Which tokens to list.
 #[derive(Deserialize, IntoParams)]
@@ -61,10 +61,7 @@ pub(super) async fn create(
 ) -> Result<Created<TokenWithSecret>, Refusal> {
     let scopes = ask.scopes.iter();
     let scopes = scopes.map(|scope| parse_scope(scope, &admin.resources));
-    let now_ms = admin.model.cluster().now_ms();
-    let expires_ms = ask
-        .valid_seconds
-        .map(|seconds| now_ms.saturating_add(seconds.saturating_mul(1000)));
+    let expires_ms = ask.valid_seconds.map(|seconds| expiry(&admin, seconds));
     let new = NewToken {
         name: ask.name,
         scopes: scopes.collect::<Result<_, _>>()?,
@@ -109,6 +106,38 @@ pub(super) async fn info(
     let token = admin.model.find_admin_token(&id).await?;
     let token = token.ok_or(archipel_model::Error::NoSuchToken)?;
     Ok(Json(describe(&admin, &token)))
+}
+
+/// Changes a token. What is absent stays as it is; the secret always does.
+#[utoipa::path(
+    patch, path = "/v1/tokens/{id}", tag = "tokens", operation_id = "change_token",
+    params(("id" = String, Path, description = "The token's id")),
+    request_body = ChangeToken,
+    responses((status = 200, description = "The token", body = TokenInfo)),
+)]
+pub(super) async fn change(
+    State(admin): State<Arc<Admin>>,
+    At(id): At<String>,
+    Read(ask): Read<ChangeToken>,
+) -> Result<Json<TokenInfo>, Refusal> {
+    let scopes = ask.scopes.map(|scopes| {
+        let scopes = scopes.iter();
+        let scopes = scopes.map(|scope| parse_scope(scope, &admin.resources));
+        scopes.collect::<Result<Vec<_>, _>>()
+    });
+    let change = TokenChange {
+        name: ask.name,
+        scopes: scopes.transpose()?,
+        expires_ms: ask.valid_seconds.map(|seconds| expiry(&admin, seconds)),
+    };
+    let token = admin.model.change_admin_token(&id, change).await?;
+    Ok(Json(describe(&admin, &token)))
+}
+
+/// Returns the time in so many seconds, in milliseconds since 1970.
+fn expiry(admin: &Admin, seconds: u64) -> u64 {
+    let now_ms = admin.model.cluster().now_ms();
+    now_ms.saturating_add(seconds.saturating_mul(1000))
 }
 
 /// Revokes a token. Requests that carry it are refused from then on.

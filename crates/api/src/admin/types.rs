@@ -5,6 +5,7 @@ use utoipa::ToSchema;
 
 mod access;
 mod cluster;
+mod content;
 mod tokens;
 mod upkeep;
 mod verify;
@@ -17,7 +18,8 @@ pub use cluster::{
     StagedNode, StagedRole,
 };
 
-pub use tokens::{CreateToken, TokenInfo, TokenWithSecret};
+pub use content::{AbortUploads, AbortedUploads, NameValue, ObjectInfo, UploadInfo};
+pub use tokens::{ChangeToken, CreateToken, TokenInfo, TokenWithSecret};
 pub use upkeep::{
     AntiEntropyInfo, BlockTrouble, GcInfo, LifecycleInfo, RepairCounts, ScrubInfo, StartScrub,
     Upkeep,

@@ -1,8 +1,11 @@
 //! `archipel bucket`
 
-use archipel_api::admin::types::{AddAlias, BucketInfo, BucketSummary, CreateBucket, Grant};
+use archipel_api::admin::types::{
+    AbortUploads, AddAlias, BucketInfo, BucketSummary, CreateBucket, Grant,
+};
 use clap::Subcommand;
 
+use super::content;
 use super::table;
 use super::target::Target;
 use super::terminal;
@@ -42,6 +45,27 @@ pub enum Command {
     Unpublish {
         /// The bucket
         name: String,
+    },
+    /// List a bucket's incomplete uploads, or abort old ones
+    Uploads {
+        /// The bucket
+        name: String,
+        /// Abort them
+        #[arg(long, requires = "older_than")]
+        abort: bool,
+        /// With --abort: those that began at least so long ago: 7d, 12h, 90m
+        #[arg(long, value_name = "TIME", value_parser = super::token::seconds, requires = "abort")]
+        older_than: Option<u64>,
+        /// With --abort: count them only
+        #[arg(long, requires = "abort")]
+        dry_run: bool,
+    },
+    /// Show the metadata of an object
+    Object {
+        /// The bucket
+        name: String,
+        /// The object's key
+        key: String,
     },
     /// Delete an empty bucket
     Delete {
@@ -111,6 +135,20 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
                 &format!("{name} is closed to clients without a key"),
             )
         }
+        Command::Uploads {
+            name,
+            older_than: Some(older_than_seconds),
+            dry_run,
+            ..
+        } => {
+            let ask = AbortUploads {
+                older_than_seconds,
+                dry_run,
+            };
+            content::abort(target, &client, &name, ask).await
+        }
+        Command::Uploads { name, .. } => content::uploads(target, &client, &name).await,
+        Command::Object { name, key } => content::object(target, &client, &name, &key).await,
         Command::Delete { name } => {
             client.delete(&path(&["v1", "buckets", &name])).await?;
             done(target, &format!("bucket {name} deleted"))

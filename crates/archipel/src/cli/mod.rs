@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`target`] | the server that a command talks to |
 //! | [`bucket`], [`website`], [`key`], [`access`], [`status`] | commands for a running server |
+//! | [`content`] | incomplete uploads and single objects of a bucket |
 //! | [`token`] | tokens of the admin API |
 //! | [`node`], [`layout`] | commands for the cluster of the server |
 //! | [`k2v`] | a client of the K2V API |
@@ -24,6 +25,7 @@ use clap::{Args, Parser, Subcommand};
 pub mod access;
 pub mod anti_entropy;
 pub mod bucket;
+pub mod content;
 pub mod generate;
 pub mod k2v;
 pub mod key;

@@ -1,6 +1,6 @@
 //! `archipel token`
 
-use archipel_api::admin::types::{CreateToken, TokenInfo, TokenWithSecret};
+use archipel_api::admin::types::{ChangeToken, CreateToken, TokenInfo, TokenWithSecret};
 use clap::Subcommand;
 
 use super::bucket::done;
@@ -30,6 +30,20 @@ pub enum Command {
         /// The token's id
         id: String,
     },
+    /// Change a token. What is not named stays as it is, and the secret does
+    Change {
+        /// The token's id
+        id: String,
+        /// The name for people
+        #[arg(long)]
+        name: Option<String>,
+        /// What it opens instead; repeatable
+        #[arg(long = "scope", value_name = "SCOPE")]
+        scopes: Vec<String>,
+        /// The time from now after which it opens nothing: 30d, 12h, 90m
+        #[arg(long, value_name = "TIME", value_parser = seconds)]
+        expires_in: Option<u64>,
+    },
     /// Revoke a token; requests that carry it are refused from then on
     Revoke {
         /// The token's id
@@ -38,7 +52,7 @@ pub enum Command {
 }
 
 /// Reads a time such as `30d` as seconds.
-fn seconds(text: &str) -> Result<u64, String> {
+pub fn seconds(text: &str) -> Result<u64, String> {
     let wrong = || "write a number and s, m, h or d, such as 30d".to_owned();
     let (number, unit) = text
         .char_indices()
@@ -55,7 +69,7 @@ fn seconds(text: &str) -> Result<u64, String> {
     };
     let seconds = number.checked_mul(unit).ok_or_else(wrong)?;
     if seconds == 0 {
-        return Err("a token that opens nothing is of no use".into());
+        return Err("a time of 0 is of no use".into());
     }
     Ok(seconds)
 }
@@ -87,6 +101,20 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
         }
         Command::Info { id } => {
             let token = client.get(&path(&["v1", "tokens", &id])).await?;
+            show(target, &token)
+        }
+        Command::Change {
+            id,
+            name,
+            scopes,
+            expires_in,
+        } => {
+            let ask = ChangeToken {
+                name,
+                scopes: Some(scopes).filter(|scopes| !scopes.is_empty()),
+                valid_seconds: expires_in,
+            };
+            let token = client.patch(&path(&["v1", "tokens", &id]), &ask).await?;
             show(target, &token)
         }
         Command::Revoke { id } => {

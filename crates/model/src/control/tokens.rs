@@ -10,9 +10,9 @@ use super::keys::random_text;
 use super::row;
 use crate::Model;
 use crate::bucket::Secret;
-use crate::error::Error;
+use crate::error::{Error, damaged_row};
 use crate::rowkeys;
-use crate::token::{self, AdminToken, NewToken};
+use crate::token::{self, AdminToken, NewToken, TokenChange};
 
 impl Model {
     /// Returns all tokens of the admin API, sorted by id.
@@ -75,6 +75,34 @@ impl Model {
         self.changed(&key).await?;
         let text = token.text(&secret);
         Ok((Arc::new(token), text))
+    }
+
+    /// Changes a token's name, scopes or expiry, and returns it.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchToken`]; [`Error::InvalidName`] as for a new token.
+    pub async fn change_admin_token(
+        &self,
+        id: &str,
+        change: TokenChange,
+    ) -> Result<Arc<AdminToken>, Error> {
+        let key = rowkeys::admin_token(id);
+        let now_ms = self.now_ms();
+        let how = WriteOptions::durable(Durability::Fsync);
+        self.cluster()
+            .update(&key, how, move |current| {
+                match current.map(|value| token::decode(&value.metadata)) {
+                    Some(Ok(mut token)) => match change.apply(&mut token, now_ms) {
+                        Ok(()) => Decision::Write(Some(row(codec::encode(&token)))),
+                        Err(error) => Decision::Abort(error),
+                    },
+                    Some(Err(error)) => Decision::Abort(damaged_row(error)),
+                    None => Decision::Abort(Error::NoSuchToken),
+                }
+            })
+            .await??;
+        let metadata = self.changed(&key).await?.ok_or(Error::NoSuchToken)?;
+        token::decode(&metadata).map(Arc::new).map_err(damaged_row)
     }
 
     /// Revokes a token. When this returns, this node and all other nodes that answer refuse it. A

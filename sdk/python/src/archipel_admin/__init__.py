@@ -8,8 +8,8 @@ them; the methods beside it are shortcuts for what is done most.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeVar, cast
 
 import httpx
 
@@ -45,6 +45,8 @@ from .models import (
 )
 from .types import UNSET, Response, Unset
 
+T = TypeVar("T")
+
 __all__ = ["Archipel", "ArchipelError", "Operation"]
 
 
@@ -64,10 +66,11 @@ class ArchipelError(Exception):
         return ArchipelError(status, "Unknown", response.content[:500].decode(errors="replace"))
 
 
-class Operation(Protocol):
-    """A module of `archipel_admin.api`."""
+class Operation(Protocol[T]):
+    """A module of `archipel_admin.api`, whose answer is a `T`."""
 
-    def sync_detailed(self, *args: Any, client: Any, **parameters: Any) -> Response[Any]: ...
+    @property
+    def sync_detailed(self) -> Callable[..., Response[T | Problem]]: ...
 
 
 class Archipel:
@@ -102,21 +105,26 @@ class Archipel:
     def __exit__(self, *error: Any) -> None:
         self._client.__exit__(*error)
 
-    def call(self, operation: Operation, /, *path: str, **parameters: Any) -> Any:
+    def call(self, operation: Operation[T], /, *path: str, **parameters: Any) -> T:
         """Sends any operation, such as `call(delete_bucket, "photos")`. Returns what the document says.
 
         Raises `ArchipelError` if the answer is not a success.
         """
-        response = operation.sync_detailed(*path, client=self._client, **parameters)
+        try:
+            response = operation.sync_detailed(*path, client=self._client, **parameters)
+        except (KeyError, ValueError) as error:
+            # Such as the page of a proxy that cannot reach the node.
+            raise ArchipelError(0, "NotUnderstood", f"the answer is not one of the admin API: {error!r}") from error
         if not 200 <= int(response.status_code) < 300:
             raise ArchipelError.of(response)
-        return response.parsed
+        # What is not a success was raised; an answer without a body is None, as the document says.
+        return cast(T, response.parsed)
 
-    def pages(self, operation: Operation, /, **filters: Any) -> Iterator[Any]:
+    def pages(self, operation: Operation[Any], /, *path: str, **filters: Any) -> Iterator[Any]:
         """All items of a list, such as `pages(list_buckets, prefix="logs-")`, page by page."""
         after: str | Unset = UNSET
         while True:
-            page = self.call(operation, after=after, **filters)
+            page = self.call(operation, *path, after=after, **filters)
             yield from page.items
             if isinstance(page.next_, Unset) or page.next_ is None:
                 return

@@ -45,3 +45,18 @@ pub struct CreateToken {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_seconds: Option<u64>,
 }
+
+/// A change of a token. What is absent stays as it is; the secret always does.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeToken {
+    /// The name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it opens; at least one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scopes: Option<Vec<String>>,
+    /// The seconds from now after which it opens nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub valid_seconds: Option<u64>,
+}

@@ -1,7 +1,7 @@
 //! Tokens of the admin API on several nodes and over time.
 
 use super::{model, world};
-use crate::{Model, NewToken, TokenScope};
+use crate::{Model, NewToken, TokenChange, TokenScope};
 
 fn reader(expires_ms: Option<u64>) -> NewToken {
     let scope = TokenScope {
@@ -48,6 +48,31 @@ async fn a_token_ends_when_it_expires() {
     let soon = Some(now + 3_600_000);
     let (token, _) = model.create_admin_token(reader(soon)).await.unwrap();
     assert!(token.is_live(now) && !token.is_live(now + 3_600_000));
+}
+
+#[tokio::test]
+async fn a_changed_token_keeps_its_secret_and_what_is_not_named() {
+    let model = model().await;
+    let later = Some(model.now_ms() + 3_600_000);
+    let (token, text) = model.create_admin_token(reader(later)).await.unwrap();
+    let change = TokenChange {
+        name: Some("writer".into()),
+        ..TokenChange::default()
+    };
+    let changed = model.change_admin_token(&token.id, change).await.unwrap();
+    assert_eq!(
+        (changed.name.as_str(), changed.expires_ms),
+        ("writer", later)
+    );
+    assert_eq!(changed.scopes, token.scopes);
+    let admitted = model.admit_admin_token(text.expose()).await.unwrap();
+    assert_eq!(admitted, Some(changed));
+    let none = TokenChange {
+        scopes: Some(Vec::new()),
+        ..TokenChange::default()
+    };
+    let refused = model.change_admin_token(&token.id, none).await;
+    assert!(matches!(refused, Err(crate::Error::InvalidName(_))));
 }
 
 #[tokio::test(start_paused = true)]

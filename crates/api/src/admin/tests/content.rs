@@ -1,0 +1,75 @@
+//! Incomplete uploads and single objects.
+
+use archipel_model::{Condition, ObjectMeta, UploadMeta};
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::{OK, admin, ask, get, make_bucket};
+
+#[tokio::test]
+async fn uploads_are_listed_in_pages_counted_and_aborted() {
+    let admin = admin().await;
+    make_bucket(&admin, "photos").await;
+    let bucket = admin.model.bucket("photos").unwrap().unwrap();
+    for key in ["a/1", "a/1", "b"] {
+        let meta = UploadMeta::default();
+        let begun = admin.model.create_upload(&bucket, key, None, meta).await;
+        begun.unwrap();
+    }
+    let keys = |page: &Value| -> Vec<String> {
+        let items = page["items"].as_array().unwrap().iter();
+        items
+            .map(|one| one["key"].as_str().unwrap().into())
+            .collect()
+    };
+    let (_, first) = get(&admin, "/v1/buckets/photos/uploads?limit=1").await;
+    assert_eq!(keys(&first), ["a/1"]);
+    let next = first["next"].as_str().unwrap().replace('/', "%2F");
+    let (_, rest) = get(&admin, &format!("/v1/buckets/photos/uploads?after={next}")).await;
+    assert_eq!(
+        (keys(&rest), &rest["next"]),
+        (vec!["a/1".into(), "b".into()], &Value::Null)
+    );
+    let (_, some) = get(&admin, "/v1/buckets/photos/uploads?prefix=b").await;
+    assert_eq!(keys(&some), ["b"]);
+    let (status, _) = get(&admin, "/v1/buckets/photos/uploads?after=x").await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+
+    let abort = async |body: Value| {
+        let path = "/v1/buckets/photos/uploads/abort";
+        ask(&admin, Method::POST, path, body).await.1
+    };
+    let old = abort(json!({"older_than_seconds": 3600})).await;
+    assert_eq!(old["uploads"], 0);
+    let dry = abort(json!({"older_than_seconds": 0, "dry_run": true})).await;
+    assert_eq!((&dry["uploads"], &dry["done"]), (&json!(3), &json!(false)));
+    let done = abort(json!({"older_than_seconds": 0})).await;
+    assert_eq!((&done["uploads"], &done["done"]), (&json!(3), &json!(true)));
+    let (_, none) = get(&admin, "/v1/buckets/photos/uploads").await;
+    assert_eq!(none["items"], json!([]));
+}
+
+#[tokio::test]
+async fn an_object_is_inspected_without_its_content() {
+    let admin = admin().await;
+    make_bucket(&admin, "photos").await;
+    let bucket = admin.model.bucket("photos").unwrap().unwrap();
+    let mut writer = admin.model.begin_object(&bucket, "a b").unwrap();
+    writer.write("hello".into()).await.unwrap();
+    let meta = ObjectMeta {
+        etag: "tag".into(),
+        tags: vec![("colour".into(), "red".into())],
+        ..ObjectMeta::default()
+    };
+    writer.finish(meta, Condition::Always).await.unwrap();
+    let (status, object) = get(&admin, "/v1/buckets/photos/object?key=a%20b").await;
+    assert_eq!((status, &object["bytes"]), (OK, &json!(5)));
+    assert_eq!(object["tags"], json!([{"name": "colour", "value": "red"}]));
+    let (status, error) = get(&admin, "/v1/buckets/photos/object?key=none").await;
+    assert_eq!(
+        (status, &error["code"]),
+        (StatusCode::NOT_FOUND, &json!("NoSuchKey"))
+    );
+    let (status, _) = get(&admin, "/v1/buckets/photos/object").await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+}

@@ -1,0 +1,83 @@
+//! What a bucket holds: incomplete uploads, and single objects.
+
+use archipel_api::admin::types::{AbortUploads, AbortedUploads, ObjectInfo, UploadInfo};
+
+use super::table;
+use super::target::Target;
+use crate::client::{Client, Failure, path};
+use crate::config::size;
+
+/// Lists the incomplete uploads of a bucket.
+pub async fn uploads(target: &Target, client: &Client, bucket: &str) -> Result<(), Failure> {
+    let route = path(&["v1", "buckets", bucket, "uploads"]);
+    let uploads: Vec<UploadInfo> = client.list(&route).await?;
+    if target.json {
+        return table::print_json(&uploads);
+    }
+    let rows: Vec<[String; 4]> = uploads
+        .into_iter()
+        .map(|one| {
+            let by = one.initiator.unwrap_or("-".into());
+            [one.id, table::age(one.initiated_ms), by, one.key]
+        })
+        .collect();
+    table::print(["UPLOAD", "AGE", "BY", "KEY"], &rows)
+}
+
+/// Aborts old uploads of a bucket, or counts them.
+pub async fn abort(
+    target: &Target,
+    client: &Client,
+    bucket: &str,
+    ask: AbortUploads,
+) -> Result<(), Failure> {
+    let route = path(&["v1", "buckets", bucket, "uploads", "abort"]);
+    let told: AbortedUploads = client.post(&route, &ask).await?;
+    if target.json {
+        return table::print_json(&told);
+    }
+    let what = match told.done {
+        true => "were aborted",
+        false => "would be aborted",
+    };
+    let more = match told.more {
+        true => "; more are left: run the command again",
+        false => "",
+    };
+    table::text(&format!("{} uploads {what}{more}", told.uploads))
+}
+
+/// Shows the metadata of an object.
+pub async fn object(
+    target: &Target,
+    client: &Client,
+    bucket: &str,
+    key: &str,
+) -> Result<(), Failure> {
+    // `path` encodes what a query cannot hold, too.
+    let encoded = path(&[key]);
+    let route = path(&["v1", "buckets", bucket, "object"]);
+    let route = format!("{route}?key={}", encoded.trim_start_matches('/'));
+    let object: ObjectInfo = client.get(&route).await?;
+    if target.json {
+        return table::print_json(&object);
+    }
+    table::print_pairs(&[
+        ("object", format!("{}/{}", object.bucket, object.key)),
+        ("version", object.version),
+        ("size", size::show(object.bytes)),
+        ("etag", object.etag),
+        ("age", table::age(object.modified_ms)),
+        ("parts", object.parts.to_string()),
+    ])?;
+    let pairs = object.headers.iter().map(|pair| ("header", pair));
+    let pairs = pairs.chain(object.tags.iter().map(|pair| ("tag", pair)));
+    let rows: Vec<[String; 3]> = pairs
+        .map(|(kind, pair)| [kind.to_owned(), pair.name.clone(), pair.value.clone()])
+        .collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    table::text("")?;
+    table::print(["KIND", "NAME", "VALUE"], &rows)
+}
