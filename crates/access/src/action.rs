@@ -1,7 +1,9 @@
-//! The actions of S3: one table with the resource of each and the grant that includes it.
+//! The actions of S3, IAM and STS: one table with the resource of each and the grant that includes
+//! it.
 //!
-//! Source: AWS, "Actions, resources, and condition keys for Amazon S3". Actions on access points,
-//! jobs and other resources that no bucket policy can name are left out.
+//! Source: AWS, "Actions, resources, and condition keys for Amazon S3", "... for AWS Identity and
+//! Access Management" and "... for AWS Security Token Service". Actions on access points, jobs and
+//! other resources that do not exist here are left out.
 
 use crate::pattern;
 
@@ -14,6 +16,8 @@ pub enum ResourceKind {
     Bucket,
     /// An object: `arn:aws:s3:::bucket/key`.
     Object,
+    /// A user, group, role, policy or identity provider: `arn:aws:iam::000000000000:user/name`.
+    Identity,
 }
 
 /// The grant of an access key on a bucket that includes an action.
@@ -31,29 +35,30 @@ pub enum Level {
     Never,
 }
 
-/// Defines the actions: name, resource, grant.
+/// Defines the actions: service, name, resource, grant.
 macro_rules! actions {
-    ($($name:ident $resource:ident $level:ident,)*) => {
-        /// An action of S3, as policies name it after `s3:`.
+    ($([$service:literal] $($name:ident $resource:ident $level:ident,)*)*) => {
+        /// An action, as policies name it after `s3:`, `iam:` or `sts:`.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
         #[repr(u8)]
         pub enum Action {
-            $(#[doc = concat!("`s3:", stringify!($name), "`.")] $name,)*
+            $($(#[doc = concat!("`", $service, stringify!($name), "`.")] $name,)*)*
         }
 
         /// All actions, in the order of their numbers.
         const ALL: &[(Action, &str, ResourceKind, Level)] = &[
-            $((
+            $($((
                 Action::$name,
-                concat!("s3:", stringify!($name)),
+                concat!($service, stringify!($name)),
                 ResourceKind::$resource,
                 Level::$level,
-            ),)*
+            ),)*)*
         ];
     };
 }
 
 actions! {
+    ["s3:"]
     AbortMultipartUpload Object Write,
     BypassGovernanceRetention Object Owner,
     CreateBucket Bucket Never,
@@ -143,6 +148,90 @@ actions! {
     ReplicateTags Object Owner,
     RestoreObject Object Write,
     UpdateObjectEncryption Object Owner,
+    ["iam:"]
+    AddClientIDToOpenIDConnectProvider Identity Never,
+    AddUserToGroup Identity Never,
+    AttachGroupPolicy Identity Never,
+    AttachRolePolicy Identity Never,
+    AttachUserPolicy Identity Never,
+    CreateAccessKey Identity Never,
+    CreateGroup Identity Never,
+    CreateOpenIDConnectProvider Identity Never,
+    CreatePolicy Identity Never,
+    CreatePolicyVersion Identity Never,
+    CreateRole Identity Never,
+    CreateUser Identity Never,
+    DeleteAccessKey Identity Never,
+    DeleteGroup Identity Never,
+    DeleteGroupPolicy Identity Never,
+    DeleteLoginProfile Identity Never,
+    DeleteOpenIDConnectProvider Identity Never,
+    DeletePolicy Identity Never,
+    DeletePolicyVersion Identity Never,
+    DeleteRole Identity Never,
+    DeleteRolePolicy Identity Never,
+    DeleteUser Identity Never,
+    DeleteUserPolicy Identity Never,
+    DetachGroupPolicy Identity Never,
+    DetachRolePolicy Identity Never,
+    DetachUserPolicy Identity Never,
+    GetGroup Identity Never,
+    GetGroupPolicy Identity Never,
+    GetLoginProfile Identity Never,
+    GetOpenIDConnectProvider Identity Never,
+    GetPolicy Identity Never,
+    GetPolicyVersion Identity Never,
+    GetRole Identity Never,
+    GetRolePolicy Identity Never,
+    GetUser Identity Never,
+    GetUserPolicy Identity Never,
+    ListAccessKeys Identity Never,
+    ListAttachedGroupPolicies Identity Never,
+    ListAttachedRolePolicies Identity Never,
+    ListAttachedUserPolicies Identity Never,
+    ListEntitiesForPolicy Identity Never,
+    ListGroupPolicies Identity Never,
+    ListGroups Identity Never,
+    ListGroupsForUser Identity Never,
+    ListInstanceProfilesForRole Identity Never,
+    ListMFADevices Identity Never,
+    ListOpenIDConnectProviders Identity Never,
+    ListPolicies Identity Never,
+    ListPolicyTags Identity Never,
+    ListPolicyVersions Identity Never,
+    ListRolePolicies Identity Never,
+    ListRoleTags Identity Never,
+    ListRoles Identity Never,
+    ListSSHPublicKeys Identity Never,
+    ListServiceSpecificCredentials Identity Never,
+    ListSigningCertificates Identity Never,
+    ListUserPolicies Identity Never,
+    ListUserTags Identity Never,
+    ListUsers Identity Never,
+    PutGroupPolicy Identity Never,
+    PutRolePolicy Identity Never,
+    PutUserPolicy Identity Never,
+    RemoveClientIDFromOpenIDConnectProvider Identity Never,
+    RemoveUserFromGroup Identity Never,
+    SetDefaultPolicyVersion Identity Never,
+    TagPolicy Identity Never,
+    TagRole Identity Never,
+    TagUser Identity Never,
+    UntagPolicy Identity Never,
+    UntagRole Identity Never,
+    UntagUser Identity Never,
+    UpdateAccessKey Identity Never,
+    UpdateAssumeRolePolicy Identity Never,
+    UpdateGroup Identity Never,
+    UpdateOpenIDConnectProviderThumbprint Identity Never,
+    UpdateRole Identity Never,
+    UpdateUser Identity Never,
+    ["sts:"]
+    AssumeRole Identity Never,
+    AssumeRoleWithWebIdentity Identity Never,
+    GetCallerIdentity Identity Never,
+    GetSessionToken Identity Never,
+    TagSession Identity Never,
 }
 
 impl Action {
@@ -154,6 +243,19 @@ impl Action {
     /// Returns the name, as policies write it: `s3:GetObject`.
     pub fn name(self) -> &'static str {
         ALL[self as usize].1
+    }
+
+    /// Returns the service: `s3`, `iam` or `sts`.
+    pub fn service(self) -> &'static str {
+        self.name().split(':').next().unwrap_or_default()
+    }
+
+    fn word(self) -> usize {
+        usize::from(self as u8 >> 7)
+    }
+
+    fn bit(self) -> u128 {
+        1 << (self as u8 & 127)
     }
 
     /// Returns the kind of resource that the action applies to.
@@ -187,12 +289,12 @@ impl Action {
     }
 }
 
-/// A set of actions.
+/// A set of actions: two words of bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct ActionSet(u128);
+pub(crate) struct ActionSet([u128; 2]);
 
 // Every action has a bit.
-const _: () = assert!(ALL.len() <= 128);
+const _: () = assert!(ALL.len() <= 256);
 
 impl ActionSet {
     /// Returns the actions that a pattern such as `s3:Get*` names, in any case.
@@ -201,7 +303,7 @@ impl ActionSet {
         let mut set = ActionSet::default();
         for action in Action::all() {
             if pattern::matches(&tokens, &action.name().to_ascii_lowercase()) {
-                set.0 |= 1 << action as u32;
+                set.0[action.word()] |= action.bit();
             }
         }
         set
@@ -209,18 +311,22 @@ impl ActionSet {
 
     /// Returns all actions that are not in the set.
     pub fn inverse(self) -> ActionSet {
-        let all = Action::all().fold(0, |all, action| all | 1 << action as u32);
-        ActionSet(all & !self.0)
+        let mut set = ActionSet::default();
+        for action in Action::all().filter(|action| !self.has(*action)) {
+            set.0[action.word()] |= action.bit();
+        }
+        set
     }
 
     /// Returns the actions that are in either set.
     pub fn union(self, other: ActionSet) -> ActionSet {
-        ActionSet(self.0 | other.0)
+        let ([a, b], [c, d]) = (self.0, other.0);
+        ActionSet([a | c, b | d])
     }
 
     /// Returns true if the set has the action.
     pub fn has(self, action: Action) -> bool {
-        self.0 & (1 << action as u32) != 0
+        self.0[action.word()] & action.bit() != 0
     }
 
     /// Returns the actions of the set.

@@ -1,6 +1,6 @@
 //! The condition keys of a request. A key that is not set is absent, as in AWS.
 
-use crate::principal::{ACCOUNT, Principal};
+use crate::principal::{ACCOUNT, Principal, provider_arn};
 
 /// The condition keys of a request and their values. Names of keys are in any case.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -16,13 +16,22 @@ impl Context {
                 context.set("aws:PrincipalAccount", "anonymous");
                 context.set("aws:userid", "anonymous");
             }
-            Principal::User { name, .. } => {
+            Principal::User { name, id, .. } => {
                 context.set("aws:PrincipalType", "User");
-                context.set("aws:PrincipalAccount", ACCOUNT);
-                context.set("aws:PrincipalArn", principal.arn().unwrap_or_default());
-                context.set("aws:userid", name);
+                context.set("aws:userid", id);
                 context.set("aws:username", name);
             }
+            Principal::Role { id, session, .. } => {
+                context.set("aws:PrincipalType", "AssumedRole");
+                context.set("aws:userid", format!("{id}:{session}"));
+            }
+            Principal::Federated { provider } => {
+                context.set("aws:FederatedProvider", provider_arn(provider));
+            }
+        }
+        if let Some(arn) = principal.identity_arn() {
+            context.set("aws:PrincipalAccount", ACCOUNT);
+            context.set("aws:PrincipalArn", arn);
         }
         context
     }

@@ -7,7 +7,8 @@ use std::fmt;
 use crate::acl::{Acl, Ownership, PublicAccessBlock};
 use crate::action::{Action, Level};
 use crate::context::Context;
-use crate::policy::{Effect, Policy};
+use crate::identity::Identity;
+use crate::policy::{ARN, Asked, Effect, Policy};
 use crate::principal::Principal;
 
 /// What somebody wants to do.
@@ -25,7 +26,7 @@ pub struct Request<'a> {
     pub context: &'a Context,
 }
 
-/// What a principal is granted by itself: its identity's statements.
+/// What a principal is granted by itself, without a policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Grants {
     /// May read the bucket's objects.
@@ -61,6 +62,8 @@ impl Grants {
 pub struct Inputs<'a> {
     /// What the principal is granted.
     pub grants: Grants,
+    /// The policies of the principal.
+    pub identity: Option<&'a Identity>,
     /// The bucket's policy.
     pub policy: Option<&'a Policy>,
     /// Which public permissions are blocked.
@@ -80,6 +83,20 @@ pub enum Reason {
     OwnerManagesPolicy,
     /// A statement of the bucket's policy denies it.
     PolicyDenies(String),
+    /// A policy of the user, its groups or the role denies it.
+    IdentityDenies(String),
+    /// A policy of the user, its groups or the role allows it.
+    IdentityAllows(String),
+    /// A policy of the session denies it.
+    SessionDenies(String),
+    /// The policies of the session do not allow it.
+    SessionLimits,
+    /// The policy of the role denies that the principal assumes it.
+    TrustDenies(String),
+    /// The policy of the role allows that the principal assumes it.
+    TrustAllows(String),
+    /// The policy of the role does not allow that the principal assumes it.
+    NotTrusted,
     /// A grant of the access key includes it.
     Granted(Level),
     /// A statement of the bucket's policy allows it.
@@ -112,9 +129,20 @@ impl Decision {
         matches!(self, Decision::Allow(_))
     }
 
-    /// Returns true if a statement denies the request. Then nothing else can allow it.
+    /// Returns true if a statement denies the request, or the policies of the session do not reach
+    /// so far. Then nothing else can allow it.
     pub fn is_explicit_deny(&self) -> bool {
-        matches!(self, Decision::Deny(Reason::PolicyDenies(_)))
+        use Reason::{IdentityDenies, PolicyDenies, SessionDenies, SessionLimits, TrustDenies};
+        matches!(
+            self,
+            Decision::Deny(
+                PolicyDenies(_)
+                    | IdentityDenies(_)
+                    | SessionDenies(_)
+                    | SessionLimits
+                    | TrustDenies(_)
+            )
+        )
     }
 
     /// Returns the reason.
@@ -130,6 +158,23 @@ impl fmt::Display for Reason {
         match self {
             Reason::OwnerManagesPolicy => f.write_str("owners always manage the bucket's policy"),
             Reason::PolicyDenies(name) => write!(f, "the bucket's policy denies it ({name})"),
+            Reason::IdentityDenies(name) => {
+                write!(f, "a policy of the identity denies it ({name})")
+            }
+            Reason::IdentityAllows(name) => {
+                write!(f, "a policy of the identity allows it ({name})")
+            }
+            Reason::SessionDenies(name) => {
+                write!(f, "the policy of the session denies it ({name})")
+            }
+            Reason::SessionLimits => f.write_str("the policy of the session does not allow it"),
+            Reason::TrustDenies(name) => {
+                write!(f, "the trust policy of the role denies it ({name})")
+            }
+            Reason::TrustAllows(name) => {
+                write!(f, "the trust policy of the role allows it ({name})")
+            }
+            Reason::NotTrusted => f.write_str("the trust policy of the role does not allow it"),
             Reason::Granted(Level::Read) => f.write_str("the access key may read the bucket"),
             Reason::Granted(Level::Write) => f.write_str("the access key may write the bucket"),
             Reason::Granted(Level::Owner) => f.write_str("the access key owns the bucket"),
@@ -150,25 +195,61 @@ impl fmt::Display for Reason {
     }
 }
 
+/// Returns the ARN of the resource of a request.
+fn resource(request: &Request<'_>) -> String {
+    match request.key {
+        Some(key) => format!("{ARN}{}/{key}", request.bucket),
+        None => format!("{ARN}{}", request.bucket),
+    }
+}
+
+/// Returns the reason if a policy of the principal denies what is asked.
+pub(crate) fn denial(identity: &Identity, asked: &Asked<'_>) -> Option<Reason> {
+    let by_identity = identity.denies(asked).map(Reason::IdentityDenies);
+    by_identity.or_else(|| identity.session_denies(asked).map(Reason::SessionDenies))
+}
+
 /// Decides whether a request is allowed.
 pub fn decide(request: &Request<'_>, inputs: &Inputs<'_>) -> Decision {
     let of_policy = matches!(
         request.action,
         Action::GetBucketPolicy | Action::PutBucketPolicy | Action::DeleteBucketPolicy
     );
-    if of_policy && inputs.grants.owner {
+    let resource = resource(request);
+    let asked = Asked {
+        principal: request.principal,
+        action: request.action,
+        resource: &resource,
+        context: request.context,
+    };
+    if let Some(identity) = inputs.identity
+        && let Some(reason) = denial(identity, &asked)
+    {
+        return Decision::Deny(reason);
+    }
+    // What the session may not do, nothing below allows, but for a statement that names the session.
+    let limited = inputs
+        .identity
+        .is_some_and(|identity| identity.limits(&asked));
+    if of_policy && inputs.grants.owner && !limited {
         return Decision::Allow(Reason::OwnerManagesPolicy);
     }
-    let find = |effect| {
-        inputs
-            .policy
-            .and_then(|policy| policy.find(effect, request))
-    };
+    let find = |effect| inputs.policy.and_then(|policy| policy.find(effect, &asked));
     if let Some(name) = find(Effect::Deny) {
         return Decision::Deny(Reason::PolicyDenies(name));
     }
+    if limited {
+        let by_name = inputs.policy.and_then(|p| p.find_for_session(&asked));
+        return match by_name {
+            Some(name) => Decision::Allow(Reason::PolicyAllows(name)),
+            None => Decision::Deny(Reason::SessionLimits),
+        };
+    }
     if inputs.grants.allow(request.action) {
         return Decision::Allow(Reason::Granted(request.action.level()));
+    }
+    if let Some(name) = inputs.identity.and_then(|identity| identity.allows(&asked)) {
+        return Decision::Allow(Reason::IdentityAllows(name));
     }
     let mut denial = Reason::NothingAllows;
     if let Some(name) = find(Effect::Allow) {

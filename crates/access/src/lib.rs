@@ -7,7 +7,10 @@
 //! resources, and condition keys for Amazon S3".
 //!
 //! # Invariants
-//! - An explicit deny wins over everything but one rule: owners always manage the bucket's policy.
+//! - An explicit deny wins over everything but one rule: no policy of a bucket keeps its owners from
+//!   managing that policy.
+//! - A session does nothing that its policies do not allow, unless a bucket's policy names the session
+//!   itself.
 //! - What nothing allows is denied.
 //! - A stored policy that cannot be read denies everything.
 //! - Text that can be read in two ways is no policy: unknown elements, repeated members, unknown
@@ -15,7 +18,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`action`] | the actions of S3, their resources, the grant that includes each |
+//! | [`action`] | the actions of S3, IAM and STS, their resources, the grant that includes each |
 //! | [`principal`] | who asks, and how policies name principals |
 //! | [`context`] | the condition keys of a request |
 //! | [`policy`] | policies: reading and matching |
@@ -24,13 +27,17 @@
 //! | `condition` | condition operators |
 //! | [`malformed`] | why a text is no policy |
 //! | [`acl`] | access control lists, object ownership, Public Access Block |
+//! | [`identity`] | the policies of a principal |
+//! | [`alone`] | decisions about users, policies and roles |
 //! | [`decision`] | the decision |
 
 pub mod acl;
 pub mod action;
+pub mod alone;
 mod condition;
 pub mod context;
 pub mod decision;
+pub mod identity;
 mod json;
 pub mod malformed;
 mod pattern;
@@ -42,8 +49,10 @@ mod tests;
 
 pub use acl::{Acl, Ownership, PublicAccessBlock};
 pub use action::{Action, Level, ResourceKind};
+pub use alone::{IdentityRequest, decide_for_identity, decide_to_assume};
 pub use context::Context;
 pub use decision::{Decision, Grants, Inputs, Reason, Request, decide};
+pub use identity::Identity;
 pub use malformed::Malformed;
 pub use policy::Policy;
 pub use principal::{ACCOUNT, Principal};

@@ -63,11 +63,17 @@ impl Condition {
         at: &str,
     ) -> Result<Condition, Malformed> {
         let wrong = |why: &str| Malformed::condition(at, why);
-        let named = key.split_once(':').filter(|(service, name)| {
-            let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-            !service.is_empty() && !name.is_empty() && service.chars().all(plain)
-        });
-        if named.is_none() || key.chars().any(char::is_control) {
+        let split = |at: Option<(&str, &str)>, plain: fn(char) -> bool| {
+            at.is_some_and(|(service, name)| {
+                !service.is_empty() && !name.is_empty() && service.chars().all(plain)
+            })
+        };
+        let of_service = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        // The keys of an identity provider begin with its host and path.
+        let of_provider = |c: char| c.is_ascii_alphanumeric() || "-._/:".contains(c);
+        let named =
+            split(key.split_once(':'), of_service) || split(key.rsplit_once(':'), of_provider);
+        if !named || key.chars().any(char::is_control) {
             return Err(wrong("it is no condition key"));
         }
         let texts: Option<Vec<String>> = values.list().iter().map(text_of).collect();

@@ -7,18 +7,28 @@ mod read;
 use crate::action::ActionSet;
 use crate::condition::Condition;
 use crate::context::Context;
-use crate::decision::Request;
 use crate::malformed::Malformed;
 use crate::pattern::{self, Template};
 use crate::principal::{Principal, Principals};
 
-/// The largest bucket policy, in bytes.
+/// The largest policy, in bytes.
 pub const MAX_POLICY_BYTES: usize = 20 << 10;
 
 /// The beginning of the ARNs of buckets and objects.
-const ARN: &str = "arn:aws:s3:::";
+pub(crate) const ARN: &str = "arn:aws:s3:::";
 
-/// A policy on a bucket.
+/// What a policy is attached to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind<'a> {
+    /// A bucket: one of this name, if the policy is to be checked.
+    Bucket(Option<&'a str>),
+    /// A user, a group, a role or a session. It names no principal.
+    Identity,
+    /// A role: it says who may assume the role. It names no resource.
+    Trust,
+}
+
+/// A policy.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Policy {
     statements: Vec<Statement>,
@@ -55,16 +65,42 @@ impl Policy {
     /// # Errors
     /// [`Malformed`], with the place.
     pub fn parse(text: &str, bucket: &str) -> Result<Policy, Malformed> {
-        Policy::read(text, Some(bucket))
+        Policy::read(text, Kind::Bucket(Some(bucket)))
     }
 
     /// Reads a policy that was checked when it was stored. A policy that cannot be read denies
     /// everything.
     pub fn stored(text: &str) -> Policy {
-        Policy::read(text, None).unwrap_or_else(|_| Policy::unreadable())
+        Policy::read(text, Kind::Bucket(None)).unwrap_or_else(|_| Policy::unreadable())
     }
 
-    fn read(text: &str, bucket: Option<&str>) -> Result<Policy, Malformed> {
+    /// Reads the policy of a user, a group, a role or a session.
+    ///
+    /// # Errors
+    /// [`Malformed`], with the place.
+    pub fn parse_identity(text: &str) -> Result<Policy, Malformed> {
+        Policy::read(text, Kind::Identity)
+    }
+
+    /// Reads the policy of an identity as [`stored`](Policy::stored) does.
+    pub fn stored_identity(text: &str) -> Policy {
+        Policy::parse_identity(text).unwrap_or_else(|_| Policy::unreadable())
+    }
+
+    /// Reads the policy that says who may assume a role.
+    ///
+    /// # Errors
+    /// [`Malformed`], with the place.
+    pub fn parse_trust(text: &str) -> Result<Policy, Malformed> {
+        Policy::read(text, Kind::Trust)
+    }
+
+    /// Reads the trust policy of a role as [`stored`](Policy::stored) does.
+    pub fn stored_trust(text: &str) -> Policy {
+        Policy::parse_trust(text).unwrap_or_else(|_| Policy::unreadable())
+    }
+
+    fn read(text: &str, kind: Kind<'_>) -> Result<Policy, Malformed> {
         if text.len() > MAX_POLICY_BYTES {
             let why = format!(
                 "Policy exceeds the maximum allowed document size of {MAX_POLICY_BYTES} bytes"
@@ -77,7 +113,7 @@ impl Policy {
         }
         let json = serde_json::from_str(text)
             .map_err(|error| Malformed::whole(format!("{what}: {error}")))?;
-        let policy = read::statements(&json, bucket)?;
+        let policy = read::statements(&json, kind)?;
         Ok(Policy {
             public: policy.iter().any(Statement::is_public),
             statements: policy,
@@ -121,31 +157,64 @@ impl Policy {
         named.flat_map(|named| named.users.iter().map(String::as_str))
     }
 
+    /// Returns the roles that the policy names, by path and name.
+    pub fn roles(&self) -> impl Iterator<Item = &str> {
+        let named = self.statements.iter().map(Statement::principals);
+        named.flat_map(|named| named.roles.iter().map(String::as_str))
+    }
+
     /// Returns the canonical user ids that the policy names.
     pub fn canonical_users(&self) -> impl Iterator<Item = &str> {
         let named = self.statements.iter().map(Statement::principals);
         named.flat_map(|named| named.canonical.iter().map(String::as_str))
     }
 
-    /// Returns the name of the first statement of this effect that matches a request.
-    pub(crate) fn find(&self, effect: Effect, request: &Request<'_>) -> Option<String> {
-        let of_effect = |statement: &Statement| statement.effect == effect;
-        let resource = resource(request);
-        let mut statements = self.statements.iter().enumerate();
-        let found = statements.find(|(_, s)| of_effect(s) && s.matches(request, &resource));
-        found.map(|(number, statement)| match &statement.sid {
-            Some(sid) => sid.clone(),
-            None => format!("Statement[{number}]"),
+    /// Returns the name of the first statement of this effect that matches.
+    pub(crate) fn find(&self, effect: Effect, asked: &Asked<'_>) -> Option<String> {
+        self.find_if(effect, asked, |_| true)
+    }
+
+    /// Returns the name of the first statement that allows what is asked to the session of a role
+    /// by its own name.
+    pub(crate) fn find_for_session(&self, asked: &Asked<'_>) -> Option<String> {
+        self.find_if(Effect::Allow, asked, |statement| {
+            matches!(&statement.principals,
+                Listed::Is(named) if named.names_session(asked.principal))
         })
+    }
+
+    /// Returns the name of the first statement that allows what is asked to the account, so that
+    /// the policies of the principal decide.
+    pub(crate) fn find_for_account(&self, asked: &Asked<'_>) -> Option<String> {
+        let mut statements = self.statements.iter().enumerate();
+        let found = statements.find(|(_, statement)| {
+            statement.effect == Effect::Allow
+                && statement.principals().names_account_of(asked.principal)
+                && statement.matches_besides_principal(asked)
+        });
+        found.map(|(number, statement)| statement.name(number))
+    }
+
+    fn find_if(
+        &self,
+        effect: Effect,
+        asked: &Asked<'_>,
+        fits: impl Fn(&Statement) -> bool,
+    ) -> Option<String> {
+        let mut statements = self.statements.iter().enumerate();
+        let found = statements.find(|(_, s)| s.effect == effect && s.matches(asked) && fits(s));
+        found.map(|(number, statement)| statement.name(number))
     }
 }
 
-/// The ARN of the resource of a request.
-fn resource(request: &Request<'_>) -> String {
-    match request.key {
-        Some(key) => format!("{ARN}{}/{key}", request.bucket),
-        None => format!("{ARN}{}", request.bucket),
-    }
+/// What is asked of policies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub principal: Principal<'a>,
+    pub action: crate::Action,
+    /// The ARN of the resource.
+    pub resource: &'a str,
+    pub context: &'a Context,
 }
 
 impl Statement {
@@ -154,11 +223,24 @@ impl Statement {
         principals
     }
 
-    fn matches(&self, request: &Request<'_>, resource: &str) -> bool {
-        self.actions.has(request.action)
-            && self.applies_to(request.principal)
-            && self.covers(resource, request.context)
-            && self.conditions.iter().all(|c| c.holds(request.context))
+    /// The name for people: the `Sid`, or the place.
+    fn name(&self, number: usize) -> String {
+        match &self.sid {
+            Some(sid) => sid.clone(),
+            None => format!("Statement[{number}]"),
+        }
+    }
+
+    fn matches(&self, asked: &Asked<'_>) -> bool {
+        self.actions.has(asked.action)
+            && self.applies_to(asked.principal)
+            && self.matches_besides_principal(asked)
+    }
+
+    fn matches_besides_principal(&self, asked: &Asked<'_>) -> bool {
+        self.actions.has(asked.action)
+            && self.covers(asked.resource, asked.context)
+            && self.conditions.iter().all(|c| c.holds(asked.context))
     }
 
     /// Returns true if the statement is about the principal.

@@ -1,6 +1,6 @@
 //! Reads policies strictly.
 
-use super::{ARN, Effect, Listed, Statement};
+use super::{ARN, Effect, Kind, Listed, Statement};
 use crate::action::{ActionSet, ResourceKind};
 use crate::condition::Condition;
 use crate::json::Json;
@@ -21,8 +21,12 @@ const ELEMENTS: [&str; 9] = [
     "Condition",
 ];
 
-/// Reads the statements of a policy of a bucket.
-pub(super) fn statements(json: &Json, bucket: Option<&str>) -> Result<Vec<Statement>, Malformed> {
+/// Services whose actions are known here. Actions of others are none here, so that policies of AWS
+/// which name them, too, can be used as they are.
+const SERVICES: [&str; 3] = ["s3", "iam", "sts"];
+
+/// Reads the statements of a policy.
+pub(super) fn statements(json: &Json, kind: Kind<'_>) -> Result<Vec<Statement>, Malformed> {
     let Json::Object(members) = json else {
         return Err(Malformed::syntax("", "a policy is an object"));
     };
@@ -56,7 +60,7 @@ pub(super) fn statements(json: &Json, bucket: Option<&str>) -> Result<Vec<Statem
         let at = format!("Statement[{number}]");
         let reader = Reader {
             at: &at,
-            bucket,
+            kind,
             variables,
         };
         let statement = reader.statement(statement)?;
@@ -72,8 +76,7 @@ pub(super) fn statements(json: &Json, bucket: Option<&str>) -> Result<Vec<Statem
 /// Reads one statement.
 struct Reader<'a> {
     at: &'a str,
-    /// The bucket that the policy is checked for.
-    bucket: Option<&'a str>,
+    kind: Kind<'a>,
     variables: bool,
 }
 
@@ -149,9 +152,27 @@ impl Reader<'_> {
         members: &Members,
         effect: Effect,
     ) -> Result<Listed<Principals>, Malformed> {
+        if self.kind == Kind::Identity {
+            return match members.iter().find(|(n, _)| n.ends_with("Principal")) {
+                Some((name, _)) => Err(Malformed::syntax(
+                    &self.place(name),
+                    "the policy of an identity names no principal",
+                )),
+                // Nobody is left out.
+                None => Ok(Listed::Not(Principals::default())),
+            };
+        }
         let (element, at) = self.either(members, "Principal")?;
         match element {
-            Listed::Is(value) => Principals::parse(value, &at).map(Listed::Is),
+            Listed::Is(value) => {
+                let named = Principals::parse(value, &at)?;
+                let is_bucket = matches!(self.kind, Kind::Bucket(_));
+                if is_bucket && (named.services || !named.providers.is_empty()) {
+                    let why = "services and identity providers are known to roles only";
+                    return Err(Malformed::principal(&at, why));
+                }
+                Ok(Listed::Is(named))
+            }
             Listed::Not(_) if effect == Effect::Allow => Err(Malformed::principal(
                 &at,
                 "NotPrincipal with the effect Allow is not supported",
@@ -169,14 +190,9 @@ impl Reader<'_> {
             .ok_or_else(|| Malformed::action(&at, "it is neither a text nor a list of texts"))?;
         let mut each = Vec::new();
         for name in names {
-            let of_s3 = name == "*" || name.get(..3).is_some_and(|p| p.eq_ignore_ascii_case("s3:"));
             let named = ActionSet::of_pattern(name);
-            if !of_s3 || named == ActionSet::default() {
-                return Err(Malformed::action(
-                    &at,
-                    &format!("{name:?} is no action of S3"),
-                ));
-            }
+            self.check_action(name, named)
+                .map_err(|why| Malformed::action(&at, &why))?;
             each.push(named);
         }
         let set = each
@@ -188,7 +204,41 @@ impl Reader<'_> {
         })
     }
 
+    fn check_action(&self, name: &str, named: ActionSet) -> Result<(), String> {
+        let (service, rest) = name.split_once(':').unwrap_or(("", name));
+        let service = service.to_ascii_lowercase();
+        let is_none = named == ActionSet::default();
+        let no = |what: &str| Err(format!("{name:?} is no action of {what}"));
+        match self.kind {
+            _ if name == "*" => Ok(()),
+            Kind::Bucket(_) if service != "s3" || is_none => no("S3"),
+            Kind::Trust if service != "sts" || is_none => no("STS"),
+            Kind::Bucket(_) | Kind::Trust => Ok(()),
+            Kind::Identity => {
+                let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+                let known = SERVICES.contains(&service.as_str());
+                if service.is_empty() || rest.is_empty() || !service.chars().all(plain) {
+                    return Err(format!("{name:?} is no action: SERVICE:ACTION"));
+                }
+                // A pattern may name actions that are none here besides those that are.
+                match known && is_none && !rest.contains(['*', '?']) {
+                    true => no(&service),
+                    false => Ok(()),
+                }
+            }
+        }
+    }
+
     fn resources(&self, members: &Members) -> Result<Listed<Vec<Template>>, Malformed> {
+        if self.kind == Kind::Trust {
+            return match members.iter().find(|(n, _)| n.ends_with("Resource")) {
+                Some((name, _)) => Err(Malformed::syntax(
+                    &self.place(name),
+                    "the policy that says who may assume a role names no resource",
+                )),
+                None => Ok(Listed::Not(Vec::new())),
+            };
+        }
         let (element, at) = self.either(members, "Resource")?;
         let (Listed::Is(value) | Listed::Not(value)) = element;
         let names = value.texts().filter(|names| !names.is_empty());
@@ -202,10 +252,13 @@ impl Reader<'_> {
         for name in names {
             let template = Template::parse(name, syntax);
             let template = template.map_err(|why| Malformed::resource(&at, &why))?;
-            if !self.can_name(&template, ResourceKind::Bucket)
+            if self.kind == Kind::Identity && name != "*" && name.splitn(6, ':').count() < 6 {
+                return Err(Malformed::resource(&at, &format!("{name:?} is no ARN")));
+            }
+            if let Kind::Bucket(Some(bucket)) = self.kind
+                && !self.can_name(&template, ResourceKind::Bucket)
                 && !self.can_name(&template, ResourceKind::Object)
             {
-                let bucket = self.bucket.unwrap_or_default();
                 let why = format!("{name:?} is not in the bucket {bucket}");
                 return Err(Malformed::resource(&at, &why));
             }
@@ -219,12 +272,12 @@ impl Reader<'_> {
 
     /// Returns true if the template can name the bucket, or an object in it.
     fn can_name(&self, template: &Template, kind: ResourceKind) -> bool {
-        let Some(bucket) = self.bucket else {
+        let Kind::Bucket(Some(bucket)) = self.kind else {
             return true;
         };
         let (pattern, bucket) = (template.widest(), format!("{ARN}{bucket}"));
         match kind {
-            ResourceKind::Account => false,
+            ResourceKind::Account | ResourceKind::Identity => false,
             ResourceKind::Bucket => pattern::matches(&pattern, &bucket),
             ResourceKind::Object => {
                 pattern::matches_some_with_prefix(&pattern, &format!("{bucket}/"))
@@ -239,7 +292,7 @@ impl Reader<'_> {
         named: &[ActionSet],
         resources: &Listed<Vec<Template>>,
     ) -> Result<(), Malformed> {
-        let Listed::Is(resources) = resources else {
+        let (Kind::Bucket(_), Listed::Is(resources)) = (self.kind, resources) else {
             return Ok(());
         };
         let kinds = [ResourceKind::Bucket, ResourceKind::Object];

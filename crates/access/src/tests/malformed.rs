@@ -139,7 +139,7 @@ fn statements_are_read_strictly() {
         (
             &[(
                 "Principal",
-                r#"{"AWS": "arn:aws:iam::000000000000:role/x"}"#,
+                r#"{"AWS": "arn:aws:iam::000000000000:group/x"}"#,
             )],
             "Invalid principal in policy",
         ),

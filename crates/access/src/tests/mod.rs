@@ -3,6 +3,8 @@
 mod cost;
 mod examples;
 mod examples_of_conditions;
+mod identities;
+mod identity_properties;
 mod malformed;
 mod properties;
 mod reference;
@@ -12,10 +14,7 @@ use crate::{Action, Context, Decision, Grants, Inputs, Policy, Principal, Reques
 
 /// A user without grants.
 pub fn user(name: &str) -> Principal<'_> {
-    Principal::User {
-        name,
-        canonical_id: None,
-    }
+    Principal::of_key(name)
 }
 
 /// Decides by a policy of `bucket` alone.

@@ -8,12 +8,12 @@ use super::user;
 use crate::decision::Reason;
 use crate::{Action, Context, Inputs, Policy, Principal, Request, decide};
 
-fn one_of(texts: &'static [&'static str]) -> impl Strategy<Value = String> {
+pub fn one_of(texts: &'static [&'static str]) -> impl Strategy<Value = String> {
     prop::sample::select(texts).prop_map(str::to_owned)
 }
 
 /// One text, or a list of some.
-fn some(texts: &'static [&'static str]) -> impl Strategy<Value = Value> {
+pub fn some(texts: &'static [&'static str]) -> impl Strategy<Value = Value> {
     prop_oneof![
         one_of(texts).prop_map(Value::from),
         prop::collection::vec(one_of(texts), 1..3).prop_map(Value::from),
@@ -35,7 +35,7 @@ fn principal() -> impl Strategy<Value = Value> {
     ]
 }
 
-fn condition() -> impl Strategy<Value = Value> {
+pub fn condition() -> impl Strategy<Value = Value> {
     const STRINGS: &[&str] = &[
         "home/",
         "HOME/",
@@ -84,7 +84,7 @@ fn condition() -> impl Strategy<Value = Value> {
     ]
 }
 
-fn statement() -> impl Strategy<Value = Value> {
+pub fn statement() -> impl Strategy<Value = Value> {
     let actions = some(&["s3:GetObject", "s3:Get*", "s3:*", "*", "s3:PUTobject"]);
     let resources = some(&[
         "arn:aws:s3:::bucket/*",
@@ -121,15 +121,15 @@ fn statement() -> impl Strategy<Value = Value> {
         )
 }
 
-fn policy() -> impl Strategy<Value = Value> {
+pub fn policy() -> impl Strategy<Value = Value> {
     let version = one_of(&["2012-10-17", "2008-10-17"]);
     let statements = prop::collection::vec(statement(), 1..5);
     (version, statements).prop_map(|(v, s)| json!({ "Version": v, "Statement": s }))
 }
 
-type Keys = Vec<(String, Vec<String>)>;
+pub type Keys = Vec<(String, Vec<String>)>;
 
-fn keys() -> impl Strategy<Value = Keys> {
+pub fn keys() -> impl Strategy<Value = Keys> {
     let prefix = prop::option::of(one_of(&["home/", "Home/", "AK1", "", "*", "home/x"]));
     let tags = prop::option::of(prop::collection::vec(one_of(&["home/", "a", "aa"]), 0..3));
     let most = prop::option::of(one_of(&["5", "7", "x"]));

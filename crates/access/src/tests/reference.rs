@@ -63,6 +63,8 @@ fn texts(value: &Value) -> Vec<String> {
 fn matches(statement: &Value, asked: &Asked<'_>, variables: bool) -> bool {
     let principal = match statement.get("NotPrincipal") {
         Some(not) => !names(not, asked, false),
+        // The policy of an identity names no principal.
+        None if statement.get("Principal").is_none() => true,
         None => names(
             &statement["Principal"],
             asked,

@@ -46,7 +46,8 @@ fn grants_include_the_actions_of_their_level_and_no_others() {
         let allowed = ask(user("AK1"), action, &with(read)).is_allowed();
         let expected = matches!(action.level(), Level::Any | Level::Read);
         assert_eq!(allowed, expected, "{}", action.name());
-        assert!(ask(user("AK1"), action, &with(ALL)).is_allowed());
+        let all = ask(user("AK1"), action, &with(ALL)).is_allowed();
+        assert_eq!(all, action.service() == "s3", "{}", action.name());
     }
 }
 
@@ -66,7 +67,7 @@ fn explicit_deny_wins_over_grants_and_allows() {
         policy: Some(&policy),
         ..Inputs::default()
     };
-    for action in Action::all() {
+    for action in Action::all().filter(|action| action.service() == "s3") {
         let decision = ask(user("AK1"), action, &inputs);
         let of_policy = [
             Action::GetBucketPolicy,
@@ -173,6 +174,8 @@ fn principals_are_named_in_every_form() {
     let canonical = "ab".repeat(32);
     let one = Principal::User {
         name: "AK1",
+        path: "/",
+        id: "AK1",
         canonical_id: Some(&canonical),
     };
     let may = |element: &str, principal| {
