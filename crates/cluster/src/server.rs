@@ -85,10 +85,10 @@ impl Service for NodeService {
                 Ok(codec::encode(&status.map_err(|error| error.to_string())?).into())
             }
             method::GOSSIP => data.gossip(from, request).await,
-            method::NOTICE => {
-                data.hear_notice(request).await;
-                Ok(Bytes::new())
-            }
+            method::NOTICE => match data.hear_notice(request).await {
+                true => Ok(Bytes::new()),
+                false => Err("the notice was not acted on".into()),
+            },
             method::IN_USE => {
                 let yes = u8::from(data.answer_question(&request));
                 Ok(vec![yes].into())

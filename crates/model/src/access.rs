@@ -9,16 +9,17 @@ use archipel_base::Id;
 use serde::{Deserialize, Serialize};
 
 use crate::Model;
-use crate::bucket::{AccessKey, Bucket};
+use crate::bucket::Bucket;
 use crate::error::Error;
+use crate::identity::Subject;
 
 /// A bucket's policy: the text as it was sent. It is read once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(from = "StoredPolicy", into = "StoredPolicy")]
 pub struct BucketPolicy {
     text: String,
-    /// The access keys that the policy names, each with its incarnation. A key that is deleted and
-    /// imported again under its id is not the one that the policy named.
+    /// The access keys, users and roles that the policy names, each with its incarnation. A key that
+    /// is deleted and imported again under its id is not the one that the policy named.
     keys: BTreeMap<String, Id>,
     policy: Arc<Policy>,
 }
@@ -51,12 +52,11 @@ impl From<BucketPolicy> for StoredPolicy {
 }
 
 impl BucketPolicy {
-    /// A policy that was read from this text, and the access keys that it names.
-    pub fn new(text: String, policy: Policy, keys: &[Arc<AccessKey>]) -> BucketPolicy {
-        let named = keys.iter().map(|key| (key.id.clone(), key.incarnation));
+    /// A policy that was read from this text, and the incarnations of those whom it names.
+    pub fn new(text: String, policy: Policy, keys: BTreeMap<String, Id>) -> BucketPolicy {
         BucketPolicy {
             text,
-            keys: named.collect(),
+            keys,
             policy: Arc::new(policy),
         }
     }
@@ -83,9 +83,11 @@ pub(crate) fn owner_enforced() -> Option<Ownership> {
 }
 
 impl Bucket {
-    /// Returns what decides about the requests of an access key, or of an anonymous client.
-    pub fn inputs(&self, key: Option<&AccessKey>) -> Inputs<'_> {
-        let permissions = key.map(|key| self.permissions(key)).unwrap_or_default();
+    /// Returns what decides about the requests of a subject, or of an anonymous client.
+    pub fn inputs<'a>(&'a self, subject: Option<&'a Subject>) -> Inputs<'a> {
+        let permissions = subject.map(|subject| self.permissions(subject.key()));
+        let permissions = permissions.unwrap_or_default();
+        let identity = subject.map(Subject::identity);
         Inputs {
             grants: Grants {
                 read: permissions.read,
@@ -93,6 +95,7 @@ impl Bucket {
                 owner: permissions.owner,
                 ..Grants::default()
             },
+            identity: identity.filter(|identity| !identity.is_empty()),
             policy: self.policy.as_ref().map(BucketPolicy::policy),
             block: self.blocked(),
             ownership: self.ownership(),
@@ -101,26 +104,19 @@ impl Bucket {
         }
     }
 
-    /// Returns the principal for which this bucket's policy takes an access key, or an anonymous
-    /// client.
+    /// Returns the principal for which this bucket's policy takes a subject, or an anonymous client.
     pub fn principal<'k>(
         &self,
-        key: Option<&'k AccessKey>,
+        subject: Option<&'k Subject>,
         canonical_id: Option<&'k str>,
     ) -> Principal<'k> {
-        let Some(key) = key else {
+        let Some(subject) = subject else {
             return Principal::Anonymous;
         };
-        let named = self.policy.as_ref().and_then(|p| p.keys.get(&key.id));
-        if named.is_some_and(|incarnation| *incarnation != key.incarnation) {
-            return Principal::User {
-                name: "",
-                canonical_id: None,
-            };
-        }
-        Principal::User {
-            name: &key.id,
-            canonical_id,
+        let policy = self.policy.as_ref();
+        match policy.is_none_or(|policy| subject.is_meant(&policy.keys)) {
+            true => subject.principal(canonical_id),
+            false => Principal::of_key(""),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Buckets, access keys and permissions.
 
+mod key;
+
 use std::collections::BTreeMap;
-use std::fmt;
 
 use archipel_access::{Acl, Ownership, PublicAccessBlock};
 use archipel_base::Id;
@@ -16,6 +17,8 @@ use crate::lock::BucketLock;
 use crate::object::Tags;
 use crate::version::Versioning;
 use crate::website::Website;
+
+pub use key::{AccessKey, Secret};
 
 /// The permissions of an access key for a bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -89,14 +92,19 @@ pub(crate) struct Grant {
 }
 
 impl Grant {
-    pub fn new(key: &AccessKey, permissions: Permissions) -> Grant {
+    pub fn new(incarnation: Id, permissions: Permissions) -> Grant {
         let Permissions { read, write, owner } = permissions;
         Grant {
             read,
             write,
             owner,
-            incarnation: key.incarnation,
+            incarnation,
         }
+    }
+
+    /// Returns true if the grant includes ownership.
+    pub fn is_owner(self) -> bool {
+        self.owner
     }
 
     fn permissions(self) -> Permissions {
@@ -190,9 +198,23 @@ impl Versioned for Bucket {
 impl Bucket {
     /// Returns the permissions of an access key for this bucket.
     pub fn permissions(&self, key: &AccessKey) -> Permissions {
+        if key.user.is_none() && key.session.is_none() {
+            return self.granted(&key.id, key.incarnation);
+        }
+        let grantees = key.grantees().into_iter();
+        let each = grantees.map(|of| self.granted(&of.name, of.incarnation));
+        each.fold(Permissions::default(), |all, more| Permissions {
+            read: all.read || more.read,
+            write: all.write || more.write,
+            owner: all.owner || more.owner,
+        })
+    }
+
+    /// Returns the permissions of an access key, a user or a role, by unique id.
+    fn granted(&self, id: &str, incarnation: Id) -> Permissions {
         // A key that is deleted and imported again under its id gets no old grant back.
-        let grant = self.grants.get(&key.id);
-        let own = grant.filter(|grant| grant.incarnation == key.incarnation);
+        let grant = self.grants.get(id);
+        let own = grant.filter(|grant| grant.incarnation == incarnation);
         own.map_or(Permissions::default(), |grant| grant.permissions())
     }
 
@@ -273,55 +295,6 @@ pub struct Usage {
     pub objects: u64,
     /// The bytes of content.
     pub bytes: u64,
-}
-
-/// A secret. Debug output does not show it.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Wraps a secret.
-    pub fn new(secret: String) -> Secret {
-        Secret(secret)
-    }
-
-    /// Returns the secret itself.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[secret]")
-    }
-}
-
-/// An access key, with which a client signs requests.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct AccessKey {
-    /// The id, which is public.
-    pub id: String,
-    /// The secret.
-    pub secret: Secret,
-    /// The name for people.
-    pub name: String,
-    /// The time of creation in milliseconds since 1970.
-    pub created_ms: u64,
-    /// True if the key may create buckets.
-    #[serde(default)]
-    pub may_create_buckets: bool,
-    /// The names that only this key has for buckets.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub names: BTreeMap<String, Alias>,
-    /// A random identity. A key that is deleted and imported again under its id gets another one.
-    #[serde(default)]
-    pub incarnation: Id,
-}
-
-impl Versioned for AccessKey {
-    const VERSION: u8 = 1;
 }
 
 /// The longest domain that may be an alias.

@@ -3,17 +3,17 @@
 
 mod aliases;
 mod cache;
+mod create;
 mod empty;
+mod identities;
 mod keys;
 #[cfg(test)]
 mod tests;
 mod tokens;
 mod versioning;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use archipel_access::{Acl, Ownership};
 use archipel_base::Id;
 use archipel_base::codec;
 use archipel_cluster::{Decision, WriteOptions};
@@ -21,22 +21,18 @@ use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value};
 
 use crate::Model;
-use crate::access;
-use crate::bucket::{
-    AccessKey, Bucket, CorsRule, FencingToken, Grant, GrantChange, Named, Permissions, Usage,
-    check_bucket_name,
-};
+use crate::bucket::{AccessKey, Bucket, CorsRule, Grant, GrantChange, Named, Permissions, Usage};
 use crate::error::{Error, damaged_row};
 use crate::lifecycle::{Lifecycle, MAX_STORED_BYTES};
 use crate::lock::BucketLock;
 use crate::object::Tags;
 use crate::rowkeys;
-use crate::version::Versioning;
 use crate::website::Website;
 
-pub(crate) use cache::Control;
+pub(crate) use cache::{Cached, Control};
+pub(crate) use keys::random_text;
 
-fn row(metadata: Vec<u8>) -> Value {
+pub(crate) fn row(metadata: Vec<u8>) -> Value {
     Value {
         metadata: metadata.into(),
         ..Value::default()
@@ -90,78 +86,12 @@ impl Model {
         })
     }
 
-    /// Creates a bucket. If `owner` names an access key, the key gets all permissions. A new bucket
-    /// blocks all public access. With object lock it has versioning, too.
-    ///
-    /// # Errors
-    /// [`Error::InvalidName`]; [`Error::BucketExists`], whichever key owns it;
-    /// [`Error::NoSuchAccessKey`].
-    pub async fn create_bucket_with(
+    pub(crate) async fn put_if_absent(
         &self,
-        name: &str,
-        owner: Option<&str>,
-        ownership: Ownership,
-        with_lock: bool,
-    ) -> Result<Arc<Bucket>, Error> {
-        check_bucket_name(name)?;
-        // A node that has just got its first layout has not read them yet.
-        if !self.control().is_filled() {
-            self.refresh_all().await?;
-        }
-        self.check_control()?;
-        let mut grants = BTreeMap::new();
-        if let Some(owner) = owner {
-            let key = self.refresh_access_key(owner).await?;
-            let key = key.ok_or(Error::NoSuchAccessKey)?;
-            grants.insert(owner.to_owned(), Grant::new(&key, Permissions::ALL));
-        }
-        let bucket = Bucket {
-            id: rowkeys::bucket_id(self.random_id(), rowkeys::NEW_BUCKET_SHARDS),
-            name: name.to_owned(),
-            created_ms: self.now_ms(),
-            grants,
-            cors: Vec::new(),
-            tags: Tags::new(),
-            website: None,
-            versioning: match with_lock {
-                true => Versioning::Enabled,
-                false => Versioning::Never,
-            },
-            lock: with_lock.then(BucketLock::default),
-            lifecycle: None,
-            policy: None,
-            public_access_block: access::block_everything(),
-            ownership: Some(ownership),
-            acl: Acl::default(),
-            buffered: None,
-            generation: 0,
-            token: FencingToken::default(),
-        };
-        let value = row(codec::encode(&bucket));
-        let row = rowkeys::bucket(name);
-        let put = || self.put_if_absent(row.clone(), value.clone(), Error::BucketExists);
-        let put = match put().await {
-            Err(Error::BucketExists) if self.free_name(name).await? => put().await,
-            other => other,
-        };
-        match put {
-            // A client that hears that the bucket exists may use it here at once.
-            Err(Error::BucketExists) => {
-                self.reread(&row.key).await?;
-                return Err(Error::BucketExists);
-            }
-            other => other?,
-        }
-        self.changed(&row).await?;
-        // A missing fence counts as closed. If this node dies now, the first commit opens the
-        // fences. An operation that has taken a later token since then has opened them.
-        match self.set_fences(&bucket, true).await {
-            Ok(()) | Err(Error::Conflict) => Ok(Arc::new(bucket)),
-            Err(error) => Err(error),
-        }
-    }
-
-    async fn put_if_absent(&self, key: RowKey, value: Value, exists: Error) -> Result<(), Error> {
+        key: RowKey,
+        value: Value,
+        exists: Error,
+    ) -> Result<(), Error> {
         self.cluster()
             .update(
                 &key,
@@ -341,11 +271,16 @@ impl Model {
         let key = Arc::new(key.ok_or(Error::NoSuchAccessKey)?);
         let granted = key.clone();
         let changed = self.change_bucket(name, move |bucket| {
-            let permissions = change.of(bucket.permissions(&granted));
+            // Of the key itself, not of its user.
+            let own = AccessKey {
+                user: None,
+                ..(*granted).clone()
+            };
+            let permissions = change.of(bucket.permissions(&own));
             if permissions.is_empty() {
                 bucket.grants.remove(&granted.id);
             } else {
-                let grant = Grant::new(&granted, permissions);
+                let grant = Grant::new(granted.incarnation, permissions);
                 bucket.grants.insert(granted.id.clone(), grant);
             }
         });

@@ -48,6 +48,24 @@ pub enum Error {
     /// An access key of that id exists already.
     #[error("the access key already exists")]
     AccessKeyExists,
+    /// No user, group, role, policy or identity provider has that name. The text says which.
+    #[error("{0}")]
+    NoSuchEntity(String),
+    /// A user, group, role, policy or identity provider of that name exists already.
+    #[error("{0}")]
+    EntityExists(String),
+    /// What is to be deleted is still in use. The text says what has to go first.
+    #[error("{0}")]
+    EntityInUse(String),
+    /// There are too many already.
+    #[error("{0}")]
+    LimitExceeded(String),
+    /// A text is no token of a session of this cluster.
+    #[error("the session token is not one that this cluster has given out")]
+    InvalidSession,
+    /// A session is over, or was revoked.
+    #[error("the session is over")]
+    SessionExpired,
     /// A part that the request names does not exist, or no longer exists.
     #[error("no such part: {0}")]
     InvalidPart(u16),

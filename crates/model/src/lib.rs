@@ -30,6 +30,7 @@
 //! | [`listing`] | listings of objects |
 //! | [`k2v`] | items with causality: the values of the K2V API |
 //! | [`access`] | what a bucket says about access |
+//! | [`identity`] | users, groups, roles, policies, temporary credentials |
 //! | `fence` | keeps commits out of a bucket that is being deleted |
 //! | [`lifecycle`], `expiry` | lifecycle rules; removes what they make expire |
 
@@ -52,6 +53,7 @@ mod expiry;
 mod fence;
 mod form;
 pub mod gc;
+pub mod identity;
 mod in_use;
 mod intents;
 mod interim;
@@ -86,6 +88,7 @@ pub use error::Error;
 pub use expiry::{ExpiryCounts, ExpiryStatus};
 pub use form::{BLOCK_BYTES, EXTENT_BYTES, INLINE_BYTES, PartInfo};
 pub use gc::GcReport;
+pub use identity::Subject;
 pub use interim::ARE_KEPT as VERSIONS_ARE_KEPT;
 pub use lifecycle::{
     Due, Expiration, Lifecycle, LifecycleFilter, LifecycleRule, NoncurrentExpiration,

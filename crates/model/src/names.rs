@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::Model;
 use crate::form::ExtentHead;
+use crate::identity;
 use crate::owner::{Owner, UploadName};
 use crate::rowkeys::{self, Kind};
 use crate::upload::Part;
@@ -27,6 +28,10 @@ impl Model {
             (Kind::Bucket, Some(name)) => format!("bucket {name}"),
             (Kind::AccessKey, Some(name)) => format!("access key {name}"),
             (Kind::AdminToken, Some(id)) => format!("admin token {id}"),
+            (Kind::Identity, _) => match rowkeys::identity_of(&row.key) {
+                Some((kind, name)) => format!("{} {name}", identity::what(kind)),
+                None => escaped(row),
+            },
             (Kind::Upload, _) => match rowkeys::upload_of(&row.key) {
                 Some(upload) => self.name_of_upload(&upload),
                 None => escaped(row),

@@ -25,6 +25,9 @@ const EXTENT: u8 = b'x';
 const WRITE_FENCE: u8 = b'g';
 const ITEM: u8 = b'y';
 const ADMIN_TOKEN: u8 = b't';
+const IDENTITY: u8 = b'i';
+/// Of the row with the keys that seal tokens, behind [`IDENTITY`].
+pub(crate) const TOKEN_KEYS: u8 = b't';
 
 fn join(partition: PartitionId, tag: u8, fields: &[&[u8]]) -> RowKey {
     let length = 1 + fields.iter().map(|f| f.len()).sum::<usize>();
@@ -62,6 +65,26 @@ pub(crate) fn admin_token(id: &str) -> RowKey {
 
 /// The beginning of all row keys of tokens of the admin API.
 pub(crate) const ALL_ADMIN_TOKENS: Bytes = Bytes::from_static(&[ADMIN_TOKEN]);
+/// Returns the row of a user, group, role, policy or identity provider, by name in lower case.
+pub(crate) fn identity(kind: u8, name: &str) -> RowKey {
+    join(PartitionId::CONTROL, IDENTITY, &[&[kind], name.as_bytes()])
+}
+
+/// Returns the row of the keys that seal the tokens of sessions.
+pub(crate) fn token_keys() -> RowKey {
+    identity(TOKEN_KEYS, "keys")
+}
+
+/// The beginning of all row keys of users, groups, roles, policies and identity providers.
+pub(crate) const ALL_IDENTITIES: Bytes = Bytes::from_static(&[IDENTITY]);
+
+/// Returns the kind and the name that the row key of a user, group, role, policy or identity provider
+/// holds.
+pub(crate) fn identity_of(key: &[u8]) -> Option<(u8, &str)> {
+    let kind = *key.get(1).filter(|_| kind(key) == Kind::Identity)?;
+    let name = std::str::from_utf8(key.get(2..)?).ok()?;
+    Some((kind, name))
+}
 
 /// Returns the id of a bucket with this many shards, from a random id.
 ///
@@ -225,6 +248,7 @@ pub(crate) enum Kind {
     Upload,
     Part,
     Item,
+    Identity,
     Other,
 }
 
@@ -239,6 +263,7 @@ pub(crate) fn kind(key: &[u8]) -> Kind {
         Some(&UPLOAD) => Kind::Upload,
         Some(&PART) => Kind::Part,
         Some(&ITEM) => Kind::Item,
+        Some(&IDENTITY) => Kind::Identity,
         _ => Kind::Other,
     }
 }
@@ -278,6 +303,7 @@ pub(crate) fn owner_of(key: &[u8]) -> Option<Owner> {
         | Kind::WriteFence
         | Kind::Upload
         | Kind::Item
+        | Kind::Identity
         | Kind::Other => None,
     }
 }

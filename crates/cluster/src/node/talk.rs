@@ -15,15 +15,18 @@ use super::wire::method;
 const MOMENT: Duration = Duration::from_secs(1);
 
 /// Receives the notices of other nodes' models.
-pub(super) type Hear = Box<dyn Fn(Bytes) -> BoxFuture<'static, ()> + Send + Sync>;
+pub(super) type Hear = Box<dyn Fn(Bytes) -> BoxFuture<'static, bool> + Send + Sync>;
 
 /// Answers the questions of other nodes' models, from memory.
 pub(super) type AnswerQuestion = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 impl Node {
-    /// Sends a notice of the model to all other nodes.
-    pub async fn notify(&self, notice: Bytes) {
-        self.tell_all(method::NOTICE, notice).await;
+    /// Sends a notice of the model to all other nodes. Returns those that did not confirm in time
+    /// that they acted on it: also nodes that are suspected, which are not asked.
+    pub async fn notify(&self, notice: Bytes) -> Vec<NodeId> {
+        let told = self.tell_all(method::NOTICE, notice).await;
+        let silent = told.into_iter().filter(|(_, answer)| answer.is_none());
+        silent.map(|(node, _)| node).collect()
     }
 
     /// Tells all other nodes the number of the epoch that is known here, so that they ask for it.
@@ -35,7 +38,8 @@ impl Node {
     /// Asks all other nodes. Returns true if one of them says yes.
     pub async fn ask_all(&self, question: Bytes) -> bool {
         let answers = self.tell_all(method::IN_USE, question).await;
-        answers.iter().any(|answer| answer.iter().any(|b| *b != 0))
+        let mut answers = answers.iter().filter_map(|(_, answer)| answer.as_ref());
+        answers.any(|answer| answer.iter().any(|b| *b != 0))
     }
 
     /// Sets the function that answers the questions of other nodes ([`Node::ask_all`]). Only the
@@ -44,34 +48,40 @@ impl Node {
         let _ = self.on_question.set(Box::new(answer));
     }
 
-    /// Sets the listener of the notices of other nodes ([`Node::notify`]). Only the first call has
-    /// an effect.
+    /// Sets the listener of the notices of other nodes ([`Node::notify`]). It returns true if it
+    /// could act on the notice. Only the first call has an effect.
     pub fn on_notice(
         &self,
-        hear: impl Fn(Bytes) -> BoxFuture<'static, ()> + Send + Sync + 'static,
+        hear: impl Fn(Bytes) -> BoxFuture<'static, bool> + Send + Sync + 'static,
     ) {
         let _ = self.on_notice.set(Box::new(hear));
     }
 
-    /// Sends a message to all other nodes that are not suspected. Returns the answers that come in
-    /// time. The other nodes catch up when they are back.
-    async fn tell_all(&self, method: &'static str, message: Bytes) -> Vec<Bytes> {
+    /// Sends a message to all other nodes that are not suspected. Returns all other nodes, with the
+    /// answers that come in time. The other nodes catch up when they are back.
+    async fn tell_all(&self, method: &'static str, message: Bytes) -> Vec<(NodeId, Option<Bytes>)> {
         let Some(peers) = &self.peers else {
             return Vec::new();
         };
-        let others = peers.directory.others().into_iter();
-        let there = others.filter(|node| !peers.directory.is_suspected(node));
-        let told = there.map(|node| {
+        let told = peers.directory.others().into_iter().map(|node| {
             let (peers, message) = (peers.clone(), message.clone());
+            let there = !peers.directory.is_suspected(&node);
             // The call runs in a task of its own, so that it continues if no caller waits any more.
-            let told = tokio::spawn(async move {
-                let class = Class::Control;
-                peers.call_bytes(&node, method, class, message).await
+            let told = there.then(|| {
+                tokio::spawn(async move {
+                    let class = Class::Control;
+                    peers.call_bytes(&node, method, class, message).await
+                })
             });
-            tokio::time::timeout(MOMENT, told)
+            async move {
+                let Some(told) = told else {
+                    return (node, None);
+                };
+                let answer = tokio::time::timeout(MOMENT, told).await;
+                (node, answer.ok().and_then(Result::ok).and_then(Result::ok))
+            }
         });
-        let told = futures_util::future::join_all(told.collect::<Vec<_>>()).await;
-        told.into_iter().flatten().flatten().flatten().collect()
+        futures_util::future::join_all(told.collect::<Vec<_>>()).await
     }
 
     /// Passes another node's gossip to the membership.
@@ -82,10 +92,11 @@ impl Node {
         }
     }
 
-    /// Passes another node's notice to the model.
-    pub(crate) async fn hear_notice(&self, notice: Bytes) {
-        if let Some(hear) = self.on_notice.get() {
-            hear(notice).await;
+    /// Passes another node's notice to the model. Returns true if the model acted on it.
+    pub(crate) async fn hear_notice(&self, notice: Bytes) -> bool {
+        match self.on_notice.get() {
+            Some(hear) => hear(notice).await,
+            None => false,
         }
     }
 

@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_base::PartitionId;
 use archipel_base::clock::WallClock;
 use archipel_base::codec;
+use archipel_base::{NodeId, PartitionId};
 use archipel_storage::RowKey;
 use bytes::Bytes;
 use parking_lot::RwLock;
@@ -23,13 +23,14 @@ use tokio::time::Instant;
 use crate::Model;
 use crate::bucket::{AccessKey, Alias, Bucket, Named};
 use crate::error::{Error, damaged_row};
+use crate::identity::Identities;
 use crate::rowkeys::{self, Kind};
 use crate::token::{self, AdminToken};
 use reads::InProgress;
 
 /// The number of names that the node looks up in the rows at once because the cache lacks them.
 const MISSES: usize = 64;
-/// The longest possible row key of a bucket or an access key, in bytes.
+/// The longest possible row key of control data, in bytes.
 const MAX_NAME_BYTES: usize = 200;
 
 /// The cached control data, and the state that decides whether it counts.
@@ -84,10 +85,11 @@ struct State {
 
 #[derive(Default)]
 pub(crate) struct Cached {
-    pub buckets: BTreeMap<String, Arc<Bucket>>,
-    pub aliases: BTreeMap<String, Alias>,
-    pub keys: BTreeMap<String, Arc<AccessKey>>,
-    pub tokens: BTreeMap<String, Arc<AdminToken>>,
+    pub(crate) buckets: BTreeMap<String, Arc<Bucket>>,
+    pub(crate) aliases: BTreeMap<String, Alias>,
+    pub(crate) keys: BTreeMap<String, Arc<AccessKey>>,
+    pub(crate) tokens: BTreeMap<String, Arc<AdminToken>>,
+    pub(crate) identities: Identities,
 }
 
 impl Cached {
@@ -133,6 +135,9 @@ impl Cached {
                 let token = token::decode(metadata).map_err(damaged_row)?;
                 self.tokens.insert(name.to_owned(), Arc::new(token));
             }
+            (Kind::Identity, metadata) => {
+                self.identities.put(key, metadata).map_err(damaged_row)?;
+            }
             _ => {}
         }
         Ok(())
@@ -150,6 +155,7 @@ impl Cached {
             }
             Kind::AccessKey => copy(&mut self.keys, &other.keys, name),
             Kind::AdminToken => copy(&mut self.tokens, &other.tokens, name),
+            Kind::Identity => self.identities.copy(key, &other.identities),
             _ => {}
         }
     }
@@ -230,7 +236,7 @@ impl Model {
     /// # Errors
     /// [`Error::Unconfirmed`] if the cache was never filled, or not confirmed within the lease;
     /// [`Error::Unavailable`] on a node that is in no layout.
-    pub(super) fn look<T>(&self, look: impl FnOnce(&Cached) -> T) -> Result<T, Error> {
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&Cached) -> T) -> Result<T, Error> {
         let cluster = self.cluster();
         let lease = (!cluster.is_alone()).then_some(self.control().lease);
         let looked = self.control().look(lease, look);
@@ -256,15 +262,17 @@ impl Model {
         self.cluster().on_notice(move |key: Bytes| {
             let model = model.upgrade().map(Model);
             Box::pin(async move {
-                let Some(model) = model else { return };
-                if let Err(error) = model.reread(&key).await {
+                let Some(model) = model else { return false };
+                let read = model.reread(&key).await;
+                if let Err(error) = &read {
                     tracing::warn!(%error, "a change by another node cannot be read");
                 }
+                read.is_ok()
             })
         });
     }
 
-    /// Reads all buckets and access keys again. That confirms the cache.
+    /// Reads all control data again. That confirms the cache.
     pub async fn refresh_all(&self) -> Result<(), Error> {
         let read = self.control().begin_read(None);
         read.confirm(self.read_all().await)
@@ -277,6 +285,7 @@ impl Model {
             &rowkeys::ALL_BUCKETS,
             &rowkeys::ALL_ACCESS_KEYS,
             &rowkeys::ALL_ADMIN_TOKENS,
+            &rowkeys::ALL_IDENTITIES,
         ];
         for prefix in all {
             for row in self.cluster().scan_whole(control, prefix).await? {
@@ -287,7 +296,7 @@ impl Model {
     }
 
     /// Reads one row of the control data into the cache and returns its metadata.
-    pub(super) async fn reread(&self, key: &Bytes) -> Result<Option<Bytes>, Error> {
+    pub(crate) async fn reread(&self, key: &Bytes) -> Result<Option<Bytes>, Error> {
         let row = RowKey {
             partition: PartitionId::CONTROL,
             key: key.clone(),
@@ -300,10 +309,19 @@ impl Model {
     /// Reads a changed row into the cache, and notifies the other nodes. Returns the row's
     /// metadata.
     pub(super) async fn changed(&self, row: &RowKey) -> Result<Option<Bytes>, Error> {
+        self.announce(row).await.0
+    }
+
+    /// Reads a changed row into the cache, and notifies the other nodes. Returns the row's metadata,
+    /// and the nodes that did not confirm that they know of the change.
+    pub(crate) async fn announce(
+        &self,
+        row: &RowKey,
+    ) -> (Result<Option<Bytes>, Error>, Vec<NodeId>) {
         let read = self.reread(&row.key).await;
         // The row was changed, even if reading it here failed.
-        self.cluster().notify(row.key.clone()).await;
-        read
+        let unconfirmed = self.cluster().notify(row.key.clone()).await;
+        (read, unconfirmed)
     }
 
     /// Reads a bucket's row into the cache and returns it.
@@ -351,7 +369,7 @@ impl Model {
     }
 
     /// Reads a row that the cache lacks. On a node that is alone the cache is complete.
-    pub(super) async fn look_up(&self, row: RowKey) -> Result<(), Error> {
+    pub(crate) async fn look_up(&self, row: RowKey) -> Result<(), Error> {
         if self.cluster().is_alone() || row.key.len() > MAX_NAME_BYTES {
             return Ok(());
         }

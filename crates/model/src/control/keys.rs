@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use archipel_base::codec;
+use archipel_base::{NodeId, codec};
 use archipel_cluster::{Decision, WriteOptions};
 use archipel_storage::engine::Durability;
 
@@ -11,7 +11,12 @@ use super::row;
 use crate::Model;
 use crate::bucket::{AccessKey, Bucket, Grant, Secret};
 use crate::error::{Error, damaged_row};
+use crate::identity::{Attached, Changed, Limits, Reference, Role, User, unique_id};
 use crate::rowkeys;
+
+/// The longest name of a key for people, in bytes.
+const MAX_NAME_BYTES: usize = 256;
+const LONG_NAME: &str = "access key name: at most 256 bytes are allowed";
 
 impl Model {
     /// Creates an access key with a random id and secret.
@@ -39,20 +44,98 @@ impl Model {
         may_create_buckets: bool,
     ) -> Result<Arc<AccessKey>, Error> {
         check_access_key(id, &secret, name)?;
+        // In policies a key that is its own user is named as users are.
+        if self.entity::<User>(id)?.is_some() {
+            return Err(Error::InvalidName(format!("{id:?} is the name of a user")));
+        }
+        self.add_key(id, secret, name, may_create_buckets, None)
+            .await
+    }
+
+    async fn add_key(
+        &self,
+        id: &str,
+        secret: Secret,
+        name: &str,
+        may_create_buckets: bool,
+        user: Option<Reference>,
+    ) -> Result<Arc<AccessKey>, Error> {
         let key = AccessKey {
-            id: id.to_owned(),
-            secret,
             name: name.to_owned(),
             created_ms: self.now_ms(),
             may_create_buckets,
-            names: BTreeMap::new(),
             incarnation: self.random_id(),
+            user,
+            ..AccessKey::new(id.to_owned(), secret)
         };
         let value = row(codec::encode(&key));
         self.put_if_absent(rowkeys::access_key(id), value, Error::AccessKeyExists)
             .await?;
         self.changed(&rowkeys::access_key(id)).await?;
         Ok(Arc::new(key))
+    }
+
+    /// Creates an access key for a user, with a random id and secret.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchEntity`], [`Error::LimitExceeded`].
+    pub async fn create_user_key(&self, user: &str) -> Result<Arc<AccessKey>, Error> {
+        let user = self.find_entity::<User>(user).await?;
+        if self.keys_of_user(&user)?.len() >= Limits::KEYS {
+            let most = Limits::KEYS;
+            let why = format!("Cannot exceed quota for AccessKeysPerUser: {most}");
+            return Err(Error::LimitExceeded(why));
+        }
+        let id = format!("AK{}", random_text(self, 18));
+        let secret = Secret::new(random_text(self, 40));
+        let user = Some(Reference::to(&*user));
+        self.add_key(&id, secret, "", false, user).await
+    }
+
+    /// Disables or enables an access key. Returns the nodes that did not confirm the change.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchAccessKey`].
+    pub async fn set_key_disabled(
+        &self,
+        id: &str,
+        disabled: bool,
+    ) -> Result<Changed<Arc<AccessKey>>, Error> {
+        self.change_key_everywhere(id, move |key| {
+            key.disabled = disabled;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Sets the time from which on an access key does not count, and its description. `None` leaves
+    /// what is there.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchAccessKey`], [`Error::InvalidName`].
+    pub async fn describe_key(
+        &self,
+        id: &str,
+        expires_ms: Option<Option<u64>>,
+        name: Option<&str>,
+    ) -> Result<Changed<Arc<AccessKey>>, Error> {
+        let name = name.map(str::to_owned);
+        if name
+            .as_ref()
+            .is_some_and(|name| name.len() > MAX_NAME_BYTES)
+        {
+            return Err(Error::InvalidName(LONG_NAME.into()));
+        }
+        self.change_key_everywhere(id, move |key| {
+            if let Some(expires_ms) = expires_ms {
+                key.expires_ms = expires_ms;
+            }
+            if let Some(name) = &name {
+                key.name.clone_from(name);
+            }
+            Ok(())
+        })
+        .await
     }
 
     /// Sets whether an access key may create buckets.
@@ -77,6 +160,15 @@ impl Model {
         id: &str,
         change: impl Fn(&mut AccessKey) -> Result<(), Error> + Send + Sync,
     ) -> Result<Arc<AccessKey>, Error> {
+        let changed = self.change_key_everywhere(id, change).await;
+        changed.map(|changed| changed.value)
+    }
+
+    async fn change_key_everywhere(
+        &self,
+        id: &str,
+        change: impl Fn(&mut AccessKey) -> Result<(), Error> + Send + Sync,
+    ) -> Result<Changed<Arc<AccessKey>>, Error> {
         let row_key = rowkeys::access_key(id);
         let how = WriteOptions::durable(Durability::Fsync);
         self.cluster()
@@ -93,13 +185,17 @@ impl Model {
                 }
             })
             .await??;
-        let metadata = self.changed(&row_key).await?;
-        let key = metadata.map(|metadata| codec::decode(&metadata).map_err(damaged_row));
-        key.transpose()?.map(Arc::new).ok_or(Error::NoSuchAccessKey)
+        let (read, unconfirmed) = self.announce(&row_key).await;
+        let key = read?.map(|metadata| codec::decode(&metadata).map_err(damaged_row));
+        let key = key.transpose()?.map(Arc::new);
+        Ok(Changed {
+            value: key.ok_or(Error::NoSuchAccessKey)?,
+            unconfirmed,
+        })
     }
 
     /// Deletes an access key. When this returns, this node does not know the key any more, and it
-    /// has notified all other nodes that answer. A node that is cut off learns of the deletion when
+    /// has notified all other nodes that answer; it returns those that did not confirm. A node that is cut off learns of the deletion when
     /// it is back, or stops answering at the end of its lease. A caller that goes away does not
     /// stop the deletion.
     ///
@@ -108,7 +204,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchAccessKey`].
-    pub async fn delete_access_key(&self, id: &str) -> Result<(), Error> {
+    pub async fn delete_access_key(&self, id: &str) -> Result<Vec<NodeId>, Error> {
         let (model, id) = (self.clone(), id.to_owned());
         let deletion = tokio::spawn(async move { model.delete_key_row(&id).await });
         let broken = |error| {
@@ -119,7 +215,7 @@ impl Model {
         deletion.await.map_err(broken)?
     }
 
-    async fn delete_key_row(&self, id: &str) -> Result<(), Error> {
+    async fn delete_key_row(&self, id: &str) -> Result<Vec<NodeId>, Error> {
         let row_key = rowkeys::access_key(id);
         let how = WriteOptions::durable(Durability::Fsync);
         let deleted = self
@@ -137,8 +233,8 @@ impl Model {
         // Another node may have created the key again. If the deletion failed, its outcome is unknown: the
         // caller gets the error, whatever the row says now.
         let reread = self.reread(&row_key.key);
-        let _ = tokio::join!(reread, self.cluster().notify(row_key.key.clone()));
-        deleted?
+        let (_, unconfirmed) = tokio::join!(reread, self.cluster().notify(row_key.key.clone()));
+        deleted?.map(|()| unconfirmed)
     }
 
     /// Removes the grants of deleted access keys. Returns the number of buckets that had such
@@ -152,6 +248,14 @@ impl Model {
                 let cached = self.access_key(id)?;
                 if cached.is_some_and(|key| key.incarnation == grant.incarnation) {
                     continue;
+                }
+                match self.grants_to_identity(id, grant).await? {
+                    Some(true) => continue,
+                    Some(false) => {
+                        dead.push((id.clone(), *grant));
+                        continue;
+                    }
+                    None => {}
                 }
                 // Another node may have created the key a moment ago, so only the row proves that
                 // the incarnation is gone. A deleted incarnation never comes back.
@@ -169,6 +273,21 @@ impl Model {
             }
         }
         Ok(changed)
+    }
+
+    /// Returns whether the user or role of a grant exists; `None` if the grant is that of an access
+    /// key.
+    async fn grants_to_identity(&self, id: &str, grant: &Grant) -> Result<Option<bool>, Error> {
+        let is = |prefix| unique_id(prefix, grant.incarnation) == id;
+        if !is(User::PREFIX) && !is(Role::PREFIX) {
+            return Ok(None);
+        }
+        let exists = || self.look(|cached| cached.identities.has(id, grant.incarnation));
+        if !exists()? {
+            // The user was there before the grant, so a read that begins now finds it.
+            self.refresh_all().await?;
+        }
+        Ok(Some(exists()?))
     }
 
     async fn drop_grants(&self, bucket: &Bucket, dead: &[(String, Grant)]) -> Result<(), Error> {
@@ -190,7 +309,7 @@ impl Model {
 
 /// Returns random letters and digits. The alphabet has 32 characters, so that each random byte
 /// gives five unbiased bits.
-pub(super) fn random_text(model: &Model, length: usize) -> String {
+pub(crate) fn random_text(model: &Model, length: usize) -> String {
     const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
     let mut bytes = vec![0; length];
     model.fill_random(&mut bytes);
@@ -209,9 +328,8 @@ fn check_access_key(id: &str, secret: &Secret, name: &str) -> Result<(), Error> 
         let why = "secret: 8 to 256 printable ASCII characters are allowed";
         return Err(Error::InvalidName(why.into()));
     }
-    if name.len() > 256 {
-        let why = "access key name: at most 256 bytes are allowed";
-        return Err(Error::InvalidName(why.into()));
+    if name.len() > MAX_NAME_BYTES {
+        return Err(Error::InvalidName(LONG_NAME.into()));
     }
     Ok(())
 }

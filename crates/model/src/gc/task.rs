@@ -69,7 +69,12 @@ pub fn on_replace(key: &RowKey, old: &Value, new: Option<&Value>) -> Option<Byte
         Kind::Upload => on_upload_changed(key, old, new),
         Kind::Object => on_object_replaced(key, old, new),
         Kind::Part => on_part_replaced(key, old, new),
-        Kind::AccessKey | Kind::AdminToken | Kind::WriteFence | Kind::Item | Kind::Other => None,
+        Kind::AccessKey
+        | Kind::AdminToken
+        | Kind::WriteFence
+        | Kind::Item
+        | Kind::Identity
+        | Kind::Other => None,
     };
     task.map(|task| codec::encode(&task).into())
 }

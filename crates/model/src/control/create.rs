@@ -1,0 +1,153 @@
+//! Creating buckets, and their owners.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use archipel_access::{Acl, Ownership};
+use archipel_base::codec;
+
+use super::row;
+use crate::Model;
+use crate::access;
+use crate::bucket::{AccessKey, Bucket, FencingToken, Grant, Permissions, check_bucket_name};
+use crate::error::Error;
+use crate::identity::Reference;
+use crate::lock::BucketLock;
+use crate::object::Tags;
+use crate::rowkeys;
+use crate::version::Versioning;
+
+impl Model {
+    /// Returns the unique ids of the access keys, users and roles that own a bucket, sorted.
+    ///
+    /// # Errors
+    /// As [`Model::buckets`].
+    pub fn owners_of(&self, bucket: &Bucket) -> Result<Vec<String>, Error> {
+        self.look(|cached| {
+            let is_there = |id: &str, incarnation| {
+                let key = cached.keys.get(id);
+                let is_key = key.is_some_and(|key| key.incarnation == incarnation);
+                is_key || cached.identities.has(id, incarnation)
+            };
+            let grants = bucket.grants.iter().filter(|(_, grant)| grant.is_owner());
+            let there = grants.filter(|(id, grant)| is_there(id, grant.incarnation));
+            there.map(|(id, _)| id.clone()).collect()
+        })
+    }
+
+    /// Creates a bucket. If `owner` names an access key, the key gets all permissions. A new bucket
+    /// blocks all public access. With object lock it has versioning, too.
+    ///
+    /// # Errors
+    /// [`Error::InvalidName`]; [`Error::BucketExists`], whichever key owns it;
+    /// [`Error::NoSuchAccessKey`].
+    pub async fn create_bucket_with(
+        &self,
+        name: &str,
+        owner: Option<&str>,
+        ownership: Ownership,
+        with_lock: bool,
+    ) -> Result<Arc<Bucket>, Error> {
+        let owner = match owner {
+            Some(id) => {
+                let key = self.refresh_access_key(id).await?;
+                key.ok_or(Error::NoSuchAccessKey)?
+                    .grantees()
+                    .into_iter()
+                    .next()
+            }
+            None => None,
+        };
+        self.create_bucket_owned(name, owner, ownership, with_lock)
+            .await
+    }
+
+    /// Creates a bucket as [`create_bucket_with`](Model::create_bucket_with) does, for whom an access
+    /// key acts: the key itself, its user, or the role of its session.
+    ///
+    /// # Errors
+    /// [`Error::InvalidName`]; [`Error::BucketExists`], also one of another owner; [`Error::NoSuchAccessKey`].
+    pub async fn create_bucket_for(
+        &self,
+        name: &str,
+        owner: &AccessKey,
+        ownership: Ownership,
+        with_lock: bool,
+    ) -> Result<Arc<Bucket>, Error> {
+        match owner.session {
+            None => {
+                self.create_bucket_with(name, Some(&owner.id), ownership, with_lock)
+                    .await
+            }
+            Some(_) => {
+                let owner = owner.grantees().into_iter().next();
+                self.create_bucket_owned(name, owner, ownership, with_lock)
+                    .await
+            }
+        }
+    }
+
+    async fn create_bucket_owned(
+        &self,
+        name: &str,
+        owner: Option<Reference>,
+        ownership: Ownership,
+        with_lock: bool,
+    ) -> Result<Arc<Bucket>, Error> {
+        check_bucket_name(name)?;
+        // A node that has just got its first layout has not read them yet.
+        if !self.control().is_filled() {
+            self.refresh_all().await?;
+        }
+        self.check_control()?;
+        let mut grants = BTreeMap::new();
+        if let Some(owner) = owner {
+            let grant = Grant::new(owner.incarnation, Permissions::ALL);
+            grants.insert(owner.name, grant);
+        }
+        let bucket = Bucket {
+            id: rowkeys::bucket_id(self.random_id(), rowkeys::NEW_BUCKET_SHARDS),
+            name: name.to_owned(),
+            created_ms: self.now_ms(),
+            grants,
+            cors: Vec::new(),
+            tags: Tags::new(),
+            website: None,
+            versioning: match with_lock {
+                true => Versioning::Enabled,
+                false => Versioning::Never,
+            },
+            lock: with_lock.then(BucketLock::default),
+            lifecycle: None,
+            policy: None,
+            public_access_block: access::block_everything(),
+            ownership: Some(ownership),
+            acl: Acl::default(),
+            buffered: None,
+            generation: 0,
+            token: FencingToken::default(),
+        };
+        let value = row(codec::encode(&bucket));
+        let row = rowkeys::bucket(name);
+        let put = || self.put_if_absent(row.clone(), value.clone(), Error::BucketExists);
+        let put = match put().await {
+            Err(Error::BucketExists) if self.free_name(name).await? => put().await,
+            other => other,
+        };
+        match put {
+            // A client that hears that the bucket exists may use it here at once.
+            Err(Error::BucketExists) => {
+                self.reread(&row.key).await?;
+                return Err(Error::BucketExists);
+            }
+            other => other?,
+        }
+        self.changed(&row).await?;
+        // A missing fence counts as closed. If this node dies now, the first commit opens the
+        // fences. An operation that has taken a later token since then has opened them.
+        match self.set_fences(&bucket, true).await {
+            Ok(()) | Err(Error::Conflict) => Ok(Arc::new(bucket)),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Operations on users, groups, roles, managed policies and identity providers; for whom access keys
+//! act; sessions.
+
+mod attach;
+mod named;
+mod operations;
+mod resolve;
+mod sessions;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,295 @@
+//! Creating, changing and deleting users, groups, roles, policies and identity providers.
+
+use std::sync::Arc;
+
+use archipel_base::{Id, codec};
+use archipel_cluster::{Decision, WriteOptions};
+use archipel_storage::RowKey;
+use archipel_storage::engine::Durability;
+
+use crate::Model;
+use crate::bucket::AccessKey;
+use crate::control::{Cached, row};
+use crate::error::{Error, damaged_row};
+use crate::identity::{
+    Attached, BUILT_IN, Changed, Entity, Group, Limits, ManagedPolicy, PolicyRef, Provider,
+    Reference, Role, User, managed_policy_arn,
+};
+use crate::rowkeys;
+
+fn row_of<E: Entity>(name: &str) -> RowKey {
+    rowkeys::identity(E::KIND, &name.to_ascii_lowercase())
+}
+
+fn none<E: Entity>(name: &str) -> Error {
+    Error::NoSuchEntity(format!("The {} with name {name} cannot be found.", E::WHAT))
+}
+
+impl Model {
+    /// Returns a random identity for a new entity.
+    pub fn new_incarnation(&self) -> Id {
+        self.random_id()
+    }
+
+    /// Returns the cached entity of that name.
+    ///
+    /// # Errors
+    /// As [`Model::buckets`].
+    pub fn entity<E: Entity>(&self, name: &str) -> Result<Option<Arc<E>>, Error> {
+        let name = name.to_ascii_lowercase();
+        self.look(|cached| E::all(&cached.identities).get(&name).cloned())
+    }
+
+    /// Returns all cached entities of a kind, sorted by name.
+    ///
+    /// # Errors
+    /// As [`Model::buckets`].
+    pub fn entities<E: Entity>(&self) -> Result<Vec<Arc<E>>, Error> {
+        self.look(|cached| E::all(&cached.identities).values().cloned().collect())
+    }
+
+    /// Returns the entity of that name. Reads its row if the cache lacks it.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchEntity`]; as [`Model::find_bucket`].
+    pub async fn find_entity<E: Entity>(&self, name: &str) -> Result<Arc<E>, Error> {
+        if let Some(entity) = self.entity(name)? {
+            return Ok(entity);
+        }
+        self.look_up(row_of::<E>(name)).await?;
+        self.entity(name)?.ok_or_else(|| none::<E>(name))
+    }
+
+    /// Creates an entity.
+    ///
+    /// # Errors
+    /// [`Error::EntityExists`]; [`Error::LimitExceeded`].
+    pub async fn create_entity<E: Entity>(&self, entity: E) -> Result<Arc<E>, Error> {
+        let name = entity.name().to_owned();
+        if self.look(|cached| E::all(&cached.identities).len())? >= Limits::ENTITIES {
+            let why = format!("Cannot exceed quota: {} of each kind", Limits::ENTITIES);
+            return Err(Error::LimitExceeded(why));
+        }
+        let exists =
+            || Error::EntityExists(format!("The {} with name {name} already exists.", E::WHAT));
+        let row_key = row_of::<E>(&name);
+        let value = row(codec::encode(&entity));
+        let put = self.put_if_absent(row_key.clone(), value, exists()).await;
+        if put.is_err() {
+            self.reread(&row_key.key).await?;
+        }
+        put?;
+        self.announce(&row_key).await.0?;
+        Ok(Arc::new(entity))
+    }
+
+    /// Changes an entity's row and then the caches of all nodes, unless `change` fails.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchEntity`]; those of `change`.
+    pub async fn change_entity<E: Entity>(
+        &self,
+        name: &str,
+        change: impl Fn(&mut E) -> Result<(), Error> + Send + Sync,
+    ) -> Result<Changed<Arc<E>>, Error> {
+        let row_key = row_of::<E>(name);
+        let how = WriteOptions::durable(Durability::Fsync);
+        let missing = none::<E>(name);
+        self.cluster()
+            .update(&row_key, how, move |current| {
+                match current.map(|value| codec::decode::<E>(&value.metadata)) {
+                    Some(Ok(mut entity)) => match change(&mut entity) {
+                        Ok(()) => Decision::Write(Some(row(codec::encode(&entity)))),
+                        Err(error) => Decision::Abort(error),
+                    },
+                    Some(Err(error)) => Decision::Abort(damaged_row(error)),
+                    None => Decision::Abort(missing.clone()),
+                }
+            })
+            .await??;
+        let (read, unconfirmed) = self.announce(&row_key).await;
+        let entity = read?.map(|metadata| codec::decode(&metadata).map_err(damaged_row));
+        let entity = entity.transpose()?.ok_or_else(|| none::<E>(name))?;
+        Ok(Changed {
+            value: Arc::new(entity),
+            unconfirmed,
+        })
+    }
+
+    /// Deletes an entity that nothing uses. `uses` tells from all control data what does.
+    async fn delete_entity<E: Entity>(
+        &self,
+        name: &str,
+        uses: impl FnOnce(&Cached, &E) -> Option<&'static str>,
+    ) -> Result<Changed<()>, Error> {
+        // What other nodes have done until now counts.
+        self.refresh_all().await?;
+        let entity = self.entity::<E>(name)?.ok_or_else(|| none::<E>(name))?;
+        if let Some(what) = self.look(|cached| uses(cached, &entity))? {
+            return Err(Error::EntityInUse(format!(
+                "Cannot delete entity, must {what} first."
+            )));
+        }
+        let (row_key, incarnation) = (row_of::<E>(name), entity.incarnation());
+        let missing = none::<E>(name);
+        let how = WriteOptions::durable(Durability::Fsync);
+        self.cluster()
+            .update(&row_key, how, move |current| {
+                match current.map(|value| codec::decode::<E>(&value.metadata)) {
+                    Some(Ok(entity)) if entity.incarnation() == incarnation => {
+                        Decision::Write(None)
+                    }
+                    Some(Err(error)) => Decision::Abort(damaged_row(error)),
+                    _ => Decision::Abort(missing.clone()),
+                }
+            })
+            .await??;
+        self.control().remove(&row_key.key)?;
+        self.control().dead_grants.notify_one();
+        let (_, unconfirmed) = self.announce(&row_key).await;
+        Ok(Changed {
+            value: (),
+            unconfirmed,
+        })
+    }
+
+    /// Deletes a user without access keys, groups and policies.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchEntity`], [`Error::EntityInUse`].
+    pub async fn delete_user(&self, name: &str) -> Result<Changed<()>, Error> {
+        let uses = |cached: &Cached, user: &User| {
+            let own = Reference::to(user);
+            let has_keys = cached
+                .keys
+                .values()
+                .any(|key| key.user.as_ref() == Some(&own));
+            match () {
+                () if has_keys => Some("delete access keys"),
+                // A group that is gone is none.
+                () if user
+                    .groups
+                    .iter()
+                    .any(|group| exists::<Group>(cached, group)) =>
+                {
+                    Some("remove users from group")
+                }
+                () => policies_of(user),
+            }
+        };
+        self.delete_entity(name, uses).await
+    }
+
+    /// Deletes a group without users and policies.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchEntity`], [`Error::EntityInUse`].
+    pub async fn delete_group(&self, name: &str) -> Result<Changed<()>, Error> {
+        let uses = |cached: &Cached, group: &Group| {
+            let own = Reference::to(group);
+            let mut users = cached.identities.users.values();
+            match users.any(|user| user.groups.contains(&own)) {
+                true => Some("remove users from group"),
+                false => policies_of(group),
+            }
+        };
+        self.delete_entity(name, uses).await
+    }
+
+    /// Deletes a role without policies.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchEntity`], [`Error::EntityInUse`].
+    pub async fn delete_role(&self, name: &str) -> Result<Changed<()>, Error> {
+        self.delete_entity(name, |_, role: &Role| policies_of(role))
+            .await
+    }
+
+    /// Deletes a managed policy that is attached to nothing and has one version.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchEntity`], [`Error::EntityInUse`].
+    pub async fn delete_policy(&self, name: &str) -> Result<Changed<()>, Error> {
+        let uses = |cached: &Cached, policy: &ManagedPolicy| {
+            let own = reference(policy);
+            match () {
+                () if is_attached(cached, &own) => Some("detach policy from all entities"),
+                () if policy.versions.len() > 1 => {
+                    Some("delete all non-default versions of the policy")
+                }
+                () => None,
+            }
+        };
+        self.delete_entity(name, uses).await
+    }
+
+    /// Deletes an identity provider. Its sessions end.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchEntity`].
+    pub async fn delete_provider(&self, name: &str) -> Result<Changed<()>, Error> {
+        self.delete_entity(name, |_, _: &Provider| None).await
+    }
+
+    /// Returns a managed policy by ARN: one of this account, or one that every cluster has.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchEntity`].
+    pub async fn find_policy(&self, arn: &str) -> Result<Arc<ManagedPolicy>, Error> {
+        if let Some(policy) = BUILT_IN.iter().find(|policy| policy.arn() == arn) {
+            return Ok(Arc::new(policy.clone()));
+        }
+        let missing =
+            || Error::NoSuchEntity(format!("Policy {arn} does not exist or is not attachable."));
+        let name = managed_policy_arn(arn).ok_or_else(missing)?;
+        let policy = self.find_entity::<ManagedPolicy>(name).await;
+        match policy {
+            Ok(policy) if policy.arn() == arn => Ok(policy),
+            Ok(_) | Err(Error::NoSuchEntity(_)) => Err(missing()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the access keys of a user, sorted by id.
+    ///
+    /// # Errors
+    /// As [`Model::buckets`].
+    pub fn keys_of_user(&self, user: &User) -> Result<Vec<Arc<AccessKey>>, Error> {
+        let own = Reference::to(user);
+        self.look(|cached| {
+            let keys = cached.keys.values();
+            let own = keys.filter(|key| key.user.as_ref() == Some(&own));
+            own.cloned().collect()
+        })
+    }
+}
+
+pub(super) fn reference(policy: &ManagedPolicy) -> PolicyRef {
+    PolicyRef {
+        arn: policy.arn(),
+        incarnation: policy.incarnation,
+    }
+}
+
+fn exists<E: Entity>(cached: &Cached, reference: &Reference) -> bool {
+    let found = E::all(&cached.identities).get(&reference.name.to_ascii_lowercase());
+    found.is_some_and(|found| found.incarnation() == reference.incarnation)
+}
+
+fn is_attached(cached: &Cached, policy: &PolicyRef) -> bool {
+    let all = &cached.identities;
+    let users = all.users.values().map(|user| &user.held);
+    let groups = all.groups.values().map(|group| &group.held);
+    let roles = all.roles.values().map(|role| &role.held);
+    let mut all = users.chain(groups).chain(roles);
+    all.any(|held| held.attached.contains(policy))
+}
+
+/// Says what has to go before a user, group or role can.
+fn policies_of<E: Attached>(entity: &E) -> Option<&'static str> {
+    match entity.held() {
+        held if !held.inline.is_empty() => Some("delete policies"),
+        held if !held.attached.is_empty() => Some("detach all policies"),
+        _ => None,
+    }
+}

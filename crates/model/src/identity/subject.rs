@@ -1,0 +1,149 @@
+//! Who an access key acts for, and which policies count.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use archipel_access::{Identity, Principal};
+use archipel_base::Id;
+
+use super::{Parent, Reference, Role, Session, TrustPolicy, User};
+use crate::bucket::AccessKey;
+
+/// Who an access key acts for.
+#[derive(Clone, Debug)]
+pub enum Kind {
+    /// A user of its own: the key itself.
+    Key,
+    /// A user.
+    User(Arc<User>),
+    /// A session of a role.
+    Role {
+        /// The role.
+        role: Arc<Role>,
+        /// The name of the session.
+        session: String,
+    },
+}
+
+/// An access key that counts, who it acts for, and the policies of that identity.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    pub(crate) key: Arc<AccessKey>,
+    pub(crate) kind: Kind,
+    pub(crate) id: String,
+    pub(crate) identity: Identity,
+}
+
+impl Subject {
+    /// Returns the access key.
+    pub fn key(&self) -> &Arc<AccessKey> {
+        &self.key
+    }
+
+    /// Returns who the key acts for.
+    pub fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    /// Returns the unique id: that of the user or role, or the id of a key that is its own user.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Returns the policies.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Returns the session, if the key is a temporary one.
+    pub fn session(&self) -> Option<&Session> {
+        self.key.session.as_deref()
+    }
+
+    /// Returns the principal. `canonical_id` is its canonical user id, if it is known.
+    pub fn principal<'a>(&'a self, canonical_id: Option<&'a str>) -> Principal<'a> {
+        match &self.kind {
+            Kind::Key => Principal::User {
+                name: &self.id,
+                path: "/",
+                id: &self.id,
+                canonical_id,
+            },
+            Kind::User(user) => Principal::User {
+                name: &user.name,
+                path: &user.path,
+                id: &self.id,
+                canonical_id,
+            },
+            Kind::Role { role, session } => Principal::Role {
+                name: &role.name,
+                path: &role.path,
+                id: &self.id,
+                session,
+            },
+        }
+    }
+
+    /// Returns the principal for which the trust policy of a role takes it.
+    pub fn principal_for(&self, trust: &TrustPolicy) -> Principal<'_> {
+        match self.is_meant(trust.named()) {
+            true => self.principal(None),
+            false => Principal::of_key(""),
+        }
+    }
+
+    /// Returns what a session that it asks for remembers of it.
+    pub fn as_parent(&self) -> Option<Parent> {
+        match &self.key.session {
+            Some(session) => session.parent.clone(),
+            None => Some(Parent {
+                key: Reference {
+                    name: self.key.id.clone(),
+                    incarnation: self.key.incarnation,
+                },
+                user: self.key.user.clone(),
+            }),
+        }
+    }
+
+    /// Returns true if a list of those whom a policy names does not mean another incarnation.
+    pub(crate) fn is_meant(&self, named: &BTreeMap<String, Id>) -> bool {
+        if named.is_empty() {
+            return true;
+        }
+        let (incarnation, name) = match &self.kind {
+            Kind::Key => match &self.key.session {
+                None => (self.key.incarnation, self.id.clone()),
+                Some(session) => match &session.parent {
+                    Some(parent) => (parent.key.incarnation, self.id.clone()),
+                    None => return true,
+                },
+            },
+            Kind::User(user) => (user.incarnation, in_policies(None, &user.path, &user.name)),
+            Kind::Role { role, .. } => (
+                role.incarnation,
+                in_policies(Some("role"), &role.path, &role.name),
+            ),
+        };
+        named.get(&name).is_none_or(|meant| *meant == incarnation)
+    }
+}
+
+/// The name under which policies remember a user or role: `path/name`, or `role/path/name`.
+fn in_policies(kind: Option<&str>, path: &str, name: &str) -> String {
+    match kind {
+        Some(kind) => format!("{kind}{path}{name}"),
+        None => format!("{}{name}", path.trim_start_matches('/')),
+    }
+}
+
+/// A user, or an access key, that can be named by a canonical user id.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Canonical {
+    /// The unique id, from which the canonical one is derived.
+    pub id: String,
+    /// The name under which policies remember it.
+    pub name: String,
+    /// The incarnation.
+    pub incarnation: Id,
+}
