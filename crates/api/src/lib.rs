@@ -1,11 +1,14 @@
 //! The doors: [`s3`] and [`k2v`] for users' clients, [`web`] for the visitors of websites, [`admin`]
 //! for operators. `web` answers with the parts of `s3` that read objects, and `k2v` builds on what
-//! `s3` has for any signed request; else they do not know one another.
+//! `s3` has for any signed request; else they do not know one another. `iam` and `sts` manage users and
+//! give out temporary credentials; they are behind the address of `s3`.
 //! [`serve`] opens doors for users on listeners. [`audit`] writes down what all doors were asked for.
 
 pub mod admin;
 pub mod audit;
+mod iam;
 pub mod k2v;
 pub mod s3;
 pub mod serve;
+mod sts;
 pub mod web;

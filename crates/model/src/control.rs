@@ -24,7 +24,6 @@ use crate::Model;
 use crate::bucket::{AccessKey, Bucket, CorsRule, Grant, GrantChange, Named, Permissions, Usage};
 use crate::error::{Error, damaged_row};
 use crate::lifecycle::{Lifecycle, MAX_STORED_BYTES};
-use crate::lock::BucketLock;
 use crate::object::Tags;
 use crate::rowkeys;
 use crate::website::Website;

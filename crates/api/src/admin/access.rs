@@ -1,11 +1,12 @@
 //! Access: explains decisions, publishes buckets.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use archipel_access::{
     Action, Context, Inputs, Policy, Principal, PublicAccessBlock, Request, ResourceKind, decide,
 };
-use archipel_model::{BucketPolicy, Error};
+use archipel_model::{BucketPolicy, Error, Subject};
 use axum::extract::State;
 use http::StatusCode;
 
@@ -41,6 +42,9 @@ async fn decide_about(admin: &Admin, ask: &Explain) -> Result<Explanation, Refus
     let wanted = match action.resource() {
         ResourceKind::Object => "an object: BUCKET/KEY",
         ResourceKind::Bucket | ResourceKind::Account => "a bucket",
+        ResourceKind::Identity => {
+            return Err(Refusal::invalid("only actions of S3 can be explained"));
+        }
     };
     if key.is_some() != (action.resource() == ResourceKind::Object) {
         let why = format!("{} is on {wanted}", action.name());
@@ -53,23 +57,30 @@ async fn decide_about(admin: &Admin, ask: &Explain) -> Result<Explanation, Refus
             Some(found.ok_or(Error::NoSuchAccessKey)?)
         }
     };
+    let subject = match &caller {
+        Some(key) => admin.model.subject(key).await?,
+        None => None,
+    };
+    if caller.is_some() && subject.is_none() {
+        return Err(Refusal::invalid("the access key is disabled or over"));
+    }
     let caller = caller.as_deref();
     let bucket = match caller {
         Some(key) => admin.model.find_bucket_of_key(key, name).await?,
         None => admin.model.find_bucket(name).await?,
     };
-    let principal = match (&bucket, caller) {
-        (Some(bucket), _) => bucket.principal(caller, None),
-        (None, Some(key)) => Principal::User {
-            name: &key.id,
-            canonical_id: None,
-        },
+    let principal = match (&bucket, &subject) {
+        (Some(bucket), subject) => bucket.principal(subject.as_ref(), None),
+        (None, Some(subject)) => subject.principal(None),
         (None, None) => Principal::Anonymous,
     };
     let mut context = Context::of(principal);
     let mut inputs = match &bucket {
-        Some(bucket) => bucket.inputs(caller),
-        None if action == Action::CreateBucket => Inputs::default(),
+        Some(bucket) => bucket.inputs(subject.as_ref()),
+        None if action == Action::CreateBucket => Inputs {
+            identity: subject.as_ref().map(Subject::identity),
+            ..Inputs::default()
+        },
         None => return Err(Error::NoSuchBucket.into()),
     };
     inputs.grants.create_buckets = caller.is_some_and(|key| key.may_create_buckets);
@@ -144,7 +155,7 @@ pub(super) async fn publish(
         return Err(Refusal::new(StatusCode::CONFLICT, "PolicyExists", why));
     }
     let policy = Policy::parse(&text, name).map_err(|error| Refusal::invalid(error.to_string()))?;
-    let policy = BucketPolicy::new(text, policy, &[]);
+    let policy = BucketPolicy::new(text, policy, BTreeMap::new());
     admin.model.publish(name, policy).await?;
     Ok(NoContent)
 }

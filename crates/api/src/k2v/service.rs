@@ -29,7 +29,7 @@ use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::respond::Answer;
 use crate::s3::service::{counted, leave, log_cause, set_length};
-use crate::s3::signed::signed_by;
+use crate::s3::signed::{signed_with, token};
 use crate::s3::sigv4::{Lookup, SignedParts, Verifier};
 use crate::s3::target::Target;
 use crate::serve::{Body, BoxError, Door, Limits, Metrics};
@@ -229,9 +229,11 @@ async fn permit_and_answer(
     };
     let (model, now_ms) = (&shared.model, call.now_ms());
     let verify = |lookup: Lookup<'_>| shared.verifier.verify(&signed, now_ms, lookup);
-    let verified = Box::pin(signed_by(model, verify)).await?;
+    let session = token(&parts.headers, &call.target.query)?;
+    let verified = Box::pin(signed_with(model, session, verify)).await?;
     let verified = verified.ok_or(Code::AccessDenied)?;
     call.learned.who = Some(verified.key.id.clone());
+    let caller = Box::pin(Caller::verified(model, &verified.key, verified.credential)).await?;
     let operation = routed?;
     call.set_payload(verified.payload, Some(&verified.chunks))?;
     // The route has checked that there is one.
@@ -239,7 +241,7 @@ async fn permit_and_answer(
     Box::pin(model.find_bucket_of_key(&verified.key, name)).await?;
     let permit = Permit {
         shared,
-        caller: Caller::verified(verified.key, verified.credential),
+        caller,
         operation,
         name,
     };

@@ -53,6 +53,7 @@ codes! {
     ConditionalRequestConflict 409 "The conditional request cannot succeed due to a conflicting operation against this resource.",
     EntityTooLarge 400 "Your proposed upload exceeds the maximum allowed size.",
     EntityTooSmall 400 "Your proposed upload is smaller than the minimum allowed size.",
+    ExpiredToken 400 "The provided token has expired.",
     IllegalVersioningConfigurationException 400 "The versioning configuration specified in the request is invalid.",
     IllegalLocationConstraintException 400 "The specified location constraint is incompatible with the region-specific endpoint this request was sent to.",
     IncompleteBody 400 "You did not provide the number of bytes specified by the Content-Length HTTP header.",
@@ -289,6 +290,11 @@ impl From<archipel_model::Error> for S3Error {
                 ..because(Code::ServiceUnavailable)
             },
             E::Busy(_) => because(Code::SlowDown),
+            E::InvalidSession => Code::InvalidToken.into(),
+            E::SessionExpired => Code::ExpiredToken.into(),
+            E::NoSuchEntity(why) | E::EntityExists(why) | E::EntityInUse(why) | E::LimitExceeded(why) => {
+                S3Error::new(Code::InvalidArgument, why.clone())
+            }
             E::TooLarge => Code::EntityTooLarge.into(),
             E::InvalidToken => S3Error::new(Code::InvalidRequest, error.to_string()),
             E::TooManyValues => S3Error::new(Code::InvalidRequest, error.to_string()),

@@ -52,10 +52,10 @@ mod tagging;
 pub(crate) mod target;
 mod transfer;
 pub(crate) mod uri;
-mod xml;
+pub(crate) mod xml;
 
 pub use config::S3Config;
 pub use service::S3;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -4,7 +4,7 @@
 //! The id of the key itself is half of a credential, and readers of a bucket must not learn it.
 
 use archipel_access::ACCOUNT;
-use archipel_model::{AccessKey, Bucket, Model};
+use archipel_model::{Bucket, Model};
 use ring::digest;
 
 use super::error::S3Result;
@@ -18,7 +18,7 @@ const DOMAIN: &[u8] = b"archipel canonical user id\0";
 pub struct Owner(String);
 
 impl Owner {
-    /// Derives the canonical id of an access key.
+    /// Derives the canonical id of an access key, a user or a role, by unique id.
     pub fn of_key(id: &str) -> Owner {
         let mut hash = digest::Context::new(&digest::SHA256);
         hash.update(DOMAIN);
@@ -26,16 +26,14 @@ impl Owner {
         Owner(hex::encode(hash.finish()))
     }
 
-    /// Returns the owner of a bucket: the first access key with that right. A bucket that no key
-    /// owns stands for itself.
+    /// Returns the owner of a bucket: the first access key, user or role with that right. A bucket
+    /// that nobody owns stands for itself.
     ///
     /// # Errors
-    /// As [`Model::grants_of`].
+    /// As [`Model::owners_of`].
     pub fn of_bucket(model: &Model, bucket: &Bucket) -> S3Result<Owner> {
-        let grants = model.grants_of(bucket)?;
-        let owner = grants.iter().find(|(_, has)| has.owner);
-        Ok(match owner {
-            Some((key, _)) => Owner::of_key(&key.id),
+        Ok(match model.owners_of(bucket)?.first() {
+            Some(id) => Owner::of_key(id),
             None => Owner::of_key(&bucket.id.to_string()),
         })
     }
@@ -44,15 +42,14 @@ impl Owner {
     /// id or access key id.
     ///
     /// # Errors
-    /// As [`Model::grants_of`].
+    /// As [`Model::owners_of`].
     pub fn matches(model: &Model, expected: &str, bucket: &Bucket) -> S3Result<bool> {
         if expected == ACCOUNT {
             return Ok(true);
         }
-        let grants = model.grants_of(bucket)?;
-        let mut owners = grants.iter().filter(|(_, has)| has.owner);
-        let is_named = |key: &AccessKey| key.id == expected || Owner::of_key(&key.id).0 == expected;
-        Ok(owners.any(|(key, _)| is_named(key)) || Owner::of_bucket(model, bucket)?.0 == expected)
+        let owners = model.owners_of(bucket)?;
+        let is_named = |id: &String| id == expected || Owner::of_key(id).0 == expected;
+        Ok(owners.iter().any(is_named) || Owner::of_bucket(model, bucket)?.0 == expected)
     }
 
     /// The canonical user id.

@@ -30,6 +30,7 @@ use super::sigv4::Verifier;
 use super::slow;
 use super::target::Target;
 use crate::audit::Entry;
+use crate::iam;
 use crate::serve::metrics::Guard;
 use crate::serve::{Door, Limits, Metrics};
 
@@ -47,6 +48,7 @@ struct Shared {
     model: Model,
     config: S3Config,
     verifier: Verifier,
+    iam: iam::service::Door,
     clock: Arc<dyn WallClock>,
     /// Names this process in answers without telling anything about the machine.
     host_id: String,
@@ -66,6 +68,7 @@ impl S3 {
         S3(Arc::new(Shared {
             model,
             verifier: Verifier::new(config.region.clone(), "s3"),
+            iam: iam::service::Door::new(&config.region),
             config,
             clock,
             host_id: format!("{:016x}", random.next_u64()),
@@ -95,6 +98,7 @@ impl S3 {
             operation: "Unknown",
             target: None,
             learned: Learned::default(),
+            request_id: &request_id,
         };
         // A defect must cost one request, not the connection's other streams.
         let answering = AssertUnwindSafe(exchange.answer(body)).catch_unwind().await;

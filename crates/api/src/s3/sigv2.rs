@@ -134,9 +134,6 @@ fn matches(key: &AccessKey, text: &[u8], signature: &str) -> bool {
 fn check_covered(query: &Query, headers: &HeaderMap) -> S3Result<()> {
     for (name, value) in query.iter() {
         let lower = name.to_ascii_lowercase();
-        if lower == "x-amz-security-token" {
-            return Err(Code::InvalidToken.into());
-        }
         let covered = OF_SIGNATURE.contains(&name)
             || COVERED.contains(&name)
             || lower.starts_with("x-amz-")

@@ -72,9 +72,17 @@ impl Query {
     /// # Errors
     /// [`Code::InvalidURI`] for broken escapes or too many parameters.
     pub fn parse(text: &str) -> S3Result<Query> {
+        Query::parse_up_to(text, MAX_PARAMETERS)
+    }
+
+    /// Reads a query string or a form with up to `most` parameters.
+    ///
+    /// # Errors
+    /// As [`parse`](Query::parse).
+    pub fn parse_up_to(text: &str, most: usize) -> S3Result<Query> {
         let mut parameters = Vec::new();
         for piece in text.split('&').filter(|piece| !piece.is_empty()) {
-            if parameters.len() == MAX_PARAMETERS {
+            if parameters.len() == most {
                 return Err(Code::InvalidURI.into());
             }
             let (name, value) = piece.split_once('=').unwrap_or((piece, ""));

@@ -2,8 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use archipel_access::{Action, Context, Grants, Inputs, Principal, Request, decide};
-use archipel_model::AccessKey;
+use archipel_access::{
+    Action, Context, Decision, Grants, Inputs, Principal, Reason, Request, decide,
+};
+use archipel_model::{AccessKey, Model, Subject};
 
 use crate::s3::error::{Code, S3Result};
 use crate::s3::owner::Owner;
@@ -24,19 +26,29 @@ pub struct Credential {
 pub struct Caller(Option<Arc<Verified>>);
 
 struct Verified {
-    key: Arc<AccessKey>,
+    subject: Subject,
     credential: Credential,
     canonical_id: OnceLock<String>,
 }
 
 impl Caller {
-    /// Wraps a key that [`Verifier`](crate::s3::sigv4::Verifier) returned for this request.
-    pub fn verified(key: Arc<AccessKey>, credential: Credential) -> Caller {
-        Caller(Some(Arc::new(Verified {
-            key,
+    /// Finds out for whom a key acts that [`Verifier`](crate::s3::sigv4::Verifier) returned for this
+    /// request.
+    ///
+    /// # Errors
+    /// [`Code::InvalidAccessKeyId`] for a key that does not count (any more);
+    /// [`Code::ExpiredToken`].
+    pub async fn verified(
+        model: &Model,
+        key: &Arc<AccessKey>,
+        credential: Credential,
+    ) -> S3Result<Caller> {
+        let subject = model.subject(key).await?;
+        Ok(Caller(Some(Arc::new(Verified {
+            subject: subject.ok_or(Code::InvalidAccessKeyId)?,
             credential,
             canonical_id: OnceLock::new(),
-        })))
+        }))))
     }
 
     /// A client that presented no signature.
@@ -46,14 +58,25 @@ impl Caller {
 
     /// The access key; `None` for an anonymous client.
     pub fn key(&self) -> Option<&AccessKey> {
-        self.0.as_deref().map(|verified| &*verified.key)
+        self.subject().map(|subject| &**subject.key())
+    }
+
+    /// For whom the key acts; `None` for an anonymous client.
+    pub fn subject(&self) -> Option<&Subject> {
+        self.0.as_deref().map(|verified| &verified.subject)
+    }
+
+    /// The principal.
+    pub fn principal(&self) -> Principal<'_> {
+        let subject = self.subject();
+        subject.map_or(Principal::Anonymous, |subject| subject.principal(None))
     }
 
     /// The canonical user id; `None` for an anonymous client.
     pub fn canonical_id(&self) -> Option<&str> {
-        let id = |key: &AccessKey| Owner::of_key(&key.id).id().to_owned();
         let verified = self.0.as_deref()?;
-        Some(verified.canonical_id.get_or_init(|| id(&verified.key)))
+        let id = || Owner::of_key(verified.subject.id()).id().to_owned();
+        Some(verified.canonical_id.get_or_init(id))
     }
 
     /// How the client proved who it is; `None` for an anonymous client.
@@ -69,34 +92,34 @@ impl Caller {
         Ok(self.key().ok_or(Code::AccessDenied)?)
     }
 
-    /// Decides about an action on no existing bucket.
-    pub(super) fn decide_alone(&self, action: Action, bucket: &str) -> S3Result<()> {
-        let principal = match self.key() {
-            Some(key) => Principal::User {
-                name: &key.id,
-                canonical_id: None,
-            },
-            None => Principal::Anonymous,
-        };
+    /// Decides about an action on no existing bucket. Returns true if a policy of the caller allows
+    /// it.
+    pub(super) fn decide_alone(
+        &self,
+        action: Action,
+        bucket: &str,
+        context: &Context,
+    ) -> S3Result<bool> {
+        let principal = self.principal();
         let inputs = Inputs {
             grants: Grants {
                 create_buckets: self.key().is_some_and(|key| key.may_create_buckets),
                 list_buckets: self.key().is_some(),
                 ..Grants::default()
             },
+            identity: self.subject().map(Subject::identity),
             ..Inputs::default()
         };
-        let context = Context::of(principal);
         let request = Request {
             principal,
             action,
             bucket,
             key: None,
-            context: &context,
+            context,
         };
-        match decide(&request, &inputs).is_allowed() {
-            true => Ok(()),
-            false => Err(Code::AccessDenied.into()),
+        match decide(&request, &inputs) {
+            Decision::Allow(reason) => Ok(matches!(reason, Reason::IdentityAllows(_))),
+            Decision::Deny(_) => Err(Code::AccessDenied.into()),
         }
     }
 }

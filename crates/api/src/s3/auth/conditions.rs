@@ -3,7 +3,7 @@
 //! Source: AWS, "Actions, resources, and condition keys for Amazon S3" and "AWS global condition
 //! context keys".
 
-use archipel_access::{Acl, Action, Context, Principal};
+use archipel_access::{Acl, Action, Context};
 use http::header;
 
 use super::Caller;
@@ -38,16 +38,26 @@ const HEADERS: [&str; 13] = [
 /// Parameters of listings that are condition keys: `s3:` and the name.
 const PARAMETERS: [&str; 3] = ["prefix", "delimiter", "max-keys"];
 
+/// Returns the condition keys that describe a caller, also those of its session.
+pub(crate) fn of_caller(caller: &Caller) -> Context {
+    let mut context = Context::of(caller.principal());
+    let Some(session) = caller.subject().and_then(|subject| subject.session()) else {
+        return context;
+    };
+    context.set("aws:TokenIssueTime", respond::iso_time(session.issued_ms));
+    for (name, value) in &session.tags {
+        context.set(&format!("aws:PrincipalTag/{name}"), value);
+    }
+    if let Some(provider) = &session.provider {
+        let arn = archipel_access::principal::provider_arn(&provider.name);
+        context.set("aws:FederatedProvider", arn);
+    }
+    context
+}
+
 /// Returns the condition keys of a request.
 pub(super) fn of(call: &Call<'_>, caller: &Caller, on_object: bool) -> Context {
-    let principal = match caller.key() {
-        Some(key) => Principal::User {
-            name: &key.id,
-            canonical_id: None,
-        },
-        None => Principal::Anonymous,
-    };
-    let mut context = Context::of(principal);
+    let mut context = of_caller(caller);
     describe(&mut context, call.now_ms());
     let secure = call.scheme == "https";
     context.set("aws:SecureTransport", secure.to_string());

@@ -7,19 +7,22 @@
 //! version that is read, and say of a missing key only what the caller may know.
 
 mod caller;
-mod conditions;
+pub(crate) mod conditions;
 mod object;
+mod question;
 
 use std::sync::Arc;
 
-use archipel_access::{Action, Context, Decision, Inputs, Principal, Reason, Request, decide};
-use archipel_model::{Bucket, GivenVersion, Model, ObjectHead, VersionId};
+use archipel_access::{Action, Decision, Reason, Request, decide};
+use archipel_model::{Bucket, GivenVersion, Model, VersionId};
 
 use super::call::{Call, version_of};
 use super::copy_source::CopySourceName;
 use super::error::{Code, S3Error, S3Result};
 use super::owner::Owner;
 use super::route::{BucketOp, ObjectOp};
+
+use question::Question;
 
 pub use caller::{Caller, Credential};
 
@@ -37,7 +40,10 @@ impl<T> Authorised<T> {
 }
 
 /// The list of buckets; the handler filters it.
-pub struct OnService(());
+pub struct OnService {
+    /// A policy of the caller allows it to see all buckets.
+    all: bool,
+}
 
 /// The name of a bucket that is to be created.
 pub struct OnName(String);
@@ -53,6 +59,13 @@ pub struct OnObject {
     version: Option<GivenVersion>,
     /// Actions that are decided when the object is read.
     pending: Vec<Action>,
+}
+
+impl Authorised<OnService> {
+    /// Returns true if the caller may see all buckets, not only those for which it has a grant.
+    pub fn sees_all(&self) -> bool {
+        self.on.all
+    }
 }
 
 impl Authorised<OnName> {
@@ -128,84 +141,16 @@ fn denied() -> S3Error {
     Code::AccessDenied.into()
 }
 
-/// Decides about requests of one caller on one resource.
-struct Question<'a> {
-    principal: Principal<'a>,
-    bucket: &'a Bucket,
-    key: Option<&'a str>,
-    context: Context,
-    inputs: Inputs<'a>,
-}
-
-impl<'a> Question<'a> {
-    fn new(
-        call: &Call<'_>,
-        caller: &'a Caller,
-        bucket: &'a Bucket,
-        key: Option<&'a str>,
-    ) -> Question<'a> {
-        // Only policies look at condition keys and canonical ids.
-        let (context, canonical_id) = match bucket.policy {
-            Some(_) => (
-                conditions::of(call, caller, key.is_some()),
-                caller.canonical_id(),
-            ),
-            None => (Context::default(), None),
-        };
-        Question {
-            principal: bucket.principal(caller.key(), canonical_id),
-            bucket,
-            key,
-            context,
-            inputs: bucket.inputs(caller.key()),
-        }
-    }
-
-    /// Decides about an action. `object` is what the key holds, if that is known.
-    fn ask(&self, action: Action, object: Option<&ObjectHead>) -> Decision {
-        let request = |context| Request {
-            principal: self.principal,
-            action,
-            bucket: &self.bucket.name,
-            key: self.key,
-            context,
-        };
-        let Some(object) = object else {
-            return decide(&request(&self.context), &self.inputs);
-        };
-        let mut context = self.context.clone();
-        for (name, value) in &object.tags {
-            context.add(&format!("{}{name}", conditions::EXISTING_TAG), value);
-        }
-        let inputs = Inputs {
-            object_acl: Some(object.acl),
-            ..self.inputs
-        };
-        decide(&request(&context), &inputs)
-    }
-
-    /// Returns true if the object itself may change a decision.
-    fn depends_on_object(&self, action: Action, decision: &Decision) -> bool {
-        let lower = conditions::EXISTING_TAG.to_ascii_lowercase();
-        let by_tags = conditions::knows_existing_tags(action)
-            && self.inputs.policy.is_some_and(|p| p.depends_on(&lower));
-        let by_list = !decision.is_allowed()
-            && matches!(action, Action::GetObject | Action::GetObjectVersion)
-            && self.bucket.ownership() != archipel_access::Ownership::BucketOwnerEnforced
-            && !self.inputs.block.ignore_public_acls;
-        by_tags || (by_list && !decision.is_explicit_deny())
-    }
-}
-
 /// Decides about the list of buckets. The answer shows those that the key has a permission on.
 ///
 /// # Errors
 /// [`Code::AccessDenied`] for anonymous clients.
-pub fn service(caller: &Caller) -> S3Result<Authorised<OnService>> {
-    caller.decide_alone(Action::ListAllMyBuckets, "")?;
+pub fn service(call: &Call<'_>, caller: &Caller) -> S3Result<Authorised<OnService>> {
+    let context = conditions::of(call, caller, false);
+    let granted = caller.decide_alone(Action::ListAllMyBuckets, "", &context)?;
     Ok(Authorised {
         caller: caller.clone(),
-        on: OnService(()),
+        on: OnService { all: granted },
     })
 }
 
@@ -213,8 +158,9 @@ pub fn service(caller: &Caller) -> S3Result<Authorised<OnService>> {
 ///
 /// # Errors
 /// [`Code::AccessDenied`].
-pub fn create(caller: &Caller, name: &str) -> S3Result<Authorised<OnName>> {
-    caller.decide_alone(Action::CreateBucket, name)?;
+pub fn create(call: &Call<'_>, caller: &Caller, name: &str) -> S3Result<Authorised<OnName>> {
+    let context = conditions::of(call, caller, false);
+    caller.decide_alone(Action::CreateBucket, name, &context)?;
     Ok(Authorised {
         caller: caller.clone(),
         on: OnName(name.to_owned()),
@@ -373,8 +319,8 @@ pub fn granted(
 ) -> S3Result<Arc<Bucket>> {
     let no_such = || S3Error::from(Code::NoSuchBucket).with("BucketName", name);
     let bucket = named(model, caller, name)?.ok_or_else(no_such)?;
-    let principal = bucket.principal(caller.key(), caller.canonical_id());
-    let context = Context::of(principal);
+    let principal = bucket.principal(caller.subject(), caller.canonical_id());
+    let context = conditions::of_caller(caller);
     let request = Request {
         principal,
         action,
@@ -382,7 +328,7 @@ pub fn granted(
         key: None,
         context: &context,
     };
-    let decision = decide(&request, &bucket.inputs(caller.key()));
+    let decision = decide(&request, &bucket.inputs(caller.subject()));
     match decision {
         Decision::Allow(Reason::Granted(_)) => Ok(bucket),
         _ => Err(denied()),

@@ -38,7 +38,7 @@ pub fn list(call: &Call<'_>, on: &Authorised<OnService>) -> S3Result<Answer> {
     let mut buckets = call.model.buckets()?;
     buckets.sort_by(|a, b| a.name.cmp(&b.name));
     buckets.retain(|bucket| {
-        !bucket.permissions(caller).is_empty()
+        (on.sees_all() || !bucket.permissions(caller).is_empty())
             && bucket.name.starts_with(prefix)
             && bucket.name.as_str() > after
             && region.is_none_or(|region| region == call.region)
@@ -47,7 +47,8 @@ pub fn list(call: &Call<'_>, on: &Authorised<OnService>) -> S3Result<Answer> {
     buckets.truncate(limit);
 
     let mut xml = Writer::new("ListAllMyBucketsResult");
-    Owner::of_key(&caller.id).write(&mut xml, "Owner");
+    let id = on.caller().subject().map_or("", |subject| subject.id());
+    Owner::of_key(id).write(&mut xml, "Owner");
     xml.open("Buckets");
     for bucket in &buckets {
         write_bucket(&mut xml, bucket, call.region);
@@ -92,7 +93,7 @@ pub async fn create(call: &mut Call<'_>, on: &Authorised<OnName>) -> S3Result<An
     }
     let created = call
         .model
-        .create_bucket_with(name, Some(&caller.id), ownership, with_lock);
+        .create_bucket_for(name, caller, ownership, with_lock);
     match created.await {
         Ok(_) => {}
         Err(Error::BucketExists) => check_own(call, name, caller, with_lock)?,

@@ -51,8 +51,10 @@ pub async fn dispatch(
     let bucket = target.bucket.as_deref().unwrap_or_default();
     let key = target.key.as_deref().unwrap_or_default();
     match operation {
-        Operation::ListBuckets => buckets::list(call, &auth::service(caller)?),
-        Operation::CreateBucket => buckets::create(call, &auth::create(caller, bucket)?).await,
+        Operation::ListBuckets => buckets::list(call, &auth::service(call, caller)?),
+        Operation::CreateBucket => {
+            buckets::create(call, &auth::create(call, caller, bucket)?).await
+        }
         // PostObject authenticates by its form, not by the request.
         Operation::PostObject => Err(Code::MethodNotAllowed.into()),
         Operation::Bucket(op) => {

@@ -1,10 +1,8 @@
 //! Bucket policies, Public Access Block, object ownership, request payment.
 
-use std::sync::Arc;
-
 use archipel_access::policy::MAX_POLICY_BYTES;
 use archipel_access::{Ownership, Policy, PublicAccessBlock};
-use archipel_model::{AccessKey, BucketPolicy};
+use archipel_model::BucketPolicy;
 use http::{HeaderValue, StatusCode, header};
 
 use crate::s3::auth::{Authorised, OnBucket};
@@ -31,30 +29,29 @@ pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Ans
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
-/// Reads a policy, and finds the access keys that it names.
+/// Reads a policy, and finds the access keys, users and roles that it names.
 async fn read(call: &Call<'_>, document: &[u8], bucket: &str) -> S3Result<BucketPolicy> {
     let malformed = |why: String| S3Error::new(Code::MalformedPolicy, why);
     let text = std::str::from_utf8(document);
     let text = text.map_err(|_| malformed("Policies must be UTF-8.".into()))?;
     let policy = Policy::parse(text, bucket).map_err(|error| malformed(error.to_string()))?;
     let nobody = |name: &str| {
-        let why = format!("Invalid principal in policy: there is no access key {name:?}");
+        let why = format!("Invalid principal in policy: there is no {name:?}");
         malformed(why).with("Detail", name)
     };
-    let mut keys: Vec<Arc<AccessKey>> = Vec::new();
-    for name in policy.users() {
-        let key = call.model.find_access_key(name).await?;
-        keys.push(key.ok_or_else(|| nobody(name))?);
-    }
-    let all = match policy.canonical_users().next() {
-        Some(_) => call.model.access_keys()?,
-        None => Vec::new(),
+    let mut named = match call.model.incarnations_of(&policy).await? {
+        Ok(named) => named,
+        Err(name) => return Err(nobody(&name)),
     };
-    for name in policy.canonical_users() {
-        let named = all.iter().find(|key| Owner::of_key(&key.id).id() == name);
-        keys.push(named.ok_or_else(|| nobody(name))?.clone());
+    if policy.canonical_users().next().is_some() {
+        let all = call.model.canonical_principals()?;
+        for name in policy.canonical_users() {
+            let found = all.iter().find(|one| Owner::of_key(&one.id).id() == name);
+            let found = found.ok_or_else(|| nobody(name))?;
+            named.insert(found.name.clone(), found.incarnation);
+        }
     }
-    Ok(BucketPolicy::new(text.to_owned(), policy, &keys))
+    Ok(BucketPolicy::new(text.to_owned(), policy, named))
 }
 
 /// GetBucketPolicy.

@@ -1,8 +1,9 @@
 //! PostObject: an upload from a browser's form.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use archipel_model::{Condition, ObjectMeta};
+use archipel_model::{AccessKey, Condition, ObjectMeta};
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Uri};
@@ -20,6 +21,7 @@ use crate::s3::metadata;
 use crate::s3::post::{Event, Fields, FormReader, Policy};
 use crate::s3::respond::{self, Answer};
 use crate::s3::route::{ObjectOp, refuse_headers};
+use crate::s3::signed;
 use crate::s3::sigv2;
 use crate::s3::sigv4::{ALGORITHM, Lookup, PolicyFields, Verifier};
 use crate::s3::tagging;
@@ -59,8 +61,23 @@ pub async fn post_object(
         return Err(Code::EntityTooLarge.into());
     }
     let (fields, filename) = form.fields(&mut call.body).await?;
-    learn_key(call, lookup, &fields).await?;
-    let (caller, policy) = authenticate(call, verifier, version_2, lookup, &fields, &bucket)?;
+    let session = match fields.get(signed::TOKEN) {
+        Some(token) => Some(call.model.key_of_token(token).await?),
+        None => None,
+    };
+    let of_session = session.as_ref().map(signed::of_session);
+    let lookup: Lookup<'_> = match &of_session {
+        Some(of_session) => of_session,
+        None => {
+            learn_key(call, lookup, &fields).await?;
+            lookup
+        }
+    };
+    let (signer, policy) = authenticate(call, verifier, version_2, lookup, &fields, &bucket)?;
+    let caller = match signer {
+        Some((key, credential)) => Caller::verified(call.model, &key, credential).await?,
+        None => Caller::anonymous(),
+    };
     call.learned.who = caller.key().map(|key| key.id.clone());
     if let Some(key) = caller.key() {
         call.model.find_bucket_of_key(key, &bucket).await?;
@@ -123,7 +140,10 @@ async fn learn_key(call: &Call<'_>, lookup: Lookup<'_>, fields: &Fields) -> S3Re
     Ok(())
 }
 
-/// Checks the policy's signature, then its conditions.
+/// The key that signed a form, and how.
+type Signed = (Arc<AccessKey>, Credential);
+
+/// Checks the policy's signature, then its conditions. Returns the key that signed it.
 fn authenticate(
     call: &Call<'_>,
     verifier: &Verifier,
@@ -131,7 +151,7 @@ fn authenticate(
     lookup: Lookup<'_>,
     fields: &Fields,
     bucket: &str,
-) -> S3Result<(Caller, Policy)> {
+) -> S3Result<(Option<Signed>, Policy)> {
     let signs = |(name, _): (&str, &str)| SIGNATURE.contains(&name) || VERSION_2.contains(&name);
     let Some(encoded) = fields.get("policy") else {
         // Where everybody may put objects, a form needs no policy.
@@ -139,7 +159,7 @@ fn authenticate(
             true => Err(Code::AccessDenied.into()),
             false => {
                 refuse_fields(fields)?;
-                Ok((Caller::anonymous(), Policy::unlimited()))
+                Ok((None, Policy::unlimited()))
             }
         };
     };
@@ -161,9 +181,6 @@ fn authenticate(
             (key, ALGORITHM)
         }
     };
-    if fields.get("x-amz-security-token").is_some() {
-        return Err(Code::InvalidToken.into());
-    }
     let policy = Policy::parse(encoded)?;
     policy.check(fields, bucket, call.now_ms())?;
     refuse_fields(fields)?;
@@ -172,7 +189,7 @@ fn authenticate(
         kind: "POST",
         age_ms: None,
     };
-    Ok((Caller::verified(key, credential), policy))
+    Ok((Some((key, credential)), policy))
 }
 
 /// Refuses fields that would change the meaning of a form if they were implemented.

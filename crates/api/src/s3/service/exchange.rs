@@ -5,13 +5,14 @@ use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
 
 use super::Shared;
+use crate::iam;
 use crate::s3::auth::Caller;
 use crate::s3::body::RequestBody;
 use crate::s3::call::{Call, Learned};
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::respond::{self, Answer};
 use crate::s3::route::{Operation, refuse_headers, route};
-use crate::s3::signed::signed_by;
+use crate::s3::signed::{signed_with, token};
 use crate::s3::sigv4::{Lookup, SignedParts, unsigned_payload};
 use crate::s3::target::Target;
 use crate::s3::{cors, handlers, hoisted, signer};
@@ -26,6 +27,7 @@ pub(super) struct Exchange<'a> {
     pub(super) target: Option<Target>,
     /// For the audit log.
     pub(super) learned: Learned,
+    pub(super) request_id: &'a str,
 }
 
 impl Exchange<'_> {
@@ -40,6 +42,27 @@ impl Exchange<'_> {
             Ok(target) => &*self.target.insert(target),
             Err(error) => return (Err(error), Some(body)),
         };
+        if iam::service::is_asked(parts, target) {
+            let asked = iam::service::Asked {
+                model: &self.shared.model,
+                door: &self.shared.iam,
+                parts,
+                target,
+                now_ms: self.shared.clock.now_millis(),
+                peer: parts.extensions.get::<Peer>().map(|peer| peer.0),
+                secure: parts.extensions.get::<Secure>().is_some(),
+                request_id: self.request_id,
+            };
+            let mut body = body;
+            let outcome = Box::pin(iam::service::answer(&asked, &mut body)).await;
+            self.operation = outcome.action;
+            self.learned.who = outcome.who;
+            if let Some(cause) = outcome.cause {
+                let (request_id, operation) = (self.request_id, outcome.action);
+                tracing::error!(request_id, operation, cause, "a request failed");
+            }
+            return (Ok(outcome.answer), Some(body));
+        }
         if parts.method == Method::OPTIONS {
             self.operation = "Preflight";
             return (
@@ -91,21 +114,22 @@ async fn respond_to(
         host: &call.target.host,
     };
     let (now_ms, target) = (call.now_ms(), call.target);
+    let session = token(&parts.headers, &call.target.query)?;
     let verify = |lookup: Lookup<'_>| {
         let version_2 = shared.config.signature_v2;
         signer::verify(&shared.verifier, version_2, &signed, target, now_ms, lookup)
     };
-    let Some(verified) = signed_by(&shared.model, verify).await? else {
+    let Some(verified) = signed_with(&shared.model, session, verify).await? else {
         return respond_to_anonymous(shared, call, &lookup, routed).await;
     };
     call.learned.who = Some(verified.key.id.clone());
+    let caller = Caller::verified(&shared.model, &verified.key, verified.credential).await?;
     let operation = routed?;
     refuse_headers(pairs(call.headers))?;
     call.set_payload(verified.payload, verified.chunks.as_ref())?;
     if let Some(name) = call.target.bucket.as_deref() {
         shared.model.find_bucket_of_key(&verified.key, name).await?;
     }
-    let caller = Caller::verified(verified.key, verified.credential);
     handlers::dispatch(call, &caller, operation).await
 }
 

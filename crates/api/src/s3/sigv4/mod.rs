@@ -8,18 +8,21 @@
 mod canonical;
 mod chunk;
 mod credential;
+mod payload;
 
 use std::sync::Arc;
 
 use archipel_model::AccessKey;
 use http::{HeaderMap, Method};
-use ring::hmac;
+use ring::{digest, hmac};
 
 pub use chunk::ChunkSigner;
 pub use credential::{Scope, Timestamp};
+pub use payload::unsigned_payload;
 
 use self::canonical::{Candidate, string_to_sign};
 use self::credential::{MAX_EXPIRES_S, Presented, Source};
+use self::payload::{parse_payload, payload_text};
 use super::auth::Credential;
 use super::error::{Code, S3Error, S3Result};
 use super::uri::Query;
@@ -79,7 +82,12 @@ pub type Lookup<'a> = &'a (dyn Fn(&str) -> S3Result<Option<Arc<AccessKey>>> + Sy
 pub struct Verifier {
     region: String,
     service: &'static str,
+    /// Requests may also be signed for the region that AWS's global services have.
+    global: bool,
 }
+
+/// The region for which clients sign requests to AWS's global services.
+const GLOBAL_REGION: &str = "us-east-1";
 
 impl Verifier {
     /// A verifier for requests to `service` in `region`.
@@ -87,6 +95,15 @@ impl Verifier {
         Verifier {
             region: region.into(),
             service,
+            global: false,
+        }
+    }
+
+    /// A verifier for requests to a service that AWS has once for all regions.
+    pub fn global(region: impl Into<String>, service: &'static str) -> Verifier {
+        Verifier {
+            global: true,
+            ..Verifier::new(region, service)
         }
     }
 
@@ -100,14 +117,40 @@ impl Verifier {
         now_ms: u64,
         lookup: Lookup<'_>,
     ) -> S3Result<Option<Verified>> {
+        self.verify_payload(request, now_ms, lookup, |presented| {
+            payload_text(presented, request)
+        })
+    }
+
+    /// Checks the signature of a request whose body is there, as all services but S3 have it.
+    ///
+    /// # Errors
+    /// As [`verify`](Verifier::verify).
+    pub fn verify_with_body(
+        &self,
+        request: &SignedParts<'_>,
+        body: &[u8],
+        now_ms: u64,
+        lookup: Lookup<'_>,
+    ) -> S3Result<Option<Verified>> {
+        let hash = hex::encode(digest::digest(&digest::SHA256, body));
+        self.verify_payload(request, now_ms, lookup, |_| Ok(hash))
+    }
+
+    fn verify_payload(
+        &self,
+        request: &SignedParts<'_>,
+        now_ms: u64,
+        lookup: Lookup<'_>,
+        payload_text: impl FnOnce(&Presented) -> S3Result<String>,
+    ) -> S3Result<Option<Verified>> {
         let Some(presented) = credential::presented(request.headers, request.query)? else {
             return Ok(None);
         };
         self.check_scope(&presented.scope, presented.source)?;
         check_time(&presented, now_ms)?;
         check_all_signed(&presented, request.headers)?;
-        refuse_tokens(request)?;
-        let payload_text = payload_text(&presented, request)?;
+        let payload_text = payload_text(&presented)?;
         let payload = parse_payload(&payload_text)?;
         let key = lookup(&presented.scope.access_key)?.ok_or(Code::InvalidAccessKeyId)?;
         let signing_key = self.signing_key(&key, &presented.scope);
@@ -191,7 +234,8 @@ impl Verifier {
             Source::Header => Code::AuthorizationHeaderMalformed,
             Source::Query => Code::AuthorizationQueryParametersError,
         };
-        if scope.region != self.region {
+        let is_global = self.global && scope.region == GLOBAL_REGION;
+        if scope.region != self.region && !is_global {
             let message = format!(
                 "The authorization header is malformed; the region '{}' is wrong; expecting '{}'",
                 scope.region, self.region
@@ -212,7 +256,7 @@ impl Verifier {
         let first = format!("AWS4{}", key.secret.expose());
         let steps = [
             &scope.date,
-            self.region.as_str(),
+            scope.region.as_str(),
             self.service,
             "aws4_request",
         ];
@@ -249,17 +293,6 @@ fn described(presented: &Presented, now_ms: u64) -> Credential {
             Source::Header => None,
             Source::Query => Some(now_ms.saturating_sub(presented.timestamp.millis)),
         },
-    }
-}
-
-/// Returns the form of a body that no signature covers.
-///
-/// # Errors
-/// [`Code::InvalidArgument`] for an unknown one.
-pub fn unsigned_payload(headers: &HeaderMap) -> S3Result<Payload> {
-    match headers.get("x-amz-content-sha256") {
-        None => Ok(Payload::Unsigned),
-        Some(value) => parse_payload(value.to_str().map_err(|_| bad_payload())?),
     }
 }
 
@@ -315,71 +348,6 @@ fn check_all_signed(presented: &Presented, headers: &HeaderMap) -> S3Result<()> 
     }
     let why = "There were headers present in the request which were not signed";
     Err(S3Error::new(Code::AccessDenied, why).with("HeadersNotSigned", missing.join(", ")))
-}
-
-/// Refuses session tokens: there are no temporary credentials.
-fn refuse_tokens(request: &SignedParts<'_>) -> S3Result<()> {
-    let name = "x-amz-security-token";
-    if request.headers.contains_key(name) || request.query.single_in_any_case(name)?.is_some() {
-        return Err(Code::InvalidToken.into());
-    }
-    Ok(())
-}
-
-/// Returns the text that stands for the payload in the canonical request.
-fn payload_text(presented: &Presented, request: &SignedParts<'_>) -> S3Result<String> {
-    let name = "x-amz-content-sha256";
-    let header = match request.headers.get(name) {
-        Some(value) => Some(value.to_str().map_err(|_| bad_payload())?),
-        None => None,
-    };
-    let named = request.query.single_in_any_case(name)?;
-    match (presented.source, header) {
-        (Source::Header, Some(value)) => Ok(value.to_owned()),
-        (Source::Header, None) => {
-            let why = "Missing required header for this request: x-amz-content-sha256";
-            Err(S3Error::new(Code::InvalidRequest, why))
-        }
-        (Source::Query, Some(value)) if presented.signed_headers.iter().any(|s| s == name) => {
-            if named.is_some_and(|named| named != value) {
-                let why = "The request gives different values for one header.";
-                return Err(S3Error::argument(name, "", why));
-            }
-            Ok(value.to_owned())
-        }
-        (Source::Query, None | Some("UNSIGNED-PAYLOAD")) => {
-            Ok(named.unwrap_or("UNSIGNED-PAYLOAD").to_owned())
-        }
-        (Source::Query, Some(_)) => {
-            let why = "There were headers present in the request which were not signed";
-            Err(S3Error::new(Code::AccessDenied, why).with("HeadersNotSigned", name))
-        }
-    }
-}
-
-fn bad_payload() -> S3Error {
-    let why = "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, STREAMING-UNSIGNED-PAYLOAD-TRAILER, \
-               STREAMING-AWS4-HMAC-SHA256-PAYLOAD, STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER \
-               or a valid sha256 value.";
-    S3Error::new(Code::InvalidArgument, why).with("ArgumentName", "x-amz-content-sha256")
-}
-
-fn parse_payload(text: &str) -> S3Result<Payload> {
-    let chunked = |signed, trailer| Ok(Payload::Chunked { signed, trailer });
-    match text {
-        "UNSIGNED-PAYLOAD" => Ok(Payload::Unsigned),
-        "STREAMING-AWS4-HMAC-SHA256-PAYLOAD" => chunked(true, false),
-        "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER" => chunked(true, true),
-        "STREAMING-UNSIGNED-PAYLOAD-TRAILER" => chunked(false, true),
-        t if t.starts_with("STREAMING-AWS4-ECDSA-") => {
-            Err(S3Error::not_implemented("Signature Version 4A (ECDSA)"))
-        }
-        _ => {
-            let mut sha256 = [0; 32];
-            hex::decode_to_slice(text, &mut sha256).map_err(|_| bad_payload())?;
-            Ok(Payload::Sha256(sha256))
-        }
-    }
 }
 
 #[cfg(test)]

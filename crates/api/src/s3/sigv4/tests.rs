@@ -7,7 +7,6 @@ mod policy;
 
 use std::sync::Arc;
 
-use archipel_base::Id;
 use archipel_model::{AccessKey, Secret};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use proptest::prelude::*;
@@ -23,17 +22,7 @@ const NOW_MS: u64 = 1_369_353_600_000;
 const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 fn lookup(id: &str) -> S3Result<Option<Arc<AccessKey>>> {
-    Ok((id == ID).then(|| {
-        Arc::new(AccessKey {
-            id: ID.into(),
-            secret: Secret::new(SECRET.into()),
-            name: "example".into(),
-            created_ms: 0,
-            may_create_buckets: false,
-            names: Default::default(),
-            incarnation: Id::default(),
-        })
-    }))
+    Ok((id == ID).then(|| Arc::new(AccessKey::new(ID.into(), Secret::new(SECRET.into())))))
 }
 
 /// A request of the examples, changed by a test as it likes.

@@ -264,9 +264,7 @@ async fn malformed_policies_are_refused_with_the_place() {
     let refused = door.put_policy(&unknown).await;
     refused.is(400, "MalformedPolicy");
     assert!(
-        refused
-            .text()
-            .contains("no access key &quot;AKNOBODY&quot;"),
+        refused.text().contains("there is no &quot;AKNOBODY&quot;"),
         "{}",
         refused.text()
     );

@@ -188,6 +188,18 @@ pub fn signed(
     headers: &[(&str, &str)],
     body: Bytes,
 ) -> Request<Full<Bytes>> {
+    signed_for("s3", key, method, path, headers, body)
+}
+
+/// Signs a request to a service.
+pub fn signed_for(
+    service: &str,
+    key: &AccessKey,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: Bytes,
+) -> Request<Full<Bytes>> {
     let mut all: Vec<(String, String)> = vec![("x-amz-date".into(), TIME.into())];
     if !headers.iter().any(|(name, _)| *name == "host") {
         all.push(("host".into(), "127.0.0.1".into()));
@@ -216,8 +228,11 @@ pub fn signed(
     let lines: String = all.iter().map(|(n, v)| format!("{n}:{v}\n")).collect();
     let canonical_query = Query::parse(query).unwrap().canonical(None);
     let canonical = format!("{method}\n{path}\n{canonical_query}\n{lines}\n{names}\n{payload}");
-    let signature = sign(key, &canonical);
-    let credential = format!("{}/{SCOPE}", key.id);
+    let scope = SCOPE.replace("s3", service);
+    let hash = hex::encode(digest::digest(&digest::SHA256, canonical.as_bytes()));
+    let text = format!("AWS4-HMAC-SHA256\n{TIME}\n{scope}\n{hash}");
+    let signature = hmac_hex_for(service, key, &text);
+    let credential = format!("{}/{scope}", key.id);
     let authorization = format!(
         "AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders={names}, Signature={signature}"
     );
@@ -239,8 +254,12 @@ fn sign(key: &AccessKey, canonical: &str) -> String {
 
 /// The signature of a text with the key of the day.
 pub fn hmac_hex(key: &AccessKey, text: &str) -> String {
+    hmac_hex_for("s3", key, text)
+}
+
+fn hmac_hex_for(service: &str, key: &AccessKey, text: &str) -> String {
     let mut bytes = format!("AWS4{}", key.secret.expose()).into_bytes();
-    for step in ["20130524", "us-east-1", "s3", "aws4_request", text] {
+    for step in ["20130524", "us-east-1", service, "aws4_request", text] {
         let step_key = hmac::Key::new(hmac::HMAC_SHA256, &bytes);
         bytes = hmac::sign(&step_key, step.as_bytes()).as_ref().to_vec();
     }

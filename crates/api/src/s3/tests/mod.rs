@@ -1,7 +1,7 @@
 //! The whole door on a model in memory: requests go in signed, answers come out.
 
 mod access;
-mod client;
+pub mod client;
 mod connections;
 mod control;
 mod disclosure;

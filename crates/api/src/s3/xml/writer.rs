@@ -37,6 +37,14 @@ impl Writer {
         writer
     }
 
+    /// Begins a part of a document: elements without a root.
+    pub fn fragment() -> Writer {
+        Writer {
+            out: String::new(),
+            open: Vec::new(),
+        }
+    }
+
     fn empty() -> Writer {
         Writer {
             out: String::from(DECLARATION),

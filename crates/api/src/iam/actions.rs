@@ -1,0 +1,142 @@
+//! The table of actions: what each acts on, and the parameters that it knows.
+
+use archipel_access::Action;
+
+/// What an action acts on: the resource that policies name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum On {
+    /// All of them: `*`.
+    All,
+    /// The user of `UserName`.
+    User,
+    /// The user of `UserName`, or the caller.
+    UserOrCaller,
+    /// The group of `GroupName`.
+    Group,
+    /// The role of `RoleName`.
+    Role,
+    /// The managed policy of `PolicyArn`.
+    Policy,
+    /// The managed policy of `PolicyName`, which is made.
+    NewPolicy,
+    /// The identity provider of `OpenIDConnectProviderArn`.
+    Provider,
+    /// The identity provider of `Url`, which is made.
+    NewProvider,
+}
+
+/// An action.
+pub struct Known {
+    pub action: Action,
+    pub on: On,
+    /// The parameters that it knows, or whose members it knows.
+    pub parameters: &'static [&'static str],
+}
+
+macro_rules! table {
+    ($($action:ident $on:ident $parameters:expr,)*) => {
+        /// All actions of IAM that are implemented.
+        pub const ACTIONS: &[Known] = &[$(Known {
+            action: Action::$action,
+            on: On::$on,
+            parameters: &$parameters,
+        },)*];
+    };
+}
+
+table! {
+    AddClientIDToOpenIDConnectProvider Provider ["OpenIDConnectProviderArn", "ClientID"],
+    AddUserToGroup Group ["GroupName", "UserName"],
+    AttachGroupPolicy Group ["GroupName", "PolicyArn"],
+    AttachRolePolicy Role ["RoleName", "PolicyArn"],
+    AttachUserPolicy User ["UserName", "PolicyArn"],
+    CreateAccessKey UserOrCaller ["UserName"],
+    CreateGroup Group ["GroupName", "Path"],
+    CreateOpenIDConnectProvider NewProvider ["Url", "ClientIDList", "ThumbprintList"],
+    CreatePolicy NewPolicy ["PolicyName", "Path", "PolicyDocument", "Description", "Tags"],
+    CreatePolicyVersion Policy ["PolicyArn", "PolicyDocument", "SetAsDefault"],
+    CreateRole Role ["RoleName", "Path", "AssumeRolePolicyDocument", "Description",
+        "MaxSessionDuration", "Tags"],
+    CreateUser User ["UserName", "Path", "Tags"],
+    DeleteAccessKey UserOrCaller ["UserName", "AccessKeyId"],
+    DeleteGroup Group ["GroupName"],
+    DeleteGroupPolicy Group ["GroupName", "PolicyName"],
+    DeleteLoginProfile User ["UserName"],
+    DeleteOpenIDConnectProvider Provider ["OpenIDConnectProviderArn"],
+    DeletePolicy Policy ["PolicyArn"],
+    DeletePolicyVersion Policy ["PolicyArn", "VersionId"],
+    DeleteRole Role ["RoleName"],
+    DeleteRolePolicy Role ["RoleName", "PolicyName"],
+    DeleteUser User ["UserName"],
+    DeleteUserPolicy User ["UserName", "PolicyName"],
+    DetachGroupPolicy Group ["GroupName", "PolicyArn"],
+    DetachRolePolicy Role ["RoleName", "PolicyArn"],
+    DetachUserPolicy User ["UserName", "PolicyArn"],
+    GetGroup Group ["GroupName", "Marker", "MaxItems"],
+    GetGroupPolicy Group ["GroupName", "PolicyName"],
+    GetLoginProfile User ["UserName"],
+    GetOpenIDConnectProvider Provider ["OpenIDConnectProviderArn"],
+    GetPolicy Policy ["PolicyArn"],
+    GetPolicyVersion Policy ["PolicyArn", "VersionId"],
+    GetRole Role ["RoleName"],
+    GetRolePolicy Role ["RoleName", "PolicyName"],
+    GetUser UserOrCaller ["UserName"],
+    GetUserPolicy User ["UserName", "PolicyName"],
+    ListAccessKeys UserOrCaller ["UserName", "Marker", "MaxItems"],
+    ListAttachedGroupPolicies Group ["GroupName", "PathPrefix", "Marker", "MaxItems"],
+    ListAttachedRolePolicies Role ["RoleName", "PathPrefix", "Marker", "MaxItems"],
+    ListAttachedUserPolicies User ["UserName", "PathPrefix", "Marker", "MaxItems"],
+    ListEntitiesForPolicy Policy ["PolicyArn", "EntityFilter", "PathPrefix", "Marker", "MaxItems"],
+    ListGroupPolicies Group ["GroupName", "Marker", "MaxItems"],
+    ListGroups All ["PathPrefix", "Marker", "MaxItems"],
+    ListGroupsForUser User ["UserName", "Marker", "MaxItems"],
+    ListInstanceProfilesForRole Role ["RoleName", "Marker", "MaxItems"],
+    ListMFADevices User ["UserName", "Marker", "MaxItems"],
+    ListOpenIDConnectProviders All [],
+    ListPolicies All ["Scope", "OnlyAttached", "PathPrefix", "Marker", "MaxItems"],
+    ListPolicyTags Policy ["PolicyArn", "Marker", "MaxItems"],
+    ListPolicyVersions Policy ["PolicyArn", "Marker", "MaxItems"],
+    ListRolePolicies Role ["RoleName", "Marker", "MaxItems"],
+    ListRoleTags Role ["RoleName", "Marker", "MaxItems"],
+    ListRoles All ["PathPrefix", "Marker", "MaxItems"],
+    ListSSHPublicKeys User ["UserName", "Marker", "MaxItems"],
+    ListServiceSpecificCredentials User ["UserName", "ServiceName", "Marker", "MaxItems"],
+    ListSigningCertificates User ["UserName", "Marker", "MaxItems"],
+    ListUserPolicies User ["UserName", "Marker", "MaxItems"],
+    ListUserTags User ["UserName", "Marker", "MaxItems"],
+    ListUsers All ["PathPrefix", "Marker", "MaxItems"],
+    PutGroupPolicy Group ["GroupName", "PolicyName", "PolicyDocument"],
+    PutRolePolicy Role ["RoleName", "PolicyName", "PolicyDocument"],
+    PutUserPolicy User ["UserName", "PolicyName", "PolicyDocument"],
+    RemoveClientIDFromOpenIDConnectProvider Provider ["OpenIDConnectProviderArn", "ClientID"],
+    RemoveUserFromGroup Group ["GroupName", "UserName"],
+    SetDefaultPolicyVersion Policy ["PolicyArn", "VersionId"],
+    TagPolicy Policy ["PolicyArn", "Tags"],
+    TagRole Role ["RoleName", "Tags"],
+    TagUser User ["UserName", "Tags"],
+    UntagPolicy Policy ["PolicyArn", "TagKeys"],
+    UntagRole Role ["RoleName", "TagKeys"],
+    UntagUser User ["UserName", "TagKeys"],
+    UpdateAccessKey UserOrCaller ["UserName", "AccessKeyId", "Status"],
+    UpdateAssumeRolePolicy Role ["RoleName", "PolicyDocument"],
+    UpdateGroup Group ["GroupName", "NewPath"],
+    UpdateOpenIDConnectProviderThumbprint Provider ["OpenIDConnectProviderArn", "ThumbprintList"],
+    UpdateRole Role ["RoleName", "Description", "MaxSessionDuration"],
+    UpdateUser User ["UserName", "NewPath"],
+}
+
+#[cfg(test)]
+mod tests {
+    use archipel_access::Action;
+
+    use super::ACTIONS;
+
+    #[test]
+    fn every_action_of_iam_that_policies_can_name_is_implemented() {
+        let named = Action::all().filter(|action| action.service() == "iam");
+        for action in named {
+            let known = ACTIONS.iter().filter(|known| known.action == action);
+            assert_eq!(known.count(), 1, "{}", action.name());
+        }
+    }
+}

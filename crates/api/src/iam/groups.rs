@@ -1,0 +1,85 @@
+//! Groups.
+
+use archipel_access::Action;
+use archipel_model::identity::{Attached, Group, Held, Reference, User, check_name, check_path};
+
+use super::error::IamResult;
+use super::service::Ask;
+use super::{reply, users};
+use crate::s3::xml::Writer;
+
+/// The longest name of a group.
+const MAX_NAME: usize = 128;
+
+pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<bool> {
+    let name = ask.form.get("GroupName").unwrap_or_default();
+    match action {
+        Action::CreateGroup => {
+            check_name("groupName", name, MAX_NAME)?;
+            let group = Group {
+                name: name.to_owned(),
+                path: ask.path()?,
+                created_ms: ask.now_ms,
+                incarnation: ask.model.new_incarnation(),
+                held: Held::default(),
+            };
+            let group = ask.model.create_entity(group).await?;
+            xml.open("Group");
+            write(xml, &group);
+            xml.close();
+        }
+        Action::GetGroup => {
+            let group = ask.model.find_entity::<Group>(name).await?;
+            xml.open("Group");
+            write(xml, &group);
+            xml.close();
+            let meant = Reference::to(&*group);
+            let users = ask.model.entities::<User>()?.into_iter();
+            let users = users.filter(|user| user.groups.contains(&meant));
+            let users = users.map(|user| (user.name.clone(), user)).collect();
+            reply::page(&ask.form, xml, "Users", users, |xml, user| {
+                users::write(xml, user);
+            })?;
+        }
+        Action::ListGroups => {
+            let groups = ask.model.entities::<Group>()?.into_iter();
+            let groups = groups.filter(|group| ask.wants(&group.path));
+            let groups = groups.map(|group| (group.name.clone(), group)).collect();
+            reply::page(&ask.form, xml, "Groups", groups, |xml, group| {
+                write(xml, group);
+            })?;
+        }
+        Action::UpdateGroup => {
+            let path = ask.form.get("NewPath").map(str::to_owned);
+            if let Some(path) = &path {
+                check_path(path)?;
+            }
+            let changed = ask.model.change_entity::<Group>(name, move |group| {
+                if let Some(path) = &path {
+                    group.path.clone_from(path);
+                }
+                Ok(())
+            });
+            ask.done(changed.await?);
+        }
+        Action::DeleteGroup => ask.done(ask.model.delete_group(name).await?),
+        Action::AddUserToGroup => {
+            let user = ask.form.required("UserName")?;
+            ask.done(ask.model.join_group(user, name).await?);
+        }
+        Action::RemoveUserFromGroup => {
+            let user = ask.form.required("UserName")?;
+            ask.done(ask.model.leave_group(user, name).await?);
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+pub fn write(xml: &mut Writer, group: &Group) {
+    xml.text("Path", &group.path);
+    xml.text("GroupName", &group.name);
+    xml.text("GroupId", &group.id());
+    xml.text("Arn", &group.arn());
+    reply::time(xml, "CreateDate", group.created_ms);
+}

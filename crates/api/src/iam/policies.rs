@@ -1,0 +1,273 @@
+//! Managed policies and their versions.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use archipel_access::Action;
+use archipel_model::identity::{
+    Attached, BUILT_IN, Group, IdentityPolicy, Limits, ManagedPolicy, PolicyRef, PolicyVersion,
+    Role, User, check_name,
+};
+
+use super::error::{IamError, IamResult};
+use super::service::Ask;
+use super::{inline, reply};
+use crate::s3::xml::Writer;
+
+/// The longest managed policy, without white space.
+const MAX_CHARS: usize = 6144;
+
+/// The longest description.
+const MAX_DESCRIPTION: usize = 1000;
+
+pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<bool> {
+    match action {
+        Action::CreatePolicy => create(ask, xml).await?,
+        Action::GetPolicy => {
+            let policy = ask
+                .model
+                .find_policy(ask.form.required("PolicyArn")?)
+                .await?;
+            xml.open("Policy");
+            write(ask, xml, &policy)?;
+            reply::tags(xml, &policy.tags);
+            xml.close();
+        }
+        Action::ListPolicies => list(ask, xml)?,
+        Action::DeletePolicy => ask.done(ask.model.delete_policy(ask.own_policy().await?).await?),
+        Action::CreatePolicyVersion => create_version(ask, xml).await?,
+        Action::GetPolicyVersion => {
+            let policy = ask
+                .model
+                .find_policy(ask.form.required("PolicyArn")?)
+                .await?;
+            let number = number(ask)?;
+            let version = policy.versions.get(&number).ok_or_else(missing(number))?;
+            xml.open("PolicyVersion");
+            reply::policy(xml, "Document", version.policy.text());
+            write_version(xml, &policy, number, version);
+            xml.close();
+        }
+        Action::ListPolicyVersions => {
+            let policy = ask
+                .model
+                .find_policy(ask.form.required("PolicyArn")?)
+                .await?;
+            let versions = policy.versions.iter().rev();
+            // Newest first, as the sort of their complements has it.
+            let versions =
+                versions.map(|(n, version)| (format!("{:010}", u32::MAX - n), (*n, version)));
+            reply::page(
+                &ask.form,
+                xml,
+                "Versions",
+                versions.collect(),
+                |xml, (n, version)| {
+                    write_version(xml, &policy, *n, version);
+                },
+            )?;
+        }
+        Action::DeletePolicyVersion => {
+            let number = number(ask)?;
+            let changed = ask.model.change_entity(
+                ask.own_policy().await?,
+                move |policy: &mut ManagedPolicy| {
+                    if policy.default == number {
+                        let why = "Cannot delete the default version of a policy.";
+                        return Err(archipel_model::Error::EntityInUse(why.into()));
+                    }
+                    match policy.versions.remove(&number) {
+                        Some(_) => Ok(()),
+                        None => Err(no_version(number)),
+                    }
+                },
+            );
+            ask.done(changed.await?);
+        }
+        Action::SetDefaultPolicyVersion => {
+            let (number, now_ms) = (number(ask)?, ask.now_ms);
+            let changed = ask.model.change_entity(
+                ask.own_policy().await?,
+                move |policy: &mut ManagedPolicy| {
+                    if !policy.versions.contains_key(&number) {
+                        return Err(no_version(number));
+                    }
+                    policy.default = number;
+                    policy.changed_ms = now_ms;
+                    Ok(())
+                },
+            );
+            ask.done(changed.await?);
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn no_version(number: u32) -> archipel_model::Error {
+    let why = format!("Policy version v{number} does not exist.");
+    archipel_model::Error::NoSuchEntity(why)
+}
+
+fn missing(number: u32) -> impl Fn() -> IamError {
+    move || no_version(number).into()
+}
+
+/// Reads `VersionId`: `v1`.
+fn number(ask: &Ask<'_>) -> IamResult<u32> {
+    let text = ask.form.required("VersionId")?;
+    let number = text.strip_prefix('v').and_then(|text| text.parse().ok());
+    number.ok_or_else(|| IamError::invalid(format!("VersionId: {text:?} is no version")))
+}
+
+fn document(ask: &Ask<'_>) -> IamResult<IdentityPolicy> {
+    let policy = IdentityPolicy::parse(ask.form.required("PolicyDocument")?);
+    let policy = policy.map_err(|why| IamError::malformed(&why))?;
+    match policy.size() > MAX_CHARS {
+        true => {
+            let why = format!("Cannot exceed quota for PolicySize: {MAX_CHARS}");
+            Err(archipel_model::Error::LimitExceeded(why).into())
+        }
+        false => Ok(policy),
+    }
+}
+
+async fn create(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
+    let name = ask.form.required("PolicyName")?;
+    check_name("policyName", name, inline::MAX_NAME)?;
+    let description = ask.form.get("Description").unwrap_or_default();
+    if description.chars().count() > MAX_DESCRIPTION {
+        return Err(IamError::invalid("The description is too long"));
+    }
+    let version = PolicyVersion {
+        policy: document(ask)?,
+        created_ms: ask.now_ms,
+    };
+    let policy = ManagedPolicy {
+        name: name.to_owned(),
+        path: ask.path()?,
+        description: description.to_owned(),
+        created_ms: ask.now_ms,
+        changed_ms: ask.now_ms,
+        incarnation: ask.model.new_incarnation(),
+        versions: BTreeMap::from([(1, version)]),
+        default: 1,
+        newest: 1,
+        tags: ask.form.tags()?,
+    };
+    let policy = ask.model.create_entity(policy).await?;
+    xml.open("Policy");
+    write(ask, xml, &policy)?;
+    reply::tags(xml, &policy.tags);
+    xml.close();
+    Ok(())
+}
+
+async fn create_version(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
+    let version = PolicyVersion {
+        policy: document(ask)?,
+        created_ms: ask.now_ms,
+    };
+    let (by_default, now_ms) = (ask.form.flag("SetAsDefault")?, ask.now_ms);
+    let changed = ask.model.change_entity(
+        ask.own_policy().await?,
+        move |policy: &mut ManagedPolicy| {
+            if policy.versions.len() >= Limits::VERSIONS {
+                return Err(archipel_model::Error::LimitExceeded(format!(
+                    "A managed policy can have up to {} versions. Before you create a new version, \
+                 you must delete an existing version.",
+                    Limits::VERSIONS
+                )));
+            }
+            policy.newest += 1;
+            policy.versions.insert(policy.newest, version.clone());
+            if by_default {
+                policy.default = policy.newest;
+            }
+            policy.changed_ms = now_ms;
+            Ok(())
+        },
+    );
+    let policy: Arc<ManagedPolicy> = ask.done(changed.await?);
+    let number = policy.newest;
+    let version = policy.versions.get(&number).ok_or_else(missing(number))?;
+    xml.open("PolicyVersion");
+    write_version(xml, &policy, number, version);
+    xml.close();
+    Ok(())
+}
+
+fn list(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
+    let (own, built_in) = match ask.form.get("Scope") {
+        None | Some("All") => (true, true),
+        Some("Local") => (true, false),
+        Some("AWS") => (false, true),
+        Some(other) => return Err(IamError::invalid(format!("Scope: {other:?} is unknown"))),
+    };
+    let attached = ask.form.flag("OnlyAttached")?;
+    let mut policies = Vec::new();
+    if own {
+        policies.extend(ask.model.entities::<ManagedPolicy>()?);
+    }
+    if built_in {
+        policies.extend(BUILT_IN.iter().map(|policy| Arc::new(policy.clone())));
+    }
+    let mut wanted = Vec::new();
+    for policy in policies {
+        if ask.wants(&policy.path) && (!attached || attachments(ask, &policy)? > 0) {
+            // Two policies may have one name: one here, one that every cluster has.
+            wanted.push((policy.name.clone(), (attachments(ask, &policy)?, policy)));
+        }
+    }
+    reply::page(
+        &ask.form,
+        xml,
+        "Policies",
+        wanted,
+        |xml, (count, policy)| {
+            write_counted(xml, policy, *count);
+        },
+    )
+}
+
+fn attachments(ask: &Ask<'_>, policy: &ManagedPolicy) -> IamResult<usize> {
+    let meant = PolicyRef {
+        arn: policy.arn(),
+        incarnation: policy.incarnation,
+    };
+    fn count<E: Attached>(ask: &Ask<'_>, meant: &PolicyRef) -> IamResult<usize> {
+        let all = ask.model.entities::<E>()?;
+        let holders = all
+            .iter()
+            .filter(|entity| entity.held().attached.contains(meant));
+        Ok(holders.count())
+    }
+    Ok(count::<User>(ask, &meant)? + count::<Group>(ask, &meant)? + count::<Role>(ask, &meant)?)
+}
+
+fn write(ask: &Ask<'_>, xml: &mut Writer, policy: &ManagedPolicy) -> IamResult<()> {
+    write_counted(xml, policy, attachments(ask, policy)?);
+    if !policy.description.is_empty() {
+        xml.text("Description", &policy.description);
+    }
+    Ok(())
+}
+
+fn write_counted(xml: &mut Writer, policy: &ManagedPolicy, count: usize) {
+    xml.text("PolicyName", &policy.name);
+    xml.text("PolicyId", &policy.id());
+    xml.text("Arn", &policy.arn());
+    xml.text("Path", &policy.path);
+    xml.value("DefaultVersionId", format_args!("v{}", policy.default));
+    xml.value("AttachmentCount", count);
+    xml.value("PermissionsBoundaryUsageCount", 0);
+    xml.value("IsAttachable", true);
+    reply::time(xml, "CreateDate", policy.created_ms);
+    reply::time(xml, "UpdateDate", policy.changed_ms);
+}
+
+fn write_version(xml: &mut Writer, policy: &ManagedPolicy, number: u32, version: &PolicyVersion) {
+    xml.value("VersionId", format_args!("v{number}"));
+    xml.value("IsDefaultVersion", number == policy.default);
+    reply::time(xml, "CreateDate", version.created_ms);
+}

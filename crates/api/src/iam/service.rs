@@ -1,0 +1,387 @@
+//! The way from a request to an answer: form, signature, decision, handler.
+
+use std::net::IpAddr;
+
+use archipel_access::{Action, Context, Decision, IdentityRequest, Principal, decide_for_identity};
+use archipel_base::NodeId;
+use archipel_model::Model;
+use archipel_model::identity::{
+    Attached, Changed, Entity, Group, Kind, ManagedPolicy, Provider, Role, User,
+    managed_policy_arn, provider_of_url,
+};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Method, header};
+use parking_lot::Mutex;
+
+use super::actions::{ACTIONS, On};
+use super::error::{IamError, IamResult};
+use super::form::Form;
+use super::{attached, groups, inline, keys, policies, providers, reply, roles, tags, users};
+use crate::s3::auth::Caller;
+use crate::s3::auth::conditions;
+use crate::s3::body::RequestBody;
+use crate::s3::respond::{self, Answer};
+use crate::s3::signed::{signed_with, token};
+use crate::s3::sigv4::{Lookup, SignedParts, Verifier};
+use crate::s3::target::Target;
+use crate::s3::xml::Writer;
+use crate::sts;
+
+/// The largest body: a policy of 10 KiB, every byte of it encoded, and room for the rest.
+const MAX_BODY: usize = 64 << 10;
+
+/// The versions of the two APIs, and their namespaces.
+const IAM: (&str, &str) = ("2010-05-08", "https://iam.amazonaws.com/doc/2010-05-08/");
+const STS: (&str, &str) = ("2011-06-15", "https://sts.amazonaws.com/doc/2011-06-15/");
+
+/// The header that names the nodes which did not confirm a change.
+const UNCONFIRMED: HeaderName = HeaderName::from_static("x-archipel-unconfirmed");
+
+/// Returns true for a request to IAM or STS: a form that is posted to `/`.
+pub fn is_asked(parts: &Parts, target: &Target) -> bool {
+    let kind = parts.headers.get(header::CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    parts.method == Method::POST
+        && target.bucket.is_none()
+        && target.key.is_none()
+        && kind.starts_with("application/x-www-form-urlencoded")
+}
+
+/// Both APIs.
+pub struct Door {
+    iam: Verifier,
+    sts: Verifier,
+    /// Fetches the keys of identity providers.
+    pub providers: sts::Providers,
+}
+
+impl Door {
+    /// Makes the APIs of a region.
+    pub fn new(region: &str) -> Door {
+        Door {
+            iam: Verifier::global(region, "iam"),
+            sts: Verifier::global(region, "sts"),
+            providers: sts::Providers::default(),
+        }
+    }
+}
+
+/// A request as it came.
+pub struct Asked<'a> {
+    pub model: &'a Model,
+    pub door: &'a Door,
+    pub parts: &'a Parts,
+    pub target: &'a Target,
+    pub now_ms: u64,
+    pub peer: Option<IpAddr>,
+    pub secure: bool,
+    pub request_id: &'a str,
+}
+
+/// What became of a request.
+pub struct Outcome {
+    pub answer: Answer,
+    /// The action, for the log and counters.
+    pub action: &'static str,
+    /// The id of the access key.
+    pub who: Option<String>,
+    /// Details of a failure, which the client does not get.
+    pub cause: Option<String>,
+}
+
+/// A request whose caller is known.
+pub struct Ask<'a> {
+    pub model: &'a Model,
+    pub caller: Caller,
+    pub form: Form,
+    pub now_ms: u64,
+    context: Context,
+    unconfirmed: Mutex<Vec<NodeId>>,
+}
+
+/// Answers a request.
+pub async fn answer(asked: &Asked<'_>, body: &mut RequestBody) -> Outcome {
+    let mut outcome = Outcome {
+        answer: respond::empty(http::StatusCode::OK),
+        action: "Unknown",
+        who: None,
+        cause: None,
+    };
+    let mut namespace = IAM.1;
+    match run(asked, body, &mut outcome, &mut namespace).await {
+        Ok(answer) => outcome.answer = answer,
+        Err(error) => {
+            outcome.answer = reply::failure(&error, namespace, asked.request_id);
+            outcome.cause = error.cause;
+        }
+    }
+    outcome
+}
+
+async fn run(
+    asked: &Asked<'_>,
+    body: &mut RequestBody,
+    outcome: &mut Outcome,
+    namespace: &mut &'static str,
+) -> IamResult<Answer> {
+    let body = body.collect(MAX_BODY).await?;
+    let text = std::str::from_utf8(&body);
+    let text = text.map_err(|_| IamError::invalid("the form is not UTF-8"))?;
+    let form = Form::parse(text)?;
+    let version = form.get("Version").unwrap_or_default();
+    let of_sts = version == STS.0;
+    if of_sts {
+        *namespace = STS.1;
+    } else if version != IAM.0 {
+        let why = format!("The version {version:?} is neither {} nor {}", IAM.0, STS.0);
+        let status = http::StatusCode::BAD_REQUEST;
+        return Err(IamError::new("InvalidAction", status, why));
+    }
+    let name = form.required("Action")?;
+    let service = if of_sts { "sts" } else { "iam" };
+    let action = Action::all()
+        .find(|action| action.name().split_once(':') == Some((service, name)))
+        .filter(|action| *action != Action::TagSession)
+        .ok_or_else(|| IamError::not_implemented(&format!("The action {name}")))?;
+    let name = action.name().split_once(':').map_or("", |(_, name)| name);
+    outcome.action = name;
+    let caller = authenticate(asked, of_sts, &body).await?;
+    outcome.who = caller.key().map(|key| key.id.clone());
+    if caller.key().is_none() && action != Action::AssumeRoleWithWebIdentity {
+        let why = "Request is missing Authentication Token";
+        let status = http::StatusCode::FORBIDDEN;
+        return Err(IamError::new("MissingAuthenticationToken", status, why));
+    }
+    let ask = Ask {
+        model: asked.model,
+        context: context(asked, &caller),
+        caller,
+        form,
+        now_ms: asked.now_ms,
+        unconfirmed: Mutex::default(),
+    };
+    let mut xml = Writer::fragment();
+    match of_sts {
+        true => sts::run(&ask, action, &asked.door.providers, &mut xml).await?,
+        false => ask.run(action, &mut xml).await?,
+    }
+    let mut answer = reply::success(name, namespace, xml, asked.request_id);
+    let unconfirmed = ask.unconfirmed.into_inner();
+    if !unconfirmed.is_empty() {
+        let names: Vec<_> = unconfirmed.iter().map(ToString::to_string).collect();
+        if let Ok(value) = HeaderValue::from_str(&names.join(", ")) {
+            answer.headers_mut().insert(UNCONFIRMED, value);
+        }
+    }
+    Ok(answer)
+}
+
+/// Checks the signature. A request without one is anonymous.
+async fn authenticate(asked: &Asked<'_>, of_sts: bool, body: &[u8]) -> IamResult<Caller> {
+    let verifier = match of_sts {
+        true => &asked.door.sts,
+        false => &asked.door.iam,
+    };
+    let signed = SignedParts {
+        method: &asked.parts.method,
+        path: &asked.target.path,
+        query: &asked.target.query,
+        headers: &asked.parts.headers,
+        host: &asked.target.host,
+    };
+    let session = token(&asked.parts.headers, &asked.target.query)?;
+    let verify =
+        |lookup: Lookup<'_>| verifier.verify_with_body(&signed, body, asked.now_ms, lookup);
+    match signed_with(asked.model, session, verify).await? {
+        Some(signer) => Ok(Caller::verified(asked.model, &signer.key, signer.credential).await?),
+        None => Ok(Caller::anonymous()),
+    }
+}
+
+/// The condition keys of a request.
+fn context(asked: &Asked<'_>, caller: &Caller) -> Context {
+    let mut context = conditions::of_caller(caller);
+    context.set("aws:CurrentTime", respond::iso_time(asked.now_ms));
+    context.set("aws:EpochTime", (asked.now_ms / 1000).to_string());
+    context.set("aws:SecureTransport", asked.secure.to_string());
+    if let Some(peer) = asked.peer {
+        context.set("aws:SourceIp", peer.to_canonical().to_string());
+    }
+    let agent = asked.parts.headers.get(header::USER_AGENT);
+    if let Some(agent) = agent.and_then(|agent| agent.to_str().ok()) {
+        context.set("aws:UserAgent", agent);
+    }
+    context
+}
+
+impl Ask<'_> {
+    /// The condition keys of the request.
+    pub fn context(&self) -> Context {
+        self.context.clone()
+    }
+
+    /// Decides, and runs the action.
+    async fn run(&self, action: Action, xml: &mut Writer) -> IamResult<()> {
+        let known = ACTIONS.iter().find(|known| known.action == action);
+        let known = known.ok_or_else(|| IamError::not_implemented(action.name()))?;
+        self.form.only(known.parameters)?;
+        self.permit(action, &self.resource(known.on).await?)?;
+        if users::run(self, action, xml).await?
+            || keys::run(self, action, xml).await?
+            || groups::run(self, action, xml).await?
+            || roles::run(self, action, xml).await?
+            || policies::run(self, action, xml).await?
+            || providers::run(self, action, xml).await?
+            || inline::run(self, action, xml).await?
+            || attached::run(self, action, xml).await?
+            || tags::run(self, action, xml).await?
+        {
+            return Ok(());
+        }
+        Err(IamError::not_implemented(action.name()))
+    }
+
+    /// Decides about an action on a resource.
+    ///
+    /// # Errors
+    /// `AccessDenied`.
+    pub fn permit(&self, action: Action, resource: &str) -> IamResult<()> {
+        let mut context = self.context.clone();
+        if let Some(arn) = self.form.get("PolicyArn") {
+            context.set("iam:PolicyARN", arn);
+        }
+        for (name, value) in self.form.tags()? {
+            context.set(&format!("aws:RequestTag/{name}"), value);
+        }
+        let principal = self.caller.principal();
+        let request = IdentityRequest {
+            principal,
+            action,
+            resource,
+            context: &context,
+        };
+        let subject = self.caller.subject();
+        let identity = subject.map(|subject| subject.identity().clone());
+        match decide_for_identity(&request, &identity.unwrap_or_default()) {
+            Decision::Allow(_) => Ok(()),
+            Decision::Deny(reason) => {
+                let who = principal.arn().unwrap_or_else(|| "anonymous".to_owned());
+                let name = action.name();
+                Err(IamError::denied(format!(
+                    "User: {who} is not authorized to perform: {name} on resource: {resource}: \
+                     {reason}"
+                )))
+            }
+        }
+    }
+
+    /// Returns the ARN of the resource. One that does not exist yet has the path of the request.
+    async fn resource(&self, on: On) -> IamResult<String> {
+        let path = self.form.get("Path").unwrap_or("/");
+        let arn = |kind, name| archipel_access::principal::arn(kind, path, name);
+        Ok(match on {
+            On::All => "*".to_owned(),
+            On::User => self.arn_of::<User>("UserName").await?,
+            On::UserOrCaller => match self.form.get("UserName") {
+                Some(_) => self.arn_of::<User>("UserName").await?,
+                None => match self.caller.principal() {
+                    Principal::Anonymous => "*".to_owned(),
+                    principal => principal.identity_arn().unwrap_or_default(),
+                },
+            },
+            On::Group => self.arn_of::<Group>("GroupName").await?,
+            On::Role => self.arn_of::<Role>("RoleName").await?,
+            On::Policy => self.form.required("PolicyArn")?.to_owned(),
+            On::NewPolicy => arn("policy", self.form.required("PolicyName")?),
+            On::Provider => {
+                archipel_access::principal::provider_arn(&self.provider()?.to_ascii_lowercase())
+            }
+            On::NewProvider => {
+                let provider = provider_of_url(self.form.required("Url")?)?;
+                archipel_access::principal::provider_arn(&provider)
+            }
+        })
+    }
+
+    async fn arn_of<E: Attached>(&self, parameter: &str) -> IamResult<String> {
+        let name = self.form.required(parameter)?;
+        let path = self.form.get("Path").unwrap_or("/");
+        match self.model.find_entity::<E>(name).await {
+            Ok(entity) => Ok(entity.arn()),
+            Err(archipel_model::Error::NoSuchEntity(_)) => {
+                Ok(archipel_access::principal::arn(E::WHAT, path, name))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns the name of the user that the request is about: `UserName`, or the caller.
+    ///
+    /// # Errors
+    /// `ValidationError` if the caller is no user.
+    pub fn user_name(&self) -> IamResult<&str> {
+        if let Some(name) = self.form.get("UserName") {
+            return Ok(name);
+        }
+        match self.caller.subject().map(|subject| subject.kind()) {
+            Some(Kind::User(user)) => Ok(&user.name),
+            _ => Err(IamError::invalid(
+                "Must specify userName when calling with non-User credentials",
+            )),
+        }
+    }
+
+    /// Returns the path of a new entity.
+    ///
+    /// # Errors
+    /// `ValidationError`.
+    pub fn path(&self) -> IamResult<String> {
+        let path = self.form.get("Path").unwrap_or("/");
+        archipel_model::identity::check_path(path)?;
+        Ok(path.to_owned())
+    }
+
+    /// Returns true if a path begins as the request asks for.
+    pub fn wants(&self, path: &str) -> bool {
+        let prefix = self.form.get("PathPrefix");
+        prefix.is_none_or(|prefix| path.starts_with(prefix))
+    }
+
+    /// Notes which nodes did not confirm a change, and returns the value after it.
+    pub fn done<T>(&self, changed: Changed<T>) -> T {
+        self.unconfirmed(changed.unconfirmed);
+        changed.value
+    }
+
+    /// Notes which nodes did not confirm a change.
+    pub fn unconfirmed(&self, nodes: Vec<NodeId>) {
+        self.unconfirmed.lock().extend(nodes);
+    }
+
+    /// Returns the managed policy of this account that the request names.
+    ///
+    /// # Errors
+    /// `NoSuchEntity`; `AccessDenied` for one that every cluster has.
+    pub async fn own_policy(&self) -> IamResult<&str> {
+        let arn = self.form.required("PolicyArn")?;
+        if arn.starts_with("arn:aws:iam::aws:policy/") {
+            let why = format!("{} that AWS names cannot be changed", ManagedPolicy::WHAT);
+            return Err(IamError::denied(why));
+        }
+        let none = || IamError::none(format!("Policy {arn} was not found."));
+        let name = managed_policy_arn(arn).ok_or_else(none)?;
+        // What was decided about is the policy of exactly this ARN.
+        self.model.find_policy(arn).await?;
+        Ok(name)
+    }
+
+    /// Returns the name of the identity provider that the request names.
+    ///
+    /// # Errors
+    /// `NoSuchEntity`.
+    pub fn provider(&self) -> IamResult<&str> {
+        let arn = self.form.required("OpenIDConnectProviderArn")?;
+        let name = arn.strip_prefix(&archipel_access::principal::provider_arn(""));
+        name.ok_or_else(|| IamError::none(format!("{} {arn} was not found.", Provider::WHAT)))
+    }
+}

@@ -1,0 +1,125 @@
+//! Users, and what they do not have here.
+
+use archipel_access::Action;
+use archipel_model::identity::{Attached, Group, Held, User, check_name, check_path};
+
+use super::error::{IamError, IamResult};
+use super::service::Ask;
+use super::{groups, reply};
+use crate::s3::xml::Writer;
+
+/// The longest name of a user.
+pub const MAX_NAME: usize = 64;
+
+pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<bool> {
+    match action {
+        Action::CreateUser => create(ask, xml).await?,
+        Action::GetUser => get(ask, xml).await?,
+        Action::ListUsers => {
+            let users = ask.model.entities::<User>()?.into_iter();
+            let users = users.filter(|user| ask.wants(&user.path));
+            let users = users.map(|user| (user.name.clone(), user)).collect();
+            reply::page(&ask.form, xml, "Users", users, |xml, user| write(xml, user))?;
+        }
+        Action::UpdateUser => {
+            let path = ask.form.get("NewPath").map(str::to_owned);
+            if let Some(path) = &path {
+                check_path(path)?;
+            }
+            let changed = ask
+                .model
+                .change_entity::<User>(ask.user_name()?, move |user| {
+                    if let Some(path) = &path {
+                        user.path.clone_from(path);
+                    }
+                    Ok(())
+                });
+            ask.done(changed.await?);
+        }
+        Action::DeleteUser => {
+            let deleted = ask.model.delete_user(ask.user_name()?).await?;
+            ask.done(deleted);
+        }
+        Action::ListGroupsForUser => {
+            let user = ask.model.find_entity::<User>(ask.user_name()?).await?;
+            let mut groups = Vec::new();
+            for group in &user.groups {
+                let meant = group;
+                // A group that is gone is none.
+                if let Ok(group) = ask.model.find_entity::<Group>(&group.name).await
+                    && group.incarnation == meant.incarnation
+                {
+                    groups.push((group.name.clone(), group));
+                }
+            }
+            reply::page(&ask.form, xml, "Groups", groups, |xml, group| {
+                groups::write(xml, group);
+            })?;
+        }
+        Action::ListMFADevices => none(ask, xml, "MFADevices").await?,
+        Action::ListSSHPublicKeys => none(ask, xml, "SSHPublicKeys").await?,
+        Action::ListSigningCertificates => none(ask, xml, "Certificates").await?,
+        Action::ListServiceSpecificCredentials => {
+            none(ask, xml, "ServiceSpecificCredentials").await?;
+        }
+        // Nobody signs in with a password.
+        Action::GetLoginProfile | Action::DeleteLoginProfile => {
+            let name = ask.user_name()?;
+            return Err(IamError::none(format!(
+                "Login Profile for User {name} cannot be found."
+            )));
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Lists what no user has here.
+async fn none(ask: &Ask<'_>, xml: &mut Writer, element: &'static str) -> IamResult<()> {
+    ask.model.find_entity::<User>(ask.user_name()?).await?;
+    reply::nothing(xml, element);
+    Ok(())
+}
+
+async fn create(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
+    let name = ask.form.required("UserName")?;
+    check_name("userName", name, MAX_NAME)?;
+    // In policies a key that is its own user is named as users are.
+    let key = ask.model.find_access_key(name).await?;
+    if key.is_some_and(|key| key.user.is_none()) {
+        let why = format!("{name} is the id of an access key");
+        return Err(archipel_model::Error::EntityExists(why).into());
+    }
+    let user = User {
+        name: name.to_owned(),
+        path: ask.path()?,
+        created_ms: ask.now_ms,
+        incarnation: ask.model.new_incarnation(),
+        groups: Default::default(),
+        held: Held::default(),
+        tags: ask.form.tags()?,
+    };
+    let user = ask.model.create_entity(user).await?;
+    xml.open("User");
+    write(xml, &user);
+    reply::tags(xml, &user.tags);
+    xml.close();
+    Ok(())
+}
+
+async fn get(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
+    let user = ask.model.find_entity::<User>(ask.user_name()?).await?;
+    xml.open("User");
+    write(xml, &user);
+    reply::tags(xml, &user.tags);
+    xml.close();
+    Ok(())
+}
+
+pub fn write(xml: &mut Writer, user: &User) {
+    xml.text("Path", &user.path);
+    xml.text("UserName", &user.name);
+    xml.text("UserId", &user.id());
+    xml.text("Arn", &user.arn());
+    reply::time(xml, "CreateDate", user.created_ms);
+}

@@ -1,0 +1,215 @@
+//! Web identities, with an identity provider in the test.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use proptest::prelude::*;
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use super::{FORM, credentials, get, make_role};
+use crate::iam::tests::{administrator, ask as iam, form};
+use crate::s3::tests::client::{Door, NOW_MS, Reply};
+use crate::sts::jwt::Token;
+
+/// An identity provider on this machine, with one key.
+struct Issuer {
+    url: String,
+    pair: EcdsaKeyPair,
+    asked: std::sync::Arc<std::sync::atomic::AtomicUsize>,
+}
+
+impl Issuer {
+    async fn open() -> Issuer {
+        let random = SystemRandom::new();
+        let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
+        let pkcs8 = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
+        let pair = EcdsaKeyPair::from_pkcs8(algorithm, pkcs8.as_ref(), &random).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!(
+            "http://127.0.0.1:{}/realm",
+            listener.local_addr().unwrap().port()
+        );
+        let point = pair.public_key().as_ref();
+        let text = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        let keys = json!({"keys": [{"kty": "EC", "crv": "P-256", "kid": "one", "use": "sig",
+            "x": text(&point[1..33]), "y": text(&point[33..])}]});
+        let discovery = json!({"issuer": url, "jwks_uri": format!("{url}/keys")});
+        let asked = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let count = asked.clone();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut request = vec![0; 4096];
+                let length = stream.read(&mut request).await.unwrap_or(0);
+                let request = String::from_utf8_lossy(&request[..length]).into_owned();
+                let body = match request.split(' ').nth(1) {
+                    Some("/realm/.well-known/openid-configuration") => discovery.to_string(),
+                    Some("/realm/keys") => keys.to_string(),
+                    _ => String::new(),
+                };
+                count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                let answer = format!(
+                    "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}",
+                    body.len()
+                );
+                let _ = stream.write_all(answer.as_bytes()).await;
+            }
+        });
+        Issuer { url, pair, asked }
+    }
+
+    fn token(&self, key: &str, claims: serde_json::Value) -> String {
+        let text = |value: serde_json::Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let header = json!({"alg": "ES256", "kid": key, "typ": "JWT"});
+        let signed = format!("{}.{}", text(header), text(claims));
+        let signature = self
+            .pair
+            .sign(&SystemRandom::new(), signed.as_bytes())
+            .unwrap();
+        format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature.as_ref()))
+    }
+
+    fn claims(&self, subject: &str) -> serde_json::Value {
+        json!({"iss": self.url, "sub": subject, "aud": "archipel", "exp": NOW_MS / 1000 + 600})
+    }
+}
+
+async fn assume(door: &Door, arn: &str, token: &str) -> Reply {
+    let parameters = [
+        ("RoleArn", arn),
+        ("RoleSessionName", "web"),
+        ("WebIdentityToken", token),
+    ];
+    let body = form("AssumeRoleWithWebIdentity", "2011-06-15", &parameters);
+    let request = http::Request::post("/")
+        .header("host", "127.0.0.1")
+        .header(FORM.0, FORM.1)
+        .body(http_body_util::Full::new(body));
+    door.send(request.unwrap()).await
+}
+
+#[tokio::test]
+async fn a_web_identity_gets_credentials() {
+    let door = Door::open().await;
+    let admin = administrator(&door).await;
+    door.put("/bucket/key", "content").await.ok();
+    let issuer = Issuer::open().await;
+    let name = issuer.url.strip_prefix("http://").unwrap();
+    let arn = format!("arn:aws:iam::000000000000:oidc-provider/{name}");
+    let trust = json!({"Version": "2012-10-17", "Statement": [{"Effect": "Allow",
+        "Principal": {"Federated": arn}, "Action": "sts:AssumeRoleWithWebIdentity",
+        "Condition": {"StringEquals": {format!("{name}:aud"): "archipel"},
+                      "StringLike": {format!("{name}:sub"): "repo:*"}}}]});
+    let role = make_role(&door, &admin, &trust.to_string()).await;
+    let good = issuer.token("one", issuer.claims("repo:main"));
+    // The provider is not registered yet.
+    assume(&door, &role, &good)
+        .await
+        .is(400, "InvalidIdentityToken");
+    let provider = &[("Url", &*issuer.url), ("ClientIDList.member.1", "archipel")];
+    iam(&door, &admin, "CreateOpenIDConnectProvider", provider)
+        .await
+        .ok();
+
+    let reply = assume(&door, &role, &good).await.ok();
+    assert_eq!(
+        reply.element("SubjectFromWebIdentityToken").unwrap(),
+        "repo:main"
+    );
+    let (key, token) = credentials(&reply);
+    assert_eq!(get(&door, &key, &token).await.ok().text(), "content");
+
+    let with = |name: &str, value: serde_json::Value| {
+        let mut claims = issuer.claims("repo:main");
+        claims[name] = value;
+        issuer.token("one", claims)
+    };
+    for (token, code) in [
+        (with("aud", json!("other")), "InvalidIdentityToken"),
+        (
+            with("aud", json!(["other", "more"])),
+            "InvalidIdentityToken",
+        ),
+        (with("azp", json!("other")), "InvalidIdentityToken"),
+        (
+            with("exp", json!(NOW_MS / 1000 - 600)),
+            "ExpiredTokenException",
+        ),
+        (
+            with("nbf", json!(NOW_MS / 1000 + 600)),
+            "InvalidIdentityToken",
+        ),
+        (
+            with(
+                "iss",
+                json!(format!("{}/", issuer.url.replace("realm", "other"))),
+            ),
+            "InvalidIdentityToken",
+        ),
+        (format!("{good}x"), "InvalidIdentityToken"),
+        (good.replace(".", ".."), "InvalidIdentityToken"),
+        ("x".repeat(30_000), "InvalidIdentityToken"),
+    ] {
+        assume(&door, &role, &token).await.is(400, code);
+    }
+    assume(&door, &role, &with("aud", json!(["other", "archipel"])))
+        .await
+        .ok();
+    // Another subject, and a token that another key signed under the same name.
+    let other = issuer.token("one", issuer.claims("branch"));
+    assume(&door, &role, &other).await.is(403, "AccessDenied");
+    let stranger = Issuer::open().await;
+    let forged = stranger.token("one", issuer.claims("repo:main"));
+    assume(&door, &role, &forged)
+        .await
+        .is(400, "InvalidIdentityToken");
+
+    // All that asked the provider twice: for its configuration and its keys. Unknown keys make nobody
+    // ask again at once.
+    for n in 0..5 {
+        let unknown = issuer.token(&format!("k{n}"), issuer.claims("repo:main"));
+        assume(&door, &role, &unknown)
+            .await
+            .is(400, "InvalidIdentityToken");
+    }
+    assert_eq!(issuer.asked.load(std::sync::atomic::Ordering::SeqCst), 2);
+
+    // Its sessions end with the provider.
+    iam(
+        &door,
+        &admin,
+        "DeleteOpenIDConnectProvider",
+        &[("OpenIDConnectProviderArn", &*arn)],
+    )
+    .await
+    .ok();
+    get(&door, &key, &token).await.is(403, "InvalidAccessKeyId");
+}
+
+#[tokio::test]
+async fn providers_on_other_machines_need_tls() {
+    let door = Door::open().await;
+    let admin = administrator(&door).await;
+    for url in [
+        "http://id.example.org",
+        "ftp://127.0.0.1",
+        "https://",
+        "http://127.0.0.1.evil.org",
+        "https://a/b?c",
+    ] {
+        let provider = &[("Url", url)];
+        let reply = iam(&door, &admin, "CreateOpenIDConnectProvider", provider).await;
+        reply.is(400, "ValidationError");
+    }
+}
+
+proptest! {
+    /// No text makes the reader of tokens panic.
+    #[test]
+    fn any_text_is_a_token_or_an_error(text in "[A-Za-z0-9_.-]{0,200}", noise in ".{0,60}") {
+        let _ = Token::parse(&text);
+        let _ = Token::parse(&noise);
+    }
+}
