@@ -16,6 +16,12 @@ const GOVERNED: BucketLock = BucketLock {
     }),
 };
 
+/// Sets a default retention, whatever the versioning.
+fn lock(row: &mut Bucket) -> Result<(), Error> {
+    row.lock = Some(GOVERNED);
+    Ok(())
+}
+
 async fn put(model: &Model, bucket: &Arc<Bucket>) -> Result<ObjectHead, Error> {
     let writer = model.begin_object(bucket, "key")?;
     writer
@@ -33,13 +39,8 @@ async fn a_stale_node_follows_new_settings_in_its_next_write() {
     let stale = model.create_bucket("bucket", None).await.unwrap();
     assert!(put(&other, &stale).await.unwrap().lock.is_empty());
 
-    let enabled = Versioning::Enabled;
-    model.set_versioning("bucket", enabled).await.unwrap();
-    let changed = model.set_bucket_lock("bucket", GOVERNED).await.unwrap();
-    assert_eq!(
-        (changed.versioning, changed.lock),
-        (enabled, Some(GOVERNED))
-    );
+    let changed = model.change_settings(&stale, lock).await.unwrap();
+    assert_eq!((changed.generation, changed.lock), (1, Some(GOVERNED)));
     let row = rowkeys::object(other.cluster(), &stale.id, "key");
     let guarded = |bucket: &Bucket| WriteOptions {
         guards: vec![other.fence_of(bucket, &row)],
@@ -106,10 +107,6 @@ async fn a_lock_needs_versions_and_keeps_them() {
 async fn a_change_that_was_left_half_way_is_finished_by_the_next_write() {
     let model = model().await;
     let bucket = model.create_bucket("bucket", None).await.unwrap();
-    model
-        .set_versioning("bucket", Versioning::Enabled)
-        .await
-        .unwrap();
     let next = |row: &mut Bucket| {
         row.lock = Some(GOVERNED);
         row.generation += 1;
@@ -122,6 +119,6 @@ async fn a_change_that_was_left_half_way_is_finished_by_the_next_write() {
         Ok(())
     };
     model.change_row(&bucket, release).await.unwrap();
-    let written = put(&model, &bucket).await.unwrap();
+    let written = put(&model, &held).await.unwrap();
     assert!(written.lock.retention.is_some());
 }
