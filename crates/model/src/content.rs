@@ -229,6 +229,7 @@ impl ContentWriter {
                 pointing: None,
                 upload: upload.as_ref(),
                 background: false,
+                frees: false,
             };
             cluster.write(&key, Some(value), how).await?;
             Ok(())

@@ -356,6 +356,7 @@ impl Model {
             };
             // The object stays as it is. Its row decides between a completion and an abort that
             // race.
+                frees: true,
             let same = |current: Option<&Value>| Decision::<Infallible>::Write(current.cloned());
             match self.cluster().update(&object, how, same).await {
                 Ok(Ok(())) => {

@@ -52,6 +52,8 @@ pub(crate) struct Run<'a> {
     pub prefetch: Option<&'a Arc<Prefetch>>,
     /// True if no client waits for the operation.
     pub background: bool,
+    /// True if the write lets space become free.
+    pub frees: bool,
     pub group: Group,
 }
 
@@ -293,6 +295,7 @@ impl Run<'_> {
             buffered: self.durability == Durability::Buffered,
             with_payload: self.with_payload,
             background: self.background,
+            frees: self.frees,
             request,
         };
         let (inner, group) = (self.inner.clone(), self.group.clone());

@@ -71,6 +71,9 @@ pub struct WriteOptions<'a> {
     pub upload: Option<&'a BlockWriter>,
     /// True if no client waits for it.
     pub background: bool,
+    /// True if the write takes no room and lets space become free. It is done even while disks are
+    /// nearly full.
+    pub frees: bool,
 }
 
 impl WriteOptions<'_> {
@@ -92,6 +95,7 @@ impl WriteOptions<'_> {
             pointing: None,
             upload: None,
             background: false,
+            frees: false,
         }
     }
 }

@@ -181,6 +181,7 @@ impl Data {
             upload: how.upload,
             prefetch: None,
             background: how.background,
+            frees: how.frees,
             group: self.group(key.partition)?,
         })
     }
@@ -347,6 +348,7 @@ impl Data {
             buffered: false,
             with_payload: true,
             background: true,
+            frees: false,
             request,
         };
         self.ask(group, index, call).await
@@ -358,7 +360,10 @@ impl Data {
     /// To be called before content is dropped because its owner does not refer to it.
     pub async fn settle(self: &Arc<Data>, key: &RowKey) -> Result<Option<Value>, Error> {
         let seen = Mutex::new(None);
-        let how = WriteOptions::durable(Durability::Fsync);
+        let how = WriteOptions {
+            frees: true,
+            ..WriteOptions::durable(Durability::Fsync)
+        };
         let written = self.update::<std::convert::Infallible>(key, how, |current| {
             *seen.lock() = current.cloned();
             Decision::Write(current.cloned())

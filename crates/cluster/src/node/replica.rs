@@ -180,7 +180,7 @@ impl Replica {
     async fn change(&self, call: RowCall) -> Result<Answer<Value>, storage::Error> {
         let (bounds, around) = (self.bounds(), self.around.clone());
         let (memory, fence) = (self.recent.clone(), self.epochs.fence());
-        let how = how_to_run(&call, around.hooks);
+        let how = how_to_run(&call);
         let is_alone = self.epochs.is_alone_in(call.address.partition);
         let topics = match &call.request {
             Request::Write { .. } => (around.hooks.topics)(&call.row_key()),
@@ -260,15 +260,13 @@ fn guards_hold(txn: &RowTxn<'_>, call: &RowCall, hooks: Hooks) -> Result<bool, s
 }
 
 /// Returns how a request runs. A tombstone is written even while the disk is nearly full, because
-/// it frees space. A promise is too, because a conditional deletion needs one. So is a value that
-/// is written again as it is, so that another row may end.
-fn how_to_run(call: &RowCall, hooks: Hooks) -> Transact {
+/// it frees space. A promise is too, because a conditional deletion needs one. So is a value that is
+/// written again as it is, so that another row may end.
+fn how_to_run(call: &RowCall) -> Transact {
     let how = Transact::new(call.durability());
     match &call.request {
         Request::Write { version, .. } => match &version.value {
-            Some(value) if pointing::is_apart(call, value, hooks) => {
-                how.weighing(weight(value)).shrinking()
-            }
+            Some(value) if call.frees => how.weighing(weight(value)).shrinking(),
             Some(value) => how.weighing(weight(value)),
             None => how.shrinking(),
         },

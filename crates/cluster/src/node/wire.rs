@@ -79,6 +79,9 @@ pub(crate) struct RowCall {
     /// True if no client waits for the answer, so that its time says nothing about clients.
     #[serde(rename = "n", default, skip_serializing_if = "std::ops::Not::not")]
     pub background: bool,
+    /// True if the write lets space become free: it is stored even while the disk is nearly full.
+    #[serde(rename = "f", default, skip_serializing_if = "std::ops::Not::not")]
+    pub frees: bool,
     #[serde(rename = "r")]
     pub request: Request<Value>,
 }

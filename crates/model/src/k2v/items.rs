@@ -219,6 +219,7 @@ impl Model {
                 pointing: None,
                 upload: None,
                 background: false,
+                frees: false,
             };
             let of = (&bucket.id, name.pk.as_str());
             let now_ms = self.now_ms();

@@ -30,6 +30,7 @@ fn guarded_write(node: &Cluster) -> RowCall {
         buffered: false,
         with_payload: true,
         background: false,
+        frees: false,
         request: Request::Write {
             version: Version {
                 stamp: node.next_stamp(Stamp::ZERO),

@@ -98,12 +98,6 @@ pub(super) fn store(
     Ok(())
 }
 
-/// Returns true if another row points to the write, and the value does not name that row.
-pub(super) fn is_apart(call: &RowCall, value: &Value, hooks: Hooks) -> bool {
-    let named = || (hooks.points)(&call.row_key(), value).map(|(row, _)| row);
-    call.pointing().is_some_and(|(row, _)| named() != Some(row))
-}
-
 fn pointing_row(
     txn: &RowTxn<'_>,
     key: &RowKey,

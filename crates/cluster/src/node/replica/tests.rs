@@ -156,6 +156,7 @@ fn call(node: &Cluster, row: &'static str, request: Request<Value>) -> RowCall {
         buffered: false,
         with_payload: true,
         background: false,
+        frees: false,
         request,
     }
 }
@@ -303,4 +304,32 @@ async fn an_emptiness_scan_does_not_pass_over_a_damaged_row() {
         rows.is_err() || !rows.unwrap().is_empty(),
         "reads as empty: DeleteBucket would succeed"
     );
+}
+
+/// Garbage collection settles a row before it drops what the row does not refer to. On a disk that
+/// is nearly full it must be able to, or the disk stays full.
+#[tokio::test]
+async fn a_row_can_be_settled_on_a_disk_that_is_nearly_full() {
+    use std::sync::atomic::AtomicU64;
+
+    let random = Arc::new(SeededRandom::new(1));
+    let disk = Arc::new(MemoryDisk::new());
+    let mut options = memory_options(disk, random.clone(), Threads::Own).unwrap();
+    let free = Arc::new(AtomicU64::new(1000));
+    let left = free.clone();
+    options.limits.metadata_reserve_bytes = 1000;
+    options.metadata_space = Some(Arc::new(move || Ok(left.load(Ordering::SeqCst))));
+    let store = Store::open(options).unwrap();
+    let node = Cluster::with_store(store, NodeId::default(), random, Hooks::NONE, None);
+    let node = node.await.unwrap();
+    node.found("here", 1 << 40).await.unwrap();
+    let write = async || {
+        let how = WriteOptions::durable(Durability::Fsync);
+        node.write(&key("a"), Some(text(b"value")), how).await
+    };
+    write().await.unwrap();
+    free.store(999, Ordering::SeqCst);
+    write().await.unwrap_err();
+    let settled = node.settle(&key("a")).await.unwrap();
+    assert_eq!(settled, Some(text(b"value")));
 }

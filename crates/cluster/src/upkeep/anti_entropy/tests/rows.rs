@@ -23,6 +23,7 @@ async fn promise(node: &Cluster, name: &str) {
         buffered: false,
         with_payload: false,
         background: false,
+        frees: false,
         request: Request::Prepare {
             ballot: node.next_stamp(later),
             asking: None,
