@@ -283,6 +283,7 @@ impl Model {
     /// under way, may be held by a minority, and the object would be lost with it.
     ///
     /// # Errors
+    /// [`Error::NoSuchUpload`] if the upload is over, and its parts may be gone with it;
     /// [`Error::InvalidPart`] if a part is gone.
     async fn settle_parts(&self, upload: &UploadName, parts: &[Part]) -> Result<(), Error> {
         let unsettled: Vec<_> = parts.iter().filter(|part| !part.is_settled).collect();
@@ -290,8 +291,11 @@ impl Model {
             let reads = some.iter().map(|part| async {
                 let of = &upload.parts();
                 let row = rowkeys::part(self.cluster(), of, part.number, &part.attempt);
-                let found = self.cluster().metadata(&row).await?;
-                found.map(|_| ()).ok_or(Error::InvalidPart(part.number))
+                if self.cluster().metadata(&row).await?.is_none() {
+                    self.named_upload(upload).await?;
+                    return Err(Error::InvalidPart(part.number));
+                }
+                Ok(())
             });
             try_join_all(reads).await?;
         }
@@ -352,11 +356,11 @@ impl Model {
                     intent,
                     is_named: false,
                 }),
+                frees: true,
                 ..WriteOptions::durable(self.durability(bucket))
             };
             // The object stays as it is. Its row decides between a completion and an abort that
             // race.
-                frees: true,
             let same = |current: Option<&Value>| Decision::<Infallible>::Write(current.cloned());
             match self.cluster().update(&object, how, same).await {
                 Ok(Ok(())) => {
