@@ -75,7 +75,7 @@ pub struct Recent {
 
 impl Recent {
     /// The number of acceptances that are remembered for each row.
-    pub const CAPACITY: usize = 16;
+    pub const CAPACITY: usize = 64;
 
     /// Returns what the row itself still shows after the memory is gone.
     pub fn forgotten<V>(rules: Rules, cell: &Cell<V>, bounds: &Bounds) -> Recent {
