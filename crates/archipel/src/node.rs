@@ -326,6 +326,7 @@ pub async fn open_model(
         wall: wall.clone(),
         random: Arc::new(SystemRandom),
         durability: settings.durability,
+        sizes: archipel_cluster::Sizes::USUAL,
         hooks: archipel_model::HOOKS,
         network,
     })

@@ -58,6 +58,7 @@ pub use node::clock::CommonClock;
 pub use node::options::{ClusterOptions, Hooks, Listener, Network, Topics};
 pub use node::own_history::Rollback;
 pub use node::peers::Directory;
+pub use node::sizes::Sizes;
 pub use reconfigure::{LayoutChanges, change, remove_dead};
 pub use register::Intent;
 pub use register::intent::Fate;

@@ -49,6 +49,7 @@ impl Cluster {
             wall: Arc::new(SystemClock),
             random,
             durability: Durability::Fsync,
+            sizes: crate::Sizes::USUAL,
             hooks,
             network,
         })

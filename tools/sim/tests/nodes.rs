@@ -8,6 +8,7 @@ const SHORT: Options = Options {
     trace: false,
     answer_before_sync: false,
     trust_old_store: false,
+    ignore_fences: false,
     rules: Rules::CORRECT,
 };
 

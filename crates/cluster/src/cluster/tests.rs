@@ -31,6 +31,7 @@ async fn started(store: &Store, millis: u64) -> Result<Cluster, Error> {
         wall: Arc::new(ManualClock::at(millis)),
         random: Arc::new(SeededRandom::new(1)),
         durability: Durability::Fsync,
+        sizes: crate::Sizes::USUAL,
         hooks: Hooks::NONE,
         network: None,
     });

@@ -35,8 +35,6 @@ pub use scanned::Scanned;
 
 pub(crate) use ask::ask;
 
-/// How many rows of a scan are read at once.
-const SCAN_BATCH: usize = 1000;
 /// How often a listing begins again because the layout changed.
 const RETRIES: usize = 5;
 
@@ -144,10 +142,11 @@ impl Data {
         prefix: &Bytes,
     ) -> Result<Found, Error> {
         let mut all = Found::default();
+        let batch = self.options.sizes.scanned_rows;
         loop {
             let after = all.rows.last().map(|row| row.key.key.clone());
-            let some = self.scan_some(partition, prefix, after, SCAN_BATCH).await?;
-            let full = some.rows.len() == SCAN_BATCH;
+            let some = self.scan_some(partition, prefix, after, batch).await?;
+            let full = some.rows.len() == batch;
             all.rows.extend(some.rows);
             all.damaged = all.damaged.or(some.damaged);
             if !full {

@@ -225,6 +225,7 @@ impl World {
             wall: Arc::new(SystemClock),
             random,
             durability: Durability::Fsync,
+            sizes: crate::Sizes::USUAL,
             hooks,
             network: Some(network),
         });

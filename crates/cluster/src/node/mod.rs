@@ -4,7 +4,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `options` | what a node is made of |
+//! | `options`, `sizes` | what a node is made of; how much is done at once |
 //! | `replica` | answers the register's requests from the store |
 //! | `feed` | the changes that the replica has accepted, for those who watch rows |
 //! | `epochs` | the newest known epoch: durable, never going back |
@@ -22,11 +22,8 @@
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use archipel_base::clock::WallClock;
 use archipel_base::codec;
 use archipel_base::hash::{partition_of, placement_hash};
-use archipel_base::random::Random;
-use archipel_base::stamp::StampClock;
 use archipel_base::{BlockHash, Id, NodeId, PartitionId, Stamp};
 use archipel_net::Class;
 use archipel_storage as storage;
@@ -47,6 +44,7 @@ pub(crate) mod own_history;
 pub(crate) mod peers;
 pub(crate) mod purge;
 pub(crate) mod replica;
+pub(crate) mod sizes;
 mod talk;
 pub(crate) mod throttle;
 pub(crate) mod tombstones;
@@ -56,7 +54,7 @@ use crate::error::Error;
 use crate::layout::{Epoch, Layout, PARTITIONS, StoreName};
 use epochs::{Epochs, Listening};
 use group::Group;
-use options::{ClusterOptions, Listener};
+use options::{ClusterOptions, Listener, Settings};
 use peers::{Outbound, Peers};
 use replica::{AHEAD_MILLIS, Replica};
 use talk::{AnswerQuestion, Hear};
@@ -78,15 +76,6 @@ pub struct Node {
     on_notice: OnceLock<Hear>,
     on_question: OnceLock<AnswerQuestion>,
     events: OnceLock<Weak<dyn Events>>,
-}
-
-/// The part of the options that does not change.
-pub(crate) struct Settings {
-    pub store: Store,
-    pub stamps: StampClock,
-    pub wall: Arc<dyn WallClock>,
-    pub random: Arc<dyn Random>,
-    pub durability: Durability,
 }
 
 /// A listener that hears what requests meet, and repairs it in the background.
@@ -114,6 +103,7 @@ impl Node {
             options.hooks,
             epochs.clone(),
             Id::random(&*options.random),
+            options.sizes.remembered_rows,
         );
         let (peers, listener) = match options.network {
             None => (None, None),
@@ -133,6 +123,7 @@ impl Node {
                 wall: options.wall,
                 random: options.random,
                 durability: options.durability,
+                sizes: options.sizes,
             },
             replica,
             epochs,

@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use super::peers::Directory;
+use crate::node::sizes::Sizes;
 use crate::register::Intent;
 
 /// The rules that the model adds to rows.
@@ -75,10 +76,22 @@ pub struct ClusterOptions {
     pub random: Arc<dyn Random>,
     /// The durability of buckets that have no setting of their own.
     pub durability: Durability,
+    /// How much is done at once.
+    pub sizes: Sizes,
     /// The rules of the model.
     pub hooks: Hooks,
     /// The connections to other nodes; `None` for a node that stays alone.
     pub network: Option<Network>,
+}
+
+/// The part of the options that does not change.
+pub(crate) struct Settings {
+    pub store: Store,
+    pub stamps: StampClock,
+    pub wall: Arc<dyn WallClock>,
+    pub random: Arc<dyn Random>,
+    pub durability: Durability,
+    pub sizes: Sizes,
 }
 
 /// The connections to other nodes.

@@ -27,8 +27,6 @@ pub(crate) use offer::{Applied, Offer};
 pub(crate) const AHEAD_MILLIS: u64 = 60_000;
 /// The longest value that is piggybacked: it fits the packet of the answer.
 const PIGGYBACKED_BYTES: usize = 1024;
-/// For how many rows accepted writes are remembered at most.
-const REMEMBERED_ROWS: usize = 4096;
 
 /// The local replica of every row.
 pub(crate) struct Replica {
@@ -49,8 +47,9 @@ struct Around {
 
 /// Accepted writes that are remembered, by row. There are two generations, so that dropping old
 /// ones is cheap and recently used ones stay.
-#[derive(Default)]
 struct Remembered {
+    /// The number of rows at most.
+    most: usize,
     /// The store's era. What was remembered in an earlier era may belong to transactions that were
     /// undone, or to rows that were purged.
     era: u64,
@@ -59,18 +58,27 @@ struct Remembered {
 }
 
 impl Remembered {
+    fn new(most: usize) -> Remembered {
+        Remembered {
+            most,
+            era: 0,
+            young: HashMap::new(),
+            old: HashMap::new(),
+        }
+    }
+
     fn take(&mut self, key: &RowKey, era: u64) -> Option<Recent> {
         if self.era != era {
             *self = Remembered {
                 era,
-                ..Remembered::default()
+                ..Remembered::new(self.most)
             };
         }
         self.young.remove(key).or_else(|| self.old.remove(key))
     }
 
     fn put(&mut self, key: RowKey, recent: Recent) {
-        if self.young.len() >= REMEMBERED_ROWS / 2 {
+        if self.young.len() >= self.most / 2 {
             self.old = std::mem::take(&mut self.young);
         }
         self.young.insert(key, recent);
@@ -84,6 +92,7 @@ impl Replica {
         hooks: Hooks,
         epochs: Arc<Epochs>,
         run: Id,
+        remembered_rows: usize,
     ) -> Replica {
         Replica {
             store,
@@ -93,7 +102,7 @@ impl Replica {
                 tombstones: Arc::default(),
             },
             epochs,
-            recent: Arc::default(),
+            recent: Arc::new(Mutex::new(Remembered::new(remembered_rows))),
             feed: Arc::new(Feed::new(run)),
         }
     }

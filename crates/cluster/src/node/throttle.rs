@@ -19,8 +19,6 @@ use tokio::time::Instant;
 
 use crate::register::Request;
 
-/// How many rows a unit has at most. Their transactions share a sync.
-pub(crate) const UNIT_ROWS: usize = 8;
 /// How many units may run at once while clients are served: at first, at most and at least.
 const FIRST: f64 = 2.0;
 const MOST: f64 = 64.0;

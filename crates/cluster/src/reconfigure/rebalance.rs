@@ -15,17 +15,12 @@ use crate::data::list::ask;
 use crate::error::Error;
 use crate::layout::{Epoch, all_partitions, next_level};
 use crate::node::group::Group;
-use crate::node::throttle::UNIT_ROWS;
 use crate::reconfigure::LayoutChanges;
 use crate::register::epoch::Retirement;
 use crate::register::{ReplicaSet, Rules};
 
-/// How many rows of a partition are moved at once.
-const MOVES: usize = 32;
 /// How many partitions are moved at once.
 const PARTITIONS_AT_ONCE: usize = 16;
-/// How many keys are listed at once.
-const PAGE: usize = 1000;
 /// How often a node looks whether it has data to move.
 const INTERVAL: Duration = Duration::from_secs(2);
 
@@ -169,11 +164,11 @@ impl LayoutChanges {
         }
         drop(lists);
         loop {
-            let batch = retirement.open_keys(MOVES);
+            let batch = retirement.open_keys(self.options.sizes.moved_rows);
             if batch.is_empty() {
                 break;
             }
-            let units = batch.chunks(UNIT_ROWS).map(|keys| {
+            let units = batch.chunks(self.options.sizes.unit_rows).map(|keys| {
                 let rows = keys.iter().map(|key| self.replicate_row(partition, key));
                 self.throttle.run(try_join_all(rows))
             });
@@ -198,7 +193,7 @@ impl LayoutChanges {
     /// Returns all keys that a replica holds, tombstones included.
     pub(crate) async fn keys_at(&self, group: &Group, index: usize) -> Result<Vec<Bytes>, Error> {
         let mut query = ListQuery::new(group.partition, Bytes::new());
-        (query.tombstones, query.limit) = (true, PAGE);
+        (query.tombstones, query.limit) = (true, self.options.sizes.listed_keys);
         let mut keys = Vec::new();
         loop {
             let page = ask(self, group, index, query.clone()).await?;

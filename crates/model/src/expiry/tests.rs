@@ -26,6 +26,7 @@ async fn model() -> (Model, Arc<ManualClock>) {
         wall: wall.clone(),
         random,
         durability: Durability::Fsync,
+        sizes: archipel_cluster::Sizes::USUAL,
         hooks: crate::HOOKS,
         level: archipel_cluster::layout::LEVEL,
         network: None,

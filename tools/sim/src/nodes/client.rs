@@ -12,6 +12,7 @@ use archipel_model::{
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use super::buckets;
 use super::content::{content, etag, value_of};
 use super::faults;
 use super::history::End;
@@ -50,6 +51,10 @@ pub async fn run(world: Arc<World>, number: usize, mut rng: Rng) {
         let machine = rng.below(world.machines.len() as u64) as usize;
         if rng.chance(20) {
             list(&world, number, machine, &mut rng).await;
+            continue;
+        }
+        if rng.chance(world.style.bucket_percent) {
+            buckets::act(&world, number, machine, &mut rng).await;
             continue;
         }
         let key = KEYS[rng.below(world.style.keys as u64) as usize];

@@ -5,7 +5,7 @@ use archipel_model::ListQuery;
 use super::client::{self, KEYS};
 use super::history::{End, History};
 use super::world::World;
-use super::{listings, proof, replicas, uploads};
+use super::{buckets, listings, proof, replicas, uploads};
 use crate::linear;
 use crate::rng::Rng;
 
@@ -85,6 +85,7 @@ impl Verdict {
 /// Reads every key from every machine, and judges everything that clients got.
 pub(super) async fn judge(world: &World) -> Verdict {
     uploads::judge(world).await;
+    buckets::judge(world).await;
     // This comes before the reads, because reads would bring rows, too.
     replicas::converge(world).await;
     replicas::drop_tombstones(world).await;

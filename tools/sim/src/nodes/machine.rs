@@ -240,7 +240,8 @@ impl Machine {
             wall: members.clock(),
             random,
             durability: Durability::Fsync,
-            hooks: archipel_model::HOOKS,
+            sizes: self.style.sizes,
+            hooks: self.options.hooks(),
             network: Some(Network {
                 rpc: rpc.clone(),
                 directory: Arc::new(members.clone()),

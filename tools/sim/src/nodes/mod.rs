@@ -14,6 +14,7 @@
 //! | [`faults`] | causes faults |
 //! | [`client`] | runs clients |
 //! | [`uploads`] | uploads that several clients complete and abort |
+//! | [`buckets`] | buckets that clients make, fill, empty and delete |
 //! | [`content`] | the content of objects |
 //! | [`history`] | requests of clients and their answers |
 //! | [`listings`] | checks listings |
@@ -24,6 +25,7 @@
 //! | [`replicas`] | checks that all replicas hold the same rows, with their content |
 
 pub mod backups;
+pub mod buckets;
 pub mod client;
 pub mod content;
 pub mod faults;

@@ -9,10 +9,12 @@ use archipel_base::random::SeededRandom;
 use archipel_base::{Id, NodeId};
 use archipel_cluster::layout::{Epoch, Layout, PARTITIONS, Redundancy};
 use archipel_cluster::register::Rules;
+use archipel_cluster::{Hooks, Sizes};
 use archipel_net::simulated::{Link, SimulatedNetwork};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
+use super::buckets::Buckets;
 use super::history::History;
 use super::judge::{self, Counts, Verdict};
 use super::machine::Machine;
@@ -43,6 +45,8 @@ pub struct Options {
     pub answer_before_sync: bool,
     /// Stores trust that they were not rolled back: a planted defect that a checker must notice.
     pub trust_old_store: bool,
+    /// Closed write fences keep no write out: a planted defect that a checker must notice.
+    pub ignore_fences: bool,
     /// The rules of anti-entropy and floors. A broken one is a planted defect that a checker must
     /// notice.
     pub rules: Rules,
@@ -55,7 +59,25 @@ impl Default for Options {
             trace: false,
             answer_before_sync: false,
             trust_old_store: false,
+            ignore_fences: false,
             rules: Rules::CORRECT,
+        }
+    }
+}
+
+impl Options {
+    /// Returns the rules of the model.
+    pub(super) fn hooks(&self) -> Hooks {
+        let hooks = archipel_model::HOOKS;
+        if !self.ignore_fences {
+            return hooks;
+        }
+        Hooks {
+            // Replicas still tell whether they have closed a fence.
+            holds: |key, metadata, expects| {
+                !expects.is_empty() || (archipel_model::HOOKS.holds)(key, metadata, expects)
+            },
+            ..hooks
         }
     }
 }
@@ -85,8 +107,12 @@ pub struct Style {
     pub purge_rows: usize,
     /// The pause after each such transaction.
     pub purge_pause_seconds: u64,
+    /// How much nodes do at once.
+    pub sizes: Sizes,
     /// The percentage of a client's requests that concern uploads which clients share.
     pub upload_percent: u64,
+    /// The percentage of a client's requests that concern buckets which come and go.
+    pub bucket_percent: u64,
 }
 
 impl Style {
@@ -103,9 +129,25 @@ impl Style {
             apply_delay_seconds: if rng.chance(50) { 40 } else { 0 },
             purge_rows: [1, 2, 500][rng.below(3) as usize],
             purge_pause_seconds: [0, 5, 20][rng.below(3) as usize],
+            sizes: sizes(rng),
             upload_percent: [0, 20, 50][rng.below(3) as usize],
+            bucket_percent: [0, 20, 60][rng.below(3) as usize],
         }
     }
+}
+
+/// Returns the usual sizes, or small ones, in which the boundaries between pages and transactions
+/// fall everywhere.
+fn sizes(rng: &mut Rng) -> Sizes {
+    if rng.chance(30) {
+        return Sizes::USUAL;
+    }
+    Sizes::drawn(|usual| match rng.below(4) {
+        0 => 1,
+        1 => rng.between(1, 4) as usize,
+        2 => rng.between(1, usual as u64) as usize,
+        _ => usual,
+    })
 }
 
 /// A cluster with its clients, network and faults.
@@ -131,6 +173,8 @@ pub struct Record {
     pub history: History,
     /// The uploads that clients share.
     pub uploads: Vec<Shared>,
+    /// The buckets that come and go.
+    pub buckets: Buckets,
     /// The first violation seen.
     pub violation: Option<String>,
     /// Counts of what happened.

@@ -40,11 +40,12 @@ pub trait Kind: Copy + Sync {
 
 const ANSWER_BEFORE_SYNC: &str = "answer-before-sync";
 const TRUST_OLD: &str = "trust-old";
+const IGNORE_FENCES: &str = "ignore-fences";
 
 /// Lists the rules that can be broken, for people.
 pub fn mutants() -> String {
     format!(
-        "{ANSWER_BEFORE_SYNC}, {TRUST_OLD} (whole nodes), {:?} (whole nodes), and {:?} (for whole nodes only those of floors and of spreading)",
+        "{ANSWER_BEFORE_SYNC}, {TRUST_OLD} and {IGNORE_FENCES} (whole nodes), {:?} (whole nodes), and {:?} (for whole nodes only those of floors and of spreading)",
         Mutant::BY_SCHEDULE,
         Mutant::ALL
     )
@@ -119,6 +120,7 @@ impl Kind for Nodes {
             None => {}
             Some(ANSWER_BEFORE_SYNC) => options.answer_before_sync = true,
             Some(TRUST_OLD) => options.trust_old_store = true,
+            Some(IGNORE_FENCES) => options.ignore_fences = true,
             Some(name) => options.rules = Rules::broken(named(name)?),
         }
         Some(Nodes(options))

@@ -65,6 +65,7 @@ impl Door {
                 wall,
                 random: random(seed),
                 durability: Durability::Fsync,
+                sizes: archipel_cluster::Sizes::USUAL,
                 hooks: archipel_model::HOOKS,
                 network: None,
             })

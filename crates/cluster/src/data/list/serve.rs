@@ -16,9 +16,6 @@ use crate::node::wire::{ListCall, ListReply, PageReply};
 
 /// The most pages that one call may ask for.
 pub(super) const MAX_PAGES: usize = 64;
-/// Once an answer has this length, the remaining requests must be asked again. One more page may
-/// take 768 KiB and its overhead, and would not surely fit the same frame.
-const FULL_BYTES: usize = 128 << 10;
 
 /// Reads a page of this store's rows, with the floor that was agreed for them.
 pub(super) fn read_page(rows: &RowReader<'_>, query: &ListQuery) -> Result<Page, storage::Error> {
@@ -97,8 +94,8 @@ impl Data {
             });
         }
         warm(self.store(), asked.iter().map(|asked| &asked.query)).await;
-        let hooks = self.replica.hooks();
-        let answer = move |rows: &RowReader<'_>| replies(rows, &asked, hooks);
+        let (hooks, most) = (self.replica.hooks(), self.options.sizes.listed_bytes);
+        let answer = move |rows: &RowReader<'_>| replies(rows, &asked, hooks, most);
         let pages = self.store().read(answer).await;
         pages
             .map(ListReply::Pages)
@@ -111,6 +108,7 @@ fn replies(
     rows: &RowReader<'_>,
     asked: &[Asked],
     hooks: Hooks,
+    most: usize,
 ) -> Result<Vec<PageReply>, storage::Error> {
     let (mut replies, mut bytes) = (Vec::with_capacity(asked.len()), 0);
     for asked in asked {
@@ -127,7 +125,7 @@ fn replies(
         let page = wire::encode_page(&page);
         bytes += page.len();
         replies.push(PageReply::Page(page.into()));
-        if bytes > FULL_BYTES {
+        if bytes > most {
             break;
         }
     }

@@ -31,7 +31,7 @@ fn key(name: &'static str) -> RowKey {
 /// whichever row is read first.
 #[test]
 fn writes_remembered_before_an_undone_commit_are_forgotten() {
-    let mut remembered = Remembered::default();
+    let mut remembered = Remembered::new(4096);
     remembered.put(key("a"), recent());
     remembered.put(key("b"), recent());
     assert!(remembered.take(&key("a"), 0).is_some());
@@ -42,8 +42,8 @@ fn writes_remembered_before_an_undone_commit_are_forgotten() {
 
 #[test]
 fn remembered_writes_are_bounded() {
-    let mut remembered = Remembered::default();
-    for n in 0..3 * REMEMBERED_ROWS {
+    let mut remembered = Remembered::new(4096);
+    for n in 0..3 * 4096 {
         let name = n.to_string().into_bytes();
         let key = RowKey {
             key: name.into(),
@@ -51,7 +51,7 @@ fn remembered_writes_are_bounded() {
         };
         remembered.put(key, recent());
     }
-    assert!(remembered.young.len() + remembered.old.len() <= REMEMBERED_ROWS);
+    assert!(remembered.young.len() + remembered.old.len() <= 4096);
 }
 
 fn damage(engine: &dyn Engine, key: &RowKey) {

@@ -11,8 +11,8 @@ use bytes::Bytes;
 
 use super::schedule::Ended;
 use super::wire::{
-    CompareCall, CompareReply, FloorCall, FloorReply, MAX_PARTITIONS, MAX_WINDOWS, Scope, Span,
-    StampsCall, StampsReply, WindowsCall, WindowsReply, method,
+    CompareCall, CompareReply, FloorCall, FloorReply, MAX_PARTITIONS, Scope, Span, StampsCall,
+    StampsReply, WindowsCall, WindowsReply, method,
 };
 use super::{AntiEntropyOptions, digests};
 use crate::error::Error;
@@ -25,11 +25,6 @@ use crate::register::rules::Mutant;
 use crate::register::windows::WindowId;
 use crate::upkeep::Upkeep;
 use crate::upkeep::tombstone_gc::before_hour;
-
-/// How many partitions that differ are handled together, so that their requests share messages.
-const TOGETHER: usize = 32;
-/// For how many partitions digests are read at once.
-const READ_TOGETHER: usize = 128;
 
 /// A pass with another replica, under one epoch.
 pub(super) struct Pass {
@@ -109,7 +104,7 @@ impl Pass {
         let state = &self.upkeep.anti_entropy;
         state.note(self.node(), |peer| peer.partitions = differ.len() as u64);
         let mut whole = true;
-        for some in differ.chunks(TOGETHER) {
+        for some in differ.chunks(self.upkeep.options.sizes.differing_partitions) {
             let claim = self.claim(some);
             whole &= claim.partitions.len() == some.len();
             whole &= self.descend(&claim.partitions).await?;
@@ -229,7 +224,7 @@ impl Pass {
 
     async fn compare(&self, partitions: &[PartitionId]) -> Result<Vec<PartitionId>, Error> {
         let mut all = Vec::with_capacity(partitions.len());
-        for some in partitions.chunks(READ_TOGETHER) {
+        for some in partitions.chunks(self.upkeep.options.sizes.compared_partitions) {
             let some = some.to_vec();
             let look = move |rows: &RowReader<'_>| {
                 let mut digests = digests::Digests::new(rows);
@@ -266,7 +261,7 @@ impl Pass {
         let state = &self.upkeep.anti_entropy;
         state.note(self.node(), |peer| peer.rows += left);
         let mut whole = true;
-        for hours in spans.chunks(MAX_WINDOWS) {
+        for hours in spans.chunks(self.upkeep.options.sizes.windows) {
             whole &= self.pull_hours(hours).await?;
             let done: u64 = hours.iter().filter_map(|hour| rows.get(hour)).sum();
             state.note(self.node(), |peer| peer.rows -= done.min(peer.rows));
@@ -278,7 +273,7 @@ impl Pass {
     /// it has.
     async fn differing_parts(&self, spans: &[Span]) -> Result<BTreeMap<Span, u64>, Error> {
         let mut differing = BTreeMap::new();
-        for some in spans.chunks(MAX_WINDOWS) {
+        for some in spans.chunks(self.upkeep.options.sizes.windows) {
             let call = WindowsCall {
                 scope: self.scope,
                 spans: some.to_vec(),

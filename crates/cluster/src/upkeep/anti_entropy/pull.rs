@@ -12,11 +12,10 @@ use futures_util::future::join_all;
 use futures_util::stream;
 
 use super::pass::{Candidate, Pass};
-use super::wire::{MAX_ROWS, RowsCall, RowsReply, method};
+use super::wire::{RowsCall, RowsReply, method};
 use crate::data::Fetched;
 use crate::error::Error;
 use crate::node::replica::{Applied, Offer};
-use crate::node::throttle::UNIT_ROWS;
 use crate::register::Version;
 
 /// How many units of rows a pass applies at once.
@@ -28,7 +27,7 @@ impl Pass {
         let mut left: VecDeque<RowKey> = rows.into_iter().map(|(key, _)| key).collect();
         let mut whole = true;
         while !left.is_empty() {
-            let asked = left.iter().take(MAX_ROWS);
+            let asked = left.iter().take(self.upkeep.options.sizes.pulled_rows);
             let call = RowsCall {
                 scope: self.scope,
                 keys: asked.map(|key| (key.partition, key.key.clone())).collect(),
@@ -43,7 +42,11 @@ impl Pass {
             let mut rows = keys.into_iter().zip(versions).peekable();
             let units = std::iter::from_fn(|| {
                 rows.peek()?;
-                Some(rows.by_ref().take(UNIT_ROWS).collect::<Vec<_>>())
+                Some(
+                    rows.by_ref()
+                        .take(self.upkeep.options.sizes.unit_rows)
+                        .collect::<Vec<_>>(),
+                )
             });
             let mut units = stream::iter(units)
                 .map(|unit| self.upkeep.throttle.run(self.apply_together(unit)))

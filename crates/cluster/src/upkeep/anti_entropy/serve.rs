@@ -10,9 +10,8 @@ use bytes::Bytes;
 
 use super::digests;
 use super::wire::{
-    CompareCall, CompareReply, MAX_PARTITIONS, MAX_ROWS, MAX_STAMPS, MAX_WINDOWS, Part, ROWS_BYTES,
-    RowsCall, RowsReply, STAMPS_BYTES, Scope, StampsCall, StampsReply, WindowsCall, WindowsReply,
-    method,
+    CompareCall, CompareReply, MAX_PARTITIONS, MAX_ROWS, MAX_WINDOWS, Part, ROWS_BYTES, RowsCall,
+    RowsReply, STAMPS_BYTES, Scope, StampsCall, StampsReply, WindowsCall, WindowsReply, method,
 };
 use crate::node::epochs::Check;
 use crate::node::replica::weight;
@@ -112,7 +111,9 @@ impl Upkeep {
         let partitions = call.hours.iter().map(|(partition, _)| *partition);
         let size = (call.hours.len(), MAX_WINDOWS);
         self.check_scope(from, call.scope, size, partitions).await?;
-        self.read_for_heal(move |rows| stamps(rows, &call)).await
+        let most = self.options.sizes.stamps;
+        self.read_for_heal(move |rows| stamps(rows, &call, most))
+            .await
     }
 
     async fn serve_rows(&self, from: NodeId, call: RowsCall) -> Result<RowsReply, String> {
@@ -150,7 +151,7 @@ impl Upkeep {
 }
 
 /// Returns stamps and keys of the rows of the hours, as many as fit.
-fn stamps(rows: &RowReader<'_>, call: &StampsCall) -> Result<StampsReply, Error> {
+fn stamps(rows: &RowReader<'_>, call: &StampsCall, most: usize) -> Result<StampsReply, Error> {
     let mut found = Vec::new();
     let mut bytes = 0;
     for (index, (partition, hour)) in call.hours.iter().enumerate() {
@@ -159,13 +160,13 @@ fn stamps(rows: &RowReader<'_>, call: &StampsCall) -> Result<StampsReply, Error>
         if let Some(given) = call.after.clone().filter(|_| index == 0) {
             after = given;
         }
-        let left = MAX_STAMPS - found.len();
+        let left = most - found.len();
         let from = (after.0, &after.1[..]);
         let page = rows.log_of_window(*partition, Granularity::Hour, *hour, from, left)?;
         for (stamp, key) in page {
             bytes += key.len() + 32;
             found.push((index as u16, stamp, key));
-            if bytes > STAMPS_BYTES || found.len() == MAX_STAMPS {
+            if bytes > STAMPS_BYTES || found.len() == most {
                 return Ok(StampsReply {
                     rows: found,
                     more: true,

@@ -35,8 +35,6 @@ pub(crate) mod method {
 pub(in crate::upkeep) const MAX_PARTITIONS: usize = 1025;
 /// The most windows in one call.
 pub(in crate::upkeep) const MAX_WINDOWS: usize = 64;
-/// The most stamps in one answer, and about how many bytes they take.
-pub(in crate::upkeep) const MAX_STAMPS: usize = 2000;
 pub(in crate::upkeep) const STAMPS_BYTES: usize = 128 << 10;
 /// The most rows in one call. An answer ends with the row that makes it longer than this many
 /// bytes.

@@ -16,9 +16,6 @@ use crate::register::replica::above_floor;
 use crate::register::{Bounds, Cell};
 use crate::upkeep::Upkeep;
 
-/// Rows that one transaction looks at.
-const PAGE: usize = 500;
-
 /// The result of one page.
 struct Page {
     dropped: u64,
@@ -35,6 +32,7 @@ impl Upkeep {
     ) -> Result<(), Error> {
         let _one_at_a_time = self.anti_entropy.floors.sweeping.lock().await;
         let (mut from, mut damaged) = (None, 0);
+        let rows = self.options.sizes.swept_rows;
         loop {
             let tombstones = self.replica.tombstones();
             let how = Transact::new(Durability::Buffered).shrinking();
@@ -42,7 +40,7 @@ impl Upkeep {
                 if from.is_none() {
                     tombstones.begin(partition);
                 }
-                sweep_page(txn, partition, from, &tombstones)
+                sweep_page(txn, partition, from, rows, &tombstones)
             };
             let page = self.store().transact(how, sweep).await?;
             self.anti_entropy
@@ -66,6 +64,7 @@ fn sweep_page(
     txn: &mut RowTxn<'_>,
     partition: PartitionId,
     from: Option<Bytes>,
+    rows: usize,
     tombstones: &TombstoneStats,
 ) -> Result<Page, Error> {
     let bounds = Bounds::without_floors(0, 0);
@@ -80,7 +79,7 @@ fn sweep_page(
                 Some(metadata) => found.push((Bytes::copy_from_slice(key), metadata)),
                 None => damaged += 1,
             }
-            if seen < PAGE {
+            if seen < rows {
                 return Ok(Flow::Continue);
             }
             next = Some(Bytes::copy_from_slice(key));

@@ -38,7 +38,6 @@ const EXCHANGE: Duration = PAUSES[1];
 const SETTLE: Duration = Duration::from_secs(3);
 /// The most rows of a partition that are listed.
 const MAX_ROWS: usize = 500_000;
-const PAGE: usize = 1000;
 /// How many rows are named for a partition that differs.
 const NAMED: usize = 3;
 /// The most digests that one call may ask for.
@@ -290,7 +289,7 @@ async fn rows_at(
     let index = group.members.iter().position(|m| m.node.node == node);
     let index = index.ok_or_else(gone)?;
     let mut query = ListQuery::new(partition, Bytes::new());
-    (query.tombstones, query.limit) = (true, PAGE);
+    (query.tombstones, query.limit) = (true, upkeep.options.sizes.listed_keys);
     let mut rows = BTreeMap::new();
     loop {
         let page = ask(upkeep, &group, index, query.clone()).await?;
