@@ -111,6 +111,12 @@ def test_the_reference_page_lists_all_metrics(metrics):
     assert PAGE.read_text() == page, "fix: REWRITE=1 cargo xtask clients -k monitoring"
 
 
+def test_buckets_and_keys_have_counters(three, metrics):
+    of_bucket = f'archipel_s3_bucket_requests_total{{bucket="{three.bucket}",status="2xx"}}'
+    of_key = f'archipel_s3_key_requests_total{{key="{three.access_key}",status="2xx"}}'
+    assert of_bucket in metrics and of_key in metrics
+
+
 def test_names_follow_the_conventions(metrics):
     for name, (kind, _, about) in families(metrics).items():
         assert about, f"{name} says nothing"

@@ -128,6 +128,10 @@ impl S3 {
             .as_ref()
             .map(|t| (t.bucket.as_deref(), t.key.as_deref()));
         let (bucket, key) = resource.unwrap_or_default();
+        let known = bucket.and_then(|name| shared.model.bucket(name).ok().flatten());
+        let known = known.as_ref().map(|bucket| bucket.name.as_str());
+        let (who, metrics) = (learned.who.as_deref(), &shared.metrics);
+        metrics.concerned(known, who, status, received);
         entry.action(operation);
         entry.resource(bucket, key.or(learned.key.as_deref()));
         entry.answered(status, status_code, received);

@@ -1,7 +1,10 @@
 //! Counters of a door's requests.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -9,10 +12,23 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+/// The most buckets, and the most access keys, that have counters of their own until the restart of
+/// the node. Those that come later are counted together: each series costs memory, here and in the
+/// store of metrics.
+const MAX_NAMED: usize = 500;
+
+/// The label of all others. It is no name of a bucket and no id of an access key.
+const OTHERS: &str = "(others)";
+
 /// Counters of a door. Cheap to clone.
 #[derive(Clone)]
 pub struct Metrics {
     requests: Family<Request, Counter>,
+    of_buckets: Family<OfBucket, Counter>,
+    bytes_of_buckets: Family<Bucket, Counter>,
+    of_keys: Family<OfKey, Counter>,
+    buckets: Named,
+    keys: Named,
     seconds: Family<Operation, Histogram>,
     received: Counter,
     sent: Counter,
@@ -31,11 +47,63 @@ struct Operation {
     operation: &'static str,
 }
 
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct OfBucket {
+    bucket: String,
+    status: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct Bucket {
+    bucket: String,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct OfKey {
+    key: String,
+    status: &'static str,
+}
+
+/// The names that have counters of their own.
+#[derive(Clone, Default)]
+struct Named(Arc<Mutex<BTreeSet<String>>>);
+
+impl Named {
+    /// Returns the label of a name: itself, or [`OTHERS`] once there are too many.
+    fn label(&self, name: &str) -> String {
+        let mut known = self.0.lock();
+        if known.contains(name) {
+            return name.to_owned();
+        }
+        if known.len() >= MAX_NAMED {
+            return OTHERS.to_owned();
+        }
+        known.insert(name.to_owned());
+        name.to_owned()
+    }
+}
+
+/// Returns the class of a status.
+fn class(status: u16) -> &'static str {
+    match status {
+        100..=199 => "1xx",
+        200..=299 => "2xx",
+        300..=399 => "3xx",
+        400..=499 => "4xx",
+        _ => "5xx",
+    }
+}
+
 impl Metrics {
     /// Registers all counters of a door. Their names begin with the door's.
     pub fn register(registry: &mut Registry, door: &str) -> Metrics {
         let metrics = Metrics {
             requests: Family::default(),
+            of_buckets: Family::default(),
+            bytes_of_buckets: Family::default(),
+            of_keys: Family::default(),
+            buckets: Named::default(),
+            keys: Named::default(),
             seconds: Family::new_with_constructor(|| {
                 Histogram::new(exponential_buckets(0.001, 4.0, 9))
             }),
@@ -50,6 +118,21 @@ impl Metrics {
             "requests",
             "Requests by operation and status",
             m.requests.clone(),
+        );
+        registry.register(
+            "bucket_requests",
+            "Requests by bucket and class of status; at most 500 buckets by name",
+            m.of_buckets.clone(),
+        );
+        registry.register(
+            "bucket_received_bytes",
+            "Bytes of request bodies by bucket; at most 500 buckets by name",
+            m.bytes_of_buckets.clone(),
+        );
+        registry.register(
+            "key_requests",
+            "Requests by access key and class of status; at most 500 keys by id",
+            m.of_keys.clone(),
         );
         registry.register(
             "request_seconds",
@@ -81,6 +164,25 @@ impl Metrics {
         self.received.inc_by(received);
     }
 
+    /// A request was about this bucket, and came from this access key. Both exist: a client cannot
+    /// make series by naming what does not.
+    pub fn concerned(&self, bucket: Option<&str>, key: Option<&str>, status: u16, received: u64) {
+        let status = class(status);
+        if let Some(bucket) = bucket {
+            let bucket = self.buckets.label(bucket);
+            let of = Bucket {
+                bucket: bucket.clone(),
+            };
+            self.bytes_of_buckets.get_or_create(&of).inc_by(received);
+            let of = OfBucket { bucket, status };
+            self.of_buckets.get_or_create(&of).inc();
+        }
+        if let Some(key) = key {
+            let key = self.keys.label(key);
+            self.of_keys.get_or_create(&OfKey { key, status }).inc();
+        }
+    }
+
     /// Counts content that was sent.
     pub fn sent(&self, bytes: u64) {
         self.sent.inc_by(bytes);
@@ -110,5 +212,39 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         self.0.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_beyond_the_bound_are_counted_together() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry, "s3");
+        for number in 0..MAX_NAMED + 3 {
+            metrics.concerned(Some(&format!("b{number}")), Some("AK1"), 200, 7);
+        }
+        metrics.concerned(Some("b0"), None, 404, 0);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        let series = |name: &str| {
+            let lines = text.lines().filter(|line| line.starts_with(name));
+            lines.map(String::from).collect::<Vec<_>>()
+        };
+        let of_buckets = series("s3_bucket_requests_total{");
+        assert_eq!(of_buckets.len(), MAX_NAMED + 2);
+        let others = r#"s3_bucket_requests_total{bucket="(others)",status="2xx"} 3"#;
+        assert!(of_buckets.iter().any(|line| line == others), "{text}");
+        let missing = r#"s3_bucket_requests_total{bucket="b0",status="4xx"} 1"#;
+        assert!(of_buckets.iter().any(|line| line == missing));
+        let bytes = r#"s3_bucket_received_bytes_total{bucket="(others)"} 21"#;
+        assert_eq!(series(bytes).len(), 1);
+        let keys = series("s3_key_requests_total{");
+        assert_eq!(
+            keys,
+            [r#"s3_key_requests_total{key="AK1",status="2xx"} 503"#]
+        );
     }
 }
