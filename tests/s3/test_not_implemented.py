@@ -5,7 +5,7 @@ from support.expect import absent, answer, holds
 from support.sigv4 import object_path
 
 BUCKET_PARTS = [
-    "accelerate", "analytics", "encryption", "intelligent-tiering", "inventory", "logging",
+    "accelerate", "analytics", "intelligent-tiering", "inventory", "logging",
     "metadataTable", "metrics", "notification", "replication",
 ]  # fmt: skip
 OBJECT_PARTS = ["torrent"]
@@ -40,9 +40,7 @@ def test_select_and_restore(raw, s3, bucket, nothing_changes):
 
 
 HEADERS = [
-    ("x-amz-server-side-encryption", "AES256"),
     ("x-amz-server-side-encryption", "aws:kms"),
-    ("x-amz-server-side-encryption-customer-algorithm", "AES256"),
     ("x-amz-grant-read", 'uri="http://acs.amazonaws.com/groups/global/AllUsers"'),
     ("x-amz-write-offset-bytes", "5"),
 ]

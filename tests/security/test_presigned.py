@@ -238,8 +238,7 @@ def test_checksum_of_nothing_in_the_query_is_no_claim(raw, s3, target):
         ("x-amz-acl", "public-read"),
         ("X-Amz-Acl", "public-read"),
         ("x-amz-grant-read", "id=1"),
-        ("x-amz-server-side-encryption", "AES256"),
-        ("x-amz-server-side-encryption-customer-algorithm", "AES256"),
+        ("x-amz-server-side-encryption", "aws:kms"),
         ("x-amz-object-lock-mode", "COMPLIANCE"),
         ("x-amz-object-lock-legal-hold", "ON"),
     ],
@@ -326,7 +325,7 @@ def test_boto3_put_urls(raw, s3, target, server, params, headers, wrong):
     "params,headers",
     [
         ({"ACL": "public-read"}, {"x-amz-acl": "public-read"}),
-        ({"ServerSideEncryption": "AES256"}, {"x-amz-server-side-encryption": "AES256"}),
+        ({"ServerSideEncryption": "aws:kms"}, {"x-amz-server-side-encryption": "aws:kms"}),
         ({"ObjectLockLegalHoldStatus": "ON"}, {"x-amz-object-lock-legal-hold": "ON"}),
     ],
 )

@@ -30,6 +30,7 @@ pub fn s3(
         region: settings.s3.region.clone(),
         base_domains: settings.s3.base_domains.clone(),
         signature_v2: settings.s3.signature_v2,
+        plain_keys: settings.s3.sse_c_over_http,
         limits: limits(settings),
         audit,
     };

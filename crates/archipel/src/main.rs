@@ -13,7 +13,7 @@
 //! | [`identity`], [`lock`], [`disks`] | the identity of a node: its key, its folder, its disks |
 //! | [`drain`], [`snapshots`] | moving blocks off disks; snapshots of the metadata |
 //! | [`certificates`] | TLS for users and operators |
-//! | [`audit`] | the targets of the audit log |
+//! | [`audit`], [`keyring`] | the targets of the audit log; what opens the keyring |
 //! | [`logs`], [`metrics`], [`status`], [`process`], [`version`] | operation |
 //! | [`unsafe_no_fsync`] | the deliberately unsafe mode that the power-cut tests must detect |
 
@@ -32,6 +32,7 @@ mod disks;
 mod drain;
 mod endpoints;
 mod identity;
+mod keyring;
 mod listeners;
 mod lock;
 mod logs;

@@ -28,7 +28,7 @@ use crate::network::Links;
 use crate::process::StopSignals;
 use crate::status::NodeView;
 use crate::storage::Storage;
-use crate::{audit, certificates, drain, endpoints, metrics, socket, storage};
+use crate::{audit, certificates, drain, endpoints, keyring, metrics, socket, storage};
 
 /// The threads for blocking work outside storage: name lookups and small files.
 const BLOCKING_THREADS: usize = 4;
@@ -102,7 +102,9 @@ impl Node {
             None => Arc::new(SystemClock),
         };
         let model = open_model(&settings, &store, identity.node(), network, clock.clone()).await?;
+        keyring::set_secrets(&settings, &model)?;
         let mut background = background(&settings, &model, &store);
+        background.spawn(keyring::rewrap(model.clone()));
         if let Some(links) = &links {
             links.start(model.cluster(), &mut background);
         }

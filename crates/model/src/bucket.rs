@@ -186,6 +186,9 @@ pub struct Bucket {
     /// [`fence`](crate::fence).
     #[serde(default)]
     pub(crate) generation: u64,
+    /// True if new objects are encrypted by the cluster's keys where the request does not say how.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub encrypts: bool,
     /// The token of the operation that may set the bucket's write fences.
     #[serde(rename = "turn", default)]
     pub(crate) token: FencingToken,

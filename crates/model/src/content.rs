@@ -6,17 +6,22 @@ use archipel_base::Id;
 use archipel_base::codec;
 use archipel_cluster::{BlockWriter, Cluster, WriteOptions};
 use archipel_storage::engine::Durability;
-use archipel_storage::pool::{Pool, Staged};
+use archipel_storage::pool::{Pool, Reservation, Staged};
 use archipel_storage::{BlockRef, Payload, Value};
 use bytes::Bytes;
 use tokio::task::JoinHandle;
 
+use crate::cipher::segments::{SEGMENT_BYTES, Sealer};
+use crate::cipher::{DataKey, Encryption, EncryptionKind, masked_etag};
 use crate::error::Error;
 use crate::form::{BLOCK_BYTES, ContentForm, EXTENT_BLOCKS, ExtentHead, INLINE_BYTES, Tail};
 use crate::gc::GcTask;
 use crate::in_use::{InUse, InUseMark};
 use crate::owner::Owner;
 use crate::rowkeys;
+
+/// The content of a segment that needs no share of the memory.
+const UNRESERVED_BYTES: usize = 16 << 10;
 
 /// Content that is written and waits for the row that makes it visible.
 pub(crate) struct Written {
@@ -25,8 +30,22 @@ pub(crate) struct Written {
     pub size: u64,
     /// Sends the blocks to the row's replicas, and keeps the blocks until the row refers to them.
     pub upload: Option<BlockWriter>,
+    /// What the row of an encrypted object says.
+    pub encryption: Option<Box<Encryption>>,
+    /// The key that masks the entity tag, if it is to be masked.
+    mask: Option<DataKey>,
     /// Keeps GC from dropping the tail until the row refers to it.
     _in_use: Option<Arc<InUseMark>>,
+}
+
+impl Written {
+    /// Returns the entity tag of the content whose MD5 is `etag`.
+    pub fn etag(&self, etag: String) -> String {
+        match &self.mask {
+            Some(key) => masked_etag(key, &etag),
+            None => etag,
+        }
+    }
 }
 
 /// A writer of content. It sends each block as soon as the block is full, and commits each extent
@@ -38,6 +57,10 @@ pub(crate) struct ContentWriter {
     durability: Durability,
     /// The bytes of the next block so far.
     staged: Staged,
+    /// Encrypts content before it is staged.
+    sealer: Option<Box<ContentSealer>>,
+    pub encryption: Option<Box<Encryption>>,
+    mask: Option<DataKey>,
     size: u64,
     /// The first extent.
     upload: Option<BlockWriter>,
@@ -56,6 +79,30 @@ struct TailWriter {
     committing: Option<JoinHandle<Result<(), Error>>>,
 }
 
+/// What encrypts content on its way.
+struct ContentSealer {
+    sealer: Sealer,
+    /// The memory that the present segment takes, if it is more than a little.
+    share: Option<Reservation>,
+}
+
+impl ContentSealer {
+    /// Encrypts a piece. It is refused while memory is short: a segment waits in memory for the client,
+    /// because a scratch file would show it.
+    fn push(&mut self, piece: &[u8], pool: &Pool) -> Result<Vec<u8>, Error> {
+        if self.share.is_none() && self.sealer.held() + piece.len() > UNRESERVED_BYTES {
+            let share = pool.try_hold(2 * SEGMENT_BYTES);
+            let busy = || Error::Busy("there is no memory to encrypt more content at once".into());
+            self.share = Some(share.ok_or_else(busy)?);
+        }
+        self.sealer.push(piece).map_err(|_| not_sealed())
+    }
+}
+
+fn not_sealed() -> Error {
+    Error::Internal("content cannot be encrypted".into())
+}
+
 impl ContentWriter {
     /// Begins content that `owner` will refer to.
     pub fn new(
@@ -70,6 +117,9 @@ impl ContentWriter {
             in_use,
             owner,
             durability,
+            sealer: None,
+            encryption: None,
+            mask: None,
             size: 0,
             upload: None,
             blocks: Vec::new(),
@@ -83,8 +133,33 @@ impl ContentWriter {
     }
 
     /// Appends bytes. Waits while storage is slower than the client.
-    pub async fn write(&mut self, mut bytes: Bytes) -> Result<(), Error> {
+    pub async fn write(&mut self, bytes: Bytes) -> Result<(), Error> {
         self.size += bytes.len() as u64;
+        if self.sealer.is_none() {
+            return self.store(bytes).await;
+        }
+        for piece in bytes.chunks(SEGMENT_BYTES) {
+            let sealed = match &mut self.sealer {
+                Some(sealer) => sealer.push(piece, self.cluster.buffers())?,
+                None => Vec::new(),
+            };
+            self.store(sealed.into()).await?;
+        }
+        Ok(())
+    }
+
+    /// Encrypts all content by a key of its own. Must precede the content.
+    pub fn encrypt(&mut self, key: &DataKey, kind: EncryptionKind) -> Result<(), Error> {
+        self.mask = (kind == EncryptionKind::Customer).then(|| key.clone());
+        self.sealer = Some(Box::new(ContentSealer {
+            sealer: Sealer::new(key).ok_or_else(not_sealed)?,
+            share: None,
+        }));
+        Ok(())
+    }
+
+    /// Appends bytes as they are stored.
+    async fn store(&mut self, mut bytes: Bytes) -> Result<(), Error> {
         while !bytes.is_empty() {
             if self.staged.is_empty() && bytes.len() >= BLOCK_BYTES {
                 let block = bytes.split_to(BLOCK_BYTES);
@@ -105,6 +180,10 @@ impl ContentWriter {
     /// Ends the content. The extents after the first one are on stable storage then, unless the
     /// writer is buffered.
     pub async fn finish(mut self) -> Result<Written, Error> {
+        if let Some(sealer) = self.sealer.take() {
+            let last = sealer.sealer.finish().map_err(|_| not_sealed())?;
+            self.store(last.into()).await?;
+        }
         if self.upload.is_none() && self.staged.len() <= INLINE_BYTES {
             return self.inline().await;
         }
@@ -132,6 +211,8 @@ impl ContentWriter {
             payload,
             size: self.size,
             upload: self.upload,
+            encryption: self.encryption,
+            mask: self.mask,
             _in_use: in_use,
         })
     }
@@ -140,13 +221,15 @@ impl ContentWriter {
         let content = self.staged.take().await?;
         Ok(Written {
             form: ContentForm::Inline,
-            size: content.len() as u64,
+            size: self.size,
             payload: if content.is_empty() {
                 Payload::Empty
             } else {
                 Payload::Inline(content)
             },
             upload: None,
+            encryption: self.encryption.take(),
+            mask: self.mask.take(),
             _in_use: None,
         })
     }

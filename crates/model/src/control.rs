@@ -139,7 +139,7 @@ impl Model {
     }
 
     /// Changes a bucket's row and then the cache.
-    async fn change_bucket(
+    pub(crate) async fn change_bucket(
         &self,
         name: &str,
         change: impl Fn(&mut Bucket) + Send + Sync,

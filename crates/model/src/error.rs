@@ -126,6 +126,15 @@ pub enum Error {
     /// The answer would be too large.
     #[error("the answer would be too large: ask for less at once")]
     TooMuch,
+    /// The content is encrypted by a customer's key, which is missing.
+    #[error("the content is encrypted by a key that the request does not give")]
+    KeyNeeded,
+    /// The content is encrypted by another key of the customer.
+    #[error("the content is encrypted by another key")]
+    WrongKey,
+    /// The cluster's key of the content, or the keyring, cannot be opened.
+    #[error("no key: {0}")]
+    NoMasterKey(String),
     /// The object is too large to be stored.
     #[error("too large")]
     TooLarge,

@@ -25,6 +25,7 @@
 //! | `intents` | an upload points to the write of the object that completes or aborts it |
 //! | [`gc`], `orphans` | drops unneeded content; finds content that no GC task names |
 //! | `content`, `reader` | writes and reads content |
+//! | `cipher`, [`encryption`] | the cipher of content; encrypted content and its keys |
 //! | `control`, `objects`, `uploads` | operations on buckets and keys, objects, uploads |
 //! | `versions`, `interim` | operations on versions of objects |
 //! | [`listing`] | listings of objects |
@@ -46,8 +47,10 @@ use tokio::sync::Notify;
 pub mod access;
 pub mod bucket;
 pub mod checksum;
+mod cipher;
 mod content;
 mod control;
+pub mod encryption;
 pub mod error;
 mod expiry;
 mod fence;
@@ -84,6 +87,9 @@ pub use bucket::{
     AccessKey, Alias, Bucket, CorsRule, GrantChange, Permissions, Secret, Usage, check_bucket_name,
 };
 pub use checksum::{Checksum, ChecksumKind};
+pub use cipher::{CustomerKey, DataKey, Encryption, EncryptionKind};
+pub use encryption::keyring::RingSecrets;
+pub use encryption::{Encrypt, Sealing};
 pub use error::Error;
 pub use expiry::{ExpiryCounts, ExpiryStatus};
 pub use form::{BLOCK_BYTES, EXTENT_BYTES, INLINE_BYTES, PartInfo};
@@ -110,6 +116,7 @@ pub use versions::Deleted;
 pub use website::Website;
 
 use control::Control;
+use encryption::keyring::Keyring;
 use expiry::Expiry;
 use gc::Delays;
 use in_use::InUse;
@@ -147,6 +154,7 @@ struct Inner {
     gc_wake: Notify,
     uploads: KnownUploads,
     expiry: Expiry,
+    keyring: Keyring,
     /// The length of a day of lifecycle rules.
     day_ms: u64,
 }
@@ -188,6 +196,7 @@ impl Model {
             gc_wake: Notify::new(),
             uploads: KnownUploads::default(),
             expiry: Expiry::default(),
+            keyring: Keyring::default(),
             day_ms: (day.as_millis() as u64).max(1),
         }));
         model.listen();
@@ -296,6 +305,10 @@ impl Model {
 
     pub(crate) fn control(&self) -> &Control {
         &self.0.control
+    }
+
+    pub(crate) fn keyring(&self) -> &Keyring {
+        &self.0.keyring
     }
 
     pub(crate) fn in_use(&self) -> &Arc<InUse> {

@@ -8,6 +8,7 @@ use archipel_base::codec::Versioned;
 use serde::{Deserialize, Serialize};
 
 use crate::checksum::Checksum;
+use crate::cipher::Encryption;
 use crate::error::Error;
 use crate::form::ContentForm;
 use crate::lock::{ObjectLock, Retention};
@@ -73,6 +74,9 @@ pub struct ObjectHead {
     /// True for a delete marker, of which only the id and the time mean something.
     #[serde(skip)]
     pub is_marker: bool,
+    /// How the content is encrypted; `None` if it is not.
+    #[serde(rename = "enc", default, skip_serializing_if = "Option::is_none")]
+    pub encryption: Option<Box<Encryption>>,
     /// The form of the content.
     #[serde(rename = "l")]
     pub(crate) form: ContentForm,
@@ -104,6 +108,7 @@ impl ObjectHead {
             lock: ObjectLock::default(),
             id: VersionId::Null,
             is_marker: false,
+            encryption: None,
             form: ContentForm::Inline,
         }
     }

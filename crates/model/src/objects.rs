@@ -31,7 +31,7 @@ pub struct ObjectWriter {
     model: Model,
     bucket: Arc<Bucket>,
     row: RowKey,
-    content: ContentWriter,
+    pub(crate) content: ContentWriter,
 }
 
 impl ObjectWriter {
@@ -57,7 +57,7 @@ impl ObjectWriter {
             head: ObjectHead {
                 version: self.model.random_id(),
                 size: written.size,
-                etag: meta.etag,
+                etag: written.etag(meta.etag),
                 modified_ms: self.model.now_ms(),
                 headers: meta.headers,
                 checksum: meta.checksum,
@@ -67,6 +67,7 @@ impl ObjectWriter {
                 lock: meta.lock,
                 id: VersionId::Null,
                 is_marker: false,
+                encryption: written.encryption.clone(),
                 form: written.form,
             },
             payload: written.payload.clone(),
@@ -316,11 +317,11 @@ impl Model {
         let found = self.cluster().open_row(&row).await?;
         let opened = found.ok_or(Error::NoSuchKey)?;
         let head = versions::current(&opened.value)?;
-        self.reader_of(row, head, opened)
+        self.reader_of(row, head, opened).await
     }
 
     /// Returns a reader of an object that was opened.
-    pub(crate) fn reader_of(
+    pub(crate) async fn reader_of(
         &self,
         row: RowKey,
         metadata: ObjectHead,
@@ -337,6 +338,7 @@ impl Model {
         };
         Ok(ObjectReader {
             cluster: self.cluster().clone(),
+            access: self.content_key_of(&row, &metadata).await?,
             row,
             metadata,
             content,

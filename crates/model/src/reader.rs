@@ -1,4 +1,7 @@
 //! Reads an object's content: with bounded memory, a few blocks ahead. Every block is verified.
+//! `encrypted` opens what is encrypted.
+
+mod encrypted;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,11 +9,14 @@ use std::sync::Arc;
 use archipel_base::codec;
 use archipel_base::{Id, PartitionId};
 use archipel_cluster::{BlockStream, Cluster, OpenRow, Pin};
+use archipel_storage::pool::Reservation;
 use archipel_storage::{BlockRef, Payload, RowKey};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
+use crate::cipher::segments::Opener;
+use crate::cipher::{ContentKey, DataKey, Locked, part_key};
 use crate::error::{Error, damaged_row};
 use crate::form::{
     BLOCK_BYTES, ContentForm, EXTENT_BYTES, PartInfo, Tail, decode_parts, decode_tail,
@@ -20,6 +26,7 @@ use crate::object::ObjectHead;
 use crate::owner::{Owner, PartsId, UploadName};
 use crate::rowkeys;
 use crate::upload::Part;
+use encrypted::unsealed;
 
 /// The number of blocks that are read ahead of the client.
 const AHEAD: usize = 2;
@@ -30,6 +37,7 @@ pub struct ObjectReader {
     pub(crate) cluster: Cluster,
     pub(crate) row: RowKey,
     pub(crate) metadata: ObjectHead,
+    pub(crate) access: ContentKey,
     pub(crate) content: Content,
     pub(crate) parts: Vec<PartInfo>,
     pub(crate) keep: Arc<Keep>,
@@ -105,9 +113,16 @@ impl ObjectReader {
     /// Returns a stream of a range of the content. The range is cut at the end of the object.
     pub fn stream(&self, range: Range<u64>) -> ObjectStream {
         let range = range.start..range.end.min(self.metadata.size);
+        let key = match self.access.key() {
+            Ok(key) => key.cloned(),
+            Err(Locked) => return ObjectStream(Source::Ready(Some(Err(Error::KeyNeeded)))),
+        };
         if let Content::Inline(bytes) = &self.content {
-            let piece = slice(bytes, &range);
-            return ObjectStream(Source::Ready(piece));
+            let piece = match &key {
+                None => Ok(slice(bytes, &range)),
+                Some(key) => unsealed(key, bytes, self.metadata.size, &range),
+            };
+            return ObjectStream(Source::Ready(piece.transpose()));
         }
         let (sender, receiver) = mpsc::channel(AHEAD);
         let following = self.following.lock().take();
@@ -116,6 +131,9 @@ impl ObjectReader {
             row: self.row.clone(),
             whole: self.content.clone(),
             sender,
+            key,
+            opener: None,
+            share: None,
             following: following.filter(|_| range.start == 0),
             _keep: self.keep.clone(),
         };
@@ -135,7 +153,7 @@ fn slice(bytes: &Bytes, range: &Range<u64>) -> Option<Bytes> {
 pub struct ObjectStream(Source);
 
 enum Source {
-    Ready(Option<Bytes>),
+    Ready(Option<Result<Bytes, Error>>),
     Fed(mpsc::Receiver<Result<Bytes, Error>>),
 }
 
@@ -143,7 +161,7 @@ impl ObjectStream {
     /// Returns the next piece; `None` at the end and after an error.
     pub async fn next(&mut self) -> Option<Result<Bytes, Error>> {
         match &mut self.0 {
-            Source::Ready(piece) => piece.take().map(Ok),
+            Source::Ready(piece) => piece.take(),
             Source::Fed(receiver) => receiver.recv().await,
         }
     }
@@ -160,6 +178,12 @@ struct Feeder {
     /// The content of the whole object.
     whole: Content,
     sender: mpsc::Sender<Result<Bytes, Error>>,
+    /// The key of the content, or of its upload.
+    key: Option<DataKey>,
+    /// Opens what is read at present.
+    opener: Option<Box<Opener>>,
+    /// The memory that opened segments take.
+    share: Option<Reservation>,
     following: Option<BlockStream>,
     _keep: Arc<Keep>,
 }
@@ -168,12 +192,15 @@ impl Feeder {
     async fn run(&mut self, size: u64, range: Range<u64>) {
         let _ = match self.whole.clone() {
             Content::Parts(id, parts) => self.parts(id, parts, range).await,
-            simple => self.simple(simple, size, range).await,
+            simple => {
+                let key = self.key.clone();
+                self.simple(simple, size, range, key.as_ref()).await
+            }
         };
     }
 
-    /// Sends a range of content that is no list of parts.
-    async fn simple(&mut self, content: Content, size: u64, range: Range<u64>) -> Result<(), Stop> {
+    /// Sends a range of the bytes that are stored.
+    async fn stored(&mut self, content: Content, size: u64, range: Range<u64>) -> Result<(), Stop> {
         match content {
             Content::Inline(bytes) => match slice(&bytes, &range) {
                 Some(piece) => self.send(piece).await,
@@ -269,7 +296,9 @@ impl Feeder {
                 let opened = self.open_part(&id, &part).await;
                 let (content, _pin, following) = self.or_fail(opened).await?;
                 self.following = following.filter(|_| within.start == 0);
-                self.simple(content, part.size, within).await?;
+                let key = self.key.as_ref().map(|key| part_key(key, &part.attempt));
+                self.simple(content, part.size, within, key.as_ref())
+                    .await?;
             }
             start = end;
         }
@@ -310,7 +339,7 @@ impl Feeder {
     }
 
     /// Sends a range of a block to the client. Waits while the client is slower.
-    async fn pass(&self, block: Bytes, range: &Range<u64>) -> Result<(), Stop> {
+    async fn pass(&mut self, block: Bytes, range: &Range<u64>) -> Result<(), Stop> {
         let length = block.len() as u64;
         let within = range.start.min(length) as usize..range.end.min(length) as usize;
         let mut content = self
@@ -320,10 +349,6 @@ impl Feeder {
             self.send(piece).await?;
         }
         Ok(())
-    }
-
-    async fn send(&self, piece: Bytes) -> Result<(), Stop> {
-        self.sender.send(Ok(piece)).await.map_err(|_| Stop)
     }
 
     async fn fail(&self, error: Error) -> Result<(), Stop> {

@@ -28,6 +28,7 @@ const ADMIN_TOKEN: u8 = b't';
 const IDENTITY: u8 = b'i';
 /// Of the row with the keys that seal tokens, behind [`IDENTITY`].
 pub(crate) const TOKEN_KEYS: u8 = b't';
+const KEYRING: u8 = b'R';
 
 fn join(partition: PartitionId, tag: u8, fields: &[&[u8]]) -> RowKey {
     let length = 1 + fields.iter().map(|f| f.len()).sum::<usize>();
@@ -53,6 +54,11 @@ pub(crate) const ALL_BUCKETS: Bytes = Bytes::from_static(&[BUCKET]);
 /// Returns the row of an access key, by id.
 pub(crate) fn access_key(id: &str) -> RowKey {
     join(PartitionId::CONTROL, ACCESS_KEY, &[id.as_bytes()])
+}
+
+/// Returns the row of the keyring.
+pub(crate) fn keyring() -> RowKey {
+    join(PartitionId::CONTROL, KEYRING, &[])
 }
 
 /// The beginning of all row keys of access keys.

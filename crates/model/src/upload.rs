@@ -7,6 +7,7 @@ use archipel_cluster::Intent;
 use serde::{Deserialize, Serialize};
 
 use crate::checksum::{Checksum, ChecksumKind};
+use crate::cipher::Encryption;
 use crate::form::ContentForm;
 use crate::lock::ObjectLock;
 use crate::object::Tags;
@@ -36,6 +37,9 @@ pub struct UploadMeta {
     /// The protection of the future object that the client asks for.
     #[serde(rename = "l", default, skip_serializing_if = "ObjectLock::is_empty")]
     pub lock: ObjectLock,
+    /// How the future object is encrypted: see [`Sealing`](crate::Sealing).
+    #[serde(rename = "enc", default, skip_serializing_if = "Option::is_none")]
+    pub encryption: Option<Box<Encryption>>,
 }
 
 /// An upload in progress.

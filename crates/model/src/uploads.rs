@@ -197,6 +197,7 @@ impl Model {
             lock: meta.lock,
             id: VersionId::Null,
             is_marker: false,
+            encryption: upload.meta.encryption.clone(),
             form: ContentForm::Parts,
         };
         let new = |intent: Intent| {

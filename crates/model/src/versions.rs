@@ -114,7 +114,7 @@ impl Model {
         let found = interim::open_version(self.cluster(), &row, id.at()).await?;
         let opened = found.ok_or(Error::NoSuchVersion)?;
         let head = named(&opened.value)?;
-        self.reader_of(row, head, opened)
+        self.reader_of(row, head, opened).await
     }
 
     /// Deletes a version for good. If it was the current one, the newest of the others is current

@@ -43,6 +43,8 @@ pub struct Call<'a> {
     pub asked_lock: Option<ObjectLock>,
     /// The fields of a form, as headers: they describe the object.
     pub form: Option<HeaderMap>,
+    /// True if customers may give keys over plain HTTP.
+    pub plain_keys: bool,
     /// `https` if the request came over TLS, else `http`.
     pub scheme: &'static str,
     /// The body's hash or encoding, as it was signed.
@@ -82,12 +84,21 @@ impl<'a> Call<'a> {
             tags: None,
             asked_lock: None,
             form: None,
+            plain_keys: false,
             scheme: "http",
             payload: Payload::Unsigned,
             length: number(headers, header::CONTENT_LENGTH.as_str())
                 .ok()
                 .flatten(),
         }
+    }
+
+    /// Returns true if the client may give a key: nobody can have read it on its way.
+    pub fn may_give_keys(&self) -> bool {
+        let is_here = self
+            .peer
+            .is_some_and(|peer| peer.to_canonical().is_loopback());
+        self.scheme == "https" || is_here || self.plain_keys
     }
 
     /// Returns the headers that describe the object of the request: those of the form, if it is

@@ -12,6 +12,8 @@ pub struct S3Config {
     pub base_domains: Vec<String>,
     /// Whether presigned URLs and forms may be signed with version 2.
     pub signature_v2: bool,
+    /// Whether customers may give keys for encryption over plain HTTP, from other machines.
+    pub plain_keys: bool,
     /// Limits on clients.
     pub limits: Limits,
     /// The audit log.
@@ -24,6 +26,7 @@ impl Default for S3Config {
             region: "us-east-1".to_owned(),
             base_domains: Vec::new(),
             signature_v2: true,
+            plain_keys: false,
             limits: Limits::default(),
             audit: Audit::default(),
         }

@@ -64,6 +64,7 @@ codes! {
     InvalidBucketState 409 "The request is not valid with the current state of the bucket.",
     InvalidBucketName 400 "The specified bucket is not valid.",
     InvalidChunkSizeError 403 "Only the last chunk is allowed to have a size less than 8192 bytes",
+    InvalidEncryptionAlgorithmError 400 "The encryption request that you specified is not valid. The valid value is AES256.",
     InvalidDigest 400 "The Content-MD5 or checksum value that you specified is not valid.",
     InvalidPart 400 "One or more of the specified parts could not be found. The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.",
     InvalidPartNumber 416 "The requested partnumber is not satisfiable",
@@ -109,6 +110,7 @@ codes! {
     PreconditionFailed 412 "At least one of the pre-conditions you specified did not hold",
     RequestTimeTooSkewed 403 "The difference between the request time and the current time is too large.",
     RequestTimeout 400 "Your socket connection to the server was not read from or written to within the timeout period.",
+    ServerSideEncryptionConfigurationNotFoundError 404 "The server side encryption configuration was not found",
     ServiceUnavailable 503 "Service is unable to handle request.",
     SignatureDoesNotMatch 403 "The request signature we calculated does not match the signature you provided. Check your key and signing method.",
     SlowDown 503 "Please reduce your request rate.",
@@ -284,6 +286,12 @@ impl From<archipel_model::Error> for S3Error {
                 message: "There is no space left for new data; reading and deleting go on.".into(),
                 ..because(Code::ServiceUnavailable)
             },
+            E::KeyNeeded => {
+                let why = "The object was stored using a form of Server Side Encryption. The correct parameters must be provided to retrieve the object.";
+                S3Error::new(Code::InvalidRequest, why)
+            }
+            E::WrongKey => Code::AccessDenied.into(),
+            E::NoMasterKey(_) => because(Code::ServiceUnavailable),
             E::Unavailable(_) => because(Code::ServiceUnavailable),
             E::Unconfirmed(_) => S3Error {
                 message: "This node does not know the present buckets and access keys. Try again, or on another node.".into(),

@@ -19,6 +19,7 @@
 //! | `handlers` | the operations |
 //! | `acl`, `copy_source`, `cors`, `post`, `precondition`, `range`, `metadata` | rules of their own |
 //! | `tagging`, `lifecycle`, `lock` | tags, lifecycle rules, object lock: headers and documents |
+//! | `sse` | headers about encryption |
 //! | `xml`, `uri`, `respond`, `slow`, [`error`] | formats, answers |
 
 mod acl;
@@ -48,6 +49,7 @@ mod signer;
 mod sigv2;
 pub(crate) mod sigv4;
 mod slow;
+mod sse;
 mod tagging;
 pub(crate) mod target;
 mod transfer;

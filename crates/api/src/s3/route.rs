@@ -48,6 +48,7 @@ operations! {
     BucketOp {
         DeleteBucket => DeleteBucket,
         DeleteBucketCors => PutBucketCORS,
+        DeleteBucketEncryption => PutEncryptionConfiguration,
         DeleteBucketLifecycle => PutLifecycleConfiguration,
         DeleteBucketOwnershipControls => PutBucketOwnershipControls,
         DeleteBucketPolicy => DeleteBucketPolicy,
@@ -57,6 +58,7 @@ operations! {
         DeletePublicAccessBlock => PutBucketPublicAccessBlock,
         GetBucketAcl => GetBucketAcl,
         GetBucketCors => GetBucketCORS,
+        GetBucketEncryption => GetEncryptionConfiguration,
         GetBucketLifecycleConfiguration => GetLifecycleConfiguration,
         GetBucketLocation => GetBucketLocation,
         GetBucketOwnershipControls => GetBucketOwnershipControls,
@@ -75,6 +77,7 @@ operations! {
         ListObjectsV2 => ListBucket,
         PutBucketAcl => PutBucketAcl,
         PutBucketCors => PutBucketCORS,
+        PutBucketEncryption => PutEncryptionConfiguration,
         PutBucketLifecycleConfiguration => PutLifecycleConfiguration,
         PutBucketOwnershipControls => PutBucketOwnershipControls,
         PutBucketPolicy => PutBucketPolicy,
@@ -176,6 +179,7 @@ impl Operation {
                 B::DeleteObjects
                     | B::PutBucketAcl
                     | B::PutBucketCors
+                    | B::PutBucketEncryption
                     | B::PutBucketLifecycleConfiguration
                     | B::PutBucketOwnershipControls
                     | B::PutBucketPolicy
@@ -213,7 +217,7 @@ const fn object(method: &'static str, parameter: &'static str, op: ObjectOp) -> 
 
 /// The operations on buckets, by method and parameter; the first match counts.
 #[rustfmt::skip]
-const BUCKET: [Row; 40] = [
+const BUCKET: [Row; 43] = [
     bucket("GET", "acl", BucketOp::GetBucketAcl),
     bucket("PUT", "acl", BucketOp::PutBucketAcl),
     bucket("GET", "ownershipControls", BucketOp::GetBucketOwnershipControls),
@@ -231,6 +235,9 @@ const BUCKET: [Row; 40] = [
     bucket("GET", "cors", BucketOp::GetBucketCors),
     bucket("PUT", "cors", BucketOp::PutBucketCors),
     bucket("DELETE", "cors", BucketOp::DeleteBucketCors),
+    bucket("GET", "encryption", BucketOp::GetBucketEncryption),
+    bucket("PUT", "encryption", BucketOp::PutBucketEncryption),
+    bucket("DELETE", "encryption", BucketOp::DeleteBucketEncryption),
     bucket("GET", "lifecycle", BucketOp::GetBucketLifecycleConfiguration),
     bucket("PUT", "lifecycle", BucketOp::PutBucketLifecycleConfiguration),
     bucket("DELETE", "lifecycle", BucketOp::DeleteBucketLifecycle),

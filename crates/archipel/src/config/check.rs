@@ -2,6 +2,7 @@
 //! once.
 
 mod audit;
+mod encryption;
 mod tls;
 mod web;
 
@@ -44,6 +45,7 @@ pub fn settings(file: &File) -> Result<Settings, Vec<Problem>> {
         k2v: check.k2v(&file.k2v),
         admin: check.admin(&file.admin, &data_dir),
         tls: check.tls(&file.tls, &data_dir),
+        encryption: check.encryption(&file.encryption),
         cluster: check.cluster(&file.cluster),
         log: check.log(&file.log),
         audit: check.audit(&file.audit),
@@ -130,6 +132,7 @@ impl Check {
             region,
             base_domains: domains.collect(),
             signature_v2: s3.signature_v2.unwrap_or(true),
+            sse_c_over_http: s3.sse_c_over_http.unwrap_or(false),
         }
     }
 

@@ -5,8 +5,17 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 /// The sections. Their names begin the environment variables of their keys.
-pub const SECTIONS: [&str; 9] = [
-    "s3", "web", "k2v", "admin", "tls", "cluster", "log", "audit", "limits",
+pub const SECTIONS: [&str; 10] = [
+    "s3",
+    "web",
+    "k2v",
+    "admin",
+    "tls",
+    "cluster",
+    "log",
+    "audit",
+    "limits",
+    "encryption",
 ];
 
 /// The whole file. Values that need a check (addresses, sizes, names of engines) are texts here, so
@@ -26,6 +35,7 @@ pub struct File {
     pub cluster: Cluster,
     pub log: Log,
     pub audit: Audit,
+    pub encryption: Encryption,
     pub limits: Limits,
     pub disks: Vec<Disk>,
 }
@@ -38,6 +48,7 @@ pub struct S3 {
     pub region: Option<String>,
     pub base_domains: Vec<String>,
     pub signature_v2: Option<bool>,
+    pub sse_c_over_http: Option<bool>,
 }
 
 /// `[web]`
@@ -101,6 +112,14 @@ pub struct Cluster {
 pub struct Log {
     pub format: Option<String>,
     pub level: Option<String>,
+}
+
+/// `[encryption]`
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Encryption {
+    pub key_file: Option<PathBuf>,
+    pub previous_key_file: Option<PathBuf>,
 }
 
 /// `[audit]`

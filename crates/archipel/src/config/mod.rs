@@ -6,7 +6,7 @@
 //! | [`env`] | `ARCHIPEL_SECTION_KEY`, which overrides the file |
 //! | [`check`] | the check of the values; every problem has key, value and fix |
 //! | [`certificates`] | certificates from files |
-//! | [`audit`] | the targets of the audit log |
+//! | [`audit`], [`encryption`], [`transport`] | the types of these settings |
 //! | [`secret`] | tokens from files |
 //! | [`size`] | sizes as text |
 
@@ -22,14 +22,18 @@ use serde::Deserialize;
 mod audit;
 pub mod certificates;
 mod check;
+mod encryption;
 mod env;
 mod file;
 pub mod secret;
 pub mod size;
+mod transport;
 
 pub use audit::Audit;
 pub use certificates::CertificateFiles;
+pub use encryption::Encryption;
 pub use secret::Secret;
+pub use transport::Transport;
 
 #[cfg(test)]
 mod tests;
@@ -66,6 +70,8 @@ pub struct Settings {
     pub admin: Admin,
     /// TLS for users and operators, if it is used.
     pub tls: Option<Tls>,
+    /// What opens the keyring.
+    pub encryption: Encryption,
     /// The settings about other nodes.
     pub cluster: Cluster,
     /// The log.
@@ -119,6 +125,8 @@ pub struct S3 {
     pub base_domains: Vec<String>,
     /// Whether presigned URLs and forms may be signed with version 2.
     pub signature_v2: bool,
+    /// Whether customers may give keys for encryption over plain HTTP, from other machines.
+    pub sse_c_over_http: bool,
 }
 
 /// The web endpoint: buckets as websites.
@@ -195,27 +203,6 @@ pub struct Network {
     pub transport: Transport,
     /// The zone that this node announces, if one is set.
     pub zone: Option<String>,
-}
-
-/// The transport between nodes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Transport {
-    /// QUIC over UDP. TCP is used to and from nodes that have only TCP.
-    Quic,
-    /// Only TCP.
-    Tcp,
-}
-
-impl Transport {
-    const NAMES: [(&str, Transport); 2] = [("quic", Transport::Quic), ("tcp", Transport::Tcp)];
-
-    /// Returns its name in settings.
-    pub fn name(self) -> &'static str {
-        match self {
-            Transport::Quic => "quic",
-            Transport::Tcp => "tcp",
-        }
-    }
 }
 
 /// The log.

@@ -80,6 +80,7 @@ fn example_shows_every_setting() {
         ),
         ("cluster.", struct_fields::<super::file::Cluster>()),
         ("log.", struct_fields::<super::file::Log>()),
+        ("encryption.", struct_fields::<super::file::Encryption>()),
         ("audit.", struct_fields::<super::file::Audit>()),
         ("limits.", struct_fields::<super::file::Limits>()),
         ("disks.", struct_fields::<super::file::Disk>()),
@@ -127,6 +128,8 @@ fn example_shows_the_real_defaults() {
         "disk_reserve",
         "file",
         "webhook",
+        "key_file",
+        "previous_key_file",
     ];
     let shown: String = text[..cut]
         .lines()

@@ -124,6 +124,7 @@ impl Model {
             ownership: Some(ownership),
             acl: Acl::default(),
             buffered: None,
+            encrypts: false,
             generation: 0,
             token: FencingToken::default(),
         };

@@ -12,6 +12,7 @@ use bytes::Bytes;
 
 use crate::Model;
 use crate::bucket::Bucket;
+use crate::cipher::{self, DataKey, EncryptionKind};
 use crate::content::ContentWriter;
 use crate::error::Error;
 use crate::gc::GcTask;
@@ -28,6 +29,8 @@ pub struct PartWriter {
     number: u16,
     attempt: Id,
     content: ContentWriter,
+    /// True until the key of an encrypted upload is known.
+    needs_key: bool,
     /// Defers GC of the upload until the part's row is written.
     in_use: InUseMark,
 }
@@ -36,6 +39,16 @@ impl PartWriter {
     /// Returns the memory that content is buffered in.
     pub fn pool(&self) -> &Pool {
         self.content.pool()
+    }
+
+    /// Encrypts the part. `upload` is the key of its upload.
+    ///
+    /// # Errors
+    /// [`Error::Internal`].
+    pub fn encrypt(&mut self, upload: &DataKey, kind: EncryptionKind) -> Result<(), Error> {
+        self.needs_key = false;
+        let key = cipher::part_key(upload, &self.attempt);
+        self.content.encrypt(&key, kind)
     }
 
     /// Appends content. Waits while storage is slower than the client.
@@ -50,12 +63,15 @@ impl PartWriter {
     pub async fn finish(self, meta: PartMeta) -> Result<Part, Error> {
         let cluster = self.model.cluster();
         let durability = self.model.durability(&self.bucket);
+        if self.needs_key {
+            return Err(Error::KeyNeeded);
+        }
         let written = self.content.finish().await?;
         let mut part = Part {
             number: self.number,
             attempt: self.attempt,
             size: written.size,
-            etag: meta.etag,
+            etag: written.etag(meta.etag),
             checksum: meta.checksum,
             modified_ms: self.model.now_ms(),
             form: written.form,
@@ -120,6 +136,7 @@ impl Model {
             return Err(Error::InvalidPart(number));
         }
         let attempt = self.random_id();
+        let needs_key = upload.meta.encryption.is_some();
         let upload = upload.name_in(&bucket.id);
         let owner = Owner::Part {
             parts: upload.parts(),
@@ -130,6 +147,7 @@ impl Model {
             model: self.clone(),
             bucket: bucket.clone(),
             in_use: self.in_use().mark(upload.parts().0),
+            needs_key,
             upload,
             number,
             attempt,

@@ -10,6 +10,7 @@ use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::metadata::STORAGE_CLASS;
 use crate::s3::precondition::{Read, Verdict};
 use crate::s3::respond::{self, Answer};
+use crate::s3::sse;
 use crate::s3::xml::Writer;
 
 const ATTRIBUTES: [&str; 5] = [
@@ -26,7 +27,8 @@ const MAX_PARTS: u64 = 1000;
 /// GetObjectAttributes.
 pub async fn get(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let asked = asked(call)?;
-    let reader = on.open(call).await?;
+    let mut reader = on.open(call).await?;
+    sse::unlock(call, &mut reader)?;
     let head = reader.metadata();
     if Read::of(call.headers)?.check(head) != Verdict::Pass {
         return Err(Code::PreconditionFailed.into());

@@ -21,6 +21,7 @@ use crate::s3::lifecycle;
 use crate::s3::precondition;
 use crate::s3::respond::{self, Answer};
 use crate::s3::slow;
+use crate::s3::sse;
 use crate::s3::uri;
 use crate::s3::xml::{self, Element, Writer};
 
@@ -53,6 +54,8 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
         }
         Err(error) => return Err(error.into()),
     };
+    sse::check_upload(call, on, &upload).await?;
+    let encryption = upload.meta.encryption.clone();
     let parts = choose(sent?, &upload, &named)?;
     let size = parts.iter().map(|part| part.size).sum();
     check_size(call, size)?;
@@ -78,7 +81,9 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
             Err(error) => Err(with_key(error, &completion.key)),
         }
     });
-    tell(answer.await?, on, &told)
+    let mut answer = answer.await?;
+    sse::Told::tell_server(encryption.as_deref(), &mut answer)?;
+    tell(answer, on, &told)
 }
 
 /// What headers say of the object, once that is known.

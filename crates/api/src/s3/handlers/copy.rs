@@ -19,6 +19,7 @@ use crate::s3::metadata::{self, REDIRECT, STORAGE_CLASS};
 use crate::s3::precondition::{self, Verdict};
 use crate::s3::respond::{self, Answer};
 use crate::s3::slow;
+use crate::s3::sse::{self, Told};
 use crate::s3::tagging;
 use crate::s3::target::check_key;
 use crate::s3::transfer::transfer;
@@ -30,6 +31,8 @@ pub struct CopySource {
     pub on: Authorised<OnObject>,
     /// Its content.
     pub reader: ObjectReader,
+    /// How it is encrypted.
+    pub told: Told,
 }
 
 /// Opens the source that the headers name, if the caller may read it and its conditions hold.
@@ -46,16 +49,21 @@ pub async fn open_source(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result
     })?;
     check_key(&source.key)?;
     let source = auth::source(call, on.caller(), &source)?;
-    let reader = match source.open(call).await {
+    let mut reader = match source.open(call).await {
         Err(error) if error.code() == Code::MethodNotAllowed => {
             let why = "The source of a copy request may not specifically refer to a delete marker by version id.";
             return Err(S3Error::new(Code::InvalidRequest, why));
         }
         opened => opened?,
     };
+    let told = sse::unlock_source(call, &mut reader)?;
     let conditions = precondition::Read::of_copy_source(call.headers)?;
     match conditions.check(reader.metadata()) {
-        Verdict::Pass => Ok(CopySource { on: source, reader }),
+        Verdict::Pass => Ok(CopySource {
+            on: source,
+            reader,
+            told,
+        }),
         _ => Err(Code::PreconditionFailed.into()),
     }
 }
@@ -74,6 +82,8 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
     let headers = copied_headers(call, head, replaces)?;
     let acl = acl::of_new(call.headers, on.bucket())?;
     let lock = lock::of_headers(call.headers, call.now_ms())?;
+    let encryption = sse::of_new(call, on.bucket())?;
+    let encrypted = sse::told(encryption.as_ref());
     if new_tags.is_none() && !head.tags.is_empty() {
         source.on.also(call, Action::GetObjectTagging, head)?;
         on.key_action(call, Action::PutObjectTagging)?;
@@ -82,7 +92,8 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
     let same = source.on.bucket().id == on.bucket().id
         && source.on.key() == on.key()
         && source.on.named_version().is_none();
-    if same && !replaces && headers == head.headers && chosen.is_none() {
+    if same && !replaces && headers == head.headers && chosen.is_none() && encrypted == source.told
+    {
         let why = "This copy request is illegal because it is trying to copy an object to itself \
                    without changing the object's metadata, storage class, website redirect \
                    location or encryption attributes.";
@@ -105,6 +116,9 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
     let size = head.size;
     let mut content = source.reader.stream(0..size);
     let mut writer = call.model.begin_object(on.bucket(), on.key())?;
+    if let Some(new) = &encryption {
+        writer.encrypt(&new.seal(call, on.bucket(), on.key()).await?)?;
+    }
     let key = on.key().to_owned();
     let (model, bucket) = (call.model.clone(), on.bucket().clone());
     let done = Arc::new(OnceLock::new());
@@ -134,6 +148,7 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
     };
     let mut answer = slow::answer(copying).await?;
     tell_source(&mut answer, &of_versions, source_id)?;
+    encrypted.tell(&mut answer)?;
     // An answer that had to begin before the copy was done does not tell the rest.
     if let Some((id, expiration)) = done.get() {
         tell_version(&mut answer, on.bucket(), *id)?;

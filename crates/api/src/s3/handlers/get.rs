@@ -18,6 +18,7 @@ use crate::s3::metadata;
 use crate::s3::precondition::{self, Verdict};
 use crate::s3::range::{self, Asked};
 use crate::s3::respond::{self, Answer};
+use crate::s3::sse;
 use crate::s3::uri::Query;
 
 /// Query parameters that replace headers of the answer.
@@ -39,10 +40,11 @@ pub(crate) enum Found {
 }
 
 impl Found {
-    /// Looks an object up, with its content or without.
+    /// Looks an object up for a client that gives no key, with its content or without.
     ///
     /// # Errors
-    /// Those of the model; [`Code::NoSuchKey`] with the key.
+    /// Those of the model; [`Code::NoSuchKey`] with the key; [`Code::InvalidRequest`] for an object
+    /// under a customer's key.
     pub(crate) async fn look_up(
         model: &Model,
         bucket: &Bucket,
@@ -59,7 +61,9 @@ impl Found {
                 head.map(|head| Found::Head(Box::new(head)))
             }
         };
-        found.map_err(|error| with_key(error, key))
+        let found = found.map_err(|error| with_key(error, key))?;
+        sse::refuse_customers(found.head())?;
+        Ok(found)
     }
 
     /// The object's metadata.
@@ -91,9 +95,12 @@ impl Found {
 
 /// GetObject.
 pub async fn get_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
-    let found = Found::Content(Box::new(on.open(call).await?));
+    let mut reader = on.open(call).await?;
+    let told = sse::unlock(call, &mut reader)?;
+    let found = Found::Content(Box::new(reader));
     let beside = Beside::of(call, on, found.head());
-    let answer = found.answer(call.headers, &call.target.query)?;
+    let mut answer = found.answer(call.headers, &call.target.query)?;
+    told.tell(&mut answer)?;
     beside.tell(on, answer)
 }
 
@@ -105,14 +112,16 @@ pub async fn head_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result
         true => Found::Content(Box::new(on.open(call).await?)),
         false => Found::Head(Box::new(on.head(call).await?)),
     };
+    let told = sse::check(call, on, found.head()).await?;
     let beside = Beside::of(call, on, found.head());
-    let answer = match found {
+    let mut answer = match found {
         Found::Content(reader) => {
             let (head, parts) = (reader.metadata(), reader.parts());
             describe(call.headers, query, head, parts)?.0
         }
         found => found.answer(call.headers, query)?,
     };
+    told.tell(&mut answer)?;
     beside.tell(on, answer)
 }
 

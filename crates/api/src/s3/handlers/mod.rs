@@ -7,6 +7,7 @@ mod complete;
 mod copy;
 mod cors;
 mod delete;
+mod encryption;
 pub(crate) mod get;
 mod lifecycle;
 mod listing;
@@ -28,6 +29,7 @@ use super::checksum::{self, Algorithm};
 use super::error::{Code, S3Error, S3Result};
 use super::respond::{self, Answer};
 use super::route::{BucketOp, ObjectOp, Operation};
+use super::sse;
 use super::xml::Writer;
 
 pub use post::post_object;
@@ -47,6 +49,7 @@ pub async fn dispatch(
     if !operation.reads_body() {
         call.check_unread_body().await?;
     }
+    sse::refuse_headers(call, operation)?;
     let target = call.target;
     let bucket = target.bucket.as_deref().unwrap_or_default();
     let key = target.key.as_deref().unwrap_or_default();
@@ -89,6 +92,7 @@ async fn on_bucket(
     match op {
         BucketOp::DeleteBucket => buckets::delete(call, on).await,
         BucketOp::DeleteBucketCors => cors::delete(call, on).await,
+        BucketOp::DeleteBucketEncryption => encryption::delete(call, on).await,
         BucketOp::DeleteBucketLifecycle => lifecycle::delete(call, on).await,
         BucketOp::DeleteBucketTagging => tagging::delete_of_bucket(call, on).await,
         BucketOp::DeleteBucketOwnershipControls => policy::delete_ownership(call, on).await,
@@ -98,6 +102,7 @@ async fn on_bucket(
         BucketOp::DeletePublicAccessBlock => policy::delete_block(call, on).await,
         BucketOp::GetBucketAcl => acl::get_of_bucket(call, on),
         BucketOp::GetBucketCors => cors::get(on),
+        BucketOp::GetBucketEncryption => encryption::get(on),
         BucketOp::GetBucketLifecycleConfiguration => lifecycle::get(on),
         BucketOp::GetBucketLocation => buckets::location(call, on),
         BucketOp::GetBucketOwnershipControls => policy::get_ownership(on),
@@ -116,6 +121,7 @@ async fn on_bucket(
         BucketOp::ListObjectsV2 => listing::version_2(call, on).await,
         BucketOp::PutBucketAcl => acl::put_of_bucket(call, on).await,
         BucketOp::PutBucketCors => cors::put(call, on).await,
+        BucketOp::PutBucketEncryption => encryption::put(call, on).await,
         BucketOp::PutBucketLifecycleConfiguration => lifecycle::put(call, on).await,
         BucketOp::PutBucketOwnershipControls => policy::put_ownership(call, on).await,
         BucketOp::PutBucketPolicy => policy::put(call, on).await,
@@ -128,6 +134,7 @@ async fn on_bucket(
     }
 }
 
+/// Runs an operation on an object. Each one is boxed: together they would take too much of the stack.
 async fn on_object(
     call: &mut Call<'_>,
     on: &Authorised<OnObject>,
@@ -138,17 +145,17 @@ async fn on_object(
         ObjectOp::CompleteMultipartUpload => Box::pin(complete::complete(call, on)).await,
         ObjectOp::CopyObject => Box::pin(copy::copy_object(call, on)).await,
         ObjectOp::CreateMultipartUpload => Box::pin(uploads::create(call, on)).await,
-        ObjectOp::DeleteObject => delete::delete_object(call, on).await,
+        ObjectOp::DeleteObject => Box::pin(delete::delete_object(call, on)).await,
         ObjectOp::DeleteObjectTagging => Box::pin(tagging::delete_of_object(call, on)).await,
-        ObjectOp::GetObject => get::get_object(call, on).await,
+        ObjectOp::GetObject => Box::pin(get::get_object(call, on)).await,
         ObjectOp::GetObjectAcl => Box::pin(acl::get_of_object(call, on)).await,
         ObjectOp::GetObjectAttributes => Box::pin(attributes::get(call, on)).await,
         ObjectOp::GetObjectLegalHold => Box::pin(lock::get_legal_hold(call, on)).await,
         ObjectOp::GetObjectRetention => Box::pin(lock::get_retention(call, on)).await,
         ObjectOp::GetObjectTagging => Box::pin(tagging::get_of_object(call, on)).await,
-        ObjectOp::HeadObject => get::head_object(call, on).await,
+        ObjectOp::HeadObject => Box::pin(get::head_object(call, on)).await,
         ObjectOp::ListParts => Box::pin(uploads::list_parts(call, on)).await,
-        ObjectOp::PutObject => put::put_object(call, on).await,
+        ObjectOp::PutObject => Box::pin(put::put_object(call, on)).await,
         ObjectOp::PutObjectAcl => Box::pin(acl::put_of_object(call, on)).await,
         ObjectOp::PutObjectLegalHold => Box::pin(lock::put_legal_hold(call, on)).await,
         ObjectOp::PutObjectRetention => Box::pin(lock::put_retention(call, on)).await,

@@ -15,6 +15,7 @@ use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::range;
 use crate::s3::respond::{self, Answer};
 use crate::s3::slow;
+use crate::s3::sse;
 use crate::s3::transfer::transfer;
 use crate::s3::xml::Writer;
 
@@ -26,8 +27,12 @@ pub async fn upload_part(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
     let expected = call.expected()?;
     let upload = to_write(call, on).await?;
     check_algorithm(&upload, &expected)?;
+    let key = sse::of_part(call, on, &upload).await?;
 
     let mut writer = call.model.begin_part(on.bucket(), &upload, number)?;
+    if let Some(key) = &key {
+        writer.encrypt(&key.key, key.kind)?;
+    }
     let wanted = expected.wanted_with(kept_algorithm(&upload));
     let moved = transfer(&mut call.body, &mut writer, wanted, length).await?;
     if moved.size != length {
@@ -47,6 +52,9 @@ pub async fn upload_part(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
     let mut answer = stored(&part.etag, told.as_ref())?;
     // The kind is of objects.
     answer.headers_mut().remove("x-amz-checksum-type");
+    if let Some(key) = &key {
+        key.told.tell(&mut answer)?;
+    }
     Ok(answer)
 }
 
@@ -100,6 +108,7 @@ fn check_algorithm(upload: &Upload, expected: &Expected) -> S3Result<()> {
 pub async fn upload_part_copy(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
     let number = part_number(call)?;
     let upload = to_write(call, on).await?;
+    let key = sse::of_part(call, on, &upload).await?;
     let source = open_source(call, on).await?;
     let range = copied_range(call, source.reader.metadata().size)?;
     let length = range.end - range.start;
@@ -107,6 +116,9 @@ pub async fn upload_part_copy(call: &mut Call<'_>, on: &Authorised<OnObject>) ->
     let (source_id, of_versions) = (source.reader.metadata().id, source.on.bucket().clone());
     let mut content = source.reader.stream(range);
     let mut writer = call.model.begin_part(on.bucket(), &upload, number)?;
+    if let Some(key) = &key {
+        writer.encrypt(&key.key, key.kind)?;
+    }
     let wanted = Wanted {
         kept: kept_algorithm(&upload),
         declared: None,
@@ -125,6 +137,9 @@ pub async fn upload_part_copy(call: &mut Call<'_>, on: &Authorised<OnObject>) ->
     };
     let mut answer = slow::answer(copying).await?;
     tell_source(&mut answer, &of_versions, source_id)?;
+    if let Some(key) = &key {
+        key.told.tell(&mut answer)?;
+    }
     Ok(answer)
 }
 

@@ -24,6 +24,7 @@ use crate::s3::route::{ObjectOp, refuse_headers};
 use crate::s3::signed;
 use crate::s3::sigv2;
 use crate::s3::sigv4::{ALGORITHM, Lookup, PolicyFields, Verifier};
+use crate::s3::sse;
 use crate::s3::tagging;
 use crate::s3::target::check_key;
 use crate::s3::transfer::{Source, transfer};
@@ -93,12 +94,16 @@ pub async fn post_object(
     let on = auth::object(call, &caller, ObjectOp::PutObject, &bucket, &key).await?;
     let acl = acl::of_new(&headers, on.bucket())?;
     let lock = lock::of_headers(&headers, call.now_ms())?;
+    let encryption = sse::of_new(call, on.bucket())?;
     let expected = Expected::of(&headers, None, false)?;
     lock::check_digest(&expected, lock, on.bucket().lock.as_ref())?;
     let kept = metadata::of_headers(&headers)?;
     let tags = call.tags.take().unwrap_or_default();
 
     let mut writer = call.model.begin_object(on.bucket(), on.key())?;
+    if let Some(new) = &encryption {
+        writer.encrypt(&new.seal(call, on.bucket(), on.key()).await?)?;
+    }
     let most = (*policy.length.end()).min(MAX_PUT_BYTES);
     let wanted = expected.wanted(Algorithm::Crc64Nvme);
     let mut file = File {
@@ -122,6 +127,7 @@ pub async fn post_object(
     let head = writer.finish(meta, Condition::Always).await?;
     let mut answer = answer(call, &fields, &bucket, &key, &head.etag)?;
     tell_version(&mut answer, on.bucket(), head.id)?;
+    sse::told(encryption.as_ref()).tell(&mut answer)?;
     let expiration = lifecycle::expiration(call.model, on.bucket(), &key, &head);
     lifecycle::tell_expiration(&mut answer, expiration.as_deref())?;
     Ok(answer)
@@ -213,7 +219,8 @@ fn field_headers(fields: &Fields) -> S3Result<HeaderMap> {
             || name == metadata::REDIRECT
             || name == "content-md5"
             || name == acl::HEADER
-            || name.starts_with("x-amz-checksum-");
+            || name.starts_with("x-amz-checksum-")
+            || name.starts_with(sse::PREFIX);
         if stands {
             let bad = || S3Error::argument(name, value, "The field is not fit for a header.");
             let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad())?;

@@ -14,6 +14,7 @@ use crate::s3::lock;
 use crate::s3::metadata;
 use crate::s3::precondition;
 use crate::s3::respond::{self, Answer};
+use crate::s3::sse;
 use crate::s3::tagging;
 use crate::s3::transfer::transfer;
 
@@ -28,6 +29,7 @@ pub async fn put_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Res
     let tags = tagging::of_headers(call.headers)?;
     let acl = acl::of_new(call.headers, on.bucket())?;
     let lock = lock::of_headers(call.headers, call.now_ms())?;
+    let encryption = sse::of_new(call, on.bucket())?;
     let expected = call.expected()?;
     lock::check_digest(&expected, lock, on.bucket().lock.as_ref())?;
     let condition = precondition::of_write(call.headers)?;
@@ -35,6 +37,9 @@ pub async fn put_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Res
         fail_early(call.model, on.bucket(), on.key(), &condition).await?;
     }
     let mut writer = call.model.begin_object(on.bucket(), on.key())?;
+    if let Some(new) = &encryption {
+        writer.encrypt(&new.seal(call, on.bucket(), on.key()).await?)?;
+    }
     let wanted = expected.wanted(Algorithm::Crc64Nvme);
     let moved = transfer(&mut call.body, &mut writer, wanted, length).await?;
     if moved.size != length {
@@ -53,6 +58,7 @@ pub async fn put_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Res
     let head = head.map_err(|error| with_key(error, on.key()))?;
     let mut answer = stored(&head.etag, head.checksum.as_ref())?;
     tell_version(&mut answer, on.bucket(), head.id)?;
+    sse::told(encryption.as_ref()).tell(&mut answer)?;
     let expiration = lifecycle::expiration(call.model, on.bucket(), on.key(), &head);
     lifecycle::tell_expiration(&mut answer, expiration.as_deref())?;
     Ok(answer)

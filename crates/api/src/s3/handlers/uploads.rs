@@ -1,7 +1,7 @@
 //! Multipart uploads: beginning, aborting, listing them and their parts.
 
 use archipel_base::Id;
-use archipel_model::{Error, ObjectLock, Upload, UploadMeta, UploadPage, UploadQuery};
+use archipel_model::{Error, ObjectLock, Sealing, Upload, UploadMeta, UploadPage, UploadQuery};
 use http::StatusCode;
 
 use super::copy::chosen_algorithm;
@@ -16,6 +16,7 @@ use crate::s3::lock;
 use crate::s3::metadata;
 use crate::s3::owner::Owner;
 use crate::s3::respond::{self, Answer};
+use crate::s3::sse;
 use crate::s3::tagging;
 use crate::s3::xml::Writer;
 
@@ -27,7 +28,13 @@ pub async fn create(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answ
     let headers = metadata::of_headers(call.headers)?;
     let algorithm = chosen_algorithm(call)?;
     let kind = chosen_kind(call, algorithm)?;
+    let encryption = sse::of_new(call, on.bucket())?;
+    let sealing = match &encryption {
+        Some(new) => Some(new.seal(call, on.bucket(), on.key()).await?),
+        None => None,
+    };
     let meta = UploadMeta {
+        encryption: sealing.as_ref().map(Sealing::encryption),
         lock: new_lock(call, on)?,
         headers,
         checksum_algorithm: algorithm.map(|a| a.name().to_owned()),
@@ -46,6 +53,7 @@ pub async fn create(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answ
     xml.text("UploadId", &upload.id.to_string());
     let mut answer = respond::xml(xml);
     tell_abort(call, on, &mut answer, &upload)?;
+    sse::told(encryption.as_ref()).tell(&mut answer)?;
     if let (Some(algorithm), Some(kind)) = (algorithm, kind) {
         respond::set(&mut answer, "x-amz-checksum-algorithm", algorithm.name())?;
         respond::set(
@@ -120,6 +128,7 @@ pub async fn list_parts(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<
     let after = count_parameter(call, "part-number-marker", 0, u16::MAX.into())? as u16;
     let encoding = Encoding::of(call)?;
     let upload = named(call, on).await?;
+    sse::check_upload(call, on, &upload).await?;
     let (parts, truncated) = call
         .model
         .list_parts(on.bucket(), &upload, after, limit)

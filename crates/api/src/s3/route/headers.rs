@@ -3,13 +3,11 @@
 use crate::s3::error::{Code, S3Error, S3Result};
 
 /// The beginnings of headers that ask for missing features; such headers are refused.
-const REFUSED_PREFIXES: [&str; 7] = [
-    "x-amz-copy-source-server-side-encryption",
+const REFUSED_PREFIXES: [&str; 5] = [
     "x-amz-grant-",
     "x-amz-if-match-",
     "x-amz-mfa",
     "x-amz-rename-source",
-    "x-amz-server-side-encryption",
     "x-amz-write-offset-bytes",
 ];
 

@@ -81,6 +81,7 @@ impl Exchange<'_> {
             body,
         );
         call.peer = parts.extensions.get::<Peer>().map(|peer| peer.0);
+        call.plain_keys = self.shared.config.plain_keys;
         if parts.extensions.get::<Secure>().is_some() {
             call.scheme = "https";
         }

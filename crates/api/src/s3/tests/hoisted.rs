@@ -109,8 +109,7 @@ async fn presigned_query_is_refused_as_the_header_is() {
     }
     for refused in [
         "x-amz-grant-read=id%3D1",
-        "x-amz-server-side-encryption=AES256",
-        "x-amz-server-side-encryption-customer-algorithm=AES256",
+        "x-amz-server-side-encryption=aws:kms",
         "x-amz-bypass-governance-retention=true",
         "x-amz-write-offset-bytes=5",
     ] {

@@ -5,6 +5,7 @@ pub mod client;
 mod connections;
 mod control;
 mod disclosure;
+mod encryption;
 mod hoisted;
 mod lifecycle;
 mod lists;

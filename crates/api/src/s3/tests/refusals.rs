@@ -179,7 +179,7 @@ async fn missing_features_answer_not_implemented() {
     let door = Door::open().await;
     door.put("/bucket/k", "kept").await.ok();
     for path in [
-        "/bucket?encryption",
+        "/bucket?replication",
         "/bucket?unheard-of",
         "/bucket/k?torrent",
     ] {
@@ -189,7 +189,7 @@ async fn missing_features_answer_not_implemented() {
                 .is(501, "NotImplemented");
         }
     }
-    let encrypted = [("x-amz-server-side-encryption", "AES256")];
+    let encrypted = [("x-amz-server-side-encryption", "aws:kms")];
     door.call("PUT", "/bucket/k", &encrypted, "new")
         .await
         .is(501, "NotImplemented");

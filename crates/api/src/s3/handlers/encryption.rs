@@ -1,0 +1,80 @@
+//! A bucket's default encryption.
+//!
+//! Source: AWS, PutBucketEncryption.
+
+use http::StatusCode;
+
+use crate::s3::auth::{Authorised, OnBucket};
+use crate::s3::call::Call;
+use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::respond::{self, Answer};
+use crate::s3::xml::{self, Writer};
+
+/// The largest document.
+const MAX_DOCUMENT: usize = 16 << 10;
+
+/// PutBucketEncryption.
+pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let document = call.document(MAX_DOCUMENT).await?;
+    check(&document)?;
+    call.model.set_encrypts(&on.bucket().name, true).await?;
+    Ok(respond::empty(StatusCode::OK))
+}
+
+/// Checks that a document asks for encryption by the cluster's keys.
+fn check(document: &[u8]) -> S3Result<()> {
+    let root = xml::parse(document, "ServerSideEncryptionConfiguration")?;
+    let [rule] = root.only(&["Rule"])? else {
+        return Err(Code::MalformedXML.into());
+    };
+    rule.only(&[
+        "ApplyServerSideEncryptionByDefault",
+        "BucketKeyEnabled",
+        "BlockedEncryptionTypes",
+    ])?;
+    if rule.child("BlockedEncryptionTypes")?.is_some() {
+        return Err(S3Error::not_implemented("BlockedEncryptionTypes"));
+    }
+    match rule.child_text("BucketKeyEnabled")?.map(str::trim) {
+        None | Some("false") => {}
+        Some("true") => return Err(S3Error::not_implemented("An S3 Bucket Key")),
+        Some(_) => return Err(Code::MalformedXML.into()),
+    }
+    let by_default = rule.child("ApplyServerSideEncryptionByDefault")?;
+    let by_default = by_default.ok_or(Code::MalformedXML)?;
+    by_default.only(&["SSEAlgorithm", "KMSMasterKeyID"])?;
+    match by_default.required_text("SSEAlgorithm")?.trim() {
+        "AES256" if by_default.child("KMSMasterKeyID")?.is_some() => {
+            let why = "a KMSMasterKeyID is not applicable if the default sse algorithm is not \
+                       aws:kms or aws:kms:dsse";
+            Err(S3Error::new(Code::InvalidArgument, why))
+        }
+        "AES256" => Ok(()),
+        "aws:kms" | "aws:kms:dsse" => Err(S3Error::not_implemented(
+            "Server-side encryption with keys of AWS KMS",
+        )),
+        _ => Err(Code::MalformedXML.into()),
+    }
+}
+
+/// GetBucketEncryption.
+pub fn get(on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    if !on.bucket().encrypts {
+        let none = S3Error::from(Code::ServerSideEncryptionConfigurationNotFoundError);
+        return Err(none.with("BucketName", &on.bucket().name));
+    }
+    let mut xml = Writer::new("ServerSideEncryptionConfiguration");
+    xml.open("Rule");
+    xml.open("ApplyServerSideEncryptionByDefault");
+    xml.text("SSEAlgorithm", "AES256");
+    xml.close();
+    xml.value("BucketKeyEnabled", false);
+    xml.close();
+    Ok(respond::xml(xml))
+}
+
+/// DeleteBucketEncryption.
+pub async fn delete(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    call.model.set_encrypts(&on.bucket().name, false).await?;
+    Ok(respond::empty(StatusCode::NO_CONTENT))
+}

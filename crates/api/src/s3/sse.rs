@@ -1,0 +1,324 @@
+//! Server-side encryption: its headers, in requests and answers.
+//!
+//! Invariant: no operation ignores a header about encryption. It honours the header, or refuses it.
+//!
+//! Source: AWS, "Protecting data with server-side encryption", "Using server-side encryption with
+//! customer-provided keys (SSE-C)".
+
+mod customer;
+
+use archipel_model::{
+    Bucket, DataKey, Encrypt, Encryption, EncryptionKind, Error, ObjectHead, ObjectReader, Sealing,
+    Upload,
+};
+use http::HeaderMap;
+
+use super::auth::{Authorised, OnObject};
+use super::call::{Call, single_header};
+use super::error::{Code, S3Error, S3Result};
+use super::respond::{self, Answer};
+use super::route::{ObjectOp, Operation};
+use customer::{CUSTOMER, Customer, Names, SOURCE, customer_of};
+
+/// The beginning of all headers about encryption.
+pub const PREFIX: &str = "x-amz-server-side-encryption";
+
+/// The header that asks for encryption by the cluster's keys.
+const SERVER: &str = "x-amz-server-side-encryption";
+
+/// Headers about keys of AWS's key management, and those of S3 Bucket Keys.
+const KMS: [&str; 3] = [
+    "x-amz-server-side-encryption-aws-kms-key-id",
+    "x-amz-server-side-encryption-context",
+    "x-amz-server-side-encryption-bucket-key-enabled",
+];
+
+/// The one algorithm.
+const AES256: &str = "AES256";
+
+/// Refuses headers about encryption where they would be ignored.
+///
+/// # Errors
+/// [`Code::InvalidArgument`], with the header's name.
+pub fn refuse_headers(call: &Call<'_>, operation: Operation) -> S3Result<()> {
+    use ObjectOp as O;
+    let (server, customer, source) = match operation {
+        Operation::PostObject => (true, true, false),
+        Operation::Object(op) => match op {
+            O::CopyObject => (true, true, true),
+            O::CreateMultipartUpload | O::PutObject => (true, true, false),
+            O::UploadPartCopy => (false, true, true),
+            O::CompleteMultipartUpload
+            | O::GetObject
+            | O::GetObjectAttributes
+            | O::HeadObject
+            | O::ListParts
+            | O::UploadPart => (false, true, false),
+            _ => (false, false, false),
+        },
+        _ => (false, false, false),
+    };
+    let is_of = |names: &Names, name: &str| [names.algorithm, names.key, names.md5].contains(&name);
+    for name in call.headers.keys().map(|name| name.as_str()) {
+        let taken = match name {
+            _ if is_of(&CUSTOMER, name) => customer,
+            _ if is_of(&SOURCE, name) => source,
+            _ if name == SERVER || KMS.contains(&name) => server,
+            _ => !name.starts_with(PREFIX),
+        };
+        if !taken {
+            let why = format!("{name} header is not supported for this operation.");
+            return Err(S3Error::argument(name, "", why));
+        }
+    }
+    Ok(())
+}
+
+/// How a new object is encrypted.
+pub struct NewEncryption {
+    how: Encrypt,
+    told: Told,
+}
+
+/// What an answer says about encryption.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Told {
+    /// Nothing: the content is not encrypted.
+    Nothing,
+    /// By a key of the cluster.
+    Server,
+    /// By the customer's key with this MD5.
+    Customer(String),
+}
+
+/// Returns how the request, or else the bucket, wants a new object encrypted.
+///
+/// # Errors
+/// Those of the headers; [`Code::NotImplemented`] for keys of AWS's key management.
+pub fn of_new(call: &Call<'_>, bucket: &Bucket) -> S3Result<Option<NewEncryption>> {
+    let headers = call.described_by();
+    let server = single_header(headers, SERVER)?;
+    if let Some(customer) = customer_of(call, headers, &CUSTOMER)? {
+        if let Some(server) = server {
+            let why = "Server Side Encryption with Customer provided key is incompatible with the \
+                       encryption method specified";
+            return Err(S3Error::argument(SERVER, server, why));
+        }
+        refuse_kms(headers)?;
+        return Ok(Some(NewEncryption {
+            how: Encrypt::Customer(customer.key),
+            told: Told::Customer(customer.md5),
+        }));
+    }
+    match server {
+        None => {}
+        Some(AES256) => {}
+        Some("aws:kms" | "aws:kms:dsse") => {
+            let error = S3Error::not_implemented("Server-side encryption with keys of AWS KMS");
+            return Err(error.with("Header", SERVER));
+        }
+        Some(_) => return Err(Code::InvalidEncryptionAlgorithmError.into()),
+    }
+    refuse_kms(headers)?;
+    Ok(
+        (server.is_some() || bucket.encrypts).then_some(NewEncryption {
+            how: Encrypt::Server,
+            told: Told::Server,
+        }),
+    )
+}
+
+fn refuse_kms(headers: &HeaderMap) -> S3Result<()> {
+    let says_no = |name: &str| {
+        let value = headers.get(name);
+        name == KMS[2] && value.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"false"))
+    };
+    let mut refused = KMS.iter();
+    match refused.find(|name| headers.contains_key(**name) && !says_no(name)) {
+        Some(name) => Err(S3Error::from(Code::NotImplemented).with("Header", *name)),
+        None => Ok(()),
+    }
+}
+
+impl NewEncryption {
+    /// Makes the key of the content.
+    ///
+    /// # Errors
+    /// Those of the model.
+    pub async fn seal(&self, call: &Call<'_>, bucket: &Bucket, key: &str) -> S3Result<Sealing> {
+        Ok(Box::pin(call.model.seal(bucket, key, &self.how)).await?)
+    }
+}
+
+/// Returns what to say of a new object.
+pub fn told(new: Option<&NewEncryption>) -> Told {
+    new.map_or(Told::Nothing, |new| new.told.clone())
+}
+
+impl Told {
+    /// Adds the headers to an answer.
+    ///
+    /// # Errors
+    /// Those of headers.
+    pub fn tell(&self, answer: &mut Answer) -> S3Result<()> {
+        match self {
+            Told::Nothing => Ok(()),
+            Told::Server => respond::set(answer, SERVER, AES256),
+            Told::Customer(md5) => {
+                respond::set(answer, CUSTOMER.algorithm, AES256)?;
+                respond::set(answer, CUSTOMER.md5, md5)
+            }
+        }
+    }
+
+    /// The same for an answer that gives no key back: completions and listings.
+    ///
+    /// # Errors
+    /// Those of headers.
+    pub fn tell_server(encryption: Option<&Encryption>, answer: &mut Answer) -> S3Result<()> {
+        match encryption.map(|encryption| encryption.kind) {
+            Some(EncryptionKind::Server) => Told::Server.tell(answer),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Refuses a key where there is none to be given, and the other way round.
+fn check_kind(encryption: Option<&Encryption>, customer: Option<&Customer>) -> S3Result<()> {
+    let kind = encryption.map(|encryption| encryption.kind);
+    match (kind, customer) {
+        (Some(EncryptionKind::Customer), None) => Err(Error::KeyNeeded.into()),
+        (Some(EncryptionKind::Server) | None, Some(_)) => {
+            let why = "The encryption parameters are not applicable to this object.";
+            Err(S3Error::new(Code::InvalidRequest, why))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn told_of(encryption: Option<&Encryption>, customer: Option<Customer>) -> Told {
+    match (encryption, customer) {
+        (None, _) => Told::Nothing,
+        (Some(_), None) => Told::Server,
+        (Some(_), Some(customer)) => Told::Customer(customer.md5),
+    }
+}
+
+/// Opens the content of an object by the key that the request gives, if it takes one.
+///
+/// # Errors
+/// [`Code::InvalidRequest`], [`Code::AccessDenied`]; those of the headers.
+pub fn unlock(call: &Call<'_>, reader: &mut ObjectReader) -> S3Result<Told> {
+    unlock_by(call, reader, &CUSTOMER)
+}
+
+/// Opens the content of a copy's source.
+///
+/// # Errors
+/// As [`unlock`].
+pub fn unlock_source(call: &Call<'_>, reader: &mut ObjectReader) -> S3Result<Told> {
+    unlock_by(call, reader, &SOURCE)
+}
+
+fn unlock_by(call: &Call<'_>, reader: &mut ObjectReader, names: &Names) -> S3Result<Told> {
+    let customer = customer_of(call, call.headers, names)?;
+    check_kind(reader.metadata().encryption.as_deref(), customer.as_ref())?;
+    if let Some(customer) = &customer {
+        reader.unlock(&customer.key)?;
+    }
+    Ok(told_of(reader.metadata().encryption.as_deref(), customer))
+}
+
+/// Checks the key that a request gives for an object's metadata.
+///
+/// # Errors
+/// As [`unlock`].
+pub async fn check(
+    call: &Call<'_>,
+    on: &Authorised<OnObject>,
+    head: &ObjectHead,
+) -> S3Result<Told> {
+    let customer = customer_of(call, call.headers, &CUSTOMER)?;
+    check_kind(head.encryption.as_deref(), customer.as_ref())?;
+    if let (Some(encryption), Some(customer)) = (&head.encryption, &customer) {
+        let key = Some(&customer.key);
+        Box::pin(call.model.unseal(on.bucket(), on.key(), encryption, key)).await?;
+    }
+    Ok(told_of(head.encryption.as_deref(), customer))
+}
+
+/// Refuses to read an object that takes a customer's key, where no key can be given.
+///
+/// # Errors
+/// [`Code::InvalidRequest`].
+pub fn refuse_customers(head: &ObjectHead) -> S3Result<()> {
+    check_kind(head.encryption.as_deref(), None)
+}
+
+/// Returns the key of a part's upload, if the upload is encrypted.
+///
+/// # Errors
+/// [`Code::InvalidRequest`] if the request gives no key or another one, and if the upload takes none.
+pub async fn of_part(
+    call: &Call<'_>,
+    on: &Authorised<OnObject>,
+    upload: &Upload,
+) -> S3Result<Option<PartKey>> {
+    let customer = customer_of(call, call.headers, &CUSTOMER)?;
+    let encryption = upload.meta.encryption.as_deref();
+    check_kind(encryption, customer.as_ref()).map_err(|error| {
+        let why = match &customer {
+            None => {
+                "The multipart upload initiate requested encryption. Subsequent part requests must \
+                 include the appropriate encryption parameters."
+            }
+            Some(_) => {
+                "The multipart upload initiate did not request encryption with a customer provided \
+                 key. The encryption parameters are not applicable."
+            }
+        };
+        S3Error::new(error.code(), why)
+    })?;
+    let Some(encryption) = encryption else {
+        return Ok(None);
+    };
+    let key = customer.as_ref().map(|customer| &customer.key);
+    let unsealed = Box::pin(call.model.unseal(on.bucket(), on.key(), encryption, key));
+    let key = unsealed.await.map_err(|error| match error {
+        Error::WrongKey => {
+            let why = "The provided encryption parameters did not match the ones used originally.";
+            S3Error::new(Code::InvalidRequest, why)
+        }
+        error => error.into(),
+    })?;
+    Ok(Some(PartKey {
+        key,
+        kind: encryption.kind,
+        told: told_of(Some(encryption), customer),
+    }))
+}
+
+/// Checks the key of a request about an upload that needs none: it must be the upload's if it is given.
+///
+/// # Errors
+/// As [`of_part`].
+pub async fn check_upload(
+    call: &Call<'_>,
+    on: &Authorised<OnObject>,
+    upload: &Upload,
+) -> S3Result<()> {
+    match CUSTOMER.are_in(call.headers) {
+        true => of_part(call, on, upload).await.map(|_| ()),
+        false => Ok(()),
+    }
+}
+
+/// The key of an upload.
+pub struct PartKey {
+    /// The key.
+    pub key: DataKey,
+    /// Whose key wraps it.
+    pub kind: EncryptionKind,
+    /// What the answer says.
+    pub told: Told,
+}

@@ -1,0 +1,46 @@
+//! What opens the keyring of encrypted objects: a secret of its own, the cluster's, or the node's key.
+
+use archipel_model::{Model, RingSecrets};
+
+use crate::config::Settings;
+use crate::identity;
+
+/// Gives the model the secrets of the keyring.
+///
+/// # Errors
+/// A text for the operator.
+pub fn set_secrets(settings: &Settings, model: &Model) -> Result<(), String> {
+    let bytes = |secret: &crate::config::Secret| secret.expose().as_bytes().to_vec();
+    let own = identity::document(&settings.data_dir)?;
+    let cluster = settings.cluster.network.as_ref();
+    let cluster = cluster.map(|network| bytes(&network.secret));
+    let encryption = &settings.encryption;
+    let (present, earlier) = match &encryption.key {
+        Some(key) => {
+            let present = std::iter::once(key).chain(&encryption.previous);
+            // A ring that the cluster's secret protected so far opens, too.
+            (
+                present.map(bytes).collect(),
+                cluster.into_iter().chain([own]).collect(),
+            )
+        }
+        // A node that was alone before it joined others.
+        None => match cluster {
+            Some(secret) => (vec![secret], vec![own]),
+            None => (vec![own], Vec::new()),
+        },
+    };
+    model.set_ring_secrets(RingSecrets { present, earlier });
+    Ok(())
+}
+
+/// Wraps the keyring by the present secrets, once it can be read.
+pub async fn rewrap(model: Model) {
+    model.wait_until_read(WAIT).await;
+    if let Err(error) = model.rewrap_keyring().await {
+        tracing::error!(%error, "the keyring of encrypted objects cannot be opened");
+    }
+}
+
+/// The time that the control data gets to be read. Later the ring is read when it is first needed.
+const WAIT: std::time::Duration = std::time::Duration::from_secs(600);

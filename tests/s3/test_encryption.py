@@ -1,0 +1,225 @@
+"""Server-side encryption as real clients use it, and what is on the disks then."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import socket
+from pathlib import Path
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+from support.data import MIB, content
+from support.server import Demo, Server
+from support.tools import run, same_tree
+
+KEY, OTHER = b"k" * 32, b"o" * 32
+
+
+def customer(key: bytes = KEY) -> dict:
+    return {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": key}
+
+
+def source(key: bytes = KEY) -> dict:
+    return {"CopySourceSSECustomerAlgorithm": "AES256", "CopySourceSSECustomerKey": key}
+
+
+def refused(call, status: int, code: str | None = None) -> None:
+    with pytest.raises(ClientError) as error:
+        call()
+    assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == status
+    assert code in (None, error.value.response["Error"]["Code"])
+
+
+@pytest.mark.parametrize("size", [0, 100, 16 * 1024, 65_536, 3 * MIB + 7])
+def test_customers_key(s3, bucket, size):
+    body = content(size, "sse-c")
+    put = s3.put_object(Bucket=bucket, Key="k", Body=body, **customer())
+    md5 = base64.b64encode(hashlib.md5(KEY).digest()).decode()
+    assert put["SSECustomerAlgorithm"] == "AES256" and put["SSECustomerKeyMD5"] == md5
+    assert put["ETag"] != f'"{hashlib.md5(body).hexdigest()}"'
+    got = s3.get_object(Bucket=bucket, Key="k", **customer())
+    assert got["Body"].read() == body and got["SSECustomerKeyMD5"] == md5
+    head = s3.head_object(Bucket=bucket, Key="k", **customer())
+    assert head["ContentLength"] == size and head["ETag"] == put["ETag"]
+    refused(lambda: s3.get_object(Bucket=bucket, Key="k"), 400, "InvalidRequest")
+    refused(lambda: s3.get_object(Bucket=bucket, Key="k", **customer(OTHER)), 403, "AccessDenied")
+    refused(lambda: s3.head_object(Bucket=bucket, Key="k"), 400)
+    refused(lambda: s3.head_object(Bucket=bucket, Key="k", **customer(OTHER)), 403)
+
+
+def test_ranges(s3, bucket):
+    body = content(300_000, "ranges")
+    s3.put_object(Bucket=bucket, Key="c", Body=body, **customer())
+    s3.put_object(Bucket=bucket, Key="s", Body=body, ServerSideEncryption="AES256")
+    for first, last in ((0, 0), (65_535, 65_536), (100, 200_000), (131_072, 131_072), (299_999, 299_999)):
+        where = {"Bucket": bucket, "Range": f"bytes={first}-{last}"}
+        assert s3.get_object(Key="c", **where, **customer())["Body"].read() == body[first : last + 1]
+        assert s3.get_object(Key="s", **where)["Body"].read() == body[first : last + 1]
+
+
+@pytest.mark.parametrize("how", [customer(), {"ServerSideEncryption": "AES256"}], ids=["customer", "server"])
+def test_multipart(s3, bucket, how):
+    read = how if "SSECustomerKey" in how else {}
+    pieces = [content(5 * MIB + 1, "one"), content(70_000, "two")]
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="m", **how)["UploadId"]
+    named = {"Bucket": bucket, "Key": "m", "UploadId": upload}
+    parts = []
+    for number, piece in enumerate(pieces, 1):
+        if read:
+            part = {"PartNumber": number, "Body": piece}
+            refused(lambda part=part: s3.upload_part(**named, **part), 400, "InvalidRequest")
+            refused(lambda part=part: s3.upload_part(**named, **part, **customer(OTHER)), 400, "InvalidRequest")
+        sent = s3.upload_part(**named, PartNumber=number, Body=piece, **read)
+        parts.append({"PartNumber": number, "ETag": sent["ETag"]})
+    assert [p["ETag"] for p in s3.list_parts(**named)["Parts"]] == [p["ETag"] for p in parts]
+    done = s3.complete_multipart_upload(**named, MultipartUpload={"Parts": parts})
+    assert done["ETag"].endswith('-2"')
+    whole = b"".join(pieces)
+    assert s3.get_object(Bucket=bucket, Key="m", **read)["Body"].read() == whole
+    across = s3.get_object(Bucket=bucket, Key="m", Range="bytes=5242870-5242900", **read)["Body"].read()
+    assert across == whole[5242870:5242901]
+    second = s3.get_object(Bucket=bucket, Key="m", PartNumber=2, **read)
+    assert second["Body"].read() == pieces[1]
+
+
+def test_copies(s3, bucket):
+    body = content(200_000, "copies")
+    s3.put_object(Bucket=bucket, Key="k", Body=body, **customer())
+    where = {"Bucket": bucket, "CopySource": {"Bucket": bucket, "Key": "k"}}
+    s3.copy_object(Key="other", **where, **source(), **customer(OTHER))
+    assert s3.get_object(Bucket=bucket, Key="other", **customer(OTHER))["Body"].read() == body
+    s3.copy_object(Key="server", **where, **source(), ServerSideEncryption="AES256")
+    assert s3.get_object(Bucket=bucket, Key="server")["ServerSideEncryption"] == "AES256"
+    refused(lambda: s3.copy_object(Key="x", **where), 400, "InvalidRequest")
+    refused(lambda: s3.copy_object(Key="x", **where, **source(OTHER)), 403, "AccessDenied")
+    upload = s3.create_multipart_upload(Bucket=bucket, Key="m", **customer(OTHER))["UploadId"]
+    named = {"Bucket": bucket, "Key": "m", "UploadId": upload}
+    copied = s3.upload_part_copy(
+        **named, PartNumber=1, CopySource=where["CopySource"], CopySourceRange="bytes=70000-150000",
+        **source(), **customer(OTHER),
+    )  # fmt: skip
+    parts = [{"PartNumber": 1, "ETag": copied["CopyPartResult"]["ETag"]}]
+    s3.complete_multipart_upload(**named, MultipartUpload={"Parts": parts})
+    assert s3.get_object(Bucket=bucket, Key="m", **customer(OTHER))["Body"].read() == body[70000:150001]
+
+
+def test_default_of_a_bucket(s3, bucket):
+    refused(
+        lambda: s3.get_bucket_encryption(Bucket=bucket), 404, "ServerSideEncryptionConfigurationNotFoundError"
+    )
+    rule = {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
+    s3.put_bucket_encryption(Bucket=bucket, ServerSideEncryptionConfiguration={"Rules": [rule]})
+    got = s3.get_bucket_encryption(Bucket=bucket)["ServerSideEncryptionConfiguration"]["Rules"]
+    assert got == [{**rule, "BucketKeyEnabled": False}]
+    assert s3.put_object(Bucket=bucket, Key="k", Body=b"x")["ServerSideEncryption"] == "AES256"
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"x"
+    s3.delete_bucket_encryption(Bucket=bucket)
+    assert "ServerSideEncryption" not in s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory):
+    """A node with TLS: most clients give keys over nothing else."""
+    folder = tmp_path_factory.mktemp("tls")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    (folder / "data").mkdir()
+    (folder / "archipel.toml").write_text(
+        f'data_dir = "{folder}/data"\n[s3]\nlisten = "127.0.0.1:{port}"\n[tls]\nself_signed = true\n'
+    )
+    server = Server(folder)
+    server.start()
+    key = server.cli_json("key", "create", "tester", "--create-bucket")
+    ca = str(folder / "data/self-signed.pem")
+    yield {"endpoint": f"https://127.0.0.1:{port}", "ca": ca, "id": key["id"], "secret": key["secret"]}
+    server.stop()
+
+
+def bucket_over_tls(tls, name: str):
+    s3 = boto3.client(
+        "s3", endpoint_url=tls["endpoint"], region_name="us-east-1", verify=tls["ca"],
+        aws_access_key_id=tls["id"], aws_secret_access_key=tls["secret"],
+        config=Config(s3={"addressing_style": "path"}, retries={"total_max_attempts": 1}),
+    )  # fmt: skip
+    s3.create_bucket(Bucket=name)
+    return s3
+
+
+@pytest.mark.process
+def test_rclone_with_a_customers_key(tls, tmp_path):
+    s3 = bucket_over_tls(tls, "rclone")
+    prefix = "RCLONE_CONFIG_UNDERTEST_"
+    settings = {
+        "TYPE": "s3", "PROVIDER": "Other", "ENDPOINT": tls["endpoint"], "REGION": "us-east-1",
+        "ACCESS_KEY_ID": tls["id"], "SECRET_ACCESS_KEY": tls["secret"],
+        "SSE_CUSTOMER_ALGORITHM": "AES256", "SSE_CUSTOMER_KEY": KEY.decode(),
+    }  # fmt: skip
+    env = {"RCLONE_CONFIG": "/dev/null", "RCLONE_CA_CERT": tls["ca"]}
+    env |= {prefix + name: value for name, value in settings.items()}
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    for name, size in (("small", 10), ("block", MIB + 3), ("parts", 11 * MIB)):
+        (tree / name).write_bytes(content(size, name))
+    cutoff = ["--s3-upload-cutoff", "5M", "--s3-chunk-size", "5M"]
+    run(["rclone", "copy", tree, "undertest:rclone", "--retries", "1", *cutoff], env)
+    run(["rclone", "copy", "undertest:rclone", tmp_path / "back", "--retries", "1"], env)
+    same_tree(tree, tmp_path / "back")
+    refused(lambda: s3.get_object(Bucket="rclone", Key="small"), 400, "InvalidRequest")
+
+
+@pytest.mark.process
+def test_aws_cli_with_a_customers_key(tls, tmp_path):
+    bucket_over_tls(tls, "cli")
+    env = {
+        "AWS_ACCESS_KEY_ID": tls["id"], "AWS_SECRET_ACCESS_KEY": tls["secret"],
+        "AWS_DEFAULT_REGION": "us-east-1", "AWS_CONFIG_FILE": "/dev/null", "AWS_CA_BUNDLE": tls["ca"],
+    }  # fmt: skip
+    (tmp_path / "key").write_bytes(os.urandom(32))
+    (tmp_path / "file").write_bytes(content(9 * MIB, "cli"))
+    cli = ["aws", "--endpoint-url", tls["endpoint"], "s3", "cp", "--no-progress"]
+    given = ["--sse-c", "AES256", "--sse-c-key", f"fileb://{tmp_path}/key"]
+    run([*cli, tmp_path / "file", "s3://cli/file", *given], env)
+    run([*cli, "s3://cli/file", tmp_path / "back", *given], env)
+    assert (tmp_path / "back").read_bytes() == (tmp_path / "file").read_bytes()
+
+
+@pytest.mark.process
+def test_disks_and_snapshots_hold_no_plain_text(tmp_path):
+    demo = Demo(tmp_path / "data")
+    server = demo.start()
+    try:
+        config = Config(s3={"addressing_style": "path"}, retries={"total_max_attempts": 1})
+        s3 = boto3.client(
+            "s3", endpoint_url=server.endpoint, region_name=server.region, config=config,
+            aws_access_key_id=server.access_key, aws_secret_access_key=server.secret_key,
+        )  # fmt: skip
+        s3.create_bucket(Bucket="secrets")
+        marks = []
+        for number, size in enumerate((200, 10_000, 70_000, 2 * MIB)):
+            for how in (customer(), {"ServerSideEncryption": "AES256"}, {}):
+                mark = f"<mark {number} {len(how)} {os.urandom(8).hex()}>".encode()
+                # Nothing that would compress: the mark must be found where it is stored plainly.
+                body = mark + os.urandom(size) + mark
+                key = f"{number}-{len(how)}"
+                s3.put_object(Bucket="secrets", Key=key, Body=body, **how)
+                marks.append((mark, bool(how), key, how if len(how) == 2 else {}, body))
+    finally:
+        demo.stop()
+    stored = b"".join(path.read_bytes() for path in Path(tmp_path / "data").rglob("*") if path.is_file())
+    for mark, encrypted, *_ in marks:
+        assert (mark in stored) != encrypted
+    server = demo.start()
+    try:
+        s3 = boto3.client(
+            "s3", endpoint_url=server.endpoint, region_name=server.region, config=config,
+            aws_access_key_id=server.access_key, aws_secret_access_key=server.secret_key,
+        )  # fmt: skip
+        for _, _, key, how, body in marks:
+            assert s3.get_object(Bucket="secrets", Key=key, **how)["Body"].read() == body
+    finally:
+        demo.stop()
