@@ -76,6 +76,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Bucket { target, command } => ask(cli::bucket::run(&target, command)),
         Command::Website { target, command } => ask(cli::website::run(&target, command)),
         Command::Key { target, command } => ask(cli::key::run(&target, command)),
+        Command::User { target, command } => ask(cli::user::run(&target, command)),
         Command::K2v { door, command } => ask(cli::k2v::run(&door, command)),
         Command::Access { target, command } => ask(cli::access::run(&target, command)),
         Command::Token { target, command } => ask(cli::token::run(&target, command)),

@@ -128,6 +128,9 @@ pub(super) async fn change(
     if let Some(may) = change.create_bucket {
         admin.model.set_may_create_buckets(&id, may).await?;
     }
+    if let Some(disabled) = change.disabled {
+        admin.model.set_key_disabled(&id, disabled).await?;
+    }
     let (key, buckets) = find(&admin, &id).await?;
     Ok(Json(describe(&key, &buckets)))
 }
@@ -146,7 +149,7 @@ pub(super) async fn delete(
     Ok(NoContent)
 }
 
-fn reveal(key: &AccessKey, buckets: &[Arc<Bucket>]) -> KeyWithSecret {
+pub(super) fn reveal(key: &AccessKey, buckets: &[Arc<Bucket>]) -> KeyWithSecret {
     KeyWithSecret {
         key: describe(key, buckets),
         secret: key.secret.expose().to_owned(),
@@ -163,6 +166,8 @@ fn describe(key: &AccessKey, buckets: &[Arc<Bucket>]) -> KeyInfo {
         name: key.name.clone(),
         created_ms: key.created_ms,
         create_bucket: key.may_create_buckets,
+        user: key.user.as_ref().map(|user| user.name.clone()),
+        disabled: key.disabled,
         grants: grants.collect(),
     }
 }

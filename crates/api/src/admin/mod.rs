@@ -12,7 +12,7 @@
 //! | `openapi` | the OpenAPI document |
 //! | `auth`, `operations` | who asks, and what operations take |
 //! | `audited` | the audit log |
-//! | `access`, `buckets`, `content`, `keys`, `node`, `nodes`, `layout`, `snapshots`, `tokens` | the handlers |
+//! | `access`, `buckets`, `content`, `keys`, `node`, `nodes`, `layout`, `snapshots`, `tokens`, `users` | the handlers |
 //! | `condition` | the state of the cluster: absences, risks, advice |
 //! | `upkeep`, `verify`, `repair` | scrubbing and repair; verification; faults of all nodes |
 //! | `work` | all long operations in one shape |
@@ -55,6 +55,7 @@ mod snapshots;
 mod tokens;
 pub mod types;
 mod upkeep;
+mod users;
 mod verify;
 mod work;
 

@@ -27,6 +27,7 @@ use super::types::Problem;
         (name = "metrics", description = "A node's metrics"),
         (name = "buckets", description = "Buckets, their names, grants and websites"),
         (name = "keys", description = "Access keys"),
+        (name = "users", description = "Users of IAM"),
         (name = "access", description = "Decisions about requests"),
         (name = "nodes", description = "Nodes"),
         (name = "layout", description = "Which nodes hold what"),

@@ -22,7 +22,7 @@ use super::auth::{Caller, unauthorized};
 use super::operations::{Operations, operations};
 use super::{
     Admin, access, buckets, content, keys, layout, node, nodes, openapi, repair, snapshots, tokens,
-    upkeep, verify, work,
+    upkeep, users, verify, work,
 };
 
 /// The most bytes of a query: no parameter is longer than a name of a bucket and a few words.
@@ -55,6 +55,9 @@ pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {
         .routes(routes!(keys::list, keys::create))
         .routes(routes!(keys::info, keys::change, keys::delete))
         .routes(routes!(keys::with_secret))
+        .routes(routes!(users::list, users::create))
+        .routes(routes!(users::info, users::change, users::delete))
+        .routes(routes!(users::create_key))
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::current))
         .routes(routes!(tokens::info, tokens::change, tokens::revoke))

@@ -8,6 +8,7 @@ mod cluster;
 mod content;
 mod tokens;
 mod upkeep;
+mod users;
 mod verify;
 mod work;
 
@@ -24,6 +25,7 @@ pub use upkeep::{
     AntiEntropyInfo, BlockTrouble, GcInfo, LifecycleInfo, RepairCounts, ScrubInfo, StartScrub,
     Upkeep,
 };
+pub use users::{ChangeUser, CreateUser, UserInfo};
 pub use verify::{
     BehindInfo, RepairBlocks, RepairInfo, RepairNode, SnapshotInfo, StartVerify, VerifyInfo,
     VerifyNode,
@@ -272,6 +274,12 @@ pub struct KeyInfo {
     pub created_ms: u64,
     /// True if it may create buckets.
     pub create_bucket: bool,
+    /// The user that it belongs to; absent if it is a user of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// True if requests that are signed with it are refused.
+    #[serde(default)]
+    pub disabled: bool,
     /// Its permissions on each bucket.
     pub grants: Vec<Grant>,
 }
@@ -310,4 +318,7 @@ pub struct ChangeKey {
     /// True if it may create buckets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub create_bucket: Option<bool>,
+    /// True to refuse requests that are signed with it; false to take them again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disabled: Option<bool>,
 }

@@ -56,6 +56,16 @@ pub enum Command {
         /// The access key id
         id: String,
     },
+    /// Refuse requests that are signed with an access key, until it is enabled
+    Disable {
+        /// The access key id
+        id: String,
+    },
+    /// Take requests that are signed with an access key again
+    Enable {
+        /// The access key id
+        id: String,
+    },
     /// Grant permissions: archipel key allow AK... --bucket photos --read --write
     Allow(Permit),
     /// Revoke permissions: archipel key deny AK... --bucket photos --write
@@ -130,9 +140,22 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             client.delete(&path(&["v1", "keys", &id])).await?;
             done(target, &format!("access key {id} deleted"))
         }
+        Command::Disable { id } => disable(target, &client, &id, true).await,
+        Command::Enable { id } => disable(target, &client, &id, false).await,
         Command::Allow(permit) => change(target, &client, permit, true).await,
         Command::Deny(permit) => change(target, &client, permit, false).await,
     }
+}
+
+async fn disable(target: &Target, client: &Client, id: &str, to: bool) -> Result<(), Failure> {
+    let change = ChangeKey {
+        disabled: Some(to),
+        ..ChangeKey::default()
+    };
+    show(
+        target,
+        &client.patch(&path(&["v1", "keys", id]), &change).await?,
+    )
 }
 
 async fn change(target: &Target, client: &Client, permit: Permit, to: bool) -> Result<(), Failure> {
@@ -154,6 +177,7 @@ async fn change(target: &Target, client: &Client, permit: Permit, to: bool) -> R
     if permit.create_bucket {
         let change = ChangeKey {
             create_bucket: Some(to),
+            ..ChangeKey::default()
         };
         let _: KeyInfo = client.patch(&key_path, &change).await?;
     }
@@ -189,7 +213,7 @@ fn list(target: &Target, keys: &[KeyInfo]) -> Result<(), Failure> {
     table::print(["KEY", "NAME", "AGE", "CREATES BUCKETS", "BUCKETS"], &rows)
 }
 
-fn reveal(target: &Target, key: &KeyWithSecret) -> Result<(), Failure> {
+pub fn reveal(target: &Target, key: &KeyWithSecret) -> Result<(), Failure> {
     if target.json {
         return table::print_json(key);
     }
@@ -210,6 +234,8 @@ fn show(target: &Target, key: &KeyInfo) -> Result<(), Failure> {
         ("name", key.name.clone()),
         ("age", table::age(key.created_ms)),
         ("creates buckets", creates.into()),
+        ("user", key.user.clone().unwrap_or_else(|| "-".into())),
+        ("disabled", if key.disabled { "yes" } else { "no" }.into()),
     ])?;
     grants(&key.grants)
 }

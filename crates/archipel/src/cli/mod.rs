@@ -3,7 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`target`] | the server that a command talks to |
-//! | [`bucket`], [`website`], [`key`], [`access`], [`status`] | commands for a running server |
+//! | [`bucket`], [`website`], [`key`], [`user`], [`access`], [`status`] | commands for a running server |
 //! | [`content`] | incomplete uploads and single objects of a bucket |
 //! | [`token`] | tokens of the admin API |
 //! | [`node`], [`layout`] | commands for the cluster of the server |
@@ -43,6 +43,7 @@ pub mod target;
 pub mod terminal;
 pub mod token;
 pub mod top;
+pub mod user;
 pub mod verify;
 pub mod website;
 
@@ -96,7 +97,7 @@ pub enum Command {
         #[command(subcommand)]
         command: website::Command,
     },
-    /// Create, import, list, show and delete access keys; allow and deny
+    /// Create, import, list, show, disable and delete access keys; allow and deny
     Key {
         /// The server.
         #[command(flatten)]
@@ -104,6 +105,15 @@ pub enum Command {
         /// The command.
         #[command(subcommand)]
         command: key::Command,
+    },
+    /// Create, list, show and delete users; their policies and access keys
+    User {
+        /// The server.
+        #[command(flatten)]
+        target: target::Target,
+        /// The command.
+        #[command(subcommand)]
+        command: user::Command,
     },
     /// Read, insert, delete and poll K2V items; list partition keys
     K2v {

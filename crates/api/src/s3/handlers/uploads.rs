@@ -42,7 +42,7 @@ pub async fn create(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answ
         tags: tagging::of_headers(call.headers)?,
         acl: acl::of_new(call.headers, on.bucket())?,
     };
-    let initiator = on.caller().key().map(|key| key.id.as_str());
+    let initiator = on.caller().subject().map(|subject| subject.id());
     let upload = call
         .model
         .create_upload(on.bucket(), on.key(), initiator, meta)

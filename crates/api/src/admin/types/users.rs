@@ -1,0 +1,50 @@
+//! Requests and answers about users.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A user.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct UserInfo {
+    /// The name.
+    pub name: String,
+    /// The path, from slash to slash.
+    pub path: String,
+    /// The unique id.
+    pub id: String,
+    /// The ARN, as policies name the user.
+    pub arn: String,
+    /// Milliseconds since 1970.
+    pub created_ms: u64,
+    /// The groups.
+    pub groups: Vec<String>,
+    /// The names of the policies that only this user has.
+    pub inline_policies: Vec<String>,
+    /// The ARNs of the attached policies.
+    pub policies: Vec<String>,
+    /// The ids of the access keys.
+    pub keys: Vec<String>,
+}
+
+/// `POST /v1/users`
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateUser {
+    /// The name.
+    pub name: String,
+    /// The path, from slash to slash: `/` if it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+}
+
+/// `PATCH /v1/users/{name}`: first attaches, then detaches.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeUser {
+    /// ARNs of managed policies to attach, or names of those that every cluster has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attach: Vec<String>,
+    /// ARNs of managed policies to detach, or names of those that every cluster has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub detach: Vec<String>,
+}

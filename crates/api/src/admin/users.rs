@@ -1,0 +1,172 @@
+//! Users: enough to give the first one the right to manage all others by IAM's API.
+
+use std::sync::Arc;
+
+use archipel_model::identity::{Attached, BUILT_IN, Held, User, check_name, check_path};
+use archipel_model::{Error, Model};
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::Admin;
+use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
+use super::page::page;
+use super::types::{ChangeUser, CreateUser, KeyWithSecret, Page, UserInfo};
+
+/// The longest name of a user.
+const MAX_NAME: usize = 64;
+
+/// Which users to list.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListUsers {
+    /// The most items in the answer: 1 to 1000.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// Only users after this name: the `next` of the former page.
+    after: Option<String>,
+}
+
+/// Lists users, by name.
+#[utoipa::path(
+    get, path = "/v1/users", tag = "users", operation_id = "list_users",
+    params(ListUsers),
+    responses((status = 200, description = "Users", body = Page<UserInfo>)),
+)]
+pub(super) async fn list(
+    State(admin): State<Arc<Admin>>,
+    Query(query): Query<ListUsers>,
+) -> Result<Json<Page<UserInfo>>, Refusal> {
+    let mut users = admin.model.entities::<User>()?;
+    users.sort_by(|a, b| a.name.cmp(&b.name));
+    let part = page(
+        users,
+        |user| &user.name,
+        query.limit,
+        query.after.as_deref(),
+    )?;
+    let items = part.items.iter().map(|user| describe(&admin.model, user));
+    Ok(Json(Page {
+        items: items.collect::<Result<_, _>>()?,
+        next: part.next,
+    }))
+}
+
+/// Creates a user without keys and policies.
+#[utoipa::path(
+    post, path = "/v1/users", tag = "users", operation_id = "create_user",
+    request_body = CreateUser,
+    responses((status = 201, description = "The user", body = UserInfo)),
+)]
+pub(super) async fn create(
+    State(admin): State<Arc<Admin>>,
+    Read(ask): Read<CreateUser>,
+) -> Result<Created<UserInfo>, Refusal> {
+    let model = &admin.model;
+    check_name("name", &ask.name, MAX_NAME)?;
+    let path = ask.path.unwrap_or_else(|| "/".to_owned());
+    check_path(&path)?;
+    // In policies a key that is its own user is named as users are.
+    let key = model.find_access_key(&ask.name).await?;
+    if key.is_some_and(|key| key.user.is_none()) {
+        return Err(Error::AccessKeyExists.into());
+    }
+    let user = User {
+        name: ask.name,
+        path,
+        created_ms: model.cluster().now_ms(),
+        incarnation: model.new_incarnation(),
+        groups: Default::default(),
+        held: Held::default(),
+        tags: Vec::new(),
+    };
+    let user = model.create_entity(user).await?;
+    Ok(Created(describe(model, &user)?))
+}
+
+/// Shows a user.
+#[utoipa::path(
+    get, path = "/v1/users/{name}", tag = "users", operation_id = "get_user",
+    params(("name" = String, Path, description = "The user's name")),
+    responses((status = 200, description = "The user", body = UserInfo)),
+)]
+pub(super) async fn info(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+) -> Result<Json<UserInfo>, Refusal> {
+    let user = admin.model.find_entity::<User>(&name).await?;
+    Ok(Json(describe(&admin.model, &user)?))
+}
+
+/// Attaches managed policies to a user, and detaches some.
+#[utoipa::path(
+    patch, path = "/v1/users/{name}", tag = "users", operation_id = "change_user",
+    params(("name" = String, Path, description = "The user's name")),
+    request_body = ChangeUser,
+    responses((status = 200, description = "The user", body = UserInfo)),
+)]
+pub(super) async fn change(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+    Read(change): Read<ChangeUser>,
+) -> Result<Json<UserInfo>, Refusal> {
+    for policy in &change.attach {
+        admin.model.attach::<User>(&name, &arn(policy)).await?;
+    }
+    for policy in &change.detach {
+        admin.model.detach::<User>(&name, &arn(policy)).await?;
+    }
+    let user = admin.model.find_entity::<User>(&name).await?;
+    Ok(Json(describe(&admin.model, &user)?))
+}
+
+/// Deletes a user that has no access keys, groups and policies any more.
+#[utoipa::path(
+    delete, path = "/v1/users/{name}", tag = "users", operation_id = "delete_user",
+    params(("name" = String, Path, description = "The user's name")),
+    responses((status = 204, description = "It is deleted")),
+)]
+pub(super) async fn delete(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+) -> Result<NoContent, Refusal> {
+    admin.model.delete_user(&name).await?;
+    Ok(NoContent)
+}
+
+/// Creates an access key of a user.
+#[utoipa::path(
+    post, path = "/v1/users/{name}/keys", tag = "users", operation_id = "create_user_key",
+    params(("name" = String, Path, description = "The user's name")),
+    responses((status = 201, description = "The access key with its secret", body = KeyWithSecret)),
+)]
+pub(super) async fn create_key(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+) -> Result<Created<KeyWithSecret>, Refusal> {
+    let key = admin.model.create_user_key(&name).await?;
+    Ok(Created(super::keys::reveal(&key, &[])))
+}
+
+/// Returns the ARN of a policy: as it is given, or of one that every cluster has, by name.
+fn arn(policy: &str) -> String {
+    let built_in = BUILT_IN.iter().find(|built_in| built_in.name == policy);
+    built_in.map_or_else(|| policy.to_owned(), |policy| policy.arn())
+}
+
+fn describe(model: &Model, user: &User) -> Result<UserInfo, Refusal> {
+    let keys = model.keys_of_user(user)?;
+    let attached = user.held.attached.iter();
+    Ok(UserInfo {
+        name: user.name.clone(),
+        path: user.path.clone(),
+        id: user.id(),
+        arn: user.arn(),
+        created_ms: user.created_ms,
+        groups: user.groups.iter().map(|group| group.name.clone()).collect(),
+        inline_policies: user.held.inline.keys().cloned().collect(),
+        policies: attached.map(|policy| policy.arn.clone()).collect(),
+        keys: keys.iter().map(|key| key.id.clone()).collect(),
+    })
+}

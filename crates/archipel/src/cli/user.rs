@@ -1,0 +1,135 @@
+//! `archipel user`
+
+use archipel_api::admin::types::{ChangeUser, CreateUser, KeyWithSecret, UserInfo};
+use clap::Subcommand;
+
+use super::bucket::done;
+use super::target::Target;
+use super::{key, table};
+use crate::client::{Failure, path};
+
+/// The subcommands of `archipel user`.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Create a user
+    Create {
+        /// The name
+        name: String,
+        /// Attach a policy: an ARN, or AdministratorAccess, AmazonS3FullAccess, ...
+        #[arg(long = "policy", value_name = "POLICY")]
+        policies: Vec<String>,
+    },
+    /// List all users
+    List,
+    /// Show a user, its policies and access keys
+    Info {
+        /// The name
+        name: String,
+    },
+    /// Create an access key of a user and print it with its secret
+    Key {
+        /// The name
+        name: String,
+    },
+    /// Attach a managed policy: archipel user attach alice AmazonS3ReadOnlyAccess
+    Attach {
+        /// The name
+        name: String,
+        /// The policy: an ARN, or the name of one that every cluster has
+        policy: String,
+    },
+    /// Detach a managed policy
+    Detach {
+        /// The name
+        name: String,
+        /// The policy: an ARN, or the name of one that every cluster has
+        policy: String,
+    },
+    /// Delete a user that has no access keys, groups and policies
+    Delete {
+        /// The name
+        name: String,
+    },
+}
+
+/// Runs a subcommand.
+pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
+    let client = target.client()?;
+    let of = |name: &str| path(&["v1", "users", name]);
+    match command {
+        Command::Create { name, policies } => {
+            let ask = CreateUser { name, path: None };
+            let mut user: UserInfo = client.post("/v1/users", &ask).await?;
+            if !policies.is_empty() {
+                let change = ChangeUser {
+                    attach: policies,
+                    ..ChangeUser::default()
+                };
+                user = client.patch(&of(&user.name), &change).await?;
+            }
+            show(target, &user)
+        }
+        Command::List => {
+            let users: Vec<UserInfo> = client.list("/v1/users").await?;
+            list(target, &users)
+        }
+        Command::Info { name } => show(target, &client.get(&of(&name)).await?),
+        Command::Key { name } => {
+            let keys = path(&["v1", "users", &name, "keys"]);
+            let made: KeyWithSecret = client.post(&keys, &()).await?;
+            key::reveal(target, &made)
+        }
+        Command::Attach { name, policy } => {
+            let change = ChangeUser {
+                attach: vec![policy],
+                ..ChangeUser::default()
+            };
+            show(target, &client.patch(&of(&name), &change).await?)
+        }
+        Command::Detach { name, policy } => {
+            let change = ChangeUser {
+                detach: vec![policy],
+                ..ChangeUser::default()
+            };
+            show(target, &client.patch(&of(&name), &change).await?)
+        }
+        Command::Delete { name } => {
+            client.delete(&of(&name)).await?;
+            done(target, &format!("user {name} deleted"))
+        }
+    }
+}
+
+fn list(target: &Target, users: &[UserInfo]) -> Result<(), Failure> {
+    if target.json {
+        return table::print_json(&users);
+    }
+    let rows: Vec<[String; 4]> = users
+        .iter()
+        .map(|user| {
+            let policies = user.policies.len() + user.inline_policies.len();
+            let (age, keys) = (table::age(user.created_ms), user.keys.len().to_string());
+            [user.name.clone(), age, keys, policies.to_string()]
+        })
+        .collect();
+    table::print(["USER", "AGE", "KEYS", "POLICIES"], &rows)
+}
+
+fn show(target: &Target, user: &UserInfo) -> Result<(), Failure> {
+    if target.json {
+        return table::print_json(user);
+    }
+    let all = |names: &[String]| match names {
+        [] => "-".to_owned(),
+        names => names.join(", "),
+    };
+    table::print_pairs(&[
+        ("user", user.name.clone()),
+        ("arn", user.arn.clone()),
+        ("age", table::age(user.created_ms)),
+        ("groups", all(&user.groups)),
+        ("policies", all(&user.policies)),
+        ("inline policies", all(&user.inline_policies)),
+        ("keys", all(&user.keys)),
+    ])
+}
