@@ -10,7 +10,12 @@ use archipel_cluster::{
 use archipel_storage::{RowKey, Value, VersionKind, VersionName};
 use bytes::Bytes;
 
-/// True once the cluster keeps versions that are not current, so that buckets may have versions.
+/// True once buckets may have versions: once the cluster keeps versions that are not current.
+///
+/// Before it may be true, also these must hold: a page of versions reads the rows of objects and of
+/// kept versions together, on every replica, because a replica that lags may hold a kept version as
+/// the current one; replicas refuse the deletion of a protected version; GC asks for kept versions;
+/// lifecycle rules act on them.
 pub const ARE_KEPT: bool = false;
 
 /// Which version a write makes.

@@ -9,6 +9,7 @@ mod encryption;
 mod hoisted;
 mod lifecycle;
 mod lists;
+mod locks;
 mod names;
 mod objects;
 mod refusals;
