@@ -46,8 +46,9 @@ pub use data::block_reader::BlockStream;
 pub use data::block_writer::BlockWriter;
 pub use data::decision::{Current, Decision};
 pub use data::list::Scanned;
-pub use data::options::{Guard, PointingRow, WriteOptions};
+pub use data::options::{Guard, PointingRow, Versioning, WriteOptions};
 pub use data::rows::{OpenRow, State};
+pub use data::versions::{VersionDecision, VersionSeen};
 pub use data::watch::Watch;
 pub use error::Error;
 #[doc(hidden)]
@@ -58,10 +59,12 @@ pub use node::clock::CommonClock;
 pub use node::options::{ClusterOptions, Hooks, Listener, Network, Topics};
 pub use node::own_history::Rollback;
 pub use node::peers::Directory;
+pub use node::replica::versions::split_kept;
 pub use node::sizes::Sizes;
 pub use reconfigure::{LayoutChanges, change, remove_dead};
 pub use register::Intent;
 pub use register::intent::Fate;
+pub use register::versions::VersionReport;
 pub use upkeep::Upkeep;
 pub use upkeep::anti_entropy::{AntiEntropyOptions, AntiEntropyStatus, FloorProgress, PeerStatus};
 pub use upkeep::repair::{

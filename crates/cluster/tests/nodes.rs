@@ -7,6 +7,7 @@ mod remove_dead;
 mod repair;
 mod support;
 mod verify;
+mod versions;
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use archipel_base::Id;
 use archipel_base::codec;
-use archipel_cluster::{BlockWriter, Cluster, WriteOptions};
+use archipel_cluster::{BlockWriter, Cluster, Versioning, WriteOptions};
 use archipel_storage::engine::Durability;
 use archipel_storage::pool::{Pool, Reservation, Staged};
 use archipel_storage::{BlockRef, Payload, Value};
@@ -306,6 +306,7 @@ impl ContentWriter {
         tail.committing = Some(tokio::spawn(async move {
             let _guard = guard;
             let how = WriteOptions {
+                versioning: Versioning::Plain,
                 durability,
                 guards: Vec::new(),
                 yields: false,

@@ -348,5 +348,7 @@ pub const HOOKS: Hooks = Hooks {
     intent: intents::intent,
     with_intent: intents::with_intent,
     holds: fence::holds,
+    kept_prefix: rowkeys::kept_prefix,
+    kept_in: rowkeys::kept_in,
     topics: k2v::topics,
 };

@@ -3,7 +3,7 @@
 use archipel_base::hash::placement_hash;
 use archipel_base::{Id, PartitionId};
 use archipel_cluster::Cluster;
-use archipel_storage::RowKey;
+use archipel_storage::{RowKey, VersionName};
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::owner::{Owner, PartsId, UploadName};
@@ -19,7 +19,6 @@ const BUCKET: u8 = b'b';
 const ACCESS_KEY: u8 = b'k';
 const OBJECT: u8 = b'o';
 const UPLOAD: u8 = b'u';
-const VERSION: u8 = b'v';
 const PART: u8 = b'p';
 const EXTENT: u8 = b'x';
 const WRITE_FENCE: u8 = b'g';
@@ -29,6 +28,7 @@ const IDENTITY: u8 = b'i';
 /// Of the row with the keys that seal tokens, behind [`IDENTITY`].
 pub(crate) const TOKEN_KEYS: u8 = b't';
 const KEYRING: u8 = b'R';
+const VERSION: u8 = b'v';
 
 fn join(partition: PartitionId, tag: u8, fields: &[&[u8]]) -> RowKey {
     let length = 1 + fields.iter().map(|f| f.len()).sum::<usize>();
@@ -137,6 +137,31 @@ pub(crate) fn object(cluster: &Cluster, bucket: &Id, key: &str) -> RowKey {
     join(partition, OBJECT, &[bucket.as_bytes(), key.as_bytes()])
 }
 
+/// Returns the beginning of the keys of an object's kept versions, by the key of the object's row.
+/// The name of the version follows it: see `docs/internals/versions.md`.
+pub(crate) fn kept_prefix(row: &RowKey) -> Option<Bytes> {
+    if kind(&row.key) != Kind::Object {
+        return None;
+    }
+    Some(join(row.partition, VERSION, &[row.key.get(1..)?, &[0]]).key)
+}
+
+/// Returns the object's row and the name of the version that a kept row holds.
+pub(crate) fn kept_in(row: &RowKey) -> Option<(RowKey, VersionName)> {
+    if kind(&row.key) != Kind::Version {
+        return None;
+    }
+    let (prefix, name) = archipel_cluster::split_kept(&row.key)?;
+    let object = prefix.get(1..)?.strip_suffix(&[0])?;
+    Some((join(row.partition, OBJECT, &[object]), name))
+}
+
+/// Returns the beginning of all row keys of a bucket's kept versions. The object's key, NUL and
+/// the name of the version follow it.
+pub(crate) fn versions(bucket: &Id) -> Bytes {
+    join(PartitionId(0), VERSION, &[bucket.as_bytes()]).key
+}
+
 /// Returns the row of a bucket's write fence in a partition: see [`fence`](crate::fence).
 pub(crate) fn write_fence(partition: PartitionId, bucket: &Id) -> RowKey {
     join(partition, WRITE_FENCE, &[bucket.as_bytes()])
@@ -145,11 +170,6 @@ pub(crate) fn write_fence(partition: PartitionId, bucket: &Id) -> RowKey {
 /// Returns the beginning of all row keys of a bucket's objects. The object's key follows it.
 pub(crate) fn objects(bucket: &Id) -> Bytes {
     join(PartitionId(0), OBJECT, &[bucket.as_bytes()]).key
-}
-
-/// Returns the beginning of all row keys of a bucket's kept versions.
-pub(crate) fn versions(bucket: &Id) -> Bytes {
-    join(PartitionId(0), VERSION, &[bucket.as_bytes()]).key
 }
 
 /// Returns the row of a K2V item. All items of a partition key share a partition.
@@ -255,6 +275,7 @@ pub(crate) enum Kind {
     Part,
     Item,
     Identity,
+    Version,
     Other,
 }
 
@@ -270,6 +291,7 @@ pub(crate) fn kind(key: &[u8]) -> Kind {
         Some(&PART) => Kind::Part,
         Some(&ITEM) => Kind::Item,
         Some(&IDENTITY) => Kind::Identity,
+        Some(&VERSION) => Kind::Version,
         _ => Kind::Other,
     }
 }
@@ -310,6 +332,7 @@ pub(crate) fn owner_of(key: &[u8]) -> Option<Owner> {
         | Kind::Upload
         | Kind::Item
         | Kind::Identity
+        | Kind::Version
         | Kind::Other => None,
     }
 }

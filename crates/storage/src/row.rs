@@ -31,7 +31,7 @@ pub struct Row {
 }
 
 /// The value of a row.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Value {
     /// The metadata that a listing or a HEAD needs. The model encodes it; storage does not look
     /// inside.
@@ -79,7 +79,7 @@ pub type VersionName = Option<Stamp>;
 pub const MAX_VERSION_CHANGES: usize = 64;
 
 /// A version of an object, as its row's value describes it.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct RowVersion {
     /// Its name.
     #[serde(rename = "a", default, skip_serializing_if = "Option::is_none")]
@@ -91,10 +91,10 @@ pub struct RowVersion {
     /// the value applies them.
     #[serde(rename = "c", default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<VersionChange>,
-    /// Of a kept version: true if this replica knows that no write which failed is behind it. See
-    /// `docs/internals/versions.md`. Each replica has its own mark.
-    #[serde(rename = "f", default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_final: bool,
+    /// Of a kept null version: the stamp that it had when another version replaced it. It orders
+    /// the null version among the others.
+    #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Stamp>,
 }
 
 impl Versioned for RowVersion {
@@ -142,16 +142,13 @@ pub enum VersionState {
     /// It is deleted for good.
     #[serde(rename = "d")]
     Dead,
-    /// It lives, although it was not known before whether its write took effect.
-    #[serde(rename = "l")]
-    Confirmed,
-    /// It gets this metadata.
+    /// It lives and has this metadata.
     #[serde(rename = "m")]
     Changed(Bytes),
 }
 
 /// The payload of a value: the part that only a GET needs.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub enum Payload {
     /// No payload.
     #[default]
@@ -175,7 +172,7 @@ impl Payload {
 }
 
 /// A mention of a block.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct BlockRef {
     /// The block's name.
     pub hash: BlockHash,
@@ -185,7 +182,7 @@ pub struct BlockRef {
 
 /// The share of a row in a counter. A partition's counters are exact for this replica. They are
 /// never replicated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct UsageDelta {
     /// The counter's identity: a bucket.
     pub group: Id,

@@ -9,6 +9,7 @@ use archipel_cluster::register::Rules;
 use archipel_cluster::register::rules::Mutant;
 use sim::model::catalogue;
 use sim::model::uploads::{self, Uploads};
+use sim::model::versions::{self, Versions};
 use sim::model::walk::{self, Walk};
 use stateright::{Checker, Model};
 
@@ -77,6 +78,12 @@ fn explore_all(args: &Args) -> bool {
     for world in worlds {
         good &= explore(world.name, world, room);
     }
+    // The values are larger, so each step takes longer.
+    for world in versions::small() {
+        if world.name.contains(&args.only) {
+            good &= explore(world.name, world, room / 16);
+        }
+    }
     good
 }
 
@@ -124,6 +131,9 @@ fn walk_all(args: &Args) -> bool {
     for world in uploads::walks() {
         good &= !world.name.contains(&args.only) || walk_one(world.name, &world, walks);
     }
+    for world in versions::walks() {
+        good &= !world.name.contains(&args.only) || walk_one(world.name, &world, walks / 8);
+    }
     good
 }
 
@@ -156,6 +166,9 @@ fn catch_all(args: &Args) -> bool {
     for mutant in Mutant::OF_TWO_ROWS.into_iter().filter(wanted) {
         good &= catch_of_two_rows(mutant);
     }
+    for mutant in Mutant::OF_VERSIONS.into_iter().filter(wanted) {
+        good &= catch_of_versions(mutant);
+    }
     good
 }
 
@@ -187,6 +200,18 @@ fn catch(mutant: Mutant, states: usize) -> bool {
 
 fn catch_of_two_rows(mutant: Mutant) -> bool {
     let mut worlds = uploads::for_mutant(mutant);
+    for world in &mut worlds {
+        world.rules = Rules::broken(mutant);
+    }
+    let caught = catch_by_walks(mutant, worlds.iter().map(|w| (w.name, w)));
+    if !caught {
+        println!("mutant    {mutant:?}: NOT CAUGHT");
+    }
+    caught
+}
+
+fn catch_of_versions(mutant: Mutant) -> bool {
+    let mut worlds = versions::for_mutant(mutant);
     for world in &mut worlds {
         world.rules = Rules::broken(mutant);
     }
@@ -237,6 +262,15 @@ fn show_walk(args: &Args, seed: u64) -> bool {
             return !Uploads::is_violated(&end);
         }
     }
+    for mut world in versions::walks() {
+        if world.name.contains(&args.only) {
+            world.rules = rules;
+            println!("{}", world.name);
+            let end = show(&world, seed);
+            end.history().iter().for_each(|e| println!("{e:?}"));
+            return !Versions::is_violated(&end);
+        }
+    }
     false
 }
 
@@ -247,5 +281,6 @@ fn show<M: Walk<Action: Debug>>(model: &M, seed: u64) -> M::State {
 }
 
 fn known() -> impl Iterator<Item = Mutant> {
-    Mutant::ALL.into_iter().chain(Mutant::OF_TWO_ROWS)
+    let rows = Mutant::ALL.into_iter().chain(Mutant::OF_TWO_ROWS);
+    rows.chain(Mutant::OF_VERSIONS)
 }

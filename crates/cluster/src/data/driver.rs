@@ -20,10 +20,15 @@ use crate::data::options::{Guard, PointingRow};
 use crate::error::Error;
 use crate::node::detach::DetachOnDrop;
 use crate::node::group::Group;
-use crate::node::wire::RowCall;
-use crate::register::{self, Answer, Operation, Outcome, Output, ReplicaSet, Request, Version};
+use crate::node::wire::{About, RowCall};
+use crate::register::versions::Promises;
+use crate::register::{
+    self, Answer, Operation, Outcome, Output, ReplicaSet, Request, Rules, versions,
+};
+use sent::{Came, Deferred, Reply, Sent};
 use waiting::{Due, Replicas, Waiting, again_if_it_fails, is_passing, is_settled};
 
+mod sent;
 pub(crate) mod waiting;
 
 /// The longest first pause of a contended operation. It doubles with each attempt.
@@ -54,43 +59,13 @@ pub(crate) struct Run<'a> {
     pub background: bool,
     /// True if the write lets space become free.
     pub frees: bool,
+    /// The versions of the object that the requests ask about.
+    pub about: Option<About>,
     pub group: Group,
 }
 
-/// The answer or failure of a replica, by replica index, and the round of the request.
-type Reply = (usize, u32, Result<Answer<Value>, Error>);
-
-/// A request that is deferred.
-struct Deferred {
-    until: Instant,
-    to: usize,
-    round: u32,
-    request: Request<Value>,
-}
-
-/// The requests that are under way.
-struct Sent {
-    /// `None` stands for a panic.
-    replies: FuturesUnordered<DetachOnDrop<Option<Reply>>>,
-    /// Requests that are sent only if the others are not answered in time, or if one of them fails.
-    deferred: Vec<Deferred>,
-    /// The replicas that were asked, or are to be asked, in each round and have not answered.
-    open: BTreeSet<(usize, u32)>,
-    /// The suspected replicas, when last looked at.
-    away: ReplicaSet,
-    /// The last refusal or failure of a replica.
-    refused: Option<Error>,
-    /// A replica that knows a newer layout.
-    newer_at: Option<usize>,
-}
-
-impl Sent {
-    /// Returns the replicas of a round that have not answered.
-    fn open_in(&self, round: u32) -> ReplicaSet {
-        let open = self.open.iter().filter(|(_, of)| *of == round);
-        open.map(|(index, _)| *index).collect()
-    }
-}
+/// The condition of an update, evaluated on the promises of a quorum.
+pub(crate) type Decide<'d> = dyn FnMut(&Promises<'_>) -> register::Decision<Value> + Send + 'd;
 
 impl Run<'_> {
     /// Runs the operation to its end. Only updates call `decide`, with the current
@@ -99,7 +74,7 @@ impl Run<'_> {
         &mut self,
         mut operation: Operation<Value>,
         outputs: Vec<Output<Value>>,
-        decide: &mut (dyn FnMut(&Version<Value>, Stamp) -> register::Decision<Value> + Send),
+        decide: &mut Decide<'_>,
     ) -> Result<Outcome<Value>, Error> {
         let mut waiting = Waiting::new(Instant::now());
         let mut todo: VecDeque<_> = outputs.into();
@@ -124,12 +99,25 @@ impl Run<'_> {
                         return Ok(Outcome::Unavailable);
                     }
                     Output::Send { to, round, request } => {
+                        self.ask_about_attempt(&operation);
                         self.send(&mut sent, to, round, request);
                         Vec::new()
                     }
                     Output::Decide(version) => {
-                        let own = operation.deciding_under().unwrap_or_default();
-                        operation.decided(decide(&version, own))
+                        let decision = decide(&Promises {
+                            current: &version,
+                            ballot: operation.deciding_under().unwrap_or_default(),
+                            reports: operation.told(),
+                        });
+                        operation.decided(decision)
+                    }
+                    Output::Bury {
+                        newest,
+                        is_chosen,
+                        attempt,
+                    } => {
+                        let rules = Rules::CORRECT;
+                        operation.buried(versions::bury(rules, &newest, is_chosen, Some(attempt)))
                     }
                     Output::Pause { attempt } => {
                         self.pause(attempt).await;
@@ -165,6 +153,17 @@ impl Run<'_> {
                 Came::End => operation.give_up(),
             };
             todo.extend(more);
+        }
+    }
+
+    /// Asks about the operation's attempt, once it was sent, if replicas keep it as a version.
+    fn ask_about_attempt(&mut self, operation: &Operation<Value>) {
+        let Some(attempt) = operation.attempt().filter(|_| operation.is_keeping()) else {
+            return;
+        };
+        let about = self.about.get_or_insert_default();
+        if !about.names.contains(&Some(attempt)) {
+            about.names.push(Some(attempt));
         }
     }
 
@@ -296,6 +295,10 @@ impl Run<'_> {
             with_payload: self.with_payload,
             background: self.background,
             frees: self.frees,
+            about: match request {
+                Request::Write { .. } => None,
+                Request::Read { .. } | Request::Prepare { .. } => self.about.clone(),
+            },
             request,
         };
         let (inner, group) = (self.inner.clone(), self.group.clone());
@@ -359,30 +362,6 @@ impl Run<'_> {
         let most = most.min(LONGEST_PAUSE.max(2 * far)).as_micros() as u64;
         let micros = self.inner.options.random.next_u64() % most.max(1);
         tokio::time::sleep(Duration::from_micros(micros)).await;
-    }
-}
-
-/// The event that ended a wait.
-enum Came {
-    Reply(Box<Reply>),
-    /// It is time to send the deferred requests.
-    Time,
-    /// No reply came in the time allowed.
-    Silence,
-    /// No reply came, and none is to be expected.
-    End,
-    Panic,
-}
-
-impl Came {
-    /// Returns the event at `at`, when no reply came: either a request is not deferred any longer,
-    /// or the wait is over.
-    fn nothing(at: Instant, deferred: Option<Instant>) -> Came {
-        if deferred == Some(at) {
-            Came::Time
-        } else {
-            Came::Silence
-        }
     }
 }
 

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use archipel_base::Stamp;
+use archipel_storage::RowKey;
 use archipel_storage::engine::Durability;
-use archipel_storage::{RowKey, Value};
 
 use super::Data;
 use crate::data::options::WriteOptions;
 use crate::data::rows::{start, unexpected};
 use crate::error::Error;
 use crate::register::intent::Fate;
-use crate::register::{self, Intent, Operation, Rules, Version};
+use crate::register::versions::Promises;
+use crate::register::{self, Intent, Operation, Rules};
 
 impl Data {
     /// Returns a new write that another row will point to, for one [`update`](Data::update).
@@ -40,7 +41,7 @@ impl Data {
         let (operation, outputs) = Operation::resolve(start, intent, epoch, seen, &mut |seen| {
             self.next_stamp(seen)
         });
-        let mut never = |_: &Version<Value>, _| register::Decision::Keep;
+        let mut never = |_: &Promises<'_>| register::Decision::Keep;
         let outcome = run.drive(operation, outputs, &mut never).await?;
         Fate::of(Rules::CORRECT, &outcome).ok_or_else(|| unexpected(&outcome))
     }

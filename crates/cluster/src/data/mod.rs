@@ -10,6 +10,7 @@
 //! | `block_writer` | sends blocks to all replicas at once |
 //! | `block_reader` | reads blocks from the local store or another replica, verified |
 //! | `list` | listings and scans: pages of a quorum, merged |
+//! | `versions` | versions of objects: new ones, looks at one, decisions about one |
 //! | `watch` | waits for changes of rows, at all of their replicas |
 //! | `fetch` | fetches blocks and rows that the local replica lacks |
 //! | `serve` | answers to other nodes |
@@ -34,6 +35,7 @@ pub(crate) mod options;
 mod queues;
 pub(crate) mod rows;
 pub(crate) mod serve;
+pub(crate) mod versions;
 pub(crate) mod watch;
 
 pub(crate) use fetch::Fetched;

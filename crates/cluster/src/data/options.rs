@@ -74,6 +74,21 @@ pub struct WriteOptions<'a> {
     /// True if the write takes no room and lets space become free. It is done even while disks are
     /// nearly full.
     pub frees: bool,
+    /// The version of an object that a write without a condition makes.
+    pub versioning: Versioning,
+}
+
+/// The version of an object that a write makes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Versioning {
+    /// The null version, in a bucket that never kept versions. Also for all other rows.
+    #[default]
+    Plain,
+    /// The null version, in a bucket that keeps no further versions. Replicas keep the other
+    /// versions. The write is not sent again if others overtook it.
+    Null,
+    /// A new version, which gets the name of its attempt.
+    New,
 }
 
 impl WriteOptions<'_> {
@@ -81,6 +96,7 @@ impl WriteOptions<'_> {
     pub(crate) fn repeat(&self) -> Repeat {
         match (&self.pointing, self.yields) {
             (Some(_), _) => Repeat::Never,
+            (None, _) if self.versioning == Versioning::Null => Repeat::UnlessOvertaken,
             (None, true) => Repeat::UnlessOvertaken,
             (None, false) => Repeat::Always,
         }
@@ -96,6 +112,7 @@ impl WriteOptions<'_> {
             upload: None,
             background: false,
             frees: false,
+            versioning: Versioning::Plain,
         }
     }
 }

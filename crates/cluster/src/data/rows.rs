@@ -13,11 +13,12 @@ use super::decision::{Current, Decision};
 use crate::data::block_reader::{BlockStream, Prefetch};
 use crate::data::block_writer::BlockWriter;
 use crate::data::driver::Run;
-use crate::data::options::WriteOptions;
+use crate::data::options::{Versioning, WriteOptions};
 use crate::error::Error;
 use crate::node::group::Group;
 use crate::node::wire::RowCall;
 use crate::register::coordinator::Start;
+use crate::register::versions::Promises;
 use crate::register::{self, Answer, Operation, Outcome, Request, Rules, Version};
 
 /// The state of a row.
@@ -152,7 +153,7 @@ impl Data {
     }
 
     async fn read_as(self: &Arc<Data>, mut run: Run<'_>) -> Result<Version<Value>, Error> {
-        let mut never = |_: &Version<Value>, _| register::Decision::Keep;
+        let mut never = |_: &Promises<'_>| register::Decision::Keep;
         loop {
             let (operation, outputs) = Operation::read(start(&run.group));
             match run.drive(operation, outputs, &mut never).await? {
@@ -182,11 +183,13 @@ impl Data {
             prefetch: None,
             background: how.background,
             frees: how.frees,
+            about: None,
             group: self.group(key.partition)?,
         })
     }
 
-    /// Writes a row unconditionally; `None` deletes it. Returns the stamp.
+    /// Writes a row unconditionally; `None` deletes it. Returns the stamp, or the name of the new
+    /// [version](WriteOptions::versioning).
     ///
     /// # Errors
     /// [`Error::Guarded`], [`Error::Unavailable`].
@@ -196,6 +199,9 @@ impl Data {
         value: Option<Value>,
         how: WriteOptions<'_>,
     ) -> Result<Stamp, Error> {
+        if how.versioning == Versioning::New {
+            return self.write_new(key, value, &how).await;
+        }
         self.wait_for_time().await?;
         let id = self.random_id();
         let mut run = self.run(key, &how)?;
@@ -207,7 +213,7 @@ impl Data {
             &mut |seen| self.next_stamp(seen),
         );
         let operation = operation.repeating(how.repeat());
-        let mut never = |_: &Version<Value>, _| register::Decision::Keep;
+        let mut never = |_: &Promises<'_>| register::Decision::Keep;
         match run.drive(operation, outputs, &mut never).await? {
             Outcome::Written { stamp } => Ok(stamp),
             Outcome::Guarded => Err(Error::Guarded),
@@ -262,7 +268,8 @@ impl Data {
             .repeating(how.repeat())
             .by_own_quorum(pointing.is_some_and(|pointing| !pointing.is_named));
         let mut aborted = None;
-        let mut adapter = |version: &Version<Value>, own| {
+        let mut adapter = |promises: &Promises<'_>| {
+            let (version, own) = (promises.current, promises.ballot);
             let current = Current {
                 value: version.value.as_ref(),
                 stamp: version.stamp,
@@ -291,7 +298,7 @@ impl Data {
     }
 
     /// Brings a row to all of its reachable replicas, not only to a quorum.
-    pub(crate) async fn replicate(self: &Arc<Data>, key: &RowKey) -> Result<(), Error> {
+    pub async fn replicate(self: &Arc<Data>, key: &RowKey) -> Result<(), Error> {
         let version = self.read_whole(key, true).await?;
         if version.stamp == Stamp::ZERO {
             return Ok(());
@@ -333,7 +340,7 @@ impl Data {
         }
     }
 
-    async fn ask_about(
+    pub(super) async fn ask_about(
         self: &Arc<Data>,
         group: &Group,
         index: usize,
@@ -349,6 +356,7 @@ impl Data {
             with_payload: true,
             background: true,
             frees: false,
+            about: None,
             request,
         };
         self.ask(group, index, call).await

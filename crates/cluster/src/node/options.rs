@@ -8,7 +8,7 @@ use archipel_base::random::Random;
 use archipel_base::stamp::StampClock;
 use archipel_net::rpc::Rpc;
 use archipel_storage::engine::Durability;
-use archipel_storage::{RowKey, Store, Value};
+use archipel_storage::{RowKey, Store, Value, VersionName};
 use async_trait::async_trait;
 use bytes::Bytes;
 
@@ -31,6 +31,11 @@ pub struct Hooks {
     /// Returns true if a live row with this metadata holds as a guard of a write that expects
     /// this of it: see [`Guard`](crate::Guard).
     pub holds: fn(&RowKey, &[u8], &[u8]) -> bool,
+    /// Returns the beginning of the keys of an object's kept versions, by the key of the object's
+    /// row. Sixteen bytes follow it. `None` for rows without versions.
+    pub kept_prefix: fn(&RowKey) -> Option<Bytes>,
+    /// Returns the object's row and the name of the version that a kept row holds.
+    pub kept_in: fn(&RowKey) -> Option<(RowKey, VersionName)>,
     /// Returns the topics under which changes of this row are told to those who
     /// [watch](crate::Watch) them; `None` if nobody may watch it.
     pub topics: fn(&RowKey) -> Option<Topics>,
@@ -48,6 +53,8 @@ impl Hooks {
         intent: |_| None,
         with_intent: |_, _| None,
         holds: |_, _, _| true,
+        kept_prefix: |_| None,
+        kept_in: |_| None,
         topics: |_| None,
     };
 }

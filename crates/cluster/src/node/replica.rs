@@ -16,10 +16,11 @@ use crate::node::feed::Feed;
 use crate::node::options::Hooks;
 use crate::node::wire::RowCall;
 use crate::node::{floors, tombstones::TombstoneStats};
-use crate::register::{Answer, Bounds, Cell, Recent, Request, Rules, replica};
+use crate::register::{Answer, Bounds, Cell, Recent, Request, Rules, Version, replica};
 
 mod offer;
 mod pointing;
+pub(crate) mod versions;
 
 pub(crate) use offer::{Applied, Offer};
 
@@ -166,6 +167,7 @@ impl Replica {
     ) -> Result<Answer<Value>, storage::Error> {
         let bounds = self.bounds();
         let (key, with_payload) = (call.row_key(), call.with_payload);
+        let (about, hooks) = (call.about.clone(), self.around.hooks);
         let read = move |rows: &RowReader<'_>| {
             let bounds = floors::bounds(rows, key.partition, bounds)?;
             let (row, is_whole) = match (with_payload, with_value) {
@@ -177,10 +179,14 @@ impl Replica {
             let is_short = value.is_some_and(|value| content_bytes(value) <= PIGGYBACKED_BYTES);
             let with_value = with_value || (is_whole && is_short);
             let cell = cell_of(row.unwrap_or_default());
+            let told = match &about {
+                Some(about) => versions::told(rows, &key, &cell, about, &bounds, hooks)?,
+                None => Vec::new(),
+            };
             let mut recent = Recent::forgotten(Rules::CORRECT, &cell, &bounds);
             let request = Request::Read { with_value };
             let step = replica::step(Rules::CORRECT, &bounds, &cell, &mut recent, request, true);
-            Ok(step.answer)
+            Ok(versions::with_told(step.answer, told))
         };
         self.store.look_up(read).await
     }
@@ -203,6 +209,19 @@ impl Replica {
             }
             let key = call.row_key();
             let bounds = floors::bounds(&txn.reader(), key.partition, bounds)?;
+            if let Some((row, name)) = (around.hooks.kept_in)(&key) {
+                // No coordinator writes a kept row: it hands a copy round.
+                return match &call.request {
+                    Request::Write { version, .. } => {
+                        let named = (&row, name);
+                        offer::copy(txn, &key, named, version, &bounds, &around)?;
+                        Ok(Answer::Accepted)
+                    }
+                    Request::Read { .. } | Request::Prepare { .. } => Err(storage::Error::Refused(
+                        "a kept version has no ballots".into(),
+                    )),
+                };
+            }
             let row = match &call.request {
                 Request::Write { .. } => row_to_replace(txn, &key, is_alone)?,
                 Request::Read { .. } | Request::Prepare { .. } => txn.row(&key)?,
@@ -213,6 +232,16 @@ impl Replica {
                 Err(refusal) => return Ok(refusal),
             };
             let guard_holds = guards_hold(txn, &call, around.hooks)?;
+            let told = match &call.about {
+                Some(about) => {
+                    versions::told(&txn.reader(), &key, &cell, about, &bounds, around.hooks)?
+                }
+                None => Vec::new(),
+            };
+            let written = match &call.request {
+                Request::Write { version, .. } => Some(version.clone()),
+                Request::Read { .. } | Request::Prepare { .. } => None,
+            };
             let remembered = memory.lock().take(&key, txn.era());
             let mut recent =
                 remembered.unwrap_or_else(|| Recent::forgotten(Rules::CORRECT, &cell, &bounds));
@@ -225,13 +254,17 @@ impl Replica {
                 guard_holds,
             );
             if let Some(new) = step.cell {
-                store_cell(txn, &key, &cell, new, &around)?;
+                let accepted = written.filter(|_| step.answer == Answer::Accepted);
+                if let Err(refusal) = put_cell(txn, &key, &cell, new, accepted, &around)? {
+                    // It is not remembered as accepted: what is known of the row is what it says.
+                    return Ok(refusal);
+                }
             }
             if matches!(step.answer, Answer::Accepted | Answer::Promised { .. }) {
                 pointing::store(txn, beside, &around)?;
             }
             memory.lock().put(key, recent);
-            Ok(step.answer)
+            Ok(versions::with_told(step.answer, told))
         };
         let answer = self.store.transact(how, change).await;
         // After the commit, so that who hears of the change finds it. No caller drops this future
@@ -296,6 +329,35 @@ fn content_bytes(value: &Value) -> usize {
         Payload::BlocksAnd(blocks, rest) => blocks.len() * size_of::<BlockRef>() + rest.len(),
     };
     value.metadata.len() + payload
+}
+
+/// Stores an object's row, or any other row, with what the accepted version changes in kept rows.
+/// Returns the answer that refuses it instead if the replica lacks something.
+fn put_cell(
+    txn: &mut RowTxn<'_>,
+    key: &RowKey,
+    old: &Cell<Value>,
+    new: Cell<Value>,
+    accepted: Option<Version<Value>>,
+    around: &Around,
+) -> Result<Result<(), Answer<Value>>, storage::Error> {
+    let moves = match accepted {
+        Some(version) => versions::moves(txn, key, old, &version, around.hooks)?,
+        None => Ok(versions::Moves::default()),
+    };
+    let moves = match moves {
+        Ok(moves) => moves,
+        Err(refusal) => return Ok(Err(refusal)),
+    };
+    versions::store(txn, &moves, true, around)?;
+    if moves.is_kept {
+        around.tombstones.note(key.partition, &new);
+        txn.set(key, &row_of(new))?;
+    } else {
+        store_cell(txn, key, old, new, around)?;
+    }
+    versions::store(txn, &moves, false, around)?;
+    Ok(Ok(()))
 }
 
 fn store_cell(

@@ -5,7 +5,7 @@ use archipel_base::codec::Versioned;
 use archipel_base::{BlockHash, Id, PartitionId};
 use archipel_storage as storage;
 use archipel_storage::engine::Durability;
-use archipel_storage::{BlockRef, RowKey, Value};
+use archipel_storage::{BlockRef, RowKey, Value, VersionName};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -82,8 +82,22 @@ pub(crate) struct RowCall {
     /// True if the write lets space become free: it is stored even while the disk is nearly full.
     #[serde(rename = "f", default, skip_serializing_if = "std::ops::Not::not")]
     pub frees: bool,
+    /// The versions of the object that the answer tells about.
+    #[serde(rename = "v", default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<About>,
     #[serde(rename = "r")]
     pub request: Request<Value>,
+}
+
+/// Versions of an object that a request asks about.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct About {
+    /// These, with their payloads.
+    #[serde(rename = "n", default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<VersionName>,
+    /// True if the newest ones are wanted, too.
+    #[serde(rename = "l", default, skip_serializing_if = "std::ops::Not::not")]
+    pub newest: bool,
 }
 
 /// A guard: see [`Guard`](crate::Guard).

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `Send` | sends the request to that replica and calls [`on_answer`](Operation::on_answer) with the same `round`, or [`on_failure`](Operation::on_failure) if no answer can come |
 //! | `Decide` | evaluates the condition on the version shown, at once, and calls [`decided`](Operation::decided) |
+//! | `Bury` | composes the version shown with the death of the attempt, and calls [`buried`](Operation::buried) |
 //! | `Pause` | other coordinators contend: waits a random time that starts near a round trip and doubles with `attempt`, then calls [`resume`](Operation::resume) |
 //! | `Refresh` | a replica knows a newer layout: fetches it and calls [`restart`](Operation::restart) |
 //! | `Done` | answers the client |
@@ -33,10 +34,12 @@ use super::quorum::{Quorums, ReplicaSet};
 use super::rules::Rules;
 
 mod advance;
+mod fate;
 mod rounds;
 mod state;
+mod versions;
 
-pub use state::{Decision, Outcome, Output, Repeat, Start};
+pub use state::{Decision, Outcome, Output, Repeat, Start, Told};
 use state::{Kind, Phase, Promise, Report, counted};
 
 /// Returns a fresh stamp above its argument.
@@ -71,6 +74,8 @@ pub struct Operation<V> {
     repeat: Repeat,
     /// True if only a quorum that accepted the operation's own messages acknowledges it.
     own_quorum: bool,
+    /// True if replicas keep the operation's value when another one replaces it.
+    is_kept: bool,
     pauses: u32,
 }
 
@@ -179,6 +184,7 @@ impl<V: Clone + Eq> Operation<V> {
             guard_refused: false,
             repeat: Repeat::Always,
             own_quorum: false,
+            is_kept: false,
             pauses: 0,
         }
     }
@@ -222,19 +228,21 @@ impl<V: Clone + Eq> Operation<V> {
         match answer {
             Answer::Superseded { .. } => {}
             Answer::Stale { .. } => self.refused.insert(from),
-            Answer::Ahead => self.failed.insert(from),
+            Answer::Ahead | Answer::Lacking { .. } => self.failed.insert(from),
             Answer::Guarded => return self.on_guarded(from, next),
             Answer::Found {
                 version,
                 live,
                 floor,
                 agreed,
+                versions,
             } => {
                 let report = Report {
                     from,
                     version,
                     live,
                     agreed,
+                    versions,
                 };
                 self.on_found(report, floor);
             }
@@ -244,6 +252,7 @@ impl<V: Clone + Eq> Operation<V> {
                 known_from,
                 floor,
                 agreed,
+                versions,
             } => {
                 self.floor = self.floor.max(floor);
                 let report = Report {
@@ -251,6 +260,7 @@ impl<V: Clone + Eq> Operation<V> {
                     live: version.value.is_some(),
                     version,
                     agreed,
+                    versions,
                 };
                 self.on_promised(Promise {
                     report,
@@ -323,6 +333,7 @@ impl<V: Clone + Eq> Operation<V> {
         self.layouts.push(counted(self.rules, quorums));
         match self.kind {
             Kind::Read => self.begin_reading(false),
+            Kind::Look { .. } => self.begin_reading(true),
             Kind::Write { .. } | Kind::Update { .. } | Kind::Resolve { .. } => self.prepare(next),
         }
     }
@@ -339,13 +350,13 @@ impl<V: Clone + Eq> Operation<V> {
 
     /// Applies an update's decision on the version that `Decide` showed.
     pub fn decided(&mut self, decision: Decision<V>) -> Vec<Output<V>> {
-        let Phase::Deciding { ballot, newest } = &self.phase else {
+        let Phase::Deciding { ballot, newest, .. } = &self.phase else {
             return Vec::new();
         };
         let (ballot, newest) = (*ballot, newest.clone());
         match decision {
             Decision::Write(value) => self.put(ballot, value),
-            Decision::Keep => self.settle(ballot, newest.clone(), true, Outcome::Kept(newest)),
+            Decision::Keep => self.settle(ballot, newest.clone(), true, &[], Outcome::Kept(newest)),
         }
     }
 
@@ -356,7 +367,7 @@ impl<V: Clone + Eq> Operation<V> {
 
     fn write_id(&self) -> Option<Id> {
         match self.kind {
-            Kind::Read => None,
+            Kind::Read | Kind::Look { .. } => None,
             Kind::Write { id, .. } | Kind::Update { id } | Kind::Resolve { id } => Some(id),
         }
     }

@@ -53,6 +53,7 @@ pub enum Pointing {
 
 /// Promises a ballot for a pointing row. Returns the row's new state, or the answer that refuses
 /// the ballot for both rows.
+#[expect(clippy::result_large_err, reason = "the answer is sent as it is")]
 pub fn promise<V: Clone>(
     rules: Rules,
     row: &Cell<V>,

@@ -1,7 +1,10 @@
 //! Requests and answers between a coordinator and a replica about one row.
 
 use archipel_base::{Id, Stamp};
+use archipel_storage::VersionName;
 use serde::{Deserialize, Serialize};
+
+use super::versions::VersionReport;
 
 /// One version of a row: the result of one write.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -68,6 +71,9 @@ pub enum Answer<V> {
         /// another replica, and is gone by now.
         #[serde(default)]
         agreed: Stamp,
+        /// The versions that the request asked about.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        versions: Vec<VersionReport>,
     },
     /// Answers `Prepare`: this replica accepts nothing below the ballot any more.
     Promised {
@@ -83,6 +89,9 @@ pub enum Answer<V> {
         /// As in `Found`.
         #[serde(default)]
         agreed: Stamp,
+        /// The versions that the request asked about.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        versions: Vec<VersionReport>,
     },
     /// Answers `Write`: the replica holds the version under its stamp, or held it before a newer
     /// one.
@@ -94,6 +103,11 @@ pub enum Answer<V> {
     },
     /// The stamp is further ahead of this replica's clock than the bound allows.
     Ahead,
+    /// The value changes a version that this replica lacks. Nothing was changed.
+    Lacking {
+        /// The version.
+        name: VersionName,
+    },
     /// The guarding row is not live on this replica. Nothing was changed.
     Guarded,
     /// The replica knows a newer layout than the request's. Nothing was changed. A node that is not

@@ -14,6 +14,7 @@
 //! | [`intent`] | intents: two rows change, and one of them decides |
 //! | [`epoch`] | live layout versions, their succession, the fence, retirement |
 //! | [`floor`] | floors: close, compare, agree, then drop tombstones |
+//! | [`versions`] | versions of an object: what replicas keep, and decisions about versions |
 //! | [`windows`] | anti-entropy: finds the rows in which two replicas differ |
 //! | [`rules`] | the rules of the protocol; a test breaks each one, and a checker must notice |
 //!
@@ -30,6 +31,7 @@ pub mod message;
 pub mod quorum;
 pub mod replica;
 pub mod rules;
+pub mod versions;
 pub mod windows;
 
 #[cfg(test)]

@@ -245,6 +245,7 @@ fn found<V: Clone>(bounds: &Bounds, cell: &Cell<V>, with_value: bool) -> Answer<
         live: cell.value.is_some(),
         floor: bounds.gone,
         agreed: bounds.agreed,
+        versions: Vec::new(),
     }
 }
 
@@ -272,6 +273,7 @@ fn prepare<V: Clone>(
         known_from: recent.known_from,
         floor: bounds.gone,
         agreed: bounds.agreed,
+        versions: Vec::new(),
     };
     Step {
         cell: (promise.promised != cell.promised).then_some(promise),

@@ -60,6 +60,26 @@ pub enum Mutant {
     /// A write whose value does not name the pointing row is acknowledged although readers may have
     /// brought it to replicas that did not mark that row.
     TrustUnmarked,
+    /// A replica drops the version that a newer one replaces.
+    DropDisplaced,
+    /// A replica does not apply the changes that a value carries.
+    IgnoreChanges,
+    /// A replica accepts a value that changes a version which it lacks.
+    AcceptLacking,
+    /// A copy of a kept version counts as an acceptance.
+    CopiesAreFinal,
+    /// The newest state of a version counts although too few replicas hold it.
+    TrustMinority,
+    /// The death of an attempt is written without the changes that the version found carries.
+    ForgetChanges,
+    /// The deletion of the current version leaves no version current.
+    NoPromotion,
+    /// An attempt that took no effect is left behind.
+    LeaveGhost,
+    /// A decision that took no effect is made again under the same id, and may mean another thing.
+    RepeatDecision,
+    /// A replica that another replica gives a value of the object's row keeps nothing.
+    SpreadUnkept,
 }
 
 impl Mutant {
@@ -92,6 +112,20 @@ impl Mutant {
         Mutant::PromiseOneRow,
         Mutant::RepeatIntent,
         Mutant::TrustUnmarked,
+    ];
+
+    /// The mutants that the model of versions shows.
+    pub const OF_VERSIONS: [Mutant; 10] = [
+        Mutant::DropDisplaced,
+        Mutant::IgnoreChanges,
+        Mutant::AcceptLacking,
+        Mutant::CopiesAreFinal,
+        Mutant::TrustMinority,
+        Mutant::ForgetChanges,
+        Mutant::NoPromotion,
+        Mutant::LeaveGhost,
+        Mutant::RepeatDecision,
+        Mutant::SpreadUnkept,
     ];
 
     /// The mutants that the model does not show, because its scenarios are too small. A test of each

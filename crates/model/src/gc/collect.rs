@@ -88,7 +88,29 @@ async fn drop_tail(cluster: &Cluster, owner: &Owner, group: &Id) -> Result<Optio
     if tail_in(owner, cluster.settle(&row).await?)? == Some(*group) {
         return Ok(Some(0));
     }
+    for kept in kept_of(cluster, owner, &row).await? {
+        if tail_in(owner, Some(kept))? == Some(*group) {
+            return Ok(Some(0));
+        }
+    }
     drop_extents(cluster, group).await.map(Some)
+}
+
+/// Returns the kept versions of an owner that is an object. If it ever had versions, the reachable
+/// replicas first get the object's row, so that none holds a version there that it has still to
+/// keep.
+async fn kept_of(cluster: &Cluster, owner: &Owner, row: &RowKey) -> Result<Vec<Value>, Error> {
+    if !matches!(owner, Owner::Object { .. }) {
+        return Ok(Vec::new());
+    }
+    let kept = cluster.kept_versions(row).await?;
+    let current = cluster.read(row).await?;
+    if kept.is_empty() && current.is_none_or(|current| current.version.is_none()) {
+        return Ok(Vec::new());
+    }
+    cluster.replicate(row).await?;
+    let kept = cluster.kept_versions(row).await?;
+    Ok(kept.into_iter().map(|(_, _, value)| value).collect())
 }
 
 /// Drops the extents of a tail, the last one first. Extents are committed in order, so the first
@@ -126,6 +148,14 @@ async fn drop_unused_parts(cluster: &Cluster, upload: &UploadName) -> Result<Opt
     }
     let listed = parts_in(cluster.settle(&owner).await?, &upload.id)?;
     unused.retain(|(_, attempt)| !listed.contains(attempt));
+    let named = Owner::Object {
+        bucket: upload.bucket,
+        key: upload.key.clone(),
+    };
+    for kept in kept_of(cluster, &named, &owner).await? {
+        let listed = parts_in(Some(kept), &upload.id)?;
+        unused.retain(|(_, attempt)| !listed.contains(attempt));
+    }
     for (row, _) in &unused {
         drop_row(cluster, row).await?;
     }

@@ -69,6 +69,7 @@ pub fn on_replace(key: &RowKey, old: &Value, new: Option<&Value>) -> Option<Byte
         Kind::Upload => on_upload_changed(key, old, new),
         Kind::Object => on_object_replaced(key, old, new),
         Kind::Part => on_part_replaced(key, old, new),
+        Kind::Version => on_version_replaced(key, old, new),
         Kind::AccessKey
         | Kind::AdminToken
         | Kind::WriteFence
@@ -116,6 +117,12 @@ fn on_object_replaced(row: &RowKey, old: &Value, new: Option<&Value>) -> Option<
         })),
         (ContentForm::Parts, Owner::Part { .. }) => None,
     }
+}
+
+/// The content of a kept version belongs to the object.
+fn on_version_replaced(row: &RowKey, old: &Value, new: Option<&Value>) -> Option<GcTask> {
+    let (object, _) = rowkeys::kept_in(row)?;
+    on_object_replaced(&object, old, new)
 }
 
 fn on_part_replaced(row: &RowKey, old: &Value, new: Option<&Value>) -> Option<GcTask> {

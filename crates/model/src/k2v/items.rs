@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use archipel_base::{Id, Stamp};
-use archipel_cluster::{Current, Decision, WriteOptions};
+use archipel_cluster::{Current, Decision, Versioning, WriteOptions};
 use archipel_storage::RowKey;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
@@ -213,6 +213,7 @@ impl Model {
         let fence = self.open_fence_of(&bucket.id, &row);
         let commit = || async {
             let how = WriteOptions {
+                versioning: Versioning::Plain,
                 durability: self.durability(bucket),
                 guards: vec![fence.clone()],
                 yields: false,

@@ -144,6 +144,7 @@ impl Cluster {
                     let decision = self.decide(machine, number, version.value);
                     self.drive(machine, number, |operation, _| operation.decided(decision));
                 }
+                Output::Bury { .. } => unreachable!("no replica keeps anything here"),
                 Output::Pause { attempt } => {
                     let longest = (20 * MILLIS) << attempt.min(7);
                     let wait = self.rng.between(MILLIS, longest);
@@ -241,7 +242,7 @@ impl Cluster {
             Outcome::Unavailable | Outcome::Overtaken | Outcome::Guarded => {
                 happened.call = Call::Read
             }
-            Outcome::Unknown => {}
+            Outcome::Unknown | Outcome::Seen(_) | Outcome::Open(_) => {}
         }
         self.counts.usage(outcome);
         if matches!(outcome, Outcome::Written { .. }) && self.rng.chance(3) {

@@ -44,7 +44,7 @@ impl Counts {
     pub(super) fn usage(&mut self, outcome: &Outcome<Value>) {
         match outcome {
             Outcome::Value(_) | Outcome::Kept(_) | Outcome::Written { .. } => self.answered += 1,
-            Outcome::Unknown => self.unknown += 1,
+            Outcome::Unknown | Outcome::Seen(_) | Outcome::Open(_) => self.unknown += 1,
             Outcome::Unavailable | Outcome::Overtaken | Outcome::Guarded => self.refused += 1,
         }
     }

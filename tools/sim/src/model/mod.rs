@@ -3,5 +3,6 @@
 pub mod catalogue;
 pub mod scenario;
 pub mod uploads;
+pub mod versions;
 pub mod walk;
 pub mod world;

@@ -5,14 +5,14 @@ use std::sync::atomic::Ordering;
 use archipel_storage as storage;
 use archipel_storage::engine::Durability;
 use archipel_storage::store::Transact;
-use archipel_storage::{RowKey, RowTxn, Value};
+use archipel_storage::{RowKey, RowTxn, Value, VersionName};
 
-use super::{Replica, cell_of, pointing, store_cell, weight};
+use super::{Around, Replica, cell_of, pointing, put_cell, store_cell, weight};
 use crate::node::detach::DetachOnDrop;
 use crate::node::epochs::Check;
 use crate::node::floors;
 use crate::node::wire::Address;
-use crate::register::{Bounds, Cell, Recent, Rules, Version, replica};
+use crate::register::{self, Bounds, Cell, Recent, Rules, Version, replica};
 
 impl Replica {
     /// Applies a version that another replica holds, if it is newer than the local one.
@@ -38,6 +38,9 @@ impl Replica {
                 return Ok(Applied::Not);
             }
             let bounds = floors::bounds(&txn.reader(), key.partition, bounds)?;
+            if let Some((row, name)) = (around.hooks.kept_in)(&key) {
+                return copy(txn, &key, (&row, name), &offer.version, &bounds, &around);
+            }
             let cell = cell_of(txn.row_to_replace(&key)?.unwrap_or_default());
             let remembered = memory.lock().take(&key, txn.era());
             let mut recent =
@@ -45,13 +48,18 @@ impl Replica {
             let version = offer.version.clone();
             let (new, applied) = offer.spread(&bounds, &cell, &mut recent);
             if let Some(new) = new {
-                match pointing::marks(txn, &key, &version, None, &bounds, around.hooks)? {
-                    Ok(marks) => pointing::store(txn, marks, &around)?,
+                let marks = pointing::marks(txn, &key, &version, None, &bounds, around.hooks)?;
+                let marks = match marks {
+                    Ok(marks) => marks,
                     // A row that must point to it cannot do so under this stamp. It is not
                     // remembered as accepted either: what is known of the row is what it says.
                     Err(_) => return Ok(Applied::Promised),
+                };
+                // A version that the value changes must come first.
+                if put_cell(txn, &key, &cell, new, Some(version), &around)?.is_err() {
+                    return Ok(Applied::Promised);
                 }
-                store_cell(txn, &key, &cell, new, &around)?;
+                pointing::store(txn, marks, &around)?;
             }
             memory.lock().put(key, recent);
             Ok(applied)
@@ -91,6 +99,27 @@ impl Replica {
         };
         let how = Transact::new(Durability::Fsync).bounded();
         self.store.transact(how, restore).await
+    }
+}
+
+/// Applies a kept version that another replica holds.
+pub(super) fn copy(
+    txn: &mut RowTxn<'_>,
+    key: &RowKey,
+    (row, name): (&RowKey, VersionName),
+    version: &Version<Value>,
+    bounds: &Bounds,
+    around: &Around,
+) -> Result<Applied, storage::Error> {
+    let current = cell_of(txn.row_to_replace(row)?.unwrap_or_default());
+    let kept = cell_of(txn.row_to_replace(key)?.unwrap_or_default());
+    let rules = Rules::CORRECT;
+    match register::versions::copy(rules, bounds, &current, &kept, name, version) {
+        Some(new) => {
+            store_cell(txn, key, &kept, new, around)?;
+            Ok(Applied::Yes)
+        }
+        None => Ok(Applied::Not),
     }
 }
 

@@ -157,6 +157,7 @@ fn call(node: &Cluster, row: &'static str, request: Request<Value>) -> RowCall {
         with_payload: true,
         background: false,
         frees: false,
+        about: None,
         request,
     }
 }

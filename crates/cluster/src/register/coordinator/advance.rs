@@ -2,24 +2,13 @@
 
 use archipel_base::Stamp;
 
+use super::fate::Fate;
 use super::state::{Kind, Phase, Promise, Purpose, Report};
+use super::versions::told;
 use super::{MAX_SECOND_LOOKS, NextStamp, Operation, Outcome, Output, Repeat};
 use crate::register::message::Version;
 use crate::register::quorum::ReplicaSet;
 use crate::register::rules::Mutant;
-
-/// The fate of the operation's own earlier writes.
-enum Fate {
-    /// One of them is the newest version.
-    Newest,
-    /// A quorum held one under this stamp. It was overwritten since.
-    Happened(Stamp),
-    /// No quorum ever held one. A minority's copy cannot take effect any more unless the operation
-    /// writes again.
-    Never,
-    /// It cannot be known.
-    Unknown,
-}
 
 impl<V: Clone + Eq> Operation<V> {
     /// Goes on if the answers allow it. After a `timeout` it waits for no further answer.
@@ -81,6 +70,9 @@ impl<V: Clone + Eq> Operation<V> {
                 return self.end(Outcome::Unavailable);
             }
             return Vec::new();
+        }
+        if let Kind::Look { name } = self.kind {
+            return self.seen(name, found, timeout);
         }
         let (newest, holders) = newest_of(&self.counting(found.iter()));
         let live = |report: &Report<V>| {
@@ -163,16 +155,18 @@ impl<V: Clone + Eq> Operation<V> {
                     return self.pause();
                 }
                 Fate::Unknown if self.resolves() => {
-                    return self.settle(ballot, newest, held, Outcome::Unknown);
+                    return self.settle(ballot, newest, held, promises, Outcome::Unknown);
                 }
                 Fate::Unknown => return self.end(Outcome::Unknown),
+                // Somebody has read the attempt, or deleted it, as a version.
+                Fate::Never if self.is_touched(promises) => return self.end(Outcome::Unknown),
                 Fate::Never if !self.repeats(&newest) && !self.guard_refused => {
-                    return self.settle(ballot, newest, held, Outcome::Overtaken);
+                    return self.settle(ballot, newest, held, promises, Outcome::Overtaken);
                 }
                 Fate::Never => {}
             }
         }
-        self.act_on_newest(ballot, newest, held)
+        self.act_on_newest(ballot, newest, held, promises)
     }
 
     /// Returns true if the operation may write again after its attempts took no effect.
@@ -180,7 +174,9 @@ impl<V: Clone + Eq> Operation<V> {
         match self.repeat {
             Repeat::Always => true,
             Repeat::UnlessOvertaken => !self.is_overtaken_by(newest),
-            Repeat::Never => self.rules.breaks(Mutant::RepeatIntent),
+            Repeat::Never => {
+                self.rules.breaks(Mutant::RepeatIntent) || self.rules.breaks(Mutant::RepeatDecision)
+            }
         }
     }
 
@@ -200,26 +196,36 @@ impl<V: Clone + Eq> Operation<V> {
     }
 
     /// Begins anew on the newest version, because none of the operation's own writes took effect.
-    fn act_on_newest(&mut self, ballot: Stamp, newest: Version<V>, held: bool) -> Vec<Output<V>> {
+    fn act_on_newest(
+        &mut self,
+        ballot: Stamp,
+        newest: Version<V>,
+        held: bool,
+        promises: &[Promise<V>],
+    ) -> Vec<Output<V>> {
         if self.guard_refused {
-            return self.settle(ballot, newest, held, Outcome::Guarded);
+            return self.settle(ballot, newest, held, promises, Outcome::Guarded);
         }
         match self.kind.clone() {
             Kind::Write { value, .. } => self.put(ballot, value),
-            Kind::Read if held => self.end(Outcome::Value(newest)),
-            Kind::Read => {
+            Kind::Read | Kind::Look { .. } if held => self.end(Outcome::Value(newest)),
+            Kind::Read | Kind::Look { .. } => {
                 let again = under(ballot, newest);
                 let end = Purpose::End(Outcome::Value(again.clone()));
                 self.write_version(again, end, ReplicaSet::EMPTY)
             }
             Kind::Update { .. } if held || self.rules.breaks(Mutant::ActOnMinority) => {
                 let shown = newest.clone();
-                self.phase = Phase::Deciding { ballot, newest };
+                self.phase = Phase::Deciding {
+                    ballot,
+                    newest,
+                    versions: told(promises),
+                };
                 vec![Output::Decide(shown)]
             }
             Kind::Resolve { .. } => {
                 let kept = Outcome::Kept(newest.clone());
-                self.settle(ballot, newest, held, kept)
+                self.settle(ballot, newest, held, promises, kept)
             }
             Kind::Update { .. } => {
                 self.write_version(under(ballot, newest), Purpose::Prepare, ReplicaSet::EMPTY)
@@ -237,8 +243,25 @@ impl<V: Clone + Eq> Operation<V> {
         ballot: Stamp,
         newest: Version<V>,
         held: bool,
+        promises: &[Promise<V>],
         outcome: Outcome<V>,
     ) -> Vec<Output<V>> {
+        let first = self.attempts.first().map(|(stamp, _)| *stamp);
+        if let (true, Some(attempt)) = (self.is_kept, first) {
+            if self.is_nowhere(attempt, promises) || self.rules.breaks(Mutant::LeaveGhost) {
+                return self.end(outcome);
+            }
+            self.phase = Phase::Burying {
+                ballot,
+                newest: newest.clone(),
+                outcome,
+            };
+            return vec![Output::Bury {
+                newest,
+                is_chosen: held,
+                attempt,
+            }];
+        }
         let last = self.attempts.iter().map(|(stamp, _)| *stamp).max();
         let buried = held && !self.resolves() && last.is_none_or(|last| newest.stamp > last);
         if last.is_none() || buried || self.rules.breaks(Mutant::LeaveAttemptBehind) {
@@ -288,69 +311,6 @@ impl<V: Clone + Eq> Operation<V> {
         }
         self.attempts.clear();
         self.prepare(next)
-    }
-
-    fn fate(&self, newest: &Version<V>, promises: &[Promise<V>]) -> Fate {
-        if newest.stamp != Stamp::ZERO && Some(newest.write) == self.write_id() {
-            return Fate::Newest;
-        }
-        // Acceptances under different layouts may never have been a quorum of one of them.
-        let one_layout = self.layouts.len() == 1 && !self.skipped_epochs;
-        let one_layout = one_layout || self.rules.breaks(Mutant::CountAcrossLayouts);
-        if one_layout && let Some(stamp) = self.once_held(promises) {
-            return Fate::Happened(stamp);
-        }
-        let never = self.never_accepted(promises);
-        // For a skipped layout, nobody knows which acceptances would have been a quorum.
-        if !self.skipped_epochs && self.layouts.iter().all(|l| l.is_blocked_by(never)) {
-            return Fate::Never;
-        }
-        Fate::Unknown
-    }
-
-    /// Returns a stamp under which a quorum once held a write of this operation.
-    fn once_held(&self, promises: &[Promise<V>]) -> Option<Stamp> {
-        let reported = promises.iter().flat_map(|p| p.accepted.iter().copied());
-        let mut stamps: Vec<Stamp> = self.attempts.iter().map(|(s, _)| *s).collect();
-        stamps.extend(reported);
-        if self.rules.breaks(Mutant::CountById) {
-            let any = stamps.iter().map(|s| self.acceptors(*s, promises));
-            let all = any.fold(ReplicaSet::EMPTY, ReplicaSet::union);
-            return stamps
-                .first()
-                .copied()
-                .filter(|_| self.quorums().is_quorum(all));
-        }
-        let held = |s: &Stamp| self.quorums().is_quorum(self.acceptors(*s, promises));
-        stamps.into_iter().find(held)
-    }
-
-    /// Returns the replicas that report that they accepted a write of this operation under `stamp`.
-    fn acceptors(&self, stamp: Stamp, promises: &[Promise<V>]) -> ReplicaSet {
-        let acceptors = promises.iter().filter(|p| p.accepted.contains(&stamp));
-        let own = self.attempts.iter().filter(|(s, _)| *s == stamp);
-        own.map(|(_, acceptors)| *acceptors).fold(
-            acceptors.map(|p| p.report.from).collect(),
-            ReplicaSet::union,
-        )
-    }
-
-    /// Returns the replicas that certainly never accepted a write of this operation.
-    fn never_accepted(&self, promises: &[Promise<V>]) -> ReplicaSet {
-        let first = self.attempts.first().map_or(Stamp::ZERO, |(s, _)| *s);
-        let never = |p: &&Promise<V>| {
-            p.accepted.is_empty()
-                && p.known_from <= first
-                && self
-                    .attempts
-                    .iter()
-                    .all(|(_, a)| !a.contains(p.report.from))
-        };
-        promises
-            .iter()
-            .filter(never)
-            .map(|p| p.report.from)
-            .collect()
     }
 }
 

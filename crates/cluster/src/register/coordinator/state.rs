@@ -1,10 +1,12 @@
 //! An operation's requests to its driver, its outcome, and its phase.
 
 use archipel_base::{Id, Stamp};
+use archipel_storage::VersionName;
 
 use crate::register::message::{Request, Version};
 use crate::register::quorum::{Quorums, ReplicaSet};
 use crate::register::rules::{Mutant, Rules};
+use crate::register::versions::VersionReport;
 
 /// The next action of a driver.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -20,6 +22,16 @@ pub enum Output<V> {
     },
     /// Evaluate the condition of an update on this version.
     Decide(Version<V>),
+    /// An attempt took no effect, and a replica may hold it. Return the version shown with the
+    /// death of the attempt.
+    Bury {
+        /// The newest version.
+        newest: Version<V>,
+        /// True if a quorum holds it.
+        is_chosen: bool,
+        /// The name of the attempt.
+        attempt: Stamp,
+    },
     /// Wait a random time that doubles with `attempt`, then resume. With a slower growth, many
     /// coordinators that contend for one row hinder one another for ever.
     Pause {
@@ -38,6 +50,10 @@ pub enum Output<V> {
 /// The outcome of an operation.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Outcome<V> {
+    /// A look at a version of an object gave this final state.
+    Seen(VersionReport),
+    /// A look at a version of an object gave this state, which must be settled.
+    Open(VersionReport),
     /// A read returned the newest version. Its value is `None` if there is no such object.
     Value(Version<V>),
     /// The write took effect, once.
@@ -90,6 +106,10 @@ pub(super) enum Kind<V> {
     Update {
         id: Id,
     },
+    /// Reads a version of an object.
+    Look {
+        name: VersionName,
+    },
     /// Finds out what became of somebody's write.
     Resolve {
         id: Id,
@@ -122,7 +142,12 @@ pub(super) struct Report<V> {
     pub(super) live: bool,
     /// The agreed floor of that replica.
     pub(super) agreed: Stamp,
+    /// The versions of the object that it tells.
+    pub(super) versions: Vec<VersionReport>,
 }
+
+/// What a replica tells of versions: its index, the reports, its agreed floor.
+pub type Told = (usize, Vec<VersionReport>, Stamp);
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) enum Phase<V> {
@@ -137,6 +162,12 @@ pub(super) enum Phase<V> {
     Deciding {
         ballot: Stamp,
         newest: Version<V>,
+        versions: Vec<Told>,
+    },
+    Burying {
+        ballot: Stamp,
+        newest: Version<V>,
+        outcome: Outcome<V>,
     },
     Writing {
         version: Version<V>,

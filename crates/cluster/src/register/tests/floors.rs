@@ -188,6 +188,7 @@ fn a_read_does_not_return_an_answer_from_before_a_floor() {
             live,
             floor: floors.gone,
             agreed: floors.agreed,
+            versions: Vec::new(),
         };
         outputs = read.on_answer(from, 1, answer, &mut clock.next());
     }
@@ -212,6 +213,7 @@ fn an_update_does_not_decide_on_an_answer_from_before_a_floor() {
             known_from: Stamp::ZERO,
             floor: floors.gone,
             agreed: floors.agreed,
+            versions: Vec::new(),
         };
         outputs = update.on_answer(from, 1, answer, &mut clock.next());
     }
@@ -235,6 +237,7 @@ fn a_row_that_a_new_replica_lacks_is_not_gone() {
             live,
             floor: floors.gone,
             agreed,
+            versions: Vec::new(),
         };
         read.on_answer(from, 1, answer, &mut clock.next())
     };

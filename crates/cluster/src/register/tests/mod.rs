@@ -92,6 +92,7 @@ impl Replicas {
                         more.extend(operation.decided(decide(version.value)));
                     }
                     Output::Pause { .. } => more.extend(operation.resume(&mut clock.next())),
+                    Output::Bury { .. } => unreachable!("no replica keeps anything"),
                     Output::Refresh { .. } => unreachable!("there is one layout"),
                     Output::Done(outcome) => return (outcome, rounds),
                 }

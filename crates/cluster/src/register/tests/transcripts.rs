@@ -217,6 +217,7 @@ impl World {
                     let running = self.running.get_mut(name).expect("a known operation");
                     running.pending.push((to, round, request));
                 }
+                Output::Bury { .. } => panic!("no replica keeps anything"),
                 Output::Decide(version) => {
                     let running = self.running.get_mut(name).expect("a known operation");
                     let holds = match running.condition.as_str() {
@@ -314,6 +315,7 @@ impl World {
                 }
                 text
             }
+            Answer::Lacking { .. } => "a version is lacking".into(),
             Answer::Accepted => "accepted".into(),
             Answer::Stale { highest } => format!("stale, above {}", stamp_text(*highest)),
             Answer::Ahead => "too far ahead".into(),

@@ -207,6 +207,7 @@ async fn floor_ahead_of_the_clock_and_stamps_below_a_floor_are_refused() {
         with_payload: false,
         background: false,
         frees: false,
+        about: None,
         request: crate::register::Request::Write {
             version: crate::register::Version {
                 stamp: stamp(hour * HOUR_MS - 10),

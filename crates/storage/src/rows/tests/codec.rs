@@ -44,11 +44,11 @@ prop_compose! {
         ]),
         of in prop::option::of(stamp()),
         changed in prop::option::of(bytes(20)),
-        is_final: bool,
+        since in prop::option::of(stamp()),
     ) -> RowVersion {
         let state = changed.map_or(VersionState::Dead, VersionState::Changed);
         let changes = vec![VersionChange { of, state }];
-        RowVersion { at, kind, changes, is_final }
+        RowVersion { at, kind, changes, since }
     }
 }
 

@@ -231,6 +231,7 @@ impl Uploads {
                     };
                     self.drive(world, c, |operation, _| operation.decided(decision));
                 }
+                Output::Bury { .. } => unreachable!("no replica keeps anything here"),
                 Output::Pause { .. } => {
                     self.drive(world, c, |operation, next| operation.resume(next));
                 }
@@ -312,7 +313,9 @@ impl Uploads {
             Outcome::Overtaken => self.run(world, c, Step::Undo { again: true }, Stamp::ZERO),
             Outcome::Guarded => self.look_again(world, c),
             Outcome::Unavailable => self.void(world, c),
-            Outcome::Unknown | Outcome::Value(_) => self.give_up(world, c, doing),
+            Outcome::Unknown | Outcome::Value(_) | Outcome::Seen(_) | Outcome::Open(_) => {
+                self.give_up(world, c, doing)
+            }
         }
     }
 

@@ -104,6 +104,7 @@ impl Scenario {
                     world.clients[c].asked = true;
                     self.drive(world, c, |operation, _| operation.decided(decision));
                 }
+                Output::Bury { .. } => unreachable!("no replica keeps anything here"),
                 Output::Pause { .. } => {
                     self.drive(world, c, |operation, next| operation.resume(next));
                 }
@@ -132,7 +133,7 @@ impl Scenario {
         let reply = match outcome {
             Outcome::Value(version) | Outcome::Kept(version) => Reply::Saw(version.value),
             Outcome::Written { .. } => Reply::Done,
-            Outcome::Unknown => return,
+            Outcome::Unknown | Outcome::Seen(_) | Outcome::Open(_) => return,
             Outcome::Unavailable | Outcome::Overtaken | Outcome::Guarded => {
                 world.history.retain(|e| e.client != c || e.reply.is_some());
                 return;

@@ -24,6 +24,7 @@ async fn promise(node: &Cluster, name: &str) {
         with_payload: false,
         background: false,
         frees: false,
+        about: None,
         request: Request::Prepare {
             ballot: node.next_stamp(later),
             asking: None,

@@ -1,0 +1,390 @@
+//! Versions of objects, over all replicas: see [`versions`](crate::register::versions).
+
+use std::sync::Arc;
+
+use archipel_base::{Id, Stamp};
+use archipel_storage::engine::Durability;
+use archipel_storage::{RowKey, RowVersion, Value, VersionKind, VersionName};
+use bytes::Bytes;
+
+use super::Data;
+use super::decision::{Current, Decision};
+use super::rows::{start, unexpected};
+use crate::data::options::WriteOptions;
+use crate::error::Error;
+use crate::node::replica::versions::kept_row;
+use crate::node::wire::About;
+use crate::register::coordinator::Repeat;
+use crate::register::versions::{self, NEWEST, Promises, VersionReport};
+use crate::register::{self, Operation, Outcome, Request, Rules, Version};
+
+/// How often a write or a decision begins again after others were faster.
+const TRIES: usize = 16;
+
+/// The versions that a decision about one of them is based on.
+#[derive(Clone, Copy, Debug)]
+pub struct VersionSeen<'a> {
+    /// The version in question; `None` if there is none of that name.
+    pub named: Option<&'a Value>,
+    /// True if it is the current version.
+    pub is_current: bool,
+    /// The current version; `None` if there is none.
+    pub current: Option<&'a Value>,
+}
+
+/// A decision about one version.
+pub enum VersionDecision<E> {
+    /// Leave it as it is, for this reason.
+    Abort(E),
+    /// Delete it for good. If it is the current version, the newest other one becomes current.
+    Kill,
+    /// Give it this metadata.
+    Change(Bytes),
+}
+
+/// The end of one attempt at a decision.
+enum Attempt<E> {
+    Done(Result<(), E>),
+    /// Another version must be asked about, too.
+    Ask(VersionName),
+    Again,
+}
+
+impl Data {
+    /// Writes a new version of an object without a condition, in one round. Returns its name.
+    pub(super) async fn write_new(
+        self: &Arc<Data>,
+        key: &RowKey,
+        value: Option<Value>,
+        how: &WriteOptions<'_>,
+    ) -> Result<Stamp, Error> {
+        for _ in 0..TRIES {
+            self.wait_for_time().await?;
+            let at = self.next_stamp(Stamp::ZERO);
+            let value = value.clone().map(|value| named(value, at));
+            let mut run = self.run(key, how)?;
+            let (guarded, id) = (!how.guards.is_empty(), self.random_id());
+            let start = start(&run.group);
+            let (operation, outputs) = Operation::write(start, id, value, guarded, &mut |_| at);
+            let mut never = |_: &Promises<'_>| register::Decision::Keep;
+            let operation = operation.keeping(true);
+            match run.drive(operation, outputs, &mut never).await? {
+                Outcome::Written { .. } => return Ok(at),
+                Outcome::Guarded => return Err(Error::Guarded),
+                // Its content may be gone.
+                Outcome::Overtaken if how.yields => return Err(Error::Overtaken),
+                Outcome::Overtaken => {}
+                other => return Err(unexpected(&other)),
+            }
+        }
+        Err(Error::Overtaken)
+    }
+
+    /// Does the same as [`update_stamped`](Data::update_stamped) for a new version of an object.
+    /// Returns its name.
+    ///
+    /// # Errors
+    /// As [`update`](Data::update). With a pointing row, [`Error::Overtaken`] is left to the
+    /// caller.
+    pub async fn update_versioned<E>(
+        self: &Arc<Data>,
+        key: &RowKey,
+        how: WriteOptions<'_>,
+        decide: impl Fn(Current<'_>) -> Decision<E> + Send + Sync,
+    ) -> Result<Result<Stamp, E>, Error>
+    where
+        E: Send,
+    {
+        let _turn = self.queues.turn(key).await;
+        for _ in 0..TRIES {
+            self.wait_for_time().await?;
+            let pointing = how.pointing.as_ref();
+            let id = pointing.map_or_else(|| self.random_id(), |row| row.intent.write);
+            let guarded = !how.guards.is_empty() || pointing.is_some();
+            let mut run = self.run(key, &how)?;
+            let next = &mut |seen| self.next_stamp(seen);
+            let (operation, outputs) = Operation::update(start(&run.group), id, guarded, next);
+            let operation = operation
+                .keeping(true)
+                .by_own_quorum(pointing.is_some_and(|pointing| !pointing.is_named));
+            let (mut at, mut aborted) = (Stamp::ZERO, None);
+            let mut adapter = |promises: &Promises<'_>| {
+                let current = promises.current.value.as_ref();
+                let current = Current {
+                    value: current.filter(|value| value.kind() != VersionKind::Void),
+                    stamp: promises.current.stamp,
+                    write: promises.current.write,
+                    own: promises.ballot,
+                };
+                match decide(current) {
+                    Decision::Write(value) => {
+                        at = promises.ballot;
+                        register::Decision::Write(value.map(|value| named(value, at)))
+                    }
+                    Decision::Abort(error) => {
+                        aborted = Some(error);
+                        register::Decision::Keep
+                    }
+                }
+            };
+            match (run.drive(operation, outputs, &mut adapter).await?, aborted) {
+                (Outcome::Written { .. }, _) => return Ok(Ok(at)),
+                (Outcome::Kept(_), Some(error)) => return Ok(Err(error)),
+                (Outcome::Guarded, _) => return Err(Error::Guarded),
+                (Outcome::Overtaken, _) if how.pointing.is_some() || how.yields => {
+                    return Err(Error::Overtaken);
+                }
+                (Outcome::Overtaken, _) => {}
+                (other, _) => return Err(unexpected(&other)),
+            }
+        }
+        Err(Error::Overtaken)
+    }
+
+    /// Returns a version of an object with its payload; `None` if there is none of that name. One
+    /// round; two more if failures left open whether the version exists.
+    pub async fn version_of(
+        self: &Arc<Data>,
+        row: &RowKey,
+        name: VersionName,
+    ) -> Result<Option<VersionReport>, Error> {
+        for _ in 0..TRIES {
+            let how = WriteOptions::durable(Durability::Fsync);
+            let mut run = self.run(row, &how)?;
+            run.about = Some(About {
+                names: vec![name],
+                newest: false,
+            });
+            let (operation, outputs) = Operation::look(start(&run.group), name);
+            let mut never = |_: &Promises<'_>| register::Decision::Keep;
+            match run.drive(operation, outputs, &mut never).await? {
+                Outcome::Seen(report) => return Ok(report.value.is_some().then_some(report)),
+                Outcome::Open(report) => self.settle_version(row, report).await?,
+                other => return Err(unexpected(&other)),
+            }
+        }
+        Err(Error::Unavailable("a version cannot be settled now".into()))
+    }
+
+    /// Makes the state of a version final: it lives or is dead, as the newest report says.
+    async fn settle_version(
+        self: &Arc<Data>,
+        row: &RowKey,
+        report: VersionReport,
+    ) -> Result<(), Error> {
+        let name = report.name;
+        self.hand_round(row, &report).await?;
+        let decide = |seen: &VersionSeen<'_>| match seen.named {
+            Some(value) => VersionDecision::Change::<()>(value.metadata.clone()),
+            None => VersionDecision::Kill,
+        };
+        let how = WriteOptions::durable(Durability::Fsync);
+        match self.decide_once(row, &[name], &how, &decide).await? {
+            Attempt::Done(_) | Attempt::Again | Attempt::Ask(_) => Ok(()),
+        }
+    }
+
+    /// Brings a living version to the replicas that lack it, as a copy.
+    async fn hand_round(
+        self: &Arc<Data>,
+        row: &RowKey,
+        report: &VersionReport,
+    ) -> Result<(), Error> {
+        let (Some(_), Some(prefix)) = (&report.value, (self.replica.hooks().kept_prefix)(row))
+        else {
+            return Ok(());
+        };
+        let kept = kept_row(&prefix, row, report.name);
+        let group = self.group(row.partition)?;
+        let copies = group.quorums.all().iter().map(|index| {
+            let write = Request::Write {
+                version: Version {
+                    stamp: report.stamp,
+                    write: report.write,
+                    value: report.value.clone(),
+                },
+                guarded: false,
+            };
+            self.ask_about(&group, index, &kept, write)
+        });
+        for copied in futures_util::future::join_all(copies).await {
+            if let Err(error) = copied {
+                tracing::debug!(%error, "a version cannot be copied to a replica now");
+            }
+        }
+        Ok(())
+    }
+
+    /// Decides about one version of an object, in two rounds.
+    ///
+    /// `decide` may be called more than once; the last answer counts.
+    ///
+    /// # Errors
+    /// Outside: [`Error::Guarded`], [`Error::Unavailable`]. Inside: what `decide` aborted with.
+    pub async fn decide_version<E>(
+        self: &Arc<Data>,
+        row: &RowKey,
+        name: VersionName,
+        how: WriteOptions<'_>,
+        decide: impl Fn(&VersionSeen<'_>) -> VersionDecision<E> + Send + Sync,
+    ) -> Result<Result<(), E>, Error>
+    where
+        E: Send,
+    {
+        let _turn = self.queues.turn(row).await;
+        let mut names = vec![name];
+        for _ in 0..TRIES {
+            match self.decide_once(row, &names, &how, &decide).await? {
+                Attempt::Done(done) => return Ok(done),
+                Attempt::Ask(other) => names = vec![name, other],
+                Attempt::Again => {}
+            }
+        }
+        Err(Error::Unavailable("too much contention".into()))
+    }
+
+    /// Makes one attempt at a decision about the first of `names`.
+    async fn decide_once<E: Send>(
+        self: &Arc<Data>,
+        row: &RowKey,
+        names: &[VersionName],
+        how: &WriteOptions<'_>,
+        decide: &(impl Fn(&VersionSeen<'_>) -> VersionDecision<E> + Send + Sync),
+    ) -> Result<Attempt<E>, Error> {
+        let name = names.first().copied().flatten();
+        self.wait_for_time().await?;
+        let mut run = self.run(row, how)?;
+        run.about = Some(About {
+            names: names.to_vec(),
+            newest: true,
+        });
+        let (guarded, id) = (!how.guards.is_empty(), self.random_id());
+        let next = &mut |seen| self.next_stamp(seen);
+        let (operation, outputs) = Operation::update(start(&run.group), id, guarded, next);
+        let operation = operation.repeating(Repeat::Never);
+        let (mut aborted, mut ask, mut repeats) = (None, None, false);
+        let mut lacking: Option<VersionReport> = None;
+        let mut adapter = |promises: &Promises<'_>| {
+            let named = promises.state_of(name);
+            let current = promises.current.value.as_ref();
+            let seen = VersionSeen {
+                named: named.as_ref(),
+                is_current: promises.is_current(name),
+                current: current.filter(|value| value.kind() != VersionKind::Void),
+            };
+            let dead = || versions::kill(Rules::CORRECT, promises, name);
+            let value = match decide(&seen) {
+                VersionDecision::Abort(error) => {
+                    aborted = Some(error);
+                    // That there is no such version is final before it is answered.
+                    named.is_none().then(dead).flatten()
+                }
+                VersionDecision::Kill => {
+                    repeats = true;
+                    ask = to_ask(promises, name, names);
+                    ask.is_none().then(dead).flatten()
+                }
+                VersionDecision::Change(metadata) => {
+                    lacking = lacked(promises, name);
+                    if lacking.is_some() {
+                        return register::Decision::Keep;
+                    }
+                    versions::change(promises, name, |_| metadata).map(Some)
+                }
+            };
+            match value {
+                Some(value) => register::Decision::Write(value),
+                None => register::Decision::Keep,
+            }
+        };
+        let outcome = run.drive(operation, outputs, &mut adapter).await?;
+        if let (Outcome::Kept(_), Some(report)) = (&outcome, &lacking) {
+            self.hand_round(row, report).await?;
+            return Ok(Attempt::Again);
+        }
+        match (outcome, ask) {
+            (Outcome::Kept(_), Some(other)) => Ok(Attempt::Ask(other)),
+            (Outcome::Written { .. } | Outcome::Kept(_), _) => {
+                Ok(Attempt::Done(aborted.map_or(Ok(()), Err)))
+            }
+            (Outcome::Guarded, _) => Err(Error::Guarded),
+            (Outcome::Overtaken, _) if repeats => Ok(Attempt::Again),
+            (Outcome::Overtaken, _) => Err(Error::Overtaken),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    /// Returns all kept versions of an object that live, as a quorum shows them.
+    pub async fn kept_versions(
+        self: &Arc<Data>,
+        row: &RowKey,
+    ) -> Result<Vec<(VersionName, Id, Value)>, Error> {
+        let Some(prefix) = (self.replica.hooks().kept_prefix)(row) else {
+            return Ok(Vec::new());
+        };
+        let mut kept = Vec::new();
+        for found in self.scan_whole(row.partition, &prefix).await? {
+            let Some((_, name)) = crate::split_kept(&found.key.key) else {
+                continue;
+            };
+            let version = self.read_whole(&found.key, true).await?;
+            kept.extend(version.value.map(|value| (name, version.write, value)));
+        }
+        Ok(kept)
+    }
+}
+
+/// Returns the value as the version of this name.
+fn named(value: Value, at: Stamp) -> Value {
+    let kind = value.kind();
+    Value {
+        version: Some(Box::new(RowVersion {
+            at: Some(at),
+            kind,
+            ..RowVersion::default()
+        })),
+        ..value
+    }
+}
+
+/// Returns the version that would become current if `name` is deleted, unless the promises tell all
+/// about it.
+fn to_ask(
+    promises: &Promises<'_>,
+    name: VersionName,
+    asked: &[VersionName],
+) -> Option<VersionName> {
+    if !promises.is_current(name) {
+        return None;
+    }
+    let next = promises.newest_but(name)?.version_name();
+    if asked.contains(&next) {
+        return None;
+    }
+    let told = |of: &[VersionReport]| of.len() < NEWEST;
+    let is_whole = |of: &[VersionReport]| {
+        let mut of = of.iter().filter(|one| one.name == next);
+        of.all(|one| one.is_whole || one.value.is_none())
+    };
+    let is_known = promises
+        .reports
+        .iter()
+        .all(|(_, of, _)| told(of) && is_whole(of));
+    (!is_known).then_some(next)
+}
+
+/// Returns the newest living report of a kept version if a replica of the quorum lacks it.
+fn lacked(promises: &Promises<'_>, name: VersionName) -> Option<VersionReport> {
+    if promises.is_current(name) {
+        return None;
+    }
+    promises.state_of(name)?;
+    let of = |(_, of, _): &(usize, Vec<VersionReport>, Stamp)| {
+        of.iter().find(|one| one.name == name).cloned()
+    };
+    let reports: Vec<Option<VersionReport>> = promises.reports.iter().map(of).collect();
+    let lacks = |one: &Option<VersionReport>| one.as_ref().is_none_or(|one| one.value.is_none());
+    let newest = reports.iter().flatten().filter(|one| one.value.is_some());
+    let newest = newest.max_by_key(|one| one.stamp).cloned();
+    reports.iter().any(lacks).then_some(newest).flatten()
+}

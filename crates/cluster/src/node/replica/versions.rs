@@ -1,0 +1,217 @@
+//! Versions of objects at the replica: see [`versions`].
+
+use std::ops::Bound;
+
+use archipel_base::Stamp;
+use archipel_storage as storage;
+use archipel_storage::engine::Flow;
+use archipel_storage::{RowKey, RowReader, RowTxn, Value, VersionName};
+use bytes::{BufMut, Bytes, BytesMut};
+
+use super::{Around, cell_of, row_of, store_cell};
+use crate::node::options::Hooks;
+use crate::node::wire::About;
+use crate::register::versions::{self, Kept, NEWEST, VersionReport};
+use crate::register::{Answer, Bounds, Cell, Rules, Version};
+
+/// The largest number of deleted versions that are passed over to find the newest living one.
+const MOST_DEAD: usize = 4096;
+
+/// Returns the kept row of a version.
+pub(crate) fn kept_row(prefix: &Bytes, row: &RowKey, name: VersionName) -> RowKey {
+    let mut key = BytesMut::with_capacity(prefix.len() + 16);
+    key.put_slice(prefix);
+    key.put_slice(&name_bytes(name));
+    RowKey {
+        partition: row.partition,
+        key: key.freeze(),
+    }
+}
+
+/// Returns the last bytes of a kept row's key: newer names are lower, and the null version is the
+/// lowest.
+fn name_bytes(name: VersionName) -> [u8; 16] {
+    name.map_or([0; 16], |at| at.to_bytes().map(|byte| !byte))
+}
+
+/// Returns the name of the version that a kept row's key ends with, and the key before it.
+pub fn split_kept(key: &[u8]) -> Option<(&[u8], VersionName)> {
+    let (prefix, name) = key.split_last_chunk::<16>()?;
+    let name = match name {
+        [0, ..] if *name == [0; 16] => None,
+        name => Some(Stamp::from_bytes(name.map(|byte| !byte))),
+    };
+    Some((prefix, name))
+}
+
+/// The kept rows that change with an object's row.
+#[derive(Default)]
+pub(super) struct Moves {
+    /// True if the object's row moves to a kept row, so that its content is still referred to.
+    pub is_kept: bool,
+    changes: Vec<(RowKey, Cell<Value>)>,
+}
+
+/// Returns what the acceptance of a version of an object's row changes in kept rows, or the answer
+/// that refuses it.
+pub(super) fn moves(
+    txn: &RowTxn<'_>,
+    key: &RowKey,
+    old: &Cell<Value>,
+    new: &Version<Value>,
+    hooks: Hooks,
+) -> Result<Result<Moves, Answer<Value>>, storage::Error> {
+    let old_name = versions::name_of(old.value.as_ref());
+    let new_name = versions::name_of(new.value.as_ref());
+    let changes = new.value.as_ref().map_or(&[][..], Value::changes);
+    if old_name == new_name && changes.is_empty() {
+        return Ok(Ok(Moves::default()));
+    }
+    let Some(prefix) = (hooks.kept_prefix)(key) else {
+        return Ok(Ok(Moves::default()));
+    };
+    let read = |name| -> Result<Cell<Value>, storage::Error> {
+        let row = txn.row_to_replace(&kept_row(&prefix, key, name))?;
+        Ok(cell_of(row.unwrap_or_default()))
+    };
+    Ok(match versions::keep(Rules::CORRECT, old, new, read)? {
+        Kept::Lacks(name) => Err(Answer::Lacking { name }),
+        Kept::Changes(changes) => {
+            let lives = |(name, cell): &(VersionName, Cell<Value>)| {
+                *name == old_name && cell.value.is_some()
+            };
+            Ok(Moves {
+                is_kept: changes.iter().any(lives),
+                changes: changes
+                    .into_iter()
+                    .map(|(name, cell)| (kept_row(&prefix, key, name), cell))
+                    .collect(),
+            })
+        }
+    })
+}
+
+/// Stores the moves. What lives is stored `before` the object's row, so that its blocks are referred
+/// to throughout, and the rest afterwards.
+pub(super) fn store(
+    txn: &mut RowTxn<'_>,
+    moves: &Moves,
+    before: bool,
+    around: &Around,
+) -> Result<(), storage::Error> {
+    for (key, cell) in &moves.changes {
+        if cell.value.is_some() != before {
+            continue;
+        }
+        let old = cell_of(txn.row_to_replace(key)?.unwrap_or_default());
+        if cell.stamp == Stamp::ZERO {
+            // The version is in the object's row now.
+            txn.set(key, &row_of(cell.clone()))?;
+        } else {
+            store_cell(txn, key, &old, cell.clone(), around)?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns what the replica tells of the versions that a request asks about.
+pub(super) fn told(
+    rows: &RowReader<'_>,
+    key: &RowKey,
+    current: &Cell<Value>,
+    about: &About,
+    bounds: &Bounds,
+    hooks: Hooks,
+) -> Result<Vec<VersionReport>, storage::Error> {
+    let Some(prefix) = (hooks.kept_prefix)(key) else {
+        return Ok(Vec::new());
+    };
+    let view = |name, whole: bool| -> Result<VersionReport, storage::Error> {
+        let row = kept_row(&prefix, key, name);
+        let kept = match whole {
+            true => rows.row(&row)?,
+            false => rows.metadata(&row)?.map(storage::Row::from),
+        };
+        let kept = cell_of(kept.unwrap_or_default());
+        let report = versions::view(name, current, &kept, bounds);
+        let is_whole = whole || report.stamp != kept.stamp;
+        Ok(VersionReport { is_whole, ..report })
+    };
+    let mut told = Vec::new();
+    for name in &about.names {
+        told.push(view(*name, true)?);
+    }
+    if !about.newest {
+        return Ok(told);
+    }
+    let (mut names, mut seen, mut lives) = (Vec::new(), 0, false);
+    let visit = &mut |key: &[u8], row: Option<storage::RowMetadata>| {
+        let Some((_, name)) = split_kept(key) else {
+            return Ok(Flow::Continue);
+        };
+        seen += 1;
+        // The null version is the first, and need not be the newest.
+        lives |= row.is_some_and(|row| row.is_live()) && name.is_some();
+        names.push(name);
+        let is_enough = seen >= NEWEST && (lives || seen >= MOST_DEAD);
+        Ok(if is_enough {
+            Flow::Stop
+        } else {
+            Flow::Continue
+        })
+    };
+    rows.scan_metadata(key.partition, &prefix, Bound::Unbounded, visit)?;
+    let mut others = Vec::new();
+    for name in names {
+        if !about.names.contains(&name) {
+            others.push(view(name, false)?);
+        }
+    }
+    // The payload of the newest one is told, too: it may become current.
+    let newest = others
+        .iter()
+        .filter_map(|one| Some((versions::order_of(one.value.as_ref()?), one.name)))
+        .max();
+    if let Some((_, name)) = newest
+        && let Some(one) = others.iter_mut().find(|one| one.name == name)
+    {
+        *one = view(name, true)?;
+    }
+    told.extend(others);
+    Ok(told)
+}
+
+/// Returns the answer with what the replica tells of versions.
+pub(super) fn with_told(answer: Answer<Value>, told: Vec<VersionReport>) -> Answer<Value> {
+    match answer {
+        Answer::Found {
+            version,
+            live,
+            floor,
+            agreed,
+            ..
+        } => Answer::Found {
+            version,
+            live,
+            floor,
+            agreed,
+            versions: told,
+        },
+        Answer::Promised {
+            version,
+            accepted,
+            known_from,
+            floor,
+            agreed,
+            ..
+        } => Answer::Promised {
+            version,
+            accepted,
+            known_from,
+            floor,
+            agreed,
+            versions: told,
+        },
+        other => other,
+    }
+}

@@ -1,0 +1,265 @@
+//! Versions of an object: the object's row decides, and a replica keeps what it displaces.
+//!
+//! All versions of a key are in one partition. The **object's row** holds the current version. A
+//! **kept version** has a row of its own, which no coordinator writes: each replica writes it in
+//! the transaction in which it accepts a value of the object's row. `docs/internals/versions.md`
+//! gives the protocol and the argument.
+//!
+//! # Rules at a replica
+//! - **Displace.** A value that replaces a version with another name moves that version to its kept
+//!   row, under the stamp that it had. It never replaces a kept row with a higher stamp.
+//! - **Changes.** A value may carry changes of other versions. The replica applies them under the
+//!   value's stamp, or refuses the value ([`Lacks`](Kept::Lacks)).
+//! - **One place.** A replica holds a version in one row. What becomes current leaves its kept row.
+//!
+//! # Final
+//! A kept row is *final* at a replica if the replica accepted it through the object's row: it
+//! displaced the version, or applied a change. A copy that another replica gave is not. The row's
+//! `promised` is its stamp if it is final, because kept rows need no promises.
+
+mod decide;
+
+pub use decide::{Promises, bury, change, kill, order_of, with_changes};
+
+use archipel_base::{Id, Stamp};
+use archipel_storage::{RowVersion, Value, VersionKind, VersionName, VersionState};
+use serde::{Deserialize, Serialize};
+
+use super::message::Version;
+use super::quorum::{Quorums, ReplicaSet};
+use super::replica::{Bounds, Cell};
+use super::rules::{Mutant, Rules};
+
+/// The number of kept versions that a replica tells, if a request asks for the newest ones. If it
+/// tells fewer, it holds no others.
+pub const NEWEST: usize = 32;
+
+/// The kept rows that change when a replica accepts a value of the object's row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Kept {
+    /// These rows change. An empty cell removes the row.
+    Changes(Vec<(VersionName, Cell<Value>)>),
+    /// The value changes a version that this replica lacks. It must not be accepted.
+    Lacks(VersionName),
+}
+
+/// Returns what a value's acceptance changes in kept rows. `old` is the object's row before,
+/// `kept` reads a kept row.
+pub fn keep<E>(
+    rules: Rules,
+    old: &Cell<Value>,
+    new: &Version<Value>,
+    mut kept: impl FnMut(VersionName) -> Result<Cell<Value>, E>,
+) -> Result<Kept, E> {
+    let (from, to) = (name_of(old.value.as_ref()), name_of(new.value.as_ref()));
+    let mut changed: Vec<(VersionName, Cell<Value>)> = Vec::new();
+    let displaces = old.stamp != Stamp::ZERO && from != to;
+    if displaces && !rules.breaks(Mutant::DropDisplaced) {
+        let held = kept(from)?;
+        if held.stamp <= old.stamp {
+            changed.push((from, displaced(old)));
+        }
+    }
+    if from != to {
+        let held = kept(to)?;
+        if held.stamp != Stamp::ZERO && held.stamp < new.stamp {
+            changed.push((to, Cell::default()));
+        }
+    }
+    let changes = new.value.as_ref().map_or(&[][..], Value::changes);
+    for change in changes {
+        if change.of == to || rules.breaks(Mutant::IgnoreChanges) {
+            continue;
+        }
+        let at = changed.iter().position(|(name, _)| *name == change.of);
+        let held = match at.and_then(|at| changed.get(at)) {
+            Some((_, cell)) => cell.clone(),
+            None => kept(change.of)?,
+        };
+        if held.stamp >= new.stamp {
+            continue;
+        }
+        let value = match (&change.state, held.value) {
+            (VersionState::Dead, _) => None,
+            (VersionState::Changed(metadata), Some(value)) => Some(Value {
+                metadata: metadata.clone(),
+                ..value
+            }),
+            (VersionState::Changed(_), None) if rules.breaks(Mutant::AcceptLacking) => continue,
+            (VersionState::Changed(_), None) => return Ok(Kept::Lacks(change.of)),
+        };
+        let cell = Cell {
+            promised: new.stamp,
+            stamp: new.stamp,
+            write: new.write,
+            value,
+        };
+        match at.and_then(|at| changed.get_mut(at)) {
+            Some((_, known)) => *known = cell,
+            None => changed.push((change.of, cell)),
+        }
+    }
+    Ok(Kept::Changes(changed))
+}
+
+/// Returns the name of the version that an object's row holds. A tombstone is of the null version.
+pub fn name_of(value: Option<&Value>) -> VersionName {
+    value.and_then(Value::version_name)
+}
+
+/// Returns the kept row of a version that was current.
+fn displaced(old: &Cell<Value>) -> Cell<Value> {
+    let value = old.value.clone().filter(|v| v.kind() != VersionKind::Void);
+    let value = value.map(|value| {
+        let (kind, at) = (value.kind(), value.version_name());
+        let since = value.version.as_ref().and_then(|version| version.since);
+        Value {
+            version: Some(Box::new(RowVersion {
+                at,
+                kind,
+                changes: Vec::new(),
+                since: since.or(at.is_none().then_some(old.stamp)),
+            })),
+            ..value
+        }
+    });
+    Cell {
+        promised: old.stamp,
+        stamp: old.stamp,
+        write: old.write,
+        value,
+    }
+}
+
+/// A version as one replica holds it, in the object's row or in its kept row.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct VersionReport {
+    /// Its name.
+    #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
+    pub name: VersionName,
+    /// The stamp under which it is held; [`Stamp::ZERO`] if nothing is known of it.
+    #[serde(rename = "s")]
+    pub stamp: Stamp,
+    /// The write that made this state.
+    #[serde(rename = "w")]
+    pub write: Id,
+    /// The value; `None` if the version is deleted or absent.
+    #[serde(rename = "v", default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<Value>,
+    /// True if the replica accepted this state through the object's row.
+    #[serde(rename = "f", default)]
+    pub is_final: bool,
+    /// True if the value has its payload.
+    #[serde(rename = "p", default)]
+    pub is_whole: bool,
+}
+
+/// Returns a version as a replica holds it: the newer one of the object's row, if it holds that
+/// version, and the kept row.
+pub fn view(
+    name: VersionName,
+    current: &Cell<Value>,
+    kept: &Cell<Value>,
+    bounds: &Bounds,
+) -> VersionReport {
+    let is_current = current.stamp != Stamp::ZERO && name_of(current.value.as_ref()) == name;
+    let (cell, is_final) = if is_current && current.stamp > kept.stamp {
+        (current, true)
+    } else {
+        (kept, kept.promised == kept.stamp)
+    };
+    let value = cell.value.clone();
+    let value = value.filter(|value| value.kind() != VersionKind::Void);
+    let is_gone = value.is_none() && cell.stamp <= bounds.gone;
+    if is_gone || cell.stamp == Stamp::ZERO {
+        return VersionReport {
+            name,
+            stamp: Stamp::ZERO,
+            write: Id::default(),
+            value: None,
+            is_final: false,
+            is_whole: true,
+        };
+    }
+    VersionReport {
+        name,
+        stamp: cell.stamp,
+        write: cell.write,
+        value,
+        is_final,
+        is_whole: true,
+    }
+}
+
+/// Applies a kept row that another replica holds. Returns the row's new state if it is taken: a
+/// copy, which is not final.
+pub fn copy(
+    rules: Rules,
+    bounds: &Bounds,
+    current: &Cell<Value>,
+    kept: &Cell<Value>,
+    name: VersionName,
+    version: &Version<Value>,
+) -> Option<Cell<Value>> {
+    let held = view(name, current, kept, bounds);
+    let below = version.stamp <= bounds.frozen;
+    let dropped = version.value.is_none() && version.stamp <= bounds.gone;
+    if version.stamp <= held.stamp.max(kept.stamp) || below || dropped {
+        return None;
+    }
+    let promised = if rules.breaks(Mutant::CopiesAreFinal) {
+        version.stamp
+    } else {
+        Stamp::ZERO
+    };
+    Some(Cell {
+        promised,
+        stamp: version.stamp,
+        write: version.write,
+        value: version.value.clone(),
+    })
+}
+
+/// What several replicas' reports say of a version.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// This is the state of the version, for good or until somebody changes it. Without a value
+    /// there is no such version.
+    Final(VersionReport),
+    /// A decision must settle the version. This is the newest state among the reports.
+    Open(VersionReport),
+}
+
+/// A replica's report, with the floor that the replica agreed.
+pub type From<'a> = (usize, &'a VersionReport, Stamp);
+
+/// Judges the reports of a quorum on one version.
+pub fn judge(rules: Rules, quorums: &Quorums, reports: &[From<'_>]) -> Verdict {
+    let counted = |(_, one, _): &&From<'_>| {
+        let is_past =
+            |(_, other, agreed): &From<'_>| one.stamp <= *agreed && other.stamp < one.stamp;
+        one.stamp != Stamp::ZERO && !reports.iter().any(is_past)
+    };
+    let counted: Vec<_> = reports.iter().filter(counted).collect();
+    let newest = counted.iter().max_by_key(|(_, one, _)| one.stamp);
+    let Some((_, newest, _)) = newest else {
+        return Verdict::Final(VersionReport {
+            name: reports.first().and_then(|(_, one, _)| one.name),
+            stamp: Stamp::ZERO,
+            write: Id::default(),
+            value: None,
+            is_final: true,
+            is_whole: true,
+        });
+    };
+    let same = counted.iter().filter(|(_, one, _)| {
+        one.stamp == newest.stamp && (one.is_final || rules.breaks(Mutant::CopiesAreFinal))
+    });
+    let same: ReplicaSet = same.map(|(from, ..)| *from).collect();
+    let newest = VersionReport::clone(newest);
+    if quorums.is_quorum(same) || rules.breaks(Mutant::TrustMinority) {
+        Verdict::Final(newest)
+    } else {
+        Verdict::Open(newest)
+    }
+}

@@ -1,0 +1,106 @@
+//! The worlds by name.
+
+use archipel_cluster::register::epoch::Config;
+use archipel_cluster::register::rules::Mutant;
+
+use super::{Task, Versions};
+
+const PUTS: &[(u64, &[Task])] = &[
+    (0, &[Task::Put, Task::Look(0), Task::List]),
+    (6, &[Task::Put, Task::Get, Task::Look(1)]),
+    (3, &[Task::Look(0), Task::List, Task::Look(1)]),
+];
+const KILLS: &[(u64, &[Task])] = &[
+    (0, &[Task::Put, Task::Put, Task::Kill(0), Task::Get]),
+    (6, &[Task::Put, Task::Kill(1), Task::Look(1)]),
+    (3, &[Task::Look(0), Task::Get, Task::Look(1)]),
+];
+const CREATES: &[(u64, &[Task])] = &[
+    (0, &[Task::Create, Task::List, Task::Look(0)]),
+    (6, &[Task::Create, Task::Kill(0), Task::Create]),
+    (3, &[Task::Look(1), Task::Look(0), Task::List]),
+];
+const CHANGES: &[(u64, &[Task])] = &[
+    (0, &[Task::Put, Task::Change(0), Task::Look(0)]),
+    (6, &[Task::Put, Task::Change(1), Task::Look(1)]),
+    (3, &[Task::Look(1), Task::Kill(1), Task::Look(1)]),
+];
+const NULLS: &[(u64, &[Task])] = &[
+    (0, &[Task::PutNull, Task::Put, Task::LookNull]),
+    (6, &[Task::Put, Task::KillNull, Task::Get]),
+    (3, &[Task::LookNull, Task::PutNull, Task::LookNull]),
+];
+const ALL: &[(u64, &[Task])] = &[
+    (0, &[Task::Put, Task::Kill(0), Task::List, Task::Put]),
+    (6, &[Task::Put, Task::Change(1), Task::Look(0)]),
+    (3, &[Task::Create, Task::Look(1), Task::Look(2)]),
+];
+
+/// Returns worlds that are explored as far as there is time.
+pub fn small() -> Vec<Versions> {
+    vec![
+        Versions {
+            rounds: 4,
+            ..Versions::plain(
+                "versions: a put and a put that is looked at",
+                &[(0, &[Task::Put]), (4, &[Task::Put, Task::Look(1)])],
+            )
+        },
+        Versions {
+            rounds: 4,
+            ..Versions::plain(
+                "versions: a put is deleted while another runs",
+                &[(0, &[Task::Put, Task::Kill(0)]), (4, &[Task::Put])],
+            )
+        },
+    ]
+}
+
+/// Returns worlds for random walks.
+pub fn walks() -> Vec<Versions> {
+    let faulty = |name, clients| Versions {
+        timeouts: 30,
+        crashes: 1,
+        restarts: 2,
+        repeats: 4,
+        spreads: 6,
+        ..Versions::plain(name, clients)
+    };
+    let first = Config::first(vec![0, 1, 2]);
+    let both = first.with_next(vec![0, 1, 3]);
+    vec![
+        faulty("versions: puts race", PUTS),
+        faulty("versions: deletions", KILLS),
+        faulty("versions: conditional puts", CREATES),
+        faulty("versions: changes", CHANGES),
+        faulty("versions: null versions", NULLS),
+        faulty("versions: everything", ALL),
+        Versions {
+            floors: 4,
+            ..faulty("versions: everything, floors", ALL)
+        },
+        Versions {
+            floors: 4,
+            ..faulty("versions: deletions, floors", KILLS)
+        },
+        Versions {
+            floors: 2,
+            epochs: vec![first, both],
+            nodes: 4,
+            ..faulty("versions: everything, a layout change", ALL)
+        },
+    ]
+}
+
+/// Returns the worlds that may show a mutant, the likeliest first.
+pub fn for_mutant(mutant: Mutant) -> Vec<Versions> {
+    let mut all = walks();
+    let first = match mutant {
+        Mutant::NoPromotion | Mutant::IgnoreChanges => 1,
+        Mutant::LeaveGhost | Mutant::ForgetChanges => 2,
+        Mutant::AcceptLacking | Mutant::RepeatDecision => 3,
+        _ => 0,
+    };
+    all.swap(0, first);
+    all
+}

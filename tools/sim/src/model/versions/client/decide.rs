@@ -1,0 +1,165 @@
+//! The operation of each step of a task, and what it decides.
+
+use archipel_base::{Id, Stamp};
+use archipel_cluster::register::coordinator::Repeat;
+use archipel_cluster::register::versions::{self, Promises, VersionReport};
+use archipel_cluster::register::{Decision, Operation, Output, Rules, Start, Version};
+use archipel_storage::{RowVersion, Value, VersionKind, VersionName};
+use bytes::Bytes;
+
+use super::{Client, Doing, Step, next_stamp};
+use crate::model::versions::check::{Call, Reply};
+use crate::model::versions::{Packet, Row, Versions, World};
+
+pub(super) fn id(client: usize, operation: u32) -> Id {
+    let mut id = [0; 16];
+    id[0] = client as u8 + 1;
+    id[1..5].copy_from_slice(&operation.to_be_bytes());
+    Id(id)
+}
+
+fn object(number: u32, at: VersionName) -> Value {
+    Value {
+        metadata: Bytes::copy_from_slice(&number.to_be_bytes()),
+        version: at.is_some().then(|| {
+            Box::new(RowVersion {
+                at,
+                ..RowVersion::default()
+            })
+        }),
+        ..Value::default()
+    }
+}
+
+pub(super) fn number_of(value: &Value) -> Option<u32> {
+    let is_object = value.kind() == VersionKind::Object;
+    let bytes = value.metadata[..].try_into().ok().filter(|_| is_object);
+    bytes.map(u32::from_be_bytes)
+}
+
+impl Doing {
+    /// The version that the requests ask about.
+    pub(super) fn about(&self) -> Option<VersionName> {
+        match self.call {
+            Call::Look(name) | Call::Kill(name) | Call::Change(name, _) => Some(name),
+            _ => self.attempt.map(Some),
+        }
+    }
+
+    pub(super) fn decide(&mut self, promises: &Promises<'_>, rules: Rules) -> Decision<Value> {
+        let current = promises.current.value.as_ref();
+        let (value, means) = match (self.step, self.call) {
+            (Step::Main, Call::Create(number)) => {
+                if current.is_some_and(|value| value.kind() != VersionKind::Void) {
+                    (None, Reply::Failed)
+                } else {
+                    let at = Some(promises.ballot);
+                    (Some(Some(object(number, at))), Reply::Done(at))
+                }
+            }
+            (Step::Main, Call::Kill(name)) => {
+                (versions::kill(rules, promises, name), Reply::Done(None))
+            }
+            (Step::Main, Call::Change(name, number)) => {
+                let metadata = Bytes::copy_from_slice(&number.to_be_bytes());
+                match versions::change(promises, name, |_| metadata) {
+                    Some(value) => (Some(Some(value)), Reply::Done(None)),
+                    None => (versions::kill(rules, promises, name), Reply::Gone),
+                }
+            }
+            (Step::Settle, Call::Look(name)) => {
+                let number = promises.state_of(name).as_ref().and_then(number_of);
+                let same = |value: &Value| value.metadata.clone();
+                let value = versions::change(promises, name, same).map(Some);
+                let value = value.or_else(|| versions::kill(rules, promises, name));
+                (value, Reply::Saw(number))
+            }
+            _ => (None, Reply::Failed),
+        };
+        self.means = Some(means);
+        match value {
+            Some(value) => Decision::Write(value),
+            None => Decision::Keep,
+        }
+    }
+}
+
+impl Versions {
+    pub(super) fn operation_of(
+        &self,
+        client: &mut Client,
+        c: usize,
+        start: Start,
+        id: Id,
+        what: (Step, Call),
+    ) -> (Operation<Value>, Vec<Output<Value>>) {
+        let next = &mut next_stamp(&mut client.last_stamp, c);
+        match what {
+            (Step::Main, Call::Put(number)) => {
+                let at = next(Stamp::ZERO);
+                let value = Some(object(number, Some(at)));
+                let (operation, outputs) = Operation::write(start, id, value, false, &mut |_| at);
+                (operation.keeping(true), outputs)
+            }
+            (Step::Main, Call::PutNull(number)) => {
+                let value = Some(object(number, None));
+                let (operation, outputs) = Operation::write(start, id, value, false, next);
+                (operation.repeating(Repeat::UnlessOvertaken), outputs)
+            }
+            (Step::Main, Call::Create(_)) => {
+                let (operation, outputs) = Operation::update(start, id, false, next);
+                (operation.keeping(true), outputs)
+            }
+            (Step::Main, Call::Get | Call::List) => Operation::read(start),
+            (Step::Main, Call::Look(name)) => Operation::look(start, name),
+            _ => {
+                let (operation, outputs) = Operation::update(start, id, false, next);
+                (operation.repeating(Repeat::Never), outputs)
+            }
+        }
+    }
+
+    /// Brings a version that lives to replicas that may lack it.
+    pub(super) fn hand_round(
+        &self,
+        world: &mut World,
+        c: usize,
+        name: VersionName,
+        report: VersionReport,
+    ) {
+        if report.value.is_none() {
+            return;
+        }
+        let epoch = world.clients[c].epoch;
+        for to in 0..self.nodes {
+            world.network.insert(Packet::Spread {
+                epoch,
+                to,
+                row: Row::Kept(name),
+                version: Version {
+                    stamp: report.stamp,
+                    write: report.write,
+                    value: report.value.clone(),
+                },
+                settled: false,
+            });
+        }
+    }
+
+    /// Merges what replicas told a listing.
+    pub(super) fn listed(&self, told: &[(usize, Vec<VersionReport>, Stamp)]) -> Vec<VersionName> {
+        let absent = Version::absent();
+        let promises = Promises {
+            current: &absent,
+            ballot: Stamp::ZERO,
+            reports: told,
+        };
+        let names = told.iter().flat_map(|(_, of, _)| of).map(|one| one.name);
+        let mut names: Vec<VersionName> = names
+            .filter(|name| promises.state_of(*name).is_some())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+}

@@ -1,0 +1,266 @@
+//! Replicas: the rules of versions, the rows that replicas send to one another, and floors.
+
+use std::convert::Infallible;
+
+use archipel_base::Stamp;
+use archipel_cluster::register::epoch::{Fence, fence};
+use archipel_cluster::register::floor::{self, FloorAnswer, FloorOutput, FloorRound};
+use archipel_cluster::register::replica::Cell;
+use archipel_cluster::register::rules::Mutant;
+use archipel_cluster::register::versions::{self, Kept, VersionReport};
+use archipel_cluster::register::{Answer, Request, Version, replica};
+use archipel_storage::{Value, VersionName};
+
+use super::packet::Digest;
+use super::{Action, Node, Row, RunningFloor, Versions, World};
+
+impl Node {
+    pub(super) fn kept(&self, name: VersionName) -> Cell<Value> {
+        self.kept.get(&name).cloned().unwrap_or_default()
+    }
+
+    fn set_kept(&mut self, changes: Vec<(VersionName, Cell<Value>)>) {
+        for (name, cell) in changes {
+            if cell == Cell::default() {
+                self.kept.remove(&name);
+            } else {
+                self.kept.insert(name, cell);
+            }
+        }
+    }
+}
+
+impl Versions {
+    pub(super) fn answer(
+        &self,
+        node: &mut Node,
+        epoch: u64,
+        about: Option<VersionName>,
+        request: Request<Value>,
+    ) -> Answer<Value> {
+        match fence(self.rules, node.epoch, epoch) {
+            Fence::Pass => {}
+            Fence::Superseded => return Answer::Superseded { epoch: node.epoch },
+            Fence::Learn => node.epoch = epoch,
+        }
+        let bounds = self.bounds(node);
+        let told = self.told(node, about);
+        let written = match &request {
+            Request::Write { version, .. } => Some(version.clone()),
+            _ => None,
+        };
+        let mut recent = node.recent.clone();
+        let step = replica::step(
+            self.rules,
+            &bounds,
+            &node.current,
+            &mut recent,
+            request,
+            true,
+        );
+        if let (Some(cell), Some(version)) = (&step.cell, &written)
+            && !self.keep(node, version)
+        {
+            return Answer::Lacking {
+                name: versions::name_of(cell.value.as_ref()),
+            };
+        }
+        node.recent = recent;
+        if let Some(cell) = step.cell {
+            node.current = cell;
+        }
+        match step.answer {
+            Answer::Found {
+                version,
+                live,
+                floor,
+                agreed,
+                ..
+            } => Answer::Found {
+                version,
+                live,
+                floor,
+                agreed,
+                versions: told,
+            },
+            Answer::Promised {
+                version,
+                accepted,
+                known_from,
+                floor,
+                agreed,
+                ..
+            } => Answer::Promised {
+                version,
+                accepted,
+                known_from,
+                floor,
+                agreed,
+                versions: told,
+            },
+            other => other,
+        }
+    }
+
+    /// Keeps what the acceptance of a value displaces. Returns false if the replica lacks something.
+    fn keep(&self, node: &mut Node, version: &Version<Value>) -> bool {
+        let bounds = self.bounds(node);
+        let old = replica::above_floor(&node.current, &bounds);
+        let kept = |name| Ok::<_, Infallible>(node.kept(name));
+        let Ok(kept) = versions::keep(self.rules, &old, version, kept);
+        match kept {
+            Kept::Changes(changes) => {
+                node.set_kept(changes);
+                true
+            }
+            Kept::Lacks(_) => false,
+        }
+    }
+
+    /// Returns what a replica tells of all versions that it holds, and of the one asked about.
+    fn told(&self, node: &Node, about: Option<VersionName>) -> Vec<VersionReport> {
+        let bounds = self.bounds(node);
+        let current = node.current.value.as_ref().map(|v| v.version_name());
+        let mut names: Vec<VersionName> = node.kept.keys().copied().collect();
+        names.extend(about.into_iter().chain(current));
+        names.sort_unstable();
+        names.dedup();
+        let view = |name| versions::view(name, &node.current, &node.kept(name), &bounds);
+        names.into_iter().map(view).collect()
+    }
+
+    /// Returns true if a quorum holds this node's version of the object's row.
+    pub(super) fn is_settled(&self, world: &World, node: usize) -> bool {
+        let stamp = world.nodes[node].current.stamp;
+        let same = |n: &usize| world.nodes[*n].current.stamp == stamp;
+        let holders = (0..self.nodes).filter(same).collect();
+        let quorums = self.start(world.nodes[node].epoch).quorums;
+        quorums.is_quorum(holders)
+    }
+
+    pub(super) fn take(
+        &self,
+        node: &mut Node,
+        epoch: u64,
+        row: Row,
+        version: Version<Value>,
+        settled: bool,
+    ) {
+        if fence(self.rules, node.epoch, epoch) != Fence::Pass {
+            return;
+        }
+        let bounds = self.bounds(node);
+        match row {
+            Row::Object => {
+                let mut memory = node.recent.clone();
+                let spread = replica::spread(
+                    self.rules,
+                    &bounds,
+                    &node.current,
+                    &mut memory,
+                    version.clone(),
+                    settled,
+                );
+                let Some(taken) = spread else { return };
+                if self.rules.breaks(Mutant::SpreadUnkept) || self.keep(node, &version) {
+                    node.current = taken;
+                    node.recent = memory;
+                }
+            }
+            Row::Kept(name) => {
+                let held = node.kept(name);
+                let current = &node.current;
+                let taken = versions::copy(self.rules, &bounds, current, &held, name, &version);
+                if let Some(taken) = taken {
+                    node.kept.insert(name, taken);
+                }
+            }
+        }
+    }
+
+    pub(super) fn node_actions(&self, world: &World, n: usize, actions: &mut Vec<Action>) {
+        let node = &world.nodes[n];
+        if world.spreads < self.spreads {
+            let others = || (0..self.nodes).filter(|o| *o != n);
+            if node.current.stamp != Stamp::ZERO {
+                actions.extend(others().map(|o| Action::Spread(n, o, Row::Object)));
+            }
+            for name in node.kept.keys() {
+                actions.extend(others().map(|o| Action::Spread(n, o, Row::Kept(*name))));
+            }
+        }
+        if let Some(floor) = &world.floor
+            && floor.round.waiting().contains(n)
+        {
+            actions.push(Action::FloorStep(n));
+        }
+    }
+
+    /// Begins a floor round at the highest stamp that any replica holds or promised.
+    pub(super) fn begin_floor(&self, world: &mut World) {
+        world.floors_begun += 1;
+        let epoch = world.chosen;
+        let cells = world.nodes.iter().map(|n| &n.current);
+        let seen = cells.map(|cell| cell.stamp.max(cell.promised));
+        let floor = seen.max().unwrap_or_default();
+        let (round, output) = FloorRound::new(self.rules, self.start(epoch).quorums, floor);
+        if let FloorOutput::Ask(asking) = output {
+            world.floor = Some(RunningFloor {
+                epoch,
+                round,
+                asking,
+            });
+        }
+    }
+
+    pub(super) fn floor_step(&self, world: &mut World, n: usize) {
+        let Some(mut flooring) = world.floor.take() else {
+            return;
+        };
+        let node = &mut world.nodes[n];
+        let output = match fence(self.rules, node.epoch, flooring.epoch) {
+            Fence::Pass => {
+                let answer = self.answer_floor(node, &flooring);
+                flooring.round.on_answer(n, answer)
+            }
+            Fence::Superseded => return,
+            Fence::Learn => None,
+        };
+        match output {
+            None => world.floor = Some(flooring),
+            Some(FloorOutput::Ask(asking)) => {
+                world.floor = Some(RunningFloor { asking, ..flooring })
+            }
+            Some(FloorOutput::Differ | FloorOutput::Agreed) => {}
+        }
+    }
+
+    fn answer_floor(&self, node: &mut Node, flooring: &RunningFloor) -> FloorAnswer<Digest> {
+        let kept = node
+            .kept
+            .iter()
+            .map(|(name, cell)| (Row::Kept(*name), cell));
+        let all = kept.chain([(Row::Object, &node.current)]);
+        let all: Vec<(Row, Stamp, bool)> = all
+            .map(|(row, cell)| (row, cell.stamp, cell.value.is_some()))
+            .collect();
+        let rows_up_to = |floor: Stamp, gone: Stamp| {
+            let rows = all.iter().filter(|(_, stamp, live)| {
+                *stamp <= floor && *stamp != Stamp::ZERO && (*live || *stamp > gone)
+            });
+            Ok::<Digest, Infallible>(rows.map(|(row, stamp, _)| (*row, *stamp)).collect())
+        };
+        let Ok(answer) = floor::answer(
+            self.rules,
+            &mut node.floors,
+            node.epoch,
+            flooring.asking.clone(),
+            rows_up_to,
+        );
+        let bounds = self.bounds(node);
+        node.current = replica::above_floor(&node.current, &bounds);
+        let gone = |cell: &Cell<Value>| cell.value.is_none() && cell.stamp <= bounds.gone;
+        node.kept.retain(|_, cell| !gone(cell));
+        answer
+    }
+}
