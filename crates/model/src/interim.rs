@@ -1,11 +1,12 @@
-//! Versions of objects, while the cluster keeps the current one only.
+//! What the operations on versions need of the cluster.
 //!
-//! No bucket can enable versions yet ([`ARE_KEPT`]), so each object is its own only version, `null`.
-//! These functions are what the operations on versions need of the cluster.
+//! No bucket can enable versions yet ([`ARE_KEPT`]). Tests of this crate can: reads, writes and
+//! decisions go to the versions that the cluster keeps. Listings show the current version only.
 
 use archipel_base::{PartitionId, Stamp};
 use archipel_cluster::{
-    Cluster, Current, Decision, Error, ListEntry, ListQuery, ListStart, OpenRow, WriteOptions,
+    Cluster, Current, Decision, Error, ListEntry, ListQuery, ListStart, OpenRow, VersionDecision,
+    VersionSeen, Versioning, WriteOptions,
 };
 use archipel_storage::{RowKey, Value, VersionKind, VersionName};
 use bytes::Bytes;
@@ -21,26 +22,12 @@ pub const ARE_KEPT: bool = false;
 /// Which version a write makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Making {
+    /// The object, in a bucket that never had versions.
+    Plain,
     /// The null version.
     Null,
     /// A version with an id of its own.
     New,
-}
-
-/// What a decision about a version sees.
-pub struct VersionSeen<'a> {
-    /// The version; `None` if there is none of that name.
-    pub named: Option<&'a Value>,
-}
-
-/// A decision about a version.
-pub enum VersionDecision<E> {
-    /// It stays as it is, for this reason.
-    Abort(E),
-    /// It is deleted for good.
-    Kill,
-    /// It gets this metadata.
-    Change(Bytes),
 }
 
 /// Writes an object's row.
@@ -51,7 +38,10 @@ pub async fn write(
     how: WriteOptions<'_>,
     making: Making,
 ) -> Result<Stamp, Error> {
-    check(making)?;
+    let how = WriteOptions {
+        versioning: versioning(making),
+        ..how
+    };
     cluster.write(row, value, how).await
 }
 
@@ -64,15 +54,22 @@ pub async fn update<E: Send>(
     making: Making,
     decide: impl Fn(Current<'_>) -> Decision<E> + Send + Sync,
 ) -> Result<Result<Stamp, E>, Error> {
-    check(making)?;
+    let how = WriteOptions {
+        versioning: versioning(making),
+        ..how
+    };
+    if making == Making::New {
+        return cluster.update_versioned(row, how, decide).await;
+    }
     let written = cluster.update_stamped(row, how, decide).await?;
     Ok(written.map(|()| Stamp::ZERO))
 }
 
-fn check(making: Making) -> Result<(), Error> {
+fn versioning(making: Making) -> Versioning {
     match making {
-        Making::Null => Ok(()),
-        Making::New => Err(Error::Unavailable("versions are not kept".into())),
+        Making::Plain => Versioning::Plain,
+        Making::Null => Versioning::Null,
+        Making::New => Versioning::New,
     }
 }
 
@@ -81,9 +78,14 @@ pub async fn read_version(
     cluster: &Cluster,
     row: &RowKey,
     name: VersionName,
+    making: Making,
 ) -> Result<Option<Value>, Error> {
-    let current = cluster.head(row).await?;
-    Ok(current.filter(|value| value.version_name() == name))
+    if making == Making::Plain {
+        let current = cluster.head(row).await?;
+        return Ok(current.filter(|value| value.version_name() == name));
+    }
+    let found = cluster.version_of(row, name).await?;
+    Ok(found.and_then(|report| report.value))
 }
 
 /// Opens a version for reading.
@@ -91,9 +93,28 @@ pub async fn open_version(
     cluster: &Cluster,
     row: &RowKey,
     name: VersionName,
+    making: Making,
 ) -> Result<Option<OpenRow>, Error> {
     let current = cluster.open_row(row).await?;
-    Ok(current.filter(|opened| opened.value.version_name() == name))
+    let opened = current.filter(|opened| opened.value.version_name() == name);
+    if opened.is_some() || making == Making::Plain {
+        return Ok(opened);
+    }
+    loop {
+        let Some(value) = read_version(cluster, row, name, making).await? else {
+            return Ok(None);
+        };
+        let pin = cluster.store().pin(value.payload.blocks());
+        // A pin holds if the version was still there after it was taken.
+        let after = read_version(cluster, row, name, making).await?;
+        if after.is_some_and(|after| after.payload == value.payload) {
+            return Ok(Some(OpenRow {
+                value,
+                pin,
+                following: None,
+            }));
+        }
+    }
 }
 
 /// Decides about a version: deletes it, or changes its metadata.
@@ -102,13 +123,22 @@ pub async fn decide_version<E: Send>(
     row: &RowKey,
     name: VersionName,
     how: WriteOptions<'_>,
+    making: Making,
     decide: impl Fn(&VersionSeen<'_>) -> VersionDecision<E> + Send + Sync,
 ) -> Result<Result<(), E>, Error> {
+    if making != Making::Plain {
+        return cluster.decide_version(row, name, how, decide).await;
+    }
     // The value refers to the content of the version that it is decided on, so an update that
     // others overtake decides once more and never brings dropped content back.
     let decide = |current: Option<&Value>| {
         let named = current.filter(|value| value.version_name() == name);
-        match decide(&VersionSeen { named }) {
+        let seen = VersionSeen {
+            named,
+            is_current: named.is_some(),
+            current,
+        };
+        match decide(&seen) {
             VersionDecision::Abort(error) => Decision::Abort(error),
             VersionDecision::Kill => Decision::Write(None),
             VersionDecision::Change(metadata) => {

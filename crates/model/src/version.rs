@@ -109,7 +109,8 @@ impl Versioning {
     pub(crate) fn of_writes(self) -> Making {
         match self {
             Versioning::Enabled => Making::New,
-            Versioning::Never | Versioning::Suspended => Making::Null,
+            Versioning::Suspended => Making::Null,
+            Versioning::Never => Making::Plain,
         }
     }
 

@@ -4,15 +4,17 @@
 //! here knows how: [`Cluster`](archipel_cluster::Cluster) reads a version by its name, and decides
 //! about one. See `docs/internals/versions.md`.
 
+use std::sync::Arc;
+
 use archipel_access::Acl;
 use archipel_base::codec;
-use archipel_cluster::WriteOptions;
+use archipel_cluster::{VersionDecision, VersionSeen, WriteOptions};
 use archipel_storage::{Value, VersionKind};
 
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::{Error, damaged_row};
-use crate::interim::{self, VersionDecision, VersionSeen};
+use crate::interim;
 use crate::object::{Condition, LockChange, Marker, ObjectHead, Tags};
 use crate::objects::check_key;
 use crate::reader::ObjectReader;
@@ -95,7 +97,9 @@ impl Model {
     ) -> Result<ObjectHead, Error> {
         check_key(key)?;
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
-        let found = interim::read_version(self.cluster(), &row, id.at()).await?;
+        let found =
+            interim::read_version(self.cluster(), &row, id.at(), bucket.versioning.of_writes())
+                .await?;
         named(&found.ok_or(Error::NoSuchVersion)?)
     }
 
@@ -111,7 +115,9 @@ impl Model {
     ) -> Result<ObjectReader, Error> {
         check_key(key)?;
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
-        let found = interim::open_version(self.cluster(), &row, id.at()).await?;
+        let found =
+            interim::open_version(self.cluster(), &row, id.at(), bucket.versioning.of_writes())
+                .await?;
         let opened = found.ok_or(Error::NoSuchVersion)?;
         let head = named(&opened.value)?;
         self.reader_of(row, head, opened).await
@@ -166,7 +172,7 @@ impl Model {
                 false => VersionDecision::Kill,
             }
         };
-        let decided = self.decide(bucket, key, id, bypass, background, &decide);
+        let decided = self.decide(bucket, key, id, background, &decide);
         match decided.await? {
             Ok(()) => self.wake_gc(),
             Err(None) => {}
@@ -187,7 +193,6 @@ impl Model {
         bucket: &Bucket,
         key: &str,
         id: VersionId,
-        bypass: bool,
         change: HeadChange<'_>,
     ) -> Result<(), Error> {
         check_key(key)?;
@@ -199,7 +204,7 @@ impl Model {
                 Err(error) => VersionDecision::Abort(error),
             }
         };
-        self.decide(bucket, key, id, bypass, false, &decide).await?
+        self.decide(bucket, key, id, false, &decide).await?
     }
 
     /// Sets the tags of an object, or of the named version. The object stays the same in all else.
@@ -218,7 +223,7 @@ impl Model {
             head.tags.clone_from(&tags);
             Ok(())
         };
-        self.change_object(bucket, key, id, false, &change).await
+        self.change_object(bucket, key, id, &change).await
     }
 
     /// Sets the access control list of an object, or of the named version. The object stays the same
@@ -237,7 +242,7 @@ impl Model {
             head.acl = acl;
             Ok(())
         };
-        self.change_object(bucket, key, id, false, &change).await
+        self.change_object(bucket, key, id, &change).await
     }
 
     /// Changes the protection of an object, or of the named version. Returns the id of the version.
@@ -268,8 +273,7 @@ impl Model {
                 Ok(())
             }
         };
-        let bypass = matches!(change, LockChange::Retention { bypass: true, .. });
-        self.change_object(bucket, key, id, bypass, &apply).await
+        self.change_object(bucket, key, id, &apply).await
     }
 
     /// Changes the metadata of the named version, or of the version that is current now.
@@ -278,7 +282,6 @@ impl Model {
         bucket: &Bucket,
         key: &str,
         id: Option<VersionId>,
-        bypass: bool,
         change: HeadChange<'_>,
     ) -> Result<VersionId, Error> {
         let current = match id {
@@ -290,7 +293,7 @@ impl Model {
                 head => head?.id,
             },
         };
-        let changed = self.change_version(bucket, key, current, bypass, change);
+        let changed = self.change_version(bucket, key, current, change);
         match changed.await {
             Err(Error::NoSuchVersion) if id.is_none() => Err(Error::NoSuchKey),
             changed => changed.map(|()| current),
@@ -302,22 +305,23 @@ impl Model {
         bucket: &Bucket,
         key: &str,
         id: VersionId,
-        bypass: bool,
         background: bool,
         decide: &(impl Fn(&VersionSeen<'_>) -> VersionDecision<E> + Send + Sync),
     ) -> Result<Result<(), E>, Error> {
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
         let durability = self.durability(bucket);
-        let commit = || async {
+        let row = &row;
+        let commit = |newer: Option<Arc<Bucket>>| async move {
+            let bucket = newer.as_deref().unwrap_or(bucket);
             let how = WriteOptions {
-                guards: vec![self.open_fence_of(&bucket.id, &row)],
+                guards: vec![self.fence_of(bucket, row)],
                 background,
                 ..WriteOptions::durable(durability)
             };
-            let _ = bypass;
-            interim::decide_version(self.cluster(), &row, id.at(), how, decide).await
+            let making = bucket.versioning.of_writes();
+            interim::decide_version(self.cluster(), row, id.at(), how, making, decide).await
         };
         // On the heap, because it is rare and would enlarge the future of every request.
-        Box::pin(self.commit_fenced(bucket, commit)).await
+        Box::pin(self.commit_by_settings(bucket, commit)).await
     }
 }
