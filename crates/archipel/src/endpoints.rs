@@ -68,6 +68,8 @@ pub fn k2v(
         region: settings.s3.region.clone(),
         limits: Limits {
             connections: of_k2v.connections as usize,
+            // Each poll over HTTP/1.1 takes a connection, and one application may have many.
+            connections_per_address: of_k2v.connections as usize,
             // Many polls wait on behalf of clients that may go away.
             half_close: false,
             ..limits(settings)
@@ -79,10 +81,15 @@ pub fn k2v(
 }
 
 fn limits(settings: &Settings) -> Limits {
+    let defaults = Limits::default();
+    let of_address = settings.limits.connections_per_address;
+    let of_address = of_address.map(|connections| connections as usize);
     Limits {
         connections: settings.limits.connections as usize,
+        connections_per_address: of_address.unwrap_or(defaults.connections_per_address),
+        spares_loopback: of_address.is_none(),
         shutdown: Duration::from_secs(settings.limits.shutdown_seconds.into()),
-        ..Limits::default()
+        ..defaults
     }
 }
 

@@ -12,9 +12,11 @@ use crate::identity;
 pub fn set_secrets(settings: &Settings, model: &Model) -> Result<(), String> {
     let bytes = |secret: &crate::config::Secret| secret.expose().as_bytes().to_vec();
     let own = identity::document(&settings.data_dir)?;
-    let cluster = settings.cluster.network.as_ref();
-    let cluster = cluster.map(|network| bytes(&network.secret));
+    let network = settings.cluster.network.iter();
+    let cluster = network.flat_map(|n| std::iter::once(&n.secret).chain(&n.previous_secret));
+    let cluster: Vec<Vec<u8>> = cluster.map(bytes).collect();
     let encryption = &settings.encryption;
+    // A node that was alone before it joined others opens its ring by its own key.
     let (present, earlier) = match &encryption.key {
         Some(key) => {
             let present = std::iter::once(key).chain(&encryption.previous);
@@ -24,11 +26,8 @@ pub fn set_secrets(settings: &Settings, model: &Model) -> Result<(), String> {
                 cluster.into_iter().chain([own]).collect(),
             )
         }
-        // A node that was alone before it joined others.
-        None => match cluster {
-            Some(secret) => (vec![secret], vec![own]),
-            None => (vec![own], Vec::new()),
-        },
+        None if cluster.is_empty() => (vec![own], Vec::new()),
+        None => (cluster, vec![own]),
     };
     model.set_ring_secrets(RingSecrets { present, earlier });
     Ok(())

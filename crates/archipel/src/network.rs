@@ -44,7 +44,10 @@ impl Links {
         capacity_bytes: u64,
     ) -> Result<Links, String> {
         let document = identity::document(data_dir)?;
-        let identity = Identity::new(&document, settings.secret.expose().as_bytes())?;
+        let mut identity = Identity::new(&document, settings.secret.expose().as_bytes())?;
+        if let Some(previous) = &settings.previous_secret {
+            identity = identity.with_previous(previous.expose().as_bytes());
+        }
         let taken = |why: String| {
             format!(
                 "cluster.listen: {why}; fix: choose another address or port, or stop what listens there"

@@ -37,12 +37,18 @@ pub(crate) const LABEL: &[u8] = b"EXPORTER archipel cluster secret";
 /// The size of a proof and of its keying material.
 pub(crate) const PROOF_BYTES: usize = 32;
 
+/// The number of secrets that a node knows at most.
+pub(crate) const SECRETS: usize = 2;
+/// A proof of each secret. A node with one secret proves it twice.
+pub(crate) type Proofs = [[u8; PROOF_BYTES]; SECRETS];
+
 /// A node's key and the cluster's secret.
 #[derive(Clone)]
 pub struct Identity {
     node: NodeId,
     key: Arc<CertifiedKey>,
-    secret: hmac::Key,
+    /// The secrets: the present one, and another that is still taken or already.
+    secrets: [hmac::Key; SECRETS],
 }
 
 impl fmt::Debug for Identity {
@@ -74,8 +80,15 @@ impl Identity {
         Ok(Identity {
             node,
             key: Arc::new(CertifiedKey::new(vec![spki], signing)),
-            secret: hmac::Key::new(hmac::HMAC_SHA256, secret),
+            secrets: [secret, secret].map(|secret| hmac::Key::new(hmac::HMAC_SHA256, secret)),
         })
+    }
+
+    /// Also takes the secret before, and proves it to nodes that know no other.
+    #[must_use]
+    pub fn with_previous(mut self, secret: &[u8]) -> Identity {
+        self.secrets[1] = hmac::Key::new(hmac::HMAC_SHA256, secret);
+        self
     }
 
     /// Returns the node's id.
@@ -83,17 +96,31 @@ impl Identity {
         self.node
     }
 
-    /// Returns the proof of the secret by one side of the session with this keying material.
-    pub(crate) fn prove(&self, side: Side, keying: &[u8; PROOF_BYTES]) -> [u8; PROOF_BYTES] {
-        let mut proof = [0; PROOF_BYTES];
-        let tag = hmac::sign(&self.secret, &proof_message(side, keying));
-        proof.copy_from_slice(tag.as_ref());
-        proof
+    /// Returns the proofs of the secrets by one side of the session with this keying material.
+    pub(crate) fn prove(&self, side: Side, keying: &[u8; PROOF_BYTES]) -> Proofs {
+        let message = proof_message(side, keying);
+        self.secrets.each_ref().map(|secret| {
+            let mut proof = [0; PROOF_BYTES];
+            proof.copy_from_slice(hmac::sign(secret, &message).as_ref());
+            proof
+        })
     }
 
-    /// Returns true if the other side's proof is right. The time does not depend on the proof.
-    pub(crate) fn verify(&self, side: Side, keying: &[u8; PROOF_BYTES], proof: &[u8]) -> bool {
-        hmac::verify(&self.secret, &proof_message(side, keying), proof).is_ok()
+    /// Returns which secret a proof of the other side proves. The time does not depend on the proof.
+    pub(crate) fn verify(
+        &self,
+        side: Side,
+        keying: &[u8; PROOF_BYTES],
+        proof: &[u8],
+    ) -> Option<usize> {
+        let message = proof_message(side, keying);
+        let right = |secret: &hmac::Key| hmac::verify(secret, &message, proof).is_ok();
+        let [present, other] = self.secrets.each_ref().map(right);
+        match (present, other) {
+            (true, _) => Some(0),
+            (false, true) => Some(1),
+            (false, false) => None,
+        }
     }
 
     /// Returns the TLS configuration for dialling `expected`, or any node if `None`.

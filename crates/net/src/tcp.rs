@@ -123,8 +123,8 @@ async fn check(
     io: &mut (impl AsyncRead + AsyncWrite + Unpin),
 ) -> Result<Lane, String> {
     let (mut receive, mut send) = tokio::io::split(io);
-    let lane = handshake::check(identity, keying, &mut receive).await?;
-    handshake::answer(identity, keying, &mut send).await?;
+    let (lane, proven) = handshake::check(identity, keying, &mut receive).await?;
+    handshake::answer(identity, keying, proven, &mut send).await?;
     Ok(lane)
 }
 

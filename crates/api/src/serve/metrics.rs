@@ -34,6 +34,7 @@ pub struct Metrics {
     sent: Counter,
     in_flight: Gauge,
     connections: Gauge,
+    refused: Counter,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
@@ -111,6 +112,7 @@ impl Metrics {
             sent: Counter::default(),
             in_flight: Gauge::default(),
             connections: Gauge::default(),
+            refused: Counter::default(),
         };
         let m = &metrics;
         let registry = registry.sub_registry_with_prefix(door);
@@ -151,6 +153,11 @@ impl Metrics {
             m.in_flight.clone(),
         );
         registry.register("connections", "Open connections", m.connections.clone());
+        registry.register(
+            "refused_connections",
+            "Connections that were refused because their address has too many",
+            m.refused.clone(),
+        );
         metrics
     }
 
@@ -186,6 +193,11 @@ impl Metrics {
     /// Counts content that was sent.
     pub fn sent(&self, bytes: u64) {
         self.sent.inc_by(bytes);
+    }
+
+    /// Counts a connection that was refused.
+    pub fn refused(&self) {
+        self.refused.inc();
     }
 
     /// Counts a request as in progress until the guard is dropped.

@@ -1,15 +1,17 @@
 //! Serves a [`Door`] on listeners, over HTTP/1.1 and HTTP/2, with TLS or without. All doors for users share
 //! it.
 //!
-//! Bounded: connections, headers, time for headers, pauses of bodies and answers, streams and
+//! Bounded: connections, those of an address, headers, time for headers, pauses of bodies and answers, streams and
 //! windows of HTTP/2.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | `connection`, `stall` | one connection, and clients that do not read |
+//! | `addresses` | connections by address |
 //! | [`tls`] | certificates and handshakes |
 //! | [`metrics`] | counters of a door |
 
+mod addresses;
 pub(crate) mod connection;
 pub mod metrics;
 mod stall;
@@ -32,6 +34,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::server::TlsStream;
 
+use addresses::Addresses;
 pub use metrics::Metrics;
 use tls::{Handshakes, Tls};
 
@@ -62,6 +65,11 @@ pub struct Secure;
 pub struct Limits {
     /// The most connections at once. Others wait to be accepted.
     pub connections: usize,
+    /// The most connections of one address at once. Others are refused. A network of IPv6 counts as
+    /// one address.
+    pub connections_per_address: usize,
+    /// True if clients on this machine, such as a proxy, may have any number of connections.
+    pub spares_loopback: bool,
     /// The timeout of a request's headers, and of an idle connection.
     pub header_time: Duration,
     /// The longest pause in a request's body.
@@ -79,6 +87,8 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             connections: 2048,
+            connections_per_address: 512,
+            spares_loopback: true,
             header_time: Duration::from_secs(30),
             body_idle: Duration::from_secs(30),
             write_stall: Duration::from_secs(60),
@@ -123,6 +133,12 @@ const NARROW: Buffers = Buffers {
     connection_window_bytes: 64 << 10,
 };
 
+/// The answer to a connection that is refused.
+const TOO_MANY: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\nconnection: close\r\n\
+    content-type: application/xml\r\ncontent-length: 94\r\n\r\n\
+    <Error><Code>SlowDown</Code><Message>Too many connections from this address.</Message></Error>";
+
 /// The pause after a failed accept: most likely too many files are open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -142,6 +158,7 @@ pub async fn serve<D: Door>(
 ) {
     let limits = door.limits();
     let places = Arc::new(Semaphore::new(limits.connections));
+    let addresses = Addresses::new(limits);
     let (stop, stopping) = watch::channel(());
     let mut accepting = JoinSet::new();
     for listener in listeners {
@@ -151,6 +168,7 @@ pub async fn serve<D: Door>(
             roomy: builder(limits, ROOMY),
             narrow: builder(limits, NARROW),
             places: places.clone(),
+            addresses: addresses.clone(),
             streams: Arc::new(Semaphore::new(limits.connections)),
             stopping: stopping.clone(),
         };
@@ -200,6 +218,7 @@ struct Acceptor<D> {
     roomy: Builder<TokioExecutor>,
     narrow: Builder<TokioExecutor>,
     places: Arc<Semaphore>,
+    addresses: Addresses,
     /// The permits of HTTP/2 requests in progress: one connection can have many.
     streams: Arc<Semaphore>,
     /// Closes when the server stops.
@@ -271,7 +290,20 @@ impl<D: Door> Acceptor<D> {
         let (door, builder) = (self.door.clone(), self.builder());
         let (streams, stopping) = (self.streams.clone(), self.stopping.clone());
         let handshakes = self.handshakes.clone();
+        let of_address = peer.map_or(Ok(None), |peer| {
+            self.addresses.place(peer.0).map(Some).ok_or(())
+        });
+        if of_address.is_err() {
+            door.metrics().refused();
+            if handshakes.is_none() {
+                // It is lost only if the client is gone, too.
+                let _ = stream.try_write(TOO_MANY);
+            }
+        }
         async move {
+            let Ok(_of_address) = of_address else {
+                return;
+            };
             match handshakes {
                 None => {
                     connection::serve(door, builder, streams, stream, peer, false, stopping).await

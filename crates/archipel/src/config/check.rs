@@ -3,30 +3,25 @@
 
 mod audit;
 mod encryption;
+mod limits;
 mod tls;
 mod web;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use archipel_model::CONTROL_LEASE;
 use archipel_net::dual::{host_and_port, is_tcp};
 use tracing_subscriber::EnvFilter;
 
 use super::file::{self, File};
 use super::{
-    Admin, Cluster, DURABILITIES, Disk, ENGINES, K2v, Limits, Log, LogFormat, Network, Problem, S3,
+    Admin, Cluster, DURABILITIES, Disk, ENGINES, K2v, Log, LogFormat, Network, Problem, S3,
     Settings, Transport,
 };
 use super::{secret, size};
 
-/// The bounds of the control data's lease.
 /// The default number of simultaneous K2V connections.
 const K2V_CONNECTIONS: u32 = 12_288;
-const MIN_LEASE_SECONDS: u32 = 3;
-const MAX_LEASE_SECONDS: u32 = 86_400;
-const DAY_SECONDS: u32 = 86_400;
 
 /// Returns the settings of `file`, or all of its problems.
 pub fn settings(file: &File) -> Result<Settings, Vec<Problem>> {
@@ -246,6 +241,8 @@ impl Check {
             let why = "cluster.listen needs a secret";
             self.problem("cluster.secret_file", None, why, fix);
         }
+        let previous = cluster.previous_secret_file.as_deref();
+        let previous_secret = self.token("cluster.previous_secret_file", previous);
         let secret = self.token("cluster.secret_file", cluster.secret_file.as_deref())?;
         let advertise = if !cluster.advertise.is_empty() {
             cluster.advertise.clone()
@@ -262,6 +259,7 @@ impl Check {
             listen,
             advertise,
             secret,
+            previous_secret,
             join: cluster.join.clone(),
             transport,
             zone: cluster.zone.clone(),
@@ -289,51 +287,6 @@ impl Check {
         Log {
             format: self.choice("log.format", log.format.as_deref(), &LogFormat::NAMES),
             level,
-        }
-    }
-
-    fn limits(&mut self, limits: &file::Limits) -> Limits {
-        let connections = limits.connections.unwrap_or(2048);
-        if connections == 0 {
-            self.problem(
-                "limits.connections",
-                Some("0".into()),
-                "no client could connect",
-                "at least 1",
-            );
-        }
-        let lease = limits
-            .control_lease_seconds
-            .unwrap_or(CONTROL_LEASE.as_secs() as u32);
-        if !(MIN_LEASE_SECONDS..=MAX_LEASE_SECONDS).contains(&lease) {
-            let why = "it is too short to be kept up, or too long to protect";
-            let fix = "from 3 to 86400 seconds";
-            self.problem(
-                "limits.control_lease_seconds",
-                Some(lease.to_string()),
-                why,
-                fix,
-            );
-        }
-        let day = limits.lifecycle_day_seconds.unwrap_or(DAY_SECONDS);
-        if !(1..=DAY_SECONDS).contains(&day) {
-            self.problem(
-                "limits.lifecycle_day_seconds",
-                Some(day.to_string()),
-                "it is no time, or longer than a day",
-                "from 1 to 86400 seconds; 86400 outside tests",
-            );
-        }
-        Limits {
-            connections,
-            control_lease: Duration::from_secs(lease.into()),
-            lifecycle_day: Duration::from_secs(day.into()),
-            shutdown_seconds: limits.shutdown_seconds.unwrap_or(30),
-            scrub_days: limits.scrub_days.unwrap_or(30),
-            disk_reserve_bytes: limits
-                .disk_reserve
-                .as_ref()
-                .and_then(|reserve| self.size("limits.disk_reserve", reserve)),
         }
     }
 

@@ -100,6 +100,7 @@ pub struct Certificate {
 pub struct Cluster {
     pub listen: Option<String>,
     pub secret_file: Option<PathBuf>,
+    pub previous_secret_file: Option<PathBuf>,
     pub join: Vec<String>,
     pub advertise: Vec<String>,
     pub zone: Option<String>,
@@ -136,6 +137,7 @@ pub struct Audit {
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     pub connections: Option<u32>,
+    pub connections_per_address: Option<u32>,
     pub shutdown_seconds: Option<u32>,
     pub scrub_days: Option<u32>,
     pub disk_reserve: Option<toml::Value>,

@@ -197,6 +197,8 @@ pub struct Network {
     pub advertise: Vec<String>,
     /// The secret of the cluster.
     pub secret: Secret,
+    /// The secret before, which is still taken.
+    pub previous_secret: Option<Secret>,
     /// Nodes to join through, as `host:port`. Empty for the node that founds the cluster.
     pub join: Vec<String>,
     /// The transport between nodes.
@@ -232,6 +234,8 @@ impl LogFormat {
 pub struct Limits {
     /// The number of simultaneous S3 connections.
     pub connections: u32,
+    /// The number of one address, if it is set; then it counts for this machine, too.
+    pub connections_per_address: Option<u32>,
     /// The time that running requests get to finish after a stop signal.
     pub shutdown_seconds: u32,
     /// The days between two scrubs of all data. 0 means that scrubs only start on command.

@@ -128,7 +128,9 @@ fn example_shows_the_real_defaults() {
         "disk_reserve",
         "file",
         "webhook",
+        "connections_per_address",
         "key_file",
+        "previous_secret_file",
         "previous_key_file",
     ];
     let shown: String = text[..cut]

@@ -74,9 +74,9 @@ async fn introduce(
 async fn check(identity: &Identity, connection: &Connection) -> Result<(NodeId, Lane), String> {
     let (peer, keying) = (named(connection)?, keying(connection)?);
     let (mut send, mut receive) = connection.accept_bi().await.map_err(text)?;
-    let lane = handshake::check(identity, &keying, &mut receive).await?;
+    let (lane, proven) = handshake::check(identity, &keying, &mut receive).await?;
     trust(connection, lane);
-    handshake::answer(identity, &keying, &mut send).await?;
+    handshake::answer(identity, &keying, proven, &mut send).await?;
     Ok((peer, lane))
 }
 

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
 
-use super::pairs::{Kind, Node, SOCKETS, TIMEOUT, fresh, noise, pairs};
+use super::pairs::{Kind, Node, SOCKETS, TIMEOUT, any_port, fresh, identity, node, noise, pairs};
 
 #[tokio::test]
 async fn identify_returns_the_node_and_statistics_count() {
@@ -107,6 +107,29 @@ async fn accepts_only(node: &Node, friend: &Node) {
     assert_eq!(first.from, friend.transport.local());
     let known = node.transport.statistics();
     assert_eq!(known.len(), 1, "strangers are not remembered: {known:?}");
+}
+
+#[tokio::test]
+async fn secret_changes_node_by_node() {
+    for kind in SOCKETS {
+        let start = |identity| node(kind, any_port(), identity).unwrap();
+        let old = start(identity(b"old"));
+        let both = start(identity(b"new").with_previous(b"old"));
+        let new = start(identity(b"new"));
+        for (from, to) in [(&old, &both), (&both, &old), (&both, &new), (&new, &both)] {
+            let met = from.transport.identify(&to.peer.addresses[0]).await;
+            assert_eq!(met.unwrap(), to.peer.id, "{kind:?}");
+        }
+        for (from, to) in [(&old, &new), (&new, &old)] {
+            assert!(
+                from.transport
+                    .identify(&to.peer.addresses[0])
+                    .await
+                    .is_err(),
+                "{kind:?}"
+            );
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,70 @@
+//! The check of the limits.
+
+use std::time::Duration;
+
+use archipel_model::CONTROL_LEASE;
+
+use super::Check;
+use crate::config::{Limits, file};
+
+/// The bounds of the control data's lease.
+const MIN_LEASE_SECONDS: u32 = 3;
+const MAX_LEASE_SECONDS: u32 = 86_400;
+const DAY_SECONDS: u32 = 86_400;
+
+impl Check {
+    pub(super) fn limits(&mut self, limits: &file::Limits) -> Limits {
+        let connections = limits.connections.unwrap_or(2048);
+        if connections == 0 {
+            self.problem(
+                "limits.connections",
+                Some("0".into()),
+                "no client could connect",
+                "at least 1",
+            );
+        }
+        let lease = limits
+            .control_lease_seconds
+            .unwrap_or(CONTROL_LEASE.as_secs() as u32);
+        if !(MIN_LEASE_SECONDS..=MAX_LEASE_SECONDS).contains(&lease) {
+            let why = "it is too short to be kept up, or too long to protect";
+            let fix = "from 3 to 86400 seconds";
+            self.problem(
+                "limits.control_lease_seconds",
+                Some(lease.to_string()),
+                why,
+                fix,
+            );
+        }
+        let day = limits.lifecycle_day_seconds.unwrap_or(DAY_SECONDS);
+        if !(1..=DAY_SECONDS).contains(&day) {
+            self.problem(
+                "limits.lifecycle_day_seconds",
+                Some(day.to_string()),
+                "it is no time, or longer than a day",
+                "from 1 to 86400 seconds; 86400 outside tests",
+            );
+        }
+        if limits.connections_per_address == Some(0) {
+            let why = "no client could connect";
+            self.problem(
+                "limits.connections_per_address",
+                Some("0".into()),
+                why,
+                "at least 1",
+            );
+        }
+        Limits {
+            connections,
+            connections_per_address: limits.connections_per_address,
+            control_lease: Duration::from_secs(lease.into()),
+            lifecycle_day: Duration::from_secs(day.into()),
+            shutdown_seconds: limits.shutdown_seconds.unwrap_or(30),
+            scrub_days: limits.scrub_days.unwrap_or(30),
+            disk_reserve_bytes: limits
+                .disk_reserve
+                .as_ref()
+                .and_then(|reserve| self.size("limits.disk_reserve", reserve)),
+        }
+    }
+}
