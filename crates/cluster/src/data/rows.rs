@@ -199,8 +199,10 @@ impl Data {
         value: Option<Value>,
         how: WriteOptions<'_>,
     ) -> Result<Stamp, Error> {
-        if how.versioning == Versioning::New {
-            return self.write_new(key, value, &how).await;
+        match how.versioning {
+            Versioning::New => return self.write_new(key, value, &how).await,
+            Versioning::Null => return self.write_null(key, value, how).await,
+            Versioning::Plain => {}
         }
         self.wait_for_time().await?;
         let id = self.random_id();

@@ -1,11 +1,13 @@
 //! Versions of objects, over all replicas: see [`versions`](crate::register::versions).
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use archipel_base::{Id, Stamp};
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, RowVersion, Value, VersionKind, VersionName};
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 use super::Data;
 use super::decision::{Current, Decision};
@@ -15,8 +17,12 @@ use crate::error::Error;
 use crate::node::replica::versions::kept_row;
 use crate::node::wire::About;
 use crate::register::coordinator::Repeat;
-use crate::register::versions::{self, NEWEST, Promises, VersionReport};
+use crate::register::versions::{self, Promises, VersionReport};
 use crate::register::{self, Operation, Outcome, Request, Rules, Version};
+
+mod promised;
+
+use promised::{lacked, to_ask};
 
 /// How often a write or a decision begins again after others were faster.
 const TRIES: usize = 16;
@@ -78,6 +84,27 @@ impl Data {
             }
         }
         Err(Error::Overtaken)
+    }
+
+    /// Writes the null version of an object without a condition, in two rounds.
+    ///
+    /// All null versions have one name, so an attempt that others overtook cannot be sent again.
+    /// The first round makes sure that a node whose clock is behind overtakes what is there.
+    pub(super) async fn write_null(
+        self: &Arc<Data>,
+        key: &RowKey,
+        value: Option<Value>,
+        how: WriteOptions<'_>,
+    ) -> Result<Stamp, Error> {
+        let at = Mutex::new(Stamp::ZERO);
+        let write = |current: Current<'_>| {
+            *at.lock() = current.own;
+            Decision::Write::<Infallible>(value.clone())
+        };
+        match self.update_stamped(key, how, write).await? {
+            Ok(()) => Ok(at.into_inner()),
+            Err(never) => match never {},
+        }
     }
 
     /// Does the same as [`update_stamped`](Data::update_stamped) for a new version of an object.
@@ -345,46 +372,4 @@ fn named(value: Value, at: Stamp) -> Value {
         })),
         ..value
     }
-}
-
-/// Returns the version that would become current if `name` is deleted, unless the promises tell all
-/// about it.
-fn to_ask(
-    promises: &Promises<'_>,
-    name: VersionName,
-    asked: &[VersionName],
-) -> Option<VersionName> {
-    if !promises.is_current(name) {
-        return None;
-    }
-    let next = promises.newest_but(name)?.version_name();
-    if asked.contains(&next) {
-        return None;
-    }
-    let told = |of: &[VersionReport]| of.len() < NEWEST;
-    let is_whole = |of: &[VersionReport]| {
-        let mut of = of.iter().filter(|one| one.name == next);
-        of.all(|one| one.is_whole || one.value.is_none())
-    };
-    let is_known = promises
-        .reports
-        .iter()
-        .all(|(_, of, _)| told(of) && is_whole(of));
-    (!is_known).then_some(next)
-}
-
-/// Returns the newest living report of a kept version if a replica of the quorum lacks it.
-fn lacked(promises: &Promises<'_>, name: VersionName) -> Option<VersionReport> {
-    if promises.is_current(name) {
-        return None;
-    }
-    promises.state_of(name)?;
-    let of = |(_, of, _): &(usize, Vec<VersionReport>, Stamp)| {
-        of.iter().find(|one| one.name == name).cloned()
-    };
-    let reports: Vec<Option<VersionReport>> = promises.reports.iter().map(of).collect();
-    let lacks = |one: &Option<VersionReport>| one.as_ref().is_none_or(|one| one.value.is_none());
-    let newest = reports.iter().flatten().filter(|one| one.value.is_some());
-    let newest = newest.max_by_key(|one| one.stamp).cloned();
-    reports.iter().any(lacks).then_some(newest).flatten()
 }

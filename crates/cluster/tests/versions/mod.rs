@@ -59,6 +59,16 @@ async fn put(node: &Cluster, text: &str) -> Stamp {
     written.await.unwrap()
 }
 
+async fn put_null(node: &Cluster, text: &str) {
+    let null = WriteOptions {
+        versioning: Versioning::Null,
+        ..durable()
+    };
+    let row = key("o/k");
+    let written = node.write(&row, Some(value(text)), null);
+    written.await.unwrap();
+}
+
 /// Returns the metadata of a version.
 async fn look(node: &Cluster, name: VersionName) -> Option<String> {
     let found = node.version_of(&key("o/k"), name).await.unwrap();
@@ -143,13 +153,7 @@ async fn the_null_version_is_kept_when_a_version_replaces_it_and_comes_back() {
     kill(a, Some(one)).await;
     assert_eq!(current(b).await.as_deref(), Some("tagged"));
     let two = put(a, "two").await;
-    let null = WriteOptions {
-        versioning: Versioning::Null,
-        ..durable()
-    };
-    b.write(&key("o/k"), Some(value("again")), null)
-        .await
-        .unwrap();
+    put_null(b, "again").await;
     assert_eq!(look(a, None).await.as_deref(), Some("again"));
     assert_eq!(look(a, Some(two)).await.as_deref(), Some("two"));
     kill(a, None).await;
@@ -195,6 +199,9 @@ async fn versions_take_as_many_round_trips_as_documented() {
     let (_, n) = rounds(kill(node, Some(one))).await;
     assert_eq!(n, 2.0, "DELETE of a noncurrent version");
     assert_eq!(look(node, Some(three)).await.as_deref(), Some("three"));
+    settle().await;
+    let (_, n) = rounds(put_null(node, "null")).await;
+    assert_eq!(n, 2.0, "PUT of the null version");
 }
 
 #[tokio::test(start_paused = true)]
