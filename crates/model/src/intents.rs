@@ -6,7 +6,8 @@
 //! is in progress. If nobody can know any more, the upload is over.
 //! [`intent`](archipel_cluster::register::intent) has the rules.
 
-use archipel_base::codec;
+use archipel_base::{Stamp, codec};
+use archipel_cluster::register::intent::Fate;
 use archipel_cluster::{Cluster, Decision, Intent, WriteOptions};
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value};
@@ -36,7 +37,11 @@ pub fn points(key: &RowKey, value: &Value) -> Option<(RowKey, Intent)> {
     }
     let list = decode_parts(&value.payload).ok()?;
     let name = UploadName::new(&bucket, &object, &list.upload);
-    Some((rowkeys::upload_in(key.partition, &name), list.write?))
+    let intent = Intent {
+        name: value.version_name(),
+        ..list.write?
+    };
+    Some((rowkeys::upload_in(key.partition, &name), intent))
 }
 
 /// Returns the write that an upload's row points to.
@@ -95,8 +100,11 @@ pub async fn finish(
     is_over: bool,
 ) -> Result<bool, Error> {
     let how = WriteOptions::durable(Durability::Fsync);
+    // The attempt counts, too: a write that was announced under another ballot may be under way. A
+    // write that took effect ends the upload in any case.
+    let is_same = |of: Intent| of.write == intent.write && (is_over || of.name == intent.name);
     let decide = |current: Option<&Value>| match current {
-        Some(value) if self::intent(&value.metadata).map(|i| i.write) == Some(intent.write) => {
+        Some(value) if self::intent(&value.metadata).is_some_and(is_same) => {
             Decision::Write(with(value, None).filter(|_| !is_over))
         }
         _ => Decision::Abort(()),
@@ -108,16 +116,43 @@ pub async fn finish(
 /// hold its mark, so the row is written again although it shows none.
 ///
 /// # Errors
-/// [`Error::Unavailable`] also if the upload ended meanwhile, because another operation could not
-/// find out what became of the write.
-pub async fn undo(cluster: &Cluster, row: &RowKey, intent: &Intent) -> Result<(), Error> {
+/// [`Error::Unavailable`] also if the write was sent and the upload ended meanwhile, because another
+/// operation could not find out what became of the write.
+pub async fn undo(
+    cluster: &Cluster,
+    row: &RowKey,
+    intent: &Intent,
+    is_sent: bool,
+) -> Result<(), Error> {
     let how = WriteOptions::durable(Durability::Fsync);
     let decide = |current: Option<&Value>| match current {
-        None => Decision::Abort(Error::Unavailable("the upload ended meanwhile".into())),
+        None => Decision::Abort(()),
         Some(value) if self::intent(&value.metadata).map(|i| i.write) == Some(intent.write) => {
             Decision::Write(with(value, None))
         }
         Some(value) => Decision::Write(Some(value.clone())),
     };
-    cluster.update(row, how, decide).await?
+    match cluster.update(row, how, decide).await? {
+        Err(()) if is_sent => Err(Error::Unavailable("the upload ended meanwhile".into())),
+        Ok(()) | Err(()) => Ok(()),
+    }
+}
+
+/// Makes sure that a write of the null version, which took no effect, is not kept as an older
+/// version either.
+///
+/// # Errors
+/// [`Error::Unavailable`] if a minority may keep it.
+pub async fn check_undone(
+    cluster: &Cluster,
+    object: &RowKey,
+    intent: &Intent,
+) -> Result<(), Error> {
+    match cluster.resolve(object, intent, Stamp::ZERO).await? {
+        Fate::Never => Ok(()),
+        Fate::Chosen | Fate::Unknown => {
+            let why = "it is not known whether the upload was completed";
+            Err(Error::Unavailable(why.into()))
+        }
+    }
 }

@@ -225,6 +225,7 @@ impl Model {
         let mut newer: Option<Arc<Bucket>> = None;
         for retries in 0..TRIES {
             let bucket = newer.as_deref().unwrap_or(bucket);
+            let is_new = bucket.versioning == Versioning::Enabled;
             let intent = self.cluster().announce().await?;
             let new = new(intent);
             let value = new.value_in(bucket)?;
@@ -234,6 +235,7 @@ impl Model {
                     row: row.clone(),
                     intent,
                     is_named: true,
+                    is_announced: is_new,
                 }),
                 ..WriteOptions::durable(durability)
             };
@@ -253,16 +255,19 @@ impl Model {
             .await;
             if let Ok(Ok(at)) = outcome {
                 self.end_upload_later(name, row, intent);
-                let is_new = bucket.versioning == Versioning::Enabled;
                 return Ok(ObjectHead {
                     id: VersionId::of(is_new.then_some(at)),
                     ..new.head_in(bucket)?
                 });
             }
+            let is_sent = sent.into_inner();
             if let Ok(Err(_)) | Err(cluster::Error::Overtaken | cluster::Error::Guarded) = &outcome
-                && sent.into_inner()
+                && (is_sent || is_new)
             {
-                intents::undo(self.cluster(), &row, &intent).await?;
+                if is_sent && bucket.versioning == Versioning::Suspended {
+                    intents::check_undone(self.cluster(), &object, &intent).await?;
+                }
+                intents::undo(self.cluster(), &row, &intent, is_sent).await?;
             }
             match outcome {
                 Ok(decided) => drop(decided?),
@@ -356,6 +361,7 @@ impl Model {
                     row: row.clone(),
                     intent,
                     is_named: false,
+                    is_announced: false,
                 }),
                 frees: true,
                 ..WriteOptions::durable(self.durability(bucket))
@@ -373,7 +379,7 @@ impl Model {
                     self.named_upload(&name).await?;
                 }
                 Err(cluster::Error::Overtaken) => {
-                    intents::undo(self.cluster(), &row, &intent).await?;
+                    intents::undo(self.cluster(), &row, &intent, true).await?;
                 }
                 Err(error) => return Err(error.into()),
             }

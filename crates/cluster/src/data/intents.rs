@@ -11,8 +11,8 @@ use crate::data::options::WriteOptions;
 use crate::data::rows::{start, unexpected};
 use crate::error::Error;
 use crate::register::intent::Fate;
-use crate::register::versions::Promises;
-use crate::register::{self, Intent, Operation, Rules};
+use crate::register::versions::{self, Promises};
+use crate::register::{self, Intent, Operation, Outcome, Rules};
 
 impl Data {
     /// Returns a new write that another row will point to, for one [`update`](Data::update).
@@ -22,6 +22,7 @@ impl Data {
             write: self.random_id(),
             after: self.next_stamp(Stamp::ZERO),
             epoch: self.epochs.number(),
+            name: None,
         })
     }
 
@@ -43,6 +44,22 @@ impl Data {
         });
         let mut never = |_: &Promises<'_>| register::Decision::Keep;
         let outcome = run.drive(operation, outputs, &mut never).await?;
-        Fate::of(Rules::CORRECT, &outcome).ok_or_else(|| unexpected(&outcome))
+        let fate = Fate::of(Rules::CORRECT, &outcome).ok_or_else(|| unexpected(&outcome))?;
+        let is_displaced = match &outcome {
+            Outcome::Kept(newest) => versions::name_of(newest.value.as_ref()).is_some(),
+            _ => false,
+        };
+        match (fate, intent.name) {
+            // A minority may keep the attempt as the null version, which cannot be buried: nothing
+            // tells one null version from another.
+            (Fate::Never, None) if is_displaced => Ok(Fate::Unknown),
+            // The attempt may be a version. Before the pointing row is over, and content that no
+            // version refers to is dropped, it is one for good or dead.
+            (Fate::Unknown, Some(_)) => {
+                self.version_of(key, intent.name).await?;
+                Ok(fate)
+            }
+            (fate, _) => Ok(fate),
+        }
     }
 }

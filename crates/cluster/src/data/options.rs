@@ -18,6 +18,9 @@ pub struct PointingRow {
     pub intent: Intent,
     /// True if the value that is written [names](crate::Hooks::points) the row and the write.
     pub is_named: bool,
+    /// True if the write makes a version with a name of its own. Then the row points to the write
+    /// before the write goes out.
+    pub is_announced: bool,
 }
 
 impl PointingRow {
@@ -25,6 +28,7 @@ impl PointingRow {
         Pointer {
             key: self.row.key.clone(),
             intent: self.intent,
+            is_announced: self.is_announced,
         }
     }
 }

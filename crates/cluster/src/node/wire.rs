@@ -116,6 +116,9 @@ pub(crate) struct Pointer {
     pub key: Bytes,
     #[serde(rename = "i")]
     pub intent: Intent,
+    /// True if the row points to the write from the `Prepare` on.
+    #[serde(rename = "a", default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_announced: bool,
 }
 
 impl Versioned for RowCall {
@@ -139,6 +142,12 @@ impl RowCall {
     pub fn pointing(&self) -> Option<(RowKey, Intent)> {
         let pointing = self.pointing.as_ref()?;
         Some((self.within(&pointing.key), pointing.intent))
+    }
+
+    /// Returns true if that row points to the write from the `Prepare` on.
+    pub fn announces(&self) -> bool {
+        let pointing = self.pointing.as_ref();
+        pointing.is_some_and(|pointing| pointing.is_announced)
     }
 
     fn within(&self, key: &Bytes) -> RowKey {

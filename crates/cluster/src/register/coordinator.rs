@@ -134,7 +134,9 @@ impl<V: Clone + Eq> Operation<V> {
 
     /// Finds out what became of the write that an intent names, so that it is known for good:
     /// the outcome is `Written`, `Kept` (it took no effect) or `Unknown`. None of them changes any
-    /// more. `Unavailable` means that too few replicas answered.
+    /// more. `Unavailable` means that too few replicas answered. If the write makes a version with
+    /// a name of its own and took no effect, the version is dead. If the outcome is `Unknown`, the
+    /// version may live.
     ///
     /// `epoch` is the current one. `seen` is the stamp of the intent.
     pub fn resolve(
@@ -144,7 +146,10 @@ impl<V: Clone + Eq> Operation<V> {
         seen: Stamp,
         next: &mut NextStamp<'_>,
     ) -> (Operation<V>, Vec<Output<V>>) {
-        let kind = Kind::Resolve { id: intent.write };
+        let kind = Kind::Resolve {
+            id: intent.write,
+            name: intent.name,
+        };
         let mut operation = Operation::new(start, kind, false);
         operation.attempts = vec![(intent.after, ReplicaSet::EMPTY)];
         operation.skipped_epochs = intent.epoch != epoch;
@@ -368,7 +373,7 @@ impl<V: Clone + Eq> Operation<V> {
     fn write_id(&self) -> Option<Id> {
         match self.kind {
             Kind::Read | Kind::Look { .. } => None,
-            Kind::Write { id, .. } | Kind::Update { id } | Kind::Resolve { id } => Some(id),
+            Kind::Write { id, .. } | Kind::Update { id } | Kind::Resolve { id, .. } => Some(id),
         }
     }
 }

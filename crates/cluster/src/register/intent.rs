@@ -10,6 +10,9 @@
 //! # Rules at a replica, each in one transaction
 //! - A `Prepare` of such an operation promises its ballot for both rows. It is refused unless the
 //!   pointing row is live here and has no intent ([`promise`]).
+//! - If the write makes a [version](super::versions) with a name of its own, the `Prepare` already
+//!   gives the pointing row the intent, with that name ([`announce`]). A replica may keep an attempt
+//!   that no quorum accepted, so who meets the upload later must know which attempt to bury.
 //! - A replica that accepts the operation's write gives the pointing row the intent, under the
 //!   write's stamp, whatever brought the write. If the pointing row cannot take the intent under
 //!   that stamp, the replica does not accept the write ([`mark`]).
@@ -19,6 +22,7 @@
 //! - `docs/internals/consistency.md` gives the argument.
 
 use archipel_base::{Id, Stamp};
+use archipel_storage::VersionName;
 use serde::{Deserialize, Serialize};
 
 use super::coordinator::Outcome;
@@ -38,6 +42,10 @@ pub struct Intent {
     /// The write went out in this epoch or later ones only.
     #[serde(rename = "e")]
     pub epoch: u64,
+    /// The name of the version that the write makes; `None` for the null version, and if it makes
+    /// none.
+    #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
+    pub name: VersionName,
 }
 
 /// The state of a pointing row at a replica.
@@ -75,6 +83,25 @@ pub fn promise<V: Clone>(
         promised,
         ..row.clone()
     })
+}
+
+/// Promises a ballot for a pointing row that gets the intent of `write` at once, under the ballot.
+/// Returns true if the row changes, or the answer that refuses the ballot for both rows.
+#[expect(clippy::result_large_err, reason = "the answer is sent as it is")]
+pub fn announce<V: Clone>(
+    rules: Rules,
+    row: &Cell<V>,
+    state: Pointing,
+    ballot: Stamp,
+    write: Id,
+) -> Result<bool, Answer<V>> {
+    let state = match state {
+        // A repeated message.
+        Pointing::To(id) if id == write && row.stamp == ballot => return Ok(false),
+        Pointing::To(id) if id == write => Pointing::Live,
+        other => other,
+    };
+    promise(rules, row, state, ballot).map(|_| true)
 }
 
 /// What happens to a pointing row when a replica accepts a write of the deciding row.

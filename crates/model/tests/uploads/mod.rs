@@ -1,5 +1,7 @@
 //! Completions and aborts that race with one another and with other writes of the object.
 
+mod versioned;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ use bytes::Bytes;
 const LATENCY: Duration = Duration::from_millis(50);
 
 struct Nodes {
-    world: World,
+    pub world: World,
     models: Vec<Model>,
     bucket: Arc<Bucket>,
     upload: Upload,

@@ -1,5 +1,6 @@
 //! Rows that point to a write of another row: see [`intent`](crate::register::intent).
 
+use archipel_base::Stamp;
 use archipel_storage as storage;
 use archipel_storage::{RowKey, RowTxn, Value};
 
@@ -34,11 +35,25 @@ pub(super) fn beside(
                 guarded: true,
                 ..
             },
-            Some((key, _)),
+            Some((key, intent)),
         ) => {
             let old = pointing_row(txn, &key, bounds)?;
-            let promise = intent::promise(Rules::CORRECT, &old, state(&old, hooks), *ballot);
-            Ok(promise.map(|new| vec![Beside { key, old, new }]))
+            let (rules, state) = (Rules::CORRECT, state(&old, hooks));
+            if !call.announces() {
+                let promise = intent::promise(rules, &old, state, *ballot);
+                return Ok(promise.map(|new| vec![Beside { key, old, new }]));
+            }
+            let intent = Intent {
+                name: Some(*ballot),
+                ..intent
+            };
+            Ok(
+                match intent::announce(rules, &old, state, *ballot, intent.write) {
+                    Ok(true) => Ok(vec![marked(key, old, *ballot, intent, hooks)?]),
+                    Ok(false) => Ok(Vec::new()),
+                    Err(refusal) => Err(refusal),
+                },
+            )
         }
         (Request::Write { version, .. }, own) => {
             marks(txn, &call.row_key(), version, own, bounds, hooks)
@@ -69,21 +84,30 @@ pub(super) fn marks(
         match intent::mark(&old, state(&old, hooks), version.stamp, intent.write) {
             Marking::Stay => {}
             Marking::Refuse(refusal) => return Ok(Err(refusal)),
-            Marking::Mark => {
-                let value = old.value.as_ref();
-                let value = value.and_then(|value| (hooks.with_intent)(value, intent));
-                let unread = || storage::Error::Damaged("a pointing row cannot be read".into());
-                let new = Cell {
-                    promised: old.promised.max(version.stamp),
-                    stamp: version.stamp,
-                    write: intent.write,
-                    value: Some(value.ok_or_else(unread)?),
-                };
-                marks.push(Beside { key, old, new });
-            }
+            Marking::Mark => marks.push(marked(key, old, version.stamp, intent, hooks)?),
         }
     }
     Ok(Ok(marks))
+}
+
+/// Returns the change that gives a pointing row an intent.
+fn marked(
+    key: RowKey,
+    old: Cell<Value>,
+    stamp: Stamp,
+    intent: Intent,
+    hooks: Hooks,
+) -> Result<Beside, storage::Error> {
+    let value = old.value.as_ref();
+    let value = value.and_then(|value| (hooks.with_intent)(value, intent));
+    let unread = || storage::Error::Damaged("a pointing row cannot be read".into());
+    let new = Cell {
+        promised: old.promised.max(stamp),
+        stamp,
+        write: intent.write,
+        value: Some(value.ok_or_else(unread)?),
+    };
+    Ok(Beside { key, old, new })
 }
 
 /// Stores changes of pointing rows.

@@ -113,6 +113,7 @@ const INTENT: Intent = Intent {
     write: Id([7; 16]),
     after: Stamp::ZERO,
     epoch: 1,
+    name: None,
 };
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -237,6 +238,7 @@ async fn a_mark_obeys_the_promise_of_the_row_that_it_marks() {
         pointing: Some(crate::node::wire::Pointer {
             key: key("aside").key,
             intent: INTENT,
+            is_announced: false,
         }),
         ..call(&node, "deciding", request)
     };

@@ -4,7 +4,7 @@ use archipel_base::Stamp;
 
 use super::fate::Fate;
 use super::state::{Kind, Phase, Promise, Purpose, Report};
-use super::versions::told;
+use super::versions::{is_living, told};
 use super::{MAX_SECOND_LOOKS, NextStamp, Operation, Outcome, Output, Repeat};
 use crate::register::message::Version;
 use crate::register::quorum::ReplicaSet;
@@ -159,6 +159,9 @@ impl<V: Clone + Eq> Operation<V> {
                 }
                 Fate::Unknown => return self.end(Outcome::Unknown),
                 // Somebody has read the attempt, or deleted it, as a version.
+                Fate::Never if self.is_touched(promises) && self.resolves() => {
+                    return self.settle(ballot, newest, held, promises, Outcome::Unknown);
+                }
                 Fate::Never if self.is_touched(promises) => return self.end(Outcome::Unknown),
                 Fate::Never if !self.repeats(&newest) && !self.guard_refused => {
                     return self.settle(ballot, newest, held, promises, Outcome::Overtaken);
@@ -246,8 +249,11 @@ impl<V: Clone + Eq> Operation<V> {
         promises: &[Promise<V>],
         outcome: Outcome<V>,
     ) -> Vec<Output<V>> {
-        let first = self.attempts.first().map(|(stamp, _)| *stamp);
-        if let (true, Some(attempt)) = (self.is_kept, first) {
+        // If nobody can know whether an attempt took effect, a version that lives must stay.
+        let may_live = |attempt| outcome == Outcome::Unknown && is_living(attempt, promises);
+        if let Some(attempt) = self.attempt().filter(|_| self.is_keeping())
+            && !may_live(attempt)
+        {
             if self.is_nowhere(attempt, promises) || self.rules.breaks(Mutant::LeaveGhost) {
                 return self.end(outcome);
             }

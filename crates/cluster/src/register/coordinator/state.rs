@@ -113,6 +113,8 @@ pub(super) enum Kind<V> {
     /// Finds out what became of somebody's write.
     Resolve {
         id: Id,
+        /// The version that the write makes, if it has a name of its own.
+        name: VersionName,
     },
 }
 

@@ -88,12 +88,15 @@ impl<V: Clone + Eq> Operation<V> {
     /// Returns the stamp of the first attempt, if one was sent. It is the name of the version that
     /// the operation writes. The driver asks about it in a `Prepare`.
     pub fn attempt(&self) -> Option<Stamp> {
-        self.attempts.first().map(|(stamp, _)| *stamp)
+        match self.kind {
+            Kind::Resolve { name, .. } => name,
+            _ => self.attempts.first().map(|(stamp, _)| *stamp),
+        }
     }
 
     /// Returns true if replicas keep the operation's value when another one replaces it.
     pub fn is_keeping(&self) -> bool {
-        self.is_kept
+        self.is_kept || matches!(self.kind, Kind::Resolve { name: Some(_), .. })
     }
 
     /// Returns true if the promises show that somebody decided about the operation's attempt as a
@@ -101,7 +104,7 @@ impl<V: Clone + Eq> Operation<V> {
     pub(super) fn is_touched(&self, promises: &[Promise<V>]) -> bool {
         let attempt = self.attempt();
         let own = self.write_id();
-        self.is_kept
+        self.is_keeping()
             && promises.iter().any(|promise| {
                 let mut versions = promise.report.versions.iter();
                 versions.any(|one| {
@@ -120,6 +123,12 @@ impl<V: Clone + Eq> Operation<V> {
         let without: ReplicaSet = without.map(|promise| promise.report.from).collect();
         self.quorums().all().without(without).is_empty()
     }
+}
+
+/// Returns true if a promise shows that a version lives.
+pub(super) fn is_living<V>(name: Stamp, promises: &[Promise<V>]) -> bool {
+    let mut all = promises.iter().flat_map(|promise| &promise.report.versions);
+    all.any(|one| one.name == Some(name) && one.value.is_some())
 }
 
 /// Returns what the promises tell of versions.

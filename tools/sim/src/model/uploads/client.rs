@@ -389,6 +389,7 @@ impl Client {
             write: id(c, self.operations),
             after: self.stamp(c, Stamp::ZERO),
             epoch: self.epoch,
+            name: None,
         }
     }
 }
