@@ -1,4 +1,4 @@
-//! Expiry: removes objects and incomplete uploads that lifecycle rules make expire.
+//! Expiry: removes objects, versions and incomplete uploads that lifecycle rules make expire.
 //!
 //! Once a day, and after each change of rules, the first live replica of each partition walks its
 //! own rows of the buckets with rules. It looks at no network. It removes what has expired.
@@ -7,11 +7,17 @@
 //! - A removal is a conditional write. It is judged on the chosen version: it must be the version
 //!   that the walk saw, and the rules must still make it expire. So two nodes that walk the same
 //!   rows, and a replica that lags, remove nothing else.
+//! - Where there are versions, the removal of an object writes a delete marker. A version is removed
+//!   only if it is not current, and a marker only if the key has no other version.
+//! - Nothing removes a version that object lock protects.
 //! - Nothing expires before the node knows the time.
 //! - A walk that a restart interrupts goes on where it was.
 //! - A bounded number of removals runs at once, and they yield to clients.
 
+mod noncurrent;
 mod progress;
+mod remove;
+mod status;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,11 +33,15 @@ use parking_lot::Mutex;
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
-use crate::object::{Condition, ObjectHead, Predicate};
+use crate::object::ObjectHead;
 use crate::owner::Owner;
 use crate::rowkeys;
 use crate::upload::Upload;
+use crate::version::VersionId;
+use crate::versions::head_in;
+use noncurrent::Line;
 use progress::{Place, Progress, Unit};
+pub use status::{ExpiryCounts, ExpiryStatus};
 
 /// How often the worker looks whether something is to be done.
 const TICK: Duration = Duration::from_secs(15);
@@ -40,48 +50,6 @@ const SHORTEST_TICK: Duration = Duration::from_millis(100);
 /// The number of removals in one unit of background work, and of units at once.
 const UNIT_REMOVALS: usize = 8;
 const UNITS: usize = 4;
-
-/// How expiry goes on this node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ExpiryStatus {
-    /// The length of a day in milliseconds.
-    pub day_ms: u64,
-    /// The buckets with rules that may remove something.
-    pub buckets: u64,
-    /// True while a walk runs.
-    pub running: bool,
-    /// The start and the end of the last walk in milliseconds since 1970; 0 for never since the
-    /// start of the node.
-    pub began_ms: u64,
-    /// See `began_ms`.
-    pub ended_ms: u64,
-    /// The time of the next walk, unless rules change before; `None` without rules.
-    pub next_ms: Option<u64>,
-    /// The parts of buckets that the current or last walk has to look at: one for each bucket and
-    /// partition.
-    pub parts: u64,
-    /// Those that it has done.
-    pub parts_done: u64,
-    /// What was done since the start of the node.
-    pub counts: ExpiryCounts,
-}
-
-/// What expiry did since the start of the node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ExpiryCounts {
-    /// Rows that were looked at.
-    pub examined: u64,
-    /// Objects that were removed.
-    pub objects: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Uploads that were aborted.
-    pub uploads: u64,
-    /// Removals that found another version or other rules than the walk had seen.
-    pub skipped: u64,
-    /// Removals that failed. They are tried again.
-    pub failed: u64,
-}
 
 /// The state of the worker that others look at.
 #[derive(Default)]
@@ -97,9 +65,27 @@ impl Expiry {
 /// once more: its rules, the day and the layout.
 type Rules = BTreeMap<Id, (Arc<Bucket>, u64)>;
 
-/// Something that has expired by the rules, as this node sees it.
-enum Expired {
-    Object { key: String, head: ObjectHead },
+/// Something that rules may make expire, as this node sees it.
+enum Seen {
+    /// The current version of a key.
+    Object {
+        key: String,
+        head: ObjectHead,
+    },
+    /// A delete marker that is the current version of a key.
+    Marker {
+        key: String,
+        head: ObjectHead,
+    },
+    /// A version that is not current.
+    Noncurrent {
+        key: String,
+        head: ObjectHead,
+        /// The time at which its successor was made.
+        since_ms: u64,
+        /// The number of noncurrent versions that are newer.
+        newer: u32,
+    },
     Upload(Upload),
 }
 
@@ -166,7 +152,13 @@ impl Model {
             let Some(lifecycle) = bucket.lifecycle.as_ref().filter(|l| l.is_active()) else {
                 continue;
             };
-            let fields = [codec::encode(lifecycle), number(day), number(epoch)];
+            let versions = u64::from(bucket.versioning.has_versions());
+            let fields = [
+                codec::encode(lifecycle),
+                number(day),
+                number(epoch),
+                number(versions),
+            ];
             let hash = progress::hash(&fields);
             rules.insert(bucket.id, (bucket.clone(), hash));
         }
@@ -217,18 +209,32 @@ impl Model {
         unit: Unit,
         progress: &mut Progress,
     ) -> Result<bool, Error> {
-        let prefixes = [rowkeys::objects(&bucket.id), rowkeys::uploads(&bucket.id)];
-        let mut after = progress.take_start(&unit);
-        // A walk that was interrupted among the uploads has no objects left.
-        let is_of = |prefix: &Bytes| after.as_ref().is_some_and(|key| key.starts_with(prefix));
-        let skipped = usize::from(is_of(&prefixes[1]));
+        let id = &bucket.id;
+        let prefixes = [
+            rowkeys::objects(id),
+            rowkeys::versions(id),
+            rowkeys::uploads(id),
+        ];
+        let mut after = progress.take_start(&unit).map(noncurrent::start_of_key);
+        // Nothing is left of the rows before those among which a walk was interrupted.
+        let is_in = |prefix: &Bytes| after.as_ref().is_some_and(|key| key.starts_with(prefix));
+        let skipped = prefixes.iter().position(is_in).unwrap_or_default();
         let mut whole = true;
         for prefix in prefixes.into_iter().skip(skipped) {
+            let is_kept = prefix == rowkeys::versions(id);
+            if is_kept && !bucket.has_noncurrent_rules() {
+                continue;
+            }
+            let mut line = None;
             loop {
                 let page = self.page(unit.partition, prefix.clone(), after.take());
                 let (rows, last) = self.cluster().in_background(page).await?;
                 self.count_expiry(|counts| counts.examined += rows.len() as u64);
-                whole &= self.expire_among(bucket, &rows).await?;
+                let seen = match is_kept {
+                    true => self.noncurrent_among(unit, &rows, &mut line).await?,
+                    false => seen_in(&rows),
+                };
+                whole &= self.expire_among(bucket, seen).await?;
                 let Some(last) = last else {
                     break;
                 };
@@ -237,19 +243,19 @@ impl Model {
                     progress.note(self, Place { unit, at: last }).await?;
                 }
             }
+            let rest = line.map(Line::end).unwrap_or_default();
+            whole &= self.expire_among(bucket, rest).await?;
         }
         Ok(whole)
     }
 
-    /// Removes what has expired among some rows of a bucket. Returns false if something could not
-    /// be removed.
-    async fn expire_among(
-        &self,
-        bucket: &Bucket,
-        rows: &[(Bytes, RowMetadata)],
-    ) -> Result<bool, Error> {
-        let cached = self.same_bucket(bucket)?;
-        if cached.is_none_or(|cached| self.expired(&cached, rows).is_empty()) {
+    /// Removes what has expired of what a walk saw. Returns false if something could not be removed.
+    async fn expire_among(&self, bucket: &Bucket, mut seen: Vec<Seen>) -> Result<bool, Error> {
+        let Some(cached) = self.same_bucket(bucket)? else {
+            return Ok(true);
+        };
+        seen.retain(|one| self.has_expired(&cached, one));
+        if seen.is_empty() {
             return Ok(true);
         }
         // Another node may have changed the rules a moment ago.
@@ -257,7 +263,8 @@ impl Model {
         let Some(current) = current.filter(|current| current.id == bucket.id) else {
             return Ok(true);
         };
-        let mut expired = self.expired(&current, rows).into_iter();
+        seen.retain(|one| self.has_expired(&current, one));
+        let mut expired = seen.into_iter();
         let chunks = std::iter::from_fn(|| {
             let chunk: Vec<_> = expired.by_ref().take(UNIT_REMOVALS).collect();
             (!chunk.is_empty()).then_some(chunk)
@@ -280,100 +287,55 @@ impl Model {
         Ok(cached.filter(|cached| cached.id == bucket.id))
     }
 
-    /// Returns what has expired among some rows of a bucket.
-    fn expired(&self, bucket: &Bucket, rows: &[(Bytes, RowMetadata)]) -> Vec<Expired> {
-        // What cannot be decoded is for repair, or for a later release.
-        let expired = |(key, row): &(Bytes, RowMetadata)| {
-            let metadata = row.metadata.as_ref()?;
-            let one = match rowkeys::owner_of(key) {
-                Some(Owner::Object { key, .. }) => Expired::Object {
-                    key,
-                    head: codec::decode(metadata).ok()?,
-                },
-                _ => Expired::Upload(codec::decode(metadata).ok()?),
-            };
-            self.has_expired(bucket, &one).then_some(one)
+    fn has_expired(&self, bucket: &Bucket, one: &Seen) -> bool {
+        let Some(rules) = &bucket.lifecycle else {
+            return false;
         };
-        rows.iter().filter_map(expired).collect()
-    }
-
-    fn has_expired(&self, bucket: &Bucket, one: &Expired) -> bool {
-        match one {
-            Expired::Object { key, head } => self.has_object_expired(bucket, key, head),
-            Expired::Upload(upload) => {
-                let rules = bucket.lifecycle.as_ref();
-                let due = rules
-                    .and_then(|rules| rules.abort(&upload.key, upload.initiated_ms, self.day_ms()));
-                due.is_some_and(|due| due.at_ms <= self.now_ms())
+        let (now, day) = (self.now_ms(), self.day_ms());
+        let due = match one {
+            Seen::Object { key, head } => rules.expiry(key, head, day),
+            Seen::Marker { key, head } => rules.lone_marker(key, head, day),
+            Seen::Noncurrent {
+                key,
+                head,
+                since_ms,
+                newer,
+            } => {
+                let needed = rules.noncurrent(key, head, *since_ms, now, day);
+                let is_protected = head.lock.protects(now, false);
+                return !is_protected && needed.is_some_and(|needed| *newer >= needed);
             }
-        }
-    }
-
-    fn has_object_expired(&self, bucket: &Bucket, key: &str, head: &ObjectHead) -> bool {
-        let rules = bucket.lifecycle.as_ref();
-        let due = rules.and_then(|rules| rules.expiry(key, head, self.day_ms()));
-        due.is_some_and(|due| due.at_ms <= self.now_ms())
-    }
-
-    /// Removes something that has expired. Returns false if that must be tried again.
-    async fn remove(&self, bucket: &Bucket, one: Expired) -> bool {
-        let removed = match &one {
-            Expired::Object { key, head } => self.remove_object(bucket, key, head).await,
-            Expired::Upload(upload) => self.remove_upload(bucket, upload).await,
+            Seen::Upload(upload) => rules.abort(&upload.key, upload.initiated_ms, day),
         };
-        match (removed, one) {
-            (Ok(()), Expired::Object { head, .. }) => self.count_expiry(|counts| {
-                counts.objects += 1;
-                counts.bytes += head.size;
-            }),
-            (Ok(()), Expired::Upload(_)) => self.count_expiry(|counts| counts.uploads += 1),
-            (Err(Error::PreconditionFailed | Error::NoSuchUpload | Error::NoSuchBucket), _) => {
-                self.count_expiry(|counts| counts.skipped += 1);
-            }
-            (Err(error), _) => {
-                tracing::debug!(%error, bucket = bucket.name, "what has expired stays for now");
-                self.count_expiry(|counts| counts.failed += 1);
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Removes an object, if it is still the version that was seen and still expires.
-    async fn remove_object(
-        &self,
-        bucket: &Bucket,
-        key: &str,
-        seen: &ObjectHead,
-    ) -> Result<(), Error> {
-        let (model, known, name) = (self.clone(), bucket.clone(), key.to_owned());
-        let version = seen.version;
-        let test: Predicate = Arc::new(move |current| {
-            let same = current.filter(|head| head.version == version);
-            let now = model.same_bucket(&known)?;
-            match (same, now) {
-                (Some(head), Some(now)) if model.has_object_expired(&now, &name, head) => Ok(()),
-                _ => Err(Error::PreconditionFailed),
-            }
-        });
-        self.delete_object_in_background(bucket, key, Condition::Check(test))
-            .await
-            .map(|_| ())
-    }
-
-    /// Aborts an upload, if the rules still say so. An upload never changes.
-    async fn remove_upload(&self, bucket: &Bucket, upload: &Upload) -> Result<(), Error> {
-        let now = self.same_bucket(bucket)?;
-        let one = Expired::Upload(upload.clone());
-        if now.is_none_or(|now| !self.has_expired(&now, &one)) {
-            return Err(Error::PreconditionFailed);
-        }
-        self.abort_upload(bucket, &upload.key, &upload.id).await
+        due.is_some_and(|due| due.at_ms <= now)
     }
 
     fn count_expiry(&self, count: impl FnOnce(&mut ExpiryCounts)) {
         self.0.expiry.change(|status| count(&mut status.counts));
     }
+}
+
+/// Returns the objects, current delete markers and uploads among some rows. What cannot be decoded is
+/// for repair, or for a later release.
+fn seen_in(rows: &[(Bytes, RowMetadata)]) -> Vec<Seen> {
+    let seen = |(key, row): &(Bytes, RowMetadata)| match rowkeys::owner_of(key) {
+        Some(Owner::Object { key, .. }) => {
+            let head = current_in(row)?;
+            Some(match head.is_marker {
+                true => Seen::Marker { key, head },
+                false => Seen::Object { key, head },
+            })
+        }
+        _ => Some(Seen::Upload(codec::decode(row.metadata.as_ref()?).ok()?)),
+    };
+    rows.iter().filter_map(seen).collect()
+}
+
+/// Returns the version that a row holds.
+fn current_in(row: &RowMetadata) -> Option<ObjectHead> {
+    let version = row.version.as_deref().cloned().unwrap_or_default();
+    let id = VersionId::of(version.at);
+    head_in(row.metadata.as_ref()?, id, version.kind).ok()?
 }
 
 #[cfg(test)]

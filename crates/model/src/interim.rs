@@ -137,6 +137,7 @@ pub async fn decide_version<E: Send>(
             named,
             is_current: named.is_some(),
             current,
+            is_alone: true,
         };
         match decide(&seen) {
             VersionDecision::Abort(error) => Decision::Abort(error),

@@ -3,8 +3,8 @@
 //! Days count as in S3: the days are added to the time of the object, and the sum is rounded up to
 //! the next midnight UTC. Source: AWS, "Lifecycle configuration elements" and "Expiring objects".
 //!
-//! Rules for older versions and for delete markers are stored. They have nothing to do in buckets
-//! without versions.
+//! A version is noncurrent since its successor was made. A delete marker is a version like any other,
+//! and is removed when it is the only one: see [`Lifecycle::lone_marker`].
 
 use archipel_base::codec::Versioned;
 use serde::{Deserialize, Serialize};
@@ -125,6 +125,51 @@ impl Lifecycle {
         })
     }
 
+    /// Returns how many noncurrent versions must be newer than this one so that a rule removes it
+    /// at `now_ms`; `None` if no rule does. Noncurrent since `since_ms`.
+    pub(crate) fn noncurrent(
+        &self,
+        key: &str,
+        version: &ObjectHead,
+        since_ms: u64,
+        now_ms: u64,
+        day_ms: u64,
+    ) -> Option<u32> {
+        let enabled = self.rules.iter().filter(|rule| rule.enabled);
+        let due = enabled.filter_map(|rule| {
+            let noncurrent = rule.noncurrent?;
+            let is_due = after_days(since_ms, noncurrent.days, day_ms) <= now_ms;
+            let acts = is_due && rule.filter.matches(key, version);
+            acts.then_some(noncurrent.keep.unwrap_or_default())
+        });
+        due.min()
+    }
+
+    /// Returns when a delete marker is removed that is the only version of its key, and by which
+    /// rule. A rule with days counts, too, as in S3. A marker has neither tags nor a size.
+    pub(crate) fn lone_marker(
+        &self,
+        key: &str,
+        marker: &ObjectHead,
+        day_ms: u64,
+    ) -> Option<Due<'_>> {
+        self.first(|rule| {
+            let due = match rule.expiration? {
+                Expiration::DeleteMarkers(true) => marker.modified_ms,
+                Expiration::Days(days) => after_days(marker.modified_ms, days, day_ms),
+                Expiration::DeleteMarkers(false) | Expiration::Date(_) => return None,
+            };
+            let has_prefix = rule.filter.has_prefix_of(key) && rule.filter.is_prefix();
+            has_prefix.then_some(due)
+        })
+    }
+
+    /// Returns true if an enabled rule removes noncurrent versions.
+    pub(crate) fn has_noncurrent(&self) -> bool {
+        let mut rules = self.rules.iter();
+        rules.any(|rule| rule.enabled && rule.noncurrent.is_some())
+    }
+
     /// Returns when an incomplete upload is aborted, and by which rule.
     pub fn abort(&self, key: &str, initiated_ms: u64, day_ms: u64) -> Option<Due<'_>> {
         self.first(|rule| {
@@ -163,6 +208,11 @@ impl LifecycleFilter {
     fn has_prefix_of(&self, key: &str) -> bool {
         let prefix = self.prefix.as_deref().unwrap_or_default();
         key.starts_with(prefix)
+    }
+
+    /// Returns true if the filter has no part but a prefix.
+    fn is_prefix(&self) -> bool {
+        self.parts() == usize::from(self.prefix.is_some())
     }
 
     /// Returns the number of parts that the filter has.

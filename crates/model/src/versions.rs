@@ -300,7 +300,7 @@ impl Model {
         }
     }
 
-    async fn decide<E: Send>(
+    pub(crate) async fn decide<E: Send>(
         &self,
         bucket: &Bucket,
         key: &str,

@@ -56,6 +56,8 @@ pub(super) fn lifecycle_info(admin: &Admin) -> LifecycleInfo {
         parts_done: status.parts_done,
         examined: counts.examined,
         expired_objects: counts.objects,
+        expired_versions: counts.versions,
+        expired_markers: counts.markers,
         expired_bytes: counts.bytes,
         aborted_uploads: counts.uploads,
         skipped: counts.skipped,

@@ -68,8 +68,11 @@ fn walk_line(info: &LifecycleInfo) -> String {
 
 fn removed_line(info: &LifecycleInfo) -> String {
     format!(
-        "{} objects ({}) and {} uploads since the start; {} rows looked at",
+        "{} objects, {} older versions, {} delete markers ({}) and {} uploads since the start; {} rows \
+         looked at",
         info.expired_objects,
+        info.expired_versions,
+        info.expired_markers,
         size::show(info.expired_bytes),
         info.aborted_uploads,
         info.examined

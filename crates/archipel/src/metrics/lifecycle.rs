@@ -60,12 +60,22 @@ impl Collector for Lifecycle {
             ),
             (
                 "archipel_lifecycle_expired_objects",
-                "Objects that were removed by lifecycle rules",
+                "Objects that were removed or covered by a delete marker by lifecycle rules",
                 counts.objects,
             ),
             (
+                "archipel_lifecycle_expired_versions",
+                "Noncurrent versions that were removed by lifecycle rules",
+                counts.versions,
+            ),
+            (
+                "archipel_lifecycle_expired_markers",
+                "Delete markers that were removed by lifecycle rules as the only version",
+                counts.markers,
+            ),
+            (
                 "archipel_lifecycle_expired_bytes",
-                "Bytes of the objects that were removed by lifecycle rules",
+                "Bytes that were removed by lifecycle rules",
                 counts.bytes,
             ),
             (

@@ -36,6 +36,8 @@ pub struct VersionSeen<'a> {
     pub is_current: bool,
     /// The current version; `None` if there is none.
     pub current: Option<&'a Value>,
+    /// True if the key has no other version.
+    pub is_alone: bool,
 }
 
 /// A decision about one version.
@@ -294,10 +296,13 @@ impl Data {
         let mut adapter = |promises: &Promises<'_>| {
             let named = promises.state_of(name);
             let current = promises.current.value.as_ref();
+            let current = current.filter(|value| value.kind() != VersionKind::Void);
+            let is_current = promises.is_current(name);
             let seen = VersionSeen {
                 named: named.as_ref(),
-                is_current: promises.is_current(name),
-                current: current.filter(|value| value.kind() != VersionKind::Void),
+                is_current,
+                current,
+                is_alone: (is_current || current.is_none()) && promises.newest_but(name).is_none(),
             };
             let dead = || versions::kill(Rules::CORRECT, promises, name);
             let value = match decide(&seen) {

@@ -1,4 +1,5 @@
 mod history;
+mod versions;
 
 use archipel_base::NodeId;
 use archipel_base::clock::ManualClock;
@@ -10,6 +11,7 @@ use archipel_storage::store::Threads;
 
 use super::*;
 use crate::lifecycle::{DAY_MS, Expiration, Lifecycle, LifecycleFilter, LifecycleRule};
+use crate::object::Condition;
 use crate::{ObjectMeta, PartMeta, Tags, UploadMeta};
 
 /// 2026-01-01T12:00:00Z.
@@ -100,6 +102,8 @@ async fn expire(model: &Model, progress: &mut Progress) -> ExpiryCounts {
     ExpiryCounts {
         examined: after.examined - before.examined,
         objects: after.objects - before.objects,
+        versions: after.versions - before.versions,
+        markers: after.markers - before.markers,
         bytes: after.bytes - before.bytes,
         uploads: after.uploads - before.uploads,
         skipped: after.skipped - before.skipped,
@@ -200,6 +204,11 @@ async fn incomplete_uploads_are_aborted() {
     }
 }
 
+async fn removal(model: &Model, on: &Bucket, seen: &ObjectHead) -> Result<(), Error> {
+    let removed = model.remove_object(on, "k", seen);
+    removed.await.map(|_| ())
+}
+
 #[tokio::test]
 async fn only_the_version_that_was_seen_is_removed_and_only_while_rules_say_so() {
     let (model, _) = model().await;
@@ -218,20 +227,20 @@ async fn only_the_version_that_was_seen_is_removed_and_only_while_rules_say_so()
     let refused = Err(Error::PreconditionFailed);
 
     put(&model, "k", 10, &[("a", "1")]).await;
-    assert_eq!(model.remove_object(&on, "k", &seen).await, refused);
+    assert_eq!(removal(&model, &on, &seen).await, refused);
     let seen = model.head_object(&on, "k").await.unwrap();
     let untagged = model.set_object_tags(&on, "k", None, Tags::new());
     untagged.await.unwrap();
-    assert_eq!(model.remove_object(&on, "k", &seen).await, refused);
+    assert_eq!(removal(&model, &on, &seen).await, refused);
     let retagged = model.set_object_tags(&on, "k", None, seen.tags.clone());
     retagged.await.unwrap();
     set(&model, vec![rule("other", Expiration::Date(NOON))]).await;
-    assert_eq!(model.remove_object(&on, "k", &seen).await, refused);
+    assert_eq!(removal(&model, &on, &seen).await, refused);
     model.set_lifecycle("bucket", None).await.unwrap();
-    assert_eq!(model.remove_object(&on, "k", &seen).await, refused);
+    assert_eq!(removal(&model, &on, &seen).await, refused);
     set(&model, vec![tagged]).await;
-    assert_eq!(model.remove_object(&on, "k", &seen).await, Ok(()));
-    assert_eq!(model.remove_object(&on, "k", &seen).await, refused);
+    assert_eq!(removal(&model, &on, &seen).await, Ok(()));
+    assert_eq!(removal(&model, &on, &seen).await, refused);
     assert!(keys(&model).await.is_empty());
 }
 

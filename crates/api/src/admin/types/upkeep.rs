@@ -47,13 +47,20 @@ pub struct LifecycleInfo {
     pub parts_done: u64,
     /// Rows that were looked at.
     pub examined: u64,
-    /// Objects that were removed.
+    /// Objects that were removed or, where there are versions, covered by a delete marker.
     pub expired_objects: u64,
-    /// Their bytes.
+    /// Noncurrent versions that were removed.
+    #[serde(default)]
+    pub expired_versions: u64,
+    /// Delete markers that were removed because they were the only version.
+    #[serde(default)]
+    pub expired_markers: u64,
+    /// The bytes of what was removed.
     pub expired_bytes: u64,
     /// Uploads that were aborted.
     pub aborted_uploads: u64,
-    /// Removals that found another version or other rules than the walk had seen.
+    /// Removals that found another version, other rules or another protection than the walk had
+    /// seen.
     pub skipped: u64,
     /// Removals that failed. They are tried again.
     pub failed: u64,

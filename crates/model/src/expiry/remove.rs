@@ -1,0 +1,243 @@
+//! Removals of what has expired. Each is decided on the chosen version.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use archipel_base::Id;
+use archipel_cluster::{VersionDecision, VersionSeen};
+use archipel_storage::engine::Flow;
+use archipel_storage::{RowKey, RowReader};
+
+use super::Seen;
+use crate::Model;
+use crate::bucket::Bucket;
+use crate::error::Error;
+use crate::interim::{self, Listed, Page, Start};
+use crate::object::{Condition, ObjectHead, Predicate};
+use crate::rowkeys;
+use crate::upload::Upload;
+use crate::version::VersionId;
+use crate::versions::head_of;
+
+/// What a removal removed.
+pub(super) enum Removed {
+    Nothing,
+    Object(u64),
+    Version(u64),
+    Marker,
+    Upload,
+}
+
+impl Model {
+    /// Removes something that has expired. Returns false if that must be tried again.
+    pub(super) async fn remove(&self, bucket: &Bucket, one: Seen) -> bool {
+        let removed = match &one {
+            Seen::Object { key, head } => self.remove_object(bucket, key, head).await,
+            Seen::Marker { key, head } => self.remove_marker(bucket, key, head).await,
+            Seen::Noncurrent { key, head, .. } => {
+                self.remove_noncurrent(bucket, key, head, &one).await
+            }
+            Seen::Upload(upload) => self.remove_upload(bucket, upload).await,
+        };
+        match removed {
+            Ok(removed) => self.count_expiry(|counts| match removed {
+                Removed::Nothing => {}
+                Removed::Object(bytes) => {
+                    counts.objects += 1;
+                    counts.bytes += bytes;
+                }
+                Removed::Version(bytes) => {
+                    counts.versions += 1;
+                    counts.bytes += bytes;
+                }
+                Removed::Marker => counts.markers += 1,
+                Removed::Upload => counts.uploads += 1,
+            }),
+            Err(
+                Error::PreconditionFailed | Error::NoSuchUpload | Error::NoSuchBucket | Error::Held,
+            ) => {
+                self.count_expiry(|counts| counts.skipped += 1);
+            }
+            Err(error) => {
+                tracing::debug!(%error, bucket = bucket.name, "what has expired stays for now");
+                self.count_expiry(|counts| counts.failed += 1);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Removes an object, if it is still the version that was seen and still expires. Where there
+    /// are versions, a delete marker covers it, or replaces it if both are the null version.
+    pub(super) async fn remove_object(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        seen: &ObjectHead,
+    ) -> Result<Removed, Error> {
+        let (model, known, name) = (self.clone(), bucket.clone(), key.to_owned());
+        let version = seen.version;
+        let test: Predicate = Arc::new(move |current| {
+            let same = current.filter(|head| head.version == version);
+            let head = same.ok_or(Error::PreconditionFailed)?.clone();
+            let key = name.clone();
+            model.check_expired(&known, &Seen::Object { key, head })
+        });
+        let deleted = self
+            .delete_object_in_background(bucket, key, Condition::Check(test))
+            .await?;
+        let is_kept = deleted.id.is_some_and(|marker| marker != seen.id);
+        Ok(Removed::Object(if is_kept { 0 } else { seen.size }))
+    }
+
+    /// Removes a delete marker, if it is the only version of its key and rules say so.
+    async fn remove_marker(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        seen: &ObjectHead,
+    ) -> Result<Removed, Error> {
+        let row = rowkeys::object(self.cluster(), &bucket.id, key);
+        if self.has_kept_versions(&row).await? {
+            return Ok(Removed::Nothing);
+        }
+        self.kill_if(bucket, key, seen, |versions, head| {
+            let key = key.to_owned();
+            let is_lone = head.is_marker && versions.is_current && versions.is_alone;
+            match is_lone {
+                true => self.check_expired(bucket, &Seen::Marker { key, head }),
+                false => Err(Error::PreconditionFailed),
+            }
+        })
+        .await?;
+        Ok(Removed::Marker)
+    }
+
+    /// Removes a version, if it is not current and rules say so.
+    async fn remove_noncurrent(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        seen: &ObjectHead,
+        one: &Seen,
+    ) -> Result<Removed, Error> {
+        let Seen::Noncurrent {
+            since_ms, newer, ..
+        } = *one
+        else {
+            return Ok(Removed::Nothing);
+        };
+        let (now, day) = (self.now_ms(), self.day_ms());
+        let rules = bucket.lifecycle.as_ref();
+        let needed = rules.and_then(|rules| rules.noncurrent(key, seen, since_ms, now, day));
+        let needed = needed.ok_or(Error::PreconditionFailed)?;
+        // This replica may not know yet that newer versions were removed.
+        if needed > 0 && !self.has_newer(bucket, key, seen.id, needed).await? {
+            return Err(Error::PreconditionFailed);
+        }
+        self.kill_if(bucket, key, seen, |versions, head| {
+            if versions.is_current {
+                return Err(Error::PreconditionFailed);
+            }
+            let one = Seen::Noncurrent {
+                key: key.to_owned(),
+                head,
+                since_ms,
+                newer,
+            };
+            self.check_expired(bucket, &one)
+        })
+        .await?;
+        Ok(Removed::Version(seen.size))
+    }
+
+    /// Fails unless something expires by the rules that this node knows now.
+    fn check_expired(&self, bucket: &Bucket, one: &Seen) -> Result<(), Error> {
+        let now = self.same_bucket(bucket)?;
+        match now.is_some_and(|now| self.has_expired(&now, one)) {
+            true => Ok(()),
+            false => Err(Error::PreconditionFailed),
+        }
+    }
+
+    /// Deletes a version for good, if it is still the one that was seen and passes the test.
+    async fn kill_if(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        seen: &ObjectHead,
+        test: impl Fn(&VersionSeen<'_>, ObjectHead) -> Result<(), Error> + Send + Sync,
+    ) -> Result<(), Error> {
+        let write: Id = seen.version;
+        let judge = |versions: &VersionSeen<'_>| {
+            let head = versions.named.map(head_of).transpose()?.flatten();
+            let head = head.filter(|head| head.version == write);
+            let head = head.ok_or(Error::PreconditionFailed)?;
+            if head.lock.protects(self.now_ms(), false) {
+                return Err(Error::Held);
+            }
+            test(versions, head)
+        };
+        let decide = |versions: &VersionSeen<'_>| match judge(versions) {
+            Ok(()) => VersionDecision::Kill,
+            Err(error) => VersionDecision::Abort(error),
+        };
+        self.decide(bucket, key, seen.id, true, &decide).await??;
+        self.wake_gc();
+        Ok(())
+    }
+
+    /// Returns true if the key has this many noncurrent versions that are newer than the version, as
+    /// a quorum knows them.
+    async fn has_newer(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        id: VersionId,
+        count: u32,
+    ) -> Result<bool, Error> {
+        let row = rowkeys::object(self.cluster(), &bucket.id, key);
+        // Those, and the current version.
+        let limit = count as usize + 1;
+        let page = Page {
+            prefix: row.key.clone(),
+            start: Start::At(row.key.clone()),
+            delimiter: None,
+            limit,
+        };
+        let found = interim::list_versions(self.cluster(), row.partition, page).await?;
+        let is_newer = |listed: &&Listed| match listed {
+            Listed::Version {
+                row: listed, name, ..
+            } => *listed == row && *name != id.at(),
+            Listed::Prefix(_) => false,
+        };
+        Ok(found.entries.iter().take_while(is_newer).count() >= limit)
+    }
+
+    /// Returns true if this replica keeps a version of an object that is not current.
+    async fn has_kept_versions(&self, row: &RowKey) -> Result<bool, Error> {
+        let Some(prefix) = rowkeys::kept_prefix(row) else {
+            return Ok(false);
+        };
+        let partition = row.partition;
+        let look = move |rows: &RowReader<'_>| {
+            let mut lives = false;
+            rows.scan_metadata(partition, &prefix, Bound::Unbounded, &mut |_, row| {
+                // What is damaged may live.
+                lives = row.is_none_or(|row| row.is_live());
+                Ok(if lives { Flow::Stop } else { Flow::Continue })
+            })?;
+            Ok(lives)
+        };
+        let read = self.cluster().store().read(look).await;
+        Ok(read.map_err(archipel_cluster::Error::from)?)
+    }
+
+    /// Aborts an upload, if the rules still say so. An upload never changes.
+    async fn remove_upload(&self, bucket: &Bucket, upload: &Upload) -> Result<Removed, Error> {
+        self.check_expired(bucket, &Seen::Upload(upload.clone()))?;
+        self.abort_upload(bucket, &upload.key, &upload.id).await?;
+        Ok(Removed::Upload)
+    }
+}

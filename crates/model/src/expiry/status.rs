@@ -1,0 +1,48 @@
+//! What others see of expiry.
+
+/// How expiry goes on this node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ExpiryStatus {
+    /// The length of a day in milliseconds.
+    pub day_ms: u64,
+    /// The buckets with rules that may remove something.
+    pub buckets: u64,
+    /// True while a walk runs.
+    pub running: bool,
+    /// The start and the end of the last walk in milliseconds since 1970; 0 for never since the
+    /// start of the node.
+    pub began_ms: u64,
+    /// See `began_ms`.
+    pub ended_ms: u64,
+    /// The time of the next walk, unless rules change before; `None` without rules.
+    pub next_ms: Option<u64>,
+    /// The parts of buckets that the current or last walk has to look at: one for each bucket and
+    /// partition.
+    pub parts: u64,
+    /// Those that it has done.
+    pub parts_done: u64,
+    /// What was done since the start of the node.
+    pub counts: ExpiryCounts,
+}
+
+/// What expiry did since the start of the node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ExpiryCounts {
+    /// Rows that were looked at.
+    pub examined: u64,
+    /// Objects that were removed or, where there are versions, covered by a delete marker.
+    pub objects: u64,
+    /// Noncurrent versions that were removed.
+    pub versions: u64,
+    /// Delete markers that were removed because they were the only version.
+    pub markers: u64,
+    /// The bytes of what was removed.
+    pub bytes: u64,
+    /// Uploads that were aborted.
+    pub uploads: u64,
+    /// Removals that found another version, other rules or another protection than the walk had
+    /// seen.
+    pub skipped: u64,
+    /// Removals that failed. They are tried again.
+    pub failed: u64,
+}
