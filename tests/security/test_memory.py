@@ -46,6 +46,17 @@ def head_of(client, bucket, kind: str, number: int) -> bytes:
         head, _ = chunked.build(client, "PUT", path, [], upload)
         lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"content-length")]
         return b"\r\n".join([lines[0], b"Content-Length: 1073741900", *lines[1:]]) + b"40000000\r\n"
+    if kind == "signed chunk":
+        upload = chunked.Upload([b""], decoded_length=1 << 30)
+        head, _ = chunked.build(client, "PUT", path, [], upload)
+        lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"content-length")]
+        start = b"1000000;chunk-signature=" + b"0" * 64 + b"\r\n"
+        return b"\r\n".join([lines[0], b"Content-Length: 1073741900", *lines[1:]]) + start
+    if kind == "document":
+        query = [("delete", "")]
+        headers = [("Host", client.host)]
+        signed = sigv4.sign_headers(client.credentials, "POST", f"/{bucket}", query, headers, sigv4.UNSIGNED)
+        return wire.head("POST", f"/{bucket}?delete=", [*signed, ("Content-Length", "2097152")])
     if kind == "anonymous form":
         fields = [("Host", client.host), ("Content-Type", "multipart/form-data; boundary=b"), ("Content-Length", size)]
         return wire.head("POST", f"/{bucket}", fields) + b'--b\r\nContent-Disposition: form-data; name="key"\r\n\r\n'
@@ -58,7 +69,7 @@ def head_of(client, bucket, kind: str, number: int) -> bytes:
     return wire.head("PUT", path, [*headers, ("Content-Length", size)])
 
 
-@pytest.mark.parametrize("kind", ["plain", "unsigned chunk", "anonymous form", "xml"])
+@pytest.mark.parametrize("kind", ["plain", "unsigned chunk", "signed chunk", "document", "anonymous form", "xml"])
 def test_many_unfinished_uploads(own, kind):
     """300 uploads that announce 1 GiB, send 2 MB and wait: classes of CVE-2018-1000538 and of s3s #390."""
     demo, client, bucket = own

@@ -119,7 +119,8 @@ impl K2v {
         let mut entry = shared.config.audit.begin("k2v", &request_id, &parts);
         entry.path(parts.uri.path());
         let inner = inner.map_err(Into::into).boxed_unsync();
-        let body = RequestBody::new(inner, shared.config.limits.body_idle);
+        let pool = shared.model.cluster().buffers();
+        let body = RequestBody::new(inner, shared.config.limits.body_idle, pool);
         let mut operation = "Unknown";
         // A defect must cost one request, not the connection's other streams. The future is boxed,
         // because thousands of polls wait in it.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use archipel_model::ObjectStream;
+use archipel_model::{ObjectStream, Pool};
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use http_body::{Body as _, Frame};
@@ -14,6 +14,9 @@ use tokio::time::Instant;
 use super::chunked::Decoder;
 use super::error::{Code, S3Result};
 pub use crate::serve::{Body, BoxError};
+use share::Share;
+
+mod share;
 
 /// A body without content.
 pub fn empty() -> Body {
@@ -45,6 +48,8 @@ pub struct RequestBody {
     /// No thread ever waits for this lock. It makes the body `Sync`, as handlers need.
     inner: Mutex<Body>,
     decoder: Option<Decoder>,
+    /// The memory of a signed chunk that has not arrived whole.
+    share: Share,
     ready: VecDeque<Bytes>,
     trailers: Vec<(String, String)>,
     /// The timeout of the next piece.
@@ -85,11 +90,13 @@ impl Pace {
 }
 
 impl RequestBody {
-    /// A body that must not stand still for longer than `idle`.
-    pub fn new(inner: Body, idle: Duration) -> RequestBody {
+    /// A body that must not stand still for longer than `idle`. What it holds is reserved from
+    /// `pool`.
+    pub fn new(inner: Body, idle: Duration, pool: &Pool) -> RequestBody {
         RequestBody {
             inner: Mutex::new(inner),
             decoder: None,
+            share: Share::new(pool),
             ready: VecDeque::new(),
             trailers: Vec::new(),
             idle,
@@ -108,7 +115,8 @@ impl RequestBody {
     /// The next piece of content; `None` at the end.
     ///
     /// # Errors
-    /// [`Code::IncompleteBody`], [`Code::RequestTimeout`], and what decoding gives.
+    /// [`Code::IncompleteBody`], [`Code::RequestTimeout`], [`Code::SlowDown`] if there is no memory
+    /// for a signed chunk, and what decoding gives.
     pub async fn next(&mut self) -> S3Result<Option<Bytes>> {
         loop {
             if let Some(piece) = self.ready.pop_front() {
@@ -156,6 +164,7 @@ impl RequestBody {
                 let mut out = Vec::new();
                 decoder.feed(bytes, &mut out)?;
                 self.ready.extend(out);
+                self.share.cover(decoder.held())?;
             }
         }
         Ok(())
@@ -177,16 +186,19 @@ impl RequestBody {
     /// The whole content, if it is at most `limit` bytes.
     ///
     /// # Errors
-    /// [`Code::MaxMessageLengthExceeded`], and those of [`next`](RequestBody::next).
+    /// [`Code::MaxMessageLengthExceeded`], [`Code::SlowDown`] if there is no memory for it, and
+    /// those of [`next`](RequestBody::next).
     pub async fn collect(&mut self, limit: usize) -> S3Result<Bytes> {
         let mut all = BytesMut::new();
+        let mut share = self.share.another();
         while let Some(piece) = self.next().await? {
             if all.len() + piece.len() > limit {
                 return Err(Code::MaxMessageLengthExceeded.into());
             }
+            share.cover(all.len() + piece.len())?;
             all.extend_from_slice(&piece);
         }
-        Ok(all.freeze())
+        Ok(share.guard(all.freeze()))
     }
 
     /// Returns the number of bytes that arrived.

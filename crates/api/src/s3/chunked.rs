@@ -101,6 +101,17 @@ impl Decoder {
         Ok(())
     }
 
+    /// Returns the number of bytes that wait for the end of a signed chunk.
+    pub fn held(&self) -> usize {
+        match &self.state {
+            State::Data(Chunk {
+                signed: Some(signed),
+                ..
+            }) => signed.held.len(),
+            _ => 0,
+        }
+    }
+
     /// Ends the body. Returns the trailing headers by lower-case name.
     ///
     /// # Errors
@@ -273,4 +284,4 @@ fn signed_chunk(size: u64, extension: &str) -> S3Result<SignedChunk> {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

@@ -90,7 +90,8 @@ impl S3 {
         let request_id = self.request_id();
         let mut entry = shared.config.audit.begin("s3", &request_id, &parts);
         let inner = inner.map_err(Into::into).boxed_unsync();
-        let body = RequestBody::new(inner, shared.config.limits.body_idle);
+        let pool = shared.model.cluster().buffers();
+        let body = RequestBody::new(inner, shared.config.limits.body_idle, pool);
 
         let mut exchange = Exchange {
             shared,

@@ -19,6 +19,11 @@ fn example_signer(seed: &str) -> ChunkSigner {
     ChunkSigner::new(key, &time, &scope, seed)
 }
 
+/// A decoder of signed chunks with this much content.
+pub fn example_decoder(length: u64) -> Decoder {
+    Decoder::new(Some(example_signer(SEED)), false, length)
+}
+
 const SEED: &str = "4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9";
 const FIRST: &str = "ad80c730a21e5b8d04586a2213dd63b9a0e99e0e2307b0ade35a65485a288648";
 const SECOND: &str = "0055627c9e194cb4542bae2aa5492e3c1575bbb81b612b7d234b86a503ef5497";
