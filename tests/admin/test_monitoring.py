@@ -113,7 +113,7 @@ def test_the_reference_page_lists_all_metrics(metrics):
 
 def test_buckets_and_keys_have_counters(three, metrics):
     of_bucket = f'archipel_s3_bucket_requests_total{{bucket="{three.bucket}",status="2xx"}}'
-    of_key = f'archipel_s3_key_requests_total{{key="{three.access_key}",status="2xx"}}'
+    of_key = f'archipel_s3_user_requests_total{{user="{three.access_key}",status="2xx"}}'
     assert of_bucket in metrics and of_key in metrics
 
 

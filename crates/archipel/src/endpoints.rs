@@ -7,7 +7,7 @@ use archipel_api::audit::Audit;
 use archipel_api::k2v::{K2v, K2vConfig};
 use archipel_api::s3::{S3, S3Config};
 use archipel_api::serve::tls::Tls;
-use archipel_api::serve::{self, Door, Limits, Metrics};
+use archipel_api::serve::{self, Door, Limits, Metrics, Rates};
 use archipel_api::web::{Web, WebConfig};
 use archipel_base::clock::WallClock;
 use archipel_base::random::SystemRandom;
@@ -32,6 +32,7 @@ pub fn s3(
         signature_v2: settings.s3.signature_v2,
         plain_keys: settings.s3.sse_c_over_http,
         limits: limits(settings),
+        rates: rates(settings),
         audit,
     };
     let metrics = Metrics::register(registry.sub_registry_with_prefix("archipel"), "s3");
@@ -49,6 +50,7 @@ pub fn web(
     let config = WebConfig {
         root_domain: root_domain.map(str::to_owned),
         limits: limits(settings),
+        rates: rates(settings),
         audit,
     };
     let metrics = Metrics::register(registry.sub_registry_with_prefix("archipel"), "web");
@@ -74,6 +76,7 @@ pub fn k2v(
             half_close: false,
             ..limits(settings)
         },
+        rates: rates(settings),
         audit,
     };
     let registry = registry.sub_registry_with_prefix("archipel");
@@ -91,6 +94,13 @@ fn limits(settings: &Settings) -> Limits {
         shutdown: Duration::from_secs(settings.limits.shutdown_seconds.into()),
         ..defaults
     }
+}
+
+fn rates(settings: &Settings) -> Rates {
+    Rates::new(
+        settings.limits.requests_per_second_per_address,
+        settings.limits.requests_per_second_per_user,
+    )
 }
 
 /// Serves a door until `stop` turns true and the running requests have ended.

@@ -20,11 +20,13 @@ use super::{attached, groups, inline, keys, policies, providers, reply, roles, t
 use crate::s3::auth::Caller;
 use crate::s3::auth::conditions;
 use crate::s3::body::RequestBody;
+use crate::s3::call::Learned;
 use crate::s3::respond::{self, Answer};
 use crate::s3::signed::{signed_with, token};
 use crate::s3::sigv4::{Lookup, SignedParts, Verifier};
 use crate::s3::target::Target;
 use crate::s3::xml::Writer;
+use crate::serve::Rates;
 use crate::sts;
 
 /// The largest body: a policy of 10 KiB, every byte of it encoded, and room for the rest.
@@ -70,6 +72,7 @@ impl Door {
 pub struct Asked<'a> {
     pub model: &'a Model,
     pub door: &'a Door,
+    pub rates: &'a Rates,
     pub parts: &'a Parts,
     pub target: &'a Target,
     pub now_ms: u64,
@@ -83,8 +86,8 @@ pub struct Outcome {
     pub answer: Answer,
     /// The action, for the log and counters.
     pub action: &'static str,
-    /// The id of the access key.
-    pub who: Option<String>,
+    /// Who asked.
+    pub learned: Learned,
     /// Details of a failure, which the client does not get.
     pub cause: Option<String>,
 }
@@ -104,7 +107,7 @@ pub async fn answer(asked: &Asked<'_>, body: &mut RequestBody) -> Outcome {
     let mut outcome = Outcome {
         answer: respond::empty(http::StatusCode::OK),
         action: "Unknown",
-        who: None,
+        learned: Learned::default(),
         cause: None,
     };
     let mut namespace = IAM.1;
@@ -146,7 +149,7 @@ async fn run(
     let name = action.name().split_once(':').map_or("", |(_, name)| name);
     outcome.action = name;
     let caller = authenticate(asked, of_sts, &body).await?;
-    outcome.who = caller.key().map(|key| key.id.clone());
+    outcome.learned.name(&caller);
     if caller.key().is_none() && action != Action::AssumeRoleWithWebIdentity {
         let why = "Request is missing Authentication Token";
         let status = http::StatusCode::FORBIDDEN;
@@ -193,7 +196,10 @@ async fn authenticate(asked: &Asked<'_>, of_sts: bool, body: &[u8]) -> IamResult
     let verify =
         |lookup: Lookup<'_>| verifier.verify_with_body(&signed, body, asked.now_ms, lookup);
     match signed_with(asked.model, session, verify).await? {
-        Some(signer) => Ok(Caller::verified(asked.model, &signer.key, signer.credential).await?),
+        Some(signer) => {
+            let (key, credential) = (&signer.key, signer.credential);
+            Ok(Caller::verified(asked.model, asked.rates, key, credential).await?)
+        }
         None => Ok(Caller::anonymous()),
     }
 }

@@ -32,7 +32,7 @@ use crate::s3::service::{counted, leave, log_cause, set_length};
 use crate::s3::signed::{signed_with, token};
 use crate::s3::sigv4::{Lookup, SignedParts, Verifier};
 use crate::s3::target::Target;
-use crate::serve::{Body, BoxError, Door, Limits, Metrics};
+use crate::serve::{Body, BoxError, Door, Limits, Metrics, Peer, Rates};
 
 /// The most polls at once.
 const POLLS: usize = 20_000;
@@ -46,6 +46,8 @@ pub struct K2vConfig {
     pub region: String,
     /// Limits on clients.
     pub limits: Limits,
+    /// Requests a second of clients.
+    pub rates: Rates,
     /// The audit log.
     pub audit: Audit,
 }
@@ -192,6 +194,10 @@ async fn respond_to(
     operation: &mut &'static str,
     entry: &mut Entry,
 ) -> (S3Result<Answer>, Option<RequestBody>) {
+    let peer = parts.extensions.get::<Peer>();
+    if peer.is_some_and(|peer| !shared.config.rates.admits_address(peer.0)) {
+        return (Err(Code::SlowDown.into()), Some(body));
+    }
     let target = match Target::of(&parts.uri, &parts.headers, parts.version, &[]) {
         Ok(target) => target,
         Err(error) => return (Err(error), Some(body)),
@@ -234,7 +240,8 @@ async fn permit_and_answer(
     let verified = Box::pin(signed_with(model, session, verify)).await?;
     let verified = verified.ok_or(Code::AccessDenied)?;
     call.learned.who = Some(verified.key.id.clone());
-    let caller = Box::pin(Caller::verified(model, &verified.key, verified.credential)).await?;
+    let (key, rates) = (&verified.key, &shared.config.rates);
+    let caller = Box::pin(Caller::verified(model, rates, key, verified.credential)).await?;
     let operation = routed?;
     call.set_payload(verified.payload, Some(&verified.chunks))?;
     // The route has checked that there is one.

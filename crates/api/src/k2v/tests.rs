@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::service::{K2v, K2vConfig};
 use super::sign::{Signer, Unsigned};
-use crate::serve::Limits;
+use crate::serve::{Limits, Rates};
 
 struct Door {
     k2v: K2v,
@@ -55,6 +55,7 @@ impl Door {
         let config = K2vConfig {
             region: "us-east-1".into(),
             limits: Limits::default(),
+            rates: Rates::default(),
             audit: Default::default(),
         };
         let (clock, random) = (Arc::new(SystemClock), SeededRandom::new(1));

@@ -9,12 +9,14 @@ use http::HeaderMap;
 use http::header;
 use ring::digest;
 
+use super::auth::Caller;
 use super::body::RequestBody;
 use super::checksum::{Algorithm, Declared, Expected, HashPipe, content_md5};
 use super::chunked::Decoder;
 use super::error::{Code, S3Error, S3Result};
 use super::sigv4::{ChunkSigner, Payload};
 use super::target::Target;
+use crate::serve::Rates;
 
 /// The largest body of an operation that reads none. S3 ignores such a body.
 const MAX_UNREAD_BYTES: usize = 64 << 10;
@@ -35,6 +37,8 @@ pub struct Call<'a> {
     pub body: RequestBody,
     /// The client's address, if it is known.
     pub peer: Option<IpAddr>,
+    /// Requests a second of clients.
+    pub rates: Rates,
     /// What the audit log says of the request.
     pub learned: Learned,
     /// The tags that the request gives in its body, once they are known.
@@ -58,8 +62,19 @@ pub struct Call<'a> {
 pub struct Learned {
     /// The access key whose signature was verified.
     pub who: Option<String>,
+    /// The unique id of the user or role that it acts for.
+    pub user: Option<String>,
     /// The key that a form gives.
     pub key: Option<String>,
+}
+
+impl Learned {
+    /// Takes down who the client is.
+    pub fn name(&mut self, caller: &Caller) {
+        let subject = caller.subject();
+        self.who = subject.map(|subject| subject.key().id.clone());
+        self.user = subject.map(|subject| subject.id().to_owned());
+    }
 }
 
 impl<'a> Call<'a> {
@@ -80,6 +95,7 @@ impl<'a> Call<'a> {
             headers,
             body,
             peer: None,
+            rates: Rates::default(),
             learned: Learned::default(),
             tags: None,
             asked_lock: None,

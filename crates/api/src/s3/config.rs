@@ -1,7 +1,7 @@
 //! Settings of the S3 server.
 
 use crate::audit::Audit;
-use crate::serve::Limits;
+use crate::serve::{Limits, Rates};
 
 /// Settings of the S3 server.
 #[derive(Clone)]
@@ -16,6 +16,8 @@ pub struct S3Config {
     pub plain_keys: bool,
     /// Limits on clients.
     pub limits: Limits,
+    /// Requests a second of clients.
+    pub rates: Rates,
     /// The audit log.
     pub audit: Audit,
 }
@@ -28,6 +30,7 @@ impl Default for S3Config {
             signature_v2: true,
             plain_keys: false,
             limits: Limits::default(),
+            rates: Rates::default(),
             audit: Audit::default(),
         }
     }

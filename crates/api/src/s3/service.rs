@@ -131,8 +131,8 @@ impl S3 {
         let (bucket, key) = resource.unwrap_or_default();
         let known = bucket.and_then(|name| shared.model.bucket(name).ok().flatten());
         let known = known.as_ref().map(|bucket| bucket.name.as_str());
-        let (who, metrics) = (learned.who.as_deref(), &shared.metrics);
-        metrics.concerned(known, who, status, received);
+        let metrics = &shared.metrics;
+        metrics.concerned(known, learned.user.as_deref(), status, received);
         entry.action(operation);
         entry.resource(bucket, key.or(learned.key.as_deref()));
         entry.answered(status, status_code, received);

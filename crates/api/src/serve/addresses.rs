@@ -64,7 +64,7 @@ impl Drop for AddressPlace {
 
 /// Returns the address that a connection counts for: of IPv6 the network, because a client can take
 /// any address in it.
-fn counted_as(address: IpAddr) -> IpAddr {
+pub(super) fn counted_as(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) if !v6.is_loopback() => {
             let mask = u128::MAX << (128 - NETWORK_BITS);

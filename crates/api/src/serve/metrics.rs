@@ -12,12 +12,12 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-/// The most buckets, and the most access keys, that have counters of their own until the restart of
+/// The most buckets, and the most users, that have counters of their own until the restart of
 /// the node. Those that come later are counted together: each series costs memory, here and in the
 /// store of metrics.
 const MAX_NAMED: usize = 500;
 
-/// The label of all others. It is no name of a bucket and no id of an access key.
+/// The label of all others. It is no name of a bucket and no id of a user.
 const OTHERS: &str = "(others)";
 
 /// Counters of a door. Cheap to clone.
@@ -26,9 +26,9 @@ pub struct Metrics {
     requests: Family<Request, Counter>,
     of_buckets: Family<OfBucket, Counter>,
     bytes_of_buckets: Family<Bucket, Counter>,
-    of_keys: Family<OfKey, Counter>,
+    of_users: Family<OfUser, Counter>,
     buckets: Named,
-    keys: Named,
+    users: Named,
     seconds: Family<Operation, Histogram>,
     received: Counter,
     sent: Counter,
@@ -60,8 +60,8 @@ struct Bucket {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct OfKey {
-    key: String,
+struct OfUser {
+    user: String,
     status: &'static str,
 }
 
@@ -102,9 +102,9 @@ impl Metrics {
             requests: Family::default(),
             of_buckets: Family::default(),
             bytes_of_buckets: Family::default(),
-            of_keys: Family::default(),
+            of_users: Family::default(),
             buckets: Named::default(),
-            keys: Named::default(),
+            users: Named::default(),
             seconds: Family::new_with_constructor(|| {
                 Histogram::new(exponential_buckets(0.001, 4.0, 9))
             }),
@@ -132,9 +132,9 @@ impl Metrics {
             m.bytes_of_buckets.clone(),
         );
         registry.register(
-            "key_requests",
-            "Requests by access key and class of status; at most 500 keys by id",
-            m.of_keys.clone(),
+            "user_requests",
+            "Requests by user or role and class of status; at most 500 by unique id",
+            m.of_users.clone(),
         );
         registry.register(
             "request_seconds",
@@ -171,9 +171,9 @@ impl Metrics {
         self.received.inc_by(received);
     }
 
-    /// A request was about this bucket, and came from this access key. Both exist: a client cannot
-    /// make series by naming what does not.
-    pub fn concerned(&self, bucket: Option<&str>, key: Option<&str>, status: u16, received: u64) {
+    /// A request was about this bucket, and came from this user or role, by unique id. Both exist: a
+    /// client cannot make series by naming what does not.
+    pub fn concerned(&self, bucket: Option<&str>, user: Option<&str>, status: u16, received: u64) {
         let status = class(status);
         if let Some(bucket) = bucket {
             let bucket = self.buckets.label(bucket);
@@ -184,9 +184,9 @@ impl Metrics {
             let of = OfBucket { bucket, status };
             self.of_buckets.get_or_create(&of).inc();
         }
-        if let Some(key) = key {
-            let key = self.keys.label(key);
-            self.of_keys.get_or_create(&OfKey { key, status }).inc();
+        if let Some(user) = user {
+            let user = self.users.label(user);
+            self.of_users.get_or_create(&OfUser { user, status }).inc();
         }
     }
 
@@ -253,10 +253,10 @@ mod tests {
         assert!(of_buckets.iter().any(|line| line == missing));
         let bytes = r#"s3_bucket_received_bytes_total{bucket="(others)"} 21"#;
         assert_eq!(series(bytes).len(), 1);
-        let keys = series("s3_key_requests_total{");
+        let keys = series("s3_user_requests_total{");
         assert_eq!(
             keys,
-            [r#"s3_key_requests_total{key="AK1",status="2xx"} 503"#]
+            [r#"s3_user_requests_total{user="AK1",status="2xx"} 503"#]
         );
     }
 }

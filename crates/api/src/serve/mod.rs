@@ -8,12 +8,14 @@
 //! |---|---|
 //! | `connection`, `stall` | one connection, and clients that do not read |
 //! | `addresses` | connections by address |
+//! | `rates` | requests a second by address and by user |
 //! | [`tls`] | certificates and handshakes |
 //! | [`metrics`] | counters of a door |
 
 mod addresses;
 pub(crate) mod connection;
 pub mod metrics;
+mod rates;
 mod stall;
 pub mod tls;
 
@@ -36,6 +38,7 @@ use tokio_rustls::server::TlsStream;
 
 use addresses::Addresses;
 pub use metrics::Metrics;
+pub use rates::Rates;
 use tls::{Handshakes, Tls};
 
 /// The reason why a body ended early.

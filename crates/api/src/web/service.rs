@@ -21,7 +21,7 @@ use crate::s3::respond::{self, Answer};
 use crate::s3::service::{counted, set_length};
 use crate::s3::target::host as host_of;
 use crate::s3::uri::Query;
-use crate::serve::{Body, Door, Limits, Metrics};
+use crate::serve::{Body, Door, Limits, Metrics, Peer, Rates};
 
 /// Where proxies ask whether a domain is a website.
 const CHECK_PATH: &str = "/check";
@@ -36,6 +36,8 @@ pub struct WebConfig {
     pub root_domain: Option<String>,
     /// Limits on clients.
     pub limits: Limits,
+    /// Requests a second of clients.
+    pub rates: Rates,
     /// The audit log.
     pub audit: Audit,
 }
@@ -146,6 +148,10 @@ impl Shared {
             error: Some(error),
             bucket,
         };
+        let peer = parts.extensions.get::<Peer>();
+        if peer.is_some_and(|peer| !self.config.rates.admits_address(peer.0)) {
+            return refused("Website", Code::SlowDown.into(), None);
+        }
         let site = host_of(&parts.uri, &parts.headers, parts.version)
             .and_then(|host| Ok((self.site(&host)?, host)));
         let (bucket, host) = match site {

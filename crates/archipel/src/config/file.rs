@@ -138,6 +138,8 @@ pub struct Audit {
 pub struct Limits {
     pub connections: Option<u32>,
     pub connections_per_address: Option<u32>,
+    pub requests_per_second_per_address: Option<u32>,
+    pub requests_per_second_per_user: Option<u32>,
     pub shutdown_seconds: Option<u32>,
     pub scrub_days: Option<u32>,
     pub disk_reserve: Option<toml::Value>,

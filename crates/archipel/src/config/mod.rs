@@ -13,6 +13,7 @@
 use std::fmt;
 use std::fs;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -236,6 +237,10 @@ pub struct Limits {
     pub connections: u32,
     /// The number of one address, if it is set; then it counts for this machine, too.
     pub connections_per_address: Option<u32>,
+    /// The requests a second of one address; `None` for no limit.
+    pub requests_per_second_per_address: Option<NonZeroU32>,
+    /// The requests a second of one user; `None` for no limit.
+    pub requests_per_second_per_user: Option<NonZeroU32>,
     /// The time that running requests get to finish after a stop signal.
     pub shutdown_seconds: u32,
     /// The days between two scrubs of all data. 0 means that scrubs only start on command.

@@ -129,9 +129,9 @@ fn example_shows_the_real_defaults() {
         "file",
         "webhook",
         "connections_per_address",
+        "requests_per_second_per",
         "key_file",
-        "previous_secret_file",
-        "previous_key_file",
+        "previous_",
     ];
     let shown: String = text[..cut]
         .lines()

@@ -9,6 +9,7 @@ use archipel_model::{AccessKey, Model, Subject};
 
 use crate::s3::error::{Code, S3Result};
 use crate::s3::owner::Owner;
+use crate::serve::Rates;
 
 /// How a client proved who it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,19 +34,24 @@ struct Verified {
 
 impl Caller {
     /// Finds out for whom a key acts that [`Verifier`](crate::s3::sigv4::Verifier) returned for this
-    /// request.
+    /// request. Counts the request as that user's.
     ///
     /// # Errors
     /// [`Code::InvalidAccessKeyId`] for a key that does not count (any more);
-    /// [`Code::ExpiredToken`].
+    /// [`Code::ExpiredToken`]; [`Code::SlowDown`] if the user sends too many requests.
     pub async fn verified(
         model: &Model,
+        rates: &Rates,
         key: &Arc<AccessKey>,
         credential: Credential,
     ) -> S3Result<Caller> {
         let subject = model.subject(key).await?;
+        let subject = subject.ok_or(Code::InvalidAccessKeyId)?;
+        if !rates.admits_user(subject.id()) {
+            return Err(Code::SlowDown.into());
+        }
         Ok(Caller(Some(Arc::new(Verified {
-            subject: subject.ok_or(Code::InvalidAccessKeyId)?,
+            subject,
             credential,
             canonical_id: OnceLock::new(),
         }))))

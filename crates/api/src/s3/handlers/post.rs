@@ -76,10 +76,12 @@ pub async fn post_object(
     };
     let (signer, policy) = authenticate(call, verifier, version_2, lookup, &fields, &bucket)?;
     let caller = match signer {
-        Some((key, credential)) => Caller::verified(call.model, &key, credential).await?,
+        Some((key, credential)) => {
+            Caller::verified(call.model, &call.rates, &key, credential).await?
+        }
         None => Caller::anonymous(),
     };
-    call.learned.who = caller.key().map(|key| key.id.clone());
+    call.learned.name(&caller);
     if let Some(key) = caller.key() {
         call.model.find_bucket_of_key(key, &bucket).await?;
     }

@@ -36,7 +36,11 @@ impl Exchange<'_> {
         &mut self,
         body: RequestBody,
     ) -> (S3Result<Answer>, Option<RequestBody>) {
-        let parts = self.parts;
+        let (parts, rates) = (self.parts, &self.shared.config.rates);
+        let peer = parts.extensions.get::<Peer>().map(|peer| peer.0);
+        if peer.is_some_and(|address| !rates.admits_address(address)) {
+            return (Err(Code::SlowDown.into()), Some(body));
+        }
         let domains = &self.shared.config.base_domains;
         let target = match Target::of(&parts.uri, &parts.headers, parts.version, domains) {
             Ok(target) => &*self.target.insert(target),
@@ -46,17 +50,18 @@ impl Exchange<'_> {
             let asked = iam::service::Asked {
                 model: &self.shared.model,
                 door: &self.shared.iam,
+                rates,
                 parts,
                 target,
                 now_ms: self.shared.clock.now_millis(),
-                peer: parts.extensions.get::<Peer>().map(|peer| peer.0),
+                peer,
                 secure: parts.extensions.get::<Secure>().is_some(),
                 request_id: self.request_id,
             };
             let mut body = body;
             let outcome = Box::pin(iam::service::answer(&asked, &mut body)).await;
             self.operation = outcome.action;
-            self.learned.who = outcome.who;
+            self.learned = outcome.learned;
             if let Some(cause) = outcome.cause {
                 let (request_id, operation) = (self.request_id, outcome.action);
                 tracing::error!(request_id, operation, cause, "a request failed");
@@ -80,7 +85,8 @@ impl Exchange<'_> {
             headers,
             body,
         );
-        call.peer = parts.extensions.get::<Peer>().map(|peer| peer.0);
+        call.peer = peer;
+        call.rates = rates.clone();
         call.plain_keys = self.shared.config.plain_keys;
         if parts.extensions.get::<Secure>().is_some() {
             call.scheme = "https";
@@ -124,7 +130,9 @@ async fn respond_to(
         return respond_to_anonymous(shared, call, &lookup, routed).await;
     };
     call.learned.who = Some(verified.key.id.clone());
-    let caller = Caller::verified(&shared.model, &verified.key, verified.credential).await?;
+    let (key, credential) = (&verified.key, verified.credential);
+    let caller = Caller::verified(&shared.model, &call.rates, key, credential).await?;
+    call.learned.name(&caller);
     let operation = routed?;
     refuse_headers(pairs(call.headers))?;
     call.set_payload(verified.payload, verified.chunks.as_ref())?;

@@ -1,5 +1,6 @@
 //! The check of the limits.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use archipel_model::CONTROL_LEASE;
@@ -45,18 +46,23 @@ impl Check {
                 "from 1 to 86400 seconds; 86400 outside tests",
             );
         }
-        if limits.connections_per_address == Some(0) {
-            let why = "no client could connect";
-            self.problem(
-                "limits.connections_per_address",
-                Some("0".into()),
-                why,
-                "at least 1",
-            );
-        }
+        let connections_per_address = self.at_least_1(
+            "limits.connections_per_address",
+            limits.connections_per_address,
+        );
+        let requests_per_second_per_address = self.at_least_1(
+            "limits.requests_per_second_per_address",
+            limits.requests_per_second_per_address,
+        );
+        let requests_per_second_per_user = self.at_least_1(
+            "limits.requests_per_second_per_user",
+            limits.requests_per_second_per_user,
+        );
         Limits {
             connections,
-            connections_per_address: limits.connections_per_address,
+            connections_per_address: connections_per_address.map(NonZeroU32::get),
+            requests_per_second_per_address,
+            requests_per_second_per_user,
             control_lease: Duration::from_secs(lease.into()),
             lifecycle_day: Duration::from_secs(day.into()),
             shutdown_seconds: limits.shutdown_seconds.unwrap_or(30),
@@ -66,5 +72,13 @@ impl Check {
                 .as_ref()
                 .and_then(|reserve| self.size("limits.disk_reserve", reserve)),
         }
+    }
+
+    fn at_least_1(&mut self, key: &'static str, value: Option<u32>) -> Option<NonZeroU32> {
+        if value == Some(0) {
+            let why = "no client would be served";
+            self.problem(key, Some("0".into()), why, "at least 1");
+        }
+        NonZeroU32::new(value?)
     }
 }

@@ -1,0 +1,122 @@
+//! Requests a second by address and by user, so that one client cannot take the time of all others.
+
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use governor::clock::DefaultClock;
+use governor::state::keyed::HashMapStateStore;
+use governor::{Quota, RateLimiter};
+
+use super::addresses::counted_as;
+
+/// After so many requests, clients that were quiet for a while are forgotten. So memory is bounded
+/// by the clients of a few seconds.
+const REQUESTS_BETWEEN_CLEANINGS: usize = 10_000;
+
+/// The rates of all clients of a node. Cheap to clone. By default there is no limit.
+#[derive(Clone, Default)]
+pub struct Rates(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    addresses: Option<Limiter<IpAddr>>,
+    users: Option<Limiter<String>>,
+}
+
+struct Limiter<K: Hash + Eq + Clone> {
+    limiter: RateLimiter<K, HashMapStateStore<K>, DefaultClock>,
+    requests: AtomicUsize,
+}
+
+impl Rates {
+    /// Limits the requests a second of each address and of each user; `None` for no limit. In a
+    /// burst, a client may have those of a second at once.
+    pub fn new(of_address: Option<NonZeroU32>, of_user: Option<NonZeroU32>) -> Rates {
+        Rates(Arc::new(Inner {
+            addresses: of_address.map(Limiter::new),
+            users: of_user.map(Limiter::new),
+        }))
+    }
+
+    /// Counts a request of this address. Returns false if there were too many. A network of IPv6
+    /// counts as one address.
+    pub fn admits_address(&self, address: IpAddr) -> bool {
+        let addresses = self.0.addresses.as_ref();
+        addresses.is_none_or(|limiter| limiter.admits(&counted_as(address)))
+    }
+
+    /// Counts a request of this user, by unique id. Returns false if there were too many.
+    pub fn admits_user(&self, id: &str) -> bool {
+        let users = self.0.users.as_ref();
+        users.is_none_or(|limiter| limiter.admits(&id.to_owned()))
+    }
+}
+
+impl<K: Hash + Eq + Clone> Limiter<K> {
+    fn new(per_second: NonZeroU32) -> Limiter<K> {
+        Limiter {
+            limiter: RateLimiter::hashmap(Quota::per_second(per_second)),
+            requests: AtomicUsize::new(0),
+        }
+    }
+
+    fn admits(&self, client: &K) -> bool {
+        let count = self.requests.fetch_add(1, Ordering::Relaxed);
+        if count % REQUESTS_BETWEEN_CLEANINGS == REQUESTS_BETWEEN_CLEANINGS - 1 {
+            self.limiter.retain_recent();
+        }
+        self.limiter.check_key(client).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+    use std::num::NonZeroU32;
+
+    use super::{REQUESTS_BETWEEN_CLEANINGS, Rates};
+
+    /// Returns how many of `count` requests are admitted. A slow machine admits more of them.
+    fn admitted(count: usize, mut admits: impl FnMut() -> bool) -> usize {
+        (0..count).filter(|_| admits()).count()
+    }
+
+    #[test]
+    fn address_and_user_have_the_requests_of_a_second() {
+        let rates = Rates::new(NonZeroU32::new(5), NonZeroU32::new(3));
+        let mut names = ["192.0.2.1", "::ffff:192.0.2.1"].iter().cycle();
+        let mut address = || names.next().unwrap().parse().unwrap();
+        let of_one = admitted(1000, || rates.admits_address(address()));
+        assert!((5..1000).contains(&of_one), "{of_one}");
+        assert!(rates.admits_address("192.0.2.2".parse().unwrap()));
+        let of_user = admitted(1000, || rates.admits_user("AIDA1"));
+        assert!((3..1000).contains(&of_user), "{of_user}");
+        assert!(rates.admits_user("AIDA2"));
+    }
+
+    #[test]
+    fn nothing_is_limited_by_default() {
+        let rates = Rates::default();
+        let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        assert_eq!(admitted(1000, || rates.admits_address(address)), 1000);
+        assert_eq!(admitted(1000, || rates.admits_user("AIDA1")), 1000);
+    }
+
+    #[test]
+    fn quiet_clients_are_forgotten() {
+        let rates = Rates::new(NonZeroU32::new(1_000_000), None);
+        for n in 0..REQUESTS_BETWEEN_CLEANINGS as u32 - 1 {
+            assert!(rates.admits_address(IpAddr::V4(Ipv4Addr::from_bits(n))));
+        }
+        let limiter = rates.0.addresses.as_ref().unwrap();
+        assert!(limiter.limiter.len() > 1);
+        // A client is quiet after a microsecond.
+        for _ in 0..REQUESTS_BETWEEN_CLEANINGS + 1 {
+            rates.admits_address(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        }
+        assert_eq!(limiter.limiter.len(), 1);
+    }
+}
