@@ -56,6 +56,7 @@ class Demo:
         self.env = {**os.environ, **(env or {})}
         self.process: subprocess.Popen | None = None
         self.info: Endpoint | None = None
+        self.printed: dict = {}
         self.log = folder.parent / f"{folder.name}.log"
 
     def start(self, ready_s: float = READY_S) -> Endpoint:
@@ -76,6 +77,7 @@ class Demo:
         if not line:
             self.kill()
             raise ServerFailed(f"not ready: {self.log_end()}")
+        self.printed = json.loads(line)
         self.info = Endpoint.parse(line)
         return self.info
 

@@ -104,7 +104,7 @@ mod tests {
     fn self_signed_certificate_is_made_once() {
         let folder = tempfile::tempdir().unwrap();
         let any = "127.0.0.1:0".parse().unwrap();
-        let mut settings = config::for_demo(folder.path().to_owned(), any, any, any);
+        let mut settings = config::for_demo(folder.path().to_owned(), any, any, any, any);
         assert!(load(&settings).unwrap().is_none());
         let files = CertificateFiles::self_signed(folder.path());
         settings.tls = Some(config::Tls {

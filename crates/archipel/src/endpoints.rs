@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use archipel_api::admin::Inside;
 use archipel_api::audit::Audit;
 use archipel_api::k2v::{K2v, K2vConfig};
 use archipel_api::s3::{S3, S3Config};
@@ -11,12 +12,14 @@ use archipel_api::serve::{self, Door, Limits, Metrics, Rates};
 use archipel_api::web::{Web, WebConfig};
 use archipel_base::clock::WallClock;
 use archipel_base::random::SystemRandom;
+use archipel_console::{Console, ConsoleConfig};
 use archipel_model::Model;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::config::{self, Settings};
+use crate::listeners::{self, Addresses};
 
 /// Creates the S3 API on `model`, with its metrics in `registry`.
 pub fn s3(
@@ -81,6 +84,25 @@ pub fn k2v(
     };
     let registry = registry.sub_registry_with_prefix("archipel");
     K2v::new(model.clone(), config, registry, clock, &SystemRandom)
+}
+
+/// Creates the web console over the admin API and S3 of this node.
+pub fn console(
+    settings: &Settings,
+    of_console: &config::Console,
+    admin: Inside,
+    s3: S3,
+    clock: Arc<dyn WallClock>,
+    addresses: Addresses,
+) -> Console {
+    let here = || listeners::url(settings, "s3", addresses.s3);
+    let config = ConsoleConfig {
+        limits: limits(settings),
+        port: addresses.console.map_or(0, |at| at.port()),
+        s3_url: of_console.s3_url.clone().unwrap_or_else(here),
+        region: settings.s3.region.clone(),
+    };
+    Console::new(admin, s3, config, clock, Arc::new(SystemRandom))
 }
 
 fn limits(settings: &Settings) -> Limits {

@@ -14,6 +14,8 @@ pub struct Listeners {
     pub web: Option<TcpListener>,
     /// K2V.
     pub k2v: Option<TcpListener>,
+    /// The web console.
+    pub console: Option<TcpListener>,
 }
 
 /// The addresses of the listeners for users.
@@ -25,6 +27,8 @@ pub struct Addresses {
     pub web: Option<SocketAddr>,
     /// K2V.
     pub k2v: Option<SocketAddr>,
+    /// The web console.
+    pub console: Option<SocketAddr>,
 }
 
 impl Listeners {
@@ -43,6 +47,10 @@ impl Listeners {
                 Some(k2v) => Some(listen("k2v.listen", k2v.listen).await?),
                 None => None,
             },
+            console: match &settings.console {
+                Some(console) => Some(listen("console.listen", console.listen).await?),
+                None => None,
+            },
         })
     }
 
@@ -56,6 +64,7 @@ impl Listeners {
             s3: address(&self.s3)?,
             web: self.web.as_ref().map(address).transpose()?,
             k2v: self.k2v.as_ref().map(address).transpose()?,
+            console: self.console.as_ref().map(address).transpose()?,
         })
     }
 }
@@ -63,7 +72,12 @@ impl Listeners {
 impl Addresses {
     /// Returns the sections of the listeners, with their addresses.
     pub fn named(&self) -> Vec<(&'static str, SocketAddr)> {
-        let all = [("s3", Some(self.s3)), ("web", self.web), ("k2v", self.k2v)];
+        let all = [
+            ("s3", Some(self.s3)),
+            ("web", self.web),
+            ("k2v", self.k2v),
+            ("console", self.console),
+        ];
         let open = all.into_iter();
         open.filter_map(|(name, address)| Some((name, address?)))
             .collect()

@@ -11,6 +11,8 @@
 //! | [`network`] | the network between nodes |
 //! | [`server`], [`demo`] | the commands that run nodes |
 //! | [`identity`], [`lock`], [`disks`] | the identity of a node: its key, its folder, its disks |
+//! | [`background`] | the work of a node beside its endpoints |
+//! | [`login_link`] | links to the web console |
 //! | [`drain`], [`snapshots`] | moving blocks off disks; snapshots of the metadata |
 //! | [`certificates`] | TLS for users and operators |
 //! | [`audit`], [`keyring`] | the targets of the audit log; what opens the keyring |
@@ -23,6 +25,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 mod audit;
+mod background;
 mod certificates;
 mod cli;
 mod client;
@@ -35,6 +38,7 @@ mod identity;
 mod keyring;
 mod listeners;
 mod lock;
+mod login_link;
 mod logs;
 mod metrics;
 mod network;
@@ -80,6 +84,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::K2v { door, command } => ask(cli::k2v::run(&door, command)),
         Command::Access { target, command } => ask(cli::access::run(&target, command)),
         Command::Token { target, command } => ask(cli::token::run(&target, command)),
+        Command::Console { target } => ask(cli::console::run(&target)),
         Command::Node { target, command } => ask(cli::node::run(&target, command)),
         Command::Layout { target, command } => ask(cli::layout::run(&target, command)),
         Command::Lifecycle { target, command } => ask(cli::lifecycle::run(&target, command)),

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_api::admin::{self, Admin, Trust};
+use archipel_api::admin::{self, Admin, Inside, Trust};
 use archipel_api::serve::Door;
 use archipel_api::serve::tls::Tls;
 use archipel_base::NodeId;
 use archipel_base::clock::{SystemClock, WallClock};
 use archipel_base::random::SystemRandom;
 use archipel_base::stamp::StampClock;
-use archipel_cluster::{AntiEntropyOptions, Cluster, ClusterOptions, Network};
+use archipel_cluster::{Cluster, ClusterOptions, Network};
 use archipel_model::Model;
 use archipel_storage::Store;
 use prometheus_client::registry::Registry;
@@ -28,7 +28,7 @@ use crate::network::Links;
 use crate::process::StopSignals;
 use crate::status::NodeView;
 use crate::storage::Storage;
-use crate::{audit, certificates, drain, endpoints, keyring, metrics, socket, storage};
+use crate::{audit, background, certificates, endpoints, keyring, metrics, socket, storage};
 
 /// The threads for blocking work outside storage: name lookups and small files.
 const BLOCKING_THREADS: usize = 4;
@@ -38,8 +38,6 @@ const FIND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The time that the endpoints get to cancel requests after the deadline.
 const CUT_OFF_TIME: Duration = Duration::from_secs(1);
-
-const DAY_SECONDS: u64 = 24 * 3600;
 
 /// The time that storage gets to record a clean shutdown, after everything else has ended.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -103,7 +101,7 @@ impl Node {
         };
         let model = open_model(&settings, &store, identity.node(), network, clock.clone()).await?;
         keyring::set_secrets(&settings, &model)?;
-        let mut background = background(&settings, &model, &store);
+        let mut background = background::start(&settings, &model, &store);
         background.spawn(keyring::rewrap(model.clone()));
         if let Some(links) = &links {
             links.start(model.cluster(), &mut background);
@@ -136,6 +134,7 @@ impl Node {
             s3 = %addresses.s3,
             web = addresses.web.map(tracing::field::display),
             k2v = addresses.k2v.map(tracing::field::display),
+            console = addresses.console.map(tracing::field::display),
             engine = node.settings.engine.name(),
             version = crate::version::LONG.as_str(),
             "ready"
@@ -168,7 +167,7 @@ impl Node {
             audit.clone(),
             &mut registry,
         );
-        self.open_door("s3", s3, listeners.s3);
+        self.open_door("s3", s3.clone(), listeners.s3);
         if let (Some(listener), Some(web)) = (listeners.web, &settings.web) {
             let root = web.root_domain.as_deref();
             let web = endpoints::web(&settings, root, &model, audit.clone(), &mut registry);
@@ -184,7 +183,7 @@ impl Node {
             storage,
             identity,
             self.addresses,
-            clock,
+            clock.clone(),
             self.links.clone(),
         );
         let view: Arc<dyn admin::Node> = Arc::new(view);
@@ -199,6 +198,11 @@ impl Node {
             token(&self.settings.admin.metrics_token).as_deref(),
         );
         let admin = Arc::new(admin.with_audit(audit));
+        if let (Some(listener), Some(of_console)) = (listeners.console, &settings.console) {
+            let (inside, at) = (Inside::new(admin.clone()), self.addresses);
+            let console = endpoints::console(&settings, of_console, inside, s3, clock, at);
+            self.open_door("console", console, listener);
+        }
         let path = &self.settings.admin.socket;
         let local = socket::listen(path).await.map_err(|error| {
             format!("admin.socket = {path:?}: {error}; fix: name a path in a folder that the server may write to")
@@ -346,34 +350,6 @@ pub async fn open_model(
     Model::open_with(cluster, limits.control_lease, wall, limits.lifecycle_day)
         .await
         .map_err(|error| format!("cannot read the buckets and keys: {error}"))
-}
-
-fn background(settings: &Settings, model: &Model, store: &Store) -> JoinSet<()> {
-    let mut tasks = JoinSet::new();
-    let model = model.clone();
-    let cluster = model.cluster().clone();
-    tasks.spawn(async move { cluster.layouts().run_rebalance().await });
-    let cluster = model.cluster().clone();
-    tasks.spawn(async move {
-        cluster
-            .upkeep()
-            .run_anti_entropy(AntiEntropyOptions::default())
-            .await
-    });
-    let cluster = model.cluster().clone();
-    tasks.spawn(async move { cluster.upkeep().run_repair().await });
-    let cluster = model.cluster().clone();
-    let scrub_cycle = Duration::from_secs(u64::from(settings.limits.scrub_days) * DAY_SECONDS);
-    tasks.spawn(async move { cluster.upkeep().run_scrub(scrub_cycle).await });
-    let refresher = model.clone();
-    tasks.spawn(async move { refresher.refresh_forever().await });
-    let expiry = model.clone();
-    tasks.spawn(async move { expiry.run_expiry().await });
-    let orphan_finder = model.clone();
-    tasks.spawn(async move { orphan_finder.find_orphans_forever().await });
-    tasks.spawn(async move { model.run_gc().await });
-    tasks.spawn(drain::forever(store.blocks().clone()));
-    tasks
 }
 
 /// Waits for the endpoints to close, up to the deadline.

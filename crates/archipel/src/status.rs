@@ -75,6 +75,7 @@ impl NodeView {
             s3_endpoint: self.url("s3", self.addresses.s3),
             web_endpoint: self.addresses.web.map(|web| self.url("web", web)),
             k2v_endpoint: self.addresses.k2v.map(|k2v| self.url("k2v", k2v)),
+            console_endpoint: self.addresses.console.map(|at| self.url("console", at)),
             region: self.settings.s3.region.clone(),
             engine: self.settings.engine.name().into(),
             durability: durability_name(self.settings.durability).into(),

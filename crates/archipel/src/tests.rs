@@ -164,7 +164,7 @@ fn process_reports_its_memory_and_open_files() {
 /// Opens a model on two disks in `folder`. The first disk drains if `first_drains` is set.
 async fn on_two_disks(folder: &Path, first_drains: bool) -> (storage::Storage, Model) {
     let listen = "127.0.0.1:0".parse().unwrap();
-    let mut settings = config::for_demo(folder.to_owned(), listen, listen, listen);
+    let mut settings = config::for_demo(folder.to_owned(), listen, listen, listen, listen);
     let first = Disk {
         draining: first_drains,
         ..disk(folder, "first")

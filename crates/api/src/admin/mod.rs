@@ -18,6 +18,7 @@
 //! | `work` | all long operations in one shape |
 //! | `answer`, `page` | responses, errors, bounded bodies; pages of lists |
 //! | [`metrics`] | metrics of the cluster as the node sees it |
+//! | [`inside`] | the API for other endpoints of the process |
 //! | [`listen`] | serving connections, with bounds, until shutdown |
 
 #![allow(
@@ -40,6 +41,7 @@ mod auth;
 mod buckets;
 mod condition;
 mod content;
+mod inside;
 mod keys;
 mod layout;
 pub mod listen;
@@ -62,6 +64,7 @@ mod work;
 #[cfg(test)]
 mod tests;
 
+pub use inside::Inside;
 pub use listen::serve;
 pub use openapi::document;
 

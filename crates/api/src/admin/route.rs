@@ -25,8 +25,9 @@ use super::{
     upkeep, users, verify, work,
 };
 
-/// The most bytes of a query: no parameter is longer than a name of a bucket and a few words.
-const MAX_QUERY_BYTES: usize = 2048;
+/// The most bytes of a query. The longest parameter is the key of an object: 1024 bytes, each of
+/// which takes three characters.
+const MAX_QUERY_BYTES: usize = 4096;
 
 /// Returns all routes, with their description.
 pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {

@@ -92,6 +92,9 @@ pub struct NodeStatus {
     /// The address at which K2V clients connect; absent if K2V is closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub k2v_endpoint: Option<String>,
+    /// The address of the web console; absent if it is closed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub console_endpoint: Option<String>,
     /// The region that they sign for.
     pub region: String,
     /// The metadata engine.

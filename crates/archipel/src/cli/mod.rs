@@ -6,6 +6,7 @@
 //! | [`bucket`], [`website`], [`key`], [`user`], [`access`], [`status`] | commands for a running server |
 //! | [`content`] | incomplete uploads and single objects of a bucket |
 //! | [`token`] | tokens of the admin API |
+//! | [`console`] | links to the web console |
 //! | [`node`], [`layout`] | commands for the cluster of the server |
 //! | [`k2v`] | a client of the K2V API |
 //! | [`lifecycle`] | what lifecycle rules removed |
@@ -25,6 +26,7 @@ use clap::{Args, Parser, Subcommand};
 pub mod access;
 pub mod anti_entropy;
 pub mod bucket;
+pub mod console;
 pub mod content;
 pub mod generate;
 pub mod k2v;
@@ -142,6 +144,12 @@ pub enum Command {
         #[command(subcommand)]
         command: token::Command,
     },
+    /// Print a link that logs in to the node's web console, once, with all rights
+    Console {
+        /// The server.
+        #[command(flatten)]
+        target: target::Target,
+    },
     /// Show the node's id, join other nodes, list them
     Node {
         /// The server.
@@ -250,7 +258,7 @@ pub struct DemoArgs {
     #[arg(long, default_value = "demo-data", value_name = "FOLDER")]
     pub dir: PathBuf,
     /// The port for S3 on 127.0.0.1. Further nodes take the next ports. Websites are 100 ports
-    /// above. 0 takes free ones
+    /// above, K2V 200, the console 300. 0 takes free ones
     #[arg(long, default_value_t = 3900)]
     pub port: u16,
     /// The number of nodes, each in a zone of its own. One node runs in this process itself

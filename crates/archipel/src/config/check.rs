@@ -2,6 +2,7 @@
 //! once.
 
 mod audit;
+mod console;
 mod encryption;
 mod limits;
 mod tls;
@@ -39,6 +40,7 @@ pub fn settings(file: &File) -> Result<Settings, Vec<Problem>> {
         web: check.web(&file.web),
         k2v: check.k2v(&file.k2v),
         admin: check.admin(&file.admin, &data_dir),
+        console: check.console(&file.console),
         tls: check.tls(&file.tls, &data_dir),
         encryption: check.encryption(&file.encryption),
         cluster: check.cluster(&file.cluster),

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 /// The sections. Their names begin the environment variables of their keys.
-pub const SECTIONS: [&str; 10] = [
+pub const SECTIONS: [&str; 11] = [
     "s3",
     "web",
     "k2v",
     "admin",
+    "console",
     "tls",
     "cluster",
     "log",
@@ -31,6 +32,7 @@ pub struct File {
     pub web: Web,
     pub k2v: K2v,
     pub admin: Admin,
+    pub console: Console,
     pub tls: Tls,
     pub cluster: Cluster,
     pub log: Log,
@@ -75,6 +77,14 @@ pub struct Admin {
     pub token_file: Option<PathBuf>,
     pub metrics_token_file: Option<PathBuf>,
     pub socket: Option<PathBuf>,
+}
+
+/// `[console]`
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Console {
+    pub listen: Option<String>,
+    pub s3_url: Option<String>,
 }
 
 /// `[tls]`

@@ -6,6 +6,7 @@
 //! | [`env`] | `ARCHIPEL_SECTION_KEY`, which overrides the file |
 //! | [`check`] | the check of the values; every problem has key, value and fix |
 //! | [`certificates`] | certificates from files |
+//! | [`demo`] | the settings of `archipel demo` |
 //! | [`audit`], [`encryption`], [`transport`] | the types of these settings |
 //! | [`secret`] | tokens from files |
 //! | [`size`] | sizes as text |
@@ -23,6 +24,7 @@ use serde::Deserialize;
 mod audit;
 pub mod certificates;
 mod check;
+mod demo;
 mod encryption;
 mod env;
 mod file;
@@ -32,6 +34,7 @@ mod transport;
 
 pub use audit::Audit;
 pub use certificates::CertificateFiles;
+pub use demo::for_demo;
 pub use encryption::Encryption;
 pub use secret::Secret;
 pub use transport::Transport;
@@ -69,6 +72,8 @@ pub struct Settings {
     pub k2v: Option<K2v>,
     /// The admin endpoint.
     pub admin: Admin,
+    /// The web console, if it is open.
+    pub console: Option<Console>,
     /// TLS for users and operators, if it is used.
     pub tls: Option<Tls>,
     /// What opens the keyring.
@@ -159,6 +164,15 @@ pub struct Admin {
     pub metrics_token: Option<Secret>,
     /// The local socket.
     pub socket: PathBuf,
+}
+
+/// The web console.
+#[derive(Clone, Debug)]
+pub struct Console {
+    /// The address to listen on.
+    pub listen: SocketAddr,
+    /// The address of S3 in links for others, without a slash at the end.
+    pub s3_url: Option<String>,
 }
 
 /// TLS for users and operators.
@@ -349,43 +363,4 @@ fn parse(
         settings: check::settings(&file).map_err(Error::Problems)?,
         unknown_variables,
     })
-}
-
-/// Returns the settings of `archipel demo`: everything in one folder, with S3, websites, K2V
-/// and the local socket only.
-pub fn for_demo(
-    data_dir: PathBuf,
-    listen: SocketAddr,
-    web: SocketAddr,
-    k2v: SocketAddr,
-) -> Settings {
-    let file = file::File {
-        data_dir: Some(data_dir),
-        s3: file::S3 {
-            listen: Some(listen.to_string()),
-            // This allows virtual-host style: browsers and many resolvers map `*.localhost` to
-            // loopback.
-            base_domains: vec!["localhost".into()],
-            ..file::S3::default()
-        },
-        web: file::Web {
-            listen: Some(web.to_string()),
-            root_domain: Some("localhost".into()),
-        },
-        k2v: file::K2v {
-            listen: Some(k2v.to_string()),
-            ..file::K2v::default()
-        },
-        log: file::Log {
-            level: Some("warn".into()),
-            ..file::Log::default()
-        },
-        limits: file::Limits {
-            shutdown_seconds: Some(10),
-            ..file::Limits::default()
-        },
-        ..file::File::default()
-    };
-    // A test shows that the check accepts these values.
-    check::settings(&file).expect("the demo's settings are valid")
 }

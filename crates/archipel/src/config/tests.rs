@@ -73,6 +73,7 @@ fn example_shows_every_setting() {
         ("web.", struct_fields::<super::file::Web>()),
         ("k2v.", struct_fields::<super::file::K2v>()),
         ("admin.", struct_fields::<super::file::Admin>()),
+        ("console.", struct_fields::<super::file::Console>()),
         ("tls.", struct_fields::<super::file::Tls>()),
         (
             "tls.certificates.",
@@ -122,6 +123,8 @@ fn example_shows_the_real_defaults() {
         "root_domain",
         "listen = \"127.0.0.1:3903\"",
         "listen = \"127.0.0.1:3904\"",
+        "listen = \"127.0.0.1:3905\"",
+        "s3_url",
         "listen = \"192.0.2.1:3901\"",
         "secret_file",
         "certificates",
@@ -332,14 +335,6 @@ fn short_tokens_are_refused() {
     fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
     let text = format!("data_dir = \"/d\"\n[admin]\nmetrics_token_file = {token:?}\n");
     assert!(refusal(&text).contains("at least 16"));
-}
-
-#[test]
-fn demo_has_valid_settings() {
-    let listen = "127.0.0.1:0".parse().unwrap();
-    let settings = super::for_demo("/d".into(), listen, listen, listen);
-    assert_eq!(settings.s3.listen, listen);
-    assert_eq!(settings.durability, Durability::Fsync);
 }
 
 #[test]

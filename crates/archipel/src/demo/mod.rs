@@ -11,11 +11,13 @@ use archipel_model::{AccessKey, Error, Model, Permissions};
 use serde::Serialize;
 
 use crate::cli::{DemoArgs, table};
-use crate::client::Failure;
+use crate::client::{Client, Failure};
+use crate::login_link::login_link;
 use crate::node::{self, Node};
 use crate::{config, logs, process};
 
 mod children;
+mod ports;
 mod several;
 
 /// The most nodes that a demo runs.
@@ -33,6 +35,11 @@ struct Ready {
     web: String,
     /// The address of K2V.
     k2v: String,
+    /// The address of the web console.
+    console: String,
+    /// A link that logs in there, once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    console_login: Option<String>,
     region: String,
     access_key: String,
     secret_key: String,
@@ -50,6 +57,7 @@ struct ReadyNode {
     s3: String,
     web: String,
     k2v: String,
+    console: String,
     admin: String,
     /// Where it listens for other nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,9 +86,10 @@ pub fn run(args: &DemoArgs) -> Result<(), Failure> {
 fn alone(args: &DemoArgs, dir: PathBuf) -> Result<(), Failure> {
     several::refuse_in(&dir)?;
     let listen = SocketAddr::from(([127, 0, 0, 1], args.port));
-    let web = SocketAddr::from(([127, 0, 0, 1], web_port(args.port)));
-    let k2v = SocketAddr::from(([127, 0, 0, 1], k2v_port(args.port)));
-    let settings = config::for_demo(dir.clone(), listen, web, k2v);
+    let web = SocketAddr::from(([127, 0, 0, 1], ports::web(args.port)));
+    let k2v = SocketAddr::from(([127, 0, 0, 1], ports::k2v(args.port)));
+    let console = SocketAddr::from(([127, 0, 0, 1], ports::console(args.port)));
+    let settings = config::for_demo(dir.clone(), listen, web, k2v, console);
     logs::start(&settings.log).map_err(Failure)?;
     if let Err(error) = process::raise_open_files() {
         tracing::warn!(%error, "the limit of open files cannot be raised");
@@ -92,41 +101,26 @@ fn alone(args: &DemoArgs, dir: PathBuf) -> Result<(), Failure> {
         let key = prepare(node.model())
             .await
             .map_err(|error| Failure(format!("the demo's bucket and key: {error}")))?;
-        ready(&node, &key, dir).announce(args.json)?;
+        let admin = Client::socket(node.settings().admin.socket.clone());
+        let link = link(&admin).await;
+        ready(&node, &key, link, dir).announce(args.json)?;
         node.run_until_signal().await.map_err(Failure)
     })
 }
 
-/// How far the ports of websites and of K2V are above that of S3.
-const WEB_PORTS: u16 = 100;
-const K2V_PORTS: u16 = 200;
-
-/// Returns the port for websites of a node with this port for S3. 0 is any free one.
-fn web_port(s3: u16) -> u16 {
-    port_above(s3, WEB_PORTS)
-}
-
-/// Returns the port for K2V of a node with this port for S3. 0 is any free one.
-fn k2v_port(s3: u16) -> u16 {
-    port_above(s3, K2V_PORTS)
-}
-
-fn port_above(s3: u16, by: u16) -> u16 {
-    match s3 {
-        0 => 0,
-        port => port.checked_add(by).unwrap_or(0),
-    }
-}
-
-fn ready(node: &Node, key: &AccessKey, dir: PathBuf) -> Ready {
+fn ready(node: &Node, key: &AccessKey, console_login: Option<String>, dir: PathBuf) -> Ready {
     let settings = node.settings();
     let addresses = node.addresses();
     let web = addresses.web.map(|web| web.to_string()).unwrap_or_default();
     let k2v = addresses.k2v.map(|k2v| k2v.to_string()).unwrap_or_default();
+    let console = addresses.console.map(|at| at.to_string());
+    let console = console.unwrap_or_default();
     Ready {
         endpoint: format!("http://{}", addresses.s3),
         web: format!("http://{web}"),
         k2v: format!("http://{k2v}"),
+        console: format!("http://{console}"),
+        console_login,
         region: settings.s3.region.clone(),
         access_key: key.id.clone(),
         secret_key: key.secret.expose().to_owned(),
@@ -138,11 +132,23 @@ fn ready(node: &Node, key: &AccessKey, dir: PathBuf) -> Ready {
             s3: addresses.s3.to_string(),
             web,
             k2v,
+            console,
             admin: settings.admin.socket.display().to_string(),
             cluster: None,
             config: None,
         }],
         dir,
+    }
+}
+
+/// A link to the console, unless it cannot be made: the disk may be full.
+async fn link(admin: &Client) -> Option<String> {
+    match login_link(admin).await {
+        Ok(link) => Some(link),
+        Err(Failure(why)) => {
+            tracing::warn!(why, "no link to the console could be made");
+            None
+        }
     }
 }
 
@@ -181,12 +187,14 @@ impl Ready {
             endpoint,
             web,
             k2v,
+            console,
             region,
             access_key: id,
             secret_key: secret,
             ..
         } = self;
         let dir = self.dir.display();
+        let link = self.console_login.as_deref().unwrap_or("archipel console");
         let (_, port) = web.rsplit_once(':').unwrap_or_default();
         let one = self
             .nodes
@@ -207,6 +215,8 @@ Archipel is ready. Its data is in {dir}; Ctrl-C stops it, and the same command s
   bucket      {NAME}
   websites    {web}
   K2V         {k2v}
+  console     {console}
+  log in once {link}
 {nodes}
 AWS CLI
   AWS_ACCESS_KEY_ID={id} AWS_SECRET_ACCESS_KEY={secret} AWS_DEFAULT_REGION={region} aws --endpoint-url {endpoint} s3 cp README.md s3://{NAME}/

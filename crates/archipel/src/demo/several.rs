@@ -1,8 +1,6 @@
 //! A demo of several nodes, each a process of its own in a zone of its own.
 
-use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::ops::Range;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,7 +12,7 @@ use archipel_base::random::{Random, SystemRandom};
 use serde::{Deserialize, Serialize};
 use tokio::process::Child;
 
-use super::{NAME, Ready, ReadyNode, children};
+use super::{NAME, Ready, ReadyNode, children, ports};
 use crate::cli::DemoArgs;
 use crate::client::{Client, Failure, path};
 use crate::config::ADMIN_SOCKET;
@@ -26,8 +24,6 @@ use crate::{logs, node};
 const PLAN: &str = "demo.json";
 /// How long the nodes may take until they serve together.
 const READY_TIMEOUT: Duration = Duration::from_secs(120);
-/// Where ports for traffic between nodes are looked for: below those that Linux gives out to whoever asks for any.
-const PORTS: Range<u16> = 20_000..32_000;
 /// How often is looked.
 const INTERVAL: Duration = Duration::from_millis(100);
 /// The capacity that each node announces.
@@ -65,7 +61,7 @@ pub fn refuse_in(dir: &Path) -> Result<(), Failure> {
 /// Runs them until a signal.
 pub fn run(args: &DemoArgs, dir: &Path) -> Result<(), Failure> {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let settings = crate::config::for_demo(dir.to_owned(), any, any, any);
+    let settings = crate::config::for_demo(dir.to_owned(), any, any, any, any);
     logs::start(&settings.log).map_err(Failure)?;
     let plan = plan(dir, args.nodes as usize)?;
     node::runtime()?.block_on(async {
@@ -149,7 +145,7 @@ fn plan(dir: &Path, nodes: usize) -> Result<Plan, Failure> {
         members.push(Member {
             dir: dir.join(format!("node{number}")),
             zone: format!("zone{number}"),
-            cluster: free_address(&members).map_err(cannot)?,
+            cluster: ports::free_address(&taken(&members)).map_err(cannot)?,
         });
     }
     let plan = Plan { nodes: members };
@@ -158,20 +154,8 @@ fn plan(dir: &Path, nodes: usize) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-/// Returns a loopback address whose port is free for UDP and TCP.
-///
-/// The plan keeps it while its node is down. A port that the system gives out could be somebody else's by then.
-fn free_address(taken: &[Member]) -> std::io::Result<SocketAddr> {
-    for _ in 0..1000 {
-        let spread = SystemRandom.next_u64() % u64::from(PORTS.end - PORTS.start);
-        let address = SocketAddr::from(([127, 0, 0, 1], PORTS.start + spread as u16));
-        match UdpSocket::bind(address).and_then(|_| TcpListener::bind(address)) {
-            Ok(_) if taken.iter().all(|member| member.cluster != address) => return Ok(address),
-            Err(error) if error.kind() != ErrorKind::AddrInUse => return Err(error),
-            Ok(_) | Err(_) => {}
-        }
-    }
-    Err(ErrorKind::AddrInUse.into())
+fn taken(members: &[Member]) -> Vec<SocketAddr> {
+    members.iter().map(|member| member.cluster).collect()
 }
 
 fn start(dir: &Path, plan: &Plan, member: &Member, port: u16) -> Result<Child, Failure> {
@@ -183,11 +167,13 @@ fn start(dir: &Path, plan: &Plan, member: &Member, port: u16) -> Result<Child, F
         .map(|first| first.to_string())
         .into_iter()
         .collect();
-    let (web, k2v) = (super::web_port(port), super::k2v_port(port));
+    let (web, k2v) = (ports::web(port), ports::k2v(port));
+    let console = ports::console(port);
     let config = format!(
         "data_dir = {:?}\n\n[s3]\nlisten = \"127.0.0.1:{port}\"\nbase_domains = [\"localhost\"]\n\n\
          [web]\nlisten = \"127.0.0.1:{web}\"\nroot_domain = \"localhost\"\n\n\
          [k2v]\nlisten = \"127.0.0.1:{k2v}\"\n\n\
+         [console]\nlisten = \"127.0.0.1:{console}\"\n\n\
          [cluster]\nlisten = \"{}\"\nsecret_file = {:?}\njoin = {join:?}\nzone = {:?}\n\n\
          [limits]\nshutdown_seconds = 10\n",
         member.dir,
@@ -220,10 +206,13 @@ async fn form(plan: &Plan, running: &mut [Child]) -> Result<Ready, Failure> {
     assign(plan, &admin, &known).await?;
     let (status, key) = prepare(&admin).await?;
     everywhere(plan, &key).await?;
+    let console_login = super::link(&admin).await;
     Ok(Ready {
         endpoint: status.s3_endpoint,
         web: status.web_endpoint.unwrap_or_default(),
         k2v: status.k2v_endpoint.unwrap_or_default(),
+        console: status.console_endpoint.unwrap_or_default(),
+        console_login,
         region: status.region,
         access_key: key.key.id,
         secret_key: key.secret,
@@ -252,6 +241,7 @@ async fn node_ready(member: &Member, child: &mut Child) -> Result<ReadyNode, Fai
                 s3: without_scheme(&status.s3_endpoint),
                 web: without_scheme(&status.web_endpoint.unwrap_or_default()),
                 k2v: without_scheme(&status.k2v_endpoint.unwrap_or_default()),
+                console: without_scheme(&status.console_endpoint.unwrap_or_default()),
                 admin: member.dir.join(ADMIN_SOCKET).display().to_string(),
                 cluster: Some(member.cluster.to_string()),
                 config: Some(config_of(member).display().to_string()),
@@ -381,17 +371,4 @@ async fn everywhere(plan: &Plan, key: &KeyWithSecret) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_planned_port_is_none_that_the_system_gives_out() {
-        for _ in 0..50 {
-            let address = free_address(&[]).unwrap();
-            assert!(address.port() < 32_768, "{address}");
-        }
-    }
 }

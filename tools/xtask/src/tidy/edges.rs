@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::black_box::root;
 
 /// The product's crates, from the ground up.
-const ORDER: [&str; 8] = [
+const ORDER: [&str; 9] = [
     "archipel-base",
     "archipel-access",
     "archipel-storage",
@@ -15,6 +15,7 @@ const ORDER: [&str; 8] = [
     "archipel-cluster",
     "archipel-model",
     "archipel-api",
+    "archipel-console",
     "archipel",
 ];
 
@@ -22,8 +23,9 @@ const ORDER: [&str; 8] = [
 const CONFINED: &[(&[&str], &[&str])] = &[
     (
         &["hyper", "hyper-util", "http", "http-body-util", "quick-xml"],
-        &["archipel-api", "archipel"],
+        &["archipel-api", "archipel-console", "archipel"],
     ),
+    (&["askama"], &["archipel-console"]),
     (&["toml", "clap"], &["archipel"]),
     (&["heed", "rusqlite", "fjall"], &["archipel-storage"]),
     (&["quinn", "quinn-proto"], &["archipel-net"]),

@@ -6,7 +6,7 @@ use super::Check;
 use crate::config::{CertificateFiles, Tls, file};
 
 /// The listeners that can speak TLS.
-const TLS_LISTENERS: [&str; 4] = ["s3", "web", "k2v", "admin"];
+const TLS_LISTENERS: [&str; 5] = ["s3", "web", "k2v", "admin", "console"];
 
 impl Check {
     pub(super) fn tls(&mut self, tls: &file::Tls, data_dir: &Path) -> Option<Tls> {

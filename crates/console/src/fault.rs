@@ -1,0 +1,75 @@
+//! Errors, as the pages that tell of them.
+
+use askama::Template;
+use axum::body::Body;
+use axum::response::{IntoResponse, Redirect};
+use http::{Response, StatusCode};
+
+use crate::render::html;
+
+/// Something that could not be done, and why.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// The status of the answer.
+    pub status: StatusCode,
+    /// The stable name of the error.
+    pub code: String,
+    /// What is wrong and what to do.
+    pub detail: String,
+}
+
+#[derive(Template)]
+#[template(path = "fault.html")]
+struct FaultPage<'a> {
+    fault: &'a Fault,
+}
+
+impl Fault {
+    fn new(status: StatusCode, code: &str, detail: impl Into<String>) -> Fault {
+        Fault {
+            status,
+            code: code.into(),
+            detail: detail.into(),
+        }
+    }
+
+    /// A request that makes no sense.
+    pub fn invalid(detail: impl Into<String>) -> Fault {
+        Fault::new(StatusCode::BAD_REQUEST, "InvalidRequest", detail)
+    }
+
+    /// A defect of the console.
+    pub fn internal(error: &dyn std::fmt::Display) -> Fault {
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        Fault::new(status, "InternalError", error.to_string())
+    }
+
+    /// A request that another site may have made the browser send.
+    pub fn forged() -> Fault {
+        let detail = "this request did not come from a page of the console, or the page is of an earlier \
+            login: go back, reload the page, and try again";
+        Fault::new(StatusCode::FORBIDDEN, "Forged", detail)
+    }
+
+    /// The token does not count any more.
+    pub fn ended() -> Fault {
+        Fault::new(StatusCode::UNAUTHORIZED, "Unauthorized", "log in again")
+    }
+}
+
+impl IntoResponse for Fault {
+    fn into_response(self) -> Response<Body> {
+        if self.status == StatusCode::UNAUTHORIZED {
+            return Redirect::to("/login").into_response();
+        }
+        let mut answer = html(&FaultPage { fault: &self });
+        *answer.status_mut() = self.status;
+        answer
+    }
+}
+
+/// The answer to a path that does not exist.
+pub async fn nothing_here() -> Response<Body> {
+    let detail = "there is no such page";
+    Fault::new(StatusCode::NOT_FOUND, "NoSuchPage", detail).into_response()
+}

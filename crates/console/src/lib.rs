@@ -1,0 +1,170 @@
+//! The web console: pages for people who would rather look than type.
+//!
+//! The console has no rights of its own. It asks the admin API with the token of whoever logged in,
+//! and S3 with an access key whose secret that token may read. Both check and audit each request as
+//! if it came from outside.
+//!
+//! # Invariants
+//! - Nothing that a page shows is a script or a style: the policy of every answer forbids both
+//!   inside of pages, and templates escape names and texts.
+//! - Every change carries the secret of its session, which no other site knows.
+//! - Contents of objects never show as pages of the console.
+//! - Sessions are bounded in number and time. They live in memory, and a cookie tells nothing.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `session` | who is logged in |
+//! | `guard` | cookies, proofs against forged requests, headers of all answers |
+//! | `request` | what handlers take from a request |
+//! | `backend` | requests to the admin API inside the process |
+//! | `fault` | errors as pages |
+//! | `show` | numbers and times for people |
+//! | `page`, `render` | what pages have in common; templates as answers |
+//! | `assets` | style and script |
+//! | `store`, `presign` | requests to S3 inside the process, and links for others |
+//! | `login`, `cluster`, `buckets`, `settings`, `objects` | the pages |
+
+use std::sync::Arc;
+
+use archipel_api::admin::Inside;
+use archipel_api::s3::S3;
+use archipel_api::serve::{self, BoxError, Door, Limits, Metrics};
+use archipel_base::clock::WallClock;
+use archipel_base::random::Random;
+use axum::Router;
+use axum::body::Body;
+use axum::middleware;
+use axum::routing::{get, post, put};
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use prometheus_client::registry::Registry;
+use tower::ServiceExt;
+
+mod assets;
+mod backend;
+mod buckets;
+mod cluster;
+mod fault;
+mod guard;
+mod login;
+mod objects;
+mod page;
+mod presign;
+mod render;
+mod request;
+mod session;
+mod settings;
+mod show;
+mod store;
+#[cfg(test)]
+mod tests;
+
+/// Settings of the console.
+#[derive(Clone, Debug)]
+pub struct ConsoleConfig {
+    /// Limits on clients.
+    pub limits: Limits,
+    /// The port that the console listens on: browsers keep the cookies of all ports of a host
+    /// together.
+    pub port: u16,
+    /// The address of S3 in links for others: scheme and authority.
+    pub s3_url: String,
+    /// The region that requests are signed for.
+    pub region: String,
+}
+
+/// What the pages need.
+pub(crate) struct Shared {
+    admin: Inside,
+    s3: S3,
+    config: ConsoleConfig,
+    sessions: session::Sessions,
+    clock: Arc<dyn WallClock>,
+}
+
+pub(crate) type App = Arc<Shared>;
+
+/// The console as a door. Cheap to clone.
+#[derive(Clone)]
+pub struct Console {
+    router: Router,
+    limits: Limits,
+    metrics: Metrics,
+}
+
+impl Console {
+    /// Makes the console of a node.
+    pub fn new(
+        admin: Inside,
+        s3: S3,
+        config: ConsoleConfig,
+        clock: Arc<dyn WallClock>,
+        random: Arc<dyn Random>,
+    ) -> Console {
+        let limits = config.limits;
+        let app = Arc::new(Shared {
+            admin,
+            s3,
+            config,
+            sessions: session::Sessions::new(random),
+            clock,
+        });
+        Console {
+            router: routes(app),
+            limits,
+            // What the pages ask for counts as requests to the admin API and to S3.
+            metrics: Metrics::register(&mut Registry::default(), "console"),
+        }
+    }
+
+    /// Answers a request.
+    pub async fn handle(&self, request: Request<Body>) -> Response<Body> {
+        let answered = self.router.clone().oneshot(request).await;
+        answered.unwrap_or_else(|never| match never {})
+    }
+}
+
+impl Door for Console {
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Response<serve::Body> {
+        let answer = self.handle(request.map(Body::new)).await;
+        answer.map(|body| body.map_err(BoxError::from).boxed_unsync())
+    }
+}
+
+fn routes(app: App) -> Router {
+    Router::new()
+        .route("/", get(cluster::home))
+        .route("/login", get(login::show).post(login::enter))
+        .route("/login/link", post(login::follow_link))
+        .route("/logout", post(login::leave))
+        .route("/cluster", get(cluster::show))
+        .route("/cluster/live", get(cluster::live))
+        .route("/buckets", get(buckets::list).post(buckets::create))
+        .route("/buckets/{name}", get(objects::list))
+        .route("/buckets/{name}/object", get(objects::show))
+        .route("/buckets/{name}/download", get(objects::download))
+        .route("/buckets/{name}/upload", put(objects::upload))
+        .route("/buckets/{name}/share", post(objects::share))
+        .route("/buckets/{name}/delete", post(objects::delete))
+        .route(
+            "/buckets/{name}/settings",
+            get(settings::show).post(settings::change),
+        )
+        .route("/buckets/{name}/delete-bucket", post(buckets::delete))
+        .route("/assets/console.css", get(assets::style))
+        .route("/assets/icon.svg", get(assets::icon))
+        .route("/assets/console.js", get(assets::script))
+        .fallback(fault::nothing_here)
+        .layer(request::form_limit())
+        .layer(middleware::from_fn_with_state(app.clone(), guard::protect))
+        .with_state(app)
+}

@@ -1,0 +1,130 @@
+//! Login by a token of the admin API, or by a link that holds one; and logout.
+
+use std::sync::Arc;
+
+use archipel_api::admin::types::{CreateToken, TokenInfo, TokenWithSecret};
+use archipel_api::serve::Peer;
+use askama::Template;
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+
+use crate::App;
+use crate::backend::path;
+use crate::fault::Fault;
+use crate::render::{html, see};
+use crate::request::{Fields, Posted, User, is_secure};
+use crate::session::{LONGEST, Session};
+
+/// The name of whoever logs in with the token of the settings.
+const OPERATOR: &str = "operator";
+
+#[derive(Template)]
+#[template(path = "login.html")]
+struct LoginPage<'a> {
+    refused: Option<&'a str>,
+}
+
+/// Shows the form. A link to it holds a token behind `#`, which browsers do not send: the script
+/// posts it.
+pub async fn show() -> Response<Body> {
+    html(&LoginPage { refused: None })
+}
+
+/// Begins a session with a token.
+pub async fn enter(State(app): State<App>, request: Request<Body>) -> Response<Body> {
+    answer(&app, request, false).await
+}
+
+/// Begins a session with the token of a link, which counts only once: the session gets a token of
+/// its own with the same rights.
+pub async fn follow_link(State(app): State<App>, request: Request<Body>) -> Response<Body> {
+    answer(&app, request, true).await
+}
+
+/// Ends the session.
+pub async fn leave(
+    State(app): State<App>,
+    headers: HeaderMap,
+    posted: Posted,
+) -> Result<Response<Body>, Fault> {
+    if let Some(cookie) = app.cookie(&headers) {
+        app.sessions.end(cookie);
+    }
+    let user = &posted.user;
+    if let Some(id) = &user.session.own_token {
+        user.admin(&app)
+            .delete(&path(&["v1", "tokens", id]))
+            .await?;
+    }
+    Ok(with_cookie(see("/login"), app.set_cookie(None, false)))
+}
+
+async fn answer(app: &App, request: Request<Body>, is_link: bool) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let (secure, peer) = (is_secure(&parts), parts.extensions.get::<Peer>().copied());
+    let fields = match Fields::read(Request::from_parts(parts, body)).await {
+        Ok(fields) => fields,
+        Err(answer) => return answer,
+    };
+    let user = user_of(fields.get("token"), peer);
+    match begin(app, &user, is_link).await {
+        Ok(cookie) => with_cookie(see("/cluster"), app.set_cookie(Some(&cookie), secure)),
+        Err(fault) if fault.status == StatusCode::UNAUTHORIZED => {
+            let why = match is_link {
+                true => "This link was used before, or it is too old. Make another one.",
+                false => "This token is unknown, expired or revoked.",
+            };
+            let page = html(&LoginPage { refused: Some(why) });
+            (StatusCode::UNAUTHORIZED, page).into_response()
+        }
+        Err(fault) => fault.into_response(),
+    }
+}
+
+fn user_of(token: &str, peer: Option<Peer>) -> User {
+    User {
+        session: Arc::new(Session {
+            token: token.to_owned(),
+            name: String::new(),
+            csrf: String::new(),
+            own_token: None,
+        }),
+        peer: peer.map(|peer| peer.0),
+    }
+}
+
+/// Begins a session and returns its cookie.
+async fn begin(app: &App, user: &User, is_link: bool) -> Result<String, Fault> {
+    let admin = user.admin(app);
+    let given: Option<TokenInfo> = match admin.get("/v1/tokens/self").await {
+        Ok(token) => Some(token),
+        // The token of the settings is none of the cluster.
+        Err(fault) if fault.code == "NoSuchToken" => None,
+        Err(fault) => return Err(fault),
+    };
+    let token = user.session.token.clone();
+    let Some(given) = given else {
+        return Ok(app.sessions.begin(token, OPERATOR.into(), None));
+    };
+    if !is_link {
+        return Ok(app.sessions.begin(token, given.name, None));
+    }
+    let ask = CreateToken {
+        name: given.name.clone(),
+        scopes: given.scopes,
+        valid_seconds: Some(LONGEST.as_secs()),
+    };
+    let own: TokenWithSecret = admin.send(Method::POST, "/v1/tokens", &ask).await?;
+    admin.delete(&path(&["v1", "tokens", &given.id])).await?;
+    let own_id = Some(own.token.id);
+    Ok(app.sessions.begin(own.secret, given.name, own_id))
+}
+
+fn with_cookie(mut answer: Response<Body>, cookie: String) -> Response<Body> {
+    if let Ok(value) = HeaderValue::from_str(&cookie) {
+        answer.headers_mut().insert(header::SET_COOKIE, value);
+    }
+    answer
+}

@@ -1,0 +1,143 @@
+//! What handlers take from a request: the login, the fields of a form.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use archipel_api::serve::{Peer, Secure};
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, Form, FromRequest, FromRequestParts};
+use axum::response::{IntoResponse, Redirect};
+use http::request::Parts;
+use http::{HeaderMap, Request, Response, header};
+
+use crate::App;
+use crate::fault::Fault;
+use crate::guard::same;
+use crate::session::Session;
+
+/// The header in which scripts send the secret of their session.
+pub const CSRF_HEADER: &str = "x-console-csrf";
+
+/// The field of forms that holds it.
+const CSRF_FIELD: &str = "csrf";
+
+/// The largest form, in bytes.
+pub const MAX_FORM_BYTES: usize = 64 << 10;
+
+/// Returns the limit for all forms.
+pub fn form_limit() -> DefaultBodyLimit {
+    DefaultBodyLimit::max(MAX_FORM_BYTES)
+}
+
+/// Whoever is logged in, and asks.
+#[derive(Clone)]
+pub struct User {
+    /// The session.
+    pub session: Arc<Session>,
+    /// The address of the browser.
+    pub peer: Option<IpAddr>,
+}
+
+impl User {
+    /// Checks the secret of a change that a script asks for.
+    ///
+    /// # Errors
+    /// The request is forged.
+    pub fn check(&self, headers: &HeaderMap) -> Result<(), Fault> {
+        let given = headers.get(CSRF_HEADER).and_then(|v| v.to_str().ok());
+        self.check_secret(given.unwrap_or_default())
+    }
+
+    fn check_secret(&self, given: &str) -> Result<(), Fault> {
+        match same(given, &self.session.csrf) {
+            true => Ok(()),
+            false => Err(Fault::forged()),
+        }
+    }
+}
+
+impl FromRequestParts<App> for User {
+    type Rejection = Response<Body>;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<User, Self::Rejection> {
+        let cookie = app.cookie(&parts.headers);
+        let session = cookie.and_then(|cookie| app.sessions.find(cookie));
+        let session = session.ok_or_else(|| Redirect::to("/login").into_response())?;
+        let peer = parts.extensions.get::<Peer>().map(|peer| peer.0);
+        Ok(User { session, peer })
+    }
+}
+
+/// The fields of a form.
+pub struct Fields(Vec<(String, String)>);
+
+impl Fields {
+    /// Returns the value of a field without space around it; empty if it is absent.
+    pub fn get(&self, name: &str) -> &str {
+        let mut fields = self.0.iter();
+        let found = fields.find(|(field, _)| field == name);
+        found.map_or("", |(_, value)| value.trim())
+    }
+
+    /// Returns a field as it was sent: names of objects may begin and end with spaces.
+    pub fn exact(&self, name: &str) -> &str {
+        let mut fields = self.0.iter();
+        let found = fields.find(|(field, _)| field == name);
+        found.map_or("", |(_, value)| value)
+    }
+
+    /// Returns the value of a field, unless it is absent or empty.
+    pub fn some(&self, name: &str) -> Option<String> {
+        Some(self.get(name).to_owned()).filter(|value| !value.is_empty())
+    }
+
+    /// Returns whether a box is checked.
+    pub fn is_checked(&self, name: &str) -> bool {
+        !self.get(name).is_empty()
+    }
+
+    /// Returns all values of a field.
+    pub fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
+        let fields = self.0.iter().filter(move |(field, _)| field == name);
+        fields.map(|(_, value)| value.as_str())
+    }
+
+    /// Reads a form without a session.
+    ///
+    /// # Errors
+    /// An answer that says what is wrong.
+    pub async fn read(request: Request<Body>) -> Result<Fields, Response<Body>> {
+        let form = Form::<Vec<(String, String)>>::from_request(request, &()).await;
+        form.map(|Form(fields)| Fields(fields))
+            .map_err(IntoResponse::into_response)
+    }
+}
+
+/// A change that a form of the console asks for.
+pub struct Posted {
+    /// Who asks.
+    pub user: User,
+    /// The form.
+    pub fields: Fields,
+}
+
+impl FromRequest<App> for Posted {
+    type Rejection = Response<Body>;
+
+    async fn from_request(request: Request<Body>, app: &App) -> Result<Posted, Self::Rejection> {
+        let (mut parts, body) = request.into_parts();
+        let user = User::from_request_parts(&mut parts, app).await?;
+        let fields = Fields::read(Request::from_parts(parts, body)).await?;
+        let checked = user.check_secret(fields.get(CSRF_FIELD));
+        checked.map_err(IntoResponse::into_response)?;
+        Ok(Posted { user, fields })
+    }
+}
+
+/// Returns whether the browser reached the console over TLS, here or at a proxy.
+pub fn is_secure(parts: &Parts) -> bool {
+    let origin = parts.headers.get(header::ORIGIN);
+    let origin = origin.and_then(|origin| origin.to_str().ok());
+    parts.extensions.get::<Secure>().is_some()
+        || origin.is_some_and(|origin| origin.starts_with("https://"))
+}

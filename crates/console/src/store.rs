@@ -1,0 +1,221 @@
+//! Requests to S3 inside the process, signed with an access key whose secret the login may read.
+
+use archipel_api::admin::types::{BucketInfo, Grant, KeyWithSecret};
+use axum::body::Body;
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use percent_encoding::percent_decode_str;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::App;
+use crate::backend::path;
+use crate::fault::Fault;
+use crate::presign::{Presigner, Target};
+use crate::request::User;
+
+/// The largest document that is read.
+const MAX_DOCUMENT_BYTES: usize = 4 << 20;
+
+/// Requests inside the process begin at once, so their signatures count only for a short time.
+const VALID_SECONDS: u64 = 300;
+
+/// S3 for one user, with one access key.
+pub struct Store<'a> {
+    app: &'a App,
+    user: &'a User,
+    key: KeyWithSecret,
+    bucket: String,
+}
+
+/// A page of a listing.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct Listing {
+    #[serde(rename = "Contents")]
+    pub objects: Vec<Item>,
+    #[serde(rename = "CommonPrefixes")]
+    pub folders: Vec<Folder>,
+    #[serde(rename = "NextContinuationToken")]
+    pub next: Option<String>,
+}
+
+/// An object in a listing.
+#[derive(Deserialize)]
+pub struct Item {
+    #[serde(rename = "Key")]
+    pub key: String,
+    #[serde(rename = "Size")]
+    pub size: u64,
+    #[serde(rename = "LastModified")]
+    pub modified: String,
+}
+
+/// A common beginning of names.
+#[derive(Deserialize)]
+pub struct Folder {
+    #[serde(rename = "Prefix")]
+    pub prefix: String,
+}
+
+/// An error of S3.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ErrorDocument {
+    #[serde(rename = "Code")]
+    code: String,
+    #[serde(rename = "Message")]
+    message: String,
+}
+
+/// Returns the access key that the console uses for a bucket if none is chosen: the one that may do
+/// most.
+pub fn best_key(bucket: &BucketInfo) -> Option<&Grant> {
+    let rank = |grant: &&Grant| (grant.read, grant.write, grant.owner);
+    let of_use = bucket.grants.iter().filter(|g| g.read || g.write);
+    of_use.max_by_key(rank)
+}
+
+impl User {
+    /// Opens a bucket with an access key.
+    ///
+    /// # Errors
+    /// The token may not read the secret, or there is no such key.
+    pub async fn store<'a>(
+        &'a self,
+        app: &'a App,
+        bucket: &str,
+        key: &str,
+    ) -> Result<Store<'a>, Fault> {
+        let secret = path(&["v1", "keys", key, "secret"]);
+        Ok(Store {
+            app,
+            user: self,
+            key: self.admin(app).get(&secret).await?,
+            bucket: bucket.to_owned(),
+        })
+    }
+}
+
+impl Store<'_> {
+    /// Lists one page of a folder.
+    pub async fn list(&self, prefix: &str, after: &str, limit: usize) -> Result<Listing, Fault> {
+        let limit = limit.to_string();
+        let mut query = vec![
+            ("list-type", "2"),
+            ("delimiter", "/"),
+            ("encoding-type", "url"),
+            ("max-keys", &limit),
+            ("prefix", prefix),
+        ];
+        if !after.is_empty() {
+            query.push(("continuation-token", after));
+        }
+        let answer = self.ask(Method::GET, "", &query, HeaderMap::new(), Body::empty());
+        let mut listing: Listing = parse(&document(answer.await?).await?)?;
+        for item in &mut listing.objects {
+            item.key = decode(&item.key);
+        }
+        for folder in &mut listing.folders {
+            folder.prefix = decode(&folder.prefix);
+        }
+        Ok(listing)
+    }
+
+    /// Gets an object. `headers` are those of the browser about ranges.
+    pub async fn get(&self, key: &str, headers: HeaderMap) -> Result<Response<Body>, Fault> {
+        self.ask(Method::GET, key, &[], headers, Body::empty())
+            .await
+    }
+
+    /// Stores an object.
+    pub async fn put(&self, key: &str, headers: HeaderMap, body: Body) -> Result<(), Fault> {
+        self.ask(Method::PUT, key, &[], headers, body).await?;
+        Ok(())
+    }
+
+    /// Deletes an object.
+    pub async fn delete(&self, key: &str) -> Result<(), Fault> {
+        let answer = self.ask(Method::DELETE, key, &[], HeaderMap::new(), Body::empty());
+        answer.await?;
+        Ok(())
+    }
+
+    /// Returns a link that gets an object, for so many seconds, without a login.
+    pub fn link(&self, key: &str, seconds: u64) -> String {
+        let query = self.presign(&Method::GET, key, &[], seconds);
+        format!("{}{query}", self.app.config.s3_url)
+    }
+
+    /// Returns path and query of a signed request.
+    fn presign(&self, method: &Method, key: &str, query: &[(&str, &str)], seconds: u64) -> String {
+        let signer = Presigner {
+            access_key: &self.key.key.id,
+            secret: &self.key.secret,
+            region: &self.app.config.region,
+            now_ms: self.app.clock.now_millis(),
+        };
+        let target = Target {
+            method,
+            host: self.host(),
+            bucket: &self.bucket,
+            key,
+            query,
+        };
+        signer.sign(&target, seconds)
+    }
+
+    fn host(&self) -> &str {
+        let url = &self.app.config.s3_url;
+        url.split_once("://").map_or(url, |(_, host)| host)
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        key: &str,
+        query: &[(&str, &str)],
+        headers: HeaderMap,
+        body: Body,
+    ) -> Result<Response<Body>, Fault> {
+        let uri = self.presign(&method, key, query, VALID_SECONDS);
+        let mut request = Request::builder()
+            .method(method)
+            .uri(uri)
+            .header(header::HOST, self.host())
+            .body(body)
+            .map_err(|error| Fault::internal(&error))?;
+        request.headers_mut().extend(headers);
+        if let Some(peer) = self.user.peer {
+            let peer = archipel_api::serve::Peer(peer);
+            request.extensions_mut().insert(peer);
+        }
+        let answer = self.app.s3.handle(request).await.map(Body::new);
+        let status = answer.status();
+        if status.is_success() || status == StatusCode::NOT_MODIFIED {
+            return Ok(answer);
+        }
+        let error: ErrorDocument = parse(&document(answer).await?).unwrap_or_default();
+        Err(Fault {
+            status,
+            code: error.code,
+            detail: error.message,
+        })
+    }
+}
+
+async fn document(answer: Response<Body>) -> Result<Vec<u8>, Fault> {
+    let bytes = axum::body::to_bytes(answer.into_body(), MAX_DOCUMENT_BYTES).await;
+    bytes
+        .map(|bytes| bytes.to_vec())
+        .map_err(|error| Fault::internal(&error))
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Fault> {
+    quick_xml::de::from_reader(bytes).map_err(|error| Fault::internal(&error))
+}
+
+/// Decodes a name of a listing.
+fn decode(text: &str) -> String {
+    let text = text.replace('+', " ");
+    percent_decode_str(&text).decode_utf8_lossy().into_owned()
+}

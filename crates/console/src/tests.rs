@@ -1,0 +1,286 @@
+//! The pages, asked as a browser asks for them.
+
+use std::sync::Arc;
+
+use archipel_api::admin::types::{NodeInfo, NodeState, NodeStatus};
+use archipel_api::admin::{Admin, Inside, Node};
+use archipel_api::s3::{S3, S3Config};
+use archipel_api::serve::{Limits, Metrics};
+use archipel_base::clock::SystemClock;
+use archipel_base::random::SystemRandom;
+use archipel_cluster::Cluster;
+use archipel_model::{Model, NewToken, Permissions, TokenScope};
+use axum::body::Body;
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, Method, Request, StatusCode, header};
+use prometheus_client::registry::Registry;
+
+use crate::guard::POLICY;
+use crate::{Console, ConsoleConfig};
+
+mod changes;
+mod logins;
+
+const TOKEN: &str = "the-token-of-the-operator";
+const HOSTILE: &str = "<script>alert(1)</script>\"'&";
+
+struct FakeNode;
+
+impl Node for FakeNode {
+    fn status(&self) -> BoxFuture<'_, NodeStatus> {
+        let status = NodeStatus {
+            version: HOSTILE.into(),
+            troubles: vec![HOSTILE.into()],
+            ..NodeStatus::default()
+        };
+        Box::pin(async { status })
+    }
+
+    fn nodes(&self) -> Vec<NodeInfo> {
+        vec![NodeInfo {
+            id: "a".repeat(64),
+            short: "aaaaaaaa".into(),
+            state: NodeState::Itself,
+            zone: Some(HOSTILE.into()),
+            ..NodeInfo::default()
+        }]
+    }
+
+    fn join(&self, _: Vec<String>) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async { Err("no".into()) })
+    }
+}
+
+/// A console with a browser that is logged in, if it has a cookie.
+struct Site {
+    console: Console,
+    model: Model,
+    cookie: Option<String>,
+    csrf: String,
+}
+
+struct Reply {
+    status: StatusCode,
+    headers: HeaderMap,
+    text: String,
+}
+
+impl Reply {
+    fn header(&self, name: &str) -> &str {
+        let value = self.headers.get(name);
+        value.map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// Returns whether the answer sends the browser to the login.
+    fn asks_for_login(&self) -> bool {
+        self.status == StatusCode::SEE_OTHER && self.header("location") == "/login"
+    }
+}
+
+async fn site() -> Site {
+    let model = Model::open(Cluster::in_memory(1, archipel_model::HOOKS).await.unwrap());
+    let model = model.await.unwrap();
+    let registry = Arc::new(Registry::default());
+    let admin = Admin::new(
+        model.clone(),
+        Arc::new(FakeNode),
+        registry,
+        Some(TOKEN),
+        None,
+    );
+    let config = S3Config {
+        region: "us-east-1".into(),
+        ..S3Config::default()
+    };
+    let metrics = Metrics::register(&mut Registry::default(), "s3");
+    let clock = Arc::new(SystemClock);
+    let s3 = S3::new(model.clone(), config, metrics, clock.clone(), &SystemRandom);
+    let config = ConsoleConfig {
+        limits: Limits::default(),
+        port: 3905,
+        s3_url: "http://s3.example:3900".into(),
+        region: "us-east-1".into(),
+    };
+    let inside = Inside::new(Arc::new(admin));
+    let console = Console::new(inside, s3, config, clock, Arc::new(SystemRandom));
+    Site {
+        console,
+        model,
+        cookie: None,
+        csrf: String::new(),
+    }
+}
+
+impl Site {
+    async fn send(&self, request: Request<Body>) -> Reply {
+        let mut request = request;
+        if let Some(cookie) = &self.cookie {
+            let cookie = cookie.parse().unwrap();
+            request.headers_mut().insert(header::COOKIE, cookie);
+        }
+        let answer = self.console.handle(request).await;
+        let (parts, body) = answer.into_parts();
+        let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+        Reply {
+            status: parts.status,
+            headers: parts.headers,
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+        }
+    }
+
+    async fn get(&self, path: &str) -> Reply {
+        self.send(Request::get(path).body(Body::empty()).unwrap())
+            .await
+    }
+
+    /// Sends a form as another page would: without the session's secret.
+    async fn post_bare(&self, path: &str, form: &str) -> Reply {
+        let request = Request::post(path)
+            .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .body(Body::from(form.to_owned()));
+        self.send(request.unwrap()).await
+    }
+
+    async fn post(&self, path: &str, form: &str) -> Reply {
+        self.post_bare(path, &format!("csrf={}&{form}", self.csrf))
+            .await
+    }
+
+    async fn put(&self, path: &str, csrf: &str, body: &'static str) -> Reply {
+        let request = Request::builder()
+            .method(Method::PUT)
+            .uri(path)
+            .header("x-console-csrf", csrf)
+            .header(header::CONTENT_LENGTH, body.len())
+            .header(header::CONTENT_TYPE, "text/html")
+            .body(Body::from(body));
+        self.send(request.unwrap()).await
+    }
+
+    async fn log_in(mut self, token: &str) -> Site {
+        let reply = self.post_bare("/login", &format!("token={token}")).await;
+        assert_eq!(reply.status, StatusCode::SEE_OTHER, "{}", reply.text);
+        self.take_cookie(&reply);
+        self
+    }
+
+    fn take_cookie(&mut self, reply: &Reply) {
+        let cookie = reply.header("set-cookie").split(';').next().unwrap();
+        self.cookie = Some(cookie.to_owned());
+    }
+
+    /// Reads the session's secret from a page.
+    async fn with_secret(mut self) -> Site {
+        let page = self.get("/cluster").await.text;
+        let (_, rest) = page.split_once("data-csrf=\"").unwrap();
+        self.csrf = rest.split('"').next().unwrap().to_owned();
+        assert_eq!(self.csrf.len(), 64);
+        self
+    }
+
+    /// Creates a token with one scope.
+    async fn token(&self, resource: &str, write: bool) -> String {
+        let new = NewToken {
+            name: "test".into(),
+            scopes: vec![TokenScope {
+                resource: resource.into(),
+                write,
+                bucket: None,
+            }],
+            expires_ms: None,
+        };
+        let made = self.model.create_admin_token(new).await.unwrap();
+        made.1.expose().to_owned()
+    }
+
+    /// Creates a bucket and a key that may do everything there.
+    async fn bucket(&self, name: &str) {
+        let key = self.model.create_access_key("key", true).await.unwrap();
+        self.model.create_bucket(name, Some(&key.id)).await.unwrap();
+        let all = Permissions::ALL;
+        self.model.set_grant(name, &key.id, all).await.unwrap();
+    }
+}
+
+async fn logged_in() -> Site {
+    site().await.log_in(TOKEN).await.with_secret().await
+}
+
+/// Every page that a GET shows.
+const PAGES: [&str; 6] = [
+    "/cluster",
+    "/cluster/live",
+    "/buckets",
+    "/buckets/photos",
+    "/buckets/photos/settings",
+    "/buckets/photos/object?o=%3Cb%3E",
+];
+
+#[tokio::test]
+async fn every_answer_has_the_policy_and_no_script_inside() {
+    let site = logged_in().await;
+    site.bucket("photos").await;
+    let stored = site.put("/buckets/photos/upload?o=%3Cb%3E", &site.csrf, "x");
+    assert_eq!(stored.await.status, StatusCode::NO_CONTENT);
+    let others = [
+        "/login",
+        "/nothing",
+        "/assets/console.js",
+        "/assets/console.css",
+    ];
+    for path in PAGES.iter().chain(&others) {
+        let reply = site.get(path).await;
+        assert_eq!(reply.header("content-security-policy"), POLICY, "{path}");
+        assert_eq!(reply.header("x-content-type-options"), "nosniff", "{path}");
+        assert_eq!(reply.header("referrer-policy"), "no-referrer", "{path}");
+        if path.starts_with("/assets/") {
+            continue;
+        }
+        assert_eq!(reply.header("cache-control"), "no-store", "{path}");
+        for inside in ["<script>", " style=", "<style", "javascript:", " onclick="] {
+            assert!(!reply.text.contains(inside), "{path}: {inside}");
+        }
+    }
+    for path in PAGES {
+        assert_eq!(site.get(path).await.status, StatusCode::OK, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_session_every_page_sends_to_the_login() {
+    let site = site().await;
+    for path in PAGES.iter().chain(&["/"]) {
+        assert!(site.get(path).await.asks_for_login(), "{path}");
+    }
+    for path in ["/logout", "/buckets", "/buckets/photos/delete"] {
+        assert!(site.post(path, "").await.asks_for_login(), "{path}");
+    }
+    let upload = site.put("/buckets/photos/upload?o=a", "", "x").await;
+    assert!(upload.asks_for_login());
+}
+
+#[tokio::test]
+async fn hostile_texts_are_escaped() {
+    let site = logged_in().await;
+    let page = site.get("/cluster").await.text;
+    assert!(!page.contains(HOSTILE) && !page.contains("<script>alert"));
+    assert!(page.contains("&#60;script&#62;alert(1)"), "{page}");
+    site.bucket("photos").await;
+    let name = "%3Cscript%3Ealert(1)%3C%2Fscript%3E%22'%26%2Fa%20%2B%25";
+    let stored = site
+        .put(&format!("/buckets/photos/upload?o={name}"), &site.csrf, "x")
+        .await;
+    assert_eq!(stored.status, StatusCode::NO_CONTENT, "{}", stored.text);
+    let folder = "%3Cscript%3Ealert(1)%3C%2F";
+    for path in [
+        "/buckets/photos".to_owned(),
+        format!("/buckets/photos?prefix={folder}"),
+        format!("/buckets/photos/object?o={name}"),
+        "/buckets?prefix=%3Cscript%3Ealert(1)".to_owned(),
+    ] {
+        let page = site.get(&path).await;
+        assert_eq!(page.status, StatusCode::OK, "{path}");
+        assert!(!page.text.contains("<script>alert"), "{path}");
+        assert!(page.text.contains("&#60;script&#62;alert(1)"), "{path}");
+    }
+}

@@ -1,0 +1,92 @@
+//! Logins, links, logouts, and what a token may not do.
+
+use http::{Request, StatusCode};
+
+use super::{TOKEN, logged_in, site};
+use axum::body::Body;
+
+#[tokio::test]
+async fn wrong_token_is_refused_without_a_cookie() {
+    let site = site().await;
+    for token in ["", "wrong", "archipel_0000_1111"] {
+        let reply = site.post_bare("/login", &format!("token={token}")).await;
+        assert_eq!(reply.status, StatusCode::UNAUTHORIZED);
+        assert_eq!(reply.header("set-cookie"), "");
+        assert!(reply.text.contains("unknown, expired or revoked"));
+    }
+}
+
+#[tokio::test]
+async fn cookie_is_kept_from_scripts_and_other_sites() {
+    let site = site().await;
+    let form = format!("token={TOKEN}");
+    let cookie = site.post_bare("/login", &form).await;
+    let cookie = cookie.header("set-cookie");
+    for part in ["; HttpOnly", "; SameSite=Strict", "; Path=/"] {
+        assert!(cookie.contains(part), "{cookie}");
+    }
+    assert!(!cookie.contains("Secure") && !cookie.contains(TOKEN));
+    let request = Request::post("/login")
+        .header("content-type", "application/x-www-form-urlencoded")
+        .header("host", "console.example")
+        .header("origin", "https://console.example")
+        .body(Body::from(form));
+    let cookie = site.send(request.unwrap()).await;
+    assert!(cookie.header("set-cookie").contains("; Secure"));
+}
+
+#[tokio::test]
+async fn logout_ends_the_session() {
+    let site = logged_in().await;
+    let reply = site.post("/logout", "").await;
+    assert!(reply.asks_for_login());
+    assert!(reply.header("set-cookie").contains("Max-Age=0"));
+    assert!(site.get("/cluster").await.asks_for_login());
+}
+
+#[tokio::test]
+async fn revoked_token_ends_the_session() {
+    let site = site().await;
+    let token = site.token("all", true).await;
+    let site = site.log_in(&token).await;
+    assert_eq!(site.get("/cluster").await.status, StatusCode::OK);
+    let id = site.model.admin_tokens().unwrap().remove(0).id.clone();
+    site.model.revoke_admin_token(&id).await.unwrap();
+    assert!(site.get("/cluster").await.asks_for_login());
+}
+
+#[tokio::test]
+async fn link_logs_in_once_and_its_token_ends_with_the_logout() {
+    let mut site = site().await;
+    let form = format!("token={}", site.token("all", true).await);
+    let reply = site.post_bare("/login/link", &form).await;
+    assert_eq!(reply.status, StatusCode::SEE_OTHER, "{}", reply.text);
+    site.take_cookie(&reply);
+    let again = site.post_bare("/login/link", &form).await;
+    assert_eq!(again.status, StatusCode::UNAUTHORIZED);
+    let site = site.with_secret().await;
+    assert_eq!(site.model.admin_tokens().unwrap().len(), 1);
+    assert!(site.post("/logout", "").await.asks_for_login());
+    assert_eq!(site.model.admin_tokens().unwrap().len(), 0);
+}
+
+#[tokio::test]
+async fn token_with_few_scopes_sees_and_does_no_more_than_the_api_lets_it() {
+    let site = site().await;
+    site.bucket("photos").await;
+    let token = site.token("buckets", false).await;
+    let site = site.log_in(&token).await.with_secret().await;
+    assert_eq!(site.get("/buckets").await.status, StatusCode::OK);
+    let cluster = site.get("/cluster").await;
+    assert!(cluster.text.contains("lacks the scope status:read"));
+    let made = site.post("/buckets", "name=other").await;
+    assert_eq!(made.status, StatusCode::FORBIDDEN);
+    assert!(made.text.contains("buckets:write"), "{}", made.text);
+    // Objects need an access key, and so the right to read its secret.
+    let objects = site.get("/buckets/photos").await;
+    assert!(objects.text.contains("keys:write"), "{}", objects.text);
+    let upload = site
+        .put("/buckets/photos/upload?o=a", &site.csrf, "x")
+        .await;
+    assert_eq!(upload.status, StatusCode::FORBIDDEN);
+}
