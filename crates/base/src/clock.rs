@@ -8,6 +8,13 @@ pub trait WallClock: Send + Sync {
     /// Returns the milliseconds since 1970-01-01 00:00 UTC.
     fn now_millis(&self) -> u64;
 
+    /// Returns the earliest time that it may be now, for what must not happen too early. A clock
+    /// that follows others returns the earlier of its own time and theirs, and 0 before it has heard
+    /// them.
+    fn earliest_millis(&self) -> u64 {
+        self.now_millis()
+    }
+
     /// Returns true if the time is reliable. A clock that is compared with other nodes' clocks is
     /// not reliable before the first comparison; work that depends on dates waits until then.
     fn is_known(&self) -> bool {

@@ -12,6 +12,9 @@ pub enum Error {
     /// The row that guards the write is gone.
     #[error("the guarding row is gone")]
     Guarded,
+    /// A replica holds a version that does not permit the operation. Nothing was changed.
+    #[error("a protected version does not permit it")]
+    Held,
     /// Another write of the row came in between. This write took no effect and never will.
     #[error("unavailable: another write came in between")]
     Overtaken,

@@ -313,6 +313,7 @@ impl ContentWriter {
                 pointing: None,
                 upload: upload.as_ref(),
                 background: false,
+                taking: None,
                 frees: false,
             };
             cluster.write(&key, Some(value), how).await?;

@@ -149,6 +149,7 @@ impl From<cluster::Error> for Error {
             cluster::Error::Unavailable(why) => Error::Unavailable(why),
             cluster::Error::Overtaken => Error::Unavailable(error.to_string()),
             cluster::Error::Guarded => Error::NoSuchUpload,
+            cluster::Error::Held => Error::Held,
             cluster::Error::Storage(error) => error.into(),
         }
     }

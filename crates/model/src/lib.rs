@@ -21,6 +21,7 @@
 //! | [`website`] | a bucket's website configuration |
 //! | [`version`], [`lock`] | ids of versions; object lock: rules as data |
 //! | [`token`] | tokens of the admin API as data |
+//! | `held` | what replicas refuse to give up of a protected version |
 //! | `in_use` | content that this process writes or reads |
 //! | `intents` | an upload points to the write of the object that completes or aborts it |
 //! | [`gc`], `orphans` | drops unneeded content; finds content that no GC task names |
@@ -56,6 +57,7 @@ mod expiry;
 mod fence;
 mod form;
 pub mod gc;
+mod held;
 pub mod identity;
 mod in_use;
 mod intents;
@@ -350,5 +352,6 @@ pub const HOOKS: Hooks = Hooks {
     holds: fence::holds,
     kept_prefix: rowkeys::kept_prefix,
     kept_in: rowkeys::kept_in,
+    refuses: held::refuses,
     topics: k2v::topics,
 };

@@ -2,6 +2,7 @@
 //!
 //! Source: AWS, "Locking objects with Object Lock" and "Object Lock considerations".
 
+use archipel_base::codec::Versioned;
 use serde::{Deserialize, Serialize};
 
 /// The longest retention, in days: 100 years.
@@ -79,6 +80,32 @@ impl ObjectLock {
         let prolongs = new.is_some_and(|new| new.mode == old.mode && new.until_ms >= old.until_ms);
         prolongs || old.yields(bypass)
     }
+}
+
+/// What an operation would take from a version.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Taking {
+    /// The version itself.
+    #[serde(rename = "v")]
+    Version {
+        /// True if the caller bypasses governance and may do so.
+        #[serde(rename = "b")]
+        bypass: bool,
+    },
+    /// The retention, for another one or none.
+    #[serde(rename = "r")]
+    Retention {
+        /// The new retention.
+        #[serde(rename = "n")]
+        new: Option<Retention>,
+        /// True if the caller bypasses governance and may do so.
+        #[serde(rename = "b")]
+        bypass: bool,
+    },
+}
+
+impl Versioned for Taking {
+    const VERSION: u8 = 1;
 }
 
 /// The length of a default retention.

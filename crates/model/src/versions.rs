@@ -14,7 +14,9 @@ use archipel_storage::{Value, VersionKind};
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::{Error, damaged_row};
+use crate::held;
 use crate::interim;
+use crate::lock::Taking;
 use crate::object::{Condition, LockChange, Marker, ObjectHead, Tags};
 use crate::objects::check_key;
 use crate::reader::ObjectReader;
@@ -172,7 +174,8 @@ impl Model {
                 false => VersionDecision::Kill,
             }
         };
-        let decided = self.decide(bucket, key, id, background, &decide);
+        let taking = Some(Taking::Version { bypass });
+        let decided = self.decide(bucket, key, id, (background, taking), &decide);
         match decided.await? {
             Ok(()) => self.wake_gc(),
             Err(None) => {}
@@ -193,6 +196,7 @@ impl Model {
         bucket: &Bucket,
         key: &str,
         id: VersionId,
+        taking: Option<Taking>,
         change: HeadChange<'_>,
     ) -> Result<(), Error> {
         check_key(key)?;
@@ -204,7 +208,8 @@ impl Model {
                 Err(error) => VersionDecision::Abort(error),
             }
         };
-        self.decide(bucket, key, id, false, &decide).await?
+        self.decide(bucket, key, id, (false, taking), &decide)
+            .await?
     }
 
     /// Sets the tags of an object, or of the named version. The object stays the same in all else.
@@ -223,7 +228,7 @@ impl Model {
             head.tags.clone_from(&tags);
             Ok(())
         };
-        self.change_object(bucket, key, id, &change).await
+        self.change_object(bucket, key, id, None, &change).await
     }
 
     /// Sets the access control list of an object, or of the named version. The object stays the same
@@ -242,7 +247,7 @@ impl Model {
             head.acl = acl;
             Ok(())
         };
-        self.change_object(bucket, key, id, &change).await
+        self.change_object(bucket, key, id, None, &change).await
     }
 
     /// Changes the protection of an object, or of the named version. Returns the id of the version.
@@ -273,7 +278,14 @@ impl Model {
                 Ok(())
             }
         };
-        self.change_object(bucket, key, id, &apply).await
+        let taking = match change {
+            LockChange::Retention { retention, bypass } => Some(Taking::Retention {
+                new: retention,
+                bypass,
+            }),
+            LockChange::LegalHold(_) => None,
+        };
+        self.change_object(bucket, key, id, taking, &apply).await
     }
 
     /// Changes the metadata of the named version, or of the version that is current now.
@@ -282,6 +294,7 @@ impl Model {
         bucket: &Bucket,
         key: &str,
         id: Option<VersionId>,
+        taking: Option<Taking>,
         change: HeadChange<'_>,
     ) -> Result<VersionId, Error> {
         let current = match id {
@@ -293,7 +306,7 @@ impl Model {
                 head => head?.id,
             },
         };
-        let changed = self.change_version(bucket, key, current, change);
+        let changed = self.change_version(bucket, key, current, taking, change);
         match changed.await {
             Err(Error::NoSuchVersion) if id.is_none() => Err(Error::NoSuchKey),
             changed => changed.map(|()| current),
@@ -305,7 +318,7 @@ impl Model {
         bucket: &Bucket,
         key: &str,
         id: VersionId,
-        background: bool,
+        (background, taking): (bool, Option<Taking>),
         decide: &(impl Fn(&VersionSeen<'_>) -> VersionDecision<E> + Send + Sync),
     ) -> Result<Result<(), E>, Error> {
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
@@ -316,6 +329,7 @@ impl Model {
             let how = WriteOptions {
                 guards: vec![self.fence_of(bucket, row)],
                 background,
+                taking: taking.map(|taking| held::taking(taking, id)),
                 ..WriteOptions::durable(durability)
             };
             let making = bucket.versioning.of_writes();

@@ -20,6 +20,7 @@ use crate::data::options::{Guard, PointingRow};
 use crate::error::Error;
 use crate::node::detach::DetachOnDrop;
 use crate::node::group::Group;
+use crate::node::options::Taking;
 use crate::node::wire::{About, RowCall};
 use crate::register::versions::Promises;
 use crate::register::{
@@ -59,6 +60,8 @@ pub(crate) struct Run<'a> {
     pub background: bool,
     /// True if the write lets space become free.
     pub frees: bool,
+    /// What the operation would take from a version of an object.
+    pub taking: Option<&'a Taking>,
     /// The versions of the object that the requests ask about.
     pub about: Option<About>,
     pub group: Group,
@@ -298,6 +301,10 @@ impl Run<'_> {
             about: match request {
                 Request::Write { .. } => None,
                 Request::Read { .. } | Request::Prepare { .. } => self.about.clone(),
+            },
+            taking: match request {
+                Request::Prepare { asking: None, .. } => self.taking.cloned(),
+                _ => None,
             },
             request,
         };

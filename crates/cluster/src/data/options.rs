@@ -5,6 +5,7 @@ use archipel_storage::engine::Durability;
 use bytes::Bytes;
 
 use crate::data::block_writer::BlockWriter;
+use crate::node::options::Taking;
 use crate::node::wire::{GuardKey, Pointer};
 use crate::register::Intent;
 use crate::register::coordinator::Repeat;
@@ -78,6 +79,8 @@ pub struct WriteOptions<'a> {
     /// True if the write takes no room and lets space become free. It is done even while disks are
     /// nearly full.
     pub frees: bool,
+    /// What an update would take from a version of an object.
+    pub taking: Option<Taking>,
     /// The version of an object that a write without a condition makes.
     pub versioning: Versioning,
 }
@@ -116,6 +119,7 @@ impl WriteOptions<'_> {
             upload: None,
             background: false,
             frees: false,
+            taking: None,
             versioning: Versioning::Plain,
         }
     }

@@ -61,8 +61,7 @@ impl Data {
 
     /// Returns the metadata of a row.
     pub async fn metadata(self: &Arc<Data>, key: &RowKey) -> Result<Option<Bytes>, Error> {
-        let version = self.read_version(key, false).await?;
-        Ok(version.value.map(|value| value.metadata))
+        Ok(self.head(key).await?.map(|value| value.metadata))
     }
 
     /// Returns a row's value without its payload.
@@ -75,9 +74,8 @@ impl Data {
         Ok(self.read_version(key, true).await?.value)
     }
 
-    /// Returns a row's version. The stamp of a tombstone is that of the
-    /// deletion. A row that was never written, or whose tombstone was dropped, has
-    /// [`Stamp::ZERO`].
+    /// Returns a row's version. The stamp of a tombstone is that of the deletion. A row that was
+    /// never written, or whose tombstone was dropped, has [`Stamp::ZERO`].
     pub async fn read_stamped(self: &Arc<Data>, key: &RowKey) -> Result<Version<Value>, Error> {
         self.read_version(key, true).await
     }
@@ -183,6 +181,7 @@ impl Data {
             prefetch: None,
             background: how.background,
             frees: how.frees,
+            taking: how.taking.as_ref(),
             about: None,
             group: self.group(key.partition)?,
         })
@@ -218,8 +217,6 @@ impl Data {
         let mut never = |_: &Promises<'_>| register::Decision::Keep;
         match run.drive(operation, outputs, &mut never).await? {
             Outcome::Written { stamp } => Ok(stamp),
-            Outcome::Guarded => Err(Error::Guarded),
-            Outcome::Overtaken => Err(Error::Overtaken),
             other => Err(unexpected(&other)),
         }
     }
@@ -293,8 +290,6 @@ impl Data {
         match (outcome, aborted) {
             (Outcome::Written { .. }, _) => Ok(Ok(())),
             (Outcome::Kept(_), Some(error)) => Ok(Err(error)),
-            (Outcome::Guarded, _) => Err(Error::Guarded),
-            (Outcome::Overtaken, _) => Err(Error::Overtaken),
             (other, _) => Err(unexpected(&other)),
         }
     }
@@ -359,6 +354,7 @@ impl Data {
             background: true,
             frees: false,
             about: None,
+            taking: None,
             request,
         };
         self.ask(group, index, call).await
@@ -393,8 +389,12 @@ pub(super) fn start(group: &Group) -> Start {
 }
 
 pub(super) fn unexpected(outcome: &Outcome<Value>) -> Error {
-    Error::Unavailable(match outcome {
-        Outcome::Unknown => "it is not known whether the write took effect".into(),
-        _ => "too few replicas answer, or too much contention".into(),
-    })
+    let why = match outcome {
+        Outcome::Guarded => return Error::Guarded,
+        Outcome::Held => return Error::Held,
+        Outcome::Overtaken => return Error::Overtaken,
+        Outcome::Unknown => "it is not known whether the write took effect",
+        _ => "too few replicas answer, or too much contention",
+    };
+    Error::Unavailable(why.into())
 }

@@ -249,7 +249,8 @@ impl Data {
     /// `decide` may be called more than once; the last answer counts.
     ///
     /// # Errors
-    /// Outside: [`Error::Guarded`], [`Error::Unavailable`]. Inside: what `decide` aborted with.
+    /// Outside: [`Error::Guarded`], [`Error::Held`], [`Error::Unavailable`]. Inside: what `decide`
+    /// aborted with.
     pub async fn decide_version<E>(
         self: &Arc<Data>,
         row: &RowKey,
@@ -339,9 +340,7 @@ impl Data {
             (Outcome::Written { .. } | Outcome::Kept(_), _) => {
                 Ok(Attempt::Done(aborted.map_or(Ok(()), Err)))
             }
-            (Outcome::Guarded, _) => Err(Error::Guarded),
             (Outcome::Overtaken, _) if repeats => Ok(Attempt::Again),
-            (Outcome::Overtaken, _) => Err(Error::Overtaken),
             (other, _) => Err(unexpected(&other)),
         }
     }

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use archipel_base::clock::SystemClock;
+use archipel_base::clock::{SystemClock, WallClock};
 use archipel_base::random::SeededRandom;
 use archipel_base::stamp::StampClock;
 use archipel_base::{Id, NodeId};
@@ -40,6 +41,7 @@ pub struct World {
     pub disks: Vec<Arc<MemoryDisk>>,
     /// Their metadata engines.
     pub engines: Vec<Arc<MemoryEngine>>,
+    clocks: Mutex<BTreeMap<NodeId, Arc<ShiftedClock>>>,
     dead: Dead,
     spoken: Spoken,
 }
@@ -49,6 +51,18 @@ type Spoken = Arc<Mutex<BTreeMap<NodeId, u32>>>;
 
 /// The nodes that were killed. All others suspect them.
 type Dead = Arc<Mutex<BTreeSet<NodeId>>>;
+
+/// The system's clock, or one that is ahead of it.
+#[derive(Default)]
+struct ShiftedClock {
+    ahead_ms: AtomicU64,
+}
+
+impl WallClock for ShiftedClock {
+    fn now_millis(&self) -> u64 {
+        SystemClock.now_millis() + self.ahead_ms.load(Ordering::SeqCst)
+    }
+}
 
 /// A directory that knows all nodes and suspects exactly those that were killed.
 struct FixedDirectory(NodeId, Vec<NodeId>, Dead, Spoken);
@@ -117,6 +131,7 @@ impl World {
             nodes: Vec::new(),
             disks: Vec::new(),
             engines: Vec::new(),
+            clocks: Mutex::default(),
             dead: Dead::default(),
             spoken: Spoken::default(),
         };
@@ -222,7 +237,7 @@ impl World {
             store,
             node: id,
             level,
-            wall: Arc::new(SystemClock),
+            wall: self.clock_of(id),
             random,
             durability: Durability::Fsync,
             sizes: crate::Sizes::USUAL,
@@ -233,6 +248,18 @@ impl World {
         let service = node.service();
         tokio::spawn(async move { rpc.serve(service).await });
         Ok(node)
+    }
+
+    /// Sets a node's clock ahead of the right time, from now on.
+    pub fn set_clock_ahead(&self, index: usize, by: Duration) {
+        let clock = self.clock_of(self.ids[index]);
+        clock
+            .ahead_ms
+            .store(by.as_millis() as u64, Ordering::SeqCst);
+    }
+
+    fn clock_of(&self, id: NodeId) -> Arc<ShiftedClock> {
+        self.clocks.lock().entry(id).or_default().clone()
     }
 
     /// Cuts a node off from all others for good. All others suspect it.

@@ -129,6 +129,13 @@ impl WallClock for CommonClock {
         now.saturating_add(state.correction_ms).max(0) as u64
     }
 
+    fn earliest_millis(&self) -> u64 {
+        if !self.is_known() {
+            return 0;
+        }
+        self.own_millis().min(self.now_millis())
+    }
+
     fn is_known(&self) -> bool {
         if self.known.load(Ordering::Relaxed) {
             return true;

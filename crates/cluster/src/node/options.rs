@@ -11,6 +11,7 @@ use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Store, Value, VersionName};
 use async_trait::async_trait;
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use super::peers::Directory;
 use crate::node::sizes::Sizes;
@@ -36,9 +37,24 @@ pub struct Hooks {
     pub kept_prefix: fn(&RowKey) -> Option<Bytes>,
     /// Returns the object's row and the name of the version that a kept row holds.
     pub kept_in: fn(&RowKey) -> Option<(RowKey, VersionName)>,
+    /// Returns true if a version does not permit at this time, in milliseconds since 1970, what an
+    /// operation would take from it: see [`Taking`].
+    pub refuses: fn(&Value, &[u8], u64) -> bool,
     /// Returns the topics under which changes of this row are told to those who
     /// [watch](crate::Watch) them; `None` if nobody may watch it.
     pub topics: fn(&RowKey) -> Option<Topics>,
+}
+
+/// What an operation would take from a version of an object: the version itself, or a protection
+/// that it has. Each replica that holds the version may [refuse](Hooks::refuses) it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Taking {
+    /// The name of the version.
+    #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
+    pub from: VersionName,
+    /// What is taken, in the model's encoding.
+    #[serde(rename = "w")]
+    pub what: Bytes,
 }
 
 /// The two topics of a change: numbers that the model derives from the row's key. Two rows may have
@@ -55,6 +71,7 @@ impl Hooks {
         holds: |_, _, _| true,
         kept_prefix: |_| None,
         kept_in: |_| None,
+        refuses: |_, _, _| false,
         topics: |_| None,
     };
 }

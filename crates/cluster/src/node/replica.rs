@@ -32,7 +32,6 @@ const PIGGYBACKED_BYTES: usize = 1024;
 /// The local replica of every row.
 pub(crate) struct Replica {
     store: Store,
-    wall: Arc<dyn WallClock>,
     around: Around,
     epochs: Arc<Epochs>,
     recent: Arc<Mutex<Remembered>>,
@@ -43,6 +42,7 @@ pub(crate) struct Replica {
 #[derive(Clone)]
 struct Around {
     hooks: Hooks,
+    wall: Arc<dyn WallClock>,
     tombstones: Arc<TombstoneStats>,
 }
 
@@ -97,9 +97,9 @@ impl Replica {
     ) -> Replica {
         Replica {
             store,
-            wall,
             around: Around {
                 hooks,
+                wall,
                 tombstones: Arc::default(),
             },
             epochs,
@@ -155,7 +155,7 @@ impl Replica {
     }
 
     fn bounds(&self) -> Bounds {
-        Bounds::without_floors(self.wall.now_millis(), AHEAD_MILLIS)
+        Bounds::without_floors(self.around.wall.now_millis(), AHEAD_MILLIS)
     }
 
     /// Answers a `Read`. The payload is read only if it is wanted. A short value is piggybacked, so
@@ -186,7 +186,7 @@ impl Replica {
             let mut recent = Recent::forgotten(Rules::CORRECT, &cell, &bounds);
             let request = Request::Read { with_value };
             let step = replica::step(Rules::CORRECT, &bounds, &cell, &mut recent, request, true);
-            Ok(versions::with_told(step.answer, told))
+            Ok(step.answer.telling(told))
         };
         self.store.look_up(read).await
     }
@@ -232,11 +232,9 @@ impl Replica {
                 Err(refusal) => return Ok(refusal),
             };
             let guard_holds = guards_hold(txn, &call, around.hooks)?;
-            let told = match &call.about {
-                Some(about) => {
-                    versions::told(&txn.reader(), &key, &cell, about, &bounds, around.hooks)?
-                }
-                None => Vec::new(),
+            let told = match versions::asked(&txn.reader(), &call, &cell, &bounds, &around)? {
+                Ok(told) => told,
+                Err(refusal) => return Ok(refusal),
             };
             let written = match &call.request {
                 Request::Write { version, .. } => Some(version.clone()),
@@ -264,7 +262,7 @@ impl Replica {
                 pointing::store(txn, beside, &around)?;
             }
             memory.lock().put(key, recent);
-            Ok(versions::with_told(step.answer, told))
+            Ok(step.answer.telling(told))
         };
         let answer = self.store.transact(how, change).await;
         // After the commit, so that who hears of the change finds it. No caller drops this future

@@ -9,7 +9,7 @@ use archipel_storage::{BlockRef, RowKey, Value, VersionName};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::node::options::Topics;
+use crate::node::options::{Taking, Topics};
 use crate::register::{Answer, Intent, Request};
 
 /// The methods that a node answers.
@@ -85,6 +85,9 @@ pub(crate) struct RowCall {
     /// The versions of the object that the answer tells about.
     #[serde(rename = "v", default, skip_serializing_if = "Option::is_none")]
     pub about: Option<About>,
+    /// What the operation would take from a version. A replica that refuses it does not promise.
+    #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
+    pub taking: Option<Taking>,
     #[serde(rename = "r")]
     pub request: Request<Value>,
 }

@@ -76,6 +76,8 @@ pub struct Operation<V> {
     own_quorum: bool,
     /// True if replicas keep the operation's value when another one replaces it.
     is_kept: bool,
+    /// True if a replica refused in this round what the operation would take from a version.
+    is_held: bool,
     pauses: u32,
 }
 
@@ -190,6 +192,7 @@ impl<V: Clone + Eq> Operation<V> {
             repeat: Repeat::Always,
             own_quorum: false,
             is_kept: false,
+            is_held: false,
             pauses: 0,
         }
     }
@@ -234,6 +237,10 @@ impl<V: Clone + Eq> Operation<V> {
             Answer::Superseded { .. } => {}
             Answer::Stale { .. } => self.refused.insert(from),
             Answer::Ahead | Answer::Lacking { .. } => self.failed.insert(from),
+            Answer::Held => {
+                self.failed.insert(from);
+                self.is_held = true;
+            }
             Answer::Guarded => return self.on_guarded(from, next),
             Answer::Found {
                 version,

@@ -55,6 +55,17 @@ pub enum Request<V> {
     },
 }
 
+impl<V> Answer<V> {
+    /// Returns the answer with what the replica tells of the versions that the request asks about.
+    #[must_use]
+    pub fn telling(mut self, told: Vec<VersionReport>) -> Answer<V> {
+        if let Answer::Found { versions, .. } | Answer::Promised { versions, .. } = &mut self {
+            *versions = told;
+        }
+        self
+    }
+}
+
 /// A replica's answer. Everything that it says is durable before it is sent.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Answer<V> {
@@ -108,6 +119,8 @@ pub enum Answer<V> {
         /// The version.
         name: VersionName,
     },
+    /// The replica holds a version that does not permit the operation. Nothing was changed.
+    Held,
     /// The guarding row is not live on this replica. Nothing was changed.
     Guarded,
     /// The replica knows a newer layout than the request's. Nothing was changed. A node that is not

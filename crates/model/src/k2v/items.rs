@@ -220,6 +220,7 @@ impl Model {
                 pointing: None,
                 upload: None,
                 background: false,
+                taking: None,
                 frees: false,
             };
             let of = (&bucket.id, name.pk.as_str());

@@ -9,6 +9,7 @@
     reason = "tests"
 )]
 
+mod held;
 mod reference;
 
 use std::sync::Arc;

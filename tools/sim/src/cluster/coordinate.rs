@@ -239,7 +239,7 @@ impl Cluster {
             }
             Outcome::Written { .. } => happened.reply = Some((now, Reply::Done)),
             // It had no effect, so it is as good as a read with an unknown result.
-            Outcome::Unavailable | Outcome::Overtaken | Outcome::Guarded => {
+            Outcome::Unavailable | Outcome::Overtaken | Outcome::Held | Outcome::Guarded => {
                 happened.call = Call::Read
             }
             Outcome::Unknown | Outcome::Seen(_) | Outcome::Open(_) => {}

@@ -45,7 +45,9 @@ impl Counts {
         match outcome {
             Outcome::Value(_) | Outcome::Kept(_) | Outcome::Written { .. } => self.answered += 1,
             Outcome::Unknown | Outcome::Seen(_) | Outcome::Open(_) => self.unknown += 1,
-            Outcome::Unavailable | Outcome::Overtaken | Outcome::Guarded => self.refused += 1,
+            Outcome::Unavailable | Outcome::Overtaken | Outcome::Held | Outcome::Guarded => {
+                self.refused += 1
+            }
         }
     }
 }

@@ -163,7 +163,7 @@ impl Waiting {
 pub(super) fn is_passing(error: &Error) -> bool {
     match error {
         Error::Unavailable(_) | Error::Storage(storage::Error::Busy(_)) => true,
-        Error::Guarded | Error::Overtaken | Error::Storage(_) => false,
+        Error::Guarded | Error::Held | Error::Overtaken | Error::Storage(_) => false,
     }
 }
 

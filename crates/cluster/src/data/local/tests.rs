@@ -31,6 +31,7 @@ fn guarded_write(node: &Cluster) -> RowCall {
         with_payload: true,
         background: false,
         frees: false,
+        taking: None,
         about: None,
         request: Request::Write {
             version: Version {

@@ -137,3 +137,18 @@ async fn unconfirmed_clock_is_used_after_a_minute() {
     tokio::time::advance(Duration::from_secs(1)).await;
     assert!(clock.is_known());
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_earliest_time_is_that_of_the_slower_clock() {
+    let (own, clock) = clock(1_000 * SECOND);
+    clock.retain(&others(2));
+    assert_eq!(clock.earliest_millis(), 0, "nobody was heard");
+    hear(&clock, 1, 0);
+    hear(&clock, 2, 0);
+    assert_eq!(clock.earliest_millis(), 1_000 * SECOND);
+    own.set(1_000_000 * SECOND);
+    assert_eq!(clock.earliest_millis(), 1_000 * SECOND);
+    own.set(500 * SECOND);
+    assert_eq!(clock.now_millis(), 1_000 * SECOND);
+    assert_eq!(clock.earliest_millis(), 500 * SECOND);
+}

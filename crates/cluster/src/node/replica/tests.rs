@@ -158,6 +158,7 @@ fn call(node: &Cluster, row: &'static str, request: Request<Value>) -> RowCall {
         with_payload: true,
         background: false,
         frees: false,
+        taking: None,
         about: None,
         request,
     }

@@ -10,9 +10,9 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{Around, cell_of, row_of, store_cell};
 use crate::node::options::Hooks;
-use crate::node::wire::About;
+use crate::node::wire::{About, RowCall};
 use crate::register::versions::{self, Kept, NEWEST, VersionReport};
-use crate::register::{Answer, Bounds, Cell, Rules, Version};
+use crate::register::{Answer, Bounds, Cell, Request, Rules, Version};
 
 /// The largest number of deleted versions that are passed over to find the newest living one.
 const MOST_DEAD: usize = 4096;
@@ -114,6 +114,42 @@ pub(super) fn store(
     Ok(())
 }
 
+/// Returns what the replica tells of the versions that a request asks about, or the answer that
+/// refuses the request.
+///
+/// A replica refuses what a version that it holds does not permit, by its own clock and the
+/// cluster's. It refuses the promise, not the value: a value that others have accepted must be able
+/// to reach every replica. What a quorum holds is shown by one replica of each quorum, so no
+/// decision passes a protection that was acknowledged.
+pub(super) fn asked(
+    rows: &RowReader<'_>,
+    call: &RowCall,
+    current: &Cell<Value>,
+    bounds: &Bounds,
+    around: &Around,
+) -> Result<Result<Vec<VersionReport>, Answer<Value>>, storage::Error> {
+    let key = call.row_key();
+    if let (Some(taking), Request::Prepare { asking: None, .. }) = (&call.taking, &call.request) {
+        let kept = match (around.hooks.kept_prefix)(&key) {
+            Some(prefix) => rows.metadata(&kept_row(&prefix, &key, taking.from))?,
+            None => None,
+        };
+        let kept = cell_of(kept.map(storage::Row::from).unwrap_or_default());
+        let held = versions::view(taking.from, current, &kept, bounds);
+        let now = around.wall.earliest_millis();
+        if held
+            .value
+            .is_some_and(|value| (around.hooks.refuses)(&value, &taking.what, now))
+        {
+            return Ok(Err(Answer::Held));
+        }
+    }
+    Ok(Ok(match &call.about {
+        Some(about) => told(rows, &key, current, about, bounds, around.hooks)?,
+        None => Vec::new(),
+    }))
+}
+
 /// Returns what the replica tells of the versions that a request asks about.
 pub(super) fn told(
     rows: &RowReader<'_>,
@@ -179,39 +215,4 @@ pub(super) fn told(
     }
     told.extend(others);
     Ok(told)
-}
-
-/// Returns the answer with what the replica tells of versions.
-pub(super) fn with_told(answer: Answer<Value>, told: Vec<VersionReport>) -> Answer<Value> {
-    match answer {
-        Answer::Found {
-            version,
-            live,
-            floor,
-            agreed,
-            ..
-        } => Answer::Found {
-            version,
-            live,
-            floor,
-            agreed,
-            versions: told,
-        },
-        Answer::Promised {
-            version,
-            accepted,
-            known_from,
-            floor,
-            agreed,
-            ..
-        } => Answer::Promised {
-            version,
-            accepted,
-            known_from,
-            floor,
-            agreed,
-            versions: told,
-        },
-        other => other,
-    }
 }

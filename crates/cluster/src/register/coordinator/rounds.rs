@@ -13,6 +13,7 @@ impl<V: Clone + Eq> Operation<V> {
         self.round += 1;
         self.refused = ReplicaSet::EMPTY;
         self.failed = ReplicaSet::EMPTY;
+        self.is_held = false;
         self.send_to(to)
     }
 
@@ -90,7 +91,9 @@ impl<V: Clone + Eq> Operation<V> {
     /// Returns the outcome when nothing more can be done. Without an own write sent, nothing
     /// happened.
     pub(super) fn cannot_go_on(&self) -> Outcome<V> {
-        if self.attempts.is_empty() || self.resolves() {
+        if self.is_held && self.attempts.is_empty() {
+            Outcome::Held
+        } else if self.attempts.is_empty() || self.resolves() {
             Outcome::Unavailable
         } else {
             Outcome::Unknown

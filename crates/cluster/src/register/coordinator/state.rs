@@ -65,6 +65,9 @@ pub enum Outcome<V> {
     Kept(Version<V>),
     /// The guarding row is not live. Nothing was or will be written.
     Guarded,
+    /// So many replicas refused what the operation would take from a version that no quorum can
+    /// permit it. Nothing was or will be written.
+    Held,
     /// An attempt took no effect and never will, and the operation does not
     /// [repeat](Repeat) it. Nothing was or will be written.
     Overtaken,

@@ -320,6 +320,7 @@ impl World {
             Answer::Stale { highest } => format!("stale, above {}", stamp_text(*highest)),
             Answer::Ahead => "too far ahead".into(),
             Answer::Guarded => "the guard is closed".into(),
+            Answer::Held => "a version does not permit it".into(),
             Answer::Superseded { epoch } => format!("superseded by epoch {epoch}"),
         }
     }

@@ -312,7 +312,7 @@ impl Uploads {
             Outcome::Kept(_) => self.answer_client(world, c, Reply::Failed),
             Outcome::Overtaken => self.run(world, c, Step::Undo { again: true }, Stamp::ZERO),
             Outcome::Guarded => self.look_again(world, c),
-            Outcome::Unavailable => self.void(world, c),
+            Outcome::Unavailable | Outcome::Held => self.void(world, c),
             Outcome::Unknown | Outcome::Value(_) | Outcome::Seen(_) | Outcome::Open(_) => {
                 self.give_up(world, c, doing)
             }

@@ -69,37 +69,7 @@ impl Versions {
         if let Some(cell) = step.cell {
             node.current = cell;
         }
-        match step.answer {
-            Answer::Found {
-                version,
-                live,
-                floor,
-                agreed,
-                ..
-            } => Answer::Found {
-                version,
-                live,
-                floor,
-                agreed,
-                versions: told,
-            },
-            Answer::Promised {
-                version,
-                accepted,
-                known_from,
-                floor,
-                agreed,
-                ..
-            } => Answer::Promised {
-                version,
-                accepted,
-                known_from,
-                floor,
-                agreed,
-                versions: told,
-            },
-            other => other,
-        }
+        step.answer.telling(told)
     }
 
     /// Keeps what the acceptance of a value displaces. Returns false if the replica lacks something.

@@ -134,7 +134,7 @@ impl Scenario {
             Outcome::Value(version) | Outcome::Kept(version) => Reply::Saw(version.value),
             Outcome::Written { .. } => Reply::Done,
             Outcome::Unknown | Outcome::Seen(_) | Outcome::Open(_) => return,
-            Outcome::Unavailable | Outcome::Overtaken | Outcome::Guarded => {
+            Outcome::Unavailable | Outcome::Overtaken | Outcome::Held | Outcome::Guarded => {
                 world.history.retain(|e| e.client != c || e.reply.is_some());
                 return;
             }

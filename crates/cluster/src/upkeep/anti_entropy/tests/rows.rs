@@ -25,6 +25,7 @@ async fn promise(node: &Cluster, name: &str) {
         background: false,
         frees: false,
         about: None,
+        taking: None,
         request: Request::Prepare {
             ballot: node.next_stamp(later),
             asking: None,
