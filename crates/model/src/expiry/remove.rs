@@ -13,6 +13,7 @@ use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
 use crate::interim::{self, Listed, Page, Start};
+use crate::lock::Taking;
 use crate::object::{Condition, ObjectHead, Predicate};
 use crate::rowkeys;
 use crate::upload::Upload;
@@ -182,7 +183,9 @@ impl Model {
             Ok(()) => VersionDecision::Kill,
             Err(error) => VersionDecision::Abort(error),
         };
-        self.decide(bucket, key, seen.id, true, &decide).await??;
+        let taking = Some(Taking::Version { bypass: false });
+        self.decide(bucket, key, seen.id, (true, taking), &decide)
+            .await??;
         self.wake_gc();
         Ok(())
     }
