@@ -96,10 +96,12 @@ def test_methods_on_the_root(raw, nothing_changes):
             assert reply.status in (400, 405, 501), f"{method} {reply.brief()}"
 
 
-def test_versioning_is_off_and_stays_off(raw, bucket, nothing_changes):
-    """Clients ask before they begin; the true answer is an empty configuration. Turning it on is refused."""
+def test_versioning_is_off_at_first_and_mfa_delete_is_refused(raw, bucket, nothing_changes):
+    """Clients ask before they begin; the true answer is an empty configuration."""
     root = answer(raw.request("GET", f"/{bucket}", [("versioning", "")]), 200).xml()
     assert root.tag == "VersioningConfiguration" and root.find("Status") is None
-    body = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
+    body = (
+        b"<VersioningConfiguration><Status>Enabled</Status><MfaDelete>Enabled</MfaDelete></VersioningConfiguration>"
+    )
     with nothing_changes():
         answer(raw.request("PUT", f"/{bucket}", [("versioning", "")], body=body), 501, "NotImplemented")

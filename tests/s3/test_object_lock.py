@@ -8,8 +8,6 @@ import pytest
 from support.expect import answer, holds, refused
 from support.sigv4 import object_path
 
-pytestmark = pytest.mark.usefixtures("keeps_versions")
-
 HOUR = datetime.timedelta(hours=1)
 
 

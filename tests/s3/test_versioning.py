@@ -6,8 +6,6 @@ import pytest
 from support.expect import absent, answer, holds, keys, refused
 from support.sigv4 import object_path
 
-pytestmark = pytest.mark.usefixtures("keeps_versions")
-
 
 def set_versioning(s3, bucket, status):
     s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": status})

@@ -39,7 +39,7 @@ pub mod register;
 mod server;
 mod upkeep;
 
-pub use archipel_storage::{ListEntry, ListQuery, ListStart, Listing, Pin};
+pub use archipel_storage::{KeptKeys, ListEntry, ListQuery, ListStart, Listing, Pin};
 pub use cluster::Cluster;
 pub use data::Data;
 pub use data::block_reader::BlockStream;

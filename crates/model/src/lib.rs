@@ -28,7 +28,7 @@
 //! | `content`, `reader` | writes and reads content |
 //! | `cipher`, [`encryption`] | the cipher of content; encrypted content and its keys |
 //! | `control`, `objects`, `uploads` | operations on buckets and keys, objects, uploads |
-//! | `versions`, `interim` | operations on versions of objects |
+//! | `versions`, `version_rows` | operations on versions of objects |
 //! | [`listing`] | listings of objects |
 //! | [`k2v`] | items with causality: the values of the K2V API |
 //! | [`access`] | what a bucket says about access |
@@ -61,7 +61,6 @@ mod held;
 pub mod identity;
 mod in_use;
 mod intents;
-mod interim;
 pub mod k2v;
 pub mod lifecycle;
 pub mod listing;
@@ -77,6 +76,7 @@ pub mod token;
 pub mod upload;
 mod uploads;
 pub mod version;
+mod version_rows;
 mod versions;
 pub mod website;
 
@@ -97,7 +97,6 @@ pub use expiry::{ExpiryCounts, ExpiryStatus};
 pub use form::{BLOCK_BYTES, EXTENT_BYTES, INLINE_BYTES, PartInfo};
 pub use gc::GcReport;
 pub use identity::Subject;
-pub use interim::ARE_KEPT as VERSIONS_ARE_KEPT;
 pub use lifecycle::{
     Due, Expiration, Lifecycle, LifecycleFilter, LifecycleRule, NoncurrentExpiration,
 };

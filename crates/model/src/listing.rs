@@ -1,6 +1,7 @@
 //! Listings of a bucket's objects. They read all of its partitions at once and merge them. Storage
 //! evaluates prefix and delimiter.
 
+mod key_versions;
 pub mod versions;
 
 use std::collections::VecDeque;

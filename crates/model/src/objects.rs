@@ -14,12 +14,12 @@ use crate::bucket::Bucket;
 use crate::content::ContentWriter;
 use crate::error::Error;
 use crate::form::ContentForm;
-use crate::interim;
 use crate::object::{Condition, ObjectHead, ObjectMeta, Predicate};
 use crate::owner::Owner;
 use crate::reader::{Content, ObjectReader, keep};
 use crate::rowkeys;
 use crate::version::{VersionId, Versioning};
+use crate::version_rows;
 use crate::versions::{self, Deleted, head_of};
 
 /// The longest key of an object, in bytes of UTF-8.
@@ -249,7 +249,7 @@ impl Model {
             let (row, is_new) = (change.row, bucket.versioning == Versioning::Enabled);
             let is_marker = value.is_some() && change.new.is_none();
             let at = match condition {
-                Condition::Always => Ok(interim::write(
+                Condition::Always => Ok(version_rows::write(
                     self.cluster(),
                     row,
                     value,
@@ -259,7 +259,7 @@ impl Model {
                 .await?),
                 Condition::Check(test) => {
                     let decide = |current: Current<'_>| decide(current.value, test, &value);
-                    let updated = interim::update(
+                    let updated = version_rows::update(
                         self.cluster(),
                         row,
                         how,

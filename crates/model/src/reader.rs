@@ -10,7 +10,7 @@ use archipel_base::codec;
 use archipel_base::{Id, PartitionId};
 use archipel_cluster::{BlockStream, Cluster, OpenRow, Pin};
 use archipel_storage::pool::Reservation;
-use archipel_storage::{BlockRef, Payload, RowKey};
+use archipel_storage::{BlockRef, Payload, RowKey, VersionName};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -129,6 +129,7 @@ impl ObjectReader {
         let mut feeder = Feeder {
             cluster: self.cluster.clone(),
             row: self.row.clone(),
+            version: self.metadata.id.at(),
             whole: self.content.clone(),
             sender,
             key,
@@ -175,6 +176,7 @@ struct Stop;
 struct Feeder {
     cluster: Cluster,
     row: RowKey,
+    version: VersionName,
     /// The content of the whole object.
     whole: Content,
     sender: mpsc::Sender<Result<Bytes, Error>>,
@@ -363,17 +365,15 @@ impl Feeder {
         Err(Stop)
     }
 
-    /// Returns true if the object has other content now. If it was replaced while GC could not ask
-    /// this node what it reads, the old content is gone and nothing is damaged.
+    /// Returns true if the version is gone or has other content now. If it was replaced while GC
+    /// could not ask this node what it reads, the old content is gone and nothing is damaged.
     async fn is_replaced(&self) -> bool {
-        match self.cluster.open_row(&self.row).await {
+        let found = self.cluster.version_of(&self.row, self.version).await;
+        match found.map(|found| found.and_then(|report| report.value)) {
             Ok(None) => true,
-            Ok(Some(OpenRow { value, .. })) => {
-                let metadata = codec::decode::<ObjectHead>(&value.metadata);
-                let now =
-                    metadata.map(|metadata| Content::of(&self.row, metadata.form, value.payload));
-                now.is_ok_and(|now| now.is_ok_and(|now| now != self.whole))
-            }
+            Ok(Some(value)) => codec::decode::<ObjectHead>(&value.metadata).is_ok_and(|head| {
+                Content::of(&self.row, head.form, value.payload).is_ok_and(|now| now != self.whole)
+            }),
             Err(_) => false,
         }
     }

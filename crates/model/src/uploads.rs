@@ -32,13 +32,13 @@ use crate::bucket::Bucket;
 use crate::error::{Error, damaged_row};
 use crate::form::{ContentForm, PartInfo, PartList, decode_parts};
 use crate::intents;
-use crate::interim;
 use crate::object::{Condition, ObjectHead, ObjectMeta, Predicate};
 use crate::objects::{NewObject, check_key, decide};
 use crate::owner::UploadName;
 use crate::rowkeys;
 use crate::upload::{Part, Upload, UploadMeta};
 use crate::version::{VersionId, Versioning};
+use crate::version_rows;
 use crate::versions;
 
 pub(crate) use known::KnownUploads;
@@ -245,7 +245,7 @@ impl Model {
                 sent.fetch_or(matches!(decision, Decision::Write(_)), Ordering::Relaxed);
                 decision
             };
-            let outcome = interim::update(
+            let outcome = version_rows::update(
                 self.cluster(),
                 &object,
                 how,

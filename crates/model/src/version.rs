@@ -6,7 +6,7 @@ use std::str::FromStr;
 use archipel_base::Stamp;
 use serde::{Deserialize, Serialize};
 
-use crate::interim::Making;
+use crate::version_rows::Making;
 
 /// The text that names the null version.
 const NULL: &str = "null";

@@ -15,13 +15,13 @@ use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::{Error, damaged_row};
 use crate::held;
-use crate::interim;
 use crate::lock::Taking;
 use crate::object::{Condition, LockChange, Marker, ObjectHead, Tags};
 use crate::objects::check_key;
 use crate::reader::ObjectReader;
 use crate::rowkeys;
 use crate::version::VersionId;
+use crate::version_rows;
 
 /// What a deletion did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -99,9 +99,13 @@ impl Model {
     ) -> Result<ObjectHead, Error> {
         check_key(key)?;
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
-        let found =
-            interim::read_version(self.cluster(), &row, id.at(), bucket.versioning.of_writes())
-                .await?;
+        let found = version_rows::read_version(
+            self.cluster(),
+            &row,
+            id.at(),
+            bucket.versioning.of_writes(),
+        )
+        .await?;
         named(&found.ok_or(Error::NoSuchVersion)?)
     }
 
@@ -117,9 +121,13 @@ impl Model {
     ) -> Result<ObjectReader, Error> {
         check_key(key)?;
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
-        let found =
-            interim::open_version(self.cluster(), &row, id.at(), bucket.versioning.of_writes())
-                .await?;
+        let found = version_rows::open_version(
+            self.cluster(),
+            &row,
+            id.at(),
+            bucket.versioning.of_writes(),
+        )
+        .await?;
         let opened = found.ok_or(Error::NoSuchVersion)?;
         let head = named(&opened.value)?;
         self.reader_of(row, head, opened).await
@@ -333,7 +341,7 @@ impl Model {
                 ..WriteOptions::durable(durability)
             };
             let making = bucket.versioning.of_writes();
-            interim::decide_version(self.cluster(), row, id.at(), how, making, decide).await
+            version_rows::decide_version(self.cluster(), row, id.at(), how, making, decide).await
         };
         // On the heap, because it is rare and would enlarge the future of every request.
         Box::pin(self.commit_by_settings(bucket, commit)).await

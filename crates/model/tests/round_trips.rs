@@ -7,6 +7,7 @@
 )]
 
 mod uploads;
+mod versioned;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -26,7 +26,9 @@ pub use blocks::{BlockAppender, Pin};
 pub use error::Error;
 pub use row::{
     BlockRef, MAX_VERSION_CHANGES, Payload, Row, RowKey, RowVersion, UsageDelta, Value,
-    VersionChange, VersionKind, VersionName, VersionState,
+    VersionChange, VersionKind, VersionName, VersionState, name_bytes,
 };
-pub use rows::{ListEntry, ListQuery, ListStart, Listing, RowMetadata, RowReader, RowTxn};
+pub use rows::{
+    KeptKeys, ListEntry, ListQuery, ListStart, Listing, RowMetadata, RowReader, RowTxn,
+};
 pub use store::{Counters, Growth, Limits, Status, Store, StoreOptions, Threads, Transact};

@@ -75,6 +75,12 @@ impl Value {
 /// or `None` for the null version.
 pub type VersionName = Option<Stamp>;
 
+/// Returns the last bytes of a kept row's key: newer names are lower, and the null version is the
+/// lowest.
+pub fn name_bytes(name: VersionName) -> [u8; 16] {
+    name.map_or([0; 16], |at| at.to_bytes().map(|byte| !byte))
+}
+
 /// The largest number of changes that one value carries.
 pub const MAX_VERSION_CHANGES: usize = 64;
 

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `ask` | requests to nodes, this one too, for pages |
 //! | `serve` | answers to such requests |
+//! | `fenced` | whether there are rows behind a closed write fence |
 //! | `scanned` | a live row without its payload |
 
 use std::collections::BTreeMap;
@@ -28,6 +29,7 @@ use crate::register::ReplicaSet;
 use ask::{PageRequest, ask_node, pages_here};
 
 mod ask;
+mod fenced;
 mod scanned;
 mod serve;
 
@@ -59,40 +61,6 @@ impl Data {
                 return Ok(pages);
             }
             self.epochs.settled().await;
-        }
-        Err(Error::Unavailable("the layout changes too often".into()))
-    }
-
-    /// Returns whether a partition has live rows whose keys begin with `prefix`, as replicas see it
-    /// that have closed the write fence `fence`.
-    ///
-    /// A replica that has not closed it may still accept a write, so its page does not count:
-    /// otherwise a write that is acknowledged later would be missed.
-    ///
-    /// # Errors
-    /// [`Error::Unavailable`], [`archipel_storage::Error::Busy`] if too few replicas that have
-    /// closed the fence answer.
-    pub async fn has_rows_fenced(
-        self: &Arc<Data>,
-        partition: PartitionId,
-        prefix: &Bytes,
-        fence: &RowKey,
-    ) -> Result<bool, Error> {
-        let mut query = ListQuery::new(partition, prefix.clone());
-        (query.limit, query.hidden) = (1, true);
-        for _ in 0..RETRIES {
-            let fence = Some(fence.key.clone());
-            match merged(self, std::slice::from_ref(&query), fence).await? {
-                None => self.epochs.settled().await,
-                Some(pages) => match pages.into_iter().next().map(|page| page.listing) {
-                    Some(page) if !page.damaged.is_empty() => return Err(damaged(&page)),
-                    Some(page) if page.entries.is_empty() => match page.next {
-                        Some(next) => query.start = next,
-                        None => return Ok(false),
-                    },
-                    _ => return Ok(true),
-                },
-            }
         }
         Err(Error::Unavailable("the layout changes too often".into()))
     }

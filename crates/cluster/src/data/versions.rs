@@ -20,6 +20,7 @@ use crate::register::coordinator::Repeat;
 use crate::register::versions::{self, Promises, VersionReport};
 use crate::register::{self, Operation, Outcome, Request, Rules, Version};
 
+mod open;
 mod promised;
 
 use promised::{lacked, to_ask};

@@ -64,7 +64,6 @@ pub(super) fn merge(
     let mut merge = Merge {
         quorums,
         query,
-        delimiter: query.delimiter.as_deref().filter(|d| !d.is_empty()),
         with_tombstones,
         sources,
         items: Vec::new(),
@@ -86,7 +85,6 @@ pub(super) fn merge(
 struct Merge<'p> {
     quorums: &'p Quorums,
     query: &'p ListQuery,
-    delimiter: Option<&'p [u8]>,
     with_tombstones: bool,
     sources: Vec<Source<'p>>,
     items: Vec<Item>,
@@ -191,11 +189,7 @@ impl<'p> Merge<'p> {
 
     /// Returns the common prefix of `key`.
     fn group_of(&self, key: &Bytes) -> Option<Bytes> {
-        let delimiter = self.delimiter?;
-        let rest = key.get(self.query.prefix.len()..)?;
-        let mut windows = rest.windows(delimiter.len());
-        let at = windows.position(|window| window == delimiter)?;
-        Some(key.slice(..self.query.prefix.len() + at + delimiter.len()))
+        Some(key.slice(..self.query.group_of(key)?))
     }
 
     fn row(&mut self, key: Bytes) -> Result<(), Full> {

@@ -4,7 +4,7 @@ use archipel_base::codec::{self, DecodeError, Versioned};
 use archipel_base::{BlockHash, Id, PartitionId, Stamp};
 use archipel_storage::row::MAX_ROW_KEY_BYTES;
 use archipel_storage::{
-    ListEntry, ListQuery, ListStart, Listing, RowMetadata, RowVersion, UsageDelta,
+    KeptKeys, ListEntry, ListQuery, ListStart, Listing, RowMetadata, RowVersion, UsageDelta,
 };
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,10 @@ pub fn encode_query(query: &ListQuery) -> Vec<u8> {
         tombstones: query.tombstones,
         budget: query.budget.min(MAX_BUDGET) as u64,
         hidden: query.hidden,
+        versions: query.versions.as_ref().map(|keys| KeptKeys {
+            objects: cut(&keys.objects),
+            kept: cut(&keys.kept),
+        }),
     })
 }
 
@@ -45,6 +49,13 @@ pub fn decode_query(bytes: &[u8]) -> Result<ListQuery, DecodeError> {
         tombstones: query.tombstones,
         budget: at_most(query.budget, MAX_BUDGET)?,
         hidden: query.hidden,
+        versions: match query.versions {
+            None => None,
+            Some(KeptKeys { objects, kept }) => Some(KeptKeys {
+                objects: bounded(objects)?,
+                kept: bounded(kept)?,
+            }),
+        },
     })
 }
 
@@ -177,6 +188,8 @@ struct Query {
     budget: u64,
     #[serde(rename = "v", default, skip_serializing_if = "std::ops::Not::not")]
     hidden: bool,
+    #[serde(rename = "k", default, skip_serializing_if = "Option::is_none")]
+    versions: Option<KeptKeys>,
 }
 
 impl Versioned for Query {

@@ -374,7 +374,7 @@ fn store_cell(
     txn.set(key, &row_of(new))
 }
 
-fn cell_of(row: Row) -> Cell<Value> {
+pub(crate) fn cell_of(row: Row) -> Cell<Value> {
     Cell {
         promised: row.promised,
         stamp: row.stamp,

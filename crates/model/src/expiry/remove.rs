@@ -12,7 +12,6 @@ use super::Seen;
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
-use crate::interim::{self, Listed, Page, Start};
 use crate::lock::Taking;
 use crate::object::{Condition, ObjectHead, Predicate};
 use crate::rowkeys;
@@ -199,23 +198,10 @@ impl Model {
         id: VersionId,
         count: u32,
     ) -> Result<bool, Error> {
-        let row = rowkeys::object(self.cluster(), &bucket.id, key);
         // Those, and the current version.
         let limit = count as usize + 1;
-        let page = Page {
-            prefix: row.key.clone(),
-            start: Start::At(row.key.clone()),
-            delimiter: None,
-            limit,
-        };
-        let found = interim::list_versions(self.cluster(), row.partition, page).await?;
-        let is_newer = |listed: &&Listed| match listed {
-            Listed::Version {
-                row: listed, name, ..
-            } => *listed == row && *name != id.at(),
-            Listed::Prefix(_) => false,
-        };
-        Ok(found.entries.iter().take_while(is_newer).count() >= limit)
+        let newest = self.newest_versions(bucket, key, limit).await?;
+        Ok(newest.iter().take_while(|newer| **newer != id).count() >= limit)
     }
 
     /// Returns true if this replica keeps a version of an object that is not current.

@@ -1,16 +1,14 @@
 //! Listings of the versions of a bucket's objects: by key, and newest first within a key. They read
 //! all partitions of the bucket at once and merge them.
 
-use std::collections::VecDeque;
-
-use archipel_base::PartitionId;
+use archipel_base::{Id, PartitionId};
+use archipel_cluster::{KeptKeys, ListQuery as RowQuery, ListStart};
 use bytes::{BufMut, Bytes, BytesMut};
-use futures_util::future::try_join_all;
 
+use super::key_versions::{KeyVersions, Listed, Source, version_key, version_keys};
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
-use crate::interim::{self, Listed, Page, Start};
 use crate::object::ObjectHead;
 use crate::rowkeys;
 use crate::version::VersionId;
@@ -71,14 +69,6 @@ pub struct VersionListing {
     pub truncated: bool,
 }
 
-/// A partition that is being listed: its fetched entries, and the start of its next page. All
-/// versions of a key are in one partition.
-struct Source {
-    partition: PartitionId,
-    fetched: VecDeque<Listed>,
-    next: Option<Start>,
-}
-
 impl Model {
     /// Returns a page of the versions of a bucket's objects.
     pub async fn list_versions(
@@ -90,40 +80,151 @@ impl Model {
         if query.limit == 0 {
             return Ok(listing);
         }
-        let base = rowkeys::objects(&bucket.id);
-        let partitions = rowkeys::bucket_partitions(self.cluster(), &bucket.id);
-        let batch = query.limit / partitions.len().max(1) + 8;
-        let start = start(&base, query);
-        let sources = partitions.into_iter().map(|partition| Source {
-            partition,
-            fetched: VecDeque::new(),
-            next: Some(start.clone()),
-        });
-        let mut sources: Vec<Source> = sources.collect();
-        let page = Page {
-            prefix: row_key(&base, &query.prefix),
-            start: Start::Begin,
-            delimiter: query.delimiter.clone().map(Bytes::from),
-            limit: batch,
-        };
-        while let Some(listed) = self.next_version(&mut sources, &page).await? {
+        let lister = Lister::new(self, bucket, query);
+        let mut sources = lister.sources().await?;
+        while let Some(listed) = lister.pop(&mut sources).await? {
             if listing.entries.len() == query.limit {
                 listing.truncated = true;
                 break;
             }
-            listing.entries.extend(entry(listed, base.len())?);
+            listing.entries.extend(entry(listed, lister.base.len())?);
         }
         Ok(listing)
     }
 
+    /// Returns the ids of the newest versions of a key, at most `limit`.
+    pub(crate) async fn newest_versions(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        limit: usize,
+    ) -> Result<Vec<VersionId>, Error> {
+        let query = VersionQuery {
+            prefix: key.to_owned(),
+            limit,
+            ..VersionQuery::default()
+        };
+        let lister = Lister::new(self, bucket, &query);
+        let row = rowkeys::object(self.cluster(), &bucket.id, key);
+        let start = ListStart::At(row.key.clone());
+        let mut sources = [Source::new(row.partition, start)];
+        let mut ids = Vec::new();
+        while ids.len() < limit
+            && let Some(Listed::Version { key, name, .. }) = lister.pop(&mut sources).await?
+            && key == row.key
+        {
+            ids.push(VersionId::of(name));
+        }
+        Ok(ids)
+    }
+}
+
+struct Lister<'a> {
+    model: &'a Model,
+    query: &'a VersionQuery,
+    bucket: Id,
+    /// The beginning of all row keys of the bucket's objects, before the user's key.
+    base: Bytes,
+    keys: KeptKeys,
+}
+
+impl<'a> Lister<'a> {
+    fn new(model: &'a Model, bucket: &Bucket, query: &'a VersionQuery) -> Lister<'a> {
+        let base = rowkeys::objects(&bucket.id);
+        let keys = KeptKeys {
+            objects: base.clone(),
+            kept: rowkeys::versions(&bucket.id),
+        };
+        Lister {
+            model,
+            query,
+            bucket: bucket.id,
+            base,
+            keys,
+        }
+    }
+
+    fn row_query(&self, partition: PartitionId, prefix: Bytes) -> RowQuery {
+        RowQuery {
+            hidden: true,
+            versions: Some(self.keys.clone()),
+            ..RowQuery::new(partition, prefix)
+        }
+    }
+
+    /// Returns all partitions, without fetched entries.
+    async fn sources(&self) -> Result<Vec<Source>, Error> {
+        let partitions = rowkeys::bucket_partitions(self.model.cluster(), &self.bucket);
+        let prefix = row_key(&self.base, &self.query.prefix);
+        let begin = |start: ListStart| {
+            let source = |partition| Source::new(partition, start.clone());
+            partitions.iter().copied().map(source).collect()
+        };
+        let Some(after) = self.query.after_key.as_deref().filter(|a| !a.is_empty()) else {
+            return Ok(begin(ListStart::At(prefix)));
+        };
+        if let Some(group) = self.group_of(after) {
+            return Ok(begin(ListStart::AfterPrefix(row_key(&self.base, group))));
+        }
+        let key = row_key(&self.base, after);
+        let mut sources: Vec<Source> = begin(ListStart::AfterPrefix(version_keys(&key)));
+        let (Some(id), true) = (self.query.after_version, key.starts_with(&prefix)) else {
+            return Ok(sources);
+        };
+        let partition = rowkeys::object(self.model.cluster(), &self.bucket, after).partition;
+        let source = sources.iter_mut().find(|s| s.partition == partition);
+        if let Some(source) = source {
+            match id {
+                VersionId::At(at) => {
+                    source.next = Some(ListStart::After(version_key(&key, Some(at))));
+                    source.begun = Some((key, at));
+                }
+                VersionId::Null => self.begin_after_null(source, key).await?,
+            }
+        }
+        Ok(sources)
+    }
+
+    /// Returns the common prefix of the marker. A marker within a common prefix stands for all of
+    /// it.
+    fn group_of(&self, after: &'a str) -> Option<&'a str> {
+        let delimiter = self.query.delimiter.as_deref().filter(|d| !d.is_empty())?;
+        let rest = after.strip_prefix(&self.query.prefix)?;
+        let end = rest.find(delimiter)? + delimiter.len();
+        after.get(..self.query.prefix.len() + end)
+    }
+
+    /// Lets a source begin after the null version of a key. Its place among the versions is not in
+    /// its name, so this takes a round.
+    async fn begin_after_null(&self, source: &mut Source, key: Bytes) -> Result<(), Error> {
+        let look = self.look(source.partition, &key);
+        let found = self.model.cluster().list(look).await?;
+        let mut versions = KeyVersions::of(key.clone(), found.entries);
+        source.next = Some(match (&versions.current, &versions.null) {
+            (Some(None), _) => ListStart::After(version_key(&key, None)),
+            (_, Some(null)) => ListStart::At(version_key(&key, Some(null.order))),
+            // It was deleted since: what was shown before it is likely deleted, too.
+            (_, None) => ListStart::At(key),
+        });
+        (versions.null, versions.is_begun) = (None, true);
+        source.versions = Some(versions);
+        Ok(())
+    }
+
+    /// Returns the query for the current version's name, and for the null version of a key: they
+    /// are the first rows.
+    fn look(&self, partition: PartitionId, key: &Bytes) -> RowQuery {
+        RowQuery {
+            start: ListStart::At(key.clone()),
+            limit: 2,
+            ..self.row_query(partition, key.clone())
+        }
+    }
+
     /// Takes the lowest entry of all sources. A common prefix that several sources have counts
     /// once.
-    async fn next_version(
-        &self,
-        sources: &mut [Source],
-        page: &Page,
-    ) -> Result<Option<Listed>, Error> {
-        self.refill_versions(sources, page).await?;
+    async fn pop(&self, sources: &mut [Source]) -> Result<Option<Listed>, Error> {
+        self.refill(sources).await?;
         let names = sources
             .iter()
             .enumerate()
@@ -144,26 +245,40 @@ impl Model {
     }
 
     /// Fetches the next page of each source that has no fetched entries left.
-    async fn refill_versions(&self, sources: &mut [Source], page: &Page) -> Result<(), Error> {
+    async fn refill(&self, sources: &mut [Source]) -> Result<(), Error> {
+        let prefix = row_key(&self.base, &self.query.prefix);
+        let share = self.query.limit / sources.len().max(1) + 1;
         loop {
-            let empty = sources
-                .iter_mut()
-                .filter(|source| source.fetched.is_empty() && source.next.is_some());
-            let fetched = empty.map(|source| async move {
+            let (mut empty, mut queries) = (Vec::new(), Vec::new());
+            for source in sources.iter_mut().filter(|s| s.fetched.is_empty()) {
                 let Some(start) = source.next.take() else {
-                    return Ok(false);
+                    continue;
                 };
-                let page = Page {
+                queries.push(RowQuery {
                     start,
-                    ..page.clone()
-                };
-                let found = interim::list_versions(self.cluster(), source.partition, page).await?;
-                source.fetched.extend(found.entries);
-                source.next = found.next;
-                Ok::<_, Error>(true)
-            });
-            if try_join_all(fetched).await?.is_empty() {
+                    delimiter: self.query.delimiter.clone().map(Bytes::from),
+                    // A key has a row that names its current version.
+                    limit: 2 * (share + share / 4 + 8),
+                    ..self.row_query(source.partition, prefix.clone())
+                });
+                empty.push(source);
+            }
+            if empty.is_empty() {
                 return Ok(());
+            }
+            let begun = empty.iter().filter_map(|source| {
+                let (key, _) = source.begun.as_ref()?;
+                Some(self.look(source.partition, key))
+            });
+            queries.extend(begun);
+            let mut pages = self.model.cluster().list_all(&queries).await?;
+            let begun = pages.split_off(empty.len()).pop();
+            for (source, page) in empty.into_iter().zip(pages) {
+                if let Some((key, after)) = source.begun.take() {
+                    let found = begun.as_ref().map(|page| page.entries.clone());
+                    source.begin(key, after, found.unwrap_or_default());
+                }
+                source.feed(&self.keys, page);
             }
         }
     }
@@ -174,24 +289,6 @@ fn row_key(base: &Bytes, name: &str) -> Bytes {
     key.put_slice(base);
     key.put_slice(name.as_bytes());
     key.freeze()
-}
-
-/// Returns the start of the listing. A marker within a common prefix stands for all of it.
-fn start(base: &Bytes, query: &VersionQuery) -> Start {
-    let Some(after) = query.after_key.as_deref().filter(|a| !a.is_empty()) else {
-        return Start::Begin;
-    };
-    let delimiter = query.delimiter.as_deref().filter(|d| !d.is_empty());
-    let group = delimiter.and_then(|delimiter| {
-        let rest = after.strip_prefix(&query.prefix)?;
-        let end = rest.find(delimiter)? + delimiter.len();
-        after.get(..query.prefix.len() + end)
-    });
-    match (group, query.after_version) {
-        (Some(group), _) => Start::AfterPrefix(row_key(base, group)),
-        (None, Some(id)) => Start::AfterVersion(row_key(base, after), id.at()),
-        (None, None) => Start::AfterKey(row_key(base, after)),
-    }
 }
 
 fn entry(listed: Listed, base: usize) -> Result<Option<VersionEntry>, Error> {

@@ -1,6 +1,4 @@
 //! Versions on clusters in memory, compared with a small model of what S3 promises.
-//!
-//! Buckets of clients cannot enable versions yet. Those of these tests do.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,6 +8,7 @@
 )]
 
 mod held;
+mod lagging;
 mod reference;
 
 use std::sync::Arc;
@@ -17,8 +16,8 @@ use std::time::Duration;
 
 use archipel_cluster::{Cluster, World};
 use archipel_model::{
-    Bucket, Condition, Error, HOOKS, ListQuery, Model, ObjectHead, ObjectMeta, VERSIONS_ARE_KEPT,
-    VersionEntry, VersionId, VersionQuery, Versioning,
+    Bucket, Condition, Error, HOOKS, ListQuery, Model, ObjectHead, ObjectMeta, VersionEntry,
+    VersionId, VersionQuery, Versioning,
 };
 use proptest::prelude::*;
 use reference::{Key, Reference, Seen};
@@ -61,35 +60,57 @@ struct System {
     /// The bucket as it was created: a node with that view learns of changes from the fences.
     bucket: Arc<Bucket>,
     turn: usize,
+    world: Option<World>,
+    /// A node that the others do not reach.
+    cut: Option<usize>,
 }
 
 impl System {
     async fn new(nodes: u8) -> System {
-        let mut models = Vec::new();
+        let (mut models, mut world) = (Vec::new(), None);
         if nodes == 1 {
             let cluster = Cluster::in_memory(1, HOOKS).await.unwrap();
             models.push(Model::open(cluster).await.unwrap());
         } else {
-            let world = World::new(nodes, 3, Duration::from_millis(2), 1, HOOKS).await;
-            for node in world.unwrap().nodes {
-                models.push(Model::open(node).await.unwrap());
+            let several = World::new(nodes, 3, Duration::from_millis(2), 1, HOOKS).await;
+            let several = several.unwrap();
+            for node in &several.nodes {
+                models.push(Model::open(node.clone()).await.unwrap());
             }
+            world = Some(several);
         }
         let bucket = models[0].create_bucket("bucket", None).await.unwrap();
         System {
             models,
             bucket,
             turn: 0,
+            world,
+            cut: None,
         }
     }
 
     fn model(&mut self) -> Model {
         self.turn += 1;
-        self.models[self.turn % self.models.len()].clone()
+        let at = self.turn % self.models.len();
+        if self.cut == Some(at) {
+            return self.model();
+        }
+        self.models[at].clone()
+    }
+
+    /// Cuts this node off, and no other.
+    fn cut(&mut self, node: Option<usize>) {
+        let world = self.world.as_ref().unwrap();
+        world.network.heal_all();
+        self.cut = node;
+        if let Some(node) = node {
+            world.isolate(node);
+        }
     }
 
     async fn bucket_of(&self, model: &Model) -> Arc<Bucket> {
-        let found = model.find_bucket("bucket").await.unwrap();
+        // A node that was cut off may not know whether its view is still right.
+        let found = model.find_bucket("bucket").await.unwrap_or_default();
         found.unwrap_or_else(|| self.bucket.clone())
     }
 
@@ -205,8 +226,13 @@ async fn apply(system: &mut System, reference: &mut Reference, op: Op, number: u
             }
         }
         Op::Mode(mode) => {
-            let model = system.model();
-            model.set_versioning("bucket", mode).await.unwrap();
+            // A node that was cut off must hear of the bucket again first.
+            let mut model = system.model();
+            while let Err(error) = model.set_versioning("bucket", mode).await {
+                assert!(matches!(error, Error::Unconfirmed(_)), "{error}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                model = system.model();
+            }
             reference.mode = mode;
         }
     }
@@ -286,9 +312,7 @@ async fn compare(system: &mut System, reference: &Reference) {
             assert_eq!(head, Err(Error::NoSuchVersion), "{key} {gone}");
         }
     }
-    // Before buckets may have versions, listings show the current ones only.
-    let are_listed = VERSIONS_ARE_KEPT || reference.mode == Versioning::Never;
-    for limit in [1, 2, 1000].into_iter().filter(|_| are_listed) {
+    for limit in [1, 2, 1000] {
         assert_eq!(
             all_versions(&model, &bucket, limit).await,
             reference.listing(&KEYS)

@@ -21,6 +21,9 @@ use super::metadata::RowMetadata;
 use super::reader::PrefixRange;
 use crate::engine::{Direction, Flow, ReadTxn, Result, Tree};
 use crate::error::Error;
+pub use versions::KeptKeys;
+
+mod versions;
 
 /// The default for how many rows a page may read besides those that it returns.
 const DEFAULT_BUDGET: usize = 10_000;
@@ -62,6 +65,8 @@ pub struct ListQuery {
     /// True if rows count whose value is [no object](RowMetadata::is_hidden). Otherwise they are
     /// listed as tombstones.
     pub hidden: bool,
+    /// Lists the versions of objects instead of the rows: see [`KeptKeys`].
+    pub versions: Option<KeptKeys>,
 }
 
 impl ListQuery {
@@ -76,7 +81,21 @@ impl ListQuery {
             tombstones: false,
             budget: DEFAULT_BUDGET,
             hidden: false,
+            versions: None,
         }
+    }
+
+    /// Returns the length of the common prefix that `key` belongs to.
+    pub fn group_of(&self, key: &[u8]) -> Option<usize> {
+        let delimiter = self.delimiter.as_deref().filter(|d| !d.is_empty())?;
+        let key = match &self.versions {
+            Some(keys) => keys.object_of(key),
+            None => key,
+        };
+        let rest = key.get(self.prefix.len()..)?;
+        let mut windows = rest.windows(delimiter.len());
+        let at = windows.position(|window| window == delimiter)?;
+        Some(self.prefix.len() + at + delimiter.len())
     }
 }
 
@@ -111,7 +130,6 @@ pub struct Listing {
 pub(crate) fn list(txn: &dyn ReadTxn, query: &ListQuery) -> Result<Listing> {
     let mut page = Page {
         query,
-        delimiter: query.delimiter.as_deref().filter(|d| !d.is_empty()),
         entries: Vec::new(),
         damaged: Vec::new(),
         live: 0,
@@ -121,6 +139,10 @@ pub(crate) fn list(txn: &dyn ReadTxn, query: &ListQuery) -> Result<Listing> {
     };
     if query.limit == 0 {
         return Ok(Listing::default());
+    }
+    if let Some(keys) = &query.versions {
+        versions::fill(txn, keys, &mut page)?;
+        return Ok(page.into_listing());
     }
     let mut start = Some(query.start.clone());
     while let Some(from) = start.take() {
@@ -149,11 +171,7 @@ pub(crate) fn list(txn: &dyn ReadTxn, query: &ListQuery) -> Result<Listing> {
             },
         )?;
     }
-    Ok(Listing {
-        entries: page.entries,
-        damaged: page.damaged,
-        next: page.next,
-    })
+    Ok(page.into_listing())
 }
 
 /// Returns the range of keys to scan; `None` if it is empty.
@@ -186,7 +204,6 @@ enum Step {
 /// A page that is being filled.
 struct Page<'q> {
     query: &'q ListQuery,
-    delimiter: Option<&'q [u8]>,
     entries: Vec<ListEntry>,
     damaged: Vec<Bytes>,
     /// The number of entries that are not tombstones.
@@ -214,7 +231,7 @@ impl Page<'_> {
             return self.skip(key);
         }
         self.live += 1;
-        let Some(group) = self.group_of(key) else {
+        let Some(group) = self.query.group_of(key) else {
             self.push_row(key, metadata);
             return Step::Continue;
         };
@@ -268,13 +285,12 @@ impl Page<'_> {
         Step::End
     }
 
-    /// Returns the length of the common prefix that `key` belongs to.
-    fn group_of(&self, key: &[u8]) -> Option<usize> {
-        let delimiter = self.delimiter?;
-        let rest = key.get(self.query.prefix.len()..)?;
-        let mut windows = rest.windows(delimiter.len());
-        let at = windows.position(|window| window == delimiter)?;
-        Some(self.query.prefix.len() + at + delimiter.len())
+    fn into_listing(self) -> Listing {
+        Listing {
+            entries: self.entries,
+            damaged: self.damaged,
+            next: self.next,
+        }
     }
 }
 

@@ -31,7 +31,7 @@ pub mod txn;
 pub mod verify;
 pub mod window;
 
-pub use list::{ListEntry, ListQuery, ListStart, Listing};
+pub use list::{KeptKeys, ListEntry, ListQuery, ListStart, Listing};
 pub use mentions::Mention;
 pub use metadata::RowMetadata;
 pub use reader::RowReader;

@@ -4,7 +4,6 @@ use archipel_access::Ownership;
 use archipel_model::{AccessKey, Bucket, Error};
 use http::StatusCode;
 
-use super::lock::check_kept;
 use crate::s3::acl;
 use crate::s3::auth::{Authorised, OnBucket, OnName, OnService};
 use crate::s3::call::Call;
@@ -83,9 +82,6 @@ pub async fn create(call: &mut Call<'_>, on: &Authorised<OnName>) -> S3Result<An
     }
     let ownership = chosen_ownership(call)?;
     let with_lock = lock::of_new_bucket(call.headers)?;
-    if with_lock {
-        check_kept()?;
-    }
     let caller = on.caller().known()?;
     if caller.names.contains_key(name) && call.model.bucket_of_key(caller, name)?.is_some() {
         // The key could not reach the new bucket by its name.

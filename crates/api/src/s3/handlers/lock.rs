@@ -1,7 +1,7 @@
 //! Versioning and object lock: the settings of a bucket, and the protection of a version.
 
 use archipel_access::Action;
-use archipel_model::{LockChange, ObjectLock, VERSIONS_ARE_KEPT, Versioning};
+use archipel_model::{LockChange, ObjectLock, Versioning};
 use http::StatusCode;
 
 use super::{tell_version, with_key};
@@ -29,7 +29,6 @@ pub fn get_versioning(on: &Authorised<OnBucket>) -> S3Result<Answer> {
 
 /// PutBucketVersioning.
 pub async fn put_versioning(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    check_kept()?;
     let document = call.document(MAX_DOCUMENT).await?;
     let root = xml::parse(&document, "VersioningConfiguration")?;
     root.only(&["Status", "MfaDelete"])?;
@@ -55,14 +54,6 @@ pub async fn put_versioning(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S
     Ok(respond::empty(StatusCode::OK))
 }
 
-/// Refuses what needs versions while the store keeps none.
-pub fn check_kept() -> S3Result<()> {
-    match VERSIONS_ARE_KEPT {
-        true => Ok(()),
-        false => Err(S3Error::not_implemented("Versioning")),
-    }
-}
-
 /// GetObjectLockConfiguration.
 pub fn get_configuration(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let bucket = on.bucket();
@@ -77,7 +68,6 @@ pub fn get_configuration(on: &Authorised<OnBucket>) -> S3Result<Answer> {
 
 /// PutObjectLockConfiguration.
 pub async fn put_configuration(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    check_kept()?;
     check_digest(call)?;
     if call.header("x-amz-bucket-object-lock-token")?.is_some() {
         return Err(S3Error::not_implemented("x-amz-bucket-object-lock-token"));

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use archipel_base::Stamp;
 use archipel_storage as storage;
 use archipel_storage::engine::Flow;
-use archipel_storage::{RowKey, RowReader, RowTxn, Value, VersionName};
+use archipel_storage::{RowKey, RowReader, RowTxn, Value, VersionName, name_bytes};
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::{Around, cell_of, row_of, store_cell};
@@ -26,12 +26,6 @@ pub(crate) fn kept_row(prefix: &Bytes, row: &RowKey, name: VersionName) -> RowKe
         partition: row.partition,
         key: key.freeze(),
     }
-}
-
-/// Returns the last bytes of a kept row's key: newer names are lower, and the null version is the
-/// lowest.
-fn name_bytes(name: VersionName) -> [u8; 16] {
-    name.map_or([0; 16], |at| at.to_bytes().map(|byte| !byte))
 }
 
 /// Returns the name of the version that a kept row's key ends with, and the key before it.

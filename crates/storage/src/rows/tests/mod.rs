@@ -6,6 +6,7 @@ mod overlay;
 mod payloads;
 mod reference;
 mod txn;
+mod versions;
 
 use std::borrow::Cow;
 use std::cell::Cell;

@@ -1,0 +1,138 @@
+//! The rows of versions: what the operations on objects ask of the cluster, in a bucket with
+//! versions or without.
+
+use archipel_base::Stamp;
+use archipel_cluster::{
+    Cluster, Current, Decision, Error, OpenRow, VersionDecision, VersionSeen, Versioning,
+    WriteOptions,
+};
+use archipel_storage::{RowKey, Value, VersionName};
+
+/// Which version a write makes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Making {
+    /// The object, in a bucket that never had versions.
+    Plain,
+    /// The null version.
+    Null,
+    /// A version with an id of its own.
+    New,
+}
+
+/// Writes an object's row.
+pub async fn write(
+    cluster: &Cluster,
+    row: &RowKey,
+    value: Option<Value>,
+    how: WriteOptions<'_>,
+    making: Making,
+) -> Result<Stamp, Error> {
+    let how = WriteOptions {
+        versioning: versioning(making),
+        ..how
+    };
+    cluster.write(row, value, how).await
+}
+
+/// Reads an object's row, decides, and writes it. Returns the name of the version that it wrote,
+/// unless that is the null version.
+pub async fn update<E: Send>(
+    cluster: &Cluster,
+    row: &RowKey,
+    how: WriteOptions<'_>,
+    making: Making,
+    decide: impl Fn(Current<'_>) -> Decision<E> + Send + Sync,
+) -> Result<Result<Stamp, E>, Error> {
+    let how = WriteOptions {
+        versioning: versioning(making),
+        ..how
+    };
+    if making == Making::New {
+        return cluster.update_versioned(row, how, decide).await;
+    }
+    let written = cluster.update_stamped(row, how, decide).await?;
+    Ok(written.map(|()| Stamp::ZERO))
+}
+
+fn versioning(making: Making) -> Versioning {
+    match making {
+        Making::Plain => Versioning::Plain,
+        Making::Null => Versioning::Null,
+        Making::New => Versioning::New,
+    }
+}
+
+/// Returns a version, without its payload.
+pub async fn read_version(
+    cluster: &Cluster,
+    row: &RowKey,
+    name: VersionName,
+    making: Making,
+) -> Result<Option<Value>, Error> {
+    if making == Making::Plain && name.is_none() {
+        let current = cluster.head(row).await?;
+        // Another version is current if this node does not know yet that versions are enabled.
+        if current
+            .as_ref()
+            .is_none_or(|value| value.version_name() == name)
+        {
+            return Ok(current);
+        }
+    }
+    let found = cluster.version_of(row, name).await?;
+    Ok(found.and_then(|report| report.value))
+}
+
+/// Opens a version for reading. One round, as [`read_version`].
+pub async fn open_version(
+    cluster: &Cluster,
+    row: &RowKey,
+    name: VersionName,
+    making: Making,
+) -> Result<Option<OpenRow>, Error> {
+    if making == Making::Plain && name.is_none() {
+        let current = cluster.open_row(row).await?;
+        let is_named = |opened: &OpenRow| opened.value.version_name() == name;
+        if current.as_ref().is_none_or(is_named) {
+            return Ok(current);
+        }
+    }
+    cluster.open_version(row, name).await
+}
+
+/// Decides about a version: deletes it, or changes its metadata.
+pub async fn decide_version<E: Send>(
+    cluster: &Cluster,
+    row: &RowKey,
+    name: VersionName,
+    how: WriteOptions<'_>,
+    making: Making,
+    decide: impl Fn(&VersionSeen<'_>) -> VersionDecision<E> + Send + Sync,
+) -> Result<Result<(), E>, Error> {
+    if making != Making::Plain {
+        return cluster.decide_version(row, name, how, decide).await;
+    }
+    // The value refers to the content of the version that it is decided on, so an update that
+    // others overtake decides once more and never brings dropped content back.
+    let decide = |current: Option<&Value>| {
+        let named = current.filter(|value| value.version_name() == name);
+        let seen = VersionSeen {
+            named,
+            is_current: named.is_some(),
+            current,
+            is_alone: true,
+        };
+        match decide(&seen) {
+            VersionDecision::Abort(error) => Decision::Abort(error),
+            VersionDecision::Kill => Decision::Write(None),
+            VersionDecision::Change(metadata) => {
+                let changed = current.map(|value| Value {
+                    metadata,
+                    ..value.clone()
+                });
+                Decision::Write(changed)
+            }
+        }
+    };
+    cluster.update(row, how, decide).await
+}
