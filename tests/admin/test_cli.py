@@ -22,6 +22,12 @@ READS = (
     "bucket list",
     "bucket info demo",
     "bucket alias list demo",
+    "bucket lifecycle set demo -",
+    "bucket lifecycle show demo",
+    "bucket lock show demo",
+    "bucket tag set demo team=storage cost=12",
+    "bucket tag list demo",
+    "bucket versioning show demo",
     "bucket uploads demo",
     "bucket uploads demo --abort --older-than 1d --dry-run",
     "key list",
@@ -46,6 +52,12 @@ ERRORS = (
     "bucket object demo none",
     "bucket uploads demo --abort",
     "bucket create demo",
+    "bucket lifecycle set demo none.json",
+    "bucket lock set demo",
+    "bucket lock set demo --mode governance",
+    "bucket lock set demo --mode strict --days 1",
+    "bucket tag set demo team",
+    "bucket tag set demo team=!",
     "key info AKNONE",
     "key allow AKNONE --bucket demo",
     "layout apply --version 99 --revision 0",
@@ -61,10 +73,21 @@ ERRORS = (
 )
 
 
+# Of "bucket lifecycle set demo -".
+RULES = {
+    "rules": [
+        {"id": "logs", "prefix": "logs/", "expire_days": 30, "abort_days": 7},
+        {"id": "old", "larger_than": 4096, "noncurrent_days": 30, "noncurrent_keep": 3, "disabled": True},
+        {"id": "markers", "expire_markers": True},
+    ]
+}
+
+
 def run(three, line: str, *more: str) -> subprocess.CompletedProcess:
     command = [str(binary()), *line.split(), *more, "--socket", three.nodes[0]["admin"]]
     env = {name: value for name, value in os.environ.items() if not name.startswith("ARCHIPEL_")}
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
+    given = json.dumps(RULES) if line.endswith(" -") else None
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=env, input=given)
 
 
 def merged(values: list[dict]) -> dict:
@@ -122,6 +145,24 @@ def test_errors_say_what_they_said(three):
         made += f"archipel {line}\n  exit status {done.returncode}\n  " + text.replace("\n", "\n  ") + "\n\n"
     made = "\n".join(line.rstrip() for line in made.splitlines()) + "\n"
     compare("errors.txt", made)
+
+
+def test_settings_of_a_bucket_are_shown_for_people(three):
+    assert run(three, "bucket create cli-settings").returncode == 0
+    assert "never enabled" in run(three, "bucket versioning show cli-settings").stdout
+    assert "off" in run(three, "bucket lock show cli-settings").stdout
+    rows = run(three, "bucket tag set cli-settings team=storage cost=").stdout.splitlines()
+    assert [row.split() for row in rows] == [["TAG", "VALUE"], ["team", "storage"], ["cost"]]
+    assert run(three, "bucket lifecycle set cli-settings -").returncode == 0
+    shown = run(three, "bucket lifecycle show cli-settings").stdout
+    assert re.search(r"logs +on +logs/\* +expire after 30 d, abort uploads after 7 d", shown), shown
+    assert re.search(r"old +off +> 4\.0 KiB +remove versions but 3 after 30 d", shown), shown
+    # What is printed as JSON can be set again.
+    rules = run(three, "bucket lifecycle show cli-settings", "--json").stdout
+    assert [rule["id"] for rule in json.loads(rules)["rules"]] == ["logs", "old", "markers"]
+    assert run(three, "bucket lifecycle delete cli-settings").returncode == 0
+    assert "logs" not in run(three, "bucket lifecycle show cli-settings").stdout
+    assert run(three, "bucket delete cli-settings").returncode == 0
 
 
 def test_quiet_prints_nothing_but_results(three):

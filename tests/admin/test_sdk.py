@@ -60,6 +60,32 @@ def test_errors_have_codes(sdk, admin):
     assert (refused.value.status, refused.value.code) == (404, "NoSuchBucket")
 
 
+def test_settings_of_a_bucket_are_set_and_read(sdk, admin):
+    from archipel_admin.api.buckets import (
+        delete_bucket_lifecycle,
+        get_bucket_lifecycle,
+        get_versioning,
+        set_bucket_lifecycle,
+        set_bucket_tags,
+        set_lock,
+    )
+    from archipel_admin.models import BucketLifecycle, BucketLockInfo, BucketRule, BucketTags, NameValue
+
+    admin.create_bucket("sdk-settings")
+    assert admin.call(get_versioning, "sdk-settings").state == "never"
+    rules = BucketLifecycle(rules=[BucketRule(id="old", noncurrent_days=30, noncurrent_keep=3)])
+    admin.call(set_bucket_lifecycle, "sdk-settings", body=rules)
+    (rule,) = admin.call(get_bucket_lifecycle, "sdk-settings").rules
+    assert (rule.id, rule.noncurrent_days, rule.noncurrent_keep) == ("old", 30, 3)
+    admin.call(delete_bucket_lifecycle, "sdk-settings")
+    assert admin.call(get_bucket_lifecycle, "sdk-settings").rules == []
+    tags = BucketTags(tags=[NameValue(name="team", value="storage")])
+    assert admin.call(set_bucket_tags, "sdk-settings", body=tags).tags[0].value == "storage"
+    with pytest.raises(sdk.ArchipelError) as refused:
+        admin.call(set_lock, "sdk-settings", body=BucketLockInfo(enabled=True))
+    assert (refused.value.status, refused.value.code) == (409, "LockNeedsVersions")
+
+
 def test_a_node_leaves_the_layout_and_returns(three, sdk, admin):
     from archipel_admin.models import Assign, Redundancy
 

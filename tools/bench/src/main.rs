@@ -58,6 +58,8 @@ enum Command {
     List(experiments::list::Args),
     /// Read small objects while a large one is being stored
     Beside(experiments::beside::Args),
+    /// Store versions: the speed beside that without them, and of a key with many
+    Versioned(experiments::versioned::Args),
     /// Start Archipel in an emulated network and run an experiment there (needs root)
     Lab(lab::Args),
     /// Run the same experiment on Archipel and others, in turn, in the same network (needs root)
@@ -80,6 +82,7 @@ impl Command {
             Self::Billion(args) => experiments::billion::run(args).await,
             Self::Mixed(args) => experiments::mixed::run(args).await,
             Self::Beside(args) => experiments::beside::run(args).await,
+            Self::Versioned(args) => experiments::versioned::run(args).await,
             Self::List(args) => experiments::list::run(args).await,
             Self::Lab(args) => lab::run(args).await,
             Self::Peers(args) => lab::peers(args).await,

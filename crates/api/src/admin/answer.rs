@@ -58,6 +58,8 @@ impl From<ModelError> for Refusal {
             ModelError::OwnName => (StatusCode::CONFLICT, "OwnName"),
             ModelError::BucketNotEmpty => (StatusCode::CONFLICT, "BucketNotEmpty"),
             ModelError::PublicAccessBlocked => (StatusCode::CONFLICT, "PublicAccessBlocked"),
+            ModelError::LockKeepsVersions => (StatusCode::CONFLICT, "LockKeepsVersions"),
+            ModelError::LockNeedsVersions => (StatusCode::CONFLICT, "LockNeedsVersions"),
             ModelError::Conflict => (StatusCode::CONFLICT, "Conflict"),
             ModelError::NoSuchEntity(_) => (StatusCode::NOT_FOUND, "NoSuchEntity"),
             ModelError::EntityExists(_) => (StatusCode::CONFLICT, "EntityAlreadyExists"),

@@ -12,7 +12,7 @@
 //! | `openapi` | the OpenAPI document |
 //! | `auth`, `operations` | who asks, and what operations take |
 //! | `audited` | the audit log |
-//! | `access`, `buckets`, `content`, `keys`, `node`, `nodes`, `layout`, `snapshots`, `tokens`, `users` | the handlers |
+//! | `access`, `buckets`, `content`, `keys`, `node`, `nodes`, `layout`, `settings`, `snapshots`, `tokens`, `users` | the handlers |
 //! | `condition` | the state of the cluster: absences, risks, advice |
 //! | `upkeep`, `verify`, `repair` | scrubbing and repair; verification; faults of all nodes |
 //! | `work` | all long operations in one shape |
@@ -53,6 +53,7 @@ mod operations;
 mod page;
 mod repair;
 mod route;
+mod settings;
 mod snapshots;
 mod tokens;
 pub mod types;

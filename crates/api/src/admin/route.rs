@@ -21,8 +21,8 @@ use super::answer::{Answer, Refusal};
 use super::auth::{Caller, unauthorized};
 use super::operations::{Operations, operations};
 use super::{
-    Admin, access, buckets, content, keys, layout, node, nodes, openapi, repair, snapshots, tokens,
-    upkeep, users, verify, work,
+    Admin, access, buckets, content, keys, layout, node, nodes, openapi, repair, settings,
+    snapshots, tokens, upkeep, users, verify, work,
 };
 
 /// The most bytes of a query. The longest parameter is the key of an object: 1024 bytes, each of
@@ -47,6 +47,14 @@ pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {
             buckets::website,
             buckets::set_website,
             buckets::end_website
+        ))
+        .routes(routes!(settings::versioning, settings::set_versioning))
+        .routes(routes!(settings::lock, settings::set_lock))
+        .routes(routes!(settings::tags, settings::set_tags))
+        .routes(routes!(
+            settings::rules,
+            settings::set_rules,
+            settings::delete_rules
         ))
         .routes(routes!(content::uploads))
         .routes(routes!(content::abort))

@@ -24,6 +24,7 @@ mod content;
 mod control;
 mod names;
 mod requests;
+mod settings;
 mod tokens;
 mod website;
 mod work;

@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 mod access;
 mod cluster;
 mod content;
+mod settings;
 mod tokens;
 mod upkeep;
 mod users;
@@ -20,6 +21,10 @@ pub use cluster::{
 };
 
 pub use content::{AbortUploads, AbortedUploads, NameValue, ObjectInfo, UploadInfo};
+pub use settings::{
+    BucketLifecycle, BucketLockInfo, BucketRule, BucketTags, BucketVersioning, LockMode,
+    VersioningState,
+};
 pub use tokens::{ChangeToken, CreateToken, TokenInfo, TokenWithSecret};
 pub use upkeep::{
     AntiEntropyInfo, BlockTrouble, GcInfo, LifecycleInfo, RepairCounts, ScrubInfo, StartScrub,

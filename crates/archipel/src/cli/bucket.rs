@@ -6,6 +6,7 @@ use archipel_api::admin::types::{
 use clap::Subcommand;
 
 use super::content;
+use super::settings::{self, LifecycleCommand, LockCommand, TagCommand, VersioningCommand};
 use super::table;
 use super::target::Target;
 use super::terminal;
@@ -35,6 +36,30 @@ pub enum Command {
         /// The command.
         #[command(subcommand)]
         command: AliasCommand,
+    },
+    /// Versions of a bucket's objects: show, enable, suspend
+    Versioning {
+        /// The command.
+        #[command(subcommand)]
+        command: VersioningCommand,
+    },
+    /// Object lock, which protects versions from deletion: show, set
+    Lock {
+        /// The command.
+        #[command(subcommand)]
+        command: LockCommand,
+    },
+    /// Tags of a bucket: list, set
+    Tag {
+        /// The command.
+        #[command(subcommand)]
+        command: TagCommand,
+    },
+    /// Rules that make objects, versions and uploads expire: show, set, delete
+    Lifecycle {
+        /// The command.
+        #[command(subcommand)]
+        command: LifecycleCommand,
     },
     /// Let everybody get a bucket's objects without a key, but not list or change them
     Publish {
@@ -122,6 +147,10 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             show(target, &info)
         }
         Command::Alias { command } => alias(target, command).await,
+        Command::Versioning { command } => settings::versioning(target, command).await,
+        Command::Lock { command } => settings::lock(target, command).await,
+        Command::Tag { command } => settings::tags(target, command).await,
+        Command::Lifecycle { command } => settings::lifecycle(target, command).await,
         Command::Publish { name } => {
             let route = path(&["v1", "buckets", &name, "public"]);
             client.put_nothing(&route).await?;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`target`] | the server that a command talks to |
 //! | [`bucket`], [`website`], [`key`], [`user`], [`access`], [`status`] | commands for a running server |
+//! | [`settings`] | versions, object lock, tags and lifecycle rules of a bucket |
 //! | [`content`] | incomplete uploads and single objects of a bucket |
 //! | [`token`] | tokens of the admin API |
 //! | [`console`] | links to the web console |
@@ -38,6 +39,7 @@ pub mod operation;
 pub mod progress;
 pub mod repair;
 pub mod scrub;
+pub mod settings;
 pub mod snapshot;
 pub mod status;
 pub mod table;

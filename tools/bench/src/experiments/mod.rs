@@ -8,6 +8,7 @@
 //! | [`mixed`] | throughput and latency of many clients |
 //! | [`list`] | the speed of listings |
 //! | [`beside`] | the link usage of a large upload, and the latency of small reads beside it |
+//! | [`versioned`] | what versions cost, and whether many of one key cost more |
 
 use std::path::PathBuf;
 
@@ -22,6 +23,7 @@ pub mod lat;
 pub mod list;
 pub mod mixed;
 pub mod ttfb;
+pub mod versioned;
 
 /// The options of all experiments.
 #[derive(clap::Args, Clone)]
