@@ -23,7 +23,7 @@ use crate::register::{self, Operation, Outcome, Request, Rules, Version};
 mod open;
 mod promised;
 
-use promised::{lacked, to_ask};
+use promised::{Asked, lacked, to_ask};
 
 /// How often a write or a decision begins again after others were faster.
 const TRIES: usize = 16;
@@ -54,8 +54,8 @@ pub enum VersionDecision<E> {
 /// The end of one attempt at a decision.
 enum Attempt<E> {
     Done(Result<(), E>),
-    /// Another version must be asked about, too.
-    Ask(VersionName),
+    /// More must be asked.
+    Ask(Asked),
     Again,
 }
 
@@ -184,6 +184,7 @@ impl Data {
             run.about = Some(About {
                 names: vec![name],
                 newest: false,
+                least: 0,
             });
             let (operation, outputs) = Operation::look(start(&run.group), name);
             let mut never = |_: &Promises<'_>| register::Decision::Keep;
@@ -209,7 +210,10 @@ impl Data {
             None => VersionDecision::Kill,
         };
         let how = WriteOptions::durable(Durability::Fsync);
-        match self.decide_once(row, &[name], &how, &decide).await? {
+        match self
+            .decide_once(row, (name, Asked::default()), &how, &decide)
+            .await?
+        {
             Attempt::Done(_) | Attempt::Again | Attempt::Ask(_) => Ok(()),
         }
     }
@@ -263,31 +267,31 @@ impl Data {
         E: Send,
     {
         let _turn = self.queues.turn(row).await;
-        let mut names = vec![name];
+        let mut asked = Asked::default();
         for _ in 0..TRIES {
-            match self.decide_once(row, &names, &how, &decide).await? {
+            match self.decide_once(row, (name, asked), &how, &decide).await? {
                 Attempt::Done(done) => return Ok(done),
-                Attempt::Ask(other) => names = vec![name, other],
+                Attempt::Ask(more) => asked = more,
                 Attempt::Again => {}
             }
         }
         Err(Error::Unavailable("too much contention".into()))
     }
 
-    /// Makes one attempt at a decision about the first of `names`.
+    /// Makes one attempt at a decision about a version.
     async fn decide_once<E: Send>(
         self: &Arc<Data>,
         row: &RowKey,
-        names: &[VersionName],
+        (name, asked): (VersionName, Asked),
         how: &WriteOptions<'_>,
         decide: &(impl Fn(&VersionSeen<'_>) -> VersionDecision<E> + Send + Sync),
     ) -> Result<Attempt<E>, Error> {
-        let name = names.first().copied().flatten();
         self.wait_for_time().await?;
         let mut run = self.run(row, how)?;
         run.about = Some(About {
-            names: names.to_vec(),
+            names: std::iter::once(name).chain(asked.other).collect(),
             newest: true,
+            least: asked.least,
         });
         let (guarded, id) = (!how.guards.is_empty(), self.random_id());
         let next = &mut |seen| self.next_stamp(seen);
@@ -315,7 +319,7 @@ impl Data {
                 }
                 VersionDecision::Kill => {
                     repeats = true;
-                    ask = to_ask(promises, name, names);
+                    ask = to_ask(promises, name, asked);
                     ask.is_none().then(dead).flatten()
                 }
                 VersionDecision::Change(metadata) => {
@@ -337,7 +341,7 @@ impl Data {
             return Ok(Attempt::Again);
         }
         match (outcome, ask) {
-            (Outcome::Kept(_), Some(other)) => Ok(Attempt::Ask(other)),
+            (Outcome::Kept(_), Some(more)) => Ok(Attempt::Ask(more)),
             (Outcome::Written { .. } | Outcome::Kept(_), _) => {
                 Ok(Attempt::Done(aborted.map_or(Ok(()), Err)))
             }

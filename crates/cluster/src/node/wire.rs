@@ -101,6 +101,13 @@ pub(crate) struct About {
     /// True if the newest ones are wanted, too.
     #[serde(rename = "l", default, skip_serializing_if = "std::ops::Not::not")]
     pub newest: bool,
+    /// With `newest`: so many of them at least, if there are so many.
+    #[serde(rename = "m", default, skip_serializing_if = "is_none_asked")]
+    pub least: usize,
+}
+
+fn is_none_asked(least: &usize) -> bool {
+    *least == 0
 }
 
 /// A guard: see [`Guard`](crate::Guard).

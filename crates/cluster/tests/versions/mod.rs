@@ -220,3 +220,32 @@ async fn a_version_survives_the_loss_of_a_node_that_held_it() {
     kill(c, Some(two)).await;
     assert_eq!(current(b).await.as_deref(), Some("one"));
 }
+
+/// One replica lags by forty deletions, and another one never got the version that is the newest
+/// now. An older version used to become current.
+#[tokio::test(start_paused = true)]
+async fn the_newest_version_becomes_current_although_a_replica_lags_far_behind() {
+    let world = world(5).await;
+    let [a, b, _] = [&world.nodes[0], &world.nodes[1], &world.nodes[2]];
+    put(a, "oldest").await;
+    settle().await;
+    world.isolate(1);
+    put(a, "newest").await;
+    settle().await;
+    world.network.heal_all();
+    let mut others = Vec::new();
+    for n in 0..40 {
+        others.push(put(b, &format!("other {n}")).await);
+    }
+    settle().await;
+    let last = others.pop().unwrap();
+    world.isolate(0);
+    for other in others {
+        kill(b, Some(other)).await;
+    }
+    settle().await;
+    world.network.heal_all();
+    world.isolate(2);
+    kill(b, Some(last)).await;
+    assert_eq!(current(b).await.as_deref(), Some("newest"));
+}

@@ -11,11 +11,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 use super::{Around, cell_of, row_of, store_cell};
 use crate::node::options::Hooks;
 use crate::node::wire::{About, RowCall};
-use crate::register::versions::{self, Kept, NEWEST, VersionReport};
+use crate::register::versions::{self, Kept, MOST_DEAD, NEWEST, VersionReport};
 use crate::register::{Answer, Bounds, Cell, Request, Rules, Version};
-
-/// The largest number of deleted versions that are passed over to find the newest living one.
-const MOST_DEAD: usize = 4096;
 
 /// Returns the kept row of a version.
 pub(crate) fn kept_row(prefix: &Bytes, row: &RowKey, name: VersionName) -> RowKey {
@@ -183,7 +180,8 @@ pub(super) fn told(
         // The null version is the first, and need not be the newest.
         lives |= row.is_some_and(|row| row.is_live()) && name.is_some();
         names.push(name);
-        let is_enough = seen >= NEWEST && (lives || seen >= MOST_DEAD);
+        let is_enough =
+            seen >= NEWEST.max(about.least) && (lives || seen >= MOST_DEAD.max(about.least));
         Ok(if is_enough {
             Flow::Stop
         } else {
