@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 import urllib.request
 from urllib.parse import quote
 
+import boto3
 import pytest
+from botocore.exceptions import ClientError
 from support.browser import Browser
+from support.server import wait_until
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&/<script>alert(2)</script> é+%.html"
-PAGES = ("/cluster", "/buckets", "/buckets/demo", "/buckets/demo/settings")
+PAGES = (
+    "/cluster",
+    "/buckets",
+    "/buckets/demo",
+    "/buckets/demo/settings",
+    "/keys",
+    "/users",
+    "/tokens",
+    "/layout",
+    "/activity",
+)
 
 
 def test_demo_prints_the_console_and_a_link(ready):
@@ -96,3 +110,49 @@ def test_longest_name_is_shown(browser):
     assert browser.ask("PUT", f"/buckets/demo/upload?o={name}", b"x", headers).status == 204
     assert browser.get(f"/buckets/demo/object?o={name}").status == 200
     assert browser.send("/buckets/demo/delete", o="é" * 512).status == 303
+
+
+def test_key_made_in_the_console_works_until_it_is_disabled(browser, ready):
+    made = browser.send("/keys", name="from the console").text
+    key, secret = (re.search(rf'id="made-{part}"[^>]* value="([^"]+)"', made).group(1) for part in ("id", "secret"))
+    grant = browser.send("/buckets/demo/settings", change="grant", key=key, read="on", write="on")
+    assert grant.status == 303
+    client = boto3.client(
+        "s3",
+        endpoint_url=ready["endpoint"],
+        region_name=ready["region"],
+        aws_access_key_id=key,
+        aws_secret_access_key=secret,
+    )
+    client.put_object(Bucket="demo", Key="by-the-new-key", Body=b"x")
+    assert secret not in browser.get(f"/keys/{key}").text
+    assert browser.send(f"/keys/{key}", change="disable").status == 303
+    with pytest.raises(ClientError):
+        client.put_object(Bucket="demo", Key="by-the-new-key", Body=b"y")
+    assert browser.send("/buckets/demo/delete", o="by-the-new-key").status == 303
+    assert browser.send(f"/keys/{key}", change="delete").status == 303
+
+
+def test_layout_change_is_staged_previewed_applied_and_followed(browser):
+    node = re.search(r'name="node" value="([0-9a-f]{64})"', browser.get("/layout").text).group(1)
+    assert browser.send("/layout", change="assign", node=node, zone="attic", capacity="50GB").status == 303
+    page = browser.get("/layout").text
+    assert "zone attic, 50.0 GB" in page
+    version, revision = (re.search(rf'name="{part}" value="([0-9]+)"', page).group(1) for part in ("version", "revision"))
+    stale = browser.send("/layout", change="apply", version=version, revision=str(int(revision) + 1))
+    assert stale.status == 409
+    assert browser.send("/layout", change="apply", version=version, revision=revision).status == 303
+    assert wait_until(lambda: "No data moves now" in browser.get("/layout/live").text, 60)
+    assert f"In force: version {version}" in browser.get("/layout").text
+
+
+def test_charts_get_counters_that_grow(browser, ready):
+    before = json.loads(browser.get("/activity/data").text)
+    browser.get("/buckets/demo")
+    after = json.loads(browser.get("/activity/data").text)
+    assert after["requests"] > before["requests"]
+
+
+def test_verification_is_started_and_its_end_shown(browser):
+    assert browser.send("/activity", change="verify").status == 303
+    assert wait_until(lambda: "found 0 problems" in browser.get("/activity").text, 60)

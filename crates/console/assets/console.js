@@ -139,3 +139,63 @@ if (zone) {
     work();
   });
 }
+
+// Charts: counters are polled, and each interval gives one point.
+const charts = document.querySelector("[data-charts]");
+if (charts) {
+  const POINTS = 120;
+  const POLL_MS = 2000;
+  const trouble = document.getElementById("charts-trouble");
+  const rates = new Map();
+  let last = null;
+
+  const text = (value, unit) => {
+    if (unit === "ms") return `${value.toFixed(value < 10 ? 1 : 0)} ms`;
+    if (unit !== "B") return value.toFixed(value < 10 ? 1 : 0);
+    const units = ["B", "kB", "MB", "GB"];
+    let at = 0;
+    while (value >= 999.5 && at < units.length - 1) {
+      value /= 1000;
+      at += 1;
+    }
+    return `${value.toFixed(at && value < 100 ? 1 : 0)} ${units[at]}`;
+  };
+
+  const draw = (chart, value) => {
+    const points = rates.get(chart) ?? [];
+    points.push(value);
+    if (points.length > POINTS) points.shift();
+    rates.set(chart, points);
+    const most = Math.max(...points, 1e-9);
+    const from = POINTS - points.length + 1;
+    const line = points.map((v, i) => `${from + i},${(38 - (36 * v) / most).toFixed(2)}`);
+    chart.querySelector("polyline").setAttribute("points", line.join(" "));
+    chart.querySelector(".value").textContent = text(value, chart.dataset.unit);
+  };
+
+  const poll = async () => {
+    const answer = await fetch(charts.dataset.charts).catch(() => null);
+    if (answer?.redirected) return location.reload();
+    trouble.hidden = Boolean(answer?.ok);
+    if (!answer?.ok) {
+      trouble.textContent =
+        answer?.status === 403 ? "The charts need the scope metrics:read." : "The node does not answer.";
+      last = null;
+      return;
+    }
+    const now = { at: performance.now(), counters: await answer.json() };
+    if (last) {
+      for (const chart of charts.querySelectorAll("[data-rate]")) {
+        const { rate, per } = chart.dataset;
+        const grown = now.counters[rate] - last.counters[rate];
+        const seconds = (now.at - last.at) / 1000;
+        const events = per ? now.counters[per] - last.counters[per] : 0;
+        const value = per ? (events > 0 ? (1000 * grown) / events : 0) : grown / seconds;
+        draw(chart, Math.max(value, 0));
+      }
+    }
+    last = now;
+  };
+  poll();
+  setInterval(poll, POLL_MS);
+}

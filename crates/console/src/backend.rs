@@ -67,6 +67,12 @@ impl Backend<'_> {
         parse(&self.ask(Method::GET, path, Body::empty()).await?)
     }
 
+    /// Gets a text.
+    pub async fn text(&self, path: &str) -> Result<String, Fault> {
+        let bytes = self.ask(Method::GET, path, Body::empty()).await?;
+        String::from_utf8(bytes).map_err(|error| Fault::internal(&error))
+    }
+
     /// Gets all items of a list.
     pub async fn list<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>, Fault> {
         let (mut items, mut after) = (Vec::new(), String::new());

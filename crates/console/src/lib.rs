@@ -22,7 +22,10 @@
 //! | `page`, `render` | what pages have in common; templates as answers |
 //! | `assets` | style and script |
 //! | `store`, `presign` | requests to S3 inside the process, and links for others |
-//! | `login`, `cluster`, `buckets`, `settings`, `objects` | the pages |
+//! | `login` | login and logout |
+//! | `cluster`, `layout`, `activity` | pages about the nodes |
+//! | `buckets`, `settings`, `objects` | pages about what is stored |
+//! | `keys`, `users`, `tokens` | pages about who may do what |
 
 use std::sync::Arc;
 
@@ -41,12 +44,15 @@ use hyper::body::Incoming;
 use prometheus_client::registry::Registry;
 use tower::ServiceExt;
 
+mod activity;
 mod assets;
 mod backend;
 mod buckets;
 mod cluster;
 mod fault;
 mod guard;
+mod keys;
+mod layout;
 mod login;
 mod objects;
 mod page;
@@ -59,6 +65,8 @@ mod show;
 mod store;
 #[cfg(test)]
 mod tests;
+mod tokens;
+mod users;
 
 /// Settings of the console.
 #[derive(Clone, Debug)]
@@ -160,6 +168,16 @@ fn routes(app: App) -> Router {
             get(settings::show).post(settings::change),
         )
         .route("/buckets/{name}/delete-bucket", post(buckets::delete))
+        .route("/keys", get(keys::list).post(keys::create))
+        .route("/keys/{id}", get(keys::show).post(keys::change))
+        .route("/users", get(users::list).post(users::create))
+        .route("/users/{name}", get(users::show).post(users::change))
+        .route("/tokens", get(tokens::list).post(tokens::create))
+        .route("/tokens/{id}/revoke", post(tokens::revoke))
+        .route("/layout", get(layout::show).post(layout::change))
+        .route("/layout/live", get(layout::live))
+        .route("/activity", get(activity::show).post(activity::change))
+        .route("/activity/data", get(activity::data))
         .route("/assets/console.css", get(assets::style))
         .route("/assets/icon.svg", get(assets::icon))
         .route("/assets/console.js", get(assets::script))

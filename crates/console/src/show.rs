@@ -15,6 +15,25 @@ pub fn bytes(bytes: u64) -> String {
     format!("{value:.digits$} {}", UNITS[unit])
 }
 
+/// Reads a size: a number of bytes, or with a unit such as `500GB` or `500 GiB`.
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    let split = text.find(|c: char| !c.is_ascii_digit());
+    let (number, unit) = text.split_at(split.unwrap_or(text.len()));
+    let factor: u64 = match unit.trim() {
+        "" | "B" => 1,
+        "kB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "TB" => 1_000_000_000_000,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "TiB" => 1 << 40,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(factor)
+}
+
 /// Returns the time of a clock in UTC.
 pub fn time(ms: u64) -> String {
     let time = OffsetDateTime::from_unix_timestamp((ms / 1000) as i64).ok();
@@ -70,6 +89,16 @@ mod tests {
         ];
         for (size, text) in sizes {
             assert_eq!(bytes(size), text);
+        }
+    }
+
+    #[test]
+    fn sizes_are_read_with_and_without_units() {
+        assert_eq!(parse_bytes("500GB"), Some(500_000_000_000));
+        assert_eq!(parse_bytes("2 GiB"), Some(2 << 30));
+        assert_eq!(parse_bytes("0"), Some(0));
+        for wrong in ["", "GB", "1.5GB", "-1", "5 apples", "99999999999TB"] {
+            assert_eq!(parse_bytes(wrong), None, "{wrong}");
         }
     }
 

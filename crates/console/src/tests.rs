@@ -20,6 +20,7 @@ use crate::{Console, ConsoleConfig};
 
 mod changes;
 mod logins;
+mod people;
 
 const TOKEN: &str = "the-token-of-the-operator";
 const HOSTILE: &str = "<script>alert(1)</script>\"'&";
@@ -207,13 +208,21 @@ async fn logged_in() -> Site {
 }
 
 /// Every page that a GET shows.
-const PAGES: [&str; 6] = [
+const PAGES: [&str; 14] = [
     "/cluster",
     "/cluster/live",
     "/buckets",
     "/buckets/photos",
     "/buckets/photos/settings",
     "/buckets/photos/object?o=%3Cb%3E",
+    "/keys",
+    "/keys/AKTEST",
+    "/users",
+    "/users/anna",
+    "/tokens",
+    "/layout",
+    "/layout/live",
+    "/activity",
 ];
 
 #[tokio::test]
@@ -222,6 +231,10 @@ async fn every_answer_has_the_policy_and_no_script_inside() {
     site.bucket("photos").await;
     let stored = site.put("/buckets/photos/upload?o=%3Cb%3E", &site.csrf, "x");
     assert_eq!(stored.await.status, StatusCode::NO_CONTENT);
+    let imported = "name=%3Cb%3E&id=AKTEST&secret=0123456789012345678901234567890123456789";
+    assert_eq!(site.post("/keys", imported).await.status, StatusCode::OK);
+    let made = site.post("/users", "name=anna").await;
+    assert_eq!(made.header("location"), "/users/anna", "{}", made.text);
     let others = [
         "/login",
         "/nothing",

@@ -1,0 +1,169 @@
+//! Access keys: list, create, import, show, disable, delete. A secret is shown once.
+
+use archipel_api::admin::types::{ChangeKey, CreateKey, KeyInfo, KeyWithSecret, Page};
+use askama::Template;
+use axum::body::Body;
+use axum::extract::{Path, Query, State};
+use http::{Method, Response};
+use serde::Deserialize;
+
+use crate::App;
+use crate::backend::{path, query};
+use crate::fault::Fault;
+use crate::page::{Frame, Shown};
+use crate::render::{html, see};
+use crate::request::{Posted, User};
+use crate::show;
+
+/// Keys on a page.
+const PAGE_ITEMS: &str = "50";
+
+/// Which keys to show.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct Which {
+    name: String,
+    after: String,
+}
+
+#[derive(Template)]
+#[template(path = "keys.html")]
+struct KeysPage {
+    frame: Frame,
+    name: String,
+    is_first: bool,
+    keys: Vec<KeyInfo>,
+    next: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "key.html")]
+struct KeyPage {
+    frame: Frame,
+    base: String,
+    key: KeyInfo,
+}
+
+/// A secret that was just made.
+#[derive(Template)]
+#[template(path = "secret.html")]
+pub struct SecretPage {
+    frame: Frame,
+    what: &'static str,
+    name: String,
+    id: String,
+    secret: String,
+    back: String,
+}
+
+impl KeysPage {
+    fn link(&self, key: &KeyInfo) -> String {
+        path(&["keys", &key.id])
+    }
+
+    fn created(&self, key: &KeyInfo) -> String {
+        show::time(key.created_ms)
+    }
+
+    fn first(&self) -> String {
+        format!("/keys{}", query(&[("name", &self.name)]))
+    }
+}
+
+impl KeyPage {
+    fn created(&self) -> String {
+        show::time(self.key.created_ms)
+    }
+
+    fn bucket(&self, name: &str) -> String {
+        format!("{}/settings", path(&["buckets", name]))
+    }
+}
+
+/// Returns the page that shows a secret for the only time.
+pub fn secret(frame: Frame, what: &'static str, made: [String; 3], back: String) -> Response<Body> {
+    let [name, id, secret] = made;
+    html(&SecretPage {
+        frame,
+        what,
+        name,
+        id,
+        secret,
+        back,
+    })
+}
+
+/// Shows a page of the list.
+pub async fn list(State(app): State<App>, user: User, Query(which): Query<Which>) -> Shown {
+    let ask = query(&[
+        ("limit", PAGE_ITEMS),
+        ("name", &which.name),
+        ("after", &which.after),
+    ]);
+    let page: Page<KeyInfo> = user.admin(&app).get(&format!("/v1/keys{ask}")).await?;
+    let next = page.next.map(|next| {
+        let query = query(&[("name", &which.name), ("after", &next)]);
+        format!("/keys{query}")
+    });
+    Ok(html(&KeysPage {
+        frame: Frame::new(&user, "keys"),
+        name: which.name,
+        is_first: which.after.is_empty(),
+        keys: page.items,
+        next,
+    }))
+}
+
+/// Creates a key, or imports one: with an id and a secret.
+pub async fn create(State(app): State<App>, posted: Posted) -> Shown {
+    let fields = &posted.fields;
+    let ask = CreateKey {
+        name: fields.get("name").to_owned(),
+        create_bucket: fields.is_checked("create_bucket"),
+        id: fields.some("id"),
+        secret: fields.some("secret"),
+    };
+    let admin = posted.user.admin(&app);
+    let made: KeyWithSecret = admin.send(Method::POST, "/v1/keys", &ask).await?;
+    let back = path(&["keys", &made.key.id]);
+    let frame = Frame::new(&posted.user, "keys");
+    let made = [made.key.name, made.key.id, made.secret];
+    Ok(secret(frame, "access key", made, back))
+}
+
+/// Shows a key.
+pub async fn show(State(app): State<App>, user: User, Path(id): Path<String>) -> Shown {
+    Ok(html(&KeyPage {
+        frame: Frame::new(&user, "keys"),
+        base: path(&["keys", &id]),
+        key: user.admin(&app).get(&path(&["v1", "keys", &id])).await?,
+    }))
+}
+
+/// Changes or deletes a key: the form says what.
+pub async fn change(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    posted: Posted,
+) -> Result<Response<Body>, Fault> {
+    let admin = posted.user.admin(&app);
+    let of_api = path(&["v1", "keys", &id]);
+    let change = posted.fields.get("change");
+    let ask = match change {
+        "delete" => {
+            admin.delete(&of_api).await?;
+            return Ok(see("/keys"));
+        }
+        "disable" | "enable" => ChangeKey {
+            disabled: Some(change == "disable"),
+            ..ChangeKey::default()
+        },
+        "create-buckets" | "no-buckets" => ChangeKey {
+            create_bucket: Some(change == "create-buckets"),
+            ..ChangeKey::default()
+        },
+        other => return Err(Fault::invalid(format!("there is no change {other:?}"))),
+    };
+    let _: KeyInfo = admin.send(Method::PATCH, &of_api, &ask).await?;
+    Ok(see(&path(&["keys", &id])))
+}

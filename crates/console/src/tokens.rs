@@ -1,0 +1,101 @@
+//! Tokens of the admin API: list, create, revoke. A secret is shown once.
+
+use archipel_api::admin::types::{CreateToken, Page, TokenInfo, TokenWithSecret};
+use askama::Template;
+use axum::body::Body;
+use axum::extract::{Path, Query, State};
+use http::{Method, Response};
+use serde::Deserialize;
+
+use crate::App;
+use crate::backend::{path, query};
+use crate::fault::Fault;
+use crate::keys::secret;
+use crate::page::{Frame, Shown};
+use crate::render::{html, see};
+use crate::request::{Posted, User};
+use crate::show;
+
+/// Tokens on a page.
+const PAGE_ITEMS: &str = "50";
+
+const DAY_SECONDS: u64 = 24 * 3600;
+
+/// Which tokens to show.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct Which {
+    after: String,
+}
+
+#[derive(Template)]
+#[template(path = "tokens.html")]
+struct TokensPage {
+    frame: Frame,
+    is_first: bool,
+    tokens: Vec<TokenInfo>,
+    next: Option<String>,
+}
+
+impl TokensPage {
+    fn revoke(&self, token: &TokenInfo) -> String {
+        format!("{}/revoke", path(&["tokens", &token.id]))
+    }
+
+    fn expires(&self, token: &TokenInfo) -> String {
+        token.expires_ms.map_or("never".into(), show::time)
+    }
+}
+
+/// Shows a page of the list.
+pub async fn list(State(app): State<App>, user: User, Query(which): Query<Which>) -> Shown {
+    let ask = query(&[("limit", PAGE_ITEMS), ("after", &which.after)]);
+    let page: Page<TokenInfo> = user.admin(&app).get(&format!("/v1/tokens{ask}")).await?;
+    let next = page
+        .next
+        .map(|next| format!("/tokens{}", query(&[("after", &next)])));
+    Ok(html(&TokensPage {
+        frame: Frame::new(&user, "tokens"),
+        is_first: which.after.is_empty(),
+        tokens: page.items,
+        next,
+    }))
+}
+
+/// Creates a token.
+pub async fn create(State(app): State<App>, posted: Posted) -> Shown {
+    let fields = &posted.fields;
+    let days = match fields.get("days") {
+        "" => None,
+        days => {
+            let wrong = || Fault::invalid(format!("{days:?} is no number of days"));
+            let days: u64 = days.parse().map_err(|_| wrong())?;
+            Some(days.checked_mul(DAY_SECONDS).ok_or_else(wrong)?)
+        }
+    };
+    let ask = CreateToken {
+        name: fields.get("name").to_owned(),
+        scopes: fields
+            .get("scopes")
+            .split_whitespace()
+            .map(String::from)
+            .collect(),
+        valid_seconds: days,
+    };
+    let admin = posted.user.admin(&app);
+    let made: TokenWithSecret = admin.send(Method::POST, "/v1/tokens", &ask).await?;
+    let frame = Frame::new(&posted.user, "tokens");
+    let made = [made.token.name, made.token.id, made.secret];
+    Ok(secret(frame, "token", made, "/tokens".into()))
+}
+
+/// Revokes a token.
+pub async fn revoke(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    posted: Posted,
+) -> Result<Response<Body>, Fault> {
+    let of_api = path(&["v1", "tokens", &id]);
+    posted.user.admin(&app).delete(&of_api).await?;
+    Ok(see("/tokens"))
+}

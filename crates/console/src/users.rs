@@ -1,0 +1,136 @@
+//! Users: list, create, show, their keys and policies, delete.
+
+use archipel_api::admin::types::{ChangeUser, CreateUser, KeyWithSecret, Page, UserInfo};
+use askama::Template;
+use axum::body::Body;
+use axum::extract::{Path, Query, State};
+use http::{Method, Response};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::App;
+use crate::backend::{path, query};
+use crate::fault::Fault;
+use crate::keys::secret;
+use crate::page::{Frame, Shown};
+use crate::render::{html, see};
+use crate::request::{Posted, User};
+use crate::show;
+
+/// Users on a page.
+const PAGE_ITEMS: &str = "50";
+
+/// Which users to show.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct Which {
+    after: String,
+}
+
+#[derive(Template)]
+#[template(path = "users.html")]
+struct UsersPage {
+    frame: Frame,
+    is_first: bool,
+    users: Vec<UserInfo>,
+    next: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "user.html")]
+struct UserPage {
+    frame: Frame,
+    base: String,
+    user: UserInfo,
+}
+
+impl UsersPage {
+    fn link(&self, user: &UserInfo) -> String {
+        path(&["users", &user.name])
+    }
+
+    fn created(&self, user: &UserInfo) -> String {
+        show::time(user.created_ms)
+    }
+}
+
+impl UserPage {
+    fn created(&self) -> String {
+        show::time(self.user.created_ms)
+    }
+
+    fn key(&self, id: &str) -> String {
+        path(&["keys", id])
+    }
+}
+
+/// Shows a page of the list.
+pub async fn list(State(app): State<App>, user: User, Query(which): Query<Which>) -> Shown {
+    let ask = query(&[("limit", PAGE_ITEMS), ("after", &which.after)]);
+    let page: Page<UserInfo> = user.admin(&app).get(&format!("/v1/users{ask}")).await?;
+    let next = page
+        .next
+        .map(|next| format!("/users{}", query(&[("after", &next)])));
+    Ok(html(&UsersPage {
+        frame: Frame::new(&user, "users"),
+        is_first: which.after.is_empty(),
+        users: page.items,
+        next,
+    }))
+}
+
+/// Creates a user.
+pub async fn create(State(app): State<App>, posted: Posted) -> Result<Response<Body>, Fault> {
+    let ask = CreateUser {
+        name: posted.fields.get("name").to_owned(),
+        path: posted.fields.some("path"),
+    };
+    let admin = posted.user.admin(&app);
+    let made: UserInfo = admin.send(Method::POST, "/v1/users", &ask).await?;
+    Ok(see(&path(&["users", &made.name])))
+}
+
+/// Shows a user.
+pub async fn show(State(app): State<App>, user: User, Path(name): Path<String>) -> Shown {
+    Ok(html(&UserPage {
+        frame: Frame::new(&user, "users"),
+        base: path(&["users", &name]),
+        user: user.admin(&app).get(&path(&["v1", "users", &name])).await?,
+    }))
+}
+
+/// Changes or deletes a user, or makes a key: the form says what.
+pub async fn change(State(app): State<App>, Path(name): Path<String>, posted: Posted) -> Shown {
+    let (admin, fields) = (posted.user.admin(&app), &posted.fields);
+    let of_api = path(&["v1", "users", &name]);
+    let here = path(&["users", &name]);
+    match fields.get("change") {
+        "delete" => {
+            admin.delete(&of_api).await?;
+            return Ok(see("/users"));
+        }
+        "key" => {
+            let keys = format!("{of_api}/keys");
+            let made: KeyWithSecret = admin.send(Method::POST, &keys, &Value::Null).await?;
+            let frame = Frame::new(&posted.user, "users");
+            let made = [name, made.key.id, made.secret];
+            return Ok(secret(frame, "access key", made, here));
+        }
+        "attach" => {
+            let ask = ChangeUser {
+                attach: fields.some("policy").into_iter().collect(),
+                ..ChangeUser::default()
+            };
+            let _: UserInfo = admin.send(Method::PATCH, &of_api, &ask).await?;
+        }
+        "detach" => {
+            let ask = ChangeUser {
+                detach: fields.some("policy").into_iter().collect(),
+                ..ChangeUser::default()
+            };
+            let _: UserInfo = admin.send(Method::PATCH, &of_api, &ask).await?;
+        }
+        other => return Err(Fault::invalid(format!("there is no change {other:?}"))),
+    }
+    Ok(see(&here))
+}
