@@ -80,3 +80,37 @@ def test_s3api(aws_env, bucket, tmp_path):
     assert refused.returncode != 0 and b"PreconditionFailed" in refused.stderr
     deleted = api("delete-objects", "--bucket", bucket, "--delete", '{"Objects":[{"Key":"k"}]}')
     assert [d["Key"] for d in deleted["Deleted"]] == ["k"]
+
+
+def test_versions_with_s3api(aws_env, bucket, tmp_path):
+    def s3api(operation, *arguments, check=True):
+        done = run(["aws", "s3api", operation, "--bucket", bucket, *arguments], aws_env, check=check)
+        return json.loads(done.stdout or "{}") if check else done
+
+    s3api("put-bucket-versioning", "--versioning-configuration", "Status=Enabled")
+    assert s3api("get-bucket-versioning")["Status"] == "Enabled"
+    for text in ("one", "two"):
+        (tmp_path / "file").write_text(text)
+        run(["aws", "s3", "cp", tmp_path / "file", f"s3://{bucket}/k"], aws_env)
+    run(["aws", "s3", "rm", f"s3://{bucket}/k"], aws_env)
+    listed = s3api("list-object-versions", "--prefix", "k")
+    (marker,), (two, one) = listed["DeleteMarkers"], listed["Versions"]
+    assert (marker["IsLatest"], two["IsLatest"], one["IsLatest"]) == (True, False, False)
+    for version, text in ((one, "one"), (two, "two")):
+        back = tmp_path / "back"
+        s3api("get-object", "--key", "k", "--version-id", version["VersionId"], str(back))
+        assert back.read_text() == text
+    assert s3api("head-object", "--key", "k", check=False).returncode != 0
+    # The marker's deletion undoes the deletion.
+    s3api("delete-object", "--key", "k", "--version-id", marker["VersionId"])
+    assert run(["aws", "s3", "cp", f"s3://{bucket}/k", "-"], aws_env).stdout == b"two"
+    # Copying an old version over the current one brings it back.
+    source = f"{bucket}/k?versionId={one['VersionId']}"
+    s3api("copy-object", "--key", "k", "--copy-source", source)
+    assert run(["aws", "s3", "cp", f"s3://{bucket}/k", "-"], aws_env).stdout == b"one"
+    left = s3api("list-object-versions")["Versions"]
+    assert len(left) == 3
+    assert run(["aws", "s3", "rb", f"s3://{bucket}"], aws_env, check=False).returncode != 0
+    gone = {"Objects": [{"Key": v["Key"], "VersionId": v["VersionId"]} for v in left]}
+    assert len(s3api("delete-objects", "--delete", json.dumps(gone))["Deleted"]) == 3
+    assert "Versions" not in s3api("list-object-versions")

@@ -73,3 +73,25 @@ def test_rcat_cat_and_hashes(env, bucket):
     rclone(env, "lsjson", "-R", "--hash", f"undertest:{bucket}")
     rclone(env, "mkdir", f"undertest:{bucket}-rclone")
     rclone(env, "rmdir", f"undertest:{bucket}-rclone")
+
+
+def test_old_versions_are_shown_read_and_cleaned_up(env, bucket, files, tmp_path):
+    where = f"undertest:{bucket}"
+    rclone(env, "backend", "versioning", where, "Enabled")
+    assert b"Enabled" in rclone(env, "backend", "versioning", where).stdout
+    rclone(env, "copy", files, where)
+    (files / "plain.txt").write_bytes(b"changed")
+    (files / "block.bin").unlink()
+    rclone(env, "sync", files, where)
+    shown = rclone(env, "lsf", "-R", "--s3-versions", where).stdout.decode().splitlines()
+    old = [name for name in shown if name.startswith(("plain-v", "block-v"))]
+    assert len(old) == 2, shown
+    rclone(env, "copy", f"{where}/{next(n for n in old if n.startswith('block'))}", tmp_path / "old", "--s3-versions")
+    assert len(list((tmp_path / "old").iterdir())) == 1
+    rclone(env, "copy", where, tmp_path / "new")
+    same_tree(files, tmp_path / "new")
+    rclone(env, "backend", "cleanup-hidden", where)
+    shown = rclone(env, "lsf", "-R", "--s3-versions", where).stdout.decode()
+    assert "-v2" not in shown
+    rclone(env, "copy", where, tmp_path / "still")
+    same_tree(files, tmp_path / "still")
