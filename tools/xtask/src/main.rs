@@ -8,6 +8,7 @@ mod advisories;
 mod black_box;
 mod ci;
 mod clients;
+mod console_pages;
 mod deny;
 mod faults;
 mod model;
@@ -37,6 +38,8 @@ enum Command {
     Advisories,
     /// Black-box tests with real S3 clients against a real process
     Clients(clients::Args),
+    /// Looks at every page of the web console in Chromium: pictures, accessibility (installs the tools, once)
+    ConsolePages,
     /// Cuts the power under load, again and again, and looks for what was acknowledged
     PowerCuts(power_cuts::Args),
     /// Breaks a cluster of real processes under load and checks what its clients saw
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Command::Openapi => openapi::lint(),
         Command::Advisories => advisories::run(),
         Command::Clients(args) => clients::run(&args),
+        Command::ConsolePages => console_pages::go(),
         Command::PowerCuts(args) => power_cuts::run(&args),
         Command::Faults(args) => faults::run(&args),
         Command::CheckModel(args) => model::check(&args),

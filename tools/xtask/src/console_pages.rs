@@ -1,0 +1,57 @@
+//! `cargo xtask console-pages`: every page of the web console in Chromium. Pictures to look at,
+//! and an accessibility checker. Not a part of `ci`: it needs a browser.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::Outcome;
+use crate::black_box::{self, Program, require, root, run, target_folder};
+
+/// What drives the browser, from PyPI.
+const PLAYWRIGHT: &str = "playwright==1.65.2";
+
+/// The accessibility checker, from npm.
+const AXE: &str = "axe-core@4.14.1";
+
+/// Runs it.
+pub fn go() -> Outcome {
+    require(&[("chromium", "chromium"), ("npm", "npm")])?;
+    let tools = tools()?;
+    let server = black_box::build(Program::Archipel)?;
+    let pictures = tools.join("pictures");
+    fs::create_dir_all(&pictures).map_err(|e| format!("{}: {e}", pictures.display()))?;
+    run(Command::new(tools.join("python/bin/python"))
+        .arg("tests/console/pages.py")
+        .arg(&pictures)
+        .arg(tools.join("node_modules/axe-core/axe.min.js"))
+        .env("ARCHIPEL_BIN", server)
+        .current_dir(root()))
+}
+
+/// Returns the folder with the tools, installed once.
+fn tools() -> Result<PathBuf, String> {
+    let folder = target_folder().join("console-pages");
+    let (stamp, wanted) = (
+        folder.join("versions.txt"),
+        format!("{PLAYWRIGHT}\n{AXE}\n"),
+    );
+    if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+        return Ok(folder);
+    }
+    println!(
+        "installing {PLAYWRIGHT} and {AXE} into {}",
+        folder.display()
+    );
+    fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let python = folder.join("python");
+    run(Command::new("python3").args(["-m", "venv"]).arg(&python))?;
+    let pip = ["-m", "pip", "install", "--quiet", PLAYWRIGHT];
+    run(Command::new(python.join("bin/python")).args(pip))?;
+    run(Command::new("npm")
+        .args(["install", "--silent", "--no-fund", "--no-audit", "--prefix"])
+        .arg(&folder)
+        .arg(AXE))?;
+    fs::write(&stamp, wanted).map_err(|e| format!("{}: {e}", stamp.display()))?;
+    Ok(folder)
+}
