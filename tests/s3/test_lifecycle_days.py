@@ -179,3 +179,91 @@ def test_status_and_metrics(cluster, client, place):
     command = [binary(), "lifecycle", "status", "--socket", cluster.nodes[0]["admin"]]
     shown = subprocess.run(command, capture_output=True, check=True).stdout.decode()
     assert "the next starts in" in shown and "for tests only" in shown
+
+
+@pytest.fixture
+def versioned(client, place):
+    client.put_bucket_versioning(Bucket=place, VersioningConfiguration={"Status": "Enabled"})
+    return place
+
+
+def versions(client, place):
+    """The versions and delete markers: key, id, and whether it is a marker."""
+    found = []
+    for page in client.get_paginator("list_object_versions").paginate(Bucket=place):
+        for kind, is_marker in (("Versions", False), ("DeleteMarkers", True)):
+            found += [(v["Key"], v["VersionId"], is_marker) for v in page.get(kind, [])]
+    return found
+
+
+def noncurrent(name, prefix="", **more):
+    action = {"NoncurrentDays": 1} | more
+    return rule(name, prefix, Expiration=None, NoncurrentVersionExpiration=action)
+
+
+def test_versions_expire_below_the_current_one(cluster, client, versioned):
+    write = lambda key: client.put_object(Bucket=versioned, Key=key, Body=b"x" * 50)["VersionId"]
+    all_of = {prefix: [write(f"{prefix}/k") for _ in range(6)] for prefix in ("all", "three", "none")}
+    before = total(cluster, "expired_versions")
+    put(client, versioned, noncurrent("all", "all/"), noncurrent("three", "three/", NewerNoncurrentVersions=3))
+    left = lambda prefix: {v for key, v, _ in versions(client, versioned) if key.startswith(prefix)}
+    wanted = {"all": set(all_of["all"][5:]), "three": set(all_of["three"][2:]), "none": set(all_of["none"])}
+    assert wait_until(lambda: {prefix: left(prefix) for prefix in wanted} == wanted, days(6), 0.3)
+    time.sleep(days(2))
+    assert {prefix: left(prefix) for prefix in wanted} == wanted
+    assert total(cluster, "expired_versions") - before == 7
+    with refused(404, "NoSuchVersion"):
+        client.get_object(Bucket=versioned, Key="all/k", VersionId=all_of["all"][0])
+    # One more write pushes one more out.
+    new = write("three/k")
+    wanted["three"] = {*all_of["three"][3:], new}
+    assert wait_until(lambda: left("three") == wanted["three"], days(6), 0.3)
+    assert client.get_object(Bucket=versioned, Key="three/k")["VersionId"] == new
+
+
+def test_a_deleted_object_goes_for_good(cluster, client, versioned):
+    told = client.put_object(Bucket=versioned, Key="k", Body=b"x")
+    put(client, versioned, rule("days"), noncurrent("old"))
+    shown = client.head_object(Bucket=versioned, Key="k")["Expiration"]
+    assert 'rule-id="days"' in shown
+    # First the object gets a delete marker, then its version goes, then the marker.
+    seen = []
+
+    def is_gone():
+        now = versions(client, versioned)
+        seen.append(now)
+        return not now
+
+    assert wait_until(is_gone, days(10), 0.2)
+    mine = ("k", told["VersionId"], False)
+    assert any(mine in now and any(marker for *_, marker in now) for now in seen)
+    assert keys(client, versioned) == []
+
+
+def test_suspended_versions_expire(client, versioned):
+    kept = client.put_object(Bucket=versioned, Key="k", Body=b"kept")["VersionId"]
+    client.put_bucket_versioning(Bucket=versioned, VersioningConfiguration={"Status": "Suspended"})
+    client.put_object(Bucket=versioned, Key="k", Body=b"null")
+    put(client, versioned, rule("days", days=2))
+    wanted = {("k", kept, False), ("k", "null", True)}
+    assert wait_until(lambda: set(versions(client, versioned)) == wanted, days(8), 0.3)
+    client.put_bucket_lifecycle_configuration(
+        Bucket=versioned, LifecycleConfiguration={"Rules": [rule("off", Status="Disabled")]}
+    )
+    assert client.get_object(Bucket=versioned, Key="k", VersionId=kept)["Body"].read() == b"kept"
+
+
+def test_what_is_locked_stays(cluster, client, place):
+    name = f"{place}-locked"
+    client.create_bucket(Bucket=name, ObjectLockEnabledForBucket=True)
+    held = client.put_object(Bucket=name, Key="k", Body=b"x", ObjectLockLegalHoldStatus="ON")["VersionId"]
+    free = client.put_object(Bucket=name, Key="k", Body=b"x")["VersionId"]
+    last = client.put_object(Bucket=name, Key="k", Body=b"x")["VersionId"]
+    put(client, name, noncurrent("old"))
+    left = lambda: {v for _, v, _ in versions(client, name)}
+    assert wait_until(lambda: left() == {held, last}, days(6), 0.3), (left(), free)
+    time.sleep(days(2))
+    assert left() == {held, last}
+    client.put_object_legal_hold(Bucket=name, Key="k", VersionId=held, LegalHold={"Status": "OFF"})
+    assert wait_until(lambda: left() == {last}, days(4), 0.3)
+    assert total(cluster, "failed") == 0
