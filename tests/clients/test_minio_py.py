@@ -9,6 +9,7 @@ from minio import Minio
 from minio.commonconfig import ComposeSource, CopySource
 from minio.deleteobjects import DeleteObject
 from minio.error import S3Error
+from minio.versioningconfig import ENABLED, VersioningConfig
 from support.data import MIB, content
 
 
@@ -72,3 +73,19 @@ def test_presigned(client, bucket):
 def test_buckets(client, bucket):
     assert client.bucket_exists(bucket) and not client.bucket_exists("never-made-bucket")
     assert bucket in [b.name for b in client.list_buckets()]
+
+
+def test_versions(client, make_bucket):
+    bucket = make_bucket("v")
+    client.set_bucket_versioning(bucket, VersioningConfig(ENABLED))
+    assert client.get_bucket_versioning(bucket).status == ENABLED
+    ids = [client.put_object(bucket, "k", io.BytesIO(b"%d" % n), 1).version_id for n in range(3)]
+    client.remove_object(bucket, "k")
+    listed = list(client.list_objects(bucket, include_version=True, recursive=True))
+    assert [v.version_id for v in listed if not v.is_delete_marker] == ids[::-1]
+    assert [v.is_latest for v in listed if v.is_delete_marker] == ["true"]
+    assert client.get_object(bucket, "k", version_id=ids[0]).read() == b"0"
+    gone = [DeleteObject("k", v.version_id) for v in listed]
+    assert list(client.remove_objects(bucket, gone)) == []
+    assert list(client.list_objects(bucket, include_version=True)) == []
+    client.remove_bucket(bucket)

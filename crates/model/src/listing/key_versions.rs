@@ -159,10 +159,8 @@ impl Source {
     /// Begins after a version of a key, whose first rows these are.
     pub fn begin(&mut self, key: Bytes, after: Stamp, first: Vec<ListEntry>) {
         let mut versions = KeyVersions::of(key, first);
-        let is_current = versions.current == Some(None);
-        versions.null = versions
-            .null
-            .filter(|null| null.order < after && !is_current);
+        // It may be current now only because newer versions were deleted since.
+        versions.null = versions.null.filter(|null| null.order < after);
         versions.is_begun = true;
         self.versions = Some(versions);
     }

@@ -200,11 +200,10 @@ impl<'a> Lister<'a> {
         let look = self.look(source.partition, &key);
         let found = self.model.cluster().list(look).await?;
         let mut versions = KeyVersions::of(key.clone(), found.entries);
-        source.next = Some(match (&versions.current, &versions.null) {
-            (Some(None), _) => ListStart::After(version_key(&key, None)),
-            (_, Some(null)) => ListStart::At(version_key(&key, Some(null.order))),
+        source.next = Some(match &versions.null {
+            Some(null) => ListStart::At(version_key(&key, Some(null.order))),
             // It was deleted since: what was shown before it is likely deleted, too.
-            (_, None) => ListStart::At(key),
+            None => ListStart::At(key),
         });
         (versions.null, versions.is_begun) = (None, true);
         source.versions = Some(versions);
