@@ -29,6 +29,13 @@ pub fn keep_files_private() {
     }
 }
 
+/// Tells the service manager, if one waits for it (`Type=notify` of systemd), that the server answers.
+pub fn tell_ready() {
+    if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
+        tracing::warn!(%error, "the service manager cannot be told that the server answers");
+    }
+}
+
 /// Raises the limit of open files from the soft limit to the hard limit. Returns the new limit.
 pub fn raise_open_files() -> io::Result<u64> {
     let mut limit = MaybeUninit::<libc::rlimit>::uninit();

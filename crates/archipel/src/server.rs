@@ -25,6 +25,7 @@ pub fn run(args: &ServerArgs) -> Result<(), Failure> {
     }
     node::runtime()?.block_on(async {
         let node = Node::start(settings).await.map_err(Failure)?;
+        process::tell_ready();
         node.run_until_signal().await.map_err(Failure)
     })
 }

@@ -13,6 +13,7 @@ mod deny;
 mod faults;
 mod model;
 mod openapi;
+mod package;
 mod placement;
 mod power_cuts;
 mod tidy;
@@ -36,6 +37,8 @@ enum Command {
     Openapi,
     /// Asks the database of published advisories about all dependencies (installs cargo-deny, once)
     Advisories,
+    /// Builds the Debian package and checks it (installs cargo-deb, once)
+    Package(package::Args),
     /// Black-box tests with real S3 clients against a real process
     Clients(clients::Args),
     /// Looks at every page of the web console in Chromium: pictures, accessibility (installs the tools, once)
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(),
         Command::Openapi => openapi::lint(),
         Command::Advisories => advisories::run(),
+        Command::Package(args) => package::run_all(&args),
         Command::Clients(args) => clients::run(&args),
         Command::ConsolePages => console_pages::go(),
         Command::PowerCuts(args) => power_cuts::run(&args),
