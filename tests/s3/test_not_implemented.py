@@ -63,13 +63,6 @@ def test_private_acl_is_what_it_is_anyway(raw, bucket):
     answer(raw.put(bucket, "k", b"x", [("x-amz-acl", "private")]), 200)
 
 
-def test_create_bucket_with_object_lock(raw, s3, nothing_changes):
-    with nothing_changes():
-        reply = raw.request("PUT", "/locked-bucket-x", headers=[("x-amz-bucket-object-lock-enabled", "true")])
-    answer(reply, 501, "NotImplemented")
-    assert "locked-bucket-x" not in [b["Name"] for b in s3.list_buckets()["Buckets"]]
-
-
 def test_a_version_is_not_ignored(raw, s3, bucket, nothing_changes):
     raw.put(bucket, "k", b"x")
     with nothing_changes():

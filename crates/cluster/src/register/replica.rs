@@ -180,13 +180,15 @@ pub fn step<V: Clone>(
     let cell = &above_floor(cell, bounds);
     match request {
         Request::Read { with_value } => Step::unchanged(found(bounds, cell, with_value)),
-        Request::Write { version, .. } if was_accepted(bounds, cell, recent, &version) => {
-            Step::unchanged(Answer::Accepted)
-        }
+        // This precedes what was accepted: another replica may have brought the version after the
+        // guard was gone, and the coordinator would count it.
         Request::Prepare { guarded: true, .. } | Request::Write { guarded: true, .. }
             if !guard_holds =>
         {
             Step::unchanged(Answer::Guarded)
+        }
+        Request::Write { version, .. } if was_accepted(bounds, cell, recent, &version) => {
+            Step::unchanged(Answer::Accepted)
         }
         Request::Prepare { ballot, asking, .. } => prepare(bounds, cell, recent, ballot, asking),
         Request::Write { version, .. } => write(rules, bounds, cell, recent, version),

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use archipel_base::{Id, codec};
 use archipel_cluster::{Cluster, State, WriteOptions};
 use archipel_storage::engine::Durability;
-use archipel_storage::{RowKey, Value};
+use archipel_storage::{RowKey, Value, VersionKind};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 
@@ -58,9 +58,14 @@ async fn drop_row(cluster: &Cluster, row: &RowKey) -> Result<(), Error> {
     Ok(())
 }
 
+/// Returns false for a value that only carries changes of versions: it refers to nothing.
+fn is_version(value: &Value) -> bool {
+    value.kind() != VersionKind::Void
+}
+
 /// Returns the tail that the value of the owner's row refers to.
 pub(crate) fn tail_in(owner: &Owner, value: Option<Value>) -> Result<Option<Id>, Error> {
-    let Some(value) = value else {
+    let Some(value) = value.filter(is_version) else {
         return Ok(None);
     };
     let form = match owner {
@@ -179,7 +184,7 @@ async fn parts_of(cluster: &Cluster, parts: &PartsId) -> Result<Vec<(RowKey, Id)
 /// Returns the attempts that the object lists, if `upload` became the object. `upload` is an upload
 /// of the object's bucket and key.
 pub(crate) fn parts_in(value: Option<Value>, upload: &Id) -> Result<HashSet<Id>, Error> {
-    let Some(value) = value else {
+    let Some(value) = value.filter(is_version) else {
         return Ok(HashSet::new());
     };
     let metadata: ObjectHead = codec::decode(&value.metadata).map_err(damaged_row)?;
@@ -191,4 +196,28 @@ pub(crate) fn parts_in(value: Option<Value>, upload: &Id) -> Result<HashSet<Id>,
         return Ok(HashSet::new());
     }
     Ok(list.parts.iter().map(|part| part.attempt).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use archipel_storage::RowVersion;
+
+    use super::*;
+
+    #[test]
+    fn a_value_without_a_version_refers_to_nothing() {
+        let void = Value {
+            version: Some(Box::new(RowVersion {
+                kind: VersionKind::Void,
+                ..RowVersion::default()
+            })),
+            ..Value::default()
+        };
+        let owner = Owner::Object {
+            bucket: Id([1; 16]),
+            key: "k".to_owned(),
+        };
+        assert_eq!(tail_in(&owner, Some(void.clone())).unwrap(), None);
+        assert!(parts_in(Some(void), &Id([2; 16])).unwrap().is_empty());
+    }
 }

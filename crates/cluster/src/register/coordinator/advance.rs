@@ -141,7 +141,9 @@ impl<V: Clone + Eq> Operation<V> {
                 Fate::Newest | Fate::Happened(_) if self.trusts_only_its_own() => {
                     return self.end(Outcome::Unknown);
                 }
-                Fate::Newest if held => {
+                // Readers may have brought a guarded write to others after its guard was gone. So
+                // its own round confirms it, as it confirms the write of a minority.
+                Fate::Newest if held && !self.guarded => {
                     let stamp = newest.stamp;
                     return self.end(Outcome::Written { stamp });
                 }
@@ -277,7 +279,8 @@ impl<V: Clone + Eq> Operation<V> {
         self.write_version(under(ballot, newest), end, ReplicaSet::EMPTY)
     }
 
-    /// Makes a quorum hold the operation's own write, which is the newest version of a minority.
+    /// Makes a quorum accept the operation's own write, which is the newest version of a minority. The
+    /// guard counts as for the first attempt.
     fn complete(&mut self, ballot: Stamp, newest: Version<V>) -> Vec<Output<V>> {
         self.attempts.push((ballot, ReplicaSet::EMPTY));
         let end = Purpose::End(Outcome::Written { stamp: ballot });

@@ -124,7 +124,7 @@ impl<V: Clone + Eq> Operation<V> {
                 version, purpose, ..
             } => Some(Request::Write {
                 version: version.clone(),
-                guarded: self.guarded && *purpose == Purpose::Put,
+                guarded: self.guarded && purpose.is_own_write(),
             }),
             _ => None,
         }

@@ -132,6 +132,13 @@ pub(super) enum Purpose<V> {
     End(Outcome<V>),
 }
 
+impl<V> Purpose<V> {
+    /// Returns true if the operation is acknowledged once a quorum accepts the version.
+    pub fn is_own_write(&self) -> bool {
+        matches!(self, Purpose::Put | Purpose::End(Outcome::Written { .. }))
+    }
+}
+
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Promise<V> {
     pub(super) report: Report<V>,
