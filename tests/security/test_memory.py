@@ -19,7 +19,9 @@ CONNECTIONS = 300
 READERS = 150
 # By number of nodes. Content may take 72 MiB; the rest is what connections take each, what is on its way to other
 # nodes, and the node itself.
-MOST_KIB = {1: 160 * 1024, 3: 240 * 1024}
+MOST_KIB = {1: 216 * 1024, 3: 240 * 1024}
+# What is held whole until it can be checked grows in steps, and each step copies it: more for a moment.
+MOST_HELD_WHOLE_KIB = 256 * 1024
 # What is left when the clients are gone.
 AFTERWARDS_KIB = 64 * 1024
 
@@ -80,7 +82,8 @@ def test_many_unfinished_uploads(own, kind):
             with contextlib.suppress(OSError):  # refused early, or not read further: both are right
                 sock.sendall(head_of(client, bucket, kind, number) + data)
         gets_through(client, bucket)
-        assert most_held(demo) < MOST_KIB[demo.nodes]
+        most = MOST_HELD_WHOLE_KIB if kind in ("signed chunk", "document") else MOST_KIB[demo.nodes]
+        assert most_held(demo) < most
     gets_through(client, bucket)
     assert wait_until(lambda: most_held(demo) < AFTERWARDS_KIB, 60)
 
