@@ -20,7 +20,7 @@ READERS = 150
 # By number of nodes. Content may take 72 MiB; the rest is what connections take each, what is on its way to other
 # nodes, and the node itself.
 MOST_KIB = {1: 216 * 1024, 3: 240 * 1024}
-# What is held whole until it can be checked grows in steps, and each step copies it: more for a moment.
+# Chunks and documents that are held whole until they can be checked grow in steps, and each step copies them.
 MOST_HELD_WHOLE_KIB = 256 * 1024
 # What is left when the clients are gone.
 AFTERWARDS_KIB = 64 * 1024
