@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import boto3
 import pytest
-from support.server import Server, binary, wait_until
+from support.server import Server, binary, free_port, wait_until
 
 GOLDEN = Path(__file__).resolve().parent / "golden"
 
@@ -176,12 +175,6 @@ def test_output_that_is_no_terminal_has_no_colours_and_is_whole(three):
     assert "\x1b" not in listed and "…" not in listed
     # The addresses are the widest column, and the last.
     assert len(re.findall(r"127\.0\.0\.1:\d+", listed)) >= 3
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 @pytest.fixture

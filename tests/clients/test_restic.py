@@ -5,13 +5,18 @@ from botocore.exceptions import ClientError
 from support.tools import run, same_tree
 
 
-def test_backup_restore_forget_check(server, aws_env, bucket, files, tmp_path):
-    env = {
+def repository(aws_env, server, bucket: str, tmp_path) -> dict[str, str]:
+    """The environment of restic with a repository in this bucket."""
+    return {
         **aws_env,
         "RESTIC_REPOSITORY": f"s3:{server.endpoint}/{bucket}/repository",
         "RESTIC_PASSWORD": "correct horse",
         "RESTIC_CACHE_DIR": str(tmp_path / "cache"),
     }
+
+
+def test_backup_restore_forget_check(server, aws_env, bucket, files, tmp_path):
+    env = repository(aws_env, server, bucket, tmp_path)
     run(["restic", "init"], env)
     run(["restic", "backup", "."], env, cwd=files)
     run(["restic", "check", "--read-data"], env)
@@ -33,12 +38,7 @@ def test_a_locked_bucket(server, aws_env, s3, bucket, files, tmp_path):
     s3.put_object_lock_configuration(
         Bucket=name, ObjectLockConfiguration={"ObjectLockEnabled": "Enabled", "Rule": rule}
     )
-    env = {
-        **aws_env,
-        "RESTIC_REPOSITORY": f"s3:{server.endpoint}/{name}/repository",
-        "RESTIC_PASSWORD": "correct horse",
-        "RESTIC_CACHE_DIR": str(tmp_path / "cache"),
-    }
+    env = repository(aws_env, server, name, tmp_path)
     run(["restic", "init"], env)
     run(["restic", "backup", "."], env, cwd=files)
     kept = s3.list_object_versions(Bucket=name)["Versions"]

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import http.client
-import socket
 import ssl
 import subprocess
 from urllib.parse import urlencode, urlsplit
 
 import pytest
-from support.server import Server, binary
+from support.server import Server, binary, free_port
 
 pytestmark = pytest.mark.process
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import socket
 from pathlib import Path
 
 import boto3
@@ -13,7 +12,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 from support.data import MIB, content
-from support.server import Demo, Server
+from support.server import Demo, lone_server
 from support.tools import run, same_tree
 
 KEY, OTHER = b"k" * 32, b"o" * 32
@@ -125,19 +124,10 @@ def test_default_of_a_bucket(s3, bucket):
 def tls(tmp_path_factory):
     """A node with TLS: most clients give keys over nothing else."""
     folder = tmp_path_factory.mktemp("tls")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    (folder / "data").mkdir()
-    (folder / "archipel.toml").write_text(
-        f'data_dir = "{folder}/data"\n[s3]\nlisten = "127.0.0.1:{port}"\n[tls]\nself_signed = true\n'
-    )
-    server = Server(folder)
-    server.start()
-    key = server.cli_json("key", "create", "tester", "--create-bucket")
-    ca = str(folder / "data/self-signed.pem")
-    yield {"endpoint": f"https://127.0.0.1:{port}", "ca": ca, "id": key["id"], "secret": key["secret"]}
-    server.stop()
+    with lone_server(folder, "[tls]\nself_signed = true\n") as (server, port):
+        key = server.cli_json("key", "create", "tester", "--create-bucket")
+        ca = str(folder / "data/self-signed.pem")
+        yield {"endpoint": f"https://127.0.0.1:{port}", "ca": ca, "id": key["id"], "secret": key["secret"]}
 
 
 def bucket_over_tls(tls, name: str):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.server
 import json
-import socket
 import threading
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import boto3
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
-from support.server import Server, wait_until
+from support.server import lone_server, wait_until
 
 pytestmark = pytest.mark.process
 
@@ -37,26 +36,13 @@ class Collector(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @pytest.fixture
 def node(tmp_path: Path):
     collector = http.server.HTTPServer(("127.0.0.1", 0), Collector)
     threading.Thread(target=collector.serve_forever, daemon=True).start()
-    port = free_port()
-    (tmp_path / "data").mkdir()
-    (tmp_path / "archipel.toml").write_text(
-        f'data_dir = "{tmp_path}/data"\n[s3]\nlisten = "127.0.0.1:{port}"\n'
-        f'[audit]\nfile = "{tmp_path}/audit.log"\nwebhook = "http://127.0.0.1:{collector.server_port}/lines"\n'
-    )
-    server = Server(tmp_path)
-    server.start()
-    yield server, tmp_path, f"http://127.0.0.1:{port}"
-    server.stop()
+    settings = f'[audit]\nfile = "{tmp_path}/audit.log"\nwebhook = "http://127.0.0.1:{collector.server_port}/lines"\n'
+    with lone_server(tmp_path, settings) as (server, port):
+        yield server, tmp_path, f"http://127.0.0.1:{port}"
     collector.shutdown()
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support import wire
-from support.server import Server, wait_until
+from support.server import lone_server, wait_until
 
 pytestmark = pytest.mark.process
 
@@ -17,18 +17,8 @@ MOST = 20
 
 @pytest.fixture
 def node(tmp_path: Path):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    (tmp_path / "data").mkdir()
-    (tmp_path / "archipel.toml").write_text(
-        f'data_dir = "{tmp_path}/data"\n[s3]\nlisten = "127.0.0.1:{port}"\n'
-        f"[limits]\nconnections_per_address = {MOST}\n"
-    )
-    server = Server(tmp_path)
-    server.start()
-    yield port
-    server.stop()
+    with lone_server(tmp_path, f"[limits]\nconnections_per_address = {MOST}\n") as (_, port):
+        yield port
 
 
 def status(port: int, source: str) -> int:

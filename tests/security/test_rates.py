@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support import wire
 from support.client import Client
-from support.server import Server, wait_until
+from support.server import lone_server, wait_until
 from support.sigv4 import Credentials
 
 pytestmark = pytest.mark.process
@@ -22,22 +22,15 @@ REQUESTS = 300
 def own(tmp_path_factory):
     """The port of a server whose clients have few requests a second, and a client with a bucket."""
     folder: Path = tmp_path_factory.mktemp("rates")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    (folder / "data").mkdir()
-    (folder / "archipel.toml").write_text(
-        f'data_dir = "{folder}/data"\n[s3]\nlisten = "127.0.0.1:{port}"\n'
+    settings = (
         f"[limits]\nrequests_per_second_per_address = {OF_ADDRESS}\n"
         f"requests_per_second_per_user = {OF_USER}\n"
     )
-    server = Server(folder)
-    server.start()
-    key = server.cli_json("key", "create", "tester", "--create-bucket")
-    client = Client(f"http://127.0.0.1:{port}", Credentials(key["id"], key["secret"], "us-east-1"))
-    assert client.request("PUT", "/bucket").status == 200
-    yield port, client
-    server.stop()
+    with lone_server(folder, settings) as (server, port):
+        key = server.cli_json("key", "create", "tester", "--create-bucket")
+        client = Client(f"http://127.0.0.1:{port}", Credentials(key["id"], key["secret"], "us-east-1"))
+        assert client.request("PUT", "/bucket").status == 200
+        yield port, client
 
 
 def anonymous(port: int, source: str) -> wire.Response:

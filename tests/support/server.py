@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -192,6 +194,29 @@ class Server:
             raise ServerFailed("did not end on SIGTERM") from None
         finally:
             self.process = None
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 on which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextlib.contextmanager
+def lone_server(folder: Path, settings: str):
+    """A server outside any cluster, with these settings; and its port for S3."""
+    port = free_port()
+    (folder / "data").mkdir()
+    (folder / "archipel.toml").write_text(
+        f'data_dir = "{folder}/data"\n[s3]\nlisten = "127.0.0.1:{port}"\n{settings}'
+    )
+    server = Server(folder)
+    server.start()
+    try:
+        yield server, port
+    finally:
+        server.stop()
 
 
 def group_lives(group: int) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 import boto3
 import pytest
 from botocore.config import Config
-from support.server import Server, wait_until
+from support.server import Server, free_port, wait_until
 
 pytestmark = pytest.mark.process
 
@@ -25,12 +25,6 @@ def certificate(folder: Path, name: str, *hosts: str) -> tuple[Path, Path]:
     subprocess.run([*command, "-keyout", key, "-out", chain], check=True, capture_output=True)
     key.chmod(0o600)
     return chain, key
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Node:

@@ -15,7 +15,7 @@ use crate::page::{Frame, Shown};
 use crate::render::{html, see};
 use crate::request::{Posted, User};
 use crate::show;
-use crate::store::{Item, Listing, best_key};
+use crate::store::{Item, Listing, Store, best_key};
 
 /// Objects and folders on a page.
 const PAGE_ITEMS: usize = 100;
@@ -114,9 +114,7 @@ pub async fn share(State(app): State<App>, Path(name): Path<String>, posted: Pos
     let seconds = seconds.filter(|s| (1..=LONGEST_LINK_SECONDS).contains(s));
     let seconds = seconds.ok_or_else(|| Fault::invalid("a link counts for at most 7 days"))?;
     let (o, k) = (fields.exact("o"), fields.get("k"));
-    let bucket = find(&app, user, &name).await?;
-    let key = chosen(&bucket, k)?;
-    let store = user.store(&app, &bucket.name, &key).await?;
+    let (key, store) = store_of(&app, user, &name, k).await?;
     let link = Link {
         url: store.link(o, seconds),
         until: show::time(app.clock.now_millis() + seconds * 1000),
@@ -151,9 +149,7 @@ pub async fn download(
     Query(which): Query<Which>,
     headers: HeaderMap,
 ) -> Shown {
-    let bucket = find(&app, &user, &name).await?;
-    let key = chosen(&bucket, &which.k)?;
-    let store = user.store(&app, &bucket.name, &key).await?;
+    let (_, store) = store_of(&app, &user, &name, &which.k).await?;
     let asked = [header::RANGE, header::IF_RANGE, header::IF_NONE_MATCH];
     let mut answer = store.get(&which.o, only(&headers, &asked)).await?;
     let kept = [
@@ -191,9 +187,7 @@ pub async fn upload(
     let checked = user.check(request.headers());
     checked.map_err(IntoResponse::into_response)?;
     let stored = async {
-        let bucket = find(&app, &user, &name).await?;
-        let key = chosen(&bucket, &which.k)?;
-        let store = user.store(&app, &bucket.name, &key).await?;
+        let (_, store) = store_of(&app, &user, &name, &which.k).await?;
         let asked = [header::CONTENT_LENGTH, header::CONTENT_TYPE];
         let headers = only(request.headers(), &asked);
         store.put(&which.o, headers, request.into_body()).await
@@ -212,9 +206,7 @@ pub async fn delete(
     posted: Posted,
 ) -> Result<Response<Body>, Fault> {
     let (user, fields) = (&posted.user, &posted.fields);
-    let bucket = find(&app, user, &name).await?;
-    let key = chosen(&bucket, fields.get("k"))?;
-    let store = user.store(&app, &bucket.name, &key).await?;
+    let (_, store) = store_of(&app, user, &name, fields.get("k")).await?;
     for object in fields.all("o") {
         store.delete(object).await?;
     }
@@ -224,6 +216,19 @@ pub async fn delete(
 
 async fn find(app: &App, user: &User, name: &str) -> Result<BucketInfo, Fault> {
     user.admin(app).get(&path(&["v1", "buckets", name])).await
+}
+
+/// Returns the access key to use, and the objects of a bucket as it may use them.
+async fn store_of<'a>(
+    app: &'a App,
+    user: &'a User,
+    name: &str,
+    wanted: &str,
+) -> Result<(String, Store<'a>), Fault> {
+    let bucket = find(app, user, name).await?;
+    let key = chosen(&bucket, wanted)?;
+    let store = user.store(app, &bucket.name, &key).await?;
+    Ok((key, store))
 }
 
 /// Returns the access key to use.

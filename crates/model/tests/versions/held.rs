@@ -175,12 +175,7 @@ proptest! {
     fn no_permitted_operations_remove_a_protected_version(
         ops in prop::collection::vec(op(), 1..20)
     ) {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .start_paused(true)
-            .build()
-            .unwrap();
-        runtime.block_on(async {
+        block_on(true, async {
             let mut locked = Locked::new().await;
             for (node, op) in ops {
                 locked.apply(node, op).await;

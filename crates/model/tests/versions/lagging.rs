@@ -25,12 +25,7 @@ async fn compare_listings(system: &mut System, reference: &Reference) {
 }
 
 fn run_with_cuts(ops: Vec<(Option<usize>, Op)>) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    block_on(true, async {
         let mut system = System::new(3).await;
         let mut reference = Reference::default();
         apply(

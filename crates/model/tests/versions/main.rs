@@ -344,13 +344,18 @@ async fn compare(system: &mut System, reference: &Reference) {
     }
 }
 
-fn run(nodes: u8, ops: Vec<Op>) {
+/// Runs a test in a runtime of one thread. Paused time passes only while all wait.
+fn block_on(is_paused: bool, test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .start_paused(nodes > 1)
+        .start_paused(is_paused)
         .build()
         .unwrap();
-    runtime.block_on(async {
+    runtime.block_on(test);
+}
+
+fn run(nodes: u8, ops: Vec<Op>) {
+    block_on(nodes > 1, async {
         let mut system = System::new(nodes).await;
         let mut reference = Reference::default();
         for (number, op) in ops.into_iter().enumerate() {
