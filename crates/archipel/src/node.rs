@@ -11,7 +11,7 @@ use archipel_base::clock::{SystemClock, WallClock};
 use archipel_base::random::SystemRandom;
 use archipel_base::stamp::StampClock;
 use archipel_cluster::{Cluster, ClusterOptions, Network};
-use archipel_model::Model;
+use archipel_model::{Model, ModelOptions};
 use archipel_storage::Store;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
@@ -347,7 +347,13 @@ pub async fn open_model(
             .map_err(|error| format!("cannot write the layout: {error}"))?;
     }
     let limits = &settings.limits;
-    Model::open_with(cluster, limits.control_lease, wall, limits.lifecycle_day)
+    let options = ModelOptions {
+        control_lease: limits.control_lease,
+        suspension_clock: wall,
+        day: limits.lifecycle_day,
+        ..ModelOptions::default()
+    };
+    Model::open_with(cluster, options)
         .await
         .map_err(|error| format!("cannot read the buckets and keys: {error}"))
 }

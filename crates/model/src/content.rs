@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use crate::cipher::segments::{SEGMENT_BYTES, Sealer};
 use crate::cipher::{DataKey, Encryption, EncryptionKind, masked_etag};
 use crate::error::Error;
-use crate::form::{BLOCK_BYTES, ContentForm, EXTENT_BLOCKS, ExtentHead, INLINE_BYTES, Tail};
+use crate::form::{BLOCK_BYTES, ContentForm, ExtentHead, INLINE_BYTES, Tail};
 use crate::gc::GcTask;
 use crate::in_use::{InUse, InUseMark};
 use crate::owner::Owner;
@@ -55,6 +55,8 @@ pub(crate) struct ContentWriter {
     in_use: Arc<InUse>,
     owner: Owner,
     durability: Durability,
+    /// The number of blocks of a full extent.
+    extent_blocks: usize,
     /// The bytes of the next block so far.
     staged: Staged,
     /// Encrypts content before it is staged.
@@ -110,6 +112,7 @@ impl ContentWriter {
         in_use: Arc<InUse>,
         owner: Owner,
         durability: Durability,
+        extent_blocks: usize,
     ) -> ContentWriter {
         ContentWriter {
             staged: cluster.buffers().stage(),
@@ -117,6 +120,7 @@ impl ContentWriter {
             in_use,
             owner,
             durability,
+            extent_blocks,
             sealer: None,
             encryption: None,
             mask: None,
@@ -235,7 +239,7 @@ impl ContentWriter {
     }
 
     async fn append(&mut self, block: Bytes) -> Result<(), Error> {
-        if self.blocks.len() < EXTENT_BLOCKS {
+        if self.blocks.len() < self.extent_blocks {
             if self.upload.is_none() {
                 let row = rowkeys::owner(&self.cluster, &self.owner);
                 self.upload = Some(self.cluster.block_writer(row.partition)?);
@@ -256,7 +260,7 @@ impl ContentWriter {
         if let Some(upload) = &tail.upload {
             tail.blocks.push(upload.append(block).await?);
         }
-        if tail.blocks.len() == EXTENT_BLOCKS {
+        if tail.blocks.len() == self.extent_blocks {
             self.commit_extent(&mut tail).await?;
         }
         self.tail = Some(tail);

@@ -19,9 +19,10 @@ use crate::owner::Owner;
 pub const INLINE_BYTES: usize = 16 * 1024;
 /// The size of a block.
 pub const BLOCK_BYTES: usize = 1 << 20;
-/// The number of blocks of a full extent.
+/// The number of blocks of a full extent that a node writes. Content tells the size of its own
+/// extents: all but the last one are as long as the first.
 pub const EXTENT_BLOCKS: usize = 64;
-/// The size of a full extent.
+/// The size of such an extent.
 pub const EXTENT_BYTES: u64 = (BLOCK_BYTES * EXTENT_BLOCKS) as u64;
 
 /// The form of an object's or a part's content.

@@ -94,7 +94,7 @@ pub use encryption::keyring::RingSecrets;
 pub use encryption::{Encrypt, Sealing};
 pub use error::Error;
 pub use expiry::{ExpiryCounts, ExpiryStatus};
-pub use form::{BLOCK_BYTES, EXTENT_BYTES, INLINE_BYTES, PartInfo};
+pub use form::{BLOCK_BYTES, EXTENT_BLOCKS, EXTENT_BYTES, INLINE_BYTES, PartInfo};
 pub use gc::GcReport;
 pub use identity::Subject;
 pub use lifecycle::{
@@ -158,6 +158,33 @@ struct Inner {
     keyring: Keyring,
     /// The length of a day of lifecycle rules.
     day_ms: u64,
+    /// The number of blocks of a full extent.
+    extent_blocks: usize,
+}
+
+/// The choices of a node's model.
+pub struct ModelOptions {
+    /// The time for which control data counts after it was last confirmed. Then the node refuses
+    /// requests that need it until it is confirmed again. A node that is alone needs no confirmation.
+    pub control_lease: Duration,
+    /// Tells how long the machine was suspended.
+    pub suspension_clock: Arc<dyn WallClock>,
+    /// The length of a day of lifecycle rules. Only tests need other days than real ones.
+    pub day: Duration,
+    /// The number of blocks of a full extent of content. Only tests need short ones.
+    pub extent_blocks: usize,
+}
+
+impl Default for ModelOptions {
+    /// The choices of a server on a machine that is never suspended.
+    fn default() -> ModelOptions {
+        ModelOptions {
+            control_lease: CONTROL_LEASE,
+            suspension_clock: Arc::new(ManualClock::default()),
+            day: Duration::from_millis(lifecycle::DAY_MS),
+            extent_blocks: EXTENT_BLOCKS,
+        }
+    }
 }
 
 impl Model {
@@ -165,40 +192,22 @@ impl Model {
     /// node is in a layout already. The control data counts for [`CONTROL_LEASE`]. Suspensions of
     /// the machine are not noticed.
     pub async fn open(cluster: Cluster) -> Result<Model, Error> {
-        let clock = Arc::new(ManualClock::default());
-        Model::open_with_lease(cluster, CONTROL_LEASE, clock).await
+        Model::open_with(cluster, ModelOptions::default()).await
     }
 
-    /// Opens the model with control data that counts for `lease` after it was last confirmed. Then
-    /// the node refuses requests that need it until it is confirmed again. A node that is alone
-    /// needs no confirmation. `clock` tells how long the machine was suspended.
-    pub async fn open_with_lease(
-        cluster: Cluster,
-        lease: Duration,
-        clock: Arc<dyn WallClock>,
-    ) -> Result<Model, Error> {
-        let day = Duration::from_millis(lifecycle::DAY_MS);
-        Model::open_with(cluster, lease, clock, day).await
-    }
-
-    /// Opens the model with this lease, and with days of lifecycle rules that are `day` long. Only
-    /// tests need other days than real ones.
-    pub async fn open_with(
-        cluster: Cluster,
-        lease: Duration,
-        clock: Arc<dyn WallClock>,
-        day: Duration,
-    ) -> Result<Model, Error> {
+    /// Opens the model with these options.
+    pub async fn open_with(cluster: Cluster, options: ModelOptions) -> Result<Model, Error> {
         let model = Model(Arc::new(Inner {
             cluster,
-            control: Control::new(lease, clock),
+            control: Control::new(options.control_lease, options.suspension_clock),
             in_use: Arc::default(),
             gc_delays: Delays::default(),
             gc_wake: Notify::new(),
             uploads: KnownUploads::default(),
             expiry: Expiry::default(),
             keyring: Keyring::default(),
-            day_ms: (day.as_millis() as u64).max(1),
+            day_ms: (options.day.as_millis() as u64).max(1),
+            extent_blocks: options.extent_blocks.max(1),
         }));
         model.listen();
         let in_use = model.in_use().clone();

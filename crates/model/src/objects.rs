@@ -217,6 +217,7 @@ impl Model {
             self.in_use().clone(),
             owner,
             self.durability(bucket),
+            self.0.extent_blocks,
         )
     }
 

@@ -4,8 +4,8 @@ use archipel_cluster::Cluster;
 use bytes::Bytes;
 
 use crate::{
-    Bucket, Condition, EXTENT_BYTES, Error, Model, ObjectHead, ObjectMeta, Part, PartMeta,
-    Permissions, Upload, UploadMeta, UploadQuery,
+    BLOCK_BYTES, Bucket, Condition, EXTENT_BLOCKS, EXTENT_BYTES, Error, Model, ModelOptions,
+    ObjectHead, ObjectMeta, Part, PartMeta, Permissions, Upload, UploadMeta, UploadQuery,
 };
 
 mod foreign_parts;
@@ -79,25 +79,34 @@ async fn content_of_every_form_is_read_back() {
     assert_eq!((usage.objects, usage.bytes), (1, (5 << 20) + 17));
 }
 
+/// A node reads extents of every length.
 #[tokio::test]
 async fn reads_of_ranges_across_blocks_and_extents_return_the_right_bytes() {
-    let (model, bucket) = model().await;
-    let size = EXTENT_BYTES as usize * 2 + 12_345;
-    let content = noise(7, size);
-    put(&model, &bucket, "large", content.clone()).await;
-    let reader = model.open_object(&bucket, "large").await.unwrap();
-    let extent = EXTENT_BYTES;
-    for range in [
-        0..1,
-        (1 << 20) - 1..(1 << 20) + 1,
-        extent - 2..extent + 2,
-        2 * extent - 1..2 * extent + 12_345,
-        2 * extent + 12_344..u64::MAX,
-        size as u64..size as u64 + 5,
-    ] {
-        let end = range.end.min(size as u64) as usize;
-        let expected = content.slice(range.start as usize..end);
-        assert_eq!(collect(reader.stream(range)).await, Ok(expected));
+    for extent_blocks in [1, 3, EXTENT_BLOCKS] {
+        let (reads, bucket) = model().await;
+        let options = ModelOptions {
+            extent_blocks,
+            ..ModelOptions::default()
+        };
+        let writes = Model::open_with(reads.cluster().clone(), options).await;
+        let extent = (extent_blocks * BLOCK_BYTES) as u64;
+        let size = extent as usize * 2 + 12_345;
+        let content = noise(7, size);
+        put(&writes.unwrap(), &bucket, "large", content.clone()).await;
+        let reader = reads.open_object(&bucket, "large").await.unwrap();
+        assert!(reader.content.name().is_some(), "there is no tail");
+        for range in [
+            0..1,
+            (1 << 20) - 1..(1 << 20) + 1,
+            extent - 2..extent + 2,
+            2 * extent - 1..2 * extent + 12_345,
+            2 * extent + 12_344..u64::MAX,
+            size as u64..size as u64 + 5,
+        ] {
+            let end = range.end.min(size as u64) as usize;
+            let expected = content.slice(range.start as usize..end);
+            assert_eq!(collect(reader.stream(range)).await, Ok(expected));
+        }
     }
 }
 

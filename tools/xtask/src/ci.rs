@@ -69,7 +69,15 @@ const TESTS: &[Step] = &[
     Step {
         name: "test",
         about: "unit, property and conformance tests",
-        run: || cargo(&["test", "--workspace", "--locked", "--quiet"]),
+        run: || {
+            cargo(&[
+                "test",
+                "--workspace",
+                "--locked",
+                "--quiet",
+                "--no-fail-fast",
+            ])
+        },
     },
     Step {
         name: "openapi",

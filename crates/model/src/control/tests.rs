@@ -6,6 +6,7 @@ use archipel_base::clock::ManualClock;
 use archipel_cluster::{Cluster, World};
 
 use super::*;
+use crate::ModelOptions;
 
 mod aliases;
 mod keys;
@@ -107,7 +108,12 @@ async fn a_node_that_is_cut_off_answers_until_the_lease_ends() {
     let world = world().await;
     let lease = Duration::from_secs(30);
     let clock = Arc::new(ManualClock::default());
-    let model = Model::open_with_lease(world.nodes[0].clone(), lease, clock.clone())
+    let options = ModelOptions {
+        control_lease: lease,
+        suspension_clock: clock.clone(),
+        ..ModelOptions::default()
+    };
+    let model = Model::open_with(world.nodes[0].clone(), options)
         .await
         .unwrap();
     let key = model.create_access_key("key", true).await.unwrap();
@@ -297,8 +303,11 @@ async fn unknown_access_keys_do_not_end_the_lease() {
     let world = World::new(3, 3, latency, 1, crate::HOOKS).await.unwrap();
     // Shorter than 64 reads, one after another.
     let lease = Duration::from_secs(15);
-    let clock = Arc::new(ManualClock::default());
-    let model = Model::open_with_lease(world.nodes[0].clone(), lease, clock)
+    let options = ModelOptions {
+        control_lease: lease,
+        ..ModelOptions::default()
+    };
+    let model = Model::open_with(world.nodes[0].clone(), options)
         .await
         .unwrap();
     let refreshing = refresh(&model);

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Content, Feeder, ObjectReader, Stop, slice};
+use super::feeder::{Feeder, Stop};
+use super::{Content, ObjectReader, slice};
 use crate::cipher::segments::{Opener, SEGMENT_BYTES, sealed_size};
 use crate::cipher::{CustomerKey, DataKey};
 use crate::error::Error;

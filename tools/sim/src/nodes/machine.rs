@@ -11,7 +11,7 @@ use archipel_base::{BlockHash, Id, NodeId};
 use archipel_cluster::layout::StoreName;
 use archipel_cluster::membership::{Members, NodeInfo};
 use archipel_cluster::{AntiEntropyOptions, Cluster, ClusterOptions, Faults, Network};
-use archipel_model::Model;
+use archipel_model::{Model, ModelOptions};
 use archipel_net::rpc::Rpc;
 use archipel_net::simulated::SimulatedNetwork;
 use archipel_storage::blocks::{BlockOptions, DiskConfig};
@@ -251,7 +251,11 @@ impl Machine {
         let cluster = Cluster::open(options).await;
         let cluster = cluster.map_err(|error| format!("the node does not start: {error}"))?;
         let mut tasks = on_the_network(&cluster, rpc, members);
-        let model = Model::open(cluster).await;
+        let options = ModelOptions {
+            extent_blocks: self.style.extent_blocks,
+            ..ModelOptions::default()
+        };
+        let model = Model::open_with(cluster, options).await;
         let model = model.map_err(|error| format!("the model does not open: {error}"))?;
         tasks.extend(background(&model, self.options, self.style));
         *self.running() = Some(Running {

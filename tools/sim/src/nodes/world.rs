@@ -10,6 +10,7 @@ use archipel_base::{Id, NodeId};
 use archipel_cluster::layout::{Epoch, Layout, PARTITIONS, Redundancy};
 use archipel_cluster::register::Rules;
 use archipel_cluster::{Hooks, Sizes};
+use archipel_model::EXTENT_BLOCKS;
 use archipel_net::simulated::{Link, SimulatedNetwork};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
@@ -109,6 +110,8 @@ pub struct Style {
     pub purge_pause_seconds: u64,
     /// How much nodes do at once.
     pub sizes: Sizes,
+    /// The number of blocks of a full extent: content of more blocks has a tail.
+    pub extent_blocks: usize,
     /// The percentage of a client's requests that concern uploads which clients share.
     pub upload_percent: u64,
     /// The percentage of a client's requests that concern buckets which come and go.
@@ -130,6 +133,7 @@ impl Style {
             purge_rows: [1, 2, 500][rng.below(3) as usize],
             purge_pause_seconds: [0, 5, 20][rng.below(3) as usize],
             sizes: sizes(rng),
+            extent_blocks: [1, 2, EXTENT_BLOCKS][rng.below(3) as usize],
             upload_percent: [0, 20, 50][rng.below(3) as usize],
             bucket_percent: [0, 20, 60][rng.below(3) as usize],
         }

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_access::{Action, Context, Policy, Request, decide};
-use archipel_base::clock::ManualClock;
 use archipel_cluster::{Cluster, World};
 
 use crate::bucket::AccessKey;
 use crate::identity::*;
 use crate::object::Tags;
-use crate::{Error, Model};
+use crate::{Error, Model, ModelOptions};
 
 async fn model() -> Model {
     let cluster = Cluster::in_memory(1, crate::HOOKS).await.unwrap();
@@ -313,12 +312,12 @@ async fn disabling_names_the_nodes_that_did_not_confirm_and_holds_after_the_leas
     let lease = Duration::from_secs(30);
     let mut models = Vec::new();
     for node in &world.nodes {
-        let clock = Arc::new(ManualClock::default());
-        models.push(
-            Model::open_with_lease(node.clone(), lease, clock)
-                .await
-                .unwrap(),
-        );
+        let options = ModelOptions {
+            control_lease: lease,
+            ..ModelOptions::default()
+        };
+        let opened = Model::open_with(node.clone(), options);
+        models.push(opened.await.unwrap());
     }
     let refreshing: Vec<_> = models
         .iter()

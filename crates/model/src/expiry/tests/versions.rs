@@ -3,11 +3,11 @@
 use archipel_cluster::VersionDecision;
 
 use super::*;
-use crate::LockChange;
 use crate::lifecycle::NoncurrentExpiration;
 use crate::lock::{BucketLock, ObjectLock, Retention, RetentionMode};
 use crate::version::Versioning;
 use crate::versions::head_of;
+use crate::{LockChange, ModelOptions};
 
 async fn versioned() -> (Model, Arc<ManualClock>) {
     let (model, wall) = model().await;
@@ -295,10 +295,12 @@ async fn replicas_divide_the_versions() {
     let latency = Duration::from_millis(1);
     let world = World::new(3, 3, latency, 1, crate::HOOKS).await.unwrap();
     let mut models = Vec::new();
-    let day = Duration::from_millis(1);
     for node in &world.nodes {
-        let clock = Arc::new(ManualClock::default());
-        let opened = Model::open_with(node.clone(), crate::CONTROL_LEASE, clock, day);
+        let options = ModelOptions {
+            day: Duration::from_millis(1),
+            ..ModelOptions::default()
+        };
+        let opened = Model::open_with(node.clone(), options);
         models.push(opened.await.unwrap());
     }
     models[0].create_bucket("bucket", None).await.unwrap();
