@@ -12,7 +12,8 @@ from pathlib import Path
 
 import boto3
 import pytest
-from support.server import Server, binary, free_port, wait_until
+from support import cli
+from support.server import Server, free_port, wait_until
 
 GOLDEN = Path(__file__).resolve().parent / "golden"
 
@@ -33,6 +34,8 @@ READS = (
     "layout show",
     "layout history",
     "lifecycle status",
+    "policy list",
+    "policy show AdministratorAccess",
     "node id",
     "node list",
     "scrub status",
@@ -53,6 +56,12 @@ ERRORS = (
     "bucket create demo",
     "bucket lifecycle set demo none.json",
     "bucket lock set demo",
+    "group delete none",
+    "policy create p none.json",
+    "policy delete AdministratorAccess",
+    "role info none",
+    "user policy show none p",
+    "key expire AKNONE soon",
     "bucket lock set demo --mode governance",
     "bucket lock set demo --mode strict --days 1",
     "bucket tag set demo team",
@@ -83,10 +92,7 @@ RULES = {
 
 
 def run(three, line: str, *more: str) -> subprocess.CompletedProcess:
-    command = [str(binary()), *line.split(), *more, "--socket", three.nodes[0]["admin"]]
-    env = {name: value for name, value in os.environ.items() if not name.startswith("ARCHIPEL_")}
-    given = json.dumps(RULES) if line.endswith(" -") else None
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=env, input=given)
+    return cli.run(three, line, *more, given=json.dumps(RULES) if line.endswith(" -") else None)
 
 
 def merged(values: list[dict]) -> dict:

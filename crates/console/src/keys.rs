@@ -122,6 +122,7 @@ pub async fn create(State(app): State<App>, posted: Posted) -> Shown {
         create_bucket: fields.is_checked("create_bucket"),
         id: fields.some("id"),
         secret: fields.some("secret"),
+        expires_ms: None,
     };
     let admin = posted.user.admin(&app);
     let made: KeyWithSecret = admin.send(Method::POST, "/v1/keys", &ask).await?;

@@ -69,6 +69,9 @@ pub enum Error {
     /// A part that the request names does not exist, or no longer exists.
     #[error("no such part: {0}")]
     InvalidPart(u16),
+    /// A document is no policy. The text says where and why.
+    #[error("{0}")]
+    MalformedPolicy(String),
     /// A name breaks a rule. The text names the rule.
     #[error("{0}")]
     InvalidName(String),

@@ -65,6 +65,7 @@ impl From<ModelError> for Refusal {
             ModelError::EntityExists(_) => (StatusCode::CONFLICT, "EntityAlreadyExists"),
             ModelError::EntityInUse(_) => (StatusCode::CONFLICT, "EntityInUse"),
             ModelError::LimitExceeded(_) => (StatusCode::CONFLICT, "LimitExceeded"),
+            ModelError::MalformedPolicy(_) => (StatusCode::BAD_REQUEST, "MalformedPolicy"),
             ModelError::InvalidName(_) => (StatusCode::BAD_REQUEST, "InvalidName"),
             ModelError::Full(_) => (StatusCode::INSUFFICIENT_STORAGE, "NoSpace"),
             ModelError::Busy(_) => (StatusCode::SERVICE_UNAVAILABLE, "Busy"),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use archipel_model::{AccessKey, Bucket, Error, Secret};
+use archipel_model::{AccessKey, Bucket, Error, Model, Secret};
 use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -59,6 +59,7 @@ pub(super) async fn create(
     Read(ask): Read<CreateKey>,
 ) -> Result<Created<KeyWithSecret>, Refusal> {
     let model = &admin.model;
+    check_expiry(model, ask.expires_ms.unwrap_or_default())?;
     let key = match (ask.id, ask.secret) {
         (None, None) => {
             model
@@ -72,6 +73,15 @@ pub(super) async fn create(
                 .await?
         }
         _ => return Err(Refusal::invalid("an import needs both id and secret")),
+    };
+    let key = match ask.expires_ms {
+        None => key,
+        Some(at) => {
+            model
+                .describe_key(&key.id, Some(Some(at)), None)
+                .await?
+                .value
+        }
     };
     // A new key has no grants: what was made is shown whatever is known of buckets.
     Ok(Created(reveal(&key, &[])))
@@ -125,14 +135,28 @@ pub(super) async fn change(
     At(id): At<String>,
     Read(change): Read<ChangeKey>,
 ) -> Result<Json<KeyInfo>, Refusal> {
+    check_expiry(&admin.model, change.expires_ms.unwrap_or_default())?;
     if let Some(may) = change.create_bucket {
         admin.model.set_may_create_buckets(&id, may).await?;
     }
     if let Some(disabled) = change.disabled {
         admin.model.set_key_disabled(&id, disabled).await?;
     }
+    if let Some(at) = change.expires_ms {
+        let at = (at != 0).then_some(at);
+        admin.model.describe_key(&id, Some(at), None).await?;
+    }
     let (key, buckets) = find(&admin, &id).await?;
     Ok(Json(describe(&key, &buckets)))
+}
+
+/// Refuses a time of expiry that has passed; 0 is none.
+fn check_expiry(model: &Model, at_ms: u64) -> Result<(), Refusal> {
+    if (1..=model.cluster().now_ms()).contains(&at_ms) {
+        let why = "expires_ms: the time has passed; disable or delete the key instead";
+        return Err(Refusal::invalid(why));
+    }
+    Ok(())
 }
 
 /// Deletes an access key. Requests that are signed with it are refused from then on.
@@ -168,6 +192,7 @@ fn describe(key: &AccessKey, buckets: &[Arc<Bucket>]) -> KeyInfo {
         create_bucket: key.may_create_buckets,
         user: key.user.as_ref().map(|user| user.name.clone()),
         disabled: key.disabled,
+        expires_ms: key.expires_ms,
         grants: grants.collect(),
     }
 }

@@ -12,7 +12,7 @@
 //! | `openapi` | the OpenAPI document |
 //! | `auth`, `operations` | who asks, and what operations take |
 //! | `audited` | the audit log |
-//! | `access`, `buckets`, `content`, `keys`, `node`, `nodes`, `layout`, `settings`, `snapshots`, `tokens`, `users` | the handlers |
+//! | `access`, `buckets`, `content`, `groups`, `keys`, `node`, `nodes`, `layout`, `policies`, `roles`, `settings`, `snapshots`, `tokens`, `users` | the handlers |
 //! | `condition` | the state of the cluster: absences, risks, advice |
 //! | `upkeep`, `verify`, `repair` | scrubbing and repair; verification; faults of all nodes |
 //! | `work` | all long operations in one shape |
@@ -41,6 +41,7 @@ mod auth;
 mod buckets;
 mod condition;
 mod content;
+mod groups;
 mod inside;
 mod keys;
 mod layout;
@@ -51,7 +52,9 @@ mod nodes;
 mod openapi;
 mod operations;
 mod page;
+mod policies;
 mod repair;
+mod roles;
 mod route;
 mod settings;
 mod snapshots;

@@ -7,7 +7,7 @@ use utoipa::openapi::{Components, OpenApi};
 use super::answer::{Answer, with_type};
 use super::operations::{Operation, Operations, operations};
 use super::route;
-use super::types::Problem;
+use super::types::{HolderKind, Problem};
 
 /// What is not derived from handlers.
 #[derive(utoipa::OpenApi)]
@@ -21,13 +21,13 @@ use super::types::Problem;
     ),
     servers((url = "http://127.0.0.1:3903", description = "admin.listen of a node")),
     security(("token" = [])),
-    components(schemas(Problem)),
+    components(schemas(Problem, HolderKind)),
     tags(
         (name = "status", description = "A node's health and state, and this document"),
         (name = "metrics", description = "A node's metrics"),
         (name = "buckets", description = "Buckets, their names, grants and websites"),
         (name = "keys", description = "Access keys"),
-        (name = "users", description = "Users of IAM"),
+        (name = "users", description = "Users, groups, roles and their policies"),
         (name = "access", description = "Decisions about requests"),
         (name = "nodes", description = "Nodes"),
         (name = "layout", description = "Which nodes hold what"),

@@ -21,8 +21,8 @@ use super::answer::{Answer, Refusal};
 use super::auth::{Caller, unauthorized};
 use super::operations::{Operations, operations};
 use super::{
-    Admin, access, buckets, content, keys, layout, node, nodes, openapi, repair, settings,
-    snapshots, tokens, upkeep, users, verify, work,
+    Admin, access, buckets, content, groups, keys, layout, node, nodes, openapi, policies, repair,
+    roles, settings, snapshots, tokens, upkeep, users, verify, work,
 };
 
 /// The most bytes of a query. The longest parameter is the key of an object: 1024 bytes, each of
@@ -67,6 +67,22 @@ pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {
         .routes(routes!(users::list, users::create))
         .routes(routes!(users::info, users::change, users::delete))
         .routes(routes!(users::create_key))
+        .routes(routes!(groups::list, groups::create))
+        .routes(routes!(groups::info, groups::change, groups::delete))
+        .routes(routes!(roles::list, roles::create))
+        .routes(routes!(roles::info, roles::change, roles::delete))
+        .routes(routes!(policies::list, policies::create))
+        .routes(routes!(policies::info, policies::replace, policies::delete))
+        .routes(routes!(
+            policies::inline,
+            policies::set_inline,
+            policies::delete_inline
+        ))
+        .routes(routes!(
+            policies::of_bucket,
+            policies::set_of_bucket,
+            policies::delete_of_bucket
+        ))
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::current))
         .routes(routes!(tokens::info, tokens::change, tokens::revoke))

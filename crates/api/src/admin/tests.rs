@@ -22,6 +22,7 @@ use super::{Admin, Node, Trust, audited};
 mod cluster;
 mod content;
 mod control;
+mod identities;
 mod names;
 mod requests;
 mod settings;

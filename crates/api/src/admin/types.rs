@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 mod access;
 mod cluster;
 mod content;
+mod identities;
 mod settings;
 mod tokens;
 mod upkeep;
@@ -21,6 +22,10 @@ pub use cluster::{
 };
 
 pub use content::{AbortUploads, AbortedUploads, NameValue, ObjectInfo, UploadInfo};
+pub use identities::{
+    ChangeGroup, ChangeRole, CreateGroup, CreatePolicy, CreateRole, GroupInfo, HolderKind,
+    PolicyDocument, PolicyInfo, RoleInfo,
+};
 pub use settings::{
     BucketLifecycle, BucketLockInfo, BucketRule, BucketTags, BucketVersioning, LockMode,
     VersioningState,
@@ -288,6 +293,10 @@ pub struct KeyInfo {
     /// True if requests that are signed with it are refused.
     #[serde(default)]
     pub disabled: bool,
+    /// The time from which on it does not count, in milliseconds since 1970; absent if it does not
+    /// expire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_ms: Option<u64>,
     /// Its permissions on each bucket.
     pub grants: Vec<Grant>,
 }
@@ -311,6 +320,9 @@ pub struct CreateKey {
     /// True if it may create buckets.
     #[serde(default)]
     pub create_bucket: bool,
+    /// The time from which on it does not count, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_ms: Option<u64>,
     /// The public part of a key to import.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
@@ -329,4 +341,7 @@ pub struct ChangeKey {
     /// True to refuse requests that are signed with it; false to take them again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disabled: Option<bool>,
+    /// The time from which on it does not count, in milliseconds since 1970; 0 for never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_ms: Option<u64>,
 }

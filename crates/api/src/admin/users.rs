@@ -1,8 +1,8 @@
-//! Users: enough to give the first one the right to manage all others by IAM's API.
+//! Users.
 
 use std::sync::Arc;
 
-use archipel_model::identity::{Attached, BUILT_IN, Held, User, check_name, check_path};
+use archipel_model::identity::{Attached, Held, User, check_name, check_path};
 use archipel_model::{Error, Model};
 use axum::extract::State;
 use serde::Deserialize;
@@ -11,6 +11,7 @@ use utoipa::IntoParams;
 use super::Admin;
 use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
 use super::page::page;
+use super::policies::{self, attached, inline_names};
 use super::types::{ChangeUser, CreateUser, KeyWithSecret, Page, UserInfo};
 
 /// The longest name of a user.
@@ -111,12 +112,7 @@ pub(super) async fn change(
     At(name): At<String>,
     Read(change): Read<ChangeUser>,
 ) -> Result<Json<UserInfo>, Refusal> {
-    for policy in &change.attach {
-        admin.model.attach::<User>(&name, &arn(policy)).await?;
-    }
-    for policy in &change.detach {
-        admin.model.detach::<User>(&name, &arn(policy)).await?;
-    }
+    policies::change::<User>(&admin.model, &name, &change.attach, &change.detach).await?;
     let user = admin.model.find_entity::<User>(&name).await?;
     Ok(Json(describe(&admin.model, &user)?))
 }
@@ -149,15 +145,8 @@ pub(super) async fn create_key(
     Ok(Created(super::keys::reveal(&key, &[])))
 }
 
-/// Returns the ARN of a policy: as it is given, or of one that every cluster has, by name.
-fn arn(policy: &str) -> String {
-    let built_in = BUILT_IN.iter().find(|built_in| built_in.name == policy);
-    built_in.map_or_else(|| policy.to_owned(), |policy| policy.arn())
-}
-
 fn describe(model: &Model, user: &User) -> Result<UserInfo, Refusal> {
     let keys = model.keys_of_user(user)?;
-    let attached = user.held.attached.iter();
     Ok(UserInfo {
         name: user.name.clone(),
         path: user.path.clone(),
@@ -165,8 +154,8 @@ fn describe(model: &Model, user: &User) -> Result<UserInfo, Refusal> {
         arn: user.arn(),
         created_ms: user.created_ms,
         groups: user.groups.iter().map(|group| group.name.clone()).collect(),
-        inline_policies: user.held.inline.keys().cloned().collect(),
-        policies: attached.map(|policy| policy.arn.clone()).collect(),
+        inline_policies: inline_names(user),
+        policies: attached(user),
         keys: keys.iter().map(|key| key.id.clone()).collect(),
     })
 }

@@ -70,6 +70,7 @@ impl From<Error> for IamError {
             Error::EntityExists(_) => say("EntityAlreadyExists", StatusCode::CONFLICT),
             Error::EntityInUse(_) => say("DeleteConflict", StatusCode::CONFLICT),
             Error::LimitExceeded(_) => say("LimitExceeded", StatusCode::CONFLICT),
+            Error::MalformedPolicy(_) => say("MalformedPolicyDocument", StatusCode::BAD_REQUEST),
             Error::InvalidName(_) => say("ValidationError", StatusCode::BAD_REQUEST),
             Error::TooLarge => IamError::new(
                 "PackedPolicyTooLarge",

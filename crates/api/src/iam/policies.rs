@@ -1,24 +1,14 @@
 //! Managed policies and their versions.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use archipel_access::Action;
-use archipel_model::identity::{
-    Attached, BUILT_IN, Group, IdentityPolicy, Limits, ManagedPolicy, PolicyRef, PolicyVersion,
-    Role, User, check_name,
-};
+use archipel_model::identity::{BUILT_IN, ManagedPolicy, NewPolicy, PolicyVersion};
 
 use super::error::{IamError, IamResult};
+use super::reply;
 use super::service::Ask;
-use super::{inline, reply};
 use crate::s3::xml::Writer;
-
-/// The longest managed policy, without white space.
-const MAX_CHARS: usize = 6144;
-
-/// The longest description.
-const MAX_DESCRIPTION: usize = 1000;
 
 pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<bool> {
     match action {
@@ -120,42 +110,15 @@ fn number(ask: &Ask<'_>) -> IamResult<u32> {
     number.ok_or_else(|| IamError::invalid(format!("VersionId: {text:?} is no version")))
 }
 
-fn document(ask: &Ask<'_>) -> IamResult<IdentityPolicy> {
-    let policy = IdentityPolicy::parse(ask.form.required("PolicyDocument")?);
-    let policy = policy.map_err(|why| IamError::malformed(&why))?;
-    match policy.size() > MAX_CHARS {
-        true => {
-            let why = format!("Cannot exceed quota for PolicySize: {MAX_CHARS}");
-            Err(archipel_model::Error::LimitExceeded(why).into())
-        }
-        false => Ok(policy),
-    }
-}
-
 async fn create(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
-    let name = ask.form.required("PolicyName")?;
-    check_name("policyName", name, inline::MAX_NAME)?;
-    let description = ask.form.get("Description").unwrap_or_default();
-    if description.chars().count() > MAX_DESCRIPTION {
-        return Err(IamError::invalid("The description is too long"));
-    }
-    let version = PolicyVersion {
-        policy: document(ask)?,
-        created_ms: ask.now_ms,
-    };
-    let policy = ManagedPolicy {
-        name: name.to_owned(),
+    let policy = ask.model.create_policy(NewPolicy {
+        name: ask.form.required("PolicyName")?.to_owned(),
         path: ask.path()?,
-        description: description.to_owned(),
-        created_ms: ask.now_ms,
-        changed_ms: ask.now_ms,
-        incarnation: ask.model.new_incarnation(),
-        versions: BTreeMap::from([(1, version)]),
-        default: 1,
-        newest: 1,
+        description: ask.form.get("Description").unwrap_or_default().to_owned(),
+        document: ask.form.required("PolicyDocument")?.to_owned(),
         tags: ask.form.tags()?,
-    };
-    let policy = ask.model.create_entity(policy).await?;
+    });
+    let policy = policy.await?;
     xml.open("Policy");
     write(ask, xml, &policy)?;
     reply::tags(xml, &policy.tags);
@@ -164,31 +127,11 @@ async fn create(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
 }
 
 async fn create_version(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
-    let version = PolicyVersion {
-        policy: document(ask)?,
-        created_ms: ask.now_ms,
-    };
-    let (by_default, now_ms) = (ask.form.flag("SetAsDefault")?, ask.now_ms);
-    let changed = ask.model.change_entity(
-        ask.own_policy().await?,
-        move |policy: &mut ManagedPolicy| {
-            if policy.versions.len() >= Limits::VERSIONS {
-                return Err(archipel_model::Error::LimitExceeded(format!(
-                    "A managed policy can have up to {} versions. Before you create a new version, \
-                 you must delete an existing version.",
-                    Limits::VERSIONS
-                )));
-            }
-            policy.newest += 1;
-            policy.versions.insert(policy.newest, version.clone());
-            if by_default {
-                policy.default = policy.newest;
-            }
-            policy.changed_ms = now_ms;
-            Ok(())
-        },
-    );
-    let policy: Arc<ManagedPolicy> = ask.done(changed.await?);
+    let document = ask.form.required("PolicyDocument")?;
+    let counts = ask.form.flag("SetAsDefault")?;
+    let name = ask.own_policy().await?;
+    let changed = ask.model.add_policy_version(name, document, counts).await?;
+    let policy = ask.done(changed);
     let number = policy.newest;
     let version = policy.versions.get(&number).ok_or_else(missing(number))?;
     xml.open("PolicyVersion");
@@ -231,18 +174,7 @@ fn list(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
 }
 
 fn attachments(ask: &Ask<'_>, policy: &ManagedPolicy) -> IamResult<usize> {
-    let meant = PolicyRef {
-        arn: policy.arn(),
-        incarnation: policy.incarnation,
-    };
-    fn count<E: Attached>(ask: &Ask<'_>, meant: &PolicyRef) -> IamResult<usize> {
-        let all = ask.model.entities::<E>()?;
-        let holders = all
-            .iter()
-            .filter(|entity| entity.held().attached.contains(meant));
-        Ok(holders.count())
-    }
-    Ok(count::<User>(ask, &meant)? + count::<Group>(ask, &meant)? + count::<Role>(ask, &meant)?)
+    Ok(ask.model.holders(policy)?.len())
 }
 
 fn write(ask: &Ask<'_>, xml: &mut Writer, policy: &ManagedPolicy) -> IamResult<()> {

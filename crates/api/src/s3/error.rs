@@ -280,6 +280,7 @@ impl From<archipel_model::Error> for S3Error {
             E::NoSuchAccessKey => Code::InvalidAccessKeyId.into(),
             E::InvalidPart(_) => Code::InvalidPart.into(),
             E::InvalidName(why) => S3Error::new(Code::InvalidArgument, why.clone()),
+            E::MalformedPolicy(why) => S3Error::new(Code::MalformedPolicy, why.clone()),
             E::PreconditionFailed => Code::PreconditionFailed.into(),
             E::Conflict => Code::ConditionalRequestConflict.into(),
             E::Full(_) => S3Error {

@@ -57,6 +57,7 @@ pub(crate) mod uri;
 pub(crate) mod xml;
 
 pub use config::S3Config;
+pub(crate) use handlers::policy::read as read_bucket_policy;
 pub use service::S3;
 
 #[cfg(test)]

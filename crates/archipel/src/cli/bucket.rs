@@ -6,6 +6,7 @@ use archipel_api::admin::types::{
 use clap::Subcommand;
 
 use super::content;
+use super::policy::{self, OfBucketCommand};
 use super::settings::{self, LifecycleCommand, LockCommand, TagCommand, VersioningCommand};
 use super::table;
 use super::target::Target;
@@ -60,6 +61,12 @@ pub enum Command {
         /// The command.
         #[command(subcommand)]
         command: LifecycleCommand,
+    },
+    /// The policy of a bucket: show, set, delete
+    Policy {
+        /// The command.
+        #[command(subcommand)]
+        command: OfBucketCommand,
     },
     /// Let everybody get a bucket's objects without a key, but not list or change them
     Publish {
@@ -156,6 +163,7 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             client.put_nothing(&route).await?;
             done(target, &format!("everybody may get the objects of {name}"))
         }
+        Command::Policy { command } => policy::of_bucket(target, command).await,
         Command::Unpublish { name } => {
             let route = path(&["v1", "buckets", &name, "public"]);
             client.delete(&route).await?;

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use archipel_api::admin::types::{
     ChangeGrant, ChangeKey, CreateKey, Grant, KeyInfo, KeyWithSecret,
 };
+use archipel_base::clock::{SystemClock, WallClock};
 use clap::{Args, Subcommand};
 
 use super::bucket::{done, grants};
-use super::table;
 use super::target::Target;
+use super::{table, token};
 use crate::client::{Client, Failure, path};
 
 /// The limit of a secret that is read from a file, in bytes.
@@ -26,6 +27,9 @@ pub enum Command {
         /// Let it create buckets (of which it becomes the owner)
         #[arg(long)]
         create_bucket: bool,
+        /// Let it expire after a time: 30d, 12h
+        #[arg(long, value_name = "TIME", value_parser = token::seconds)]
+        expires: Option<u64>,
     },
     /// Import an access key that was made elsewhere
     Import {
@@ -66,10 +70,35 @@ pub enum Command {
         /// The access key id
         id: String,
     },
+    /// Let an access key expire after a time, or never
+    Expire {
+        /// The access key id
+        id: String,
+        /// The time from now: 30d, 12h; or never
+        #[arg(value_parser = expiry)]
+        after: Expiry,
+    },
     /// Grant permissions: archipel key allow AK... --bucket photos --read --write
     Allow(Permit),
     /// Revoke permissions: archipel key deny AK... --bucket photos --write
     Deny(Permit),
+}
+
+/// The time after which a key expires, if it does.
+#[derive(Clone, Copy)]
+pub struct Expiry(Option<u64>);
+
+fn expiry(text: &str) -> Result<Expiry, String> {
+    match text {
+        "never" => Ok(Expiry(None)),
+        time => token::seconds(time).map(|seconds| Expiry(Some(seconds))),
+    }
+}
+
+/// Returns the time in milliseconds since 1970 that is so many seconds from now.
+fn after(seconds: u64) -> u64 {
+    let now_ms = SystemClock.now_millis();
+    now_ms.saturating_add(seconds.saturating_mul(1000))
 }
 
 /// The permissions to grant or to revoke.
@@ -101,10 +130,12 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
         Command::Create {
             name,
             create_bucket,
+            expires,
         } => {
             let ask = CreateKey {
                 name,
                 create_bucket,
+                expires_ms: expires.map(after),
                 ..CreateKey::default()
             };
             reveal(target, &client.post("/v1/keys", &ask).await?)
@@ -120,6 +151,7 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
                 create_bucket,
                 id: Some(id),
                 secret: Some(read_secret(&secret_file)?),
+                expires_ms: None,
             };
             let created: KeyWithSecret = client.post("/v1/keys", &ask).await?;
             show(target, &created.key)
@@ -142,6 +174,14 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
         }
         Command::Disable { id } => disable(target, &client, &id, true).await,
         Command::Enable { id } => disable(target, &client, &id, false).await,
+        Command::Expire { id, after: time } => {
+            let change = ChangeKey {
+                expires_ms: Some(time.0.map_or(0, after)),
+                ..ChangeKey::default()
+            };
+            let route = path(&["v1", "keys", &id]);
+            show(target, &client.patch(&route, &change).await?)
+        }
         Command::Allow(permit) => change(target, &client, permit, true).await,
         Command::Deny(permit) => change(target, &client, permit, false).await,
     }
@@ -224,6 +264,16 @@ pub fn reveal(target: &Target, key: &KeyWithSecret) -> Result<(), Failure> {
     show(target, &key.key)
 }
 
+/// Says when a key expires.
+fn expires(at_ms: Option<u64>) -> String {
+    let now_ms = SystemClock.now_millis();
+    match at_ms {
+        None => "never".into(),
+        Some(at) if at <= now_ms => format!("{} ago", table::age(at)),
+        Some(at) => format!("in {}", table::until(at)),
+    }
+}
+
 fn show(target: &Target, key: &KeyInfo) -> Result<(), Failure> {
     if target.json {
         return table::print_json(key);
@@ -235,6 +285,7 @@ fn show(target: &Target, key: &KeyInfo) -> Result<(), Failure> {
         ("age", table::age(key.created_ms)),
         ("creates buckets", creates.into()),
         ("user", key.user.clone().unwrap_or_else(|| "-".into())),
+        ("expires", expires(key.expires_ms)),
         ("disabled", if key.disabled { "yes" } else { "no" }.into()),
     ])?;
     grants(&key.grants)

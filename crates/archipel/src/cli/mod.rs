@@ -3,7 +3,8 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`target`] | the server that a command talks to |
-//! | [`bucket`], [`website`], [`key`], [`user`], [`access`], [`status`] | commands for a running server |
+//! | [`bucket`], [`website`], [`key`], [`access`], [`status`] | commands for a running server |
+//! | [`user`], [`group`], [`role`], [`policy`] | identities and their policies |
 //! | [`settings`] | versions, object lock, tags and lifecycle rules of a bucket |
 //! | [`content`] | incomplete uploads and single objects of a bucket |
 //! | [`token`] | tokens of the admin API |
@@ -30,14 +31,17 @@ pub mod bucket;
 pub mod console;
 pub mod content;
 pub mod generate;
+pub mod group;
 pub mod k2v;
 pub mod key;
 pub mod layout;
 pub mod lifecycle;
 pub mod node;
 pub mod operation;
+pub mod policy;
 pub mod progress;
 pub mod repair;
+pub mod role;
 pub mod scrub;
 pub mod settings;
 pub mod snapshot;
@@ -118,6 +122,33 @@ pub enum Command {
         /// The command.
         #[command(subcommand)]
         command: user::Command,
+    },
+    /// Create, list, show and delete groups of users; their users and policies
+    Group {
+        /// The server.
+        #[command(flatten)]
+        target: target::Target,
+        /// The command.
+        #[command(subcommand)]
+        command: group::Command,
+    },
+    /// Create, list, show and delete roles, which others assume for some time
+    Role {
+        /// The server.
+        #[command(flatten)]
+        target: target::Target,
+        /// The command.
+        #[command(subcommand)]
+        command: role::Command,
+    },
+    /// Create, list, show, replace and delete managed policies
+    Policy {
+        /// The server.
+        #[command(flatten)]
+        target: target::Target,
+        /// The command.
+        #[command(subcommand)]
+        command: policy::Command,
     },
     /// Read, insert, delete and poll K2V items; list partition keys
     K2v {

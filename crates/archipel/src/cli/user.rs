@@ -1,11 +1,12 @@
 //! `archipel user`
 
-use archipel_api::admin::types::{ChangeUser, CreateUser, KeyWithSecret, UserInfo};
+use archipel_api::admin::types::{ChangeUser, CreateUser, HolderKind, KeyWithSecret, UserInfo};
 use clap::Subcommand;
 
 use super::bucket::done;
+use super::policy::{InlineCommand, names};
 use super::target::Target;
-use super::{key, table};
+use super::{key, policy, table};
 use crate::client::{Failure, path};
 
 /// The subcommands of `archipel user`.
@@ -15,7 +16,7 @@ pub enum Command {
     Create {
         /// The name
         name: String,
-        /// Attach a policy: an ARN, or AdministratorAccess, AmazonS3FullAccess, ...
+        /// Attach a policy, by name or ARN: AdministratorAccess, AmazonS3FullAccess, ...
         #[arg(long = "policy", value_name = "POLICY")]
         policies: Vec<String>,
     },
@@ -35,15 +36,21 @@ pub enum Command {
     Attach {
         /// The name
         name: String,
-        /// The policy: an ARN, or the name of one that every cluster has
+        /// The policy: its name or ARN
         policy: String,
     },
     /// Detach a managed policy
     Detach {
         /// The name
         name: String,
-        /// The policy: an ARN, or the name of one that every cluster has
+        /// The policy: its name or ARN
         policy: String,
+    },
+    /// Policies that only one user has: set, show, delete
+    Policy {
+        /// The command.
+        #[command(subcommand)]
+        command: InlineCommand,
     },
     /// Delete a user that has no access keys, groups and policies
     Delete {
@@ -93,6 +100,7 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             };
             show(target, &client.patch(&of(&name), &change).await?)
         }
+        Command::Policy { command } => policy::inline(target, HolderKind::Users, command).await,
         Command::Delete { name } => {
             client.delete(&of(&name)).await?;
             done(target, &format!("user {name} deleted"))
@@ -119,17 +127,13 @@ fn show(target: &Target, user: &UserInfo) -> Result<(), Failure> {
     if target.json {
         return table::print_json(user);
     }
-    let all = |names: &[String]| match names {
-        [] => "-".to_owned(),
-        names => names.join(", "),
-    };
     table::print_pairs(&[
         ("user", user.name.clone()),
         ("arn", user.arn.clone()),
         ("age", table::age(user.created_ms)),
-        ("groups", all(&user.groups)),
-        ("policies", all(&user.policies)),
-        ("inline policies", all(&user.inline_policies)),
-        ("keys", all(&user.keys)),
+        ("groups", names(&user.groups)),
+        ("policies", names(&user.policies)),
+        ("inline policies", names(&user.inline_policies)),
+        ("keys", names(&user.keys)),
     ])
 }

@@ -16,6 +16,8 @@ impl Limits {
     pub const ATTACHED: usize = 20;
     /// Versions of a managed policy.
     pub const VERSIONS: usize = 5;
+    /// The shortest and the longest limit of a role's sessions, in seconds.
+    pub const SESSION_SECONDS: [u32; 2] = [3600, 43_200];
     /// Audiences of an identity provider.
     pub const CLIENTS: usize = 100;
 }

@@ -14,10 +14,12 @@
 //! | `subject` | for whom a key acts, and which policies count |
 //! | `session` | temporary credentials as sealed tokens |
 //! | `token_keys` | the keys that seal tokens, and their rotation |
+//! | `new` | what new policies and roles are made from; what policies are attached to |
 //! | `changed` | what changes lead to; limits |
 
 mod changed;
 mod names;
+mod new;
 mod policies;
 pub(crate) mod session;
 mod subject;
@@ -36,6 +38,7 @@ pub use changed::{Changed, Limits};
 pub use names::{
     MAX_SESSION_NAME, check_name, check_path, managed_policy_arn, provider_of_url, unique_id,
 };
+pub use new::{Holder, NewPolicy, NewRole};
 pub use policies::{
     Attached, BUILT_IN, Held, IdentityPolicy, ManagedPolicy, PolicyRef, PolicyVersion, TrustPolicy,
 };

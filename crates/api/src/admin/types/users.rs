@@ -41,10 +41,10 @@ pub struct CreateUser {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeUser {
-    /// ARNs of managed policies to attach, or names of those that every cluster has.
+    /// Managed policies to attach, by ARN or name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attach: Vec<String>,
-    /// ARNs of managed policies to detach, or names of those that every cluster has.
+    /// Managed policies to detach, by ARN or name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub detach: Vec<String>,
 }

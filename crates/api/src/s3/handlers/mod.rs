@@ -13,7 +13,7 @@ mod lifecycle;
 mod listing;
 mod lock;
 mod parts;
-mod policy;
+pub(crate) mod policy;
 mod post;
 mod put;
 mod tagging;

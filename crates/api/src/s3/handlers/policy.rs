@@ -2,7 +2,7 @@
 
 use archipel_access::policy::MAX_POLICY_BYTES;
 use archipel_access::{Ownership, Policy, PublicAccessBlock};
-use archipel_model::BucketPolicy;
+use archipel_model::{BucketPolicy, Error, Model};
 use http::{HeaderValue, StatusCode, header};
 
 use crate::s3::auth::{Authorised, OnBucket};
@@ -19,39 +19,73 @@ const MAX_BODY: usize = 4 * MAX_POLICY_BYTES;
 /// The largest document of the other settings.
 const MAX_DOCUMENT: usize = 16 << 10;
 
+/// The reason why a text is not accepted as a bucket's policy.
+pub struct Unfit {
+    /// The reason, for people.
+    pub why: String,
+    /// The principal that nobody is.
+    principal: Option<String>,
+}
+
 /// PutBucketPolicy.
 pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let document = call.document(MAX_BODY).await?;
-    let policy = read(call, &document, &on.bucket().name).await?;
-    call.model
-        .set_policy(&on.bucket().name, Some(policy))
-        .await?;
+    let malformed = |why: String| S3Error::new(Code::MalformedPolicy, why);
+    let text = std::str::from_utf8(&document);
+    let text = text.map_err(|_| malformed("Policies must be UTF-8.".into()))?;
+    let bucket = on.bucket();
+    let policy = match read(call.model, text, &bucket.name).await? {
+        Ok(policy) => policy,
+        Err(unfit) => {
+            let error = malformed(unfit.why);
+            return Err(match unfit.principal {
+                Some(name) => error.with("Detail", name),
+                None => error,
+            });
+        }
+    };
+    call.model.set_policy(&bucket.name, Some(policy)).await?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
-/// Reads a policy, and finds the access keys, users and roles that it names.
-async fn read(call: &Call<'_>, document: &[u8], bucket: &str) -> S3Result<BucketPolicy> {
-    let malformed = |why: String| S3Error::new(Code::MalformedPolicy, why);
-    let text = std::str::from_utf8(document);
-    let text = text.map_err(|_| malformed("Policies must be UTF-8.".into()))?;
-    let policy = Policy::parse(text, bucket).map_err(|error| malformed(error.to_string()))?;
-    let nobody = |name: &str| {
-        let why = format!("Invalid principal in policy: there is no {name:?}");
-        malformed(why).with("Detail", name)
+/// Reads the policy of a bucket, and finds the access keys, users and roles that it names.
+///
+/// # Errors
+/// As [`Model::find_bucket`].
+pub async fn read(
+    model: &Model,
+    text: &str,
+    bucket: &str,
+) -> Result<Result<BucketPolicy, Unfit>, Error> {
+    let policy = match Policy::parse(text, bucket) {
+        Ok(policy) => policy,
+        Err(why) => {
+            return Ok(Err(Unfit {
+                why: why.to_string(),
+                principal: None,
+            }));
+        }
     };
-    let mut named = match call.model.incarnations_of(&policy).await? {
+    let nobody = |name: &str| {
+        Ok(Err(Unfit {
+            why: format!("Invalid principal in policy: there is no {name:?}"),
+            principal: Some(name.to_owned()),
+        }))
+    };
+    let mut named = match model.incarnations_of(&policy).await? {
         Ok(named) => named,
-        Err(name) => return Err(nobody(&name)),
+        Err(name) => return nobody(&name),
     };
     if policy.canonical_users().next().is_some() {
-        let all = call.model.canonical_principals()?;
+        let all = model.canonical_principals()?;
         for name in policy.canonical_users() {
-            let found = all.iter().find(|one| Owner::of_key(&one.id).id() == name);
-            let found = found.ok_or_else(|| nobody(name))?;
-            named.insert(found.name.clone(), found.incarnation);
+            match all.iter().find(|one| Owner::of_key(&one.id).id() == name) {
+                Some(found) => drop(named.insert(found.name.clone(), found.incarnation)),
+                None => return nobody(name),
+            }
         }
     }
-    Ok(BucketPolicy::new(text.to_owned(), policy, named))
+    Ok(Ok(BucketPolicy::new(text.to_owned(), policy, named)))
 }
 
 /// GetBucketPolicy.

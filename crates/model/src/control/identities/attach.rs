@@ -3,9 +3,33 @@
 use super::operations::reference;
 use crate::Model;
 use crate::error::Error;
-use crate::identity::{Attached, Changed, Group, Limits, Reference, User};
+use crate::identity::{
+    Attached, Changed, Group, Holder, Limits, ManagedPolicy, PolicyRef, Reference, Role, User,
+};
 
 impl Model {
+    /// Returns the users, groups and roles that a managed policy is attached to.
+    ///
+    /// # Errors
+    /// As [`Model::buckets`].
+    pub fn holders(&self, policy: &ManagedPolicy) -> Result<Vec<Holder>, Error> {
+        let meant = reference(policy);
+        let mut all = self.holders_of_kind::<User>(&meant)?;
+        all.extend(self.holders_of_kind::<Group>(&meant)?);
+        all.extend(self.holders_of_kind::<Role>(&meant)?);
+        Ok(all)
+    }
+
+    fn holders_of_kind<E: Attached>(&self, meant: &PolicyRef) -> Result<Vec<Holder>, Error> {
+        let all = self.entities::<E>()?.into_iter();
+        let holders = all.filter(|entity| entity.held().attached.contains(meant));
+        let holders = holders.map(|entity| Holder {
+            kind: E::WHAT,
+            name: entity.name().to_owned(),
+        });
+        Ok(holders.collect())
+    }
+
     /// Attaches a managed policy to a user, group or role.
     ///
     /// # Errors

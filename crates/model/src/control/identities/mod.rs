@@ -2,6 +2,7 @@
 //! act; sessions.
 
 mod attach;
+mod documents;
 mod named;
 mod operations;
 mod resolve;

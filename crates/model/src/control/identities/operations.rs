@@ -210,17 +210,21 @@ impl Model {
     /// # Errors
     /// [`Error::NoSuchEntity`], [`Error::EntityInUse`].
     pub async fn delete_policy(&self, name: &str) -> Result<Changed<()>, Error> {
-        let uses = |cached: &Cached, policy: &ManagedPolicy| {
-            let own = reference(policy);
-            match () {
-                () if is_attached(cached, &own) => Some("detach policy from all entities"),
-                () if policy.versions.len() > 1 => {
-                    Some("delete all non-default versions of the policy")
-                }
-                () => None,
+        let uses = |cached: &Cached, policy: &ManagedPolicy| match use_of(cached, policy) {
+            None if policy.versions.len() > 1 => {
+                Some("delete all non-default versions of the policy")
             }
+            used => used,
         };
         self.delete_entity(name, uses).await
+    }
+
+    /// Deletes a managed policy that is attached to nothing, with all its versions.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchEntity`], [`Error::EntityInUse`].
+    pub async fn delete_policy_and_versions(&self, name: &str) -> Result<Changed<()>, Error> {
+        self.delete_entity(name, use_of).await
     }
 
     /// Deletes an identity provider. Its sessions end.
@@ -274,6 +278,12 @@ pub(super) fn reference(policy: &ManagedPolicy) -> PolicyRef {
 fn exists<E: Entity>(cached: &Cached, reference: &Reference) -> bool {
     let found = E::all(&cached.identities).get(&reference.name.to_ascii_lowercase());
     found.is_some_and(|found| found.incarnation() == reference.incarnation)
+}
+
+/// Says what has to go before a managed policy can.
+fn use_of(cached: &Cached, policy: &ManagedPolicy) -> Option<&'static str> {
+    let attached = is_attached(cached, &reference(policy));
+    attached.then_some("detach policy from all entities")
 }
 
 fn is_attached(cached: &Cached, policy: &PolicyRef) -> bool {

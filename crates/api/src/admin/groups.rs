@@ -1,0 +1,144 @@
+//! Groups of users.
+
+use std::sync::Arc;
+
+use archipel_model::Model;
+use archipel_model::identity::{Attached, Group, Held, Reference, User, check_name, check_path};
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::Admin;
+use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
+use super::page::page;
+use super::policies::{self, attached, inline_names};
+use super::types::{ChangeGroup, CreateGroup, GroupInfo, Page};
+
+/// The longest name of a group.
+const MAX_NAME: usize = 128;
+
+/// Which groups to list.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListGroups {
+    /// The most items in the answer: 1 to 1000.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// Only groups after this name: the `next` of the former page.
+    after: Option<String>,
+}
+
+/// Lists groups, by name.
+#[utoipa::path(
+    get, path = "/v1/groups", tag = "users", operation_id = "list_groups",
+    params(ListGroups),
+    responses((status = 200, description = "Groups", body = Page<GroupInfo>)),
+)]
+pub(super) async fn list(
+    State(admin): State<Arc<Admin>>,
+    Query(query): Query<ListGroups>,
+) -> Result<Json<Page<GroupInfo>>, Refusal> {
+    let mut groups = admin.model.entities::<Group>()?;
+    groups.sort_by(|a, b| a.name.cmp(&b.name));
+    let after = query.after.as_deref();
+    let part = page(groups, |group| &group.name, query.limit, after)?;
+    let items = part.items.iter().map(|group| describe(&admin.model, group));
+    Ok(Json(Page {
+        items: items.collect::<Result<_, _>>()?,
+        next: part.next,
+    }))
+}
+
+/// Creates a group without users and policies.
+#[utoipa::path(
+    post, path = "/v1/groups", tag = "users", operation_id = "create_group",
+    request_body = CreateGroup,
+    responses((status = 201, description = "The group", body = GroupInfo)),
+)]
+pub(super) async fn create(
+    State(admin): State<Arc<Admin>>,
+    Read(ask): Read<CreateGroup>,
+) -> Result<Created<GroupInfo>, Refusal> {
+    let model = &admin.model;
+    check_name("name", &ask.name, MAX_NAME)?;
+    let path = ask.path.unwrap_or_else(|| "/".to_owned());
+    check_path(&path)?;
+    let group = Group {
+        name: ask.name,
+        path,
+        created_ms: model.cluster().now_ms(),
+        incarnation: model.new_incarnation(),
+        held: Held::default(),
+    };
+    let group = model.create_entity(group).await?;
+    Ok(Created(describe(model, &group)?))
+}
+
+/// Shows a group, its users and policies.
+#[utoipa::path(
+    get, path = "/v1/groups/{name}", tag = "users", operation_id = "get_group",
+    params(("name" = String, Path, description = "The group's name")),
+    responses((status = 200, description = "The group", body = GroupInfo)),
+)]
+pub(super) async fn info(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+) -> Result<Json<GroupInfo>, Refusal> {
+    let group = admin.model.find_entity::<Group>(&name).await?;
+    Ok(Json(describe(&admin.model, &group)?))
+}
+
+/// Adds users to a group and removes some; attaches managed policies and detaches some.
+#[utoipa::path(
+    patch, path = "/v1/groups/{name}", tag = "users", operation_id = "change_group",
+    params(("name" = String, Path, description = "The group's name")),
+    request_body = ChangeGroup,
+    responses((status = 200, description = "The group", body = GroupInfo)),
+)]
+pub(super) async fn change(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+    Read(change): Read<ChangeGroup>,
+) -> Result<Json<GroupInfo>, Refusal> {
+    let model = &admin.model;
+    for user in &change.add_users {
+        model.join_group(user, &name).await?;
+    }
+    for user in &change.remove_users {
+        model.leave_group(user, &name).await?;
+    }
+    policies::change::<Group>(model, &name, &change.attach, &change.detach).await?;
+    let group = model.find_entity::<Group>(&name).await?;
+    Ok(Json(describe(model, &group)?))
+}
+
+/// Deletes a group that has no users and policies any more.
+#[utoipa::path(
+    delete, path = "/v1/groups/{name}", tag = "users", operation_id = "delete_group",
+    params(("name" = String, Path, description = "The group's name")),
+    responses((status = 204, description = "It is deleted")),
+)]
+pub(super) async fn delete(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+) -> Result<NoContent, Refusal> {
+    admin.model.delete_group(&name).await?;
+    Ok(NoContent)
+}
+
+fn describe(model: &Model, group: &Group) -> Result<GroupInfo, Refusal> {
+    let meant = Reference::to(group);
+    let users = model.entities::<User>()?.into_iter();
+    let users = users.filter(|user| user.groups.contains(&meant));
+    Ok(GroupInfo {
+        name: group.name.clone(),
+        path: group.path.clone(),
+        id: group.id(),
+        arn: group.arn(),
+        created_ms: group.created_ms,
+        users: users.map(|user| user.name.clone()).collect(),
+        inline_policies: inline_names(group),
+        policies: attached(group),
+    })
+}

@@ -1,0 +1,353 @@
+//! Policies: managed ones, inline ones of users, groups and roles, and those of buckets.
+
+use std::sync::Arc;
+
+use archipel_model::identity::{Attached, BUILT_IN, Group, ManagedPolicy, NewPolicy, Role, User};
+use archipel_model::{Bucket, Error, Model};
+use axum::extract::State;
+use http::StatusCode;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::Admin;
+use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
+use super::page::page;
+use super::types::{CreatePolicy, HolderKind, Page, PolicyDocument, PolicyInfo};
+use crate::s3::read_bucket_policy;
+
+/// Which managed policies to list.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListPolicies {
+    /// The most items in the answer: 1 to 1000.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// Only policies after this ARN: the `next` of the former page.
+    after: Option<String>,
+}
+
+/// Lists managed policies, by ARN: those that were created, and those that every cluster has.
+#[utoipa::path(
+    get, path = "/v1/policies", tag = "users", operation_id = "list_policies",
+    params(ListPolicies),
+    responses((status = 200, description = "Policies", body = Page<PolicyInfo>)),
+)]
+pub(super) async fn list(
+    State(admin): State<Arc<Admin>>,
+    Query(query): Query<ListPolicies>,
+) -> Result<Json<Page<PolicyInfo>>, Refusal> {
+    let created = admin.model.entities::<ManagedPolicy>()?.into_iter();
+    let created = created.map(|policy| (policy.arn(), policy));
+    let built_in = BUILT_IN.iter();
+    let built_in = built_in.map(|policy| (policy.arn(), Arc::new(policy.clone())));
+    let mut all: Vec<_> = created.chain(built_in).collect();
+    all.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let part = page(all, |(arn, _)| arn, query.limit, query.after.as_deref())?;
+    let items = part.items.iter();
+    let items = items.map(|(_, policy)| describe(&admin.model, policy));
+    Ok(Json(Page {
+        items: items.collect::<Result<_, _>>()?,
+        next: part.next,
+    }))
+}
+
+/// Creates a managed policy.
+#[utoipa::path(
+    post, path = "/v1/policies", tag = "users", operation_id = "create_policy",
+    request_body = CreatePolicy,
+    responses((status = 201, description = "The policy", body = PolicyInfo)),
+)]
+pub(super) async fn create(
+    State(admin): State<Arc<Admin>>,
+    Read(ask): Read<CreatePolicy>,
+) -> Result<Created<PolicyInfo>, Refusal> {
+    let policy = admin.model.create_policy(NewPolicy {
+        name: ask.name,
+        path: ask.path.unwrap_or_else(|| "/".to_owned()),
+        description: ask.description,
+        document: ask.document,
+        tags: Vec::new(),
+    });
+    let policy = policy.await?;
+    Ok(Created(describe(&admin.model, &policy)?))
+}
+
+/// Shows a managed policy: its document, and what it is attached to.
+#[utoipa::path(
+    get, path = "/v1/policies/{name}", tag = "users", operation_id = "get_policy",
+    params(("name" = String, Path, description = "The policy's name")),
+    responses((status = 200, description = "The policy", body = PolicyInfo)),
+)]
+pub(super) async fn info(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+) -> Result<Json<PolicyInfo>, Refusal> {
+    let policy = match admin.model.find_entity::<ManagedPolicy>(&name).await {
+        Err(Error::NoSuchEntity(why)) => match built_in(&name) {
+            Some(policy) => Arc::new(policy.clone()),
+            None => return Err(Error::NoSuchEntity(why).into()),
+        },
+        found => found?,
+    };
+    Ok(Json(describe(&admin.model, &policy)?))
+}
+
+/// Replaces the document of a managed policy. It becomes a new version, which counts; of more than
+/// five versions, the oldest goes.
+#[utoipa::path(
+    put, path = "/v1/policies/{name}", tag = "users", operation_id = "replace_policy",
+    params(("name" = String, Path, description = "The policy's name")),
+    request_body = PolicyDocument,
+    responses((status = 200, description = "The policy", body = PolicyInfo)),
+)]
+pub(super) async fn replace(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+    Read(ask): Read<PolicyDocument>,
+) -> Result<Json<PolicyInfo>, Refusal> {
+    let changed = admin.model.replace_policy(&name, &ask.document).await;
+    let policy = changed.map_err(|error| of_built_in(error, &name))?.value;
+    Ok(Json(describe(&admin.model, &policy)?))
+}
+
+/// Deletes a managed policy that is attached to nothing.
+#[utoipa::path(
+    delete, path = "/v1/policies/{name}", tag = "users", operation_id = "delete_policy",
+    params(("name" = String, Path, description = "The policy's name")),
+    responses((status = 204, description = "It is deleted")),
+)]
+pub(super) async fn delete(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+) -> Result<NoContent, Refusal> {
+    let deleted = admin.model.delete_policy_and_versions(&name).await;
+    deleted.map_err(|error| of_built_in(error, &name))?;
+    Ok(NoContent)
+}
+
+fn built_in(name: &str) -> Option<&'static ManagedPolicy> {
+    BUILT_IN.iter().find(|policy| policy.name == name)
+}
+
+/// Says that a policy cannot be changed because every cluster has it.
+fn of_built_in(error: Error, name: &str) -> Refusal {
+    if matches!(error, Error::NoSuchEntity(_)) && built_in(name).is_some() {
+        let why = format!("every cluster has the policy {name}; it cannot be changed");
+        return Refusal::new(StatusCode::CONFLICT, "BuiltIn", why);
+    }
+    error.into()
+}
+
+fn describe(model: &Model, policy: &ManagedPolicy) -> Result<PolicyInfo, Refusal> {
+    let holders = model.holders(policy)?;
+    let of = |kind: &str| {
+        let names = holders.iter().filter(|holder| holder.kind == kind);
+        names.map(|holder| holder.name.clone()).collect()
+    };
+    let version = policy.versions.get(&policy.default);
+    let missing = || Error::Damaged(format!("the policy {} has no version", policy.name));
+    Ok(PolicyInfo {
+        name: policy.name.clone(),
+        arn: policy.arn(),
+        description: policy.description.clone(),
+        created_ms: policy.created_ms,
+        changed_ms: policy.changed_ms,
+        built_in: built_in(&policy.name).is_some_and(|other| other.arn() == policy.arn()),
+        version: policy.default,
+        document: version.ok_or_else(missing)?.policy.text().to_owned(),
+        users: of("user"),
+        groups: of("group"),
+        roles: of("role"),
+    })
+}
+
+/// Attaches managed policies to a user, group or role, and then detaches some. Each is named by its ARN
+/// or its name.
+pub(super) async fn change<E: Attached>(
+    model: &Model,
+    name: &str,
+    attach: &[String],
+    detach: &[String],
+) -> Result<(), Refusal> {
+    for policy in attach {
+        let arn = arn(model, policy).await?;
+        model.attach::<E>(name, &arn).await?;
+    }
+    for policy in detach {
+        let arn = arn(model, policy).await?;
+        model.detach::<E>(name, &arn).await?;
+    }
+    Ok(())
+}
+
+/// Returns the ARN of a policy that is named by its ARN or its name. One that was created precedes one
+/// that every cluster has.
+async fn arn(model: &Model, policy: &str) -> Result<String, Refusal> {
+    if policy.starts_with("arn:") {
+        return Ok(policy.to_owned());
+    }
+    match model.find_entity::<ManagedPolicy>(policy).await {
+        Ok(found) => Ok(found.arn()),
+        Err(error @ Error::NoSuchEntity(_)) => match built_in(policy) {
+            Some(found) => Ok(found.arn()),
+            None => Err(error.into()),
+        },
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns the names of the inline policies of a user, group or role.
+pub(super) fn inline_names(entity: &impl Attached) -> Vec<String> {
+    entity.held().inline.keys().cloned().collect()
+}
+
+/// Returns the ARNs of the managed policies that are attached to a user, group or role.
+pub(super) fn attached(entity: &impl Attached) -> Vec<String> {
+    let attached = entity.held().attached.iter();
+    attached.map(|policy| policy.arn.clone()).collect()
+}
+
+/// Shows an inline policy.
+#[utoipa::path(
+    get, path = "/v1/inline-policies/{kind}/{name}/{policy}", tag = "users",
+    operation_id = "get_inline_policy",
+    params(
+        ("kind" = HolderKind, Path, description = "The kind of what has the policy"),
+        ("name" = String, Path, description = "The name of the user, group or role"),
+        ("policy" = String, Path, description = "The policy's name"),
+    ),
+    responses((status = 200, description = "The policy", body = PolicyDocument)),
+)]
+pub(super) async fn inline(
+    State(admin): State<Arc<Admin>>,
+    At((kind, name, policy)): At<(HolderKind, String, String)>,
+) -> Result<Json<PolicyDocument>, Refusal> {
+    let model = &admin.model;
+    let found = match kind {
+        HolderKind::Users => model.inline::<User>(&name, &policy).await?,
+        HolderKind::Groups => model.inline::<Group>(&name, &policy).await?,
+        HolderKind::Roles => model.inline::<Role>(&name, &policy).await?,
+    };
+    let document = found.text().to_owned();
+    Ok(Json(PolicyDocument { document }))
+}
+
+/// Adds an inline policy to a user, group or role, or replaces it.
+#[utoipa::path(
+    put, path = "/v1/inline-policies/{kind}/{name}/{policy}", tag = "users",
+    operation_id = "set_inline_policy",
+    params(
+        ("kind" = HolderKind, Path, description = "The kind of what has the policy"),
+        ("name" = String, Path, description = "The name of the user, group or role"),
+        ("policy" = String, Path, description = "The policy's name"),
+    ),
+    request_body = PolicyDocument,
+    responses((status = 200, description = "The policy", body = PolicyDocument)),
+)]
+pub(super) async fn set_inline(
+    State(admin): State<Arc<Admin>>,
+    At((kind, name, policy)): At<(HolderKind, String, String)>,
+    Read(ask): Read<PolicyDocument>,
+) -> Result<Json<PolicyDocument>, Refusal> {
+    let (model, text) = (&admin.model, ask.document.as_str());
+    match kind {
+        HolderKind::Users => model
+            .put_inline::<User>(&name, &policy, text)
+            .await?
+            .forget(),
+        HolderKind::Groups => model
+            .put_inline::<Group>(&name, &policy, text)
+            .await?
+            .forget(),
+        HolderKind::Roles => model
+            .put_inline::<Role>(&name, &policy, text)
+            .await?
+            .forget(),
+    };
+    Ok(Json(ask))
+}
+
+/// Removes an inline policy of a user, group or role.
+#[utoipa::path(
+    delete, path = "/v1/inline-policies/{kind}/{name}/{policy}", tag = "users",
+    operation_id = "delete_inline_policy",
+    params(
+        ("kind" = HolderKind, Path, description = "The kind of what has the policy"),
+        ("name" = String, Path, description = "The name of the user, group or role"),
+        ("policy" = String, Path, description = "The policy's name"),
+    ),
+    responses((status = 204, description = "It is gone")),
+)]
+pub(super) async fn delete_inline(
+    State(admin): State<Arc<Admin>>,
+    At((kind, name, policy)): At<(HolderKind, String, String)>,
+) -> Result<NoContent, Refusal> {
+    let model = &admin.model;
+    match kind {
+        HolderKind::Users => model.delete_inline::<User>(&name, &policy).await?.forget(),
+        HolderKind::Groups => model.delete_inline::<Group>(&name, &policy).await?.forget(),
+        HolderKind::Roles => model.delete_inline::<Role>(&name, &policy).await?.forget(),
+    };
+    Ok(NoContent)
+}
+
+/// Shows the policy of a bucket.
+#[utoipa::path(
+    get, path = "/v1/buckets/{name}/policy", tag = "buckets", operation_id = "get_bucket_policy",
+    params(("name" = String, Path, description = "The bucket")),
+    responses((status = 200, description = "The policy", body = PolicyDocument)),
+)]
+pub(super) async fn of_bucket(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+) -> Result<Json<PolicyDocument>, Refusal> {
+    let bucket = bucket(&admin.model, &name).await?;
+    let none = || {
+        let why = "the bucket has no policy";
+        Refusal::new(StatusCode::NOT_FOUND, "NoSuchBucketPolicy", why)
+    };
+    let document = bucket.policy.as_ref().ok_or_else(none)?.text().to_owned();
+    Ok(Json(PolicyDocument { document }))
+}
+
+/// Sets the policy of a bucket.
+#[utoipa::path(
+    put, path = "/v1/buckets/{name}/policy", tag = "buckets", operation_id = "set_bucket_policy",
+    params(("name" = String, Path, description = "The bucket")),
+    request_body = PolicyDocument,
+    responses((status = 200, description = "The policy", body = PolicyDocument)),
+)]
+pub(super) async fn set_of_bucket(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+    Read(ask): Read<PolicyDocument>,
+) -> Result<Json<PolicyDocument>, Refusal> {
+    // A name that stands for the bucket is not the bucket's in policies.
+    let bucket = bucket(&admin.model, &name).await?;
+    let policy = read_bucket_policy(&admin.model, &ask.document, &bucket.name).await?;
+    let policy = policy.map_err(|unfit| Error::MalformedPolicy(unfit.why))?;
+    admin.model.set_policy(&bucket.name, Some(policy)).await?;
+    Ok(Json(ask))
+}
+
+/// Removes the policy of a bucket.
+#[utoipa::path(
+    delete, path = "/v1/buckets/{name}/policy", tag = "buckets",
+    operation_id = "delete_bucket_policy",
+    params(("name" = String, Path, description = "The bucket")),
+    responses((status = 204, description = "It is gone")),
+)]
+pub(super) async fn delete_of_bucket(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+) -> Result<NoContent, Refusal> {
+    let bucket = bucket(&admin.model, &name).await?;
+    admin.model.set_policy(&bucket.name, None).await?;
+    Ok(NoContent)
+}
+
+async fn bucket(model: &Model, name: &str) -> Result<Arc<Bucket>, Refusal> {
+    let bucket = model.find_bucket(name).await?;
+    Ok(bucket.ok_or(Error::NoSuchBucket)?)
+}

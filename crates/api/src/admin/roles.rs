@@ -1,0 +1,137 @@
+//! Roles.
+
+use std::sync::Arc;
+
+use archipel_model::identity::{Attached, NewRole, Role};
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::Admin;
+use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
+use super::page::page;
+use super::policies::{self, attached, inline_names};
+use super::types::{ChangeRole, CreateRole, Page, RoleInfo};
+
+/// The usual limit of a role's sessions in seconds.
+const USUAL_SESSION: u32 = 3600;
+
+/// Which roles to list.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListRoles {
+    /// The most items in the answer: 1 to 1000.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// Only roles after this name: the `next` of the former page.
+    after: Option<String>,
+}
+
+/// Lists roles, by name.
+#[utoipa::path(
+    get, path = "/v1/roles", tag = "users", operation_id = "list_roles",
+    params(ListRoles),
+    responses((status = 200, description = "Roles", body = Page<RoleInfo>)),
+)]
+pub(super) async fn list(
+    State(admin): State<Arc<Admin>>,
+    Query(query): Query<ListRoles>,
+) -> Result<Json<Page<RoleInfo>>, Refusal> {
+    let mut roles = admin.model.entities::<Role>()?;
+    roles.sort_by(|a, b| a.name.cmp(&b.name));
+    let after = query.after.as_deref();
+    let part = page(roles, |role| &role.name, query.limit, after)?;
+    Ok(Json(Page {
+        items: part.items.iter().map(|role| describe(role)).collect(),
+        next: part.next,
+    }))
+}
+
+/// Creates a role without policies.
+#[utoipa::path(
+    post, path = "/v1/roles", tag = "users", operation_id = "create_role",
+    request_body = CreateRole,
+    responses((status = 201, description = "The role", body = RoleInfo)),
+)]
+pub(super) async fn create(
+    State(admin): State<Arc<Admin>>,
+    Read(ask): Read<CreateRole>,
+) -> Result<Created<RoleInfo>, Refusal> {
+    let role = admin.model.create_role(NewRole {
+        name: ask.name,
+        path: ask.path.unwrap_or_else(|| "/".to_owned()),
+        description: ask.description,
+        max_session_s: ask.max_session_seconds.unwrap_or(USUAL_SESSION),
+        trust: ask.trust,
+        tags: Vec::new(),
+    });
+    let role = role.await?;
+    Ok(Created(describe(&role)))
+}
+
+/// Shows a role.
+#[utoipa::path(
+    get, path = "/v1/roles/{name}", tag = "users", operation_id = "get_role",
+    params(("name" = String, Path, description = "The role's name")),
+    responses((status = 200, description = "The role", body = RoleInfo)),
+)]
+pub(super) async fn info(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+) -> Result<Json<RoleInfo>, Refusal> {
+    let role = admin.model.find_entity::<Role>(&name).await?;
+    Ok(Json(describe(&role)))
+}
+
+/// Changes a role; attaches managed policies and detaches some.
+#[utoipa::path(
+    patch, path = "/v1/roles/{name}", tag = "users", operation_id = "change_role",
+    params(("name" = String, Path, description = "The role's name")),
+    request_body = ChangeRole,
+    responses((status = 200, description = "The role", body = RoleInfo)),
+)]
+pub(super) async fn change(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+    Read(change): Read<ChangeRole>,
+) -> Result<Json<RoleInfo>, Refusal> {
+    let model = &admin.model;
+    let (seconds, trust) = (change.max_session_seconds, change.trust.as_deref());
+    if change.description.is_some() || seconds.is_some() || trust.is_some() {
+        let changed = model.change_role(&name, change.description, seconds, trust);
+        changed.await?;
+    }
+    policies::change::<Role>(model, &name, &change.attach, &change.detach).await?;
+    let role = model.find_entity::<Role>(&name).await?;
+    Ok(Json(describe(&role)))
+}
+
+/// Deletes a role that has no policies any more. Its sessions end.
+#[utoipa::path(
+    delete, path = "/v1/roles/{name}", tag = "users", operation_id = "delete_role",
+    params(("name" = String, Path, description = "The role's name")),
+    responses((status = 204, description = "It is deleted")),
+)]
+pub(super) async fn delete(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+) -> Result<NoContent, Refusal> {
+    admin.model.delete_role(&name).await?;
+    Ok(NoContent)
+}
+
+fn describe(role: &Role) -> RoleInfo {
+    RoleInfo {
+        name: role.name.clone(),
+        path: role.path.clone(),
+        id: role.id(),
+        arn: role.arn(),
+        created_ms: role.created_ms,
+        description: role.description.clone(),
+        max_session_seconds: role.max_session_s,
+        trust: role.trust.text().to_owned(),
+        inline_policies: inline_names(role),
+        policies: attached(role),
+    }
+}

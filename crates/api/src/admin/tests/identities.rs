@@ -1,0 +1,222 @@
+//! Users, groups, roles and policies.
+
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::{OK, admin, ask, get, make_bucket};
+use crate::admin::Admin;
+
+const READ: &str = r#"{"Version": "2012-10-17", "Statement": [
+    {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::photos/*"}]}"#;
+const TRUST: &str = r#"{"Version": "2012-10-17", "Statement": [
+    {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": "000000000000"}}]}"#;
+
+async fn post(admin: &Admin, path: &str, body: Value) -> Value {
+    let (status, made) = ask(admin, Method::POST, path, body).await;
+    assert_eq!(status, StatusCode::CREATED, "{path}: {made}");
+    made
+}
+
+async fn patch(admin: &Admin, path: &str, body: Value) -> Value {
+    let (status, made) = ask(admin, Method::PATCH, path, body).await;
+    assert_eq!(status, OK, "{path}: {made}");
+    made
+}
+
+async fn refused(admin: &Admin, method: Method, path: &str, body: Value) -> (u16, String) {
+    let (status, problem) = ask(admin, method, path, body).await;
+    (
+        status.as_u16(),
+        problem["code"].as_str().unwrap().to_owned(),
+    )
+}
+
+fn refusal(status: u16, code: &str) -> (u16, String) {
+    (status, code.to_owned())
+}
+
+#[tokio::test]
+async fn a_group_has_users_and_policies_until_it_is_empty_and_deleted() {
+    let admin = admin().await;
+    post(&admin, "/v1/users", json!({"name": "alice"})).await;
+    let group = post(&admin, "/v1/groups", json!({"name": "readers"})).await;
+    assert_eq!(group["arn"], "arn:aws:iam::000000000000:group/readers");
+    let change = json!({"add_users": ["alice"], "attach": ["AmazonS3ReadOnlyAccess"]});
+    let group = patch(&admin, "/v1/groups/readers", change).await;
+    assert_eq!(group["users"], json!(["alice"]));
+    assert_eq!(
+        group["policies"],
+        json!(["arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess"])
+    );
+    assert_eq!(
+        get(&admin, "/v1/users/alice").await.1["groups"],
+        json!(["readers"])
+    );
+    let delete = || refused(&admin, Method::DELETE, "/v1/groups/readers", Value::Null);
+    assert_eq!(delete().await, refusal(409, "EntityInUse"));
+    let change = json!({"remove_users": ["alice"], "detach": ["AmazonS3ReadOnlyAccess"]});
+    patch(&admin, "/v1/groups/readers", change).await;
+    let (status, _) = ask(&admin, Method::DELETE, "/v1/groups/readers", Value::Null).await;
+    assert_eq!(status, StatusCode::NO_CONTENT);
+    let (_, groups) = get(&admin, "/v1/groups").await;
+    assert_eq!(groups["items"], json!([]));
+}
+
+#[tokio::test]
+async fn a_replaced_policy_keeps_five_versions_and_goes_with_them() {
+    let admin = admin().await;
+    let ask_for = json!({"name": "photos", "description": "d", "document": READ});
+    let made = post(&admin, "/v1/policies", ask_for).await;
+    assert_eq!(
+        (&made["version"], &made["document"]),
+        (&json!(1), &json!(READ))
+    );
+    for version in 2..=8 {
+        let document = READ.replace("GetObject", &format!("GetObject{version}*"));
+        let body = json!({"document": document});
+        let (status, made) = ask(&admin, Method::PUT, "/v1/policies/photos", body).await;
+        assert_eq!(status, OK, "{made}");
+        assert_eq!(
+            (&made["version"], &made["document"]),
+            (&json!(version), &json!(document))
+        );
+    }
+    post(&admin, "/v1/users", json!({"name": "alice"})).await;
+    patch(&admin, "/v1/users/alice", json!({"attach": ["photos"]})).await;
+    let (_, policy) = get(&admin, "/v1/policies/photos").await;
+    assert_eq!(policy["users"], json!(["alice"]));
+    let delete = || refused(&admin, Method::DELETE, "/v1/policies/photos", Value::Null);
+    assert_eq!(delete().await, refusal(409, "EntityInUse"));
+    assert_eq!(get(&admin, "/v1/policies/photos").await.1, policy);
+    patch(&admin, "/v1/users/alice", json!({"detach": ["photos"]})).await;
+    let (status, _) = ask(&admin, Method::DELETE, "/v1/policies/photos", Value::Null).await;
+    assert_eq!(status, StatusCode::NO_CONTENT);
+}
+
+#[tokio::test]
+async fn policies_that_every_cluster_has_are_shown_and_not_changed() {
+    let admin = admin().await;
+    let path = "/v1/policies/AdministratorAccess";
+    let (_, policy) = get(&admin, path).await;
+    assert_eq!(policy["built_in"], true);
+    let replace = refused(&admin, Method::PUT, path, json!({"document": READ})).await;
+    assert_eq!(replace, refusal(409, "BuiltIn"));
+    let delete = refused(&admin, Method::DELETE, path, Value::Null).await;
+    assert_eq!(delete, refusal(409, "BuiltIn"));
+    let none = refused(&admin, Method::GET, "/v1/policies/none", Value::Null).await;
+    assert_eq!(none, refusal(404, "NoSuchEntity"));
+}
+
+#[tokio::test]
+async fn a_text_that_is_no_policy_is_refused_and_changes_nothing() {
+    let admin = admin().await;
+    make_bucket(&admin, "photos").await;
+    post(&admin, "/v1/users", json!({"name": "alice"})).await;
+    let role = json!({"name": "backup", "trust": TRUST});
+    post(&admin, "/v1/roles", role).await;
+    let unread = json!({"document": r#"{"Version": "2012-10-17"}"#});
+    for path in [
+        "/v1/inline-policies/users/alice/p",
+        "/v1/inline-policies/roles/backup/p",
+        "/v1/buckets/photos/policy",
+    ] {
+        let put = refused(&admin, Method::PUT, path, unread.clone()).await;
+        assert_eq!(put, refusal(400, "MalformedPolicy"), "{path}");
+        let (status, _) = get(&admin, path).await;
+        assert_eq!(status, StatusCode::NOT_FOUND, "{path}");
+    }
+    let trust = json!({"trust": READ});
+    let change = refused(&admin, Method::PATCH, "/v1/roles/backup", trust).await;
+    assert_eq!(change, refusal(400, "MalformedPolicy"));
+    let (_, role) = get(&admin, "/v1/roles/backup").await;
+    assert_eq!(
+        (&role["trust"], &role["policies"]),
+        (&json!(TRUST), &json!([]))
+    );
+    let elsewhere = json!({"document": READ.replace("photos", "other")});
+    let path = "/v1/buckets/photos/policy";
+    let put = refused(&admin, Method::PUT, path, elsewhere).await;
+    assert_eq!(put, refusal(400, "MalformedPolicy"));
+}
+
+#[tokio::test]
+async fn inline_policies_are_set_shown_and_deleted() {
+    let admin = admin().await;
+    post(&admin, "/v1/users", json!({"name": "alice"})).await;
+    post(&admin, "/v1/groups", json!({"name": "readers"})).await;
+    post(
+        &admin,
+        "/v1/roles",
+        json!({"name": "backup", "trust": TRUST}),
+    )
+    .await;
+    for (kind, name) in [
+        ("users", "alice"),
+        ("groups", "readers"),
+        ("roles", "backup"),
+    ] {
+        let path = format!("/v1/inline-policies/{kind}/{name}/own");
+        let document = json!({"document": READ});
+        let (status, set) = ask(&admin, Method::PUT, &path, document.clone()).await;
+        assert_eq!((status, set), (OK, document.clone()));
+        assert_eq!(get(&admin, &path).await, (OK, document));
+        let (_, holder) = get(&admin, &format!("/v1/{kind}/{name}")).await;
+        assert_eq!(holder["inline_policies"], json!(["own"]));
+        let (status, _) = ask(&admin, Method::DELETE, &path, Value::Null).await;
+        assert_eq!(status, StatusCode::NO_CONTENT);
+        assert_eq!(get(&admin, &path).await.0, StatusCode::NOT_FOUND);
+    }
+    let wrong = refused(
+        &admin,
+        Method::GET,
+        "/v1/inline-policies/cats/a/b",
+        Value::Null,
+    )
+    .await;
+    assert_eq!(wrong, refusal(400, "InvalidRequest"));
+}
+
+#[tokio::test]
+async fn a_role_is_changed_within_its_bounds() {
+    let admin = admin().await;
+    let ask_for = json!({"name": "backup", "trust": TRUST, "max_session_seconds": 60});
+    let short = refused(&admin, Method::POST, "/v1/roles", ask_for).await;
+    assert_eq!(short, refusal(400, "InvalidName"));
+    let role = post(
+        &admin,
+        "/v1/roles",
+        json!({"name": "backup", "trust": TRUST}),
+    )
+    .await;
+    assert_eq!(role["max_session_seconds"], 3600);
+    let change = json!({"max_session_seconds": 7200, "description": "nightly"});
+    let role = patch(&admin, "/v1/roles/backup", change).await;
+    assert_eq!(
+        (
+            &role["max_session_seconds"],
+            &role["description"],
+            &role["trust"]
+        ),
+        (&json!(7200), &json!("nightly"), &json!(TRUST))
+    );
+}
+
+#[tokio::test]
+async fn a_key_expires_at_a_time_to_come() {
+    let admin = admin().await;
+    let past = refused(
+        &admin,
+        Method::POST,
+        "/v1/keys",
+        json!({"name": "k", "expires_ms": 1}),
+    )
+    .await;
+    assert_eq!(past, refusal(400, "InvalidRequest"));
+    assert_eq!(get(&admin, "/v1/keys").await.1["items"], json!([]));
+    let far = 4_000_000_000_000_u64;
+    let key = post(&admin, "/v1/keys", json!({"name": "k", "expires_ms": far})).await;
+    assert_eq!(key["expires_ms"], far);
+    let path = format!("/v1/keys/{}", key["id"].as_str().unwrap());
+    let key = patch(&admin, &path, json!({"expires_ms": 0})).await;
+    assert_eq!(key["expires_ms"], Value::Null);
+}

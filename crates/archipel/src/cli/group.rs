@@ -1,0 +1,137 @@
+//! `archipel group`
+
+use archipel_api::admin::types::{ChangeGroup, CreateGroup, GroupInfo, HolderKind};
+use clap::Subcommand;
+
+use super::bucket::done;
+use super::policy::{self, InlineCommand, names};
+use super::table;
+use super::target::Target;
+use crate::client::{Failure, path};
+
+/// The subcommands of `archipel group`.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Create a group
+    Create {
+        /// The name
+        name: String,
+    },
+    /// List all groups
+    List,
+    /// Show a group, its users and policies
+    Info {
+        /// The name
+        name: String,
+    },
+    /// Add users to a group
+    Add {
+        /// The group
+        name: String,
+        /// The users
+        #[arg(required = true)]
+        users: Vec<String>,
+    },
+    /// Remove users from a group
+    Remove {
+        /// The group
+        name: String,
+        /// The users
+        #[arg(required = true)]
+        users: Vec<String>,
+    },
+    /// Attach a managed policy
+    Attach {
+        /// The name
+        name: String,
+        /// The policy: its name or ARN
+        policy: String,
+    },
+    /// Detach a managed policy
+    Detach {
+        /// The name
+        name: String,
+        /// The policy: its name or ARN
+        policy: String,
+    },
+    /// Policies that only one group has: set, show, delete
+    Policy {
+        /// The command.
+        #[command(subcommand)]
+        command: InlineCommand,
+    },
+    /// Delete a group that has no users and policies
+    Delete {
+        /// The name
+        name: String,
+    },
+}
+
+/// Runs a subcommand.
+pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
+    let client = target.client()?;
+    let of = |name: &str| path(&["v1", "groups", name]);
+    let mut change = ChangeGroup::default();
+    let changed = match command {
+        Command::Create { name } => {
+            let ask = CreateGroup { name, path: None };
+            return show(target, &client.post("/v1/groups", &ask).await?);
+        }
+        Command::List => {
+            let groups: Vec<GroupInfo> = client.list("/v1/groups").await?;
+            return list(target, &groups);
+        }
+        Command::Info { name } => return show(target, &client.get(&of(&name)).await?),
+        Command::Policy { command } => {
+            return policy::inline(target, HolderKind::Groups, command).await;
+        }
+        Command::Delete { name } => {
+            client.delete(&of(&name)).await?;
+            return done(target, &format!("group {name} deleted"));
+        }
+        Command::Add { name, users } => {
+            change.add_users = users;
+            name
+        }
+        Command::Remove { name, users } => {
+            change.remove_users = users;
+            name
+        }
+        Command::Attach { name, policy } => {
+            change.attach.push(policy);
+            name
+        }
+        Command::Detach { name, policy } => {
+            change.detach.push(policy);
+            name
+        }
+    };
+    show(target, &client.patch(&of(&changed), &change).await?)
+}
+
+fn list(target: &Target, groups: &[GroupInfo]) -> Result<(), Failure> {
+    if target.json {
+        return table::print_json(&groups);
+    }
+    let row = |group: &GroupInfo| {
+        let policies = group.policies.len() + group.inline_policies.len();
+        let (age, users) = (table::age(group.created_ms), group.users.len().to_string());
+        [group.name.clone(), age, users, policies.to_string()]
+    };
+    let rows: Vec<_> = groups.iter().map(row).collect();
+    table::print(["GROUP", "AGE", "USERS", "POLICIES"], &rows)
+}
+
+fn show(target: &Target, group: &GroupInfo) -> Result<(), Failure> {
+    if target.json {
+        return table::print_json(group);
+    }
+    table::print_pairs(&[
+        ("group", group.name.clone()),
+        ("arn", group.arn.clone()),
+        ("age", table::age(group.created_ms)),
+        ("users", names(&group.users)),
+        ("policies", names(&group.policies)),
+        ("inline policies", names(&group.inline_policies)),
+    ])
+}

@@ -1,0 +1,248 @@
+//! `archipel policy`, and the policies of users, groups, roles and buckets.
+
+use std::path::{Path, PathBuf};
+
+use archipel_api::admin::types::{CreatePolicy, HolderKind, PolicyDocument, PolicyInfo};
+use clap::Subcommand;
+
+use super::bucket::done;
+use super::table;
+use super::target::Target;
+use crate::client::{Failure, path};
+
+/// The subcommands of `archipel policy`.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Create a managed policy, which can be attached to users, groups and roles
+    Create {
+        /// The name
+        name: String,
+        /// A file with the policy in AWS's JSON; - for standard input
+        file: PathBuf,
+        /// A description
+        #[arg(long, default_value = "")]
+        description: String,
+    },
+    /// List managed policies: yours, and those that every cluster has
+    List,
+    /// Show a managed policy, and what it is attached to
+    Show {
+        /// The name
+        name: String,
+    },
+    /// Replace a managed policy by that of a file
+    Set {
+        /// The name
+        name: String,
+        /// A file with the policy in AWS's JSON; - for standard input
+        file: PathBuf,
+    },
+    /// Delete a managed policy that is attached to nothing
+    Delete {
+        /// The name
+        name: String,
+    },
+}
+
+/// The subcommands of `policy` of a user, group or role: policies that only it has.
+#[derive(Subcommand)]
+pub enum InlineCommand {
+    /// Add a policy that only it has, or replace it by that of a file
+    Set {
+        /// The name of the user, group or role
+        name: String,
+        /// The policy's name
+        policy: String,
+        /// A file with the policy in AWS's JSON; - for standard input
+        file: PathBuf,
+    },
+    /// Show a policy that only it has
+    Show {
+        /// The name of the user, group or role
+        name: String,
+        /// The policy's name
+        policy: String,
+    },
+    /// Delete a policy that only it has
+    Delete {
+        /// The name of the user, group or role
+        name: String,
+        /// The policy's name
+        policy: String,
+    },
+}
+
+/// The subcommands of `archipel bucket policy`.
+#[derive(Subcommand)]
+pub enum OfBucketCommand {
+    /// Show the policy of a bucket
+    Show {
+        /// The bucket
+        bucket: String,
+    },
+    /// Replace the policy of a bucket by that of a file
+    Set {
+        /// The bucket
+        bucket: String,
+        /// A file with the policy in AWS's JSON; - for standard input
+        file: PathBuf,
+    },
+    /// Delete the policy of a bucket
+    Delete {
+        /// The bucket
+        bucket: String,
+    },
+}
+
+/// Runs a subcommand.
+pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
+    let client = target.client()?;
+    let of = |name: &str| path(&["v1", "policies", name]);
+    match command {
+        Command::Create {
+            name,
+            file,
+            description,
+        } => {
+            let ask = CreatePolicy {
+                name,
+                path: None,
+                description,
+                document: read(&file)?,
+            };
+            show(target, &client.post("/v1/policies", &ask).await?)
+        }
+        Command::List => {
+            let policies: Vec<PolicyInfo> = client.list("/v1/policies").await?;
+            list(target, &policies)
+        }
+        Command::Show { name } => show(target, &client.get(&of(&name)).await?),
+        Command::Set { name, file } => {
+            let document = read(&file)?;
+            let ask = PolicyDocument { document };
+            show(target, &client.put(&of(&name), &ask).await?)
+        }
+        Command::Delete { name } => {
+            client.delete(&of(&name)).await?;
+            done(target, &format!("policy {name} deleted"))
+        }
+    }
+}
+
+/// Runs `policy` of users, groups or roles.
+pub async fn inline(
+    target: &Target,
+    kind: HolderKind,
+    command: InlineCommand,
+) -> Result<(), Failure> {
+    let kind = match kind {
+        HolderKind::Users => "users",
+        HolderKind::Groups => "groups",
+        HolderKind::Roles => "roles",
+    };
+    let of = |name: &str, policy: &str| path(&["v1", "inline-policies", kind, name, policy]);
+    match command {
+        InlineCommand::Set { name, policy, file } => {
+            let route = of(&name, &policy);
+            set(
+                target,
+                &route,
+                &file,
+                &format!("policy {policy} of {name} set"),
+            )
+            .await
+        }
+        InlineCommand::Show { name, policy } => show_document(target, &of(&name, &policy)).await,
+        InlineCommand::Delete { name, policy } => {
+            target.client()?.delete(&of(&name, &policy)).await?;
+            done(target, &format!("policy {policy} of {name} deleted"))
+        }
+    }
+}
+
+/// Runs `archipel bucket policy`.
+pub async fn of_bucket(target: &Target, command: OfBucketCommand) -> Result<(), Failure> {
+    let of = |bucket: &str| path(&["v1", "buckets", bucket, "policy"]);
+    match command {
+        OfBucketCommand::Show { bucket } => show_document(target, &of(&bucket)).await,
+        OfBucketCommand::Set { bucket, file } => {
+            let said = format!("policy of bucket {bucket} set");
+            set(target, &of(&bucket), &file, &said).await
+        }
+        OfBucketCommand::Delete { bucket } => {
+            target.client()?.delete(&of(&bucket)).await?;
+            done(target, &format!("policy of bucket {bucket} deleted"))
+        }
+    }
+}
+
+async fn set(target: &Target, route: &str, file: &Path, said: &str) -> Result<(), Failure> {
+    let document = read(file)?;
+    let set: PolicyDocument = target
+        .client()?
+        .put(route, &PolicyDocument { document })
+        .await?;
+    match target.json {
+        true => table::print_json(&set),
+        false => done(target, said),
+    }
+}
+
+/// Prints a policy as it was given, so that it can be edited and set again.
+async fn show_document(target: &Target, route: &str) -> Result<(), Failure> {
+    let policy: PolicyDocument = target.client()?.get(route).await?;
+    match target.json {
+        true => table::print_json(&policy),
+        false => table::text(policy.document.trim_end()),
+    }
+}
+
+/// Reads a policy from a file, or from standard input if it is `-`.
+pub fn read(file: &Path) -> Result<String, Failure> {
+    let text = match file.as_os_str() == "-" {
+        true => std::io::read_to_string(std::io::stdin()),
+        false => std::fs::read_to_string(file),
+    };
+    text.map_err(|error| Failure(format!("{}: {error}", file.display())))
+}
+
+fn list(target: &Target, policies: &[PolicyInfo]) -> Result<(), Failure> {
+    if target.json {
+        return table::print_json(&policies);
+    }
+    let row = |policy: &PolicyInfo| {
+        let age = match policy.built_in {
+            true => "built in".to_owned(),
+            false => table::age(policy.created_ms),
+        };
+        let holders = policy.users.len() + policy.groups.len() + policy.roles.len();
+        let text = policy.description.clone();
+        [policy.name.clone(), age, holders.to_string(), text]
+    };
+    let rows: Vec<_> = policies.iter().map(row).collect();
+    table::print(["POLICY", "AGE", "ATTACHED TO", "DESCRIPTION"], &rows)
+}
+
+fn show(target: &Target, policy: &PolicyInfo) -> Result<(), Failure> {
+    if target.json {
+        return table::print_json(policy);
+    }
+    table::print_pairs(&[
+        ("policy", policy.name.clone()),
+        ("arn", policy.arn.clone()),
+        ("description", policy.description.clone()),
+        ("version", policy.version.to_string()),
+        ("users", names(&policy.users)),
+        ("groups", names(&policy.groups)),
+        ("roles", names(&policy.roles)),
+    ])?;
+    table::text(policy.document.trim_end())
+}
+
+/// Returns names in one line.
+pub fn names(all: &[String]) -> String {
+    match all {
+        [] => "-".to_owned(),
+        all => all.join(", "),
+    }
+}
