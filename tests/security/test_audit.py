@@ -11,7 +11,7 @@ import boto3
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
-from support.server import lone_server, wait_until
+from support.server import Server, lone_server, wait_until
 
 pytestmark = pytest.mark.process
 
