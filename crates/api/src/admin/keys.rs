@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use archipel_model::identity::{KeyChange, NewKey};
 use archipel_model::{AccessKey, Bucket, Error, Model, Secret};
 use axum::extract::State;
 use serde::Deserialize;
@@ -59,30 +60,18 @@ pub(super) async fn create(
     Read(ask): Read<CreateKey>,
 ) -> Result<Created<KeyWithSecret>, Refusal> {
     let model = &admin.model;
-    check_expiry(model, ask.expires_ms.unwrap_or_default())?;
-    let key = match (ask.id, ask.secret) {
-        (None, None) => {
-            model
-                .create_access_key(&ask.name, ask.create_bucket)
-                .await?
-        }
-        (Some(id), Some(secret)) => {
-            let secret = Secret::new(secret);
-            model
-                .import_access_key(&id, secret, &ask.name, ask.create_bucket)
-                .await?
-        }
+    let imported = match (ask.id, ask.secret) {
+        (None, None) => None,
+        (Some(id), Some(secret)) => Some((id, Secret::new(secret))),
         _ => return Err(Refusal::invalid("an import needs both id and secret")),
     };
-    let key = match ask.expires_ms {
-        None => key,
-        Some(at) => {
-            model
-                .describe_key(&key.id, Some(Some(at)), None)
-                .await?
-                .value
-        }
-    };
+    let key = model.create_key(NewKey {
+        name: ask.name,
+        may_create_buckets: ask.create_bucket,
+        expires_ms: ask.expires_ms.map_or(Ok(None), |at| expiry(model, at))?,
+        imported,
+    });
+    let key = key.await?;
     // A new key has no grants: what was made is shown whatever is known of buckets.
     Ok(Created(reveal(&key, &[])))
 }
@@ -135,28 +124,24 @@ pub(super) async fn change(
     At(id): At<String>,
     Read(change): Read<ChangeKey>,
 ) -> Result<Json<KeyInfo>, Refusal> {
-    check_expiry(&admin.model, change.expires_ms.unwrap_or_default())?;
-    if let Some(may) = change.create_bucket {
-        admin.model.set_may_create_buckets(&id, may).await?;
-    }
-    if let Some(disabled) = change.disabled {
-        admin.model.set_key_disabled(&id, disabled).await?;
-    }
-    if let Some(at) = change.expires_ms {
-        let at = (at != 0).then_some(at);
-        admin.model.describe_key(&id, Some(at), None).await?;
-    }
-    let (key, buckets) = find(&admin, &id).await?;
-    Ok(Json(describe(&key, &buckets)))
+    let expires_ms = change.expires_ms.map(|at| expiry(&admin.model, at));
+    let change = KeyChange {
+        name: None,
+        may_create_buckets: change.create_bucket,
+        disabled: change.disabled,
+        expires_ms: expires_ms.transpose()?,
+    };
+    let key = admin.model.change_key(&id, change).await?.value;
+    Ok(Json(describe(&key, &admin.model.buckets()?)))
 }
 
-/// Refuses a time of expiry that has passed; 0 is none.
-fn check_expiry(model: &Model, at_ms: u64) -> Result<(), Refusal> {
+/// Reads a time of expiry. 0 is none; a time that has passed is refused.
+fn expiry(model: &Model, at_ms: u64) -> Result<Option<u64>, Refusal> {
     if (1..=model.cluster().now_ms()).contains(&at_ms) {
         let why = "expires_ms: the time has passed; disable or delete the key instead";
         return Err(Refusal::invalid(why));
     }
-    Ok(())
+    Ok((at_ms != 0).then_some(at_ms))
 }
 
 /// Deletes an access key. Requests that are signed with it are refused from then on.

@@ -11,12 +11,13 @@ use super::row;
 use crate::Model;
 use crate::bucket::{AccessKey, Bucket, Grant, Secret};
 use crate::error::{Error, damaged_row};
-use crate::identity::{Attached, Changed, Limits, Reference, Role, User, unique_id};
+use crate::identity::{
+    Attached, Changed, KeyChange, Limits, NewKey, Reference, Role, User, unique_id,
+};
 use crate::rowkeys;
 
 /// The longest name of a key for people, in bytes.
 const MAX_NAME_BYTES: usize = 256;
-const LONG_NAME: &str = "access key name: at most 256 bytes are allowed";
 
 impl Model {
     /// Creates an access key with a random id and secret.
@@ -25,17 +26,18 @@ impl Model {
         name: &str,
         may_create_buckets: bool,
     ) -> Result<Arc<AccessKey>, Error> {
-        let id = format!("AK{}", random_text(self, 18));
-        let secret = Secret::new(random_text(self, 40));
-        self.import_access_key(&id, secret, name, may_create_buckets)
-            .await
+        self.create_key(NewKey {
+            name: name.to_owned(),
+            may_create_buckets,
+            ..NewKey::default()
+        })
+        .await
     }
 
     /// Creates an access key with a given id and secret.
     ///
     /// # Errors
-    /// [`Error::InvalidName`] for an id that is not 3 to 128 letters, digits, `_`, `-` or `.`, or
-    /// a secret that is not 8 to 256 printable characters; [`Error::AccessKeyExists`].
+    /// As [`Model::create_key`].
     pub async fn import_access_key(
         &self,
         id: &str,
@@ -43,35 +45,50 @@ impl Model {
         name: &str,
         may_create_buckets: bool,
     ) -> Result<Arc<AccessKey>, Error> {
-        check_access_key(id, &secret, name)?;
-        // In policies a key that is its own user is named as users are.
-        if self.entity::<User>(id)?.is_some() {
-            return Err(Error::InvalidName(format!("{id:?} is the name of a user")));
-        }
-        self.add_key(id, secret, name, may_create_buckets, None)
-            .await
+        self.create_key(NewKey {
+            name: name.to_owned(),
+            may_create_buckets,
+            imported: Some((id.to_owned(), secret)),
+            ..NewKey::default()
+        })
+        .await
     }
 
-    async fn add_key(
-        &self,
-        id: &str,
-        secret: Secret,
-        name: &str,
-        may_create_buckets: bool,
-        user: Option<Reference>,
-    ) -> Result<Arc<AccessKey>, Error> {
+    /// Creates an access key in one write, so that it never exists without its time of expiry.
+    ///
+    /// # Errors
+    /// [`Error::InvalidName`] for an id that is not 3 to 128 letters, digits, `_`, `-` or `.`, or
+    /// a secret that is not 8 to 256 printable characters; [`Error::AccessKeyExists`].
+    pub async fn create_key(&self, new: NewKey) -> Result<Arc<AccessKey>, Error> {
+        self.add_key(new, None).await
+    }
+
+    async fn add_key(&self, new: NewKey, user: Option<Reference>) -> Result<Arc<AccessKey>, Error> {
+        let random = || {
+            let id = format!("AK{}", random_text(self, 18));
+            (id, Secret::new(random_text(self, 40)))
+        };
+        let (id, secret) = new.imported.unwrap_or_else(random);
+        check_access_key(&id, &secret)?;
+        check_key_name(&new.name)?;
+        // In policies a key that is its own user is named as users are.
+        if user.is_none() && self.entity::<User>(&id)?.is_some() {
+            return Err(Error::InvalidName(format!("{id:?} is the name of a user")));
+        }
+        let row_key = rowkeys::access_key(&id);
         let key = AccessKey {
-            name: name.to_owned(),
+            name: new.name,
             created_ms: self.now_ms(),
-            may_create_buckets,
+            may_create_buckets: new.may_create_buckets,
+            expires_ms: new.expires_ms,
             incarnation: self.random_id(),
             user,
-            ..AccessKey::new(id.to_owned(), secret)
+            ..AccessKey::new(id, secret)
         };
         let value = row(codec::encode(&key));
-        self.put_if_absent(rowkeys::access_key(id), value, Error::AccessKeyExists)
+        self.put_if_absent(row_key.clone(), value, Error::AccessKeyExists)
             .await?;
-        self.changed(&rowkeys::access_key(id)).await?;
+        self.changed(&row_key).await?;
         Ok(Arc::new(key))
     }
 
@@ -86,10 +103,31 @@ impl Model {
             let why = format!("Cannot exceed quota for AccessKeysPerUser: {most}");
             return Err(Error::LimitExceeded(why));
         }
-        let id = format!("AK{}", random_text(self, 18));
-        let secret = Secret::new(random_text(self, 40));
         let user = Some(Reference::to(&*user));
-        self.add_key(&id, secret, "", false, user).await
+        self.add_key(NewKey::default(), user).await
+    }
+
+    /// Changes an access key in one write. Returns the nodes that did not confirm the change.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchAccessKey`], [`Error::InvalidName`].
+    pub async fn change_key(
+        &self,
+        id: &str,
+        change: KeyChange,
+    ) -> Result<Changed<Arc<AccessKey>>, Error> {
+        check_key_name(change.name.as_deref().unwrap_or_default())?;
+        self.change_key_everywhere(id, move |key| {
+            if let Some(name) = &change.name {
+                key.name.clone_from(name);
+            }
+            let may = change.may_create_buckets;
+            key.may_create_buckets = may.unwrap_or(key.may_create_buckets);
+            key.disabled = change.disabled.unwrap_or(key.disabled);
+            key.expires_ms = change.expires_ms.unwrap_or(key.expires_ms);
+            Ok(())
+        })
+        .await
     }
 
     /// Disables or enables an access key. Returns the nodes that did not confirm the change.
@@ -101,57 +139,11 @@ impl Model {
         id: &str,
         disabled: bool,
     ) -> Result<Changed<Arc<AccessKey>>, Error> {
-        self.change_key_everywhere(id, move |key| {
-            key.disabled = disabled;
-            Ok(())
-        })
-        .await
-    }
-
-    /// Sets the time from which on an access key does not count, and its description. `None` leaves
-    /// what is there.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchAccessKey`], [`Error::InvalidName`].
-    pub async fn describe_key(
-        &self,
-        id: &str,
-        expires_ms: Option<Option<u64>>,
-        name: Option<&str>,
-    ) -> Result<Changed<Arc<AccessKey>>, Error> {
-        let name = name.map(str::to_owned);
-        if name
-            .as_ref()
-            .is_some_and(|name| name.len() > MAX_NAME_BYTES)
-        {
-            return Err(Error::InvalidName(LONG_NAME.into()));
-        }
-        self.change_key_everywhere(id, move |key| {
-            if let Some(expires_ms) = expires_ms {
-                key.expires_ms = expires_ms;
-            }
-            if let Some(name) = &name {
-                key.name.clone_from(name);
-            }
-            Ok(())
-        })
-        .await
-    }
-
-    /// Sets whether an access key may create buckets.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchAccessKey`].
-    pub async fn set_may_create_buckets(
-        &self,
-        id: &str,
-        may: bool,
-    ) -> Result<Arc<AccessKey>, Error> {
-        let change = move |key: &mut AccessKey| {
-            key.may_create_buckets = may;
-            Ok(())
+        let change = KeyChange {
+            disabled: Some(disabled),
+            ..KeyChange::default()
         };
-        self.change_access_key(id, change).await
+        self.change_key(id, change).await
     }
 
     /// Changes an access key's row and then the cache, unless `change` fails.
@@ -317,7 +309,7 @@ pub(crate) fn random_text(model: &Model, length: usize) -> String {
     bytes.iter().map(letter).collect()
 }
 
-fn check_access_key(id: &str, secret: &Secret, name: &str) -> Result<(), Error> {
+fn check_access_key(id: &str, secret: &Secret) -> Result<(), Error> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if !(3..=128).contains(&id.len()) || !id.chars().all(allowed) {
         let why = "access key id: 3 to 128 letters, digits, '_', '-' or '.' are allowed";
@@ -328,8 +320,13 @@ fn check_access_key(id: &str, secret: &Secret, name: &str) -> Result<(), Error> 
         let why = "secret: 8 to 256 printable ASCII characters are allowed";
         return Err(Error::InvalidName(why.into()));
     }
+    Ok(())
+}
+
+fn check_key_name(name: &str) -> Result<(), Error> {
     if name.len() > MAX_NAME_BYTES {
-        return Err(Error::InvalidName(LONG_NAME.into()));
+        let why = format!("access key name: at most {MAX_NAME_BYTES} bytes are allowed");
+        return Err(Error::InvalidName(why));
     }
     Ok(())
 }

@@ -1,6 +1,33 @@
-//! What new policies and roles are made from, and what policies are attached to.
+//! What new access keys, policies and roles are made from, and what policies are attached to.
 
+use crate::bucket::Secret;
 use crate::object::Tags;
+
+/// What a new access key is made from.
+#[derive(Clone, Default, Debug)]
+pub struct NewKey {
+    /// The name for people.
+    pub name: String,
+    /// True if it may create buckets.
+    pub may_create_buckets: bool,
+    /// The time from which on it does not count, in milliseconds since 1970.
+    pub expires_ms: Option<u64>,
+    /// The id and the secret of a key to import; else they are random.
+    pub imported: Option<(String, Secret)>,
+}
+
+/// A change of an access key. What is `None` stays as it is.
+#[derive(Clone, Default, Debug)]
+pub struct KeyChange {
+    /// The name for people.
+    pub name: Option<String>,
+    /// True if it may create buckets.
+    pub may_create_buckets: Option<bool>,
+    /// True if it does not count.
+    pub disabled: Option<bool>,
+    /// The time from which on it does not count, in milliseconds since 1970; `Some(None)` for none.
+    pub expires_ms: Option<Option<u64>>,
+}
 
 /// What a new managed policy is made from.
 #[derive(Clone, Debug)]

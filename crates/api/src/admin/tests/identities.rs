@@ -1,5 +1,7 @@
 //! Users, groups, roles and policies.
 
+use std::task::Poll;
+
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -218,5 +220,45 @@ async fn a_key_expires_at_a_time_to_come() {
     assert_eq!(key["expires_ms"], far);
     let path = format!("/v1/keys/{}", key["id"].as_str().unwrap());
     let key = patch(&admin, &path, json!({"expires_ms": 0})).await;
+    assert_eq!(key["expires_ms"], Value::Null);
+}
+
+/// A client may go away between any two steps of a request. The steps of the disk fall between
+/// others each time.
+#[tokio::test]
+async fn a_key_never_exists_without_its_expiry() {
+    for _ in 0..10 {
+        let mut steps = 0;
+        while !create_key_in(steps).await {
+            steps += 1;
+        }
+    }
+}
+
+/// Takes some steps of the creation of a key. Returns true if these are all.
+async fn create_key_in(mut steps: usize) -> bool {
+    let far = 4_000_000_000_000_u64;
+    let admin = admin().await;
+    let body = json!({"name": "k", "expires_ms": far});
+    let mut creation = Box::pin(ask(&admin, Method::POST, "/v1/keys", body));
+    let some_steps = std::future::poll_fn(|context| match steps {
+        0 => Poll::Ready(None),
+        _ => {
+            steps -= 1;
+            creation.as_mut().poll(context).map(Some)
+        }
+    });
+    let answer = some_steps.await;
+    drop(creation);
+    for key in admin.model.access_keys().unwrap() {
+        assert_eq!(key.expires_ms, Some(far));
+    }
+    answer.is_some_and(|(status, _)| status == StatusCode::CREATED)
+}
+
+#[tokio::test]
+async fn a_key_that_is_made_with_an_expiry_of_0_lasts() {
+    let admin = admin().await;
+    let key = post(&admin, "/v1/keys", json!({"name": "k", "expires_ms": 0})).await;
     assert_eq!(key["expires_ms"], Value::Null);
 }

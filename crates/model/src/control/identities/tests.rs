@@ -204,16 +204,18 @@ async fn a_disabled_or_expired_key_does_not_count() {
     model.set_key_disabled(&id, false).await.unwrap();
     assert!(may(&model, &key(&model, &id), Action::GetObject).await);
     let end = model.now_ms();
-    model
-        .describe_key(&id, Some(Some(end)), None)
-        .await
-        .unwrap();
+    let over = KeyChange {
+        expires_ms: Some(Some(end)),
+        ..KeyChange::default()
+    };
+    model.change_key(&id, over).await.unwrap();
     assert!(!may(&model, &key(&model, &id), Action::GetObject).await);
-    let later = Some(Some(end + 3_600_000));
-    model
-        .describe_key(&id, later, Some("laptop"))
-        .await
-        .unwrap();
+    let later = KeyChange {
+        expires_ms: Some(Some(end + 3_600_000)),
+        name: Some("laptop".to_owned()),
+        ..KeyChange::default()
+    };
+    model.change_key(&id, later).await.unwrap();
     assert!(may(&model, &key(&model, &id), Action::GetObject).await);
     assert_eq!(key(&model, &id).name, "laptop");
 }

@@ -144,7 +144,7 @@ async fn a_change_of_a_key_never_restores_an_old_secret() {
             there.delete_access_key(ID).await?;
             import(&there, "secret-two").await
         };
-        let (again, change) = tokio::join!(again, here.set_may_create_buckets(ID, true));
+        let (again, change) = tokio::join!(again, here.set_key_disabled(ID, true));
         again.unwrap();
         changed += u32::from(change.is_ok());
         there.refresh_all().await.unwrap();
