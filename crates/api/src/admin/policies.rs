@@ -76,20 +76,14 @@ pub(super) async fn create(
 /// Shows a managed policy: its document, and what it is attached to.
 #[utoipa::path(
     get, path = "/v1/policies/{name}", tag = "users", operation_id = "get_policy",
-    params(("name" = String, Path, description = "The policy's name")),
+    params(("name" = String, Path, description = "The policy: its name or ARN")),
     responses((status = 200, description = "The policy", body = PolicyInfo)),
 )]
 pub(super) async fn info(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
 ) -> Result<Json<PolicyInfo>, Refusal> {
-    let policy = match admin.model.find_entity::<ManagedPolicy>(&name).await {
-        Err(Error::NoSuchEntity(why)) => match built_in(&name) {
-            Some(policy) => Arc::new(policy.clone()),
-            None => return Err(Error::NoSuchEntity(why).into()),
-        },
-        found => found?,
-    };
+    let policy = admin.model.named_policy(&name).await?;
     Ok(Json(describe(&admin.model, &policy)?))
 }
 
@@ -97,7 +91,7 @@ pub(super) async fn info(
 /// five versions, the oldest goes.
 #[utoipa::path(
     put, path = "/v1/policies/{name}", tag = "users", operation_id = "replace_policy",
-    params(("name" = String, Path, description = "The policy's name")),
+    params(("name" = String, Path, description = "The policy: its name or ARN")),
     request_body = PolicyDocument,
     responses((status = 200, description = "The policy", body = PolicyInfo)),
 )]
@@ -106,37 +100,38 @@ pub(super) async fn replace(
     At(name): At<String>,
     Read(ask): Read<PolicyDocument>,
 ) -> Result<Json<PolicyInfo>, Refusal> {
-    let changed = admin.model.replace_policy(&name, &ask.document).await;
-    let policy = changed.map_err(|error| of_built_in(error, &name))?.value;
-    Ok(Json(describe(&admin.model, &policy)?))
+    let name = changeable(&admin.model, &name).await?;
+    let changed = admin.model.replace_policy(&name, &ask.document).await?;
+    Ok(Json(describe(&admin.model, &changed.value)?))
 }
 
 /// Deletes a managed policy that is attached to nothing.
 #[utoipa::path(
     delete, path = "/v1/policies/{name}", tag = "users", operation_id = "delete_policy",
-    params(("name" = String, Path, description = "The policy's name")),
+    params(("name" = String, Path, description = "The policy: its name or ARN")),
     responses((status = 204, description = "It is deleted")),
 )]
 pub(super) async fn delete(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
 ) -> Result<NoContent, Refusal> {
-    let deleted = admin.model.delete_policy_and_versions(&name).await;
-    deleted.map_err(|error| of_built_in(error, &name))?;
+    let name = changeable(&admin.model, &name).await?;
+    admin.model.delete_policy_and_versions(&name).await?;
     Ok(NoContent)
 }
 
-fn built_in(name: &str) -> Option<&'static ManagedPolicy> {
-    BUILT_IN.iter().find(|policy| policy.name == name)
-}
-
-/// Says that a policy cannot be changed because every cluster has it.
-fn of_built_in(error: Error, name: &str) -> Refusal {
-    if matches!(error, Error::NoSuchEntity(_)) && built_in(name).is_some() {
-        let why = format!("every cluster has the policy {name}; it cannot be changed");
-        return Refusal::new(StatusCode::CONFLICT, "BuiltIn", why);
+/// Returns the name of a policy that is named by its ARN or its name, if it can be changed.
+async fn changeable(model: &Model, policy: &str) -> Result<String, Refusal> {
+    let policy = model.named_policy(policy).await?;
+    if policy.is_built_in() {
+        let name = &policy.name;
+        let why = format!(
+            "every cluster has the policy {name}; it cannot be changed. A policy of your own with \
+             this name is named by its ARN"
+        );
+        return Err(Refusal::new(StatusCode::CONFLICT, "BuiltIn", why));
     }
-    error.into()
+    Ok(policy.name.clone())
 }
 
 fn describe(model: &Model, policy: &ManagedPolicy) -> Result<PolicyInfo, Refusal> {
@@ -153,7 +148,7 @@ fn describe(model: &Model, policy: &ManagedPolicy) -> Result<PolicyInfo, Refusal
         description: policy.description.clone(),
         created_ms: policy.created_ms,
         changed_ms: policy.changed_ms,
-        built_in: built_in(&policy.name).is_some_and(|other| other.arn() == policy.arn()),
+        built_in: policy.is_built_in(),
         version: policy.default,
         document: version.ok_or_else(missing)?.policy.text().to_owned(),
         users: of("user"),
@@ -181,19 +176,11 @@ pub(super) async fn change<E: Attached>(
     Ok(())
 }
 
-/// Returns the ARN of a policy that is named by its ARN or its name. One that was created precedes one
-/// that every cluster has.
+/// Returns the ARN of a policy that is named by its ARN or its name.
 async fn arn(model: &Model, policy: &str) -> Result<String, Refusal> {
-    if policy.starts_with("arn:") {
-        return Ok(policy.to_owned());
-    }
-    match model.find_entity::<ManagedPolicy>(policy).await {
-        Ok(found) => Ok(found.arn()),
-        Err(error @ Error::NoSuchEntity(_)) => match built_in(policy) {
-            Some(found) => Ok(found.arn()),
-            None => Err(error.into()),
-        },
-        Err(error) => Err(error.into()),
+    match policy.starts_with("arn:") {
+        true => Ok(policy.to_owned()),
+        false => Ok(model.named_policy(policy).await?.arn()),
     }
 }
 

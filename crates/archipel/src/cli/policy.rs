@@ -27,19 +27,19 @@ pub enum Command {
     List,
     /// Show a managed policy, and what it is attached to
     Show {
-        /// The name
+        /// The name or ARN
         name: String,
     },
     /// Replace a managed policy by that of a file
     Set {
-        /// The name
+        /// The name or ARN
         name: String,
         /// A file with the policy in AWS's JSON; - for standard input
         file: PathBuf,
     },
     /// Delete a managed policy that is attached to nothing
     Delete {
-        /// The name
+        /// The name or ARN
         name: String,
     },
 }

@@ -271,13 +271,23 @@ impl ManagedPolicy {
 
     /// Returns the ARN.
     pub fn arn(&self) -> String {
-        match BUILT_IN
-            .iter()
-            .any(|policy| policy.name == self.name && policy.incarnation == self.incarnation)
-        {
+        match self.is_built_in() {
             true => built_in_arn(&self.name),
             false => archipel_access::principal::arn("policy", &self.path, &self.name),
         }
+    }
+
+    /// Returns true for a policy that every cluster has.
+    pub fn is_built_in(&self) -> bool {
+        ManagedPolicy::built_in(&self.name)
+            .is_some_and(|policy| policy.incarnation == self.incarnation)
+    }
+
+    /// Returns the policy of that name that every cluster has. Names are not told apart by case.
+    pub fn built_in(name: &str) -> Option<&'static ManagedPolicy> {
+        BUILT_IN
+            .iter()
+            .find(|policy| policy.name.eq_ignore_ascii_case(name))
     }
 
     /// Returns the version that counts. A policy without it denies everything.

@@ -110,6 +110,39 @@ async fn policies_that_every_cluster_has_are_shown_and_not_changed() {
 }
 
 #[tokio::test]
+async fn a_created_policy_does_not_take_the_name_of_one_that_every_cluster_has() {
+    let admin = admin().await;
+    post(&admin, "/v1/users", json!({"name": "alice"})).await;
+    let trap = json!({"name": "administratorAccess", "document": READ});
+    let trap = post(&admin, "/v1/policies", trap).await;
+    let own = "/v1/policies/arn:aws:iam::000000000000:policy%2FadministratorAccess";
+    for name in ["AdministratorAccess", "administratorAccess"] {
+        let change = json!({"attach": [name]});
+        let user = patch(&admin, "/v1/users/alice", change).await;
+        let built_in = "arn:aws:iam::aws:policy/AdministratorAccess";
+        assert_eq!(user["policies"], json!([built_in]), "{name}");
+        let path = format!("/v1/policies/{name}");
+        assert_eq!(get(&admin, &path).await.1["built_in"], true, "{name}");
+        let delete = refused(&admin, Method::DELETE, &path, Value::Null).await;
+        assert_eq!(delete, refusal(409, "BuiltIn"), "{name}");
+    }
+    let change = json!({"attach": [trap["arn"]], "detach": ["AdministratorAccess"]});
+    let user = patch(&admin, "/v1/users/alice", change).await;
+    assert_eq!(user["policies"], json!([trap["arn"]]));
+    let (_, shown) = get(&admin, own).await;
+    assert_eq!(
+        (&shown["built_in"], &shown["users"]),
+        (&json!(false), &json!(["alice"]))
+    );
+    let document = json!({"document": READ});
+    let (status, set) = ask(&admin, Method::PUT, own, document).await;
+    assert_eq!((status, &set["version"]), (OK, &json!(2)));
+    patch(&admin, "/v1/users/alice", json!({"detach": [trap["arn"]]})).await;
+    let (status, _) = ask(&admin, Method::DELETE, own, Value::Null).await;
+    assert_eq!(status, StatusCode::NO_CONTENT);
+}
+
+#[tokio::test]
 async fn a_text_that_is_no_policy_is_refused_and_changes_nothing() {
     let admin = admin().await;
     make_bucket(&admin, "photos").await;

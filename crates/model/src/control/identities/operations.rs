@@ -254,6 +254,19 @@ impl Model {
         }
     }
 
+    /// Returns a managed policy by its ARN or its name. A name that every cluster has a policy of means
+    /// that one, so that nobody takes the name `AdministratorAccess` for another policy.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchEntity`].
+    pub async fn named_policy(&self, text: &str) -> Result<Arc<ManagedPolicy>, Error> {
+        match ManagedPolicy::built_in(text) {
+            Some(policy) => Ok(Arc::new(policy.clone())),
+            None if text.starts_with("arn:") => self.find_policy(text).await,
+            None => self.find_entity(text).await,
+        }
+    }
+
     /// Returns the access keys of a user, sorted by id.
     ///
     /// # Errors
