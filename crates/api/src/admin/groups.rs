@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use archipel_model::Model;
-use archipel_model::identity::{Attached, Group, Held, Reference, User, check_name, check_path};
+use archipel_model::identity::{
+    Attached, Group, GroupChange, Held, Reference, User, check_name, check_path,
+};
 use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -11,7 +13,7 @@ use utoipa::IntoParams;
 use super::Admin;
 use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
 use super::page::page;
-use super::policies::{self, attached, inline_names};
+use super::policies::{attached, attachments, inline_names};
 use super::types::{ChangeGroup, CreateGroup, GroupInfo, Page};
 
 /// The longest name of a group.
@@ -102,15 +104,13 @@ pub(super) async fn change(
     Read(change): Read<ChangeGroup>,
 ) -> Result<Json<GroupInfo>, Refusal> {
     let model = &admin.model;
-    for user in &change.add_users {
-        model.join_group(user, &name).await?;
-    }
-    for user in &change.remove_users {
-        model.leave_group(user, &name).await?;
-    }
-    policies::change::<Group>(model, &name, &change.attach, &change.detach).await?;
-    let group = model.find_entity::<Group>(&name).await?;
-    Ok(Json(describe(model, &group)?))
+    let change = GroupChange {
+        add_users: change.add_users,
+        remove_users: change.remove_users,
+        policies: attachments(model, change.attach, change.detach).await?,
+    };
+    let changed = model.change_group(&name, change).await?;
+    Ok(Json(describe(model, &changed.value)?))
 }
 
 /// Deletes a group that has no users and policies any more.

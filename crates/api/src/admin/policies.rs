@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use archipel_model::identity::{Attached, BUILT_IN, Group, ManagedPolicy, NewPolicy, Role, User};
+use archipel_model::identity::{
+    Attached, Attachments, BUILT_IN, Group, ManagedPolicy, NewPolicy, Role, User,
+};
 use archipel_model::{Bucket, Error, Model};
 use axum::extract::State;
 use http::StatusCode;
@@ -157,31 +159,19 @@ fn describe(model: &Model, policy: &ManagedPolicy) -> Result<PolicyInfo, Refusal
     })
 }
 
-/// Attaches managed policies to a user, group or role, and then detaches some. Each is named by its ARN
-/// or its name.
-pub(super) async fn change<E: Attached>(
+/// Returns a change of attached policies, each named by its ARN or its name.
+pub(super) async fn attachments(
     model: &Model,
-    name: &str,
-    attach: &[String],
-    detach: &[String],
-) -> Result<(), Refusal> {
-    for policy in attach {
-        let arn = arn(model, policy).await?;
-        model.attach::<E>(name, &arn).await?;
+    mut attach: Vec<String>,
+    mut detach: Vec<String>,
+) -> Result<Attachments, Refusal> {
+    for policy in attach.iter_mut().chain(&mut detach) {
+        // A policy that is gone has no name any more, but is detached by its ARN.
+        if !policy.starts_with("arn:") {
+            *policy = model.named_policy(policy).await?.arn();
+        }
     }
-    for policy in detach {
-        let arn = arn(model, policy).await?;
-        model.detach::<E>(name, &arn).await?;
-    }
-    Ok(())
-}
-
-/// Returns the ARN of a policy that is named by its ARN or its name.
-async fn arn(model: &Model, policy: &str) -> Result<String, Refusal> {
-    match policy.starts_with("arn:") {
-        true => Ok(policy.to_owned()),
-        false => Ok(model.named_policy(policy).await?.arn()),
-    }
+    Ok(Attachments { attach, detach })
 }
 
 /// Returns the names of the inline policies of a user, group or role.

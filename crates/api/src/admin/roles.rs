@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use archipel_model::identity::{Attached, NewRole, Role};
+use archipel_model::identity::{Attached, NewRole, Role, RoleChange};
 use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -10,7 +10,7 @@ use utoipa::IntoParams;
 use super::Admin;
 use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
 use super::page::page;
-use super::policies::{self, attached, inline_names};
+use super::policies::{attached, attachments, inline_names};
 use super::types::{ChangeRole, CreateRole, Page, RoleInfo};
 
 /// The usual limit of a role's sessions in seconds.
@@ -97,14 +97,14 @@ pub(super) async fn change(
     Read(change): Read<ChangeRole>,
 ) -> Result<Json<RoleInfo>, Refusal> {
     let model = &admin.model;
-    let (seconds, trust) = (change.max_session_seconds, change.trust.as_deref());
-    if change.description.is_some() || seconds.is_some() || trust.is_some() {
-        let changed = model.change_role(&name, change.description, seconds, trust);
-        changed.await?;
-    }
-    policies::change::<Role>(model, &name, &change.attach, &change.detach).await?;
-    let role = model.find_entity::<Role>(&name).await?;
-    Ok(Json(describe(&role)))
+    let change = RoleChange {
+        description: change.description,
+        max_session_s: change.max_session_seconds,
+        trust: change.trust,
+        policies: attachments(model, change.attach, change.detach).await?,
+    };
+    let changed = model.change_role(&name, change).await?;
+    Ok(Json(describe(&changed.value)))
 }
 
 /// Deletes a role that has no policies any more. Its sessions end.

@@ -11,7 +11,7 @@ use utoipa::IntoParams;
 use super::Admin;
 use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
 use super::page::page;
-use super::policies::{self, attached, inline_names};
+use super::policies::{attached, attachments, inline_names};
 use super::types::{ChangeUser, CreateUser, KeyWithSecret, Page, UserInfo};
 
 /// The longest name of a user.
@@ -112,9 +112,10 @@ pub(super) async fn change(
     At(name): At<String>,
     Read(change): Read<ChangeUser>,
 ) -> Result<Json<UserInfo>, Refusal> {
-    policies::change::<User>(&admin.model, &name, &change.attach, &change.detach).await?;
-    let user = admin.model.find_entity::<User>(&name).await?;
-    Ok(Json(describe(&admin.model, &user)?))
+    let model = &admin.model;
+    let change = attachments(model, change.attach, change.detach).await?;
+    let changed = model.reattach::<User>(&name, change).await?;
+    Ok(Json(describe(model, &changed.value)?))
 }
 
 /// Deletes a user that has no access keys, groups and policies any more.

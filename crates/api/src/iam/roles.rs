@@ -1,7 +1,7 @@
 //! Roles.
 
 use archipel_access::Action;
-use archipel_model::identity::{Attached, Limits, NewRole, Role};
+use archipel_model::identity::{Attached, Limits, NewRole, Role, RoleChange};
 
 use super::error::IamResult;
 use super::reply;
@@ -29,16 +29,19 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
             reply::page(&ask.form, xml, "Roles", roles, |xml, role| write(xml, role))?;
         }
         Action::UpdateRole => {
-            let description = ask.form.get("Description").map(str::to_owned);
-            let changed = ask
-                .model
-                .change_role(name, description, session(ask)?, None);
-            ask.done(changed.await?);
+            let change = RoleChange {
+                description: ask.form.get("Description").map(str::to_owned),
+                max_session_s: session(ask)?,
+                ..RoleChange::default()
+            };
+            ask.done(ask.model.change_role(name, change).await?);
         }
         Action::UpdateAssumeRolePolicy => {
-            let trust = ask.form.required("PolicyDocument")?;
-            let changed = ask.model.change_role(name, None, None, Some(trust));
-            ask.done(changed.await?);
+            let change = RoleChange {
+                trust: Some(ask.form.required("PolicyDocument")?.to_owned()),
+                ..RoleChange::default()
+            };
+            ask.done(ask.model.change_role(name, change).await?);
         }
         Action::DeleteRole => ask.done(ask.model.delete_role(name).await?),
         // There are no machines that could have one.

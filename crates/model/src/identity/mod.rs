@@ -14,7 +14,7 @@
 //! | `subject` | for whom a key acts, and which policies count |
 //! | `session` | temporary credentials as sealed tokens |
 //! | `token_keys` | the keys that seal tokens, and their rotation |
-//! | `new` | what new keys, policies and roles are made from; what policies are attached to |
+//! | `new` | what new identities are made from, and their changes; what policies are attached to |
 //! | `changed` | what changes lead to; limits |
 
 mod changed;
@@ -38,7 +38,9 @@ pub use changed::{Changed, Limits};
 pub use names::{
     MAX_SESSION_NAME, check_name, check_path, managed_policy_arn, provider_of_url, unique_id,
 };
-pub use new::{Holder, KeyChange, NewKey, NewPolicy, NewRole};
+pub use new::{
+    Attachments, GroupChange, Holder, KeyChange, NewKey, NewPolicy, NewRole, RoleChange,
+};
 pub use policies::{
     Attached, BUILT_IN, Held, IdentityPolicy, ManagedPolicy, PolicyRef, PolicyVersion, TrustPolicy,
 };

@@ -61,6 +61,40 @@ pub struct NewRole {
     pub tags: Tags,
 }
 
+/// A change of the managed policies that are attached to a user, group or role, each named by its ARN.
+/// It is one change: if one policy is refused, nothing changes.
+#[derive(Clone, Default, Debug)]
+pub struct Attachments {
+    /// The policies to attach.
+    pub attach: Vec<String>,
+    /// The policies to detach after that.
+    pub detach: Vec<String>,
+}
+
+/// A change of a group.
+#[derive(Clone, Default, Debug)]
+pub struct GroupChange {
+    /// Users that join.
+    pub add_users: Vec<String>,
+    /// Users that leave after that.
+    pub remove_users: Vec<String>,
+    /// The managed policies.
+    pub policies: Attachments,
+}
+
+/// A change of a role. What is `None` stays as it is.
+#[derive(Clone, Default, Debug)]
+pub struct RoleChange {
+    /// The description.
+    pub description: Option<String>,
+    /// The longest session in seconds.
+    pub max_session_s: Option<u32>,
+    /// The policy that says who may assume it.
+    pub trust: Option<String>,
+    /// The managed policies.
+    pub policies: Attachments,
+}
+
 /// A user, group or role.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Holder {

@@ -175,6 +175,87 @@ async fn a_text_that_is_no_policy_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
+async fn a_change_with_one_bad_entry_changes_nothing() {
+    let admin = admin().await;
+    for name in ["alice", "bob"] {
+        post(&admin, "/v1/users", json!({"name": name})).await;
+    }
+    for name in ["old", "readers"] {
+        post(&admin, "/v1/groups", json!({"name": name})).await;
+    }
+    let role = json!({"name": "backup", "trust": TRUST});
+    post(&admin, "/v1/roles", role).await;
+    let setup = json!({"add_users": ["alice"], "attach": ["IAMFullAccess"]});
+    patch(&admin, "/v1/groups/old", setup).await;
+    let full = "AmazonS3FullAccess";
+    for (path, change) in [
+        ("users/alice", json!({"attach": [full, "none"]})),
+        ("users/alice", json!({"attach": [full], "detach": ["none"]})),
+        (
+            "users/alice",
+            json!({"attach": [full], "detach": ["IAMFullAccess"]}),
+        ),
+        ("groups/readers", json!({"add_users": ["alice", "nobody"]})),
+        (
+            "groups/readers",
+            json!({"add_users": ["alice"], "remove_users": ["bob"]}),
+        ),
+        (
+            "groups/readers",
+            json!({"add_users": ["alice"], "attach": [full, "none"]}),
+        ),
+        (
+            "groups/readers",
+            json!({"add_users": ["alice"], "detach": [full]}),
+        ),
+        ("groups/old", json!({"remove_users": ["alice", "bob"]})),
+        ("groups/old", json!({"remove_users": ["ALICE", "alice"]})),
+        ("groups/old", json!({"detach": ["IAMFullAccess", full]})),
+        (
+            "roles/backup",
+            json!({"description": "d", "attach": ["none"]}),
+        ),
+        (
+            "roles/backup",
+            json!({"description": "d", "detach": [full]}),
+        ),
+        (
+            "roles/backup",
+            json!({"attach": [full], "detach": ["IAMFullAccess"]}),
+        ),
+    ] {
+        let path = format!("/v1/{path}");
+        let before = (get(&admin, &path).await, get(&admin, "/v1/users").await);
+        let said = refused(&admin, Method::PATCH, &path, change.clone()).await;
+        assert_eq!(said, refusal(404, "NoSuchEntity"), "{path} {change}");
+        let after = (get(&admin, &path).await, get(&admin, "/v1/users").await);
+        assert_eq!(after, before, "{path} {change}");
+    }
+}
+
+#[tokio::test]
+async fn a_user_that_is_in_too_many_groups_keeps_others_out_of_the_next() {
+    let admin = admin().await;
+    for name in ["alice", "bob"] {
+        post(&admin, "/v1/users", json!({"name": name})).await;
+    }
+    for number in 0..=10 {
+        let name = format!("g{number}");
+        post(&admin, "/v1/groups", json!({"name": name})).await;
+        let path = format!("/v1/groups/{name}");
+        if number < 10 {
+            patch(&admin, &path, json!({"add_users": ["bob"]})).await;
+        } else {
+            let change = json!({"add_users": ["alice", "bob"]});
+            let said = refused(&admin, Method::PATCH, &path, change).await;
+            assert_eq!(said, refusal(409, "LimitExceeded"));
+        }
+    }
+    let (_, alice) = get(&admin, "/v1/users/alice").await;
+    assert_eq!(alice["groups"], json!([]));
+}
+
+#[tokio::test]
 async fn inline_policies_are_set_shown_and_deleted() {
     let admin = admin().await;
     post(&admin, "/v1/users", json!({"name": "alice"})).await;

@@ -35,7 +35,7 @@ pub struct CreateGroup {
     pub path: Option<String>,
 }
 
-/// `PATCH /v1/groups/{name}`: adds and attaches, then removes and detaches.
+/// `PATCH /v1/groups/{name}`: adds and attaches, then removes and detaches. A refusal changes nothing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeGroup {
@@ -97,7 +97,7 @@ pub struct CreateRole {
     pub trust: String,
 }
 
-/// `PATCH /v1/roles/{name}`: what is absent stays as it is.
+/// `PATCH /v1/roles/{name}`: what is absent stays as it is. A refusal changes nothing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeRole {

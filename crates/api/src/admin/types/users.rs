@@ -37,7 +37,7 @@ pub struct CreateUser {
     pub path: Option<String>,
 }
 
-/// `PATCH /v1/users/{name}`: first attaches, then detaches.
+/// `PATCH /v1/users/{name}`: first attaches, then detaches. A refusal changes nothing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeUser {

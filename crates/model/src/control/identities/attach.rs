@@ -1,10 +1,14 @@
 //! Attaching policies, and joining groups.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
 use super::operations::reference;
 use crate::Model;
 use crate::error::Error;
 use crate::identity::{
-    Attached, Changed, Group, Holder, Limits, ManagedPolicy, PolicyRef, Reference, Role, User,
+    Attached, Attachments, Changed, Group, GroupChange, Holder, Limits, ManagedPolicy, PolicyRef,
+    Reference, Role, User,
 };
 
 impl Model {
@@ -35,22 +39,11 @@ impl Model {
     /// # Errors
     /// [`Error::NoSuchEntity`], [`Error::LimitExceeded`].
     pub async fn attach<E: Attached>(&self, name: &str, arn: &str) -> Result<Changed<()>, Error> {
-        let policy = reference(&*self.find_policy(arn).await?);
-        let changed = self.change_entity::<E>(name, move |entity| {
-            let attached = &mut entity.held_mut().attached;
-            // A policy of the same name that was deleted is another one.
-            attached.retain(|other| other.arn != policy.arn);
-            attached.insert(policy.clone());
-            match attached.len() > Limits::ATTACHED {
-                true => Err(Error::LimitExceeded(format!(
-                    "Cannot exceed quota for PoliciesPer{}: {}",
-                    E::WHAT,
-                    Limits::ATTACHED
-                ))),
-                false => Ok(()),
-            }
-        });
-        changed.await.map(Changed::forget)
+        let attach = Attachments {
+            attach: vec![arn.to_owned()],
+            ..Attachments::default()
+        };
+        self.reattach::<E>(name, attach).await.map(Changed::forget)
     }
 
     /// Detaches a managed policy from a user, group or role.
@@ -58,16 +51,79 @@ impl Model {
     /// # Errors
     /// [`Error::NoSuchEntity`].
     pub async fn detach<E: Attached>(&self, name: &str, arn: &str) -> Result<Changed<()>, Error> {
-        let changed = self.change_entity::<E>(name, |entity| {
-            let attached = &mut entity.held_mut().attached;
-            let before = attached.len();
-            attached.retain(|other| other.arn != arn);
-            match attached.len() == before {
-                true => Err(Error::NoSuchEntity(format!("Policy {arn} was not found."))),
-                false => Ok(()),
-            }
-        });
-        changed.await.map(Changed::forget)
+        let detach = Attachments {
+            detach: vec![arn.to_owned()],
+            ..Attachments::default()
+        };
+        self.reattach::<E>(name, detach).await.map(Changed::forget)
+    }
+
+    /// Attaches managed policies to a user, group or role and detaches others, in one write.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchEntity`], [`Error::LimitExceeded`].
+    pub async fn reattach<E: Attached>(
+        &self,
+        name: &str,
+        change: Attachments,
+    ) -> Result<Changed<Arc<E>>, Error> {
+        let change = self.find_attachments(change).await?;
+        let change = move |entity: &mut E| change.apply(entity);
+        self.change_entity(name, change).await
+    }
+
+    /// Finds the policies that are to be attached.
+    pub(super) async fn find_attachments(&self, change: Attachments) -> Result<Found, Error> {
+        let mut attach = Vec::new();
+        for arn in &change.attach {
+            attach.push(reference(&*self.find_policy(arn).await?));
+        }
+        let detach = change.detach;
+        Ok(Found { attach, detach })
+    }
+
+    /// Changes the users and the policies of a group. All that can be refused is refused before the first
+    /// write: each user is a row of its own, and so is the group.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchEntity`], [`Error::LimitExceeded`].
+    pub async fn change_group(
+        &self,
+        name: &str,
+        change: GroupChange,
+    ) -> Result<Changed<Arc<Group>>, Error> {
+        let group = self.find_entity::<Group>(name).await?;
+        let policies = self.find_attachments(change.policies).await?;
+        policies.apply(&mut Group::clone(&group))?;
+        let mut users = BTreeMap::<String, Vec<bool>>::new();
+        let joining = change.add_users.iter().map(|user| (user, true));
+        let leaving = change.remove_users.iter().map(|user| (user, false));
+        for (user, joins) in joining.chain(leaving) {
+            let user = self.find_entity::<User>(user).await?;
+            users.entry(user.name.clone()).or_default().push(joins);
+        }
+        let meant = Reference::to(&*group);
+        for (user, steps) in &users {
+            let mut user = User::clone(&*self.find_entity(user).await?);
+            move_user(&mut user, &meant, steps)?;
+        }
+        let mut unconfirmed = BTreeSet::new();
+        for (user, steps) in &users {
+            let change = |user: &mut User| move_user(user, &meant, steps);
+            let changed = self.change_entity(user, change).await?;
+            unconfirmed.extend(changed.unconfirmed);
+        }
+        let mut group = group;
+        if !policies.is_empty() {
+            let change = |group: &mut Group| policies.apply(group);
+            let changed = self.change_entity(name, change).await?;
+            unconfirmed.extend(changed.unconfirmed);
+            group = changed.value;
+        }
+        Ok(Changed {
+            value: group,
+            unconfirmed: unconfirmed.into_iter().collect(),
+        })
     }
 
     /// Adds a user to a group.
@@ -75,19 +131,11 @@ impl Model {
     /// # Errors
     /// [`Error::NoSuchEntity`], [`Error::LimitExceeded`].
     pub async fn join_group(&self, user: &str, group: &str) -> Result<Changed<()>, Error> {
-        let group = Reference::to(&*self.find_entity::<Group>(group).await?);
-        let changed = self.change_entity::<User>(user, move |user| {
-            user.groups.retain(|other| other.name != group.name);
-            user.groups.insert(group.clone());
-            match user.groups.len() > Limits::GROUPS {
-                true => Err(Error::LimitExceeded(format!(
-                    "Cannot exceed quota for GroupsPerUser: {}",
-                    Limits::GROUPS
-                ))),
-                false => Ok(()),
-            }
-        });
-        changed.await.map(Changed::forget)
+        let change = GroupChange {
+            add_users: vec![user.to_owned()],
+            ..GroupChange::default()
+        };
+        self.change_group(group, change).await.map(Changed::forget)
     }
 
     /// Removes a user from a group.
@@ -95,15 +143,69 @@ impl Model {
     /// # Errors
     /// [`Error::NoSuchEntity`].
     pub async fn leave_group(&self, user: &str, group: &str) -> Result<Changed<()>, Error> {
-        let group = Reference::to(&*self.find_entity::<Group>(group).await?);
-        let changed =
-            self.change_entity::<User>(user, move |user| match user.groups.remove(&group) {
-                true => Ok(()),
-                false => Err(Error::NoSuchEntity(format!(
-                    "The user {} is not in the group {}.",
-                    user.name, group.name
-                ))),
-            });
-        changed.await.map(Changed::forget)
+        let change = GroupChange {
+            remove_users: vec![user.to_owned()],
+            ..GroupChange::default()
+        };
+        self.change_group(group, change).await.map(Changed::forget)
     }
+}
+
+/// Managed policies to attach, which were found, and the ARNs of those to detach.
+pub(super) struct Found {
+    attach: Vec<PolicyRef>,
+    detach: Vec<String>,
+}
+
+impl Found {
+    fn is_empty(&self) -> bool {
+        self.attach.is_empty() && self.detach.is_empty()
+    }
+
+    /// Attaches the policies to an entity, and then detaches those to detach.
+    pub(super) fn apply<E: Attached>(&self, entity: &mut E) -> Result<(), Error> {
+        let attached = &mut entity.held_mut().attached;
+        for policy in &self.attach {
+            // A policy of the same name that was deleted is another one.
+            attached.retain(|other| other.arn != policy.arn);
+            attached.insert(policy.clone());
+        }
+        for arn in &self.detach {
+            let before = attached.len();
+            attached.retain(|other| other.arn != *arn);
+            if attached.len() == before {
+                return Err(Error::NoSuchEntity(format!("Policy {arn} was not found.")));
+            }
+        }
+        if attached.len() > Limits::ATTACHED {
+            return Err(Error::LimitExceeded(format!(
+                "Cannot exceed quota for PoliciesPer{}: {}",
+                E::WHAT,
+                Limits::ATTACHED
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Lets a user join a group (true) and leave it (false), in this order.
+fn move_user(user: &mut User, group: &Reference, steps: &[bool]) -> Result<(), Error> {
+    for joins in steps {
+        if *joins {
+            user.groups.retain(|other| other.name != group.name);
+            user.groups.insert(group.clone());
+        } else if !user.groups.remove(group) {
+            return Err(Error::NoSuchEntity(format!(
+                "The user {} is not in the group {}.",
+                user.name, group.name
+            )));
+        }
+    }
+    if user.groups.len() > Limits::GROUPS {
+        return Err(Error::LimitExceeded(format!(
+            "Cannot exceed quota for GroupsPerUser: {}",
+            Limits::GROUPS
+        )));
+    }
+    Ok(())
 }

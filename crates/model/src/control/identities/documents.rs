@@ -9,7 +9,7 @@ use crate::Model;
 use crate::error::Error;
 use crate::identity::{
     Attached, Changed, Held, IdentityPolicy, Limits, ManagedPolicy, NewPolicy, NewRole,
-    PolicyVersion, Role, TrustPolicy, check_name, check_path,
+    PolicyVersion, Role, RoleChange, TrustPolicy, check_name, check_path,
 };
 
 /// The longest name of a policy.
@@ -238,8 +238,7 @@ impl Model {
         .await
     }
 
-    /// Changes a role's description, its longest session in seconds, and the policy that says who may
-    /// assume it. What is `None` stays as it is.
+    /// Changes a role in one write.
     ///
     /// # Errors
     /// [`Error::MalformedPolicy`]; [`Error::InvalidName`]; [`Error::NoSuchEntity`];
@@ -247,16 +246,20 @@ impl Model {
     pub async fn change_role(
         &self,
         name: &str,
-        description: Option<String>,
-        max_session_s: Option<u32>,
-        trust: Option<&str>,
+        change: RoleChange,
     ) -> Result<Changed<Arc<Role>>, Error> {
+        let RoleChange {
+            description,
+            max_session_s,
+            ..
+        } = change;
         check_description(description.as_deref().unwrap_or_default())?;
         max_session_s.map_or(Ok(()), check_session)?;
-        let trust = match trust {
+        let trust = match &change.trust {
             Some(text) => Some(self.read_trust(text).await?),
             None => None,
         };
+        let policies = self.find_attachments(change.policies).await?;
         self.change_entity::<Role>(name, move |role| {
             if let Some(description) = &description {
                 role.description.clone_from(description);
@@ -265,7 +268,7 @@ impl Model {
             if let Some(trust) = &trust {
                 role.trust = trust.clone();
             }
-            Ok(())
+            policies.apply(role)
         })
         .await
     }
