@@ -12,6 +12,7 @@ use http::StatusCode;
 
 use super::Admin;
 use super::answer::{At, Json, NoContent, Read, Refusal};
+use super::buckets::find;
 use super::types::{Explain, Explanation};
 
 /// The name of anonymous clients.
@@ -141,8 +142,7 @@ pub(super) async fn publish(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
 ) -> Result<NoContent, Refusal> {
-    let bucket = admin.model.find_bucket(&name).await?;
-    let bucket = bucket.ok_or(Error::NoSuchBucket)?;
+    let bucket = find(&admin, &name).await?;
     // A name that stands for the bucket is not the bucket's in policies.
     let name = bucket.name.as_str();
     let text = public_read(name);
@@ -171,8 +171,7 @@ pub(super) async fn unpublish(
     At(name): At<String>,
 ) -> Result<NoContent, Refusal> {
     let all = Some(PublicAccessBlock::ALL);
-    let bucket = admin.model.find_bucket(&name).await?;
-    let bucket = bucket.ok_or(Error::NoSuchBucket)?;
+    let bucket = find(&admin, &name).await?;
     let name = bucket.name.as_str();
     admin.model.set_public_access_block(name, all).await?;
     let policy = bucket.policy.as_ref();

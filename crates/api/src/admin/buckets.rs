@@ -85,8 +85,7 @@ pub(super) async fn info(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
 ) -> Result<Json<BucketInfo>, Refusal> {
-    let bucket = admin.model.find_bucket(&name).await?;
-    let bucket = bucket.ok_or(Error::NoSuchBucket)?;
+    let bucket = find(&admin, &name).await?;
     Ok(Json(describe(&admin, &bucket).await?))
 }
 
@@ -102,6 +101,12 @@ pub(super) async fn delete(
 ) -> Result<NoContent, Refusal> {
     admin.model.delete_bucket(&name).await?;
     Ok(NoContent)
+}
+
+/// Returns the bucket of that name.
+pub(super) async fn find(admin: &Admin, name: &str) -> Result<Arc<Bucket>, Refusal> {
+    let bucket = admin.model.find_bucket(name).await?;
+    Ok(bucket.ok_or(Error::NoSuchBucket)?)
 }
 
 async fn describe(admin: &Admin, bucket: &Bucket) -> Result<BucketInfo, Refusal> {
@@ -189,8 +194,7 @@ pub(super) async fn website(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
 ) -> Result<Json<WebsiteInfo>, Refusal> {
-    let bucket = admin.model.find_bucket(&name).await?;
-    describe_website(&*bucket.ok_or(Error::NoSuchBucket)?).map(Json)
+    describe_website(&*find(&admin, &name).await?).map(Json)
 }
 
 /// Ends a bucket's website. Its objects stay.

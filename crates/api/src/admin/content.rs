@@ -10,6 +10,7 @@ use utoipa::IntoParams;
 
 use super::Admin;
 use super::answer::{At, Json, Query, Read, Refusal};
+use super::buckets::find;
 use super::page::MAX_ITEMS;
 use super::types::{AbortUploads, AbortedUploads, NameValue, ObjectInfo, Page, UploadInfo};
 
@@ -148,11 +149,6 @@ pub(super) async fn object(
         headers: pairs(head.headers),
         tags: pairs(head.tags),
     }))
-}
-
-async fn find(admin: &Admin, name: &str) -> Result<Arc<Bucket>, Refusal> {
-    let bucket = admin.model.find_bucket(name).await?;
-    Ok(bucket.ok_or(Error::NoSuchBucket)?)
 }
 
 /// Returns uploads after a place, and whether more follow.

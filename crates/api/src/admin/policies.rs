@@ -5,7 +5,7 @@ use std::sync::Arc;
 use archipel_model::identity::{
     Attached, Attachments, BUILT_IN, Group, ManagedPolicy, NewPolicy, Role, User,
 };
-use archipel_model::{Bucket, Error, Model};
+use archipel_model::{Error, Model};
 use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
@@ -13,6 +13,7 @@ use utoipa::IntoParams;
 
 use super::Admin;
 use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
+use super::buckets::find;
 use super::page::page;
 use super::types::{CreatePolicy, HolderKind, Page, PolicyDocument, PolicyInfo};
 use crate::s3::read_bucket_policy;
@@ -279,7 +280,7 @@ pub(super) async fn of_bucket(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
 ) -> Result<Json<PolicyDocument>, Refusal> {
-    let bucket = bucket(&admin.model, &name).await?;
+    let bucket = find(&admin, &name).await?;
     let none = || {
         let why = "the bucket has no policy";
         Refusal::new(StatusCode::NOT_FOUND, "NoSuchBucketPolicy", why)
@@ -301,7 +302,7 @@ pub(super) async fn set_of_bucket(
     Read(ask): Read<PolicyDocument>,
 ) -> Result<Json<PolicyDocument>, Refusal> {
     // A name that stands for the bucket is not the bucket's in policies.
-    let bucket = bucket(&admin.model, &name).await?;
+    let bucket = find(&admin, &name).await?;
     let policy = read_bucket_policy(&admin.model, &ask.document, &bucket.name).await?;
     let policy = policy.map_err(|unfit| Error::MalformedPolicy(unfit.why))?;
     admin.model.set_policy(&bucket.name, Some(policy)).await?;
@@ -319,12 +320,7 @@ pub(super) async fn delete_of_bucket(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
 ) -> Result<NoContent, Refusal> {
-    let bucket = bucket(&admin.model, &name).await?;
+    let bucket = find(&admin, &name).await?;
     admin.model.set_policy(&bucket.name, None).await?;
     Ok(NoContent)
-}
-
-async fn bucket(model: &Model, name: &str) -> Result<Arc<Bucket>, Refusal> {
-    let bucket = model.find_bucket(name).await?;
-    Ok(bucket.ok_or(Error::NoSuchBucket)?)
 }

@@ -13,17 +13,13 @@ use axum::extract::State;
 
 use super::Admin;
 use super::answer::{At, Json, NoContent, Read, Refusal};
+use super::buckets::find;
 use super::types::{
     BucketLifecycle, BucketLockInfo, BucketRule, BucketTags, BucketVersioning, LockMode, NameValue,
     VersioningState,
 };
 use crate::s3::error::{Code, S3Error};
 use crate::s3::{lifecycle, tagging};
-
-async fn find(admin: &Admin, name: &str) -> Result<Arc<Bucket>, Refusal> {
-    let bucket = admin.model.find_bucket(name).await?;
-    Ok(bucket.ok_or(Error::NoSuchBucket)?)
-}
 
 /// Shows whether a bucket keeps versions.
 #[utoipa::path(
