@@ -84,6 +84,7 @@ pub async fn create(State(app): State<App>, posted: Posted) -> Result<Response<B
     let ask = CreateUser {
         name: posted.fields.get("name").to_owned(),
         path: posted.fields.some("path"),
+        attach: Vec::new(),
     };
     let admin = posted.user.admin(&app);
     let made: UserInfo = admin.send(Method::POST, "/v1/users", &ask).await?;

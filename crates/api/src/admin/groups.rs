@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use archipel_model::Model;
-use archipel_model::identity::{
-    Attached, Group, GroupChange, Held, Reference, User, check_name, check_path,
-};
+use archipel_model::identity::{Attached, Group, GroupChange, Reference, User};
 use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -15,9 +13,6 @@ use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
 use super::page::page;
 use super::policies::{attached, attachments, inline_names};
 use super::types::{ChangeGroup, CreateGroup, GroupInfo, Page};
-
-/// The longest name of a group.
-const MAX_NAME: usize = 128;
 
 /// Which groups to list.
 #[derive(Deserialize, IntoParams)]
@@ -63,17 +58,8 @@ pub(super) async fn create(
     Read(ask): Read<CreateGroup>,
 ) -> Result<Created<GroupInfo>, Refusal> {
     let model = &admin.model;
-    check_name("name", &ask.name, MAX_NAME)?;
-    let path = ask.path.unwrap_or_else(|| "/".to_owned());
-    check_path(&path)?;
-    let group = Group {
-        name: ask.name,
-        path,
-        created_ms: model.cluster().now_ms(),
-        incarnation: model.new_incarnation(),
-        held: Held::default(),
-    };
-    let group = model.create_entity(group).await?;
+    let path = ask.path.as_deref().unwrap_or("/");
+    let group = model.create_group(&ask.name, path).await?;
     Ok(Created(describe(model, &group)?))
 }
 

@@ -13,9 +13,6 @@ use super::page::page;
 use super::policies::{attached, attachments, inline_names};
 use super::types::{ChangeRole, CreateRole, Page, RoleInfo};
 
-/// The usual limit of a role's sessions in seconds.
-const USUAL_SESSION: u32 = 3600;
-
 /// Which roles to list.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -62,7 +59,7 @@ pub(super) async fn create(
         name: ask.name,
         path: ask.path.unwrap_or_else(|| "/".to_owned()),
         description: ask.description,
-        max_session_s: ask.max_session_seconds.unwrap_or(USUAL_SESSION),
+        max_session_s: ask.max_session_seconds,
         trust: ask.trust,
         tags: Vec::new(),
     });

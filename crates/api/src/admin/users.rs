@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use archipel_model::identity::{Attached, Held, User, check_name, check_path};
-use archipel_model::{Error, Model};
+use archipel_model::Model;
+use archipel_model::identity::{Attached, NewUser, User};
 use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -13,9 +13,6 @@ use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
 use super::page::page;
 use super::policies::{attached, attachments, inline_names};
 use super::types::{ChangeUser, CreateUser, KeyWithSecret, Page, UserInfo};
-
-/// The longest name of a user.
-const MAX_NAME: usize = 64;
 
 /// Which users to list.
 #[derive(Deserialize, IntoParams)]
@@ -54,7 +51,7 @@ pub(super) async fn list(
     }))
 }
 
-/// Creates a user without keys and policies.
+/// Creates a user without keys.
 #[utoipa::path(
     post, path = "/v1/users", tag = "users", operation_id = "create_user",
     request_body = CreateUser,
@@ -65,24 +62,14 @@ pub(super) async fn create(
     Read(ask): Read<CreateUser>,
 ) -> Result<Created<UserInfo>, Refusal> {
     let model = &admin.model;
-    check_name("name", &ask.name, MAX_NAME)?;
-    let path = ask.path.unwrap_or_else(|| "/".to_owned());
-    check_path(&path)?;
-    // In policies a key that is its own user is named as users are.
-    let key = model.find_access_key(&ask.name).await?;
-    if key.is_some_and(|key| key.user.is_none()) {
-        return Err(Error::AccessKeyExists.into());
-    }
-    let user = User {
+    let policies = attachments(model, ask.attach, Vec::new()).await?;
+    let user = model.create_user(NewUser {
         name: ask.name,
-        path,
-        created_ms: model.cluster().now_ms(),
-        incarnation: model.new_incarnation(),
-        groups: Default::default(),
-        held: Held::default(),
+        path: ask.path.unwrap_or_else(|| "/".to_owned()),
+        attach: policies.attach,
         tags: Vec::new(),
-    };
-    let user = model.create_entity(user).await?;
+    });
+    let user = user.await?;
     Ok(Created(describe(model, &user)?))
 }
 

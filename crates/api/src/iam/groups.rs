@@ -1,29 +1,18 @@
 //! Groups.
 
 use archipel_access::Action;
-use archipel_model::identity::{Attached, Group, Held, Reference, User, check_name, check_path};
+use archipel_model::identity::{Attached, Group, Reference, User, check_path};
 
 use super::error::IamResult;
 use super::service::Ask;
 use super::{reply, users};
 use crate::s3::xml::Writer;
 
-/// The longest name of a group.
-const MAX_NAME: usize = 128;
-
 pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<bool> {
     let name = ask.form.get("GroupName").unwrap_or_default();
     match action {
         Action::CreateGroup => {
-            check_name("groupName", name, MAX_NAME)?;
-            let group = Group {
-                name: name.to_owned(),
-                path: ask.path()?,
-                created_ms: ask.now_ms,
-                incarnation: ask.model.new_incarnation(),
-                held: Held::default(),
-            };
-            let group = ask.model.create_entity(group).await?;
+            let group = ask.model.create_group(name, &ask.path()?).await?;
             xml.open("Group");
             write(xml, &group);
             xml.close();

@@ -8,9 +8,6 @@ use super::reply;
 use super::service::Ask;
 use crate::s3::xml::Writer;
 
-/// The usual limit of a role's sessions in seconds.
-const USUAL_SESSION: u32 = 3600;
-
 pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<bool> {
     let name = ask.form.get("RoleName").unwrap_or_default();
     match action {
@@ -59,7 +56,7 @@ async fn create(ask: &Ask<'_>, xml: &mut Writer, name: &str) -> IamResult<()> {
         name: name.to_owned(),
         path: ask.path()?,
         description: ask.form.get("Description").unwrap_or_default().to_owned(),
-        max_session_s: session(ask)?.unwrap_or(USUAL_SESSION),
+        max_session_s: session(ask)?,
         trust: ask.form.required("AssumeRolePolicyDocument")?.to_owned(),
         tags: ask.form.tags()?,
     });

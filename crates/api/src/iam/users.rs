@@ -1,15 +1,12 @@
 //! Users, and what they do not have here.
 
 use archipel_access::Action;
-use archipel_model::identity::{Attached, Group, Held, User, check_name, check_path};
+use archipel_model::identity::{Attached, Group, NewUser, User, check_path};
 
 use super::error::{IamError, IamResult};
 use super::service::Ask;
 use super::{groups, reply};
 use crate::s3::xml::Writer;
-
-/// The longest name of a user.
-pub const MAX_NAME: usize = 64;
 
 pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<bool> {
     match action {
@@ -82,24 +79,13 @@ async fn none(ask: &Ask<'_>, xml: &mut Writer, element: &'static str) -> IamResu
 }
 
 async fn create(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
-    let name = ask.form.required("UserName")?;
-    check_name("userName", name, MAX_NAME)?;
-    // In policies a key that is its own user is named as users are.
-    let key = ask.model.find_access_key(name).await?;
-    if key.is_some_and(|key| key.user.is_none()) {
-        let why = format!("{name} is the id of an access key");
-        return Err(archipel_model::Error::EntityExists(why).into());
-    }
-    let user = User {
-        name: name.to_owned(),
+    let user = ask.model.create_user(NewUser {
+        name: ask.form.required("UserName")?.to_owned(),
         path: ask.path()?,
-        created_ms: ask.now_ms,
-        incarnation: ask.model.new_incarnation(),
-        groups: Default::default(),
-        held: Held::default(),
+        attach: Vec::new(),
         tags: ask.form.tags()?,
-    };
-    let user = ask.model.create_entity(user).await?;
+    });
+    let user = user.await?;
     xml.open("User");
     write(xml, &user);
     reply::tags(xml, &user.tags);

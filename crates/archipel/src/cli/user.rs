@@ -65,16 +65,12 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let of = |name: &str| path(&["v1", "users", name]);
     match command {
         Command::Create { name, policies } => {
-            let ask = CreateUser { name, path: None };
-            let mut user: UserInfo = client.post("/v1/users", &ask).await?;
-            if !policies.is_empty() {
-                let change = ChangeUser {
-                    attach: policies,
-                    ..ChangeUser::default()
-                };
-                user = client.patch(&of(&user.name), &change).await?;
-            }
-            show(target, &user)
+            let ask = CreateUser {
+                name,
+                path: None,
+                attach: policies,
+            };
+            show(target, &client.post("/v1/users", &ask).await?)
         }
         Command::List => {
             let users: Vec<UserInfo> = client.list("/v1/users").await?;

@@ -39,7 +39,7 @@ pub use names::{
     MAX_SESSION_NAME, check_name, check_path, managed_policy_arn, provider_of_url, unique_id,
 };
 pub use new::{
-    Attachments, GroupChange, Holder, KeyChange, NewKey, NewPolicy, NewRole, RoleChange,
+    Attachments, GroupChange, Holder, KeyChange, NewKey, NewPolicy, NewRole, NewUser, RoleChange,
 };
 pub use policies::{
     Attached, BUILT_IN, Held, IdentityPolicy, ManagedPolicy, PolicyRef, PolicyVersion, TrustPolicy,

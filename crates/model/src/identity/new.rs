@@ -29,6 +29,19 @@ pub struct KeyChange {
     pub expires_ms: Option<Option<u64>>,
 }
 
+/// What a new user is made from.
+#[derive(Clone, Default, Debug)]
+pub struct NewUser {
+    /// The name.
+    pub name: String,
+    /// The path, from slash to slash.
+    pub path: String,
+    /// The ARNs of managed policies to attach.
+    pub attach: Vec<String>,
+    /// The tags.
+    pub tags: Tags,
+}
+
 /// What a new managed policy is made from.
 #[derive(Clone, Debug)]
 pub struct NewPolicy {
@@ -53,8 +66,8 @@ pub struct NewRole {
     pub path: String,
     /// The description.
     pub description: String,
-    /// The longest session in seconds.
-    pub max_session_s: u32,
+    /// The longest session in seconds; `None` for an hour.
+    pub max_session_s: Option<u32>,
     /// The policy that says who may assume it.
     pub trust: String,
     /// The tags.

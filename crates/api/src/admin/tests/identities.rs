@@ -234,6 +234,19 @@ async fn a_change_with_one_bad_entry_changes_nothing() {
 }
 
 #[tokio::test]
+async fn a_user_is_created_with_all_its_policies_or_not_at_all() {
+    let admin = admin().await;
+    let bad = json!({"name": "alice", "attach": ["AmazonS3FullAccess", "none"]});
+    let said = refused(&admin, Method::POST, "/v1/users", bad).await;
+    assert_eq!(said, refusal(404, "NoSuchEntity"));
+    assert_eq!(get(&admin, "/v1/users").await.1["items"], json!([]));
+    let good = json!({"name": "alice", "attach": ["AmazonS3FullAccess"]});
+    let user = post(&admin, "/v1/users", good).await;
+    let arn = "arn:aws:iam::aws:policy/AmazonS3FullAccess";
+    assert_eq!(user["policies"], json!([arn]));
+}
+
+#[tokio::test]
 async fn a_user_that_is_in_too_many_groups_keeps_others_out_of_the_next() {
     let admin = admin().await;
     for name in ["alice", "bob"] {

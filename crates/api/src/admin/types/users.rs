@@ -35,6 +35,9 @@ pub struct CreateUser {
     /// The path, from slash to slash: `/` if it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// Managed policies to attach, by ARN or name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attach: Vec<String>,
 }
 
 /// `PATCH /v1/users/{name}`: first attaches, then detaches. A refusal changes nothing.

@@ -18,6 +18,9 @@ const MAX_POLICY_NAME: usize = 128;
 /// The longest name of a role.
 const MAX_ROLE_NAME: usize = 64;
 
+/// The usual limit of a role's sessions in seconds.
+const USUAL_SESSION: u32 = 3600;
+
 /// The longest description of a role or a managed policy, in characters.
 const MAX_DESCRIPTION: usize = 1000;
 
@@ -222,7 +225,8 @@ impl Model {
         check_name("roleName", &new.name, MAX_ROLE_NAME)?;
         check_path(&new.path)?;
         check_description(&new.description)?;
-        check_session(new.max_session_s)?;
+        let max_session_s = new.max_session_s.unwrap_or(USUAL_SESSION);
+        check_session(max_session_s)?;
         self.create_entity(Role {
             trust: self.read_trust(&new.trust).await?,
             name: new.name,
@@ -230,7 +234,7 @@ impl Model {
             created_ms: self.now_ms(),
             incarnation: self.new_incarnation(),
             description: new.description,
-            max_session_s: new.max_session_s,
+            max_session_s,
             not_before_ms: None,
             held: Held::default(),
             tags: new.tags,

@@ -1,5 +1,6 @@
 //! Creating, changing and deleting users, groups, roles, policies and identity providers.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use archipel_base::{Id, codec};
@@ -12,10 +13,16 @@ use crate::bucket::AccessKey;
 use crate::control::{Cached, row};
 use crate::error::{Error, damaged_row};
 use crate::identity::{
-    Attached, BUILT_IN, Changed, Entity, Group, Limits, ManagedPolicy, PolicyRef, Provider,
-    Reference, Role, User, managed_policy_arn,
+    Attached, Attachments, BUILT_IN, Changed, Entity, Group, Held, Limits, ManagedPolicy, NewUser,
+    PolicyRef, Provider, Reference, Role, User, check_name, check_path, managed_policy_arn,
 };
 use crate::rowkeys;
+
+/// The longest name of a user.
+const MAX_USER_NAME: usize = 64;
+
+/// The longest name of a group.
+const MAX_GROUP_NAME: usize = 128;
 
 fn row_of<E: Entity>(name: &str) -> RowKey {
     rowkeys::identity(E::KIND, &name.to_ascii_lowercase())
@@ -81,6 +88,55 @@ impl Model {
         put?;
         self.announce(&row_key).await.0?;
         Ok(Arc::new(entity))
+    }
+
+    /// Creates a user without access keys and groups.
+    ///
+    /// # Errors
+    /// [`Error::InvalidName`]; [`Error::EntityExists`]; [`Error::NoSuchEntity`] for a policy that does not
+    /// exist; [`Error::LimitExceeded`].
+    pub async fn create_user(&self, new: NewUser) -> Result<Arc<User>, Error> {
+        check_name("userName", &new.name, MAX_USER_NAME)?;
+        check_path(&new.path)?;
+        // In policies a key that is its own user is named as users are.
+        let key = self.find_access_key(&new.name).await?;
+        if key.is_some_and(|key| key.user.is_none()) {
+            let why = format!("{} is the id of an access key", new.name);
+            return Err(Error::EntityExists(why));
+        }
+        let mut user = User {
+            name: new.name,
+            path: new.path,
+            created_ms: self.now_ms(),
+            incarnation: self.new_incarnation(),
+            groups: BTreeSet::new(),
+            held: Held::default(),
+            tags: new.tags,
+        };
+        let policies = Attachments {
+            attach: new.attach,
+            ..Attachments::default()
+        };
+        let policies = self.find_attachments(policies).await?;
+        policies.apply(&mut user)?;
+        self.create_entity(user).await
+    }
+
+    /// Creates a group without users and policies.
+    ///
+    /// # Errors
+    /// [`Error::InvalidName`]; [`Error::EntityExists`]; [`Error::LimitExceeded`].
+    pub async fn create_group(&self, name: &str, path: &str) -> Result<Arc<Group>, Error> {
+        check_name("groupName", name, MAX_GROUP_NAME)?;
+        check_path(path)?;
+        self.create_entity(Group {
+            name: name.to_owned(),
+            path: path.to_owned(),
+            created_ms: self.now_ms(),
+            incarnation: self.new_incarnation(),
+            held: Held::default(),
+        })
+        .await
     }
 
     /// Changes an entity's row and then the caches of all nodes, unless `change` fails.
