@@ -85,24 +85,26 @@ fn broken_rules_of_two_rows_are_caught() {
     ];
     assert_eq!(seeds.map(|(mutant, _)| mutant), Mutant::OF_TWO_ROWS);
     for (mutant, seed) in seeds {
-        let mut world = uploads::for_mutant(mutant).swap_remove(0);
-        let walk =
-            |world: &Uploads| Uploads::is_violated(&walk::walk_once(world, seed, |_, _| ()).1);
-        assert!(!walk(&world), "{mutant:?}: the walk is wrong without it");
-        let sound = world.clone();
-        world.rules = Rules::broken(mutant);
-        // Any change of the protocol makes another walk of the same seed.
-        let shows = |seed| {
-            let violates =
-                |world: &Uploads| Uploads::is_violated(&walk::walk_once(world, seed, |_, _| ()).1);
-            violates(&world) && !violates(&sound)
-        };
+        let sound = uploads::for_mutant(mutant).swap_remove(0);
+        let mut broken = sound.clone();
+        broken.rules = Rules::broken(mutant);
         assert!(
-            walk(&world),
+            !is_violated(&sound, seed),
+            "{mutant:?}: the walk is wrong without it"
+        );
+        // Any change of the protocol makes another walk of the same seed.
+        let shows = |seed: &u64| is_violated(&broken, *seed) && !is_violated(&sound, *seed);
+        assert!(
+            is_violated(&broken, seed),
             "{mutant:?} was not caught; this seed shows it: {:?}",
-            (0..200_000).find(|seed| shows(*seed))
+            (0..200_000).find(shows)
         );
     }
+}
+
+/// Returns true if the walk of a seed ends in a state that is wrong.
+fn is_violated(world: &Uploads, seed: u64) -> bool {
+    Uploads::is_violated(&walk::walk_once(world, seed, |_, _| ()).1)
 }
 
 #[test]

@@ -4,7 +4,7 @@ use archipel_api::admin::types::{ChangeGroup, CreateGroup, GroupInfo, HolderKind
 use clap::Subcommand;
 
 use super::bucket::done;
-use super::policy::{self, InlineCommand, names};
+use super::policy::{self, Attachment, InlineCommand, names};
 use super::table;
 use super::target::Target;
 use crate::client::{Failure, path};
@@ -41,19 +41,9 @@ pub enum Command {
         users: Vec<String>,
     },
     /// Attach a managed policy
-    Attach {
-        /// The name
-        name: String,
-        /// The policy: its name or ARN
-        policy: String,
-    },
+    Attach(Attachment),
     /// Detach a managed policy
-    Detach {
-        /// The name
-        name: String,
-        /// The policy: its name or ARN
-        policy: String,
-    },
+    Detach(Attachment),
     /// Policies that only one group has: set, show, delete
     Policy {
         /// The command.
@@ -97,11 +87,11 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             change.remove_users = users;
             name
         }
-        Command::Attach { name, policy } => {
+        Command::Attach(Attachment { name, policy }) => {
             change.attach.push(policy);
             name
         }
-        Command::Detach { name, policy } => {
+        Command::Detach(Attachment { name, policy }) => {
             change.detach.push(policy);
             name
         }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use archipel_api::admin::types::{CreatePolicy, HolderKind, PolicyDocument, PolicyInfo};
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
 use super::bucket::done;
 use super::table;
@@ -42,6 +42,15 @@ pub enum Command {
         /// The name or ARN
         name: String,
     },
+}
+
+/// The arguments of `attach` and `detach` of a user, group or role.
+#[derive(Args)]
+pub struct Attachment {
+    /// The name
+    pub name: String,
+    /// The policy: its name or ARN
+    pub policy: String,
 }
 
 /// The subcommands of `policy` of a user, group or role: policies that only it has.
@@ -197,7 +206,7 @@ async fn show_document(target: &Target, route: &str) -> Result<(), Failure> {
     }
 }
 
-/// Reads a policy from a file, or from standard input if it is `-`.
+/// Reads a file, or standard input if it is `-`.
 pub fn read(file: &Path) -> Result<String, Failure> {
     let text = match file.as_os_str() == "-" {
         true => std::io::read_to_string(std::io::stdin()),

@@ -6,7 +6,7 @@ use archipel_api::admin::types::{ChangeRole, CreateRole, HolderKind, RoleInfo};
 use clap::Subcommand;
 
 use super::bucket::done;
-use super::policy::{self, InlineCommand, names, read};
+use super::policy::{self, Attachment, InlineCommand, names, read};
 use super::target::Target;
 use super::{table, token};
 use crate::client::{Failure, path};
@@ -50,19 +50,9 @@ pub enum Command {
         max_session: Option<u64>,
     },
     /// Attach a managed policy
-    Attach {
-        /// The name
-        name: String,
-        /// The policy: its name or ARN
-        policy: String,
-    },
+    Attach(Attachment),
     /// Detach a managed policy
-    Detach {
-        /// The name
-        name: String,
-        /// The policy: its name or ARN
-        policy: String,
-    },
+    Detach(Attachment),
     /// Policies that only one role has: set, show, delete
     Policy {
         /// The command.
@@ -122,14 +112,14 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             };
             (name, change)
         }
-        Command::Attach { name, policy } => {
+        Command::Attach(Attachment { name, policy }) => {
             let change = ChangeRole {
                 attach: vec![policy],
                 ..ChangeRole::default()
             };
             (name, change)
         }
-        Command::Detach { name, policy } => {
+        Command::Detach(Attachment { name, policy }) => {
             let change = ChangeRole {
                 detach: vec![policy],
                 ..ChangeRole::default()

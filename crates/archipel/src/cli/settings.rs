@@ -1,6 +1,6 @@
 //! `archipel bucket versioning`, `lock`, `tag` and `lifecycle`: the settings of a bucket.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use archipel_api::admin::types::{
     BucketLifecycle, BucketLockInfo, BucketRule, BucketTags, BucketVersioning, LockMode, NameValue,
@@ -9,8 +9,8 @@ use archipel_api::admin::types::{
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::bucket::done;
-use super::table;
 use super::target::Target;
+use super::{policy, table};
 use crate::client::{Failure, path};
 use crate::config::size;
 
@@ -240,14 +240,9 @@ pub async fn lifecycle(target: &Target, command: LifecycleCommand) -> Result<(),
     table::print(["RULE", "STATE", "OBJECTS", "EFFECT"], &rows)
 }
 
-fn read(file: &PathBuf) -> Result<BucketLifecycle, Failure> {
-    let text = match file.as_os_str() == "-" {
-        true => std::io::read_to_string(std::io::stdin()),
-        false => std::fs::read_to_string(file),
-    };
-    let name = file.display();
-    let text = text.map_err(|error| Failure(format!("{name}: {error}")))?;
-    serde_json::from_str(&text).map_err(|error| Failure(format!("{name}: {error}")))
+fn read(file: &Path) -> Result<BucketLifecycle, Failure> {
+    let text = policy::read(file)?;
+    serde_json::from_str(&text).map_err(|error| Failure(format!("{}: {error}", file.display())))
 }
 
 /// Says which objects a rule is for.

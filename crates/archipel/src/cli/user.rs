@@ -4,7 +4,7 @@ use archipel_api::admin::types::{ChangeUser, CreateUser, HolderKind, KeyWithSecr
 use clap::Subcommand;
 
 use super::bucket::done;
-use super::policy::{InlineCommand, names};
+use super::policy::{Attachment, InlineCommand, names};
 use super::target::Target;
 use super::{key, policy, table};
 use crate::client::{Failure, path};
@@ -33,19 +33,9 @@ pub enum Command {
         name: String,
     },
     /// Attach a managed policy: archipel user attach alice AmazonS3ReadOnlyAccess
-    Attach {
-        /// The name
-        name: String,
-        /// The policy: its name or ARN
-        policy: String,
-    },
+    Attach(Attachment),
     /// Detach a managed policy
-    Detach {
-        /// The name
-        name: String,
-        /// The policy: its name or ARN
-        policy: String,
-    },
+    Detach(Attachment),
     /// Policies that only one user has: set, show, delete
     Policy {
         /// The command.
@@ -82,14 +72,14 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             let made: KeyWithSecret = client.post(&keys, &()).await?;
             key::reveal(target, &made)
         }
-        Command::Attach { name, policy } => {
+        Command::Attach(Attachment { name, policy }) => {
             let change = ChangeUser {
                 attach: vec![policy],
                 ..ChangeUser::default()
             };
             show(target, &client.patch(&of(&name), &change).await?)
         }
-        Command::Detach { name, policy } => {
+        Command::Detach(Attachment { name, policy }) => {
             let change = ChangeUser {
                 detach: vec![policy],
                 ..ChangeUser::default()
