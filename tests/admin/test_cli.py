@@ -27,6 +27,8 @@ READS = (
     "bucket lock show demo",
     "bucket tag set demo team=storage cost=12",
     "bucket tag list demo",
+    "bucket quota set demo --size 1GB --objects 100",
+    "bucket quota show demo",
     "bucket versioning show demo",
     "bucket uploads demo",
     "bucket uploads demo --abort --older-than 1d --dry-run",
@@ -64,6 +66,8 @@ ERRORS = (
     "key expire AKNONE soon",
     "bucket lock set demo --mode governance",
     "bucket lock set demo --mode strict --days 1",
+    "bucket quota set demo",
+    "bucket quota set demo --size much",
     "bucket tag set demo team",
     "bucket tag set demo team=!",
     "key info AKNONE",
@@ -156,6 +160,10 @@ def test_settings_of_a_bucket_are_shown_for_people(three):
     assert run(three, "bucket create cli-settings").returncode == 0
     assert "never enabled" in run(three, "bucket versioning show cli-settings").stdout
     assert "off" in run(three, "bucket lock show cli-settings").stdout
+    assert run(three, "bucket quota set cli-settings --size 1GiB --objects 5").returncode == 0
+    assert run(three, "bucket quota set cli-settings --objects none").returncode == 0
+    shown = run(three, "bucket quota show cli-settings").stdout
+    assert re.search(r"objects +0\n", shown) and re.search(r"size +0 B of 1\.0 GiB", shown), shown
     rows = run(three, "bucket tag set cli-settings team=storage cost=").stdout.splitlines()
     assert [row.split() for row in rows] == [["TAG", "VALUE"], ["team", "storage"], ["cost"]]
     assert run(three, "bucket lifecycle set cli-settings -").returncode == 0

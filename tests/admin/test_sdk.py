@@ -66,10 +66,11 @@ def test_settings_of_a_bucket_are_set_and_read(sdk, admin):
         get_bucket_lifecycle,
         get_versioning,
         set_bucket_lifecycle,
+        set_bucket_quota,
         set_bucket_tags,
         set_lock,
     )
-    from archipel_admin.models import BucketLifecycle, BucketLockInfo, BucketRule, BucketTags, NameValue
+    from archipel_admin.models import BucketLifecycle, BucketLockInfo, BucketRule, BucketTags, NameValue, Quota
 
     admin.create_bucket("sdk-settings")
     assert admin.call(get_versioning, "sdk-settings").state == "never"
@@ -81,6 +82,8 @@ def test_settings_of_a_bucket_are_set_and_read(sdk, admin):
     assert admin.call(get_bucket_lifecycle, "sdk-settings").rules == []
     tags = BucketTags(tags=[NameValue(name="team", value="storage")])
     assert admin.call(set_bucket_tags, "sdk-settings", body=tags).tags[0].value == "storage"
+    limited = admin.call(set_bucket_quota, "sdk-settings", body=Quota(objects=5))
+    assert (limited.quota.objects, limited.objects) == (5, 0)
     with pytest.raises(sdk.ArchipelError) as refused:
         admin.call(set_lock, "sdk-settings", body=BucketLockInfo(enabled=True))
     assert (refused.value.status, refused.value.code) == (409, "LockNeedsVersions")

@@ -56,7 +56,7 @@ pub use faults::Faults;
 pub use memory::{World, memory_store};
 pub use node::Node;
 pub use node::clock::CommonClock;
-pub use node::options::{ClusterOptions, Hooks, Listener, Network, Taking, Topics};
+pub use node::options::{ClusterOptions, Hooks, Listener, Network, Taking, Topics, UsageLimit};
 pub use node::own_history::Rollback;
 pub use node::peers::Directory;
 pub use node::replica::versions::split_kept;

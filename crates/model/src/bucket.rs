@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::lifecycle::Lifecycle;
 use crate::lock::BucketLock;
 use crate::object::Tags;
+use crate::quota::Quota;
 use crate::version::Versioning;
 use crate::website::Website;
 
@@ -186,6 +187,9 @@ pub struct Bucket {
     /// [`fence`](crate::fence).
     #[serde(default)]
     pub(crate) generation: u64,
+    /// The most that the bucket may hold: see [`quota`](crate::quota).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<Quota>,
     /// True if new objects are encrypted by the cluster's keys where the request does not say how.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub encrypts: bool,
@@ -289,15 +293,6 @@ pub(crate) struct FencingToken {
     /// released.
     #[serde(rename = "s", default)]
     pub taken_ms: Option<u64>,
-}
-
-/// The exact number of objects and bytes in a bucket.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Usage {
-    /// The number of objects.
-    pub objects: u64,
-    /// The bytes of content.
-    pub bytes: u64,
 }
 
 /// The longest domain that may be an alias.

@@ -21,10 +21,11 @@ use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value};
 
 use crate::Model;
-use crate::bucket::{AccessKey, Bucket, CorsRule, Grant, GrantChange, Named, Permissions, Usage};
+use crate::bucket::{AccessKey, Bucket, CorsRule, Grant, GrantChange, Named, Permissions};
 use crate::error::{Error, damaged_row};
 use crate::lifecycle::{Lifecycle, MAX_STORED_BYTES};
 use crate::object::Tags;
+use crate::quota::Usage;
 use crate::rowkeys;
 use crate::website::Website;
 

@@ -96,6 +96,9 @@ pub enum Error {
     /// Object lock protects the version.
     #[error("object lock protects the version")]
     Held,
+    /// The bucket would hold more than its quota allows. Deletions still work.
+    #[error("{0}")]
+    QuotaExceeded(String),
     /// A condition of the request does not hold.
     #[error("a condition of the request does not hold")]
     PreconditionFailed,

@@ -12,6 +12,8 @@
 //! So a change of these settings counts for every write that begins after the change was answered,
 //! also on nodes that have not heard of it.
 //!
+//! A fence also holds the partition's share of the bucket's [quota](crate::quota).
+//!
 //! An operation that sets fences first takes the bucket's **fencing token**: a number in the
 //! bucket's row that only grows. A conditional write takes it. A fence ignores lower tokens than
 //! the last one that set it, and only the operation with the current token may delete the bucket.
@@ -22,7 +24,7 @@ use std::time::Duration;
 
 use archipel_base::codec::{self, Versioned};
 use archipel_base::{Id, PartitionId};
-use archipel_cluster::{Decision, Guard, WriteOptions};
+use archipel_cluster::{Decision, Guard, UsageLimit, WriteOptions};
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value};
 use futures_util::future::try_join_all;
@@ -31,14 +33,15 @@ use serde::{Deserialize, Serialize};
 use crate::Model;
 use crate::bucket::{Bucket, FencingToken};
 use crate::error::{Error, damaged_row};
+use crate::quota::{Adding, Share};
 use crate::rowkeys;
 
 /// The time after which a token is taken over. Its owner has crashed, or its node is away.
 const TOKEN_MS: u64 = 30_000;
 /// How often a commit retries when it finds a fence closed.
-const RETRIES: u32 = 20;
+pub(crate) const RETRIES: u32 = 20;
 /// The pause before each retry.
-const PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 
 /// The row of a write fence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -51,6 +54,9 @@ struct WriteFence {
     /// The generation of the bucket's settings.
     #[serde(rename = "g", default)]
     generation: u64,
+    /// The most that the partition may hold of the bucket; `None` if the bucket has no quota.
+    #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
+    share: Option<Share>,
 }
 
 impl Versioned for WriteFence {
@@ -70,6 +76,18 @@ pub fn holds(key: &RowKey, metadata: &[u8], expects: &[u8]) -> bool {
     }
 }
 
+/// Returns the limit that a live write fence with this metadata sets.
+pub fn limit(key: &RowKey, metadata: &[u8]) -> Option<UsageLimit> {
+    let group = rowkeys::fenced(key)?;
+    let fence: WriteFence = codec::decode(metadata).ok()?;
+    let Share { objects, bytes } = fence.share?;
+    Some(UsageLimit {
+        group,
+        objects,
+        bytes,
+    })
+}
+
 impl Model {
     /// Returns the write fence that guards a row of a bucket, for a write of an object that follows
     /// the bucket's settings.
@@ -86,15 +104,17 @@ impl Model {
     }
 
     /// Returns the bucket as it is, before a commit that a fence refused is tried again. Waits if
-    /// another operation sets the fences. Opens them if they should not be closed.
+    /// another operation sets the fences. Opens them if they should not be closed, and makes room for
+    /// what the commit is `adding` to the bucket.
     ///
     /// # Errors
-    /// [`Error::NoSuchBucket`] if the bucket is gone; [`Error::Conflict`] if the other operation
-    /// takes longer than all `retries`.
+    /// [`Error::NoSuchBucket`] if the bucket is gone; [`Error::QuotaExceeded`]; [`Error::Conflict`]
+    /// if the other operation takes longer than all `retries`.
     pub(crate) async fn on_closed_fence(
         &self,
         bucket: &Bucket,
         retries: u32,
+        adding: Option<Adding<'_>>,
     ) -> Result<Arc<Bucket>, Error> {
         let current = self.refresh_bucket(&bucket.name).await?;
         let current = current.filter(|current| current.id == bucket.id);
@@ -105,6 +125,9 @@ impl Model {
         let taken = current.token.taken_ms;
         let taken_for = taken.map(|taken| self.now_ms().abs_diff(taken));
         if taken_for.is_none_or(|ms| ms > TOKEN_MS) {
+            if let (Some(quota), Some(adding)) = (current.quota, adding) {
+                return self.make_room(current, quota, adding, retries).await;
+            }
             self.open_fences(&current).await?;
         } else if retries < RETRIES {
             tokio::time::sleep(PAUSE).await;
@@ -196,21 +219,36 @@ impl Model {
         released.await.map(|_| ())
     }
 
-    /// Opens or closes all fences of a bucket. `held` is the bucket as it was when the token was
-    /// taken.
+    /// Opens or closes all fences of a bucket. Those of a bucket with a quota open with a share of
+    /// it. `held` is the bucket as it was when the token was taken.
     ///
     /// # Errors
     /// [`Error::Conflict`] if a fence has seen a later token.
     pub(crate) async fn set_fences(&self, held: &Bucket, open: bool) -> Result<(), Error> {
+        match held.quota.filter(|_| open) {
+            Some(quota) => self.share_out(held, quota, None).await,
+            None => self.set_each_fence(held, open, |_| None).await,
+        }
+    }
+
+    /// Opens or closes all fences of a bucket. `share` returns the share of a partition, by its
+    /// place among the bucket's partitions.
+    pub(crate) async fn set_each_fence(
+        &self,
+        held: &Bucket,
+        open: bool,
+        share: impl Fn(usize) -> Option<Share>,
+    ) -> Result<(), Error> {
         let partitions = rowkeys::bucket_partitions(self.cluster(), &held.id);
-        let fence = WriteFence {
-            token: held.token.number,
-            open,
-            generation: held.generation,
-        };
-        let all = partitions
-            .into_iter()
-            .map(|partition| self.set_fence(partition, &held.id, fence));
+        let all = partitions.into_iter().enumerate().map(|(at, partition)| {
+            let fence = WriteFence {
+                token: held.token.number,
+                open,
+                generation: held.generation,
+                share: share(at),
+            };
+            self.set_fence(partition, &held.id, fence)
+        });
         try_join_all(all).await.map(|_| ())
     }
 
@@ -247,14 +285,16 @@ impl Model {
     where
         F: Future<Output = Result<T, archipel_cluster::Error>>,
     {
-        self.commit_by_settings(bucket, |_| commit()).await
+        self.commit_by_settings(bucket, None, |_| commit()).await
     }
 
     /// Runs a commit that follows the bucket's settings, and retries it while the write fence
-    /// refuses it. The commit gets the bucket if it has newer settings than `bucket`.
+    /// refuses it. The commit gets the bucket if it has newer settings than `bucket`. `adding` says
+    /// what it adds to the bucket.
     pub(crate) async fn commit_by_settings<T, F>(
         &self,
         bucket: &Bucket,
+        adding: Option<Adding<'_>>,
         commit: impl Fn(Option<Arc<Bucket>>) -> F,
     ) -> Result<T, Error>
     where
@@ -265,7 +305,7 @@ impl Model {
             match commit(newer.clone()).await {
                 Err(archipel_cluster::Error::Guarded) => {
                     let known = newer.as_deref().unwrap_or(bucket);
-                    newer = Some(self.on_closed_fence(known, retries).await?);
+                    newer = Some(self.on_closed_fence(known, retries, adding).await?);
                 }
                 other => return Ok(other?),
             }

@@ -34,6 +34,7 @@
 //! | [`access`] | what a bucket says about access |
 //! | [`identity`] | users, groups, roles, policies, temporary credentials |
 //! | `fence` | keeps commits out of a bucket that is being deleted |
+//! | `quota`, `room` | the most that a bucket may hold: as data; how partitions share it |
 //! | [`lifecycle`], `expiry` | lifecycle rules; removes what they make expire |
 
 use std::sync::Arc;
@@ -70,7 +71,9 @@ pub mod object;
 mod objects;
 mod orphans;
 mod owner;
+mod quota;
 mod reader;
+mod room;
 mod rowkeys;
 pub mod token;
 pub mod upload;
@@ -86,7 +89,7 @@ mod tests;
 pub use access::BucketPolicy;
 pub use archipel_storage::pool::{Pool, Reservation};
 pub use bucket::{
-    AccessKey, Alias, Bucket, CorsRule, GrantChange, Permissions, Secret, Usage, check_bucket_name,
+    AccessKey, Alias, Bucket, CorsRule, GrantChange, Permissions, Secret, check_bucket_name,
 };
 pub use checksum::{Checksum, ChecksumKind};
 pub use cipher::{CustomerKey, DataKey, Encryption, EncryptionKind};
@@ -108,7 +111,9 @@ pub use lock::{
 };
 pub use object::{Condition, LockChange, Marker, ObjectHead, ObjectMeta, Predicate, Tags};
 pub use objects::{MAX_KEY_BYTES, ObjectWriter};
+pub use quota::{Quota, Usage};
 pub use reader::{ObjectReader, ObjectStream};
+pub use room::Fill;
 pub use token::{AdminToken, NewToken, TokenChange, TokenScope};
 pub use upload::{MAX_PART_NUMBER, Part, PartMeta, Upload, UploadMeta, UploadPage, UploadQuery};
 pub use uploads::PartWriter;
@@ -156,6 +161,7 @@ struct Inner {
     uploads: KnownUploads,
     expiry: Expiry,
     keyring: Keyring,
+    quotas: room::Filled,
     /// The length of a day of lifecycle rules.
     day_ms: u64,
     /// The number of blocks of a full extent.
@@ -206,6 +212,7 @@ impl Model {
             uploads: KnownUploads::default(),
             expiry: Expiry::default(),
             keyring: Keyring::default(),
+            quotas: room::Filled::default(),
             day_ms: (options.day.as_millis() as u64).max(1),
             extent_blocks: options.extent_blocks.max(1),
         }));
@@ -358,6 +365,7 @@ pub const HOOKS: Hooks = Hooks {
     intent: intents::intent,
     with_intent: intents::with_intent,
     holds: fence::holds,
+    limit: fence::limit,
     kept_prefix: rowkeys::kept_prefix,
     kept_in: rowkeys::kept_in,
     refuses: held::refuses,

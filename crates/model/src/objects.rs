@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::form::ContentForm;
 use crate::object::{Condition, ObjectHead, ObjectMeta, Predicate};
 use crate::owner::Owner;
+use crate::quota::Adding;
 use crate::reader::{Content, ObjectReader, keep};
 use crate::rowkeys;
 use crate::version::{VersionId, Versioning};
@@ -276,7 +277,9 @@ impl Model {
                 is_marker,
             }))
         };
-        let put = self.commit_by_settings(change.bucket, commit).await??;
+        let adding = change.new.map(|new| Adding::of(change.row, new.head.size));
+        let committed = self.commit_by_settings(change.bucket, adding, commit);
+        let put = committed.await??;
         self.wake_gc();
         Ok(put)
     }

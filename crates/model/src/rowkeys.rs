@@ -167,6 +167,12 @@ pub(crate) fn write_fence(partition: PartitionId, bucket: &Id) -> RowKey {
     join(partition, WRITE_FENCE, &[bucket.as_bytes()])
 }
 
+/// Returns the bucket whose write fence a row is.
+pub(crate) fn fenced(row: &RowKey) -> Option<Id> {
+    let id = row.key.strip_prefix(&[WRITE_FENCE])?;
+    Some(Id(id.try_into().ok()?))
+}
+
 /// Returns the beginning of all row keys of a bucket's objects. The object's key follows it.
 pub(crate) fn objects(bucket: &Id) -> Bytes {
     join(PartitionId(0), OBJECT, &[bucket.as_bytes()]).key

@@ -35,6 +35,7 @@ use crate::intents;
 use crate::object::{Condition, ObjectHead, ObjectMeta, Predicate};
 use crate::objects::{NewObject, check_key, decide};
 use crate::owner::UploadName;
+use crate::quota::Adding;
 use crate::rowkeys;
 use crate::upload::{Part, Upload, UploadMeta};
 use crate::version::{VersionId, Versioning};
@@ -276,7 +277,8 @@ impl Model {
                 Err(cluster::Error::Guarded) => {
                     self.named_upload(&name).await?;
                     if retries > 0 {
-                        newer = Some(self.on_closed_fence(bucket, retries).await?);
+                        let adding = Some(Adding::of(&object, head.size));
+                        newer = Some(self.on_closed_fence(bucket, retries, adding).await?);
                     }
                 }
                 Err(error) => return Err(error.into()),

@@ -344,6 +344,6 @@ impl Model {
             version_rows::decide_version(self.cluster(), row, id.at(), how, making, decide).await
         };
         // On the heap, because it is rare and would enlarge the future of every request.
-        Box::pin(self.commit_by_settings(bucket, commit)).await
+        Box::pin(self.commit_by_settings(bucket, None, commit)).await
     }
 }

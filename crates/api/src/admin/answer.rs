@@ -67,6 +67,7 @@ impl From<ModelError> for Refusal {
             ModelError::LimitExceeded(_) => (StatusCode::CONFLICT, "LimitExceeded"),
             ModelError::MalformedPolicy(_) => (StatusCode::BAD_REQUEST, "MalformedPolicy"),
             ModelError::InvalidName(_) => (StatusCode::BAD_REQUEST, "InvalidName"),
+            ModelError::QuotaExceeded(_) => (StatusCode::CONFLICT, "QuotaExceeded"),
             ModelError::Full(_) => (StatusCode::INSUFFICIENT_STORAGE, "NoSpace"),
             ModelError::Busy(_) => (StatusCode::SERVICE_UNAVAILABLE, "Busy"),
             ModelError::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "Unavailable"),

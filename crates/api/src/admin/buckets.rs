@@ -12,6 +12,7 @@ use utoipa::IntoParams;
 use super::Admin;
 use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
 use super::page::page;
+use super::settings::quota_of;
 use super::types::{
     AddAlias, BucketInfo, BucketSummary, ChangeGrant, CreateBucket, Grant, NameOfKey, Page,
     SetWebsite, WebsiteInfo,
@@ -128,6 +129,7 @@ async fn describe(admin: &Admin, bucket: &Bucket) -> Result<BucketInfo, Refusal>
         created_ms: bucket.created_ms,
         objects: usage.objects,
         bytes: usage.bytes,
+        quota: quota_of(bucket),
         grants: grants
             .map(|(key, permissions)| grant(&bucket.name, &key.id, permissions))
             .collect(),

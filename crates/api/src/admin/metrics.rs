@@ -4,9 +4,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use archipel_model::Model;
+use archipel_model::{Fill, Model};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
@@ -17,6 +18,32 @@ use super::{Node, condition, nodes};
 pub fn register(registry: &mut Registry, model: Model, node: Arc<dyn Node>) {
     registry.register_collector(Box::new(Cluster { model, node }));
 }
+
+/// A figure of a bucket with a quota: its name, its help text, its value.
+type Figure = (&'static str, &'static str, fn(&Fill) -> Option<u64>);
+
+const QUOTAS: [Figure; 4] = [
+    (
+        "archipel_bucket_quota_bytes",
+        "The most bytes that a bucket may hold; at most 500 buckets",
+        |fill| fill.quota.bytes,
+    ),
+    (
+        "archipel_bucket_quota_objects",
+        "The most objects that a bucket may hold; at most 500 buckets",
+        |fill| fill.quota.objects,
+    ),
+    (
+        "archipel_bucket_used_bytes",
+        "Bytes that a bucket with a quota holds, counted once a minute; at most 500 buckets",
+        |fill| Some(fill.used.bytes),
+    ),
+    (
+        "archipel_bucket_used_objects",
+        "Objects that a bucket with a quota holds, counted once a minute; at most 500 buckets",
+        |fill| Some(fill.used.objects),
+    ),
+];
 
 struct Cluster {
     model: Model,
@@ -32,6 +59,7 @@ impl fmt::Debug for Cluster {
 impl Collector for Cluster {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         self.known(&mut encoder)?;
+        self.quotas(&mut encoder)?;
         self.layout(&mut encoder)
     }
 }
@@ -52,6 +80,20 @@ impl Cluster {
         if let Ok(keys) = self.model.access_keys() {
             let about = "Access keys; absent while this node does not know them";
             gauge(encoder, "archipel_access_keys", about, keys.len() as u64)?;
+        }
+        Ok(())
+    }
+
+    fn quotas(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let filled = self.model.filled_quotas();
+        for (name, about, figure) in QUOTAS {
+            let mut family = encoder.encode_descriptor(name, about, None, MetricType::Gauge)?;
+            for fill in &filled {
+                if let Some(value) = figure(fill) {
+                    let gauge = ConstGauge::new(value as f64);
+                    gauge.encode(family.encode_family(&[("bucket", fill.bucket.as_str())])?)?;
+                }
+            }
         }
         Ok(())
     }

@@ -50,6 +50,7 @@ pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {
         ))
         .routes(routes!(settings::versioning, settings::set_versioning))
         .routes(routes!(settings::lock, settings::set_lock))
+        .routes(routes!(settings::quota, settings::set_quota))
         .routes(routes!(settings::tags, settings::set_tags))
         .routes(routes!(
             settings::rules,

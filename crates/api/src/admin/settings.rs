@@ -16,7 +16,7 @@ use super::answer::{At, Json, NoContent, Read, Refusal};
 use super::buckets::find;
 use super::types::{
     BucketLifecycle, BucketLockInfo, BucketRule, BucketTags, BucketVersioning, LockMode, NameValue,
-    VersioningState,
+    Quota, QuotaUse, VersioningState,
 };
 use crate::s3::error::{Code, S3Error};
 use crate::s3::{lifecycle, tagging};
@@ -145,6 +145,60 @@ fn describe_lock(bucket: &Bucket) -> BucketLockInfo {
         }
     }
     info
+}
+
+/// Shows the quota of a bucket, and what is used of it.
+#[utoipa::path(
+    get, path = "/v1/buckets/{name}/quota", tag = "buckets", operation_id = "get_bucket_quota",
+    params(("name" = String, Path, description = "The bucket")),
+    responses((status = 200, description = "The quota", body = QuotaUse)),
+)]
+pub(super) async fn quota(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+) -> Result<Json<QuotaUse>, Refusal> {
+    describe_quota(&admin, &*find(&admin, &name).await?)
+        .await
+        .map(Json)
+}
+
+/// Replaces the quota of a bucket. It counts for every write that begins after the answer. A bucket
+/// that holds more keeps it.
+#[utoipa::path(
+    put, path = "/v1/buckets/{name}/quota", tag = "buckets", operation_id = "set_bucket_quota",
+    params(("name" = String, Path, description = "The bucket")),
+    request_body = Quota,
+    responses((status = 200, description = "The quota", body = QuotaUse)),
+)]
+pub(super) async fn set_quota(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+    Read(set): Read<Quota>,
+) -> Result<Json<QuotaUse>, Refusal> {
+    let quota = archipel_model::Quota {
+        objects: set.objects,
+        bytes: set.bytes,
+    };
+    let bucket = admin.model.set_quota(&name, quota).await?;
+    describe_quota(&admin, &bucket).await.map(Json)
+}
+
+async fn describe_quota(admin: &Admin, bucket: &Bucket) -> Result<QuotaUse, Refusal> {
+    let usage = admin.model.bucket_usage(bucket).await?;
+    Ok(QuotaUse {
+        quota: quota_of(bucket),
+        bytes: usage.bytes,
+        objects: usage.objects,
+    })
+}
+
+/// Returns the quota of a bucket.
+pub(super) fn quota_of(bucket: &Bucket) -> Quota {
+    let quota = bucket.quota.unwrap_or_default();
+    Quota {
+        bytes: quota.bytes,
+        objects: quota.objects,
+    }
 }
 
 /// Shows the tags of a bucket.

@@ -27,8 +27,8 @@ pub use identities::{
     PolicyDocument, PolicyInfo, RoleInfo,
 };
 pub use settings::{
-    BucketLifecycle, BucketLockInfo, BucketRule, BucketTags, BucketVersioning, LockMode,
-    VersioningState,
+    BucketLifecycle, BucketLockInfo, BucketRule, BucketTags, BucketVersioning, LockMode, Quota,
+    QuotaUse, VersioningState,
 };
 pub use tokens::{ChangeToken, CreateToken, TokenInfo, TokenWithSecret};
 pub use upkeep::{
@@ -192,6 +192,9 @@ pub struct BucketInfo {
     /// Names that only one access key has for it.
     #[serde(default)]
     pub names_of_keys: Vec<NameOfKey>,
+    /// The most that it may hold.
+    #[serde(default)]
+    pub quota: Quota,
     /// The permissions of each access key.
     pub grants: Vec<Grant>,
 }

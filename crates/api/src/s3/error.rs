@@ -108,6 +108,7 @@ codes! {
     OperationAborted 409 "A conflicting conditional operation is currently in progress against this resource. Try again.",
     OwnershipControlsNotFoundError 404 "The bucket ownership controls were not found",
     PreconditionFailed 412 "At least one of the pre-conditions you specified did not hold",
+    QuotaExceeded 403 "The bucket would hold more than its quota allows.",
     RequestTimeTooSkewed 403 "The difference between the request time and the current time is too large.",
     RequestTimeout 400 "Your socket connection to the server was not read from or written to within the timeout period.",
     ServerSideEncryptionConfigurationNotFoundError 404 "The server side encryption configuration was not found",
@@ -287,6 +288,7 @@ impl From<archipel_model::Error> for S3Error {
                 message: "There is no space left for new data; reading and deleting go on.".into(),
                 ..because(Code::ServiceUnavailable)
             },
+            E::QuotaExceeded(why) => S3Error::new(Code::QuotaExceeded, why.clone()),
             E::KeyNeeded => {
                 let why = "The object was stored using a form of Server Side Encryption. The correct parameters must be provided to retrieve the object.";
                 S3Error::new(Code::InvalidRequest, why)

@@ -7,12 +7,12 @@ use clap::Subcommand;
 
 use super::content;
 use super::policy::{self, OfBucketCommand};
+use super::quota::{self, QuotaCommand};
 use super::settings::{self, LifecycleCommand, LockCommand, TagCommand, VersioningCommand};
 use super::table;
 use super::target::Target;
 use super::terminal;
 use crate::client::{Failure, path};
-use crate::config::size;
 
 /// The subcommands of `archipel bucket`.
 #[derive(Subcommand)]
@@ -49,6 +49,12 @@ pub enum Command {
         /// The command.
         #[command(subcommand)]
         command: LockCommand,
+    },
+    /// The most that a bucket may hold: show, set
+    Quota {
+        /// The command.
+        #[command(subcommand)]
+        command: QuotaCommand,
     },
     /// Tags of a bucket: list, set
     Tag {
@@ -156,6 +162,7 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
         Command::Alias { command } => alias(target, command).await,
         Command::Versioning { command } => settings::versioning(target, command).await,
         Command::Lock { command } => settings::lock(target, command).await,
+        Command::Quota { command } => quota::run(target, command).await,
         Command::Tag { command } => settings::tags(target, command).await,
         Command::Lifecycle { command } => settings::lifecycle(target, command).await,
         Command::Publish { name } => {
@@ -267,8 +274,11 @@ fn show(target: &Target, info: &BucketInfo) -> Result<(), Failure> {
         ("id", info.id.clone()),
         ("age", table::age(info.created_ms)),
         ("aliases", aliases(info)),
-        ("objects", info.objects.to_string()),
-        ("size", size::show(info.bytes)),
+        (
+            "objects",
+            quota::of_objects(info.objects, info.quota.objects),
+        ),
+        ("size", quota::of_bytes(info.bytes, info.quota.bytes)),
     ])?;
     grants(&info.grants)
 }

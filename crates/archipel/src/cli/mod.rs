@@ -6,6 +6,7 @@
 //! | [`bucket`], [`website`], [`key`], [`access`], [`status`] | commands for a running server |
 //! | [`user`], [`group`], [`role`], [`policy`] | identities and their policies |
 //! | [`settings`] | versions, object lock, tags and lifecycle rules of a bucket |
+//! | [`quota`] | the most that a bucket may hold |
 //! | [`content`] | incomplete uploads and single objects of a bucket |
 //! | [`token`] | tokens of the admin API |
 //! | [`console`] | links to the web console |
@@ -40,6 +41,7 @@ pub mod node;
 pub mod operation;
 pub mod policy;
 pub mod progress;
+pub mod quota;
 pub mod repair;
 pub mod role;
 pub mod scrub;

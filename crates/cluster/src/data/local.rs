@@ -1,6 +1,7 @@
 //! The local replica's answers, the counters, and the work queue.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use archipel_base::{Id, PartitionId};
 use archipel_net::Class;
@@ -9,14 +10,19 @@ use archipel_storage::engine::Durability;
 use archipel_storage::store::Transact;
 use archipel_storage::{RowReader, Value};
 use bytes::Bytes;
-use tokio::time::Instant;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::time::{Instant, timeout_at};
 
 use super::Data;
 use crate::error::Error;
 use crate::node::group::Group;
 use crate::node::throttle::Kind;
 use crate::node::wire::{CountersCall, CountersReply, RowCall, RowReply, method};
-use crate::register::{Answer, Request};
+use crate::register::{Answer, ReplicaSet, Request};
+
+/// How long the counts of other replicas are awaited once a majority has answered.
+const FOR_THE_OTHERS: Duration = Duration::from_millis(200);
 
 impl Data {
     /// Sends a request to the replica with this index.
@@ -124,6 +130,53 @@ impl Data {
             }
         }
         Err(why)
+    }
+
+    /// Returns a counter of a partition as each replica has it that answers: a majority at least,
+    /// and those of the others that answer soon.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if too few replicas answer.
+    pub async fn counter_at_all(
+        &self,
+        partition: PartitionId,
+        counter: Id,
+    ) -> Result<Vec<(u64, u64)>, Error> {
+        let group = &self.group(partition)?;
+        let ask = |index: usize| async move {
+            let counted = match group.is_local(index) {
+                true => self.counters_here(partition, vec![counter]).await,
+                false => self.remote_counters(group, index, vec![counter]).await,
+            };
+            (index, counted)
+        };
+        let mut asked: FuturesUnordered<_> = group.quorums.all().iter().map(ask).collect();
+        let (mut from, mut counts) = (ReplicaSet::EMPTY, Vec::new());
+        let mut until = None;
+        loop {
+            let answer = match until {
+                None => asked.next().await,
+                Some(until) => match timeout_at(until, asked.next()).await {
+                    Ok(answer) => answer,
+                    Err(_) => break,
+                },
+            };
+            let Some((index, counted)) = answer else {
+                break;
+            };
+            let Ok(counted) = counted else {
+                continue;
+            };
+            counts.extend(counted);
+            from.insert(index);
+            if until.is_none() && group.quorums.is_quorum(from) {
+                until = Some(Instant::now() + FOR_THE_OTHERS);
+            }
+        }
+        match group.quorums.is_quorum(from) {
+            true => Ok(counts),
+            false => Err(Error::Unavailable("too few replicas count".into())),
+        }
     }
 
     /// Returns counters as this node's replica has them.

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use archipel_base::NodeId;
 use archipel_base::clock::WallClock;
 use archipel_base::random::Random;
 use archipel_base::stamp::StampClock;
+use archipel_base::{Id, NodeId};
 use archipel_net::rpc::Rpc;
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Store, Value, VersionName};
@@ -32,6 +32,8 @@ pub struct Hooks {
     /// Returns true if a live row with this metadata holds as a guard of a write that expects
     /// this of it: see [`Guard`](crate::Guard).
     pub holds: fn(&RowKey, &[u8], &[u8]) -> bool,
+    /// Returns the limit that a live row with this metadata sets as a guard, if it sets one.
+    pub limit: fn(&RowKey, &[u8]) -> Option<UsageLimit>,
     /// Returns the beginning of the keys of an object's kept versions, by the key of the object's
     /// row. Sixteen bytes follow it. `None` for rows without versions.
     pub kept_prefix: fn(&RowKey) -> Option<Bytes>,
@@ -57,6 +59,17 @@ pub struct Taking {
     pub what: Bytes,
 }
 
+/// A limit on a counter of a partition. A replica refuses what would lift its own counter above it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UsageLimit {
+    /// The counter's identity: a bucket.
+    pub group: Id,
+    /// The most objects.
+    pub objects: u64,
+    /// The most bytes.
+    pub bytes: u64,
+}
+
 /// The two topics of a change: numbers that the model derives from the row's key. Two rows may have
 /// the same number; a watcher looks at its row anyway.
 pub type Topics = [u64; 2];
@@ -69,6 +82,7 @@ impl Hooks {
         intent: |_| None,
         with_intent: |_, _| None,
         holds: |_, _, _| true,
+        limit: |_, _| None,
         kept_prefix: |_| None,
         kept_in: |_| None,
         refuses: |_, _, _| false,

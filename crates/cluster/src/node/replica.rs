@@ -18,6 +18,7 @@ use crate::node::wire::RowCall;
 use crate::node::{floors, tombstones::TombstoneStats};
 use crate::register::{Answer, Bounds, Cell, Recent, Request, Rules, Version, replica};
 
+mod limits;
 mod offer;
 mod pointing;
 pub(crate) mod versions;
@@ -231,7 +232,8 @@ impl Replica {
                 Ok(beside) => beside,
                 Err(refusal) => return Ok(refusal),
             };
-            let guard_holds = guards_hold(txn, &call, around.hooks)?;
+            let guard_holds = guards_hold(txn, &call, around.hooks)?
+                && limits::are_kept(txn, &call, &cell, around.hooks)?;
             let told = match versions::asked(&txn.reader(), &call, &cell, &bounds, &around)? {
                 Ok(told) => told,
                 Err(refusal) => return Ok(refusal),

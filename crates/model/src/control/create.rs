@@ -125,6 +125,7 @@ impl Model {
             acl: Acl::default(),
             buffered: None,
             encrypts: false,
+            quota: None,
             generation: 0,
             token: FencingToken::default(),
         };

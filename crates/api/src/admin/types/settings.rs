@@ -52,6 +52,30 @@ pub enum LockMode {
     Compliance,
 }
 
+/// The most that may be held: the body of `PUT /v1/buckets/{name}/quota`. What is absent has no
+/// limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Quota {
+    /// The most bytes of content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// The most objects. Each version counts as one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objects: Option<u64>,
+}
+
+/// A quota and what is used of it: `GET /v1/buckets/{name}/quota`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct QuotaUse {
+    /// The most that may be held.
+    pub quota: Quota,
+    /// The bytes of content that are held.
+    pub bytes: u64,
+    /// The objects and versions that are held.
+    pub objects: u64,
+}
+
 /// The tags of a bucket: `GET` and `PUT /v1/buckets/{name}/tags`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

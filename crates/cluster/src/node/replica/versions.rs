@@ -40,7 +40,7 @@ pub fn split_kept(key: &[u8]) -> Option<(&[u8], VersionName)> {
 pub(super) struct Moves {
     /// True if the object's row moves to a kept row, so that its content is still referred to.
     pub is_kept: bool,
-    changes: Vec<(RowKey, Cell<Value>)>,
+    pub changes: Vec<(RowKey, Cell<Value>)>,
 }
 
 /// Returns what the acceptance of a version of an object's row changes in kept rows, or the answer

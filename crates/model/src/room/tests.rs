@@ -1,0 +1,223 @@
+use std::time::Duration;
+
+use archipel_cluster::{Cluster, World};
+use futures_util::future::join_all;
+
+use super::*;
+use crate::{Condition, ObjectHead, ObjectMeta};
+
+fn of_objects(objects: u64) -> Quota {
+    Quota {
+        objects: Some(objects),
+        bytes: None,
+    }
+}
+
+fn of_bytes(bytes: u64) -> Quota {
+    Quota {
+        objects: None,
+        bytes: Some(bytes),
+    }
+}
+
+async fn put(
+    model: &Model,
+    bucket: &Arc<Bucket>,
+    key: &str,
+    bytes: usize,
+) -> Result<ObjectHead, Error> {
+    let mut writer = model.begin_object(bucket, key)?;
+    writer.write(vec![7; bytes].into()).await?;
+    writer
+        .finish(ObjectMeta::default(), Condition::Always)
+        .await
+}
+
+async fn delete(model: &Model, bucket: &Bucket, key: &str) {
+    let deleted = model.delete_object(bucket, key, Condition::Always);
+    deleted.await.unwrap();
+}
+
+fn is_refused<T>(answer: &Result<T, Error>) -> bool {
+    matches!(answer, Err(Error::QuotaExceeded(_)))
+}
+
+async fn alone() -> (Model, Arc<Bucket>) {
+    let cluster = Cluster::in_memory(1, crate::HOOKS).await.unwrap();
+    let model = Model::open(cluster).await.unwrap();
+    let bucket = model.create_bucket("bucket", None).await.unwrap();
+    (model, bucket)
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_are_counted_exactly_and_deletions_give_room_back() {
+    let (model, bucket) = alone().await;
+    model.set_quota("bucket", of_objects(20)).await.unwrap();
+    for n in 0..20 {
+        put(&model, &bucket, &format!("key-{n}"), 10).await.unwrap();
+    }
+    assert!(is_refused(&put(&model, &bucket, "one-more", 0).await));
+    assert_eq!(
+        model.head_object(&bucket, "one-more").await,
+        Err(Error::NoSuchKey)
+    );
+    // What adds no object goes on.
+    put(&model, &bucket, "key-3", 10_000).await.unwrap();
+    delete(&model, &bucket, "key-4").await;
+    put(&model, &bucket, "one-more", 0).await.unwrap();
+    assert!(is_refused(&put(&model, &bucket, "another", 0).await));
+    let lifted = model.set_quota("bucket", Quota::default()).await.unwrap();
+    assert_eq!(lifted.quota, None);
+    put(&model, &bucket, "another", 0).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_are_counted_and_one_object_may_fill_the_quota() {
+    let (model, bucket) = alone().await;
+    model
+        .set_quota("bucket", of_bytes(1_000_000))
+        .await
+        .unwrap();
+    assert!(is_refused(&put(&model, &bucket, "large", 1_000_001).await));
+    put(&model, &bucket, "large", 1_000_000).await.unwrap();
+    assert!(is_refused(&put(&model, &bucket, "small", 1).await));
+    put(&model, &bucket, "empty", 0).await.unwrap();
+    // An overwrite needs room only for what it adds.
+    assert!(is_refused(&put(&model, &bucket, "large", 1_000_001).await));
+    put(&model, &bucket, "large", 999_000).await.unwrap();
+    put(&model, &bucket, "large", 999_500).await.unwrap();
+    put(&model, &bucket, "small", 500).await.unwrap();
+    assert!(is_refused(&put(&model, &bucket, "small", 501).await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn versions_count_and_markers_do_not() {
+    let (model, _) = alone().await;
+    let versions = Versioning::Enabled;
+    model.set_versioning("bucket", versions).await.unwrap();
+    let bucket = model.set_quota("bucket", of_objects(3)).await.unwrap();
+    let first = put(&model, &bucket, "key", 10).await.unwrap();
+    put(&model, &bucket, "key", 10).await.unwrap();
+    put(&model, &bucket, "key", 10).await.unwrap();
+    assert!(is_refused(&put(&model, &bucket, "key", 10).await));
+    // A deletion without a version keeps all of them. It is allowed, and gives nothing back.
+    delete(&model, &bucket, "key").await;
+    assert!(is_refused(&put(&model, &bucket, "key", 10).await));
+    let deleted = model.delete_version(&bucket, "key", first.id, false, Condition::Always);
+    deleted.await.unwrap();
+    put(&model, &bucket, "key", 10).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bucket_above_a_new_quota_only_shrinks() {
+    let (model, bucket) = alone().await;
+    for n in 0..10 {
+        put(&model, &bucket, &format!("key-{n}"), 100)
+            .await
+            .unwrap();
+    }
+    model.set_quota("bucket", of_objects(5)).await.unwrap();
+    for n in 0..5 {
+        delete(&model, &bucket, &format!("key-{n}")).await;
+        let refused = put(&model, &bucket, &format!("key-{n}"), 100).await;
+        assert!(is_refused(&refused), "{n}");
+    }
+    delete(&model, &bucket, "key-5").await;
+    put(&model, &bucket, "key-0", 100).await.unwrap();
+}
+
+/// The other node's view is the one from before the quota, as if no message had reached it.
+#[tokio::test(start_paused = true)]
+async fn a_quota_counts_on_a_node_that_has_not_heard_of_it() {
+    let world = World::new(3, 3, Duration::from_millis(5), 1, crate::HOOKS).await;
+    let world = world.unwrap();
+    let model = Model::open(world.nodes[0].clone()).await.unwrap();
+    let other = Model::open(world.nodes[1].clone()).await.unwrap();
+    let stale = model.create_bucket("bucket", None).await.unwrap();
+    model.set_quota("bucket", of_objects(1)).await.unwrap();
+    put(&other, &stale, "key", 1).await.unwrap();
+    assert!(is_refused(&put(&other, &stale, "other", 1).await));
+}
+
+/// Fills a bucket through all nodes at once, and returns how many writes were acknowledged, and
+/// what the bucket holds in the end.
+async fn fill(world: &World, limit: u64, writers: usize, each: usize) -> (u64, u64) {
+    let mut models = Vec::new();
+    for node in &world.nodes {
+        models.push(Model::open(node.clone()).await.unwrap());
+    }
+    let bucket = models[0].create_bucket("bucket", None).await.unwrap();
+    models[0]
+        .set_quota("bucket", of_objects(limit))
+        .await
+        .unwrap();
+    let write = |writer: usize| {
+        let (model, bucket) = (&models[writer % models.len()], &bucket);
+        async move {
+            let mut done = 0;
+            for n in 0..each {
+                match put(model, bucket, &format!("{writer}/{n}"), 1).await {
+                    Ok(_) => done += 1,
+                    Err(
+                        Error::QuotaExceeded(_)
+                        | Error::Unavailable(_)
+                        | Error::Busy(_)
+                        | Error::Conflict,
+                    ) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            done
+        }
+    };
+    let done = join_all((0..writers).map(write)).await.iter().sum();
+    world.network.heal_all();
+    let query = crate::ListQuery {
+        limit: 10_000,
+        ..crate::ListQuery::default()
+    };
+    let listed = models[0].list_objects(&bucket, &query).await.unwrap();
+    (done, listed.entries.len() as u64)
+}
+
+#[tokio::test(start_paused = true)]
+async fn writers_on_all_nodes_fill_a_bucket_up_to_its_quota() {
+    for seed in 0..3 {
+        let latency = Duration::from_millis(20);
+        let world = World::new(3, 3, latency, seed, crate::HOOKS).await.unwrap();
+        let (done, held) = fill(&world, 60, 12, 10).await;
+        assert!((60..=90).contains(&held), "seed {seed}: {held} of 60");
+        assert!(
+            done >= 55,
+            "seed {seed}: only {done} of 60 were acknowledged"
+        );
+    }
+}
+
+/// A node is cut off again and again, so that replicas differ all the time: each misses other rows.
+/// The bound is that of `docs/quotas.md` for three replicas.
+#[tokio::test(start_paused = true)]
+async fn replicas_that_differ_exceed_a_quota_by_the_stated_bound_at_most() {
+    for seed in 0..3 {
+        let latency = Duration::from_millis(20);
+        let world = World::new(3, 3, latency, seed, crate::HOOKS).await.unwrap();
+        let unrest = async {
+            for turn in 0.. {
+                world.isolate(1 + turn % 2);
+                tokio::time::sleep(Duration::from_millis(700)).await;
+                world.network.heal_all();
+                tokio::time::sleep(Duration::from_millis(300)).await;
+            }
+        };
+        let filled = tokio::select! {
+            filled = fill(&world, 60, 12, 10) => Some(filled),
+            () = unrest => None,
+        };
+        let (done, held) = filled.unwrap();
+        assert!(
+            done <= held,
+            "seed {seed}: {done} acknowledged, {held} held"
+        );
+        assert!(held <= 120, "seed {seed}: {held} of 60");
+    }
+}
