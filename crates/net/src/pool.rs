@@ -5,6 +5,7 @@
 //! and urgent messages never wait behind content.
 
 mod carrier;
+mod door;
 mod link;
 mod refusals;
 #[cfg(test)]
@@ -19,19 +20,18 @@ use std::time::Duration;
 use archipel_base::NodeId;
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 use crate::error::Error;
 use crate::transport::{Class, Incoming, Peer, PeerStatistics, Stream, Transport};
 pub use carrier::{Carrier, Connection, Figures, Lane};
+use door::Door;
 use link::Link;
 use refusals::Refusals;
 pub use usage::{Usage, UsageGuard};
 
 /// The limit of streams that wait to be accepted.
 const WAITING: usize = 1024;
-/// The limit of simultaneous connections that have not proven the secret.
-const UNPROVEN: usize = 64;
 /// The time limit for dialling one address and proving the secret.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -52,7 +52,7 @@ struct Inner<C: Carrier> {
     counts: Mutex<BTreeMap<NodeId, PeerCounts>>,
     /// The counter that spreads content over its lanes.
     content: AtomicU64,
-    unproven: Arc<Semaphore>,
+    door: Arc<Door>,
     refusals: Refusals,
 }
 
@@ -81,7 +81,7 @@ impl<C: Carrier> Pool<C> {
             dialling: Mutex::default(),
             counts: Mutex::default(),
             content: AtomicU64::new(0),
-            unproven: Arc::new(Semaphore::new(UNPROVEN)),
+            door: Arc::default(),
             refusals: Refusals::default(),
         });
         tokio::spawn(inner.clone().listen());

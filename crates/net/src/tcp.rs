@@ -179,6 +179,11 @@ impl Carrier for Tcp {
         Ok((peer, lane, connection))
     }
 
+    fn validate(&self, attempt: TcpStream) -> Option<TcpStream> {
+        // The handshake of TCP has shown it.
+        Some(attempt)
+    }
+
     fn refuse(&self, _: TcpStream) {}
 
     async fn close(&self) {

@@ -3,12 +3,11 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use archipel_base::NodeId;
-use tokio::sync::OwnedSemaphorePermit;
-
+use super::door::Pass;
 use super::{Carrier, Connection, DIAL_TIMEOUT, Figures, Inner, Lane, Usage, UsageGuard};
 use crate::error::Error;
 use crate::transport::{Incoming, Peer};
+use archipel_base::NodeId;
 
 /// A connection that was unused for this long is closed.
 const IDLE: Duration = Duration::from_secs(60);
@@ -47,25 +46,30 @@ impl<C: Carrier> Inner<C> {
             let Some((from, attempt)) = attempt else {
                 return;
             };
-            let Ok(permit) = self.unproven.clone().try_acquire_owned() else {
+            // Before it takes any room: an address that is not its own would take a member's.
+            let attempt = match self.door.is_busy() {
+                true => self.carrier.validate(attempt),
+                false => Some(attempt),
+            };
+            let Some(attempt) = attempt else {
+                continue;
+            };
+            let Some(pass) = self.door.enter(from) else {
                 self.carrier.refuse(attempt);
                 self.refusals.note(from, "too many at once");
                 continue;
             };
             let inner = self.clone();
             tokio::spawn(async move {
-                if let Err(why) = inner.admit(attempt, permit).await {
-                    inner.refusals.note(from, &why);
+                match inner.admit(attempt, pass).await {
+                    Ok(()) => inner.door.proven(from),
+                    Err(why) => inner.refusals.note(from, &why),
                 }
             });
         }
     }
 
-    async fn admit(
-        self: &Arc<Self>,
-        attempt: C::Attempt,
-        _permit: OwnedSemaphorePermit,
-    ) -> Result<(), String> {
+    async fn admit(self: &Arc<Self>, attempt: C::Attempt, _pass: Pass) -> Result<(), String> {
         let admitted = tokio::time::timeout(DIAL_TIMEOUT, self.carrier.admit(attempt)).await;
         let admitted = admitted.map_err(|_| "it did not prove itself in time")?;
         let (peer, lane, connection) = admitted?;
@@ -94,7 +98,10 @@ impl<C: Carrier> Inner<C> {
         for address in found {
             let dialled = self.carrier.dial(address, expected, lane);
             match tokio::time::timeout(time_limit, dialled).await {
-                Ok(Ok(found)) => return Ok(found),
+                Ok(Ok(found)) => {
+                    self.door.proven(address);
+                    return Ok(found);
+                }
                 Ok(Err(error)) => why = text(&error),
                 Err(_) => why = text(&"no answer"),
             }

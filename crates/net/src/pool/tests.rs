@@ -9,6 +9,7 @@ use archipel_base::NodeId;
 use async_trait::async_trait;
 use tokio::sync::{Notify, mpsc};
 
+use super::door::ROOM;
 use super::*;
 use crate::identity::Identity;
 use crate::transport::{ReceiveFrames, SendFrames};
@@ -19,7 +20,21 @@ const PEER: NodeId = NodeId([2; 32]);
 struct Fake {
     identity: Identity,
     made: Arc<Mutex<Vec<FakeConnection>>>,
-    knocks: tokio::sync::Mutex<mpsc::Receiver<bool>>,
+    knocks: tokio::sync::Mutex<mpsc::Receiver<Knock>>,
+    /// The attempts that were asked to show their address.
+    asked: Arc<AtomicUsize>,
+}
+
+/// An attempt: true if it proves the secret at once, and its address.
+type Knock = (bool, SocketAddr);
+
+/// Returns the n-th address of a stranger.
+fn stranger(n: usize) -> SocketAddr {
+    ([10, 0, (n / 256) as u8, (n % 256) as u8], 1).into()
+}
+
+fn member() -> SocketAddr {
+    ([127, 0, 0, 1], 1).into()
 }
 
 #[derive(Clone)]
@@ -122,8 +137,12 @@ impl Carrier for Fake {
         Ok((PEER, self.connection()))
     }
     async fn next_attempt(&self) -> Option<(SocketAddr, bool)> {
-        let attempt = self.knocks.lock().await.recv().await?;
-        Some(([127, 0, 0, 1], 1).into()).map(|from| (from, attempt))
+        let (proven, from) = self.knocks.lock().await.recv().await?;
+        Some((from, proven))
+    }
+    fn validate(&self, attempt: bool) -> Option<bool> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        Some(attempt)
     }
     async fn admit(&self, proven: bool) -> Result<(NodeId, Lane, FakeConnection), String> {
         if proven {
@@ -139,7 +158,8 @@ impl Carrier for Fake {
 struct Bench {
     pool: Arc<Pool<Fake>>,
     made: Arc<Mutex<Vec<FakeConnection>>>,
-    knocks: mpsc::Sender<bool>,
+    knocks: mpsc::Sender<Knock>,
+    asked: Arc<AtomicUsize>,
     peer: Peer,
 }
 
@@ -147,11 +167,13 @@ fn bench() -> Bench {
     let random = ring::rand::SystemRandom::new();
     let key = ring::signature::Ed25519KeyPair::generate_pkcs8(&random).unwrap();
     let made: Arc<Mutex<Vec<FakeConnection>>> = Arc::default();
-    let (sender, knocks) = mpsc::channel(100);
+    let (sender, knocks) = mpsc::channel(1000);
+    let asked: Arc<AtomicUsize> = Arc::default();
     let pool = Pool::start(Fake {
         identity: Identity::new(key.as_ref(), b"secret").unwrap(),
         made: made.clone(),
         knocks: tokio::sync::Mutex::new(knocks),
+        asked: asked.clone(),
     });
     let peer = Peer {
         id: PEER,
@@ -161,6 +183,7 @@ fn bench() -> Bench {
         pool,
         made,
         knocks: sender,
+        asked,
         peer,
     }
 }
@@ -168,6 +191,9 @@ fn bench() -> Bench {
 impl Bench {
     fn made(&self) -> Vec<FakeConnection> {
         self.made.lock().clone()
+    }
+    async fn knock(&self, proven: bool, from: SocketAddr) {
+        self.knocks.send((proven, from)).await.unwrap();
     }
     async fn open(&self, class: Class) -> Stream {
         self.pool.open(&self.peer, class).await.unwrap()
@@ -215,7 +241,7 @@ async fn idle_connections_are_closed_and_used_ones_stay() {
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_only_the_peer_uses_is_in_use() {
     let bench = bench();
-    bench.knocks.send(true).await.unwrap();
+    bench.knock(true, member()).await;
     tokio::time::sleep(Duration::from_millis(1)).await;
     bench.made()[0].0.opens.notify_one();
     let stream = bench.pool.accept().await.unwrap();
@@ -229,8 +255,8 @@ async fn a_connection_that_only_the_peer_uses_is_in_use() {
 #[tokio::test(start_paused = true)]
 async fn unused_one_of_two_connections_is_closed() {
     let bench = bench();
-    bench.knocks.send(true).await.unwrap();
-    bench.knocks.send(true).await.unwrap();
+    bench.knock(true, member()).await;
+    bench.knock(true, member()).await;
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(bench.made().len(), 2);
     assert_eq!(bench.pool.statistics()[0].connections, 2);
@@ -241,18 +267,63 @@ async fn unused_one_of_two_connections_is_closed() {
 #[tokio::test(start_paused = true)]
 async fn unproven_connections_are_limited_and_dropped_after_a_timeout() {
     let bench = bench();
-    for _ in 0..UNPROVEN + 5 {
-        bench.knocks.send(false).await.unwrap();
+    for n in 0..ROOM + 5 {
+        bench.knock(false, stranger(n)).await;
     }
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(bench.pool.refused(), 5);
     tokio::time::sleep(2 * DIAL_TIMEOUT).await;
-    assert_eq!(bench.pool.refused(), UNPROVEN as u64 + 5);
+    assert_eq!(bench.pool.refused(), ROOM as u64 + 5);
     assert!(bench.pool.statistics().is_empty());
     // There is room for connections again.
-    bench.knocks.send(true).await.unwrap();
+    bench.knock(true, stranger(0)).await;
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert_eq!(bench.made().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_strangers_does_not_keep_members_out() {
+    let bench = bench();
+    // The one has connected before, and this node has dialled the other.
+    let other = SocketAddr::from(([127, 0, 0, 2], 1));
+    bench.knock(true, other).await;
+    bench.open(Class::Small).await;
+    for n in 0..4 * ROOM {
+        bench.knock(false, stranger(n)).await;
+    }
+    bench.knock(true, stranger(1000)).await;
+    bench.knock(true, other).await;
+    bench.knock(true, member()).await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(bench.made().len(), 4, "the two members, each twice");
+    assert_eq!(bench.pool.refused() as usize, 3 * ROOM + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_address_does_not_take_all_the_room_of_strangers() {
+    let bench = bench();
+    for _ in 0..4 * ROOM {
+        bench.knock(false, stranger(1)).await;
+    }
+    bench.knock(true, stranger(2)).await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(bench.made().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn addresses_are_validated_while_many_have_proven_nothing() {
+    let bench = bench();
+    bench.knock(true, stranger(0)).await;
+    for n in 0..10 {
+        bench.knock(false, stranger(n)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(bench.asked.load(Ordering::SeqCst), 0, "a round trip less");
+    for n in 0..20 {
+        bench.knock(false, stranger(n)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(bench.asked.load(Ordering::SeqCst), 14);
 }
 
 #[tokio::test(start_paused = true)]

@@ -119,6 +119,14 @@ impl Carrier for Quic {
         Ok((peer, lane, connection))
     }
 
+    fn validate(&self, attempt: quinn::Incoming) -> Option<quinn::Incoming> {
+        if attempt.remote_address_validated() {
+            return Some(attempt);
+        }
+        // An attempt that cannot be asked has shown its address already.
+        attempt.retry().err().map(quinn::RetryError::into_incoming)
+    }
+
     fn refuse(&self, attempt: quinn::Incoming) {
         attempt.refuse();
     }
