@@ -18,10 +18,9 @@ use crate::object::{Condition, ObjectHead, ObjectMeta, Predicate};
 use crate::owner::Owner;
 use crate::quota::Adding;
 use crate::reader::{Content, ObjectReader, keep};
-use crate::rowkeys;
 use crate::version::{VersionId, Versioning};
-use crate::version_rows;
 use crate::versions::{self, Deleted, head_of};
+use crate::{rowkeys, version_rows};
 
 /// The longest key of an object, in bytes of UTF-8.
 pub const MAX_KEY_BYTES: usize = 1024;
@@ -278,8 +277,8 @@ impl Model {
             }))
         };
         let adding = change.new.map(|new| Adding::of(change.row, new.head.size));
-        let committed = self.commit_by_settings(change.bucket, adding, commit);
-        let put = committed.await??;
+        let put = self.commit_by_settings(change.bucket, adding, commit);
+        let put = put.await??;
         self.wake_gc();
         Ok(put)
     }
