@@ -75,7 +75,7 @@ fn random_walks_of_an_object_and_its_upload_hold() {
 #[test]
 fn broken_rules_of_two_rows_are_caught() {
     let seeds = [
-        (Mutant::UndoUnknown, 779),
+        (Mutant::UndoUnknown, 1442),
         (Mutant::UndoUnasked, 3),
         (Mutant::MarkApart, 1),
         (Mutant::SpreadUnmarked, 81_902),

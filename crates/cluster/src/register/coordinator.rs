@@ -23,13 +23,12 @@
 //! `next` must return a stamp that this process never returned before and that is above its
 //! argument: `|seen| { clock.observe(seen); clock.next(wall) }`.
 //!
-//! Updates of one row that pass through one node should queue there, because they would only
-//! disturb one another. Correctness does not depend on it.
+//! Updates of one row that pass through one node should queue there, or they disturb one another.
 
 use archipel_base::{Id, Stamp};
 
 use super::intent::Intent;
-use super::message::Answer;
+use super::message::{Answer, Remembered};
 use super::quorum::{Quorums, ReplicaSet};
 use super::rules::Rules;
 
@@ -40,7 +39,7 @@ mod state;
 mod versions;
 
 pub use state::{Decision, Outcome, Output, Repeat, Start, Told};
-use state::{Kind, Phase, Promise, Report, counted};
+use state::{Kind, Memory, Phase, Promise, Report, counted};
 
 /// Returns a fresh stamp above its argument.
 pub type NextStamp<'a> = dyn FnMut(Stamp) -> Stamp + 'a;
@@ -60,6 +59,8 @@ pub struct Operation<V> {
     round: u32,
     /// The replicas that refused in this round.
     refused: ReplicaSet,
+    /// What those of them remember of the operation's writes that told it.
+    memories: Vec<Memory>,
     /// The replicas that could not be asked in this round.
     failed: ReplicaSet,
     /// The highest stamp seen, and the highest floor.
@@ -68,6 +69,8 @@ pub struct Operation<V> {
     /// The operation's own writes that went out: their stamps, and the replicas known to have
     /// accepted.
     attempts: Vec<(Stamp, ReplicaSet)>,
+    /// No quorum held one of them below this stamp, nor ever will.
+    never_below: Stamp,
     /// True if the guard refused one of them.
     guard_refused: bool,
     /// Whether the operation writes again if an attempt took no effect.
@@ -78,6 +81,9 @@ pub struct Operation<V> {
     is_kept: bool,
     /// True if a replica refused in this round what the operation would take from a version.
     is_held: bool,
+    /// The writes whose versions the operation wrote with the death of its attempt. Such a death
+    /// has the id of the version that it came with.
+    buried_with: Vec<Id>,
     pauses: u32,
 }
 
@@ -184,15 +190,18 @@ impl<V: Clone + Eq> Operation<V> {
             phase: Phase::Over,
             round: 0,
             refused: ReplicaSet::EMPTY,
+            memories: Vec::new(),
             failed: ReplicaSet::EMPTY,
             highest: Stamp::ZERO,
             floor: Stamp::ZERO,
             attempts: Vec::new(),
+            never_below: Stamp::ZERO,
             guard_refused: false,
             repeat: Repeat::Always,
             own_quorum: false,
             is_kept: false,
             is_held: false,
+            buried_with: Vec::new(),
             pauses: 0,
         }
     }
@@ -220,7 +229,7 @@ impl<V: Clone + Eq> Operation<V> {
         answer: Answer<V>,
         next: &mut NextStamp<'_>,
     ) -> Vec<Output<V>> {
-        if let Answer::Stale { highest } = &answer {
+        if let Answer::Stale { highest, .. } = &answer {
             self.highest = self.highest.max(*highest);
         }
         if round != self.round || self.is_over() {
@@ -235,7 +244,11 @@ impl<V: Clone + Eq> Operation<V> {
         }
         match answer {
             Answer::Superseded { .. } => {}
-            Answer::Stale { .. } => self.refused.insert(from),
+            Answer::Stale { remembered, .. } => {
+                self.refused.insert(from);
+                let memory = remembered.map(|remembered| Memory { from, remembered });
+                self.memories.extend(memory);
+            }
             Answer::Ahead | Answer::Lacking { .. } => self.failed.insert(from),
             Answer::Held => {
                 self.failed.insert(from);
@@ -274,11 +287,11 @@ impl<V: Clone + Eq> Operation<V> {
                     agreed,
                     versions,
                 };
-                self.on_promised(Promise {
-                    report,
+                let remembered = Remembered {
                     accepted,
                     known_from,
-                });
+                };
+                self.on_promised(Promise { report, remembered });
             }
             Answer::Accepted => self.on_accepted(from),
         }
@@ -343,6 +356,7 @@ impl<V: Clone + Eq> Operation<V> {
             self.skipped_epochs |= !successive;
         }
         self.layouts.push(counted(self.rules, quorums));
+        self.never_below = Stamp::ZERO;
         match self.kind {
             Kind::Read => self.begin_reading(false),
             Kind::Look { .. } => self.begin_reading(true),

@@ -128,6 +128,8 @@ pub fn mark<V>(row: &Cell<V>, state: Pointing, stamp: Stamp, write: Id) -> Marki
 fn stale<V>(row: &Cell<V>) -> Answer<V> {
     Answer::Stale {
         highest: row.promised.max(row.stamp),
+        // The deciding row may accept writes below the ballot yet.
+        remembered: None,
     }
 }
 

@@ -66,6 +66,17 @@ impl<V> Answer<V> {
     }
 }
 
+/// What a replica remembers of one write.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct Remembered {
+    /// The stamps under which the replica accepted the write.
+    #[serde(rename = "a")]
+    pub accepted: Vec<Stamp>,
+    /// The replica remembers all acceptances at or above this stamp. Earlier ones are unknown.
+    #[serde(rename = "k")]
+    pub known_from: Stamp,
+}
+
 /// A replica's answer. Everything that it says is durable before it is sent.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub enum Answer<V> {
@@ -111,6 +122,10 @@ pub enum Answer<V> {
     Stale {
         /// The stamp that a new one must exceed.
         highest: Stamp,
+        /// The answer to a `Prepare` also tells what the replica remembers of the write in question.
+        /// The replica accepts nothing below the ballot any more, as if it had promised it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        remembered: Option<Remembered>,
     },
     /// The stamp is further ahead of this replica's clock than the bound allows.
     Ahead,

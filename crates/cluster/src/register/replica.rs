@@ -16,7 +16,7 @@
 use archipel_base::{Id, Stamp};
 
 use super::floor::Floors;
-use super::message::{Answer, Request, Version};
+use super::message::{Answer, Remembered, Request, Version};
 use super::rules::{Mutant, Rules};
 
 /// A row as one replica holds it.
@@ -263,7 +263,11 @@ fn prepare<V: Clone>(
     }
     // A ballot belongs to one coordinator, so a second promise of it answers a repeated message.
     if ballot < cell.promised || ballot <= cell.stamp || ballot <= bounds.closed {
-        return Step::unchanged(stale(bounds, cell));
+        let remembered = asking.map(|id| Remembered {
+            accepted: recent.of_write(id),
+            known_from: recent.known_from,
+        });
+        return Step::unchanged(stale(bounds, cell, remembered));
     }
     let promise = Cell {
         promised: ballot,
@@ -296,7 +300,7 @@ fn write<V: Clone>(
     }
     let below_promise = stamp < cell.promised && !rules.breaks(Mutant::AcceptBelowPromise);
     if stamp < cell.stamp || below_promise || stamp <= bounds.closed {
-        return Step::unchanged(stale(bounds, cell));
+        return Step::unchanged(stale(bounds, cell, None));
     }
     recent.remember(stamp, version.write);
     Step {
@@ -316,8 +320,9 @@ fn was_accepted<V>(bounds: &Bounds, cell: &Cell<V>, recent: &Recent, version: &V
     stamp != Stamp::ZERO && (stamp == cell.stamp || held && recent.has(stamp, version.write))
 }
 
-fn stale<V>(bounds: &Bounds, cell: &Cell<V>) -> Answer<V> {
+fn stale<V>(bounds: &Bounds, cell: &Cell<V>, remembered: Option<Remembered>) -> Answer<V> {
     Answer::Stale {
         highest: cell.promised.max(cell.stamp).max(bounds.closed),
+        remembered,
     }
 }

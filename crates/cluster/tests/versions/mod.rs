@@ -19,6 +19,8 @@ use tokio::time::Instant;
 
 use crate::support::{key, value};
 
+mod contention;
+
 const LATENCY: Duration = Duration::from_millis(50);
 
 fn kept_prefix(row: &RowKey) -> Option<Bytes> {

@@ -260,12 +260,16 @@ async fn a_mark_obeys_the_promise_of_the_row_that_it_marks() {
         },
         guarded: true,
     };
+    let refused = Answer::Stale {
+        highest: high,
+        remembered: None,
+    };
     let answer = node.replica.answer(both(write(low))).await.unwrap();
-    assert_eq!(answer, Answer::Stale { highest: high });
+    assert_eq!(answer, refused);
     assert_eq!(node.read(&key("deciding")).await.unwrap(), None);
     // A lower ballot than the promise of the other row is refused for both rows.
     let answer = node.replica.answer(both(prepare(low, None, true))).await;
-    assert_eq!(answer.unwrap(), Answer::Stale { highest: high });
+    assert_eq!(answer.unwrap(), refused);
     let answer = node.replica.answer(both(write(high))).await.unwrap();
     assert_eq!(answer, Answer::Accepted);
     assert_eq!(aside(&node).await, Some(INTENT));

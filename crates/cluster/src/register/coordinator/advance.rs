@@ -19,6 +19,7 @@ impl<V: Clone + Eq> Operation<V> {
             }
             Phase::Preparing { ballot, promises } => {
                 let from = promises.iter().map(|p| p.report.from).collect();
+                self.note_fate(ballot, &promises);
                 if self.quorums().is_quorum(from) {
                     return self.act_on(ballot, &promises, timeout);
                 }
@@ -131,7 +132,7 @@ impl<V: Clone + Eq> Operation<V> {
         let (newest, holders) = newest_of(&self.counting(reports));
         let held = self.quorums().is_quorum(holders);
         if !self.attempts.is_empty() {
-            match self.fate(&newest, promises) {
+            match self.fate(ballot, &newest, promises) {
                 // The guard was gone before a quorum held the write. Its owner may already have
                 // looked for the rows that it guarded. So the write must not be acknowledged,
                 // although a reader may complete it.

@@ -12,6 +12,7 @@ impl<V: Clone + Eq> Operation<V> {
         self.phase = phase;
         self.round += 1;
         self.refused = ReplicaSet::EMPTY;
+        self.memories.clear();
         self.failed = ReplicaSet::EMPTY;
         self.is_held = false;
         self.send_to(to)

@@ -3,7 +3,7 @@
 use archipel_base::{Id, Stamp};
 use archipel_storage::VersionName;
 
-use crate::register::message::{Request, Version};
+use crate::register::message::{Remembered, Request, Version};
 use crate::register::quorum::{Quorums, ReplicaSet};
 use crate::register::rules::{Mutant, Rules};
 use crate::register::versions::VersionReport;
@@ -142,8 +142,14 @@ impl<V> Purpose<V> {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Promise<V> {
     pub(super) report: Report<V>,
-    pub(super) accepted: Vec<Stamp>,
-    pub(super) known_from: Stamp,
+    pub(super) remembered: Remembered,
+}
+
+/// What a replica remembers of the operation's writes.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct Memory {
+    pub(super) from: usize,
+    pub(super) remembered: Remembered,
 }
 
 /// A version that a replica reported.

@@ -7,7 +7,7 @@ use super::state::{Kind, Phase, Promise, Purpose, Report, Start, Told};
 use super::{Operation, Outcome, Output, Repeat};
 use crate::register::message::Version;
 use crate::register::quorum::ReplicaSet;
-use crate::register::versions::{From, Verdict, judge};
+use crate::register::versions::{From, Verdict, VersionReport, judge};
 
 impl<V: Clone + Eq> Operation<V> {
     /// Returns the operation. If `is_kept` is true, it writes a version with the name of the stamp
@@ -53,6 +53,7 @@ impl<V: Clone + Eq> Operation<V> {
         if value.is_none() {
             return self.end(Outcome::Unknown);
         }
+        self.buried_with.push(newest.write);
         let version = Version {
             stamp: ballot,
             value,
@@ -99,17 +100,22 @@ impl<V: Clone + Eq> Operation<V> {
         self.is_kept || matches!(self.kind, Kind::Resolve { name: Some(_), .. })
     }
 
-    /// Returns true if the promises show that somebody decided about the operation's attempt as a
-    /// version.
+    /// Returns true if the promises show that somebody else decided about the operation's attempt
+    /// as a version.
+    ///
+    /// The operation's own burial is no such decision. It may have reached a minority, and others
+    /// may have written it on, with the version that it came with.
     pub(super) fn is_touched(&self, promises: &[Promise<V>]) -> bool {
         let attempt = self.attempt();
         let own = self.write_id();
+        let is_own = |one: &VersionReport| {
+            let is_buried = one.value.is_none() && self.buried_with.contains(&one.write);
+            Some(one.write) == own || is_buried
+        };
         self.is_keeping()
             && promises.iter().any(|promise| {
                 let mut versions = promise.report.versions.iter();
-                versions.any(|one| {
-                    one.name == attempt && one.stamp != Stamp::ZERO && Some(one.write) != own
-                })
+                versions.any(|one| one.name == attempt && one.stamp != Stamp::ZERO && !is_own(one))
             })
     }
 

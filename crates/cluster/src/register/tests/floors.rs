@@ -154,6 +154,7 @@ fn tombstones_are_gone_and_writes_refused_below_the_floor() {
     );
     let refused = Answer::Stale {
         highest: stamp(100),
+        remembered: None,
     };
     assert_eq!((step.cell, step.answer), (None, refused));
 }

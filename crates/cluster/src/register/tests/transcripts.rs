@@ -306,18 +306,24 @@ impl World {
                 known_from,
                 ..
             } => {
-                let mut text = format!("promised, holds {}", self.version_text(version));
-                for stamp in accepted {
-                    write!(text, ", accepted {}", stamp_text(*stamp)).unwrap();
-                }
-                if *known_from > Stamp::ZERO {
-                    write!(text, ", remembers from {}", stamp_text(*known_from)).unwrap();
-                }
-                text
+                let held = self.version_text(version);
+                format!(
+                    "promised, holds {held}{}",
+                    memory_text(accepted, *known_from)
+                )
             }
             Answer::Lacking { .. } => "a version is lacking".into(),
             Answer::Accepted => "accepted".into(),
-            Answer::Stale { highest } => format!("stale, above {}", stamp_text(*highest)),
+            Answer::Stale {
+                highest,
+                remembered,
+            } => {
+                let mut text = format!("stale, above {}", stamp_text(*highest));
+                if let Some(remembered) = remembered {
+                    text.push_str(&memory_text(&remembered.accepted, remembered.known_from));
+                }
+                text
+            }
             Answer::Ahead => "too far ahead".into(),
             Answer::Guarded => "the guard is closed".into(),
             Answer::Held => "a version does not permit it".into(),
@@ -353,6 +359,18 @@ impl World {
 /// Shows a stamp as its millisecond and its node.
 fn stamp_text(stamp: Stamp) -> String {
     format!("{}.{}", stamp.millis(), stamp.writer.0)
+}
+
+/// Shows under which stamps a replica accepted the write in question.
+fn memory_text(accepted: &[Stamp], known_from: Stamp) -> String {
+    let accepted = accepted
+        .iter()
+        .map(|stamp| format!(", accepted {}", stamp_text(*stamp)));
+    let mut text: String = accepted.collect();
+    if known_from > Stamp::ZERO {
+        write!(text, ", remembers from {}", stamp_text(known_from)).unwrap();
+    }
+    text
 }
 
 fn number(case: &mut TestCase, name: &str) -> u64 {

@@ -107,13 +107,17 @@ pub fn bury(
         (Some(value), false) if !rules.breaks(Mutant::ForgetChanges) => value.changes().to_vec(),
         _ => Vec::new(),
     };
-    if changes.iter().any(|change| change.of == attempt) || changes.len() >= MAX_VERSION_CHANGES {
-        return None;
+    let known = changes.iter().find(|change| change.of == attempt);
+    match known.map(|change| &change.state) {
+        // An earlier burial that did not reach a quorum.
+        Some(VersionState::Dead) => {}
+        Some(VersionState::Changed(_)) => return None,
+        None if changes.len() >= MAX_VERSION_CHANGES => return None,
+        None => changes.push(VersionChange {
+            of: attempt,
+            state: VersionState::Dead,
+        }),
     }
-    changes.push(VersionChange {
-        of: attempt,
-        state: VersionState::Dead,
-    });
     Some(with_changes(newest.value.clone(), changes))
 }
 
