@@ -2,10 +2,12 @@
 //! for operators. `web` answers with the parts of `s3` that read objects, and `k2v` builds on what
 //! `s3` has for any signed request; else they do not know one another. `iam` and `sts` manage users and
 //! give out temporary credentials; they are behind the address of `s3`.
+//! [`fetch`] gets small documents of other services.
 //! [`serve`] opens doors for users on listeners. [`audit`] writes down what all doors were asked for.
 
 pub mod admin;
 pub mod audit;
+pub mod fetch;
 mod iam;
 pub mod k2v;
 pub mod s3;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_api::admin::Inside;
+use archipel_api::admin::{Admin, Inside};
 use archipel_api::audit::Audit;
 use archipel_api::k2v::{K2v, K2vConfig};
-use archipel_api::s3::{S3, S3Config};
+use archipel_api::s3::{HealthSource, S3, S3Config};
 use archipel_api::serve::tls::Tls;
 use archipel_api::serve::{self, Door, Limits, Metrics, Rates};
 use archipel_api::web::{Web, WebConfig};
@@ -40,6 +40,14 @@ pub fn s3(
     };
     let metrics = Metrics::register(registry.sub_registry_with_prefix("archipel"), "s3");
     S3::new(model.clone(), config, metrics, clock, &SystemRandom)
+}
+
+/// Returns the source of health checks on the address for S3.
+pub fn health(admin: Arc<Admin>) -> HealthSource {
+    Arc::new(move |check| {
+        let admin = admin.clone();
+        Box::pin(async move { admin.is_healthy(check).await })
+    })
 }
 
 /// Creates the websites of `model`, with their metrics in `registry`.

@@ -8,7 +8,8 @@
 //! | [`node`], [`storage`], [`listeners`], [`endpoints`] | a running node: storage, model and endpoints wired together
 //! |
 //! | [`listeners`] | the addresses for users' clients |
-//! | [`network`] | the network between nodes |
+//! | [`network`], [`discovery`] | the network between nodes; looking nodes up |
+//! | [`first_start`] | the first bucket and access key |
 //! | [`server`], [`demo`] | the commands that run nodes |
 //! | [`identity`], [`lock`], [`disks`] | the identity of a node: its key, its folder, its disks |
 //! | [`background`] | the work of a node beside its endpoints |
@@ -31,9 +32,11 @@ mod cli;
 mod client;
 mod config;
 mod demo;
+mod discovery;
 mod disks;
 mod drain;
 mod endpoints;
+mod first_start;
 mod identity;
 mod keyring;
 mod listeners;

@@ -22,6 +22,7 @@ use crate::{process, version};
 
 mod anti_entropy;
 pub mod lifecycle;
+mod lookups;
 pub mod upkeep;
 
 /// Registers the metrics of the process, the build and the store.
@@ -81,6 +82,7 @@ impl Collector for Peers {
             about,
             correction as f64 / 1000.0,
         )?;
+        lookups::encode(&self.0.lookups, &mut encoder)?;
         self.calls(&mut encoder)?;
         self.connections(&mut encoder)
     }

@@ -7,7 +7,7 @@ use archipel_base::clock::SystemClock;
 use archipel_base::random::{Random, SystemRandom};
 use archipel_cluster::layout::LEVEL;
 use archipel_cluster::membership::{Members, NodeInfo};
-use archipel_cluster::{Cluster, Network};
+use archipel_cluster::{Cluster, FirstLayout, Network, form};
 use archipel_net::dual::{DualTransport, TCP_SCHEME};
 use archipel_net::identity::Identity;
 use archipel_net::rpc::Rpc;
@@ -15,6 +15,7 @@ use archipel_storage::Store;
 use tokio::task::JoinSet;
 
 use crate::config;
+use crate::discovery::Lookups;
 use crate::{identity, version};
 
 mod peers;
@@ -28,6 +29,8 @@ pub struct Links {
     pub rpc: Rpc,
     /// The members.
     pub members: Members,
+    /// Looks other nodes up.
+    pub lookups: Lookups,
     data_dir: PathBuf,
 }
 
@@ -67,6 +70,7 @@ impl Links {
             s3: s3.to_owned(),
             zone: settings.zone.clone().unwrap_or_default(),
             capacity_bytes,
+            first_nodes: 0,
         };
         let random: Arc<dyn Random> = Arc::new(SystemRandom);
         let clock = Arc::new(SystemClock);
@@ -78,6 +82,7 @@ impl Links {
             transport: settings.transport,
             rpc,
             members,
+            lookups: Lookups::new(&settings.discover, tcp_only),
             data_dir,
         })
     }
@@ -89,6 +94,30 @@ impl Links {
             directory: Arc::new(self.members.clone()),
             listener: Arc::new(self.members.clone()),
         }
+    }
+
+    /// Starts to look nodes up, and to form the first layout with them, as far as the settings want
+    /// it. `zone` is that of nodes that tell none.
+    pub fn find(
+        &self,
+        settings: &config::Network,
+        zone: &str,
+        cluster: &Cluster,
+        tasks: &mut JoinSet<()>,
+    ) {
+        let (lookups, members, looking) =
+            (self.lookups.clone(), self.members.clone(), cluster.clone());
+        tasks.spawn(async move { lookups.run(&members, &looking).await });
+        let Some(nodes) = settings.first_nodes else {
+            return;
+        };
+        let first = FirstLayout {
+            nodes,
+            replicas: settings.first_replicas,
+            zone: zone.to_owned(),
+        };
+        let (members, cluster) = (self.members.clone(), cluster.clone());
+        tasks.spawn(async move { form(&cluster, &members, first).await });
     }
 
     /// Starts to serve other nodes, to gossip, and to follow the layout.

@@ -28,7 +28,9 @@ use crate::network::Links;
 use crate::process::StopSignals;
 use crate::status::NodeView;
 use crate::storage::Storage;
-use crate::{audit, background, certificates, endpoints, keyring, metrics, socket, storage};
+use crate::{
+    audit, background, certificates, endpoints, first_start, keyring, metrics, socket, storage,
+};
 
 /// The threads for blocking work outside storage: name lookups and small files.
 const BLOCKING_THREADS: usize = 4;
@@ -103,8 +105,18 @@ impl Node {
         keyring::set_secrets(&settings, &model)?;
         let mut background = background::start(&settings, &model, &store);
         background.spawn(keyring::rewrap(model.clone()));
-        if let Some(links) = &links {
+        background.spawn(first_start::run(
+            model.clone(),
+            settings.first_start.clone(),
+        ));
+        if let (Some(links), Some(network)) = (&links, &settings.cluster.network) {
             links.start(model.cluster(), &mut background);
+            links.find(
+                network,
+                &settings.cluster.zone,
+                model.cluster(),
+                &mut background,
+            );
         }
         if let (Some(tls), Some(configured)) = (&tls, &settings.tls) {
             let files = configured.certificates.clone();
@@ -198,6 +210,7 @@ impl Node {
             token(&self.settings.admin.metrics_token).as_deref(),
         );
         let admin = Arc::new(admin.with_audit(audit));
+        s3.set_health(endpoints::health(admin.clone()));
         if let (Some(listener), Some(of_console)) = (listeners.console, &settings.console) {
             let (inside, at) = (Inside::new(admin.clone()), self.addresses);
             let console = endpoints::console(&settings, of_console, inside, s3, clock, at);
@@ -338,8 +351,7 @@ pub async fn open_model(
     })
     .await
     .map_err(|error| format!("cannot read the layout: {error}"))?;
-    let joins = settings.cluster.network.as_ref();
-    if joins.is_none_or(|network| network.join.is_empty()) {
+    if settings.cluster.founds_alone() {
         let capacity = storage::capacity_bytes(settings, store).await;
         cluster
             .found(&settings.cluster.zone, capacity)

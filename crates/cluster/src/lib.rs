@@ -12,6 +12,7 @@
 //! | `upkeep` | background work that keeps data whole: anti-entropy, tombstones, repair, verification |
 //! | `reconfigure` | changes the layout and moves data |
 //! | [`membership`] | the known nodes and their state: gossip |
+//! | `founding` | the first layout of nodes that find each other |
 //! | `server`, `cluster` | hands on the calls of other nodes; the facade |
 //! | `memory` | nodes in memory, for tests and simulation |
 //! | `error`, `faults` | the errors; switches for checkers |
@@ -28,6 +29,7 @@ mod cluster;
 mod data;
 mod error;
 mod faults;
+mod founding;
 pub mod layout;
 pub mod membership;
 mod memory;
@@ -53,6 +55,7 @@ pub use data::watch::Watch;
 pub use error::Error;
 #[doc(hidden)]
 pub use faults::Faults;
+pub use founding::{FirstLayout, form};
 pub use memory::{World, memory_store};
 pub use node::Node;
 pub use node::clock::CommonClock;

@@ -11,6 +11,7 @@ use bytes::Bytes;
 
 use crate::cluster::Inner;
 use crate::data::serve::{serve_fetch, serve_upload};
+use crate::layout::Epoch;
 use crate::node::detach::DetachOnDrop;
 use crate::node::wire::{CountersCall, CountersReply, RowCall, method};
 use crate::register::Request;
@@ -71,6 +72,15 @@ impl Service for NodeService {
                 data.epochs.settled().await;
                 let epoch = data.epochs.current().ok_or("this node knows no layout")?;
                 Ok(epoch.encode().into())
+            }
+            method::PROPOSE => {
+                let epoch = Epoch::decode(&request).map_err(|error| error.to_string())?;
+                let promised = data.epochs.promise(data.store(), from, epoch).await;
+                promised.map(|()| Bytes::new())
+            }
+            method::FATE => {
+                let reply = data.epochs.fate(&decode(&request)?).await?;
+                Ok(codec::encode(&reply).into())
             }
             method::VERIFY => {
                 let reply = upkeep.serve_verify(decode(&request)?);

@@ -322,6 +322,9 @@ pub fn check_alias(name: &str) -> Result<(), Error> {
     check_bucket_name(name)
 }
 
+/// The first segment of the paths of health checks on the address for S3.
+const HEALTH: &str = "health";
+
 /// Checks a bucket's name against S3's rules for general purpose buckets.
 ///
 /// Source: AWS, "Bucket naming rules".
@@ -349,6 +352,9 @@ pub fn check_bucket_name(name: &str) -> Result<(), Error> {
         || reserved_suffix.iter().any(|s| name.ends_with(s))
     {
         return refuse("this beginning or ending is reserved");
+    }
+    if name == HEALTH {
+        return refuse("it is reserved for health checks");
     }
     Ok(())
 }

@@ -30,6 +30,7 @@ use crate::rowkeys;
 use crate::website::Website;
 
 pub(crate) use cache::{Cached, Control};
+pub use keys::check_access_key;
 pub(crate) use keys::random_text;
 
 pub(crate) fn row(metadata: Vec<u8>) -> Value {

@@ -93,6 +93,7 @@ pub use bucket::{
 };
 pub use checksum::{Checksum, ChecksumKind};
 pub use cipher::{CustomerKey, DataKey, Encryption, EncryptionKind};
+pub use control::check_access_key;
 pub use encryption::keyring::RingSecrets;
 pub use encryption::{Encrypt, Sealing};
 pub use error::Error;

@@ -38,6 +38,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("rclone", "rclone"),
     ("restic", "restic"),
     ("strace", "strace"),
+    ("dnsmasq", "dnsmasq-base"),
 ];
 
 /// Tests that leave most of two cores idle: two processes, each with a server of its own, share them out.

@@ -11,6 +11,7 @@ use prometheus_client::encoding::text::encode;
 use super::answer::{Answer, Json, Refusal, json, with_type};
 use super::types::{ClusterState, Health, NodeStatus};
 use super::{Admin, condition, nodes, upkeep};
+use crate::s3::HealthCheck;
 
 /// The content type of the OpenMetrics text format, which Prometheus asks for.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -28,10 +29,26 @@ pub(super) const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
     ),
 )]
 pub(super) async fn health(State(admin): State<Arc<Admin>>) -> Answer {
-    let node = assess(&admin).await;
+    answer(unready(&admin).await)
+}
+
+/// Why this node cannot do its work.
+async fn unready(admin: &Admin) -> Vec<String> {
+    let node = assess(admin).await;
     let mut reasons = node.troubles;
     reasons.extend(condition::serves_nothing(node.cluster.as_ref()));
-    answer(reasons)
+    reasons
+}
+
+impl Admin {
+    /// Answers a health check that came in on another listener.
+    pub async fn is_healthy(&self, check: HealthCheck) -> bool {
+        match check {
+            HealthCheck::Live => true,
+            HealthCheck::Ready => unready(self).await.is_empty(),
+            HealthCheck::Quorum => without_quorum(self).await.is_empty(),
+        }
+    }
 }
 
 fn answer(reasons: Vec<String>) -> Answer {
@@ -70,8 +87,13 @@ pub(super) async fn live() -> Json<Health> {
     ),
 )]
 pub(super) async fn quorum(State(admin): State<Arc<Admin>>) -> Answer {
-    let node = assess(&admin).await;
-    let mut reasons: Vec<String> = unconfirmed(&admin).into_iter().collect();
+    answer(without_quorum(&admin).await)
+}
+
+/// Why not all data can be read and written.
+async fn without_quorum(admin: &Admin) -> Vec<String> {
+    let node = assess(admin).await;
+    let mut reasons: Vec<String> = unconfirmed(admin).into_iter().collect();
     match node.cluster {
         None => reasons.push("this node is in no layout yet".into()),
         Some(cluster) if cluster.state == ClusterState::Unavailable => {
@@ -79,7 +101,7 @@ pub(super) async fn quorum(State(admin): State<Arc<Admin>>) -> Answer {
         }
         Some(_) => {}
     }
-    answer(reasons)
+    reasons
 }
 
 /// Why the buckets and access keys are not known here; a node in no layout has none to know.

@@ -20,6 +20,7 @@
 //! | `acl`, `copy_source`, `cors`, `post`, `precondition`, `range`, `metadata` | rules of their own |
 //! | `tagging`, `lifecycle`, `lock` | tags, lifecycle rules, object lock: headers and documents |
 //! | `sse` | headers about encryption |
+//! | `health` | health checks, without a signature |
 //! | `xml`, `uri`, `respond`, `slow`, [`error`] | formats, answers |
 
 mod acl;
@@ -33,6 +34,7 @@ mod copy_source;
 pub(crate) mod cors;
 pub mod error;
 pub(crate) mod handlers;
+mod health;
 mod hoisted;
 pub mod lifecycle;
 mod lock;
@@ -58,6 +60,7 @@ pub(crate) mod xml;
 
 pub use config::S3Config;
 pub(crate) use handlers::policy::read as read_bucket_policy;
+pub use health::{HealthCheck, HealthSource};
 pub use service::S3;
 
 #[cfg(test)]

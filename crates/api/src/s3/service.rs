@@ -25,6 +25,7 @@ use super::call::Learned;
 use super::config::S3Config;
 use super::cors;
 use super::error::{Code, S3Error};
+use super::health::{self, Health, HealthSource};
 use super::respond::{self, Answer};
 use super::sigv4::Verifier;
 use super::slow;
@@ -54,6 +55,7 @@ struct Shared {
     host_id: String,
     request_ids: AtomicU64,
     metrics: Metrics,
+    health: Health,
 }
 
 impl S3 {
@@ -74,7 +76,13 @@ impl S3 {
             host_id: format!("{:016x}", random.next_u64()),
             request_ids: AtomicU64::new(random.next_u64()),
             metrics,
+            health: Health::default(),
         }))
+    }
+
+    /// Sets the source of the health checks. Only the first call has an effect.
+    pub fn set_health(&self, source: HealthSource) {
+        self.0.health.set(source);
     }
 
     /// Answers a request. Never fails: an error is an answer.
@@ -87,6 +95,9 @@ impl S3 {
         let started = Instant::now();
         let guard = shared.metrics.enter();
         let (parts, inner) = request.into_parts();
+        if let Some(check) = health::asked(&parts, &shared.config.base_domains) {
+            return shared.health.answer(check, &parts.method).await;
+        }
         let request_id = self.request_id();
         let mut entry = shared.config.audit.begin("s3", &request_id, &parts);
         let inner = inner.map_err(Into::into).boxed_unsync();

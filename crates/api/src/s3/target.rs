@@ -109,6 +109,11 @@ pub fn host(uri: &Uri, headers: &HeaderMap, version: Version) -> S3Result<String
     }
 }
 
+/// Returns true if a host names a bucket. `domains` are those whose sub-domains are buckets.
+pub fn names_bucket(host: &str, domains: &[String]) -> bool {
+    virtual_bucket(host, domains).is_some()
+}
+
 /// The bucket that stands before one of the domains.
 fn virtual_bucket(host: &str, domains: &[String]) -> Option<String> {
     let name = host.rsplit_once(':').map_or(host, |(name, port)| {

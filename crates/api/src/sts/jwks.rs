@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use super::fetch::fetch;
 use super::jwt::{Claims, Jwk, Token, invalid};
+use crate::fetch::{Ask, fetch};
 use crate::iam::{IamError, IamResult};
 
 /// The time for which keys are used without asking again.
@@ -132,7 +132,10 @@ async fn keys_of(issuer: &str) -> IamResult<Vec<Jwk>> {
 }
 
 async fn get(url: &str) -> IamResult<Vec<u8>> {
-    fetch(url, MAX_DOCUMENT)
-        .await
-        .map_err(|why| unreachable(&why))
+    let ask = Ask {
+        url,
+        limit: MAX_DOCUMENT,
+        ..Ask::default()
+    };
+    fetch(ask).await.map_err(|why| unreachable(&why))
 }

@@ -10,10 +10,8 @@
 //! | `assume` | AssumeRole, AssumeRoleWithWebIdentity |
 //! | `jwt` | tokens of identity providers |
 //! | `jwks` | the keys of identity providers, fetched and cached |
-//! | `fetch` | small documents over HTTPS |
 
 mod assume;
-mod fetch;
 mod jwks;
 mod jwt;
 #[cfg(test)]

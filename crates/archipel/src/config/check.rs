@@ -2,8 +2,10 @@
 //! once.
 
 mod audit;
+mod cluster;
 mod console;
 mod encryption;
+mod first_start;
 mod limits;
 mod tls;
 mod web;
@@ -11,21 +13,18 @@ mod web;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use archipel_net::dual::{host_and_port, is_tcp};
 use tracing_subscriber::EnvFilter;
 
 use super::file::{self, File};
-use super::{
-    Admin, Cluster, DURABILITIES, Disk, ENGINES, K2v, Log, LogFormat, Network, Problem, S3,
-    Settings, Transport,
-};
+use super::{Admin, DURABILITIES, Disk, ENGINES, K2v, Log, LogFormat, Problem, S3, Settings};
 use super::{secret, size};
 
 /// The default number of simultaneous K2V connections.
 const K2V_CONNECTIONS: u32 = 12_288;
 
-/// Returns the settings of `file`, or all of its problems.
-pub fn settings(file: &File) -> Result<Settings, Vec<Problem>> {
+/// Returns the settings of `file`, or all of its problems. `secret` is the secret of the first access
+/// key, if the environment has it.
+pub fn settings(file: &File, secret: Option<String>) -> Result<Settings, Vec<Problem>> {
     let mut check = Check::default();
     let data_dir = check.data_dir(file);
     let settings = Settings {
@@ -44,6 +43,7 @@ pub fn settings(file: &File) -> Result<Settings, Vec<Problem>> {
         tls: check.tls(&file.tls, &data_dir),
         encryption: check.encryption(&file.encryption),
         cluster: check.cluster(&file.cluster),
+        first_start: check.first_start(&file.first_start, secret),
         log: check.log(&file.log),
         audit: check.audit(&file.audit),
         limits: check.limits(&file.limits),
@@ -194,89 +194,6 @@ impl Check {
                 );
                 None
             }
-        }
-    }
-
-    fn cluster(&mut self, cluster: &file::Cluster) -> Cluster {
-        let zone = cluster.zone.clone().unwrap_or_else(|| "local".into());
-        let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
-        if zone.is_empty() || zone.len() > 64 || !zone.bytes().all(plain) {
-            let fix =
-                "use 1 to 64 letters, digits, hyphens, underscores and dots, such as \"home\"";
-            self.problem("cluster.zone", Some(zone.clone()), "not a zone name", fix);
-        }
-        let transport = cluster.transport.as_deref();
-        let transport = self.choice("cluster.transport", transport, &Transport::NAMES);
-        let network = match &cluster.listen {
-            Some(listen) => self.network(cluster, listen, transport),
-            None => {
-                if !cluster.join.is_empty() {
-                    let fix = "set cluster.listen, such as \"[::]:3901\"";
-                    let why = "cluster.join needs cluster.listen, which is missing";
-                    self.problem("cluster.listen", None, why, fix);
-                }
-                None
-            }
-        };
-        Cluster { network, zone }
-    }
-
-    fn network(
-        &mut self,
-        cluster: &file::Cluster,
-        listen: &str,
-        transport: Transport,
-    ) -> Option<Network> {
-        let listen = self.address("cluster.listen", listen);
-        for (key, addresses) in [("join", &cluster.join), ("advertise", &cluster.advertise)] {
-            for address in addresses {
-                self.host_and_port(&format!("cluster.{key}"), address);
-            }
-        }
-        for address in cluster.advertise.iter().filter(|address| is_tcp(address)) {
-            let why = "cluster.transport already decides the transport";
-            let fix = "write only host and port, and select the transport with cluster.transport";
-            self.problem("cluster.advertise", Some(address.clone()), why, fix);
-        }
-        if cluster.secret_file.is_none() {
-            let fix = "name a file with the same content on all nodes; make it with: head -c 32 /dev/urandom | base64";
-            let why = "cluster.listen needs a secret";
-            self.problem("cluster.secret_file", None, why, fix);
-        }
-        let previous = cluster.previous_secret_file.as_deref();
-        let previous_secret = self.token("cluster.previous_secret_file", previous);
-        let secret = self.token("cluster.secret_file", cluster.secret_file.as_deref())?;
-        let advertise = if !cluster.advertise.is_empty() {
-            cluster.advertise.clone()
-        } else if !listen.ip().is_unspecified() {
-            vec![listen.to_string()]
-        } else {
-            let fix = "name the addresses at which other nodes reach this one, such as [\"198.51.100.7:3901\"] or [\"nas.example.org:3901\"]";
-            let why =
-                "cluster.listen covers all interfaces, so the address for other nodes is unknown";
-            self.problem("cluster.advertise", None, why, fix);
-            Vec::new()
-        };
-        Some(Network {
-            listen,
-            advertise,
-            secret,
-            previous_secret,
-            join: cluster.join.clone(),
-            transport,
-            zone: cluster.zone.clone(),
-        })
-    }
-
-    fn host_and_port(&mut self, key: &str, address: &str) {
-        let parts = host_and_port(address).rsplit_once(':');
-        let fine = parts.is_some_and(|(host, port)| {
-            !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
-        });
-        if !fine || address.len() > 250 {
-            let fix =
-                "write host and port, such as \"nas.example.org:3901\" or \"[2001:db8::7]:3901\"";
-            self.problem(key, Some(address.into()), "not a host with a port", fix);
         }
     }
 

@@ -46,7 +46,7 @@ pub fn for_demo(
         ..file::File::default()
     };
     // A test shows that the check accepts these values.
-    check::settings(&file).expect("the demo's settings are valid")
+    check::settings(&file, None).expect("the demo's settings are valid")
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 /// The sections. Their names begin the environment variables of their keys.
-pub const SECTIONS: [&str; 11] = [
+pub const SECTIONS: [&str; 12] = [
     "s3",
     "web",
     "k2v",
@@ -13,6 +13,7 @@ pub const SECTIONS: [&str; 11] = [
     "console",
     "tls",
     "cluster",
+    "first_start",
     "log",
     "audit",
     "limits",
@@ -35,6 +36,7 @@ pub struct File {
     pub console: Console,
     pub tls: Tls,
     pub cluster: Cluster,
+    pub first_start: FirstStart,
     pub log: Log,
     pub audit: Audit,
     pub encryption: Encryption,
@@ -112,9 +114,22 @@ pub struct Cluster {
     pub secret_file: Option<PathBuf>,
     pub previous_secret_file: Option<PathBuf>,
     pub join: Vec<String>,
+    pub discover: Vec<String>,
+    pub discover_token_file: Option<PathBuf>,
+    pub first_nodes: Option<u16>,
+    pub first_replicas: Option<u8>,
     pub advertise: Vec<String>,
     pub zone: Option<String>,
     pub transport: Option<String>,
+}
+
+/// `[first_start]`
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FirstStart {
+    pub bucket: Option<String>,
+    pub access_key: Option<String>,
+    pub secret_key_file: Option<PathBuf>,
 }
 
 /// `[log]`

@@ -7,7 +7,7 @@
 //! | [`check`] | the check of the values; every problem has key, value and fix |
 //! | [`certificates`] | certificates from files |
 //! | [`demo`] | the settings of `archipel demo` |
-//! | [`audit`], [`encryption`], [`transport`] | the types of these settings |
+//! | [`audit`], [`discover`], [`encryption`], [`first_start`], [`transport`] | the types of these settings |
 //! | [`secret`] | tokens from files |
 //! | [`size`] | sizes as text |
 
@@ -25,9 +25,11 @@ mod audit;
 pub mod certificates;
 mod check;
 mod demo;
+mod discover;
 mod encryption;
 mod env;
 mod file;
+mod first_start;
 pub mod secret;
 pub mod size;
 mod transport;
@@ -35,12 +37,16 @@ mod transport;
 pub use audit::Audit;
 pub use certificates::CertificateFiles;
 pub use demo::for_demo;
+pub use discover::{Consul, Discovery, Kubernetes};
 pub use encryption::Encryption;
+pub use first_start::FirstStart;
 pub use secret::Secret;
 pub use transport::Transport;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_clusters;
 
 /// All settings with their defaults and comments. A test keeps them true.
 pub const EXAMPLE: &str = include_str!("example.toml");
@@ -80,6 +86,8 @@ pub struct Settings {
     pub encryption: Encryption,
     /// The settings about other nodes.
     pub cluster: Cluster,
+    /// What the first start of a cluster makes.
+    pub first_start: FirstStart,
     /// The log.
     pub log: Log,
     /// The audit log.
@@ -203,6 +211,16 @@ pub struct Cluster {
     pub zone: String,
 }
 
+impl Cluster {
+    /// Returns true if this node founds a cluster of its own at its first start.
+    pub fn founds_alone(&self) -> bool {
+        self.network.as_ref().is_none_or(|network| {
+            let finds = !network.join.is_empty() || !network.discover.is_empty();
+            !finds && network.first_nodes.is_none()
+        })
+    }
+}
+
 /// The network between nodes.
 #[derive(Clone, Debug)]
 pub struct Network {
@@ -216,6 +234,12 @@ pub struct Network {
     pub previous_secret: Option<Secret>,
     /// Nodes to join through, as `host:port`. Empty for the node that founds the cluster.
     pub join: Vec<String>,
+    /// Where further nodes are looked up.
+    pub discover: Vec<Discovery>,
+    /// How many nodes form the first layout by themselves, if that is wanted; at least 2.
+    pub first_nodes: Option<u16>,
+    /// The replicas of that layout.
+    pub first_replicas: Option<u8>,
     /// The transport between nodes.
     pub transport: Transport,
     /// The zone that this node announces, if one is set.
@@ -357,10 +381,11 @@ fn parse(
     // The table below would suffice, but only this pass yields the line of an error.
     toml::from_str::<file::File>(text).map_err(invalid)?;
     let mut table: toml::Table = text.parse().map_err(invalid)?;
+    let (secret, variables) = first_start::take_secret(variables);
     let unknown_variables = env::apply(&mut table, variables)?;
     let file = file::File::deserialize(table).map_err(invalid)?;
     Ok(Loaded {
-        settings: check::settings(&file).map_err(Error::Problems)?,
+        settings: check::settings(&file, secret).map_err(Error::Problems)?,
         unknown_variables,
     })
 }

@@ -17,6 +17,11 @@ const MAX_FILE_BYTES: u64 = 4096;
 pub struct Secret(String);
 
 impl Secret {
+    /// Makes a secret of a text.
+    pub fn of(text: String) -> Secret {
+        Secret(text)
+    }
+
     /// Returns the secret itself.
     pub fn expose(&self) -> &str {
         &self.0

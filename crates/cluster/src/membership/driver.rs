@@ -105,6 +105,11 @@ impl Members {
         self.state().members(self.now())
     }
 
+    /// Returns the cluster of which this node is, or of which it heard.
+    pub fn cluster(&self) -> Option<Id> {
+        self.state().cluster()
+    }
+
     /// Returns a listener that reports every change but signs of life: known nodes, their node
     /// info, suspicions.
     pub fn changed(&self) -> Listening {
@@ -124,6 +129,11 @@ impl Members {
             state.set_cluster(cluster);
             state.pin(nodes);
         });
+    }
+
+    /// Replaces the addresses that were looked up. Unknown nodes may answer there.
+    pub fn looked_up(&self, addresses: &[String]) {
+        self.with(|state, _| state.looked_up(addresses));
     }
 
     /// Joins the nodes at these addresses.

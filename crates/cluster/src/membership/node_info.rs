@@ -35,6 +35,9 @@ pub struct NodeInfo {
     /// The capacity of its disks in bytes; 0 if it does not tell. The layout decides.
     #[serde(rename = "b", default)]
     pub capacity_bytes: u64,
+    /// How many nodes form the first layout, if the node waits for that; else 0.
+    #[serde(rename = "n", default)]
+    pub first_nodes: u16,
 }
 
 impl NodeInfo {

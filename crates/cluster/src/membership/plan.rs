@@ -21,7 +21,8 @@ const SEEDS_ALONE: usize = 3;
 const SEED_MS: i64 = 10_000;
 /// How long a call to a seed takes at most.
 const SEED_BUSY_MS: i64 = 30_000;
-/// How many seeds are asked at most. The others are left out.
+/// How many seeds of the settings are asked at most, and how many that were looked up. The others are
+/// left out.
 const MAX_SEEDS: usize = 32;
 
 /// The target of a request.
@@ -41,6 +42,19 @@ struct Seed {
     /// The node that answered there.
     node: Option<NodeId>,
     next_ms: i64,
+    /// True if it was looked up, and not in the settings.
+    looked_up: bool,
+}
+
+impl Seed {
+    fn new(address: String, looked_up: bool) -> Seed {
+        Seed {
+            address,
+            node: None,
+            next_ms: i64::MIN,
+            looked_up,
+        }
+    }
 }
 
 /// The plan of requests.
@@ -56,11 +70,7 @@ pub(super) struct Plan {
 
 impl Plan {
     pub fn new(seeds: Vec<String>) -> Plan {
-        let seed = |address| Seed {
-            address,
-            node: None,
-            next_ms: i64::MIN,
-        };
+        let seed = |address| Seed::new(address, false);
         Plan {
             turn: 0,
             round: Vec::new(),
@@ -74,6 +84,18 @@ impl Plan {
         let seeds = self.seeds.iter();
         let found = seeds.filter(move |seed| seed.node == Some(*node));
         found.map(|seed| seed.address.clone())
+    }
+
+    /// Replaces the seeds that were looked up. Those that stay keep what is known of them.
+    pub fn looked_up(&mut self, addresses: &[String]) {
+        let wanted = &addresses[..addresses.len().min(MAX_SEEDS)];
+        self.seeds
+            .retain(|seed| !seed.looked_up || wanted.contains(&seed.address));
+        for address in wanted {
+            if !self.seeds.iter().any(|seed| seed.address == *address) {
+                self.seeds.push(Seed::new(address.clone(), true));
+            }
+        }
     }
 
     pub fn greeted(&mut self, address: &str, who: Option<NodeId>, now: i64) {

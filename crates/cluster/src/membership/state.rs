@@ -197,6 +197,11 @@ impl Membership {
         self.plan.choose(self.me, &mut self.others, now, random)
     }
 
+    /// Replaces the seeds that were looked up.
+    pub fn looked_up(&mut self, addresses: &[String]) {
+        self.plan.looked_up(addresses);
+    }
+
     /// Notes which node, if any, answered at the address of a seed.
     pub fn greeted(&mut self, address: &str, who: Option<NodeId>, now_ms: u64) {
         self.plan.greeted(address, who, now_ms as i64);

@@ -20,8 +20,10 @@ use crate::node::wire::Address;
 use crate::register::Rules;
 use crate::register::epoch::{Fence, fence};
 
+mod first;
 mod news;
 
+pub(crate) use first::{FateCall, FateReply, Promise, end_founding, is_founding};
 pub use news::{Listening, News};
 
 /// Names in the store's `meta`: the newest epoch that the store knows, and the incarnation to which
@@ -39,6 +41,8 @@ pub(crate) struct Epochs {
     /// Requests of lower epochs are refused. The transaction that learns a newer epoch raises it.
     fence: Arc<AtomicU64>,
     learning: Mutex<()>,
+    /// What this node has to do with a first layout that is not in force yet.
+    first: first::First,
     news: News,
     /// The highest feature level that this node speaks.
     level: u32,
@@ -70,12 +74,14 @@ impl Epochs {
         let was_in = store.read(|rows| rows.meta(INCARNATION)).await?.is_some();
         let history = OwnHistory::begin(store, me, Id::random(random), was_in).await?;
         let current = stored(store).await?.map(Arc::new);
+        let first = first::First::load(store).await?;
         let number = current.as_ref().map_or(0, |epoch| epoch.number());
         let epochs = Epochs {
             history,
             current: RwLock::new(current),
             fence: Arc::new(AtomicU64::new(number)),
             learning: Mutex::default(),
+            first,
             news: News::at(number),
             level: options.level,
         };
@@ -162,6 +168,13 @@ impl Epochs {
     /// [`Error::Unavailable`] if it belongs to another cluster, and the errors of storage.
     pub async fn learn(&self, store: &Store, epoch: Epoch) -> Result<(), Error> {
         let _one_at_a_time = self.learning.lock().await;
+        self.learn_in_turn(store, epoch, false).await
+    }
+
+    /// Learns an epoch for a caller that holds `learning`. A node that founds the cluster by this
+    /// remembers so.
+    async fn learn_in_turn(&self, store: &Store, epoch: Epoch, founds: bool) -> Result<(), Error> {
+        self.first.check_promise(&epoch)?;
         if let Some(known) = self.current() {
             if known.cluster != epoch.cluster {
                 let (ours, theirs) = (known.cluster, epoch.cluster);
@@ -179,6 +192,7 @@ impl Epochs {
                 Transact::new(Durability::Fsync).bounded(),
                 move |txn: &mut RowTxn<'_>| {
                     txn.set_meta(EPOCH, Some(&bytes))?;
+                    first::settle(txn, founds)?;
                     // Before the commit is early enough: the fence only refuses.
                     fence.fetch_max(number, Ordering::SeqCst);
                     Ok(())
@@ -189,6 +203,7 @@ impl Epochs {
         let mut current = self.current.write();
         *current = Some(Arc::new(epoch));
         drop(current);
+        self.first.forget();
         self.news.tell(number);
         tracing::info!(epoch = number, "a layout was learnt");
         self.complain();

@@ -172,7 +172,17 @@ impl Node {
             level: self.level(),
             ..Epoch::first(self.random_id(), layout)
         };
-        self.epochs.learn(self.store(), epoch).await
+        self.epochs.found(self.store(), epoch).await
+    }
+
+    /// Returns true if this node founded its cluster and has not [ended](Node::end_founding) that.
+    pub async fn is_founding(&self) -> Result<bool, Error> {
+        epochs::is_founding(self.store()).await
+    }
+
+    /// Notes durably that nothing is left to do for the founding of the cluster.
+    pub async fn end_founding(&self) -> Result<(), Error> {
+        epochs::end_founding(self.store()).await
     }
 
     /// Learns an epoch, durably, if it is newer than the one that this node knows.

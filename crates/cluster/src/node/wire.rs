@@ -29,6 +29,10 @@ pub(crate) mod method {
     pub const FEED: &str = "feed";
     /// The number of the epoch that the caller knows, or nothing; an encoded epoch.
     pub const EPOCH: &str = "epoch";
+    /// An encoded epoch, the first of a cluster; nothing if the node promises to be part of it.
+    pub const PROPOSE: &str = "propose";
+    /// [`FateCall`](super::super::epochs::FateCall), [`FateReply`](super::super::epochs::FateReply).
+    pub const FATE: &str = "fate";
     /// Gossip of the membership.
     pub const GOSSIP: &str = "gossip";
     /// [`VerifyCall`](crate::upkeep::verify::VerifyCall),

@@ -389,10 +389,10 @@ fn plan(current: &Layout, staged: &Staged) -> Result<Plan, String> {
     }
     let roles: Vec<Role> = roles.into_values().collect();
     let redundancy = staged.redundancy.unwrap_or(current.redundancy);
-    super::plan::layout(current, staged.version, redundancy, roles).map(|(layout, explanation)| {
-        Plan {
-            layout,
-            explanation,
-        }
+    let version = staged.version;
+    let (layout, explanation) = super::plan::layout(Some(current), version, redundancy, roles)?;
+    Ok(Plan {
+        layout,
+        explanation,
     })
 }

@@ -12,7 +12,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 pub mod change;
-mod plan;
+pub(crate) mod plan;
 pub(crate) mod rebalance;
 pub mod remove_dead;
 

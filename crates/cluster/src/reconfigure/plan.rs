@@ -8,12 +8,12 @@ use crate::placement::{
 };
 
 /// Returns the layout of these roles, with as little to move from `current` as possible, and an
-/// explanation.
+/// explanation. The first layout has nothing before it.
 ///
 /// # Errors
 /// A text for the operator, with value and fix.
 pub(crate) fn layout(
-    current: &Layout,
+    current: Option<&Layout>,
     version: u64,
     redundancy: Redundancy,
     roles: Vec<Role>,
@@ -30,18 +30,19 @@ pub(crate) fn layout(
             None => Zones::Maximum,
         },
     };
-    let before: Vec<Candidate> = current.roles.iter().map(candidate).collect();
-    let assigned = Assignment::new(
-        current.redundancy.replicas.into(),
-        current.assignment.clone(),
-    );
+    let before = current.map_or(&[][..], |current| &current.roles);
+    let before: Vec<Candidate> = before.iter().map(candidate).collect();
+    let assigned = current.and_then(|current| {
+        let replicas = current.redundancy.replicas.into();
+        Assignment::new(replicas, current.assignment.clone())
+    });
     let previous = assigned.as_ref().map(|assignment| Previous {
         nodes: &before,
         assignment,
     });
     let placed = place(&candidates, &goal, previous.as_ref()).map_err(|error| error.to_string())?;
     let explanation = explain(&candidates, &goal, &placed, previous.as_ref(), None);
-    let controls = current.control.iter();
+    let controls = current.map_or(&[][..], |current| &current.control).iter();
     let controls: Vec<NodeId> = controls
         .filter_map(|place| before.get(usize::from(*place)))
         .map(|candidate| candidate.id)

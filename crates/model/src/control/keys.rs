@@ -309,7 +309,11 @@ pub(crate) fn random_text(model: &Model, length: usize) -> String {
     bytes.iter().map(letter).collect()
 }
 
-fn check_access_key(id: &str, secret: &Secret) -> Result<(), Error> {
+/// Checks the id and the secret of an access key.
+///
+/// # Errors
+/// [`Error::InvalidName`] with what is allowed.
+pub fn check_access_key(id: &str, secret: &Secret) -> Result<(), Error> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if !(3..=128).contains(&id.len()) || !id.chars().all(allowed) {
         let why = "access key id: 3 to 128 letters, digits, '_', '-' or '.' are allowed";

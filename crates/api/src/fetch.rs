@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, StatusCode, Uri, header};
+use http::{HeaderName, HeaderValue, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -21,17 +22,30 @@ const TIME: Duration = Duration::from_secs(5);
 /// The certificates that the system trusts.
 static TLS: OnceCell<Arc<ClientConfig>> = OnceCell::const_new();
 
-/// Fetches a document of at most `limit` bytes.
+/// A request for a document.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ask<'a> {
+    /// The address, `http` or `https`.
+    pub url: &'a str,
+    /// The most bytes of the document.
+    pub limit: usize,
+    /// Further headers.
+    pub headers: &'a [(HeaderName, HeaderValue)],
+    /// Certificates in PEM that are trusted instead of those that the system trusts.
+    pub roots: Option<&'a [u8]>,
+}
+
+/// Fetches a document.
 ///
 /// # Errors
 /// A text for people.
-pub async fn fetch(url: &str, limit: usize) -> Result<Vec<u8>, String> {
-    let fetching = fetch_in_time(url, limit);
-    let fetched = tokio::time::timeout(TIME, fetching).await;
+pub async fn fetch(ask: Ask<'_>) -> Result<Vec<u8>, String> {
+    let fetched = tokio::time::timeout(TIME, fetch_in_time(ask)).await;
     fetched.map_err(|_| "it did not answer in time".to_owned())?
 }
 
-async fn fetch_in_time(url: &str, limit: usize) -> Result<Vec<u8>, String> {
+async fn fetch_in_time(ask: Ask<'_>) -> Result<Vec<u8>, String> {
+    let url = ask.url;
     let uri: Uri = url.parse().map_err(|_| "its address is none".to_owned())?;
     let host = uri.host().ok_or("its address names no host")?;
     let secure = uri.scheme_str() == Some("https");
@@ -39,13 +53,16 @@ async fn fetch_in_time(url: &str, limit: usize) -> Result<Vec<u8>, String> {
     let stream = TcpStream::connect((host.trim_matches(['[', ']']), port));
     let stream = stream.await.map_err(|error| error.to_string())?;
     if !secure {
-        return exchange(stream, &uri, limit).await;
+        return exchange(stream, &uri, ask).await;
     }
     let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
-    let config = TLS.get_or_try_init(tls).await?;
-    let stream = TlsConnector::from(config.clone()).connect(name, stream);
+    let config = match ask.roots {
+        Some(roots) => trusting(read_roots(roots)?)?,
+        None => TLS.get_or_try_init(tls).await?.clone(),
+    };
+    let stream = TlsConnector::from(config).connect(name, stream);
     let stream = stream.await.map_err(|error| error.to_string())?;
-    exchange(stream, &uri, limit).await
+    exchange(stream, &uri, ask).await
 }
 
 async fn tls() -> Result<Arc<ClientConfig>, String> {
@@ -58,6 +75,19 @@ async fn tls() -> Result<Arc<ClientConfig>, String> {
     if roots.is_empty() {
         return Err("the system trusts no certificate".into());
     }
+    trusting(roots)
+}
+
+fn read_roots(pem: &[u8]) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|error| error.to_string())?;
+        roots.add(certificate).map_err(|error| error.to_string())?;
+    }
+    Ok(roots)
+}
+
+fn trusting(roots: RootCertStore) -> Result<Arc<ClientConfig>, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -66,7 +96,7 @@ async fn tls() -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(config))
 }
 
-async fn exchange<S>(stream: S, uri: &Uri, limit: usize) -> Result<Vec<u8>, String>
+async fn exchange<S>(stream: S, uri: &Uri, ask: Ask<'_>) -> Result<Vec<u8>, String>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -76,18 +106,19 @@ where
     let running = tokio::spawn(connection);
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let authority = uri.authority().map_or("", |authority| authority.as_str());
-    let request = Request::get(path)
+    let mut request = Request::get(path)
         .header(header::HOST, authority)
         .header(header::ACCEPT, "application/json")
         .body(Empty::<Bytes>::new())
         .map_err(|error| error.to_string())?;
+    request.headers_mut().extend(ask.headers.iter().cloned());
     let answered = async {
         let answer = sender.send_request(request).await;
         let answer = answer.map_err(|error| error.to_string())?;
         if answer.status() != StatusCode::OK {
             return Err(format!("it answered {}", answer.status()));
         }
-        let body = Limited::new(answer.into_body(), limit).collect().await;
+        let body = Limited::new(answer.into_body(), ask.limit).collect().await;
         let body = body.map_err(|error| error.to_string())?;
         Ok(body.to_bytes().to_vec())
     };
