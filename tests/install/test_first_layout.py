@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 
 import pytest
 from cluster.loopback import Loopback
@@ -91,5 +92,26 @@ def test_two_of_three_wait_and_a_node_with_a_layout_is_joined(tmp_path):
         assert len({shown(layout) for layout in layouts}) == 1
         listed = old.admin("GET", "/v1/nodes")["items"]
         assert sorted(node["in_layout"] for node in listed) == [False, False, True]
+    finally:
+        nodes.stop_all()
+
+
+def test_a_machine_with_an_empty_disk_joins_the_cluster_that_exists(tmp_path):
+    nodes = group(tmp_path, 3, 3)
+    lost = nodes.nodes[0]
+    try:
+        for node in nodes.nodes:
+            nodes.start(node)
+        before = nodes.wait_formed(3)[1]
+        nodes.wait_first_key()
+        assert put(lost, "kept", b"by the others") == 200
+        nodes.kill(lost)
+        shutil.rmtree(lost.data)
+        lost.data.mkdir()
+        nodes.start(lost)
+        after = nodes.wait_formed(3)[0]
+        assert shown(after) == shown(before)
+        assert lost.admin("GET", "/v1/status")["node_id"] not in shown(after)
+        assert get(lost, "kept") == b"by the others"
     finally:
         nodes.stop_all()

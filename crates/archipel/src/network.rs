@@ -74,9 +74,9 @@ impl Links {
         };
         let random: Arc<dyn Random> = Arc::new(SystemRandom);
         let clock = Arc::new(SystemClock);
-        let mut seeds = settings.join.clone();
-        seeds.extend(peers::read(data_dir));
+        let seeds = settings.join.clone();
         let members = Members::new(rpc.clone(), random, store.boot(), info, seeds, clock);
+        members.remember(&peers::read(data_dir));
         let data_dir = data_dir.to_owned();
         Ok(Links {
             transport: settings.transport,

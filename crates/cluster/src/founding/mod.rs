@@ -55,12 +55,20 @@ pub async fn form(cluster: &Cluster, members: &Members, first: FirstLayout) {
     if cluster.epoch().is_some() {
         return;
     }
-    cluster.epochs.wait_for_first(first.nodes.into());
     members.change(|info| info.first_nodes = first.nodes);
     let (mut news, mut epochs) = (members.changed(), cluster.epoch_changes());
     let mut said = String::new();
     while cluster.epoch().is_none() {
-        let waits = step(cluster, members, &first).await;
+        let lost = members.not_found().map(|address| {
+            format!(
+                "no node answers at {address}, and a cluster may be there; fix: start that node, or remove \
+                 the address from what cluster.join or cluster.discover names"
+            )
+        });
+        cluster
+            .epochs
+            .wait_for_first(first.nodes.into(), lost.clone());
+        let waits = step(cluster, members, &first, lost).await;
         if let Some(waits) = waits.filter(|waits| *waits != said) {
             tracing::info!("the first layout waits: {waits}");
             said = waits;
@@ -75,14 +83,21 @@ pub async fn form(cluster: &Cluster, members: &Members, first: FirstLayout) {
     members.change(|info| info.first_nodes = 0);
 }
 
-/// Does what is to be done now. Returns what it waits for.
-async fn step(cluster: &Cluster, members: &Members, first: &FirstLayout) -> Option<String> {
+/// Does what is to be done now. Returns what it waits for. `lost` tells of an address at which no
+/// node was found: a node proposes nothing before it has reached all that it was told of.
+async fn step(
+    cluster: &Cluster,
+    members: &Members,
+    first: &FirstLayout,
+    lost: Option<String>,
+) -> Option<String> {
     if let Some(promise) = cluster.epochs.promised() {
         return follow_up(cluster, &promise).await.err();
     }
     let heard = members.cluster().is_some();
     match decide(cluster.me().node, &members.list(), heard, first.nodes) {
         Step::Wait(why) => Some(why),
+        Step::Propose(_) if lost.is_some() => lost,
         Step::Propose(nodes) => propose(cluster, &nodes, first).await.err(),
     }
 }

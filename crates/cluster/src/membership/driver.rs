@@ -136,6 +136,17 @@ impl Members {
         self.with(|state, _| state.looked_up(addresses));
     }
 
+    /// Adds addresses that an earlier run of this node knew. Unknown nodes may answer there.
+    pub fn remember(&self, addresses: &[String]) {
+        self.with(|state, _| state.remember(addresses));
+    }
+
+    /// Returns an address of the settings or of the last lookup at which no reachable node was
+    /// found, if there is one.
+    pub fn not_found(&self) -> Option<String> {
+        self.state().not_found()
+    }
+
     /// Joins the nodes at these addresses.
     ///
     /// # Errors

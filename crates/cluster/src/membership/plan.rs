@@ -42,18 +42,36 @@ struct Seed {
     /// The node that answered there.
     node: Option<NodeId>,
     next_ms: i64,
-    /// True if it was looked up, and not in the settings.
-    looked_up: bool,
+    origin: Origin,
+}
+
+/// Where the address of a seed comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Origin {
+    /// The settings.
+    Settings,
+    /// The last lookup.
+    LookedUp,
+    /// An earlier run of this node. There may be no node any more.
+    Remembered,
 }
 
 impl Seed {
-    fn new(address: String, looked_up: bool) -> Seed {
+    fn new(address: String, origin: Origin) -> Seed {
         Seed {
             address,
             node: None,
             next_ms: i64::MIN,
-            looked_up,
+            origin,
         }
+    }
+
+    /// Returns true if the node at this address is known and reachable.
+    fn is_found(&self, me: NodeId, others: &BTreeMap<NodeId, Known>) -> bool {
+        let here = |node: &NodeId| *node == me || others.get(node).is_some_and(is_here);
+        let mut reached = others.values().filter(|known| is_here(known));
+        self.node.as_ref().is_some_and(here)
+            || reached.any(|known| known.info.addresses.contains(&self.address))
     }
 }
 
@@ -70,7 +88,7 @@ pub(super) struct Plan {
 
 impl Plan {
     pub fn new(seeds: Vec<String>) -> Plan {
-        let seed = |address| Seed::new(address, false);
+        let seed = |address| Seed::new(address, Origin::Settings);
         Plan {
             turn: 0,
             round: Vec::new(),
@@ -90,12 +108,37 @@ impl Plan {
     pub fn looked_up(&mut self, addresses: &[String]) {
         let wanted = &addresses[..addresses.len().min(MAX_SEEDS)];
         self.seeds
-            .retain(|seed| !seed.looked_up || wanted.contains(&seed.address));
-        for address in wanted {
-            if !self.seeds.iter().any(|seed| seed.address == *address) {
-                self.seeds.push(Seed::new(address.clone(), true));
+            .retain(|seed| seed.origin != Origin::LookedUp || wanted.contains(&seed.address));
+        self.add(wanted, Origin::LookedUp);
+    }
+
+    /// Adds the seeds that an earlier run of this node knew.
+    pub fn remember(&mut self, addresses: &[String]) {
+        self.add(addresses, Origin::Remembered);
+    }
+
+    fn add(&mut self, addresses: &[String], origin: Origin) {
+        for address in addresses {
+            let mut seeds = self.seeds.iter_mut();
+            match seeds.find(|seed| seed.address == *address) {
+                Some(seed) if seed.origin == Origin::Remembered => seed.origin = origin,
+                Some(_) => {}
+                None => self.seeds.push(Seed::new(address.clone(), origin)),
             }
         }
+    }
+
+    /// Returns the seeds of the settings and of the last lookup at which no reachable node was
+    /// found.
+    pub fn not_found<'a>(
+        &'a self,
+        me: NodeId,
+        others: &'a BTreeMap<NodeId, Known>,
+    ) -> impl Iterator<Item = &'a String> {
+        let seeds = self.seeds.iter();
+        let named = seeds.filter(|seed| seed.origin != Origin::Remembered);
+        let lost = named.filter(move |seed| !seed.is_found(me, others));
+        lost.map(|seed| &seed.address)
     }
 
     pub fn greeted(&mut self, address: &str, who: Option<NodeId>, now: i64) {
@@ -106,11 +149,12 @@ impl Plan {
         }
     }
 
-    /// Returns the targets to ask now.
+    /// Returns the targets to ask now. In a `hurry` it asks seeds as if no node was reachable.
     pub fn choose(
         &mut self,
         me: NodeId,
         others: &mut BTreeMap<NodeId, Known>,
+        hurry: bool,
         now: i64,
         random: &dyn Random,
     ) -> Vec<Target> {
@@ -128,7 +172,7 @@ impl Plan {
                     AGAIN_AWAY_MS
                 };
         }
-        let seeds = self.due(me, others, alone, now);
+        let seeds = self.due(me, others, alone || hurry, now);
         node.map(Target::Node).into_iter().chain(seeds).collect()
     }
 
@@ -157,15 +201,10 @@ impl Plan {
         &mut self,
         me: NodeId,
         others: &BTreeMap<NodeId, Known>,
-        alone: bool,
+        hurry: bool,
         now: i64,
     ) -> Vec<Target> {
-        let here = |node: &NodeId| *node == me || others.get(node).is_some_and(is_here);
-        let told = |address: &String| {
-            let mut here = others.values().filter(|known| is_here(known));
-            here.any(|known| known.info.addresses.contains(address))
-        };
-        let most = if alone {
+        let most = if hurry {
             SEEDS_ALONE
         } else if now >= self.next_seed_ms {
             1
@@ -175,7 +214,7 @@ impl Plan {
         let seeds = self.seeds.iter_mut();
         let mut due: Vec<_> = seeds
             .filter(|seed| seed.next_ms <= now)
-            .filter(|seed| !seed.node.as_ref().is_some_and(here) && !told(&seed.address))
+            .filter(|seed| !seed.is_found(me, others))
             .collect();
         due.sort_by_key(|seed| seed.next_ms);
         due.truncate(most);

@@ -194,12 +194,27 @@ impl Membership {
         self.forget(now);
         let others: Vec<NodeId> = self.others();
         others.iter().for_each(|node| self.judge(node, now));
-        self.plan.choose(self.me, &mut self.others, now, random)
+        let forms = self.info.first_nodes > 0;
+        self.plan
+            .choose(self.me, &mut self.others, forms, now, random)
     }
 
     /// Replaces the seeds that were looked up.
     pub fn looked_up(&mut self, addresses: &[String]) {
         self.plan.looked_up(addresses);
+    }
+
+    /// Adds seeds that an earlier run of this node knew.
+    pub fn remember(&mut self, addresses: &[String]) {
+        self.plan.remember(addresses);
+    }
+
+    /// Returns a seed of the settings or of the last lookup at which no reachable node was found, if
+    /// there is one. This node itself is reachable.
+    pub fn not_found(&self) -> Option<String> {
+        let mut lost = self.plan.not_found(self.me, &self.others);
+        lost.find(|address| !self.info.addresses.contains(address))
+            .cloned()
     }
 
     /// Notes which node, if any, answered at the address of a seed.

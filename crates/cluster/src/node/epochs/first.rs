@@ -88,6 +88,8 @@ pub(super) struct First(Mutex<State>);
 struct State {
     /// How many nodes form the first layout; 0 if this node does not wait for that.
     nodes: usize,
+    /// Why this node promises nothing now.
+    waits: Option<String>,
     promised: Option<Promise>,
     proposed: Option<Id>,
 }
@@ -160,10 +162,12 @@ async fn set(store: &Store, name: &'static str, value: Option<Vec<u8>>) -> Resul
 }
 
 impl Epochs {
-    /// Sets how many nodes form the first layout. A node that does not wait for that promises
-    /// nothing.
-    pub fn wait_for_first(&self, nodes: usize) {
-        self.first.0.lock().nodes = nodes;
+    /// Sets how many nodes form the first layout, and why this node does not promise to be part of
+    /// one yet. A node that does not wait for that promises nothing.
+    pub fn wait_for_first(&self, nodes: usize, waits: Option<String>) {
+        let mut state = self.first.0.lock();
+        state.nodes = nodes;
+        state.waits = waits;
     }
 
     /// Returns the promise that this node has given and that is neither kept nor released.
@@ -241,6 +245,9 @@ impl Epochs {
                     return Err("it proposes a first layout itself".into());
                 }
                 None => {}
+            }
+            if let Some(waits) = &state.waits {
+                return Err(waits.clone());
             }
         }
         let stored = codec::encode(&Stored {
