@@ -1,8 +1,8 @@
 //! Groups of users.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use archipel_model::Model;
 use archipel_model::identity::{Attached, Group, GroupChange, Reference, User};
 use axum::extract::State;
 use serde::Deserialize;
@@ -13,6 +13,9 @@ use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
 use super::page::page;
 use super::policies::{attached, attachments, inline_names};
 use super::types::{ChangeGroup, CreateGroup, GroupInfo, Page};
+
+/// The users of each group.
+type Members = BTreeMap<Reference, Vec<Arc<User>>>;
 
 /// Which groups to list.
 #[derive(Deserialize, IntoParams)]
@@ -40,9 +43,10 @@ pub(super) async fn list(
     groups.sort_by(|a, b| a.name.cmp(&b.name));
     let after = query.after.as_deref();
     let part = page(groups, |group| &group.name, query.limit, after)?;
-    let items = part.items.iter().map(|group| describe(&admin.model, group));
+    let members = admin.model.members()?;
+    let items = part.items.iter().map(|group| describe(group, &members));
     Ok(Json(Page {
-        items: items.collect::<Result<_, _>>()?,
+        items: items.collect(),
         next: part.next,
     }))
 }
@@ -60,7 +64,7 @@ pub(super) async fn create(
     let model = &admin.model;
     let path = ask.path.as_deref().unwrap_or("/");
     let group = model.create_group(&ask.name, path).await?;
-    Ok(Created(describe(model, &group)?))
+    Ok(Created(describe(&group, &Members::new())))
 }
 
 /// Shows a group, its users and policies.
@@ -74,7 +78,7 @@ pub(super) async fn info(
     At(name): At<String>,
 ) -> Result<Json<GroupInfo>, Refusal> {
     let group = admin.model.find_entity::<Group>(&name).await?;
-    Ok(Json(describe(&admin.model, &group)?))
+    Ok(Json(describe(&group, &admin.model.members()?)))
 }
 
 /// Adds users to a group and removes some; attaches managed policies and detaches some.
@@ -96,7 +100,7 @@ pub(super) async fn change(
         policies: attachments(model, change.attach, change.detach).await?,
     };
     let changed = model.change_group(&name, change).await?;
-    Ok(Json(describe(model, &changed.value)?))
+    Ok(Json(describe(&changed.value, &model.members()?)))
 }
 
 /// Deletes a group that has no users and policies any more.
@@ -113,11 +117,9 @@ pub(super) async fn delete(
     Ok(NoContent)
 }
 
-fn describe(model: &Model, group: &Group) -> Result<GroupInfo, Refusal> {
-    let meant = Reference::to(group);
-    let users = model.entities::<User>()?.into_iter();
-    let users = users.filter(|user| user.groups.contains(&meant));
-    Ok(GroupInfo {
+fn describe(group: &Group, members: &Members) -> GroupInfo {
+    let users = members.get(&Reference::to(group)).into_iter().flatten();
+    GroupInfo {
         name: group.name.clone(),
         path: group.path.clone(),
         id: group.id(),
@@ -126,5 +128,5 @@ fn describe(model: &Model, group: &Group) -> Result<GroupInfo, Refusal> {
         users: users.map(|user| user.name.clone()).collect(),
         inline_policies: inline_names(group),
         policies: attached(group),
-    })
+    }
 }

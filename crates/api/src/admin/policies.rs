@@ -1,9 +1,10 @@
 //! Policies: managed ones, inline ones of users, groups and roles, and those of buckets.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use archipel_model::identity::{
-    Attached, Attachments, BUILT_IN, Group, ManagedPolicy, NewPolicy, Role, User,
+    Attached, Attachments, BUILT_IN, Group, Holder, ManagedPolicy, NewPolicy, PolicyRef, Role, User,
 };
 use archipel_model::{Error, Model};
 use axum::extract::State;
@@ -17,6 +18,9 @@ use super::buckets::find;
 use super::page::page;
 use super::types::{CreatePolicy, HolderKind, Page, PolicyDocument, PolicyInfo};
 use crate::s3::read_bucket_policy;
+
+/// What each managed policy is attached to.
+type Holders = BTreeMap<PolicyRef, Vec<Holder>>;
 
 /// Which managed policies to list.
 #[derive(Deserialize, IntoParams)]
@@ -47,8 +51,9 @@ pub(super) async fn list(
     let mut all: Vec<_> = created.chain(built_in).collect();
     all.sort_by(|(a, _), (b, _)| a.cmp(b));
     let part = page(all, |(arn, _)| arn, query.limit, query.after.as_deref())?;
+    let holders = admin.model.holders()?;
     let items = part.items.iter();
-    let items = items.map(|(_, policy)| describe(&admin.model, policy));
+    let items = items.map(|(_, policy)| describe(policy, &holders));
     Ok(Json(Page {
         items: items.collect::<Result<_, _>>()?,
         next: part.next,
@@ -73,7 +78,7 @@ pub(super) async fn create(
         tags: Vec::new(),
     });
     let policy = policy.await?;
-    Ok(Created(describe(&admin.model, &policy)?))
+    Ok(Created(describe(&policy, &Holders::new())?))
 }
 
 /// Shows a managed policy: its document, and what it is attached to.
@@ -87,7 +92,7 @@ pub(super) async fn info(
     At(name): At<String>,
 ) -> Result<Json<PolicyInfo>, Refusal> {
     let policy = admin.model.named_policy(&name).await?;
-    Ok(Json(describe(&admin.model, &policy)?))
+    Ok(Json(describe(&policy, &admin.model.holders()?)?))
 }
 
 /// Replaces the document of a managed policy. It becomes a new version, which counts; of more than
@@ -105,7 +110,7 @@ pub(super) async fn replace(
 ) -> Result<Json<PolicyInfo>, Refusal> {
     let name = changeable(&admin.model, &name).await?;
     let changed = admin.model.replace_policy(&name, &ask.document).await?;
-    Ok(Json(describe(&admin.model, &changed.value)?))
+    Ok(Json(describe(&changed.value, &admin.model.holders()?)?))
 }
 
 /// Deletes a managed policy that is attached to nothing.
@@ -137,10 +142,11 @@ async fn changeable(model: &Model, policy: &str) -> Result<String, Refusal> {
     Ok(policy.name.clone())
 }
 
-fn describe(model: &Model, policy: &ManagedPolicy) -> Result<PolicyInfo, Refusal> {
-    let holders = model.holders(policy)?;
+fn describe(policy: &ManagedPolicy, holders: &Holders) -> Result<PolicyInfo, Refusal> {
+    let holders = holders.get(&PolicyRef::to(policy));
     let of = |kind: &str| {
-        let names = holders.iter().filter(|holder| holder.kind == kind);
+        let names = holders.into_iter().flatten();
+        let names = names.filter(|holder| holder.kind == kind);
         names.map(|holder| holder.name.clone()).collect()
     };
     let version = policy.versions.get(&policy.default);

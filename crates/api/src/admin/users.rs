@@ -1,9 +1,10 @@
 //! Users.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use archipel_model::Model;
-use archipel_model::identity::{Attached, NewUser, User};
+use archipel_model::AccessKey;
+use archipel_model::identity::{Attached, NewUser, Reference, User};
 use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -13,6 +14,9 @@ use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
 use super::page::page;
 use super::policies::{attached, attachments, inline_names};
 use super::types::{ChangeUser, CreateUser, KeyWithSecret, Page, UserInfo};
+
+/// The access keys of each user.
+type Keys = BTreeMap<Reference, Vec<Arc<AccessKey>>>;
 
 /// Which users to list.
 #[derive(Deserialize, IntoParams)]
@@ -44,9 +48,10 @@ pub(super) async fn list(
         query.limit,
         query.after.as_deref(),
     )?;
-    let items = part.items.iter().map(|user| describe(&admin.model, user));
+    let keys = admin.model.keys_of_users()?;
+    let items = part.items.iter().map(|user| describe(user, &keys));
     Ok(Json(Page {
-        items: items.collect::<Result<_, _>>()?,
+        items: items.collect(),
         next: part.next,
     }))
 }
@@ -70,7 +75,7 @@ pub(super) async fn create(
         tags: Vec::new(),
     });
     let user = user.await?;
-    Ok(Created(describe(model, &user)?))
+    Ok(Created(describe(&user, &Keys::new())))
 }
 
 /// Shows a user.
@@ -84,7 +89,7 @@ pub(super) async fn info(
     At(name): At<String>,
 ) -> Result<Json<UserInfo>, Refusal> {
     let user = admin.model.find_entity::<User>(&name).await?;
-    Ok(Json(describe(&admin.model, &user)?))
+    Ok(Json(describe(&user, &admin.model.keys_of_users()?)))
 }
 
 /// Attaches managed policies to a user, and detaches some.
@@ -102,7 +107,7 @@ pub(super) async fn change(
     let model = &admin.model;
     let change = attachments(model, change.attach, change.detach).await?;
     let changed = model.reattach::<User>(&name, change).await?;
-    Ok(Json(describe(model, &changed.value)?))
+    Ok(Json(describe(&changed.value, &model.keys_of_users()?)))
 }
 
 /// Deletes a user that has no access keys, groups and policies any more.
@@ -133,9 +138,9 @@ pub(super) async fn create_key(
     Ok(Created(super::keys::reveal(&key, &[])))
 }
 
-fn describe(model: &Model, user: &User) -> Result<UserInfo, Refusal> {
-    let keys = model.keys_of_user(user)?;
-    Ok(UserInfo {
+fn describe(user: &User, keys: &Keys) -> UserInfo {
+    let keys = keys.get(&Reference::to(user)).into_iter().flatten();
+    UserInfo {
         name: user.name.clone(),
         path: user.path.clone(),
         id: user.id(),
@@ -144,6 +149,6 @@ fn describe(model: &Model, user: &User) -> Result<UserInfo, Refusal> {
         groups: user.groups.iter().map(|group| group.name.clone()).collect(),
         inline_policies: inline_names(user),
         policies: attached(user),
-        keys: keys.iter().map(|key| key.id.clone()).collect(),
-    })
+        keys: keys.map(|key| key.id.clone()).collect(),
+    }
 }

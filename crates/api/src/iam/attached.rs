@@ -71,10 +71,7 @@ async fn entities(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
         .model
         .find_policy(ask.form.required("PolicyArn")?)
         .await?;
-    let policy = PolicyRef {
-        arn: policy.arn(),
-        incarnation: policy.incarnation,
-    };
+    let policy = PolicyRef::to(&policy);
     let filter = ask.form.get("EntityFilter");
     if let Some(filter) = filter
         && ![

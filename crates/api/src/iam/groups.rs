@@ -1,7 +1,7 @@
 //! Groups.
 
 use archipel_access::Action;
-use archipel_model::identity::{Attached, Group, Reference, User, check_path};
+use archipel_model::identity::{Attached, Group, Reference, check_path};
 
 use super::error::IamResult;
 use super::service::Ask;
@@ -22,9 +22,8 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
             xml.open("Group");
             write(xml, &group);
             xml.close();
-            let meant = Reference::to(&*group);
-            let users = ask.model.entities::<User>()?.into_iter();
-            let users = users.filter(|user| user.groups.contains(&meant));
+            let users = ask.model.members()?.remove(&Reference::to(&*group));
+            let users = users.into_iter().flatten();
             let users = users.map(|user| (user.name.clone(), user)).collect();
             reply::page(&ask.form, xml, "Users", users, |xml, user| {
                 users::write(xml, user);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use archipel_access::Action;
-use archipel_model::identity::{BUILT_IN, ManagedPolicy, NewPolicy, PolicyVersion};
+use archipel_model::identity::{BUILT_IN, ManagedPolicy, NewPolicy, PolicyRef, PolicyVersion};
 
 use super::error::{IamError, IamResult};
 use super::reply;
@@ -155,11 +155,13 @@ fn list(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
     if built_in {
         policies.extend(BUILT_IN.iter().map(|policy| Arc::new(policy.clone())));
     }
+    let holders = ask.model.holders()?;
     let mut wanted = Vec::new();
     for policy in policies {
-        if ask.wants(&policy.path) && (!attached || attachments(ask, &policy)? > 0) {
+        let count = holders.get(&PolicyRef::to(&policy)).map_or(0, Vec::len);
+        if ask.wants(&policy.path) && (!attached || count > 0) {
             // Two policies may have one name: one here, one that every cluster has.
-            wanted.push((policy.name.clone(), (attachments(ask, &policy)?, policy)));
+            wanted.push((policy.name.clone(), (count, policy)));
         }
     }
     reply::page(
@@ -173,12 +175,10 @@ fn list(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
     )
 }
 
-fn attachments(ask: &Ask<'_>, policy: &ManagedPolicy) -> IamResult<usize> {
-    Ok(ask.model.holders(policy)?.len())
-}
-
 fn write(ask: &Ask<'_>, xml: &mut Writer, policy: &ManagedPolicy) -> IamResult<()> {
-    write_counted(xml, policy, attachments(ask, policy)?);
+    let holders = ask.model.holders()?;
+    let count = holders.get(&PolicyRef::to(policy)).map_or(0, Vec::len);
+    write_counted(xml, policy, count);
     if !policy.description.is_empty() {
         xml.text("Description", &policy.description);
     }

@@ -163,6 +163,14 @@ pub struct PolicyRef {
 }
 
 impl PolicyRef {
+    /// A reference to a policy.
+    pub fn to(policy: &ManagedPolicy) -> PolicyRef {
+        PolicyRef {
+            arn: policy.arn(),
+            incarnation: policy.incarnation,
+        }
+    }
+
     /// Returns the name.
     pub fn name(&self) -> &str {
         self.arn.rsplit('/').next().unwrap_or_default()

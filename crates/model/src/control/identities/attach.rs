@@ -1,37 +1,70 @@
-//! Attaching policies, and joining groups.
+//! Attaching policies, and joining groups; who holds what.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::operations::reference;
 use crate::Model;
+use crate::bucket::AccessKey;
 use crate::error::Error;
 use crate::identity::{
-    Attached, Attachments, Changed, Group, GroupChange, Holder, Limits, ManagedPolicy, PolicyRef,
-    Reference, Role, User,
+    Attached, Attachments, Changed, Group, GroupChange, Holder, Limits, PolicyRef, Reference, Role,
+    User,
 };
 
 impl Model {
-    /// Returns the users, groups and roles that a managed policy is attached to.
+    /// Returns the users, groups and roles that each managed policy is attached to.
     ///
     /// # Errors
     /// As [`Model::buckets`].
-    pub fn holders(&self, policy: &ManagedPolicy) -> Result<Vec<Holder>, Error> {
-        let meant = reference(policy);
-        let mut all = self.holders_of_kind::<User>(&meant)?;
-        all.extend(self.holders_of_kind::<Group>(&meant)?);
-        all.extend(self.holders_of_kind::<Role>(&meant)?);
-        Ok(all)
+    pub fn holders(&self) -> Result<BTreeMap<PolicyRef, Vec<Holder>>, Error> {
+        let mut holders = BTreeMap::new();
+        self.add_holders::<User>(&mut holders)?;
+        self.add_holders::<Group>(&mut holders)?;
+        self.add_holders::<Role>(&mut holders)?;
+        Ok(holders)
     }
 
-    fn holders_of_kind<E: Attached>(&self, meant: &PolicyRef) -> Result<Vec<Holder>, Error> {
-        let all = self.entities::<E>()?.into_iter();
-        let holders = all.filter(|entity| entity.held().attached.contains(meant));
-        let holders = holders.map(|entity| Holder {
-            kind: E::WHAT,
-            name: entity.name().to_owned(),
-        });
-        Ok(holders.collect())
+    fn add_holders<E: Attached>(
+        &self,
+        to: &mut BTreeMap<PolicyRef, Vec<Holder>>,
+    ) -> Result<(), Error> {
+        for entity in self.entities::<E>()? {
+            for policy in &entity.held().attached {
+                to.entry(policy.clone()).or_default().push(Holder {
+                    kind: E::WHAT,
+                    name: entity.name().to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the users of each group, sorted by name.
+    ///
+    /// # Errors
+    /// As [`Model::buckets`].
+    pub fn members(&self) -> Result<BTreeMap<Reference, Vec<Arc<User>>>, Error> {
+        let mut members = BTreeMap::<_, Vec<_>>::new();
+        for user in self.entities::<User>()? {
+            for group in &user.groups {
+                members.entry(group.clone()).or_default().push(user.clone());
+            }
+        }
+        Ok(members)
+    }
+
+    /// Returns the access keys of each user, sorted by id.
+    ///
+    /// # Errors
+    /// As [`Model::buckets`].
+    pub fn keys_of_users(&self) -> Result<BTreeMap<Reference, Vec<Arc<AccessKey>>>, Error> {
+        let mut keys = BTreeMap::<_, Vec<_>>::new();
+        for key in self.access_keys()? {
+            if let Some(user) = &key.user {
+                keys.entry(user.clone()).or_default().push(key.clone());
+            }
+        }
+        Ok(keys)
     }
 
     /// Attaches a managed policy to a user, group or role.
@@ -76,7 +109,7 @@ impl Model {
     pub(super) async fn find_attachments(&self, change: Attachments) -> Result<Found, Error> {
         let mut attach = Vec::new();
         for arn in &change.attach {
-            attach.push(reference(&*self.find_policy(arn).await?));
+            attach.push(PolicyRef::to(&*self.find_policy(arn).await?));
         }
         let detach = change.detach;
         Ok(Found { attach, detach })

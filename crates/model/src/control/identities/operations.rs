@@ -337,13 +337,6 @@ impl Model {
     }
 }
 
-pub(super) fn reference(policy: &ManagedPolicy) -> PolicyRef {
-    PolicyRef {
-        arn: policy.arn(),
-        incarnation: policy.incarnation,
-    }
-}
-
 fn exists<E: Entity>(cached: &Cached, reference: &Reference) -> bool {
     let found = E::all(&cached.identities).get(&reference.name.to_ascii_lowercase());
     found.is_some_and(|found| found.incarnation() == reference.incarnation)
@@ -351,7 +344,7 @@ fn exists<E: Entity>(cached: &Cached, reference: &Reference) -> bool {
 
 /// Says what has to go before a managed policy can.
 fn use_of(cached: &Cached, policy: &ManagedPolicy) -> Option<&'static str> {
-    let attached = is_attached(cached, &reference(policy));
+    let attached = is_attached(cached, &PolicyRef::to(policy));
     attached.then_some("detach policy from all entities")
 }
 
