@@ -1,4 +1,5 @@
-//! Policies as documents: inline ones, managed ones and their versions, and those that roles trust by.
+//! Policies as documents: inline policies, managed policies with their versions, and the trust policies
+//! of roles.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
