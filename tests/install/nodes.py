@@ -51,9 +51,9 @@ class Group(Cluster):
         assert wait_until(formed, FORM_S), [node.log.read_text()[-1500:] for node in running]
         return [layout_of(node) for node in running]
 
-    def wait_first_key(self) -> None:
+    def wait_first_key(self, key: Credentials = KEY) -> None:
         for node in self.nodes:
-            assert wait_until(lambda: put(node, "ready") == 200, FORM_S), node.log.read_text()[-1500:]
+            assert wait_until(lambda: put(node, "ready", key=key) == 200, FORM_S), node.log.read_text()[-1500:]
 
 
 def layout_of(node: Node) -> dict | None:
@@ -63,15 +63,15 @@ def layout_of(node: Node) -> dict | None:
         return None
 
 
-def put(node: Node, key: str, body: bytes = b"x") -> int:
+def put(node: Node, name: str, body: bytes = b"x", key: Credentials = KEY) -> int:
     try:
-        return Client(node.endpoint, KEY, timeout=10).put(BUCKET, key, body).status
+        return Client(node.endpoint, key, timeout=10).put(BUCKET, name, body).status
     except OSError:
         return 0
 
 
-def get(node: Node, key: str) -> bytes:
-    answer = Client(node.endpoint, KEY, timeout=10).get(BUCKET, key)
+def get(node: Node, name: str, key: Credentials = KEY) -> bytes:
+    answer = Client(node.endpoint, key, timeout=10).get(BUCKET, name)
     assert answer.status == 200, answer.status
     return answer.body
 

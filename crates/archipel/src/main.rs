@@ -11,6 +11,7 @@
 //! | [`network`], [`discovery`] | the network between nodes; looking nodes up |
 //! | [`first_start`] | the first bucket and access key |
 //! | [`server`], [`demo`] | the commands that run nodes |
+//! | [`init`] | the command that writes a configuration |
 //! | [`identity`], [`lock`], [`disks`] | the identity of a node: its key, its folder, its disks |
 //! | [`background`] | the work of a node beside its endpoints |
 //! | [`login_link`] | links to the web console |
@@ -38,6 +39,7 @@ mod drain;
 mod endpoints;
 mod first_start;
 mod identity;
+mod init;
 mod keyring;
 mod listeners;
 mod lock;
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Server(args) => server::run(&args),
+        Command::Init(args) => init::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Bucket { target, command } => ask(cli::bucket::run(&target, command)),
         Command::Website { target, command } => ask(cli::website::run(&target, command)),

@@ -57,7 +57,7 @@ fn no_config() -> String {
         .collect();
     format!(
         "no configuration: --config is not given, and there is no {USUAL_CONFIG}\n\
-         fix: write a file such as\n\n{indented}\n\
+         fix: run archipel init, or write a file such as\n\n{indented}\n\
          and start with: archipel server --config FILE\n\
          `archipel config example` prints all settings; `archipel demo` needs none"
     )

@@ -11,6 +11,7 @@
 //! | [`token`] | tokens of the admin API |
 //! | [`console`] | links to the web console |
 //! | [`node`], [`layout`] | commands for the cluster of the server |
+//! | [`init`] | the arguments of `archipel init` |
 //! | [`k2v`] | a client of the K2V API |
 //! | [`lifecycle`] | what lifecycle rules removed |
 //! | [`anti_entropy`] | one line about what a node must still fetch |
@@ -33,6 +34,7 @@ pub mod console;
 pub mod content;
 pub mod generate;
 pub mod group;
+pub mod init;
 pub mod k2v;
 pub mod key;
 pub mod layout;
@@ -69,7 +71,7 @@ pub struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   archipel demo                                     a demo cluster with a bucket and a key
-  archipel config example > archipel.toml           a configuration to start from
+  archipel init                                     a few questions, and a configuration
   archipel server --config archipel.toml            the server
   archipel bucket create photos                     on the server on this machine
   archipel key create laptop
@@ -87,6 +89,8 @@ wrong command line, and of verify if a part could not be checked.";
 pub enum Command {
     /// Run a node until SIGINT or SIGTERM
     Server(ServerArgs),
+    /// Ask a few questions and write a configuration with new secrets
+    Init(init::InitArgs),
     /// Run three nodes with a bucket and a key, and print how to use them
     Demo(DemoArgs),
     /// Create, list, show, publish and delete buckets

@@ -1,0 +1,141 @@
+//! `archipel init`: asks a few questions and writes a configuration with new secrets.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `questions` | the answers, from flags, from a person, or by default |
+//! | `text` | the configuration as text |
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, chown};
+use std::path::{Path, PathBuf};
+
+use ring::rand::{SecureRandom, SystemRandom};
+
+use crate::cli::init::InitArgs;
+use crate::cli::table;
+use crate::client::Failure;
+use crate::config;
+
+mod questions;
+mod text;
+
+use questions::Answers;
+
+/// The files of the secrets, beside the configuration.
+const CLUSTER_SECRET: &str = "cluster-secret";
+const KEY_SECRET: &str = "first-secret-key";
+
+/// The files that this run has made. They are removed again if it fails.
+#[derive(Default)]
+struct Made(Vec<PathBuf>);
+
+/// Asks, and writes the files.
+///
+/// # Errors
+/// A text for the operator. Then no file is left.
+pub fn run(args: &InitArgs) -> Result<(), Failure> {
+    let folder = folder_of(&args.config)?;
+    if args.config.exists() {
+        return Err(Failure(format!(
+            "{} is there already, and is not overwritten; fix: move it away, or name another file with --config",
+            args.config.display()
+        )));
+    }
+    let answers = questions::ask(args)?;
+    let mut made = Made::default();
+    match write(args, &folder, &answers, &mut made) {
+        Ok(said) => table::text(said.trim_end()),
+        Err(failure) => {
+            for path in &made.0 {
+                // The first error is the one to tell.
+                let _ = fs::remove_file(path);
+            }
+            Err(failure)
+        }
+    }
+}
+
+/// Returns the folder of the configuration as an absolute path. It is made if it is not there.
+fn folder_of(config: &Path) -> Result<PathBuf, Failure> {
+    let parent = config.parent().filter(|path| !path.as_os_str().is_empty());
+    let folder = parent.unwrap_or(Path::new("."));
+    let made = fs::create_dir_all(folder).and_then(|()| folder.canonicalize());
+    made.map_err(|error| Failure(format!("the folder {}: {error}", folder.display())))
+}
+
+fn write(
+    args: &InitArgs,
+    folder: &Path,
+    answers: &Answers,
+    made: &mut Made,
+) -> Result<String, Failure> {
+    let key_file = secret(args, folder.join(KEY_SECRET), made)?;
+    let secret_file = match &answers.together {
+        Some(_) => Some(secret(args, folder.join(CLUSTER_SECRET), made)?),
+        None => None,
+    };
+    let access_key = match &args.access_key {
+        Some(id) => id.clone(),
+        None => format!("AK{}", hex::encode_upper(random::<9>()?)),
+    };
+    let text = text::configuration(answers, &access_key, &key_file, secret_file.as_deref());
+    create(&args.config, &text, made)?;
+    config::load(&args.config, std::iter::empty()).map_err(|error| Failure(error.to_string()))?;
+    for path in &made.0 {
+        give(path, Path::new(&answers.data_dir))?;
+    }
+    Ok(text::next_steps(
+        args,
+        answers,
+        &access_key,
+        &key_file,
+        secret_file.as_deref(),
+    ))
+}
+
+/// Returns the file of a secret: one that is there, or a new one.
+fn secret(args: &InitArgs, path: PathBuf, made: &mut Made) -> Result<PathBuf, Failure> {
+    if path.exists() {
+        return Ok(path);
+    }
+    if args.access_key.is_some() {
+        return Err(Failure(format!(
+            "{} is missing; fix: copy it from the first machine (mode 600): all nodes have the same secrets",
+            path.display()
+        )));
+    }
+    create(&path, &format!("{}\n", hex::encode(random::<24>()?)), made)?;
+    Ok(path)
+}
+
+fn random<const N: usize>() -> Result<[u8; N], Failure> {
+    let mut bytes = [0; N];
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.map_err(|_| Failure("the operating system provides no randomness".into()))?;
+    Ok(bytes)
+}
+
+/// Makes a file that only its owner can read. A file that is there is an error.
+fn create(path: &Path, text: &str, made: &mut Made) -> Result<(), Failure> {
+    let cannot = |error: io::Error| Failure(format!("cannot write {}: {error}", path.display()));
+    let mut options = OpenOptions::new();
+    let opened = options.write(true).create_new(true).mode(0o600).open(path);
+    let mut file = opened.map_err(cannot)?;
+    made.0.push(path.to_owned());
+    file.write_all(text.as_bytes()).map_err(cannot)?;
+    file.sync_all().map_err(cannot)
+}
+
+/// Gives a file to the owner of the data folder, so that the server can read what root has made.
+fn give(path: &Path, data_dir: &Path) -> Result<(), Failure> {
+    let Ok(owner) = fs::metadata(data_dir) else {
+        return Ok(());
+    };
+    let cannot = |error: io::Error| Failure(format!("the owner of {}: {error}", path.display()));
+    let current = fs::metadata(path).map_err(cannot)?;
+    if current.uid() != 0 || owner.uid() == 0 {
+        return Ok(());
+    }
+    chown(path, Some(owner.uid()), Some(owner.gid())).map_err(cannot)
+}
