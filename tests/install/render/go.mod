@@ -1,0 +1,3 @@
+module render
+
+go 1.21
