@@ -48,6 +48,7 @@ class Node:
     number: int
     folder: Path
     address: str
+    program: Path | None = None  # another build than the one under test
     id: str = ""  # known once the cluster is formed
     process: subprocess.Popen | None = None
     paused: bool = False
@@ -146,7 +147,7 @@ class Cluster:
 
     def start(self, node: Node) -> None:
         command = self.network.command(
-            node.number, [str(binary()), "server", "--config", str(node.folder / "archipel.toml")]
+            node.number, [str(node.program or binary()), "server", "--config", str(node.folder / "archipel.toml")]
         )
         with open(node.log, "ab") as log:
             log.write(start_line(node.starts + 1).encode())
