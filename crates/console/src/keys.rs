@@ -1,4 +1,4 @@
-//! Access keys: list, create, import, show, disable, delete. A secret is shown once.
+//! Access keys: list, create, import, show, disable, let expire, delete. A secret is shown once.
 
 use archipel_api::admin::types::{ChangeKey, CreateKey, KeyInfo, KeyWithSecret, Page};
 use askama::Template;
@@ -12,7 +12,7 @@ use crate::backend::{path, query};
 use crate::fault::Fault;
 use crate::page::{Frame, Shown};
 use crate::render::{html, see};
-use crate::request::{Posted, User};
+use crate::request::{Fields, Posted, User};
 use crate::show;
 
 /// Keys on a page.
@@ -34,6 +34,7 @@ struct KeysPage {
     is_first: bool,
     keys: Vec<KeyInfo>,
     next: Option<String>,
+    now_ms: u64,
 }
 
 #[derive(Template)]
@@ -42,6 +43,7 @@ struct KeyPage {
     frame: Frame,
     base: String,
     key: KeyInfo,
+    now_ms: u64,
 }
 
 /// A secret that was just made.
@@ -56,7 +58,29 @@ pub struct SecretPage {
     back: String,
 }
 
+/// Returns the state of a key, and the style of its dot.
+fn state(key: &KeyInfo, now_ms: u64) -> (&'static str, &'static str) {
+    match key.expires_ms {
+        _ if key.disabled => ("disabled", "idle"),
+        Some(at_ms) if at_ms <= now_ms => ("expired", "bad"),
+        _ => ("in use", "good"),
+    }
+}
+
+/// Returns when a key expires.
+fn expires(key: &KeyInfo) -> String {
+    key.expires_ms.map_or("never".into(), show::time)
+}
+
 impl KeysPage {
+    fn state(&self, key: &KeyInfo) -> (&'static str, &'static str) {
+        state(key, self.now_ms)
+    }
+
+    fn expires(&self, key: &KeyInfo) -> String {
+        expires(key)
+    }
+
     fn link(&self, key: &KeyInfo) -> String {
         path(&["keys", &key.id])
     }
@@ -71,6 +95,14 @@ impl KeysPage {
 }
 
 impl KeyPage {
+    fn state(&self) -> (&'static str, &'static str) {
+        state(&self.key, self.now_ms)
+    }
+
+    fn expires(&self) -> String {
+        expires(&self.key)
+    }
+
     fn created(&self) -> String {
         show::time(self.key.created_ms)
     }
@@ -111,6 +143,7 @@ pub async fn list(State(app): State<App>, user: User, Query(which): Query<Which>
         is_first: which.after.is_empty(),
         keys: page.items,
         next,
+        now_ms: app.clock.now_millis(),
     }))
 }
 
@@ -122,7 +155,7 @@ pub async fn create(State(app): State<App>, posted: Posted) -> Shown {
         create_bucket: fields.is_checked("create_bucket"),
         id: fields.some("id"),
         secret: fields.some("secret"),
-        expires_ms: None,
+        expires_ms: end(&app, fields)?,
     };
     let admin = posted.user.admin(&app);
     let made: KeyWithSecret = admin.send(Method::POST, "/v1/keys", &ask).await?;
@@ -132,12 +165,20 @@ pub async fn create(State(app): State<App>, posted: Posted) -> Shown {
     Ok(secret(frame, "access key", made, back))
 }
 
+/// Returns the end of the days of a form, in milliseconds since 1970.
+fn end(app: &App, fields: &Fields) -> Result<Option<u64>, Fault> {
+    let now_ms = app.clock.now_millis();
+    let end = |seconds: u64| now_ms.saturating_add(seconds.saturating_mul(1000));
+    Ok(fields.days("days")?.map(end))
+}
+
 /// Shows a key.
 pub async fn show(State(app): State<App>, user: User, Path(id): Path<String>) -> Shown {
     Ok(html(&KeyPage {
         frame: Frame::new(&user, "keys"),
         base: path(&["keys", &id]),
         key: user.admin(&app).get(&path(&["v1", "keys", &id])).await?,
+        now_ms: app.clock.now_millis(),
     }))
 }
 
@@ -161,6 +202,11 @@ pub async fn change(
         },
         "create-buckets" | "no-buckets" => ChangeKey {
             create_bucket: Some(change == "create-buckets"),
+            ..ChangeKey::default()
+        },
+        // The admin API takes 0 for never.
+        "expire" => ChangeKey {
+            expires_ms: Some(end(&app, &posted.fields)?.unwrap_or(0)),
             ..ChangeKey::default()
         },
         other => return Err(Fault::invalid(format!("there is no change {other:?}"))),

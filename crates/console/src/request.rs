@@ -21,6 +21,8 @@ pub const CSRF_HEADER: &str = "x-console-csrf";
 /// The field of forms that holds it.
 const CSRF_FIELD: &str = "csrf";
 
+const DAY_SECONDS: u64 = 24 * 3600;
+
 /// The largest form, in bytes.
 pub const MAX_FORM_BYTES: usize = 64 << 10;
 
@@ -89,6 +91,20 @@ impl Fields {
     /// Returns the value of a field, unless it is absent or empty.
     pub fn some(&self, name: &str) -> Option<String> {
         Some(self.get(name).to_owned()).filter(|value| !value.is_empty())
+    }
+
+    /// Returns a number of days in seconds, unless the field is absent or empty.
+    ///
+    /// # Errors
+    /// It is no number of days.
+    pub fn days(&self, name: &str) -> Result<Option<u64>, Fault> {
+        let read = |text: String| {
+            let seconds = text.parse::<u64>().ok();
+            let seconds = seconds.and_then(|days| days.checked_mul(DAY_SECONDS));
+            let wrong = || Fault::invalid(format!("{text:?} is no number of days"));
+            seconds.ok_or_else(wrong)
+        };
+        self.some(name).map(read).transpose()
     }
 
     /// Returns whether a box is checked.

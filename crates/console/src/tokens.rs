@@ -19,8 +19,6 @@ use crate::show;
 /// Tokens on a page.
 const PAGE_ITEMS: &str = "50";
 
-const DAY_SECONDS: u64 = 24 * 3600;
-
 /// Which tokens to show.
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -65,14 +63,6 @@ pub async fn list(State(app): State<App>, user: User, Query(which): Query<Which>
 /// Creates a token.
 pub async fn create(State(app): State<App>, posted: Posted) -> Shown {
     let fields = &posted.fields;
-    let days = match fields.get("days") {
-        "" => None,
-        days => {
-            let wrong = || Fault::invalid(format!("{days:?} is no number of days"));
-            let days: u64 = days.parse().map_err(|_| wrong())?;
-            Some(days.checked_mul(DAY_SECONDS).ok_or_else(wrong)?)
-        }
-    };
     let ask = CreateToken {
         name: fields.get("name").to_owned(),
         scopes: fields
@@ -80,7 +70,7 @@ pub async fn create(State(app): State<App>, posted: Posted) -> Shown {
             .split_whitespace()
             .map(String::from)
             .collect(),
-        valid_seconds: days,
+        valid_seconds: fields.days("days")?,
     };
     let admin = posted.user.admin(&app);
     let made: TokenWithSecret = admin.send(Method::POST, "/v1/tokens", &ask).await?;

@@ -34,6 +34,34 @@ async fn key_is_made_disabled_enabled_and_deleted_and_its_secret_shown_once() {
 }
 
 #[tokio::test]
+async fn key_is_made_with_an_expiry_and_gets_another_one() {
+    let site = logged_in().await;
+    site.post("/keys", "name=phone&days=30").await;
+    let key = || site.model.access_keys().unwrap().remove(0);
+    let (id, made) = (key().id.clone(), key().expires_ms.unwrap());
+    let page = format!("/keys/{id}");
+    let text = site.get(&page).await.text;
+    assert!(text.contains(&crate::show::time(made)), "{text}");
+    site.post(&page, "change=expire&days=90").await;
+    assert!(key().expires_ms.unwrap() > made);
+    site.post(&page, "change=expire&days=").await;
+    assert_eq!(key().expires_ms, None);
+    for form in ["change=expire&days=-1", "change=expire&days=soon"] {
+        let reply = site.post(&page, form).await;
+        assert_eq!(reply.status, StatusCode::BAD_REQUEST, "{form}");
+    }
+    let over = archipel_model::identity::KeyChange {
+        expires_ms: Some(Some(1)),
+        ..Default::default()
+    };
+    site.model.change_key(&id, over).await.unwrap();
+    for page in [&*page, "/keys"] {
+        let text = site.get(page).await.text.to_lowercase();
+        assert!(text.contains("</span>expired"), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn user_gets_a_policy_and_a_key() {
     let site = logged_in().await;
     site.post("/users", "name=anna").await;
