@@ -25,6 +25,15 @@ PAGES = {
     "settings": "/buckets/demo/settings",
     "keys": "/keys",
     "users": "/users",
+    "user": "/users/anna",
+    "groups": "/groups",
+    "group": "/groups/family",
+    "roles": "/roles",
+    "role": "/roles/backup",
+    "policies": "/policies",
+    "policy": f"/policies/{quote('arn:aws:iam::000000000000:policy/photos', safe='')}",
+    "built-in": "/policies/AdministratorAccess",
+    "inline": "/inline/users/anna/home",
     "tokens": "/tokens",
     "layout": "/layout",
     "activity": "/activity",
@@ -34,8 +43,50 @@ LOOKS = (("light", 1280, 900), ("dark", 1280, 900), ("light", 390, 844), ("dark"
 PATIENCE_MS = 30_000
 
 
+POLICY = """{
+  "Version": "2012-10-17",
+  "Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::demo/*"}]
+}"""
+TRUST = '{"Statement": {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": "000000000000"}}}'
+
+
+def send(page: Page, action: str, **fields: str) -> None:
+    """Fills the form with this action, and sends it."""
+    form = page.locator(f'form[action="{action}"]').last
+    for name, value in fields.items():
+        form.locator(f'[name="{name}"]').fill(value)
+    form.locator("button").click()
+
+
+def identities(page: Page, origin: str) -> None:
+    """Makes a user in a group, a role and policies. A policy is refused first."""
+    page.goto(f"{origin}/users")
+    send(page, "/users", name="anna")
+    page.get_by_text("Add a policy that is only here").click()
+    send(page, "/inline/users/anna", policy="home", document=POLICY)
+    page.get_by_role("link", name="home").wait_for(timeout=PATIENCE_MS)
+    page.goto(f"{origin}/groups")
+    send(page, "/groups", name="family")
+    page.fill("#users", "anna")
+    page.locator("form:has(#users) button").click()
+    page.get_by_role("link", name="anna").wait_for(timeout=PATIENCE_MS)
+    page.fill("#policy", "AmazonS3ReadOnlyAccess")
+    page.locator("form:has(#policy) button").click()
+    page.get_by_role("button", name="Detach").wait_for(timeout=PATIENCE_MS)
+    page.goto(f"{origin}/roles")
+    send(page, "/roles", name="backup", description="Nightly copies", trust=TRUST)
+    page.get_by_role("heading", name="backup").wait_for(timeout=PATIENCE_MS)
+    page.goto(f"{origin}/policies")
+    send(page, "/policies", name="photos", description="Reads photos", document=POLICY.replace("Get", "Fly"))
+    page.get_by_role("alert").wait_for(timeout=PATIENCE_MS)
+    page.fill("#text", POLICY)
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("heading", name="photos").wait_for(timeout=PATIENCE_MS)
+
+
 def fill(page: Page, origin: str) -> None:
-    """Uploads a file with a hostile name, as a person does, and stages a change of the layout."""
+    """Uploads a file with a hostile name, as a person does, makes identities, and stages a change of the layout."""
+    identities(page, origin)
     page.goto(f"{origin}/buckets/demo")
     file = {"name": HOSTILE.replace("/", "_"), "mimeType": "text/html", "buffer": b"<script>alert(3)</script>"}
     page.set_input_files("#files", file)

@@ -25,7 +25,8 @@
 //! | `login` | login and logout |
 //! | `cluster`, `layout`, `activity` | pages about the nodes |
 //! | `buckets`, `settings`, `objects` | pages about what is stored |
-//! | `keys`, `users`, `tokens` | pages about who may do what |
+//! | `keys`, `users`, `groups`, `roles`, `policies`, `tokens` | pages about who may do what |
+//! | `held` | what users, groups and roles have of policies; forms with the text of one |
 
 use std::sync::Arc;
 
@@ -50,15 +51,19 @@ mod backend;
 mod buckets;
 mod cluster;
 mod fault;
+mod groups;
 mod guard;
+mod held;
 mod keys;
 mod layout;
 mod login;
 mod objects;
 mod page;
+mod policies;
 mod presign;
 mod render;
 mod request;
+mod roles;
 mod session;
 mod settings;
 mod show;
@@ -172,6 +177,20 @@ fn routes(app: App) -> Router {
         .route("/keys/{id}", get(keys::show).post(keys::change))
         .route("/users", get(users::list).post(users::create))
         .route("/users/{name}", get(users::show).post(users::change))
+        .route("/groups", get(groups::list).post(groups::create))
+        .route("/groups/{name}", get(groups::show).post(groups::change))
+        .route("/roles", get(roles::list).post(roles::create))
+        .route("/roles/{name}", get(roles::show).post(roles::change))
+        .route("/policies", get(policies::list).post(policies::create))
+        .route(
+            "/policies/{name}",
+            get(policies::show).post(policies::change),
+        )
+        .route("/inline/{kind}/{name}", post(held::add_inline))
+        .route(
+            "/inline/{kind}/{name}/{policy}",
+            get(held::show_inline).post(held::change_inline),
+        )
         .route("/tokens", get(tokens::list).post(tokens::create))
         .route("/tokens/{id}/revoke", post(tokens::revoke))
         .route("/layout", get(layout::show).post(layout::change))

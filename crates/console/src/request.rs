@@ -112,6 +112,16 @@ impl Fields {
         !self.get(name).is_empty()
     }
 
+    /// Returns a text of several lines, whose ends browsers write as CR LF.
+    pub fn text(&self, name: &str) -> String {
+        self.get(name).replace("\r\n", "\n")
+    }
+
+    /// Returns all fields.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (&**name, &**value))
+    }
+
     /// Returns all values of a field.
     pub fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
         let fields = self.0.iter().filter(move |(field, _)| field == name);

@@ -19,6 +19,7 @@ use crate::guard::POLICY;
 use crate::{Console, ConsoleConfig};
 
 mod changes;
+mod identities;
 mod logins;
 mod people;
 
@@ -208,7 +209,7 @@ async fn logged_in() -> Site {
 }
 
 /// Every page that a GET shows.
-const PAGES: [&str; 14] = [
+const PAGES: [&str; 19] = [
     "/cluster",
     "/cluster/live",
     "/buckets",
@@ -219,6 +220,11 @@ const PAGES: [&str; 14] = [
     "/keys/AKTEST",
     "/users",
     "/users/anna",
+    "/groups",
+    "/groups/family",
+    "/roles",
+    "/policies",
+    "/policies/AdministratorAccess",
     "/tokens",
     "/layout",
     "/layout/live",
@@ -235,6 +241,7 @@ async fn every_answer_has_the_policy_and_no_script_inside() {
     assert_eq!(site.post("/keys", imported).await.status, StatusCode::OK);
     let made = site.post("/users", "name=anna").await;
     assert_eq!(made.header("location"), "/users/anna", "{}", made.text);
+    site.post("/groups", "name=family").await;
     let others = [
         "/login",
         "/nothing",

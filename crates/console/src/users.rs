@@ -1,6 +1,6 @@
 //! Users: list, create, show, their keys and policies, delete.
 
-use archipel_api::admin::types::{ChangeUser, CreateUser, KeyWithSecret, Page, UserInfo};
+use archipel_api::admin::types::{CreateUser, KeyWithSecret, Page, UserInfo};
 use askama::Template;
 use axum::body::Body;
 use axum::extract::{Path, Query, State};
@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::App;
 use crate::backend::{path, query};
 use crate::fault::Fault;
+use crate::held::{self, Held, Link, links};
 use crate::keys::secret;
 use crate::page::{Frame, Shown};
 use crate::render::{html, see};
@@ -41,6 +42,8 @@ struct UsersPage {
 struct UserPage {
     frame: Frame,
     base: String,
+    groups: Vec<Link>,
+    held: Held,
     user: UserInfo,
 }
 
@@ -93,10 +96,14 @@ pub async fn create(State(app): State<App>, posted: Posted) -> Result<Response<B
 
 /// Shows a user.
 pub async fn show(State(app): State<App>, user: User, Path(name): Path<String>) -> Shown {
+    let of_api = path(&["v1", "users", &name]);
+    let shown: UserInfo = user.admin(&app).get(&of_api).await?;
     Ok(html(&UserPage {
         frame: Frame::new(&user, "users"),
         base: path(&["users", &name]),
-        user: user.admin(&app).get(&path(&["v1", "users", &name])).await?,
+        groups: links("groups", &shown.groups),
+        held: Held::new("users", &name, &shown.policies, &shown.inline_policies),
+        user: shown,
     }))
 }
 
@@ -105,33 +112,21 @@ pub async fn change(State(app): State<App>, Path(name): Path<String>, posted: Po
     let (admin, fields) = (posted.user.admin(&app), &posted.fields);
     let of_api = path(&["v1", "users", &name]);
     let here = path(&["users", &name]);
+    if held::change(&admin, &of_api, fields).await? {
+        return Ok(see(&here));
+    }
     match fields.get("change") {
         "delete" => {
             admin.delete(&of_api).await?;
-            return Ok(see("/users"));
+            Ok(see("/users"))
         }
         "key" => {
             let keys = format!("{of_api}/keys");
             let made: KeyWithSecret = admin.send(Method::POST, &keys, &Value::Null).await?;
             let frame = Frame::new(&posted.user, "users");
             let made = [name, made.key.id, made.secret];
-            return Ok(secret(frame, "access key", made, here));
+            Ok(secret(frame, "access key", made, here))
         }
-        "attach" => {
-            let ask = ChangeUser {
-                attach: fields.some("policy").into_iter().collect(),
-                ..ChangeUser::default()
-            };
-            let _: UserInfo = admin.send(Method::PATCH, &of_api, &ask).await?;
-        }
-        "detach" => {
-            let ask = ChangeUser {
-                detach: fields.some("policy").into_iter().collect(),
-                ..ChangeUser::default()
-            };
-            let _: UserInfo = admin.send(Method::PATCH, &of_api, &ask).await?;
-        }
-        other => return Err(Fault::invalid(format!("there is no change {other:?}"))),
+        other => Err(Fault::invalid(format!("there is no change {other:?}"))),
     }
-    Ok(see(&here))
 }

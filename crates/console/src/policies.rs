@@ -1,0 +1,132 @@
+//! Managed policies: list, create, show, replace, delete.
+
+use archipel_api::admin::types::{CreatePolicy, Page, PolicyDocument, PolicyInfo};
+use askama::Template;
+use axum::extract::{Path, Query, State};
+use http::Method;
+use serde::Deserialize;
+
+use crate::App;
+use crate::backend::{path, query};
+use crate::fault::Fault;
+use crate::held::{self, Link, links};
+use crate::page::{Frame, Shown};
+use crate::render::{html, see};
+use crate::request::{Posted, User};
+use crate::show;
+
+/// Policies on a page.
+const PAGE_ITEMS: &str = "50";
+
+/// Which policies to show.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct Which {
+    after: String,
+}
+
+#[derive(Template)]
+#[template(path = "policies.html")]
+struct PoliciesPage {
+    frame: Frame,
+    is_first: bool,
+    policies: Vec<PolicyInfo>,
+    next: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "policy.html")]
+struct PolicyPage {
+    frame: Frame,
+    base: String,
+    holders: Vec<(&'static str, Vec<Link>)>,
+    policy: PolicyInfo,
+}
+
+impl PoliciesPage {
+    /// Two policies may have one name: one here, one that every cluster has.
+    fn link(&self, policy: &PolicyInfo) -> String {
+        path(&["policies", &policy.arn])
+    }
+
+    fn holders(&self, policy: &PolicyInfo) -> usize {
+        policy.users.len() + policy.groups.len() + policy.roles.len()
+    }
+}
+
+impl PolicyPage {
+    fn changed(&self) -> String {
+        show::time(self.policy.changed_ms)
+    }
+}
+
+/// Shows a page of the list.
+pub async fn list(State(app): State<App>, user: User, Query(which): Query<Which>) -> Shown {
+    let ask = query(&[("limit", PAGE_ITEMS), ("after", &which.after)]);
+    let page: Page<PolicyInfo> = user.admin(&app).get(&format!("/v1/policies{ask}")).await?;
+    let next = page
+        .next
+        .map(|next| format!("/policies{}", query(&[("after", &next)])));
+    Ok(html(&PoliciesPage {
+        frame: Frame::new(&user, "users"),
+        is_first: which.after.is_empty(),
+        policies: page.items,
+        next,
+    }))
+}
+
+/// Creates a policy.
+pub async fn create(State(app): State<App>, posted: Posted) -> Shown {
+    let fields = &posted.fields;
+    let ask = CreatePolicy {
+        name: fields.get("name").to_owned(),
+        path: None,
+        description: fields.get("description").to_owned(),
+        document: fields.text("document"),
+    };
+    let admin = posted.user.admin(&app);
+    let made = admin.send::<PolicyInfo>(Method::POST, "/v1/policies", &ask);
+    match made.await {
+        Ok(made) => Ok(see(&path(&["policies", &made.arn]))),
+        Err(fault) => held::again(&posted, "document", "/policies", "/policies", fault),
+    }
+}
+
+/// Shows a policy.
+pub async fn show(State(app): State<App>, user: User, Path(name): Path<String>) -> Shown {
+    let of_api = path(&["v1", "policies", &name]);
+    let policy: PolicyInfo = user.admin(&app).get(&of_api).await?;
+    Ok(html(&PolicyPage {
+        frame: Frame::new(&user, "users"),
+        base: path(&["policies", &name]),
+        holders: vec![
+            ("Users", links("users", &policy.users)),
+            ("Groups", links("groups", &policy.groups)),
+            ("Roles", links("roles", &policy.roles)),
+        ],
+        policy,
+    }))
+}
+
+/// Replaces or deletes a policy: the form says what.
+pub async fn change(State(app): State<App>, Path(name): Path<String>, posted: Posted) -> Shown {
+    let admin = posted.user.admin(&app);
+    let of_api = path(&["v1", "policies", &name]);
+    let here = path(&["policies", &name]);
+    match posted.fields.get("change") {
+        "delete" => {
+            admin.delete(&of_api).await?;
+            Ok(see("/policies"))
+        }
+        "set" => {
+            let ask = PolicyDocument {
+                document: posted.fields.text("document"),
+            };
+            match admin.send::<PolicyInfo>(Method::PUT, &of_api, &ask).await {
+                Ok(_) => Ok(see(&here)),
+                Err(fault) => held::again(&posted, "document", &here, &here, fault),
+            }
+        }
+        other => Err(Fault::invalid(format!("there is no change {other:?}"))),
+    }
+}

@@ -1,0 +1,150 @@
+//! Roles: list, create, show, who may assume them, their policies, delete.
+
+use archipel_api::admin::types::{ChangeRole, CreateRole, Page, RoleInfo};
+use askama::Template;
+use axum::extract::{Path, Query, State};
+use http::Method;
+use serde::Deserialize;
+
+use crate::App;
+use crate::backend::{path, query};
+use crate::fault::Fault;
+use crate::held::{self, Held};
+use crate::page::{Frame, Shown};
+use crate::render::{html, see};
+use crate::request::{Fields, Posted, User};
+use crate::show;
+
+/// Roles on a page.
+const PAGE_ITEMS: &str = "50";
+
+/// Which roles to show.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct Which {
+    after: String,
+}
+
+#[derive(Template)]
+#[template(path = "roles.html")]
+struct RolesPage {
+    frame: Frame,
+    is_first: bool,
+    roles: Vec<RoleInfo>,
+    next: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "role.html")]
+struct RolePage {
+    frame: Frame,
+    base: String,
+    role: RoleInfo,
+    held: Held,
+}
+
+impl RolesPage {
+    fn link(&self, role: &RoleInfo) -> String {
+        path(&["roles", &role.name])
+    }
+
+    fn created(&self, role: &RoleInfo) -> String {
+        show::time(role.created_ms)
+    }
+}
+
+impl RolePage {
+    fn created(&self) -> String {
+        show::time(self.role.created_ms)
+    }
+
+    fn hours(&self) -> u32 {
+        self.role.max_session_seconds / 3600
+    }
+}
+
+/// Shows a page of the list.
+pub async fn list(State(app): State<App>, user: User, Query(which): Query<Which>) -> Shown {
+    let ask = query(&[("limit", PAGE_ITEMS), ("after", &which.after)]);
+    let page: Page<RoleInfo> = user.admin(&app).get(&format!("/v1/roles{ask}")).await?;
+    let next = page
+        .next
+        .map(|next| format!("/roles{}", query(&[("after", &next)])));
+    Ok(html(&RolesPage {
+        frame: Frame::new(&user, "users"),
+        is_first: which.after.is_empty(),
+        roles: page.items,
+        next,
+    }))
+}
+
+/// Reads the longest session of a form.
+fn seconds(fields: &Fields) -> Result<Option<u32>, Fault> {
+    let read = |text: String| {
+        let hours = text.parse::<u32>().ok();
+        let seconds = hours.and_then(|hours| hours.checked_mul(3600));
+        seconds.ok_or_else(|| Fault::invalid(format!("{text:?} is no number of hours")))
+    };
+    fields.some("hours").map(read).transpose()
+}
+
+/// Creates a role.
+pub async fn create(State(app): State<App>, posted: Posted) -> Shown {
+    let fields = &posted.fields;
+    let ask = CreateRole {
+        name: fields.get("name").to_owned(),
+        path: None,
+        description: fields.get("description").to_owned(),
+        max_session_seconds: seconds(fields)?,
+        trust: fields.text("trust"),
+    };
+    let admin = posted.user.admin(&app);
+    let made = admin
+        .send::<RoleInfo>(Method::POST, "/v1/roles", &ask)
+        .await;
+    match made {
+        Ok(made) => Ok(see(&path(&["roles", &made.name]))),
+        Err(fault) => held::again(&posted, "trust", "/roles", "/roles", fault),
+    }
+}
+
+/// Shows a role.
+pub async fn show(State(app): State<App>, user: User, Path(name): Path<String>) -> Shown {
+    let of_api = path(&["v1", "roles", &name]);
+    let role: RoleInfo = user.admin(&app).get(&of_api).await?;
+    Ok(html(&RolePage {
+        frame: Frame::new(&user, "users"),
+        base: path(&["roles", &name]),
+        held: Held::new("roles", &name, &role.policies, &role.inline_policies),
+        role,
+    }))
+}
+
+/// Changes or deletes a role: the form says what.
+pub async fn change(State(app): State<App>, Path(name): Path<String>, posted: Posted) -> Shown {
+    let (admin, fields) = (posted.user.admin(&app), &posted.fields);
+    let of_api = path(&["v1", "roles", &name]);
+    let here = path(&["roles", &name]);
+    if held::change(&admin, &of_api, fields).await? {
+        return Ok(see(&here));
+    }
+    match fields.get("change") {
+        "delete" => {
+            admin.delete(&of_api).await?;
+            Ok(see("/roles"))
+        }
+        "set" => {
+            let ask = ChangeRole {
+                description: Some(fields.get("description").to_owned()),
+                max_session_seconds: seconds(fields)?,
+                trust: Some(fields.text("trust")),
+                ..ChangeRole::default()
+            };
+            match admin.send::<RoleInfo>(Method::PATCH, &of_api, &ask).await {
+                Ok(_) => Ok(see(&here)),
+                Err(fault) => held::again(&posted, "trust", &here, &here, fault),
+            }
+        }
+        other => Err(Fault::invalid(format!("there is no change {other:?}"))),
+    }
+}
