@@ -57,10 +57,6 @@ impl RolePage {
     fn created(&self) -> String {
         show::time(self.role.created_ms)
     }
-
-    fn hours(&self) -> u32 {
-        self.role.max_session_seconds / 3600
-    }
 }
 
 /// Shows a page of the list.
@@ -80,12 +76,9 @@ pub async fn list(State(app): State<App>, user: User, Query(which): Query<Which>
 
 /// Reads the longest session of a form.
 fn seconds(fields: &Fields) -> Result<Option<u32>, Fault> {
-    let read = |text: String| {
-        let hours = text.parse::<u32>().ok();
-        let seconds = hours.and_then(|hours| hours.checked_mul(3600));
-        seconds.ok_or_else(|| Fault::invalid(format!("{text:?} is no number of hours")))
-    };
-    fields.some("hours").map(read).transpose()
+    let wrong = |text: &String| Fault::invalid(format!("{text:?} is no number of seconds"));
+    let read = |text: String| text.parse().map_err(|_| wrong(&text));
+    fields.some("seconds").map(read).transpose()
 }
 
 /// Creates a role.

@@ -88,20 +88,20 @@ async fn policy_is_made_replaced_and_deleted_and_refused_with_the_reason() {
 #[tokio::test]
 async fn role_is_made_and_changed_and_has_a_policy_of_its_own() {
     let site = logged_in().await;
-    let form = "name=backup&description=nightly&hours=2&trust=";
+    let form = "name=backup&description=nightly&seconds=5400&trust=";
     refused(&site, "/roles", form, READ).await;
     let at = "/roles/backup";
     let page = done(&site, "/roles", &format!("{form}{}", encode(TRUST)), at).await;
-    assert!(page.contains("value=\"nightly\"") && page.contains("value=\"2\""));
+    assert!(page.contains("value=\"nightly\"") && page.contains("value=\"5400\""));
     let set = format!(
-        "change=set&description=weekly&hours=3&trust={}",
+        "change=set&description=weekly&seconds=7200&trust={}",
         encode(TRUST)
     );
     let page = done(&site, at, &set, at).await;
-    assert!(page.contains("value=\"weekly\"") && page.contains("value=\"3\""));
-    refused(&site, at, "change=set&hours=3&trust=", READ).await;
-    let hours = site.post(at, "change=set&hours=many&trust=x").await;
-    assert_eq!(hours.status, StatusCode::BAD_REQUEST);
+    assert!(page.contains("value=\"weekly\"") && page.contains("value=\"7200\""));
+    refused(&site, at, "change=set&seconds=7200&trust=", READ).await;
+    let many = site.post(at, "change=set&seconds=many&trust=x").await;
+    assert_eq!(many.status, StatusCode::BAD_REQUEST);
 
     let (new, own) = ("/inline/roles/backup", "/inline/roles/backup/own");
     let page = refused(&site, new, "policy=own&document=", UNKNOWN_ACTION).await;
