@@ -10,6 +10,7 @@ from pathlib import Path
 import boto3
 import pytest
 import yaml
+from support.cli import run
 from support.server import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,9 +46,13 @@ def metrics(three, sdk) -> str:
     )
     s3.put_object(Bucket=three.bucket, Key="metrics", Body=b"x" * 100_000)
     s3.get_object(Bucket=three.bucket, Key="metrics")["Body"].read()
+    # The metrics of quotas have samples once a bucket with a quota was counted, which is each minute.
+    for line in ("bucket create monitored", "bucket quota set monitored --size 1GB --objects 100"):
+        assert run(three, line).returncode == 0
     with sdk.Archipel(socket=node["admin"]) as admin:
         # The counts of a request follow its answer.
         assert wait_until(lambda: 'operation="GetObject"' in admin.metrics(), 20)
+        assert wait_until(lambda: "archipel_bucket_quota_bytes{" in admin.metrics(), 150)
         return admin.metrics()
 
 
