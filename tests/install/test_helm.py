@@ -29,7 +29,7 @@ def renderer(tmp_path_factory) -> Path:
         pytest.skip("missing: go (apt-get install golang-go)")
     folder = tmp_path_factory.mktemp("render")
     command = [go, "build", "-o", str(folder / "render"), "."]
-    env = {**os.environ, "GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local", "GOCACHE": str(folder / "cache")}
+    env = {**os.environ, "GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOTOOLCHAIN": "local"}
     done = subprocess.run(command, cwd=RENDERER, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return folder / "render"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import stat
 import subprocess
@@ -57,6 +58,23 @@ def test_nothing_is_overwritten_and_a_wrong_answer_leaves_nothing(tmp_path):
     again = init(tmp_path)
     assert again.returncode == 1 and "is there already" in again.stderr and "--config" in again.stderr
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+    # The secret of a key is of use only with the id of that key.
+    (tmp_path / "archipel.toml").unlink()
+    without = init(tmp_path)
+    assert without.returncode == 1 and "--access-key" in without.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["first-secret-key"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_what_root_writes_belongs_to_the_owner_of_the_data(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    os.chown(data, 3900, 3901)
+    config = tmp_path / "config"
+    assert init(config, "--data-dir", str(data), "--nodes", "2", "--address", "a:3901", "--others", "b:3901").returncode == 0
+    files = {file.name: file.stat() for file in config.iterdir()}
+    assert sorted(files) == ["archipel.toml", "cluster-secret", "first-secret-key"]
+    assert {(of.st_uid, of.st_gid, stat.S_IMODE(of.st_mode)) for of in files.values()} == {(3900, 3901, 0o600)}
 
 
 @pytest.mark.parametrize(

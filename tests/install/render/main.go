@@ -93,8 +93,13 @@ func functions(root *template.Template) template.FuncMap {
 			}
 			return given, nil
 		},
-		"fail":       func(why string) (string, error) { return "", errors.New(why) },
-		"trunc":      func(length int, text string) string { return text[:min(length, len(text))] },
+		"fail": func(why string) (string, error) { return "", errors.New(why) },
+		"trunc": func(length int, text string) string {
+			if len(text) < length {
+				return text
+			}
+			return text[:length]
+		},
 		"trimSuffix": func(suffix, text string) string { return strings.TrimSuffix(text, suffix) },
 		"int":        func(value any) int { number, _ := value.(float64); return int(number) },
 		"toJson": func(value any) (string, error) {

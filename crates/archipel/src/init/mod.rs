@@ -70,7 +70,14 @@ fn write(
     answers: &Answers,
     made: &mut Made,
 ) -> Result<String, Failure> {
-    let key_file = secret(args, folder.join(KEY_SECRET), made)?;
+    let key_file = folder.join(KEY_SECRET);
+    if key_file.exists() && args.access_key.is_none() {
+        return Err(Failure(format!(
+            "{} is there already; fix: name its access key with --access-key, or move the file away",
+            key_file.display()
+        )));
+    }
+    let key_file = secret(args, key_file, made)?;
     let secret_file = match &answers.together {
         Some(_) => Some(secret(args, folder.join(CLUSTER_SECRET), made)?),
         None => None,
