@@ -33,10 +33,11 @@ impl Data {
         RowReply(answer.map_err(Refusal::from))
     }
 
-    /// Notes the epoch number that another node tells, and asks for the epoch if it is newer.
+    /// Notes the epoch number that another node tells, and asks for the epoch if it is newer and the
+    /// node is trusted to tell it.
     pub(crate) fn hear_epoch(self: &Arc<Data>, from: NodeId, message: &[u8]) {
         let number = message.try_into().map_or(0, u64::from_be_bytes);
-        if number > self.epochs.number() {
+        if number > self.epochs.number() && self.trusts(&from) {
             let data = self.clone();
             tokio::spawn(async move {
                 if let Err(error) = data.learn_from(&from).await {
