@@ -87,6 +87,6 @@ def test_log_says_who_did_what(node):
 
 
 def test_config_check_names_what_is_wrong(tmp_path):
-    text = f'data_dir = "{tmp_path}"\n[audit]\nwebhook = "https://example.org/"\n'
+    text = f'data_dir = "{tmp_path}"\n[audit]\nwebhook = "ftp://example.org/"\n'
     shown = Server.check(tmp_path, text)
     assert "audit.webhook" in shown and "fix: " in shown

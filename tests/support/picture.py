@@ -31,6 +31,10 @@ class Admin:
         self.path = path
 
     def call(self, method: str, target: str, body: dict | None = None):
+        return json.loads(self.text(target, method, body))
+
+    def text(self, target: str, method: str = "GET", body: dict | None = None) -> str:
+        """The answer as it is."""
         connection = http.client.HTTPConnection("localhost", timeout=30)
         connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -39,7 +43,7 @@ class Admin:
             text = None if body is None else json.dumps(body)
             connection.request(method, target, text, {"Content-Type": "application/json"})
             reply = connection.getresponse()
-            answer = json.loads(reply.read())
+            answer = reply.read().decode()
             assert reply.status < 300, f"{method} {target}: {reply.status} {answer}"
             return answer
         finally:

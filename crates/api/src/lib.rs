@@ -2,7 +2,7 @@
 //! for operators. `web` answers with the parts of `s3` that read objects, and `k2v` builds on what
 //! `s3` has for any signed request; else they do not know one another. `iam` and `sts` manage users and
 //! give out temporary credentials; they are behind the address of `s3`.
-//! [`fetch`] gets small documents of other services.
+//! [`fetch`] gets small documents of other services; [`webhook`] posts messages to them.
 //! [`serve`] opens doors for users on listeners. [`audit`] writes down what all doors were asked for.
 
 pub mod admin;
@@ -14,3 +14,4 @@ pub mod s3;
 pub mod serve;
 mod sts;
 pub mod web;
+pub mod webhook;

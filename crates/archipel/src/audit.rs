@@ -11,13 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_api::audit::{Audit, Lines};
+use archipel_api::webhook::Webhook;
 use archipel_base::clock::WallClock;
 use bytes::{Bytes, BytesMut};
-use http::{Request, Uri, header};
-use http_body_util::{BodyExt, Full};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
 use prometheus_client::registry::Registry;
 use tokio::task::JoinSet;
 
@@ -25,9 +21,6 @@ use crate::config;
 
 /// The most lines that are written at once.
 const BATCH_LINES: usize = 512;
-
-/// The time for one attempt of the webhook.
-const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The pause after a failed attempt of the webhook.
 const WEBHOOK_PAUSE: Duration = Duration::from_secs(1);
@@ -59,8 +52,12 @@ pub fn open(
     if settings.stdout {
         targets.push(Target::Blocking(Box::new(Stdout)));
     }
-    if let Some(webhook) = &settings.webhook {
-        targets.push(Target::Webhook(webhook.clone()));
+    if let Some(address) = &settings.webhook {
+        let webhook = Webhook::new(address.clone(), None).map_err(|why| {
+            let fix = "correct the address, or remove it";
+            format!("audit.webhook = \"{address}\": {why}; fix: {fix}")
+        })?;
+        targets.push(Target::Webhook(Box::new(webhook)));
     }
     let registry = registry.sub_registry_with_prefix("archipel");
     let (audit, lines) = Audit::new(targets.len(), clock, registry);
@@ -75,8 +72,8 @@ pub fn open(
                     let _ = ended.await;
                 });
             }
-            Target::Webhook(address) => {
-                tasks.spawn(send(address, lines));
+            Target::Webhook(webhook) => {
+                tasks.spawn(send(*webhook, lines));
             }
         }
     }
@@ -95,7 +92,7 @@ impl Targets {
 
 enum Target {
     Blocking(Box<dyn Sink>),
-    Webhook(Uri),
+    Webhook(Box<Webhook>),
 }
 
 /// What lines are written to.
@@ -193,13 +190,11 @@ fn batch(first: Bytes, lines: &mut Lines) -> Bytes {
 
 /// Posts lines to a webhook until they end. An answer other than 2xx, or none, is tried again; the
 /// queue loses lines meanwhile.
-async fn send(address: Uri, mut lines: Lines) {
-    let client: Client<HttpConnector, Full<Bytes>> =
-        Client::builder(TokioExecutor::new()).build_http();
+async fn send(webhook: Webhook, mut lines: Lines) {
     let mut failing = false;
     while let Some(first) = lines.recv().await {
         let batch = batch(first, &mut lines);
-        while let Err(why) = post(&client, &address, batch.clone()).await {
+        while let Err(why) = webhook.post("application/x-ndjson", batch.clone()).await {
             if !failing {
                 tracing::error!(
                     why,
@@ -211,30 +206,6 @@ async fn send(address: Uri, mut lines: Lines) {
         }
         failing = false;
     }
-}
-
-async fn post(
-    client: &Client<HttpConnector, Full<Bytes>>,
-    address: &Uri,
-    lines: Bytes,
-) -> Result<(), String> {
-    let request = Request::post(address.clone())
-        .header(header::CONTENT_TYPE, "application/x-ndjson")
-        .body(Full::new(lines))
-        .map_err(|error| error.to_string())?;
-    let exchange = async {
-        let answer = client.request(request).await.map_err(|e| e.to_string())?;
-        let status = answer.status();
-        // The connection can be used again once the answer is read. Its content does not matter.
-        let mut body = answer.into_body();
-        while let Some(Ok(_)) = body.frame().await {}
-        match status.is_success() {
-            true => Ok(()),
-            false => Err(format!("it answered {status}")),
-        }
-    };
-    let answered = tokio::time::timeout(WEBHOOK_TIMEOUT, exchange).await;
-    answered.unwrap_or_else(|_| Err("it did not answer in time".into()))
 }
 
 #[cfg(test)]

@@ -36,6 +36,8 @@ pub fn start(settings: &Settings, model: &Model, store: &Store) -> JoinSet<()> {
     tasks.spawn(async move { expiry.run_expiry().await });
     let counter = model.clone();
     tasks.spawn(async move { counter.count_quotas_forever().await });
+    let events = model.clone();
+    tasks.spawn(async move { events.deliver_events().await });
     let orphan_finder = model.clone();
     tasks.spawn(async move { orphan_finder.find_orphans_forever().await });
     tasks.spawn(async move { model.run_gc().await });

@@ -17,7 +17,8 @@
 //! | [`login_link`] | links to the web console |
 //! | [`drain`], [`snapshots`] | moving blocks off disks; snapshots of the metadata |
 //! | [`certificates`] | TLS for users and operators |
-//! | [`audit`], [`keyring`] | the targets of the audit log; what opens the keyring |
+//! | [`audit`], [`event_targets`] | the targets of the audit log, and of events |
+//! | [`keyring`] | what opens the keyring |
 //! | [`logs`], [`metrics`], [`status`], [`process`], [`version`] | operation |
 //! | [`unsafe_no_fsync`] | the deliberately unsafe mode that the power-cut tests must detect |
 
@@ -37,6 +38,7 @@ mod discovery;
 mod disks;
 mod drain;
 mod endpoints;
+mod event_targets;
 mod first_start;
 mod identity;
 mod init;

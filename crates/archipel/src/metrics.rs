@@ -21,6 +21,7 @@ use crate::network::Links;
 use crate::{process, version};
 
 mod anti_entropy;
+pub mod events;
 pub mod lifecycle;
 mod lookups;
 pub mod upkeep;

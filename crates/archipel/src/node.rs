@@ -29,7 +29,8 @@ use crate::process::StopSignals;
 use crate::status::NodeView;
 use crate::storage::Storage;
 use crate::{
-    audit, background, certificates, endpoints, first_start, keyring, metrics, socket, storage,
+    audit, background, certificates, endpoints, event_targets, first_start, keyring, metrics,
+    socket, storage,
 };
 
 /// The threads for blocking work outside storage: name lookups and small files.
@@ -168,6 +169,8 @@ impl Node {
         if let Some(links) = &self.links {
             metrics::register_links(&mut registry, links.clone());
         }
+        event_targets::declare(&self.model, &self.settings)?;
+        metrics::events::register(&mut registry, self.model.clone());
         let opened = audit::open(&self.settings.audit, clock.clone(), &mut registry)?;
         let audit = opened.0;
         self.audit = opened.1;

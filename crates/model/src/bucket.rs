@@ -14,6 +14,7 @@ use crate::access::{self, BucketPolicy};
 use crate::error::Error;
 use crate::lifecycle::Lifecycle;
 use crate::lock::BucketLock;
+use crate::notification::Notification;
 use crate::object::Tags;
 use crate::quota::Quota;
 use crate::version::Versioning;
@@ -168,6 +169,9 @@ pub struct Bucket {
     /// The lifecycle configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifecycle: Option<Lifecycle>,
+    /// The event notifications.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notification: Option<Notification>,
     /// The policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<BucketPolicy>,

@@ -318,6 +318,7 @@ impl ContentWriter {
                 upload: upload.as_ref(),
                 background: false,
                 taking: None,
+                companions: Vec::new(),
                 frees: false,
             };
             cluster.write(&key, Some(value), how).await?;

@@ -18,7 +18,7 @@
 //! | [`checksum`], `form`, `owner` | what rows say of content: checksum, form, owner |
 //! | `rowkeys`, `names` | keys of rows; names of rows for people |
 //! | [`bucket`], [`object`], [`upload`] | buckets, access keys, objects and uploads as data |
-//! | [`website`] | a bucket's website configuration |
+//! | [`website`], [`notification`] | a bucket's website, and its event notifications, as data |
 //! | [`version`], [`lock`] | ids of versions; object lock: rules as data |
 //! | [`token`] | tokens of the admin API as data |
 //! | `held` | what replicas refuse to give up of a protected version |
@@ -33,6 +33,7 @@
 //! | [`k2v`] | items with causality: the values of the K2V API |
 //! | [`access`] | what a bucket says about access |
 //! | [`identity`] | users, groups, roles, policies, temporary credentials |
+//! | [`events`] | events that wait for delivery, their targets |
 //! | `fence` | keeps commits out of a bucket that is being deleted |
 //! | `quota`, `room` | the most that a bucket may hold: as data; how partitions share it |
 //! | [`lifecycle`], `expiry` | lifecycle rules; removes what they make expire |
@@ -54,6 +55,7 @@ mod content;
 mod control;
 pub mod encryption;
 pub mod error;
+pub mod events;
 mod expiry;
 mod fence;
 mod form;
@@ -67,6 +69,7 @@ pub mod lifecycle;
 pub mod listing;
 pub mod lock;
 mod names;
+pub mod notification;
 pub mod object;
 mod objects;
 mod orphans;
@@ -97,6 +100,7 @@ pub use control::check_access_key;
 pub use encryption::keyring::RingSecrets;
 pub use encryption::{Encrypt, Sealing};
 pub use error::Error;
+pub use events::{Cause, Creation, DeliverEvent, Event, EventTarget, TargetStatus};
 pub use expiry::{ExpiryCounts, ExpiryStatus};
 pub use form::{BLOCK_BYTES, EXTENT_BLOCKS, EXTENT_BYTES, INLINE_BYTES, PartInfo};
 pub use gc::GcReport;
@@ -110,6 +114,7 @@ pub use lock::{
     BucketLock, DefaultRetention, MAX_RETENTION_DAYS, ObjectLock, Retention, RetentionMode,
     RetentionPeriod,
 };
+pub use notification::{Notification, NotificationKind, NotificationRule};
 pub use object::{Condition, LockChange, Marker, ObjectHead, ObjectMeta, Predicate, Tags};
 pub use objects::{MAX_KEY_BYTES, ObjectWriter};
 pub use quota::{Quota, Usage};
@@ -124,6 +129,7 @@ pub use website::Website;
 
 use control::Control;
 use encryption::keyring::Keyring;
+use events::Events;
 use expiry::Expiry;
 use gc::Delays;
 use in_use::InUse;
@@ -151,7 +157,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The operations of the product on one node. Cheap to clone.
 #[derive(Clone)]
-pub struct Model(Arc<Inner>);
+pub struct Model(Arc<Inner>, Option<Arc<Cause>>);
 
 struct Inner {
     cluster: Cluster,
@@ -163,6 +169,7 @@ struct Inner {
     expiry: Expiry,
     keyring: Keyring,
     quotas: room::Filled,
+    events: Events,
     /// The length of a day of lifecycle rules.
     day_ms: u64,
     /// The number of blocks of a full extent.
@@ -204,7 +211,7 @@ impl Model {
 
     /// Opens the model with these options.
     pub async fn open_with(cluster: Cluster, options: ModelOptions) -> Result<Model, Error> {
-        let model = Model(Arc::new(Inner {
+        let inner = Arc::new(Inner {
             cluster,
             control: Control::new(options.control_lease, options.suspension_clock),
             in_use: Arc::default(),
@@ -216,7 +223,9 @@ impl Model {
             quotas: room::Filled::default(),
             day_ms: (options.day.as_millis() as u64).max(1),
             extent_blocks: options.extent_blocks.max(1),
-        }));
+            events: Events::default(),
+        });
+        let model = Model(inner, None);
         model.listen();
         let in_use = model.in_use().clone();
         let is_used =
@@ -314,6 +323,20 @@ impl Model {
     /// Returns the number of GC tasks in this node's queue.
     pub async fn gc_tasks(&self) -> Result<u64, Error> {
         gc::count_tasks(self.cluster()).await
+    }
+
+    /// Returns a handle whose changes of objects have this cause. Events tell it.
+    #[must_use]
+    pub fn because(&self, cause: Cause) -> Model {
+        Model(self.0.clone(), Some(Arc::new(cause)))
+    }
+
+    /// Names the user or role that causes changes through this handle, once it is known.
+    pub fn acts_for(&self, principal: &str) {
+        if let Some(cause) = &self.1 {
+            // The first name stays.
+            let _ = cause.principal.set(principal.to_owned());
+        }
     }
 
     /// Returns the cluster below, for status and metrics.

@@ -37,6 +37,13 @@ impl Model {
                 None => escaped(row),
             },
             (Kind::Item, _) => self.name_of_item(row),
+            (Kind::Event, _) => match rowkeys::object_of_event(row) {
+                Some(object) => match rowkeys::owner_of(&object.key) {
+                    Some(owner) => format!("event of {}", self.name_of_owner(&owner).await),
+                    None => escaped(row),
+                },
+                None => escaped(row),
+            },
             _ => escaped(row),
         }
     }

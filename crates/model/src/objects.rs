@@ -1,5 +1,7 @@
 //! Operations on objects.
 
+mod new_object;
+
 use std::sync::Arc;
 
 use archipel_base::codec;
@@ -13,6 +15,7 @@ use crate::Model;
 use crate::bucket::Bucket;
 use crate::content::ContentWriter;
 use crate::error::Error;
+use crate::events::Happening;
 use crate::form::ContentForm;
 use crate::object::{Condition, ObjectHead, ObjectMeta, Predicate};
 use crate::owner::Owner;
@@ -21,6 +24,8 @@ use crate::reader::{Content, ObjectReader, keep};
 use crate::version::{VersionId, Versioning};
 use crate::versions::{self, Deleted, head_of};
 use crate::{rowkeys, version_rows};
+
+pub(crate) use new_object::NewObject;
 
 /// The longest key of an object, in bytes of UTF-8.
 pub const MAX_KEY_BYTES: usize = 1024;
@@ -84,41 +89,6 @@ impl ObjectWriter {
         let put = self.model.put_row(&change, &condition).await?;
         let head = new.head_in(put.bucket.as_deref().unwrap_or(&self.bucket))?;
         Ok(ObjectHead { id: put.id, ..head })
-    }
-}
-
-/// A new object, before the settings of its bucket are applied to it.
-pub(crate) struct NewObject {
-    /// Its metadata. The lock is what the client asks for.
-    pub head: ObjectHead,
-    pub payload: Payload,
-}
-
-impl NewObject {
-    /// Returns the metadata under the bucket's settings.
-    ///
-    /// # Errors
-    /// [`Error::NoBucketLock`].
-    pub fn head_in(&self, bucket: &Bucket) -> Result<ObjectHead, Error> {
-        let asked = self.head.lock;
-        let lock = match &bucket.lock {
-            Some(lock) => lock.of_new(asked, self.head.modified_ms),
-            None if asked.is_empty() => asked,
-            None => return Err(Error::NoBucketLock),
-        };
-        Ok(ObjectHead {
-            lock,
-            ..self.head.clone()
-        })
-    }
-
-    /// Returns the row's value under the bucket's settings.
-    ///
-    /// # Errors
-    /// As [`head_in`](NewObject::head_in).
-    pub fn value_in(&self, bucket: &Bucket) -> Result<Value, Error> {
-        let head = self.head_in(bucket)?;
-        Ok(object_value(bucket, &head, self.payload.clone()))
     }
 }
 
@@ -249,6 +219,15 @@ impl Model {
             };
             let (row, is_new) = (change.row, bucket.versioning == Versioning::Enabled);
             let is_marker = value.is_some() && change.new.is_none();
+            let happening = match change.new {
+                Some(new) => Happening::Created(&new.head),
+                None if is_marker => Happening::Marked,
+                None => Happening::Deleted(None),
+            };
+            let how = WriteOptions {
+                companions: self.events_of(bucket, row, happening, change.background),
+                ..how
+            };
             let at = match condition {
                 Condition::Always => Ok(version_rows::write(
                     self.cluster(),

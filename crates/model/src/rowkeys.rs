@@ -2,7 +2,7 @@
 
 use archipel_base::hash::placement_hash;
 use archipel_base::{Id, PartitionId};
-use archipel_cluster::Cluster;
+use archipel_cluster::{Bringer, Cluster};
 use archipel_storage::{RowKey, VersionName};
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -29,6 +29,7 @@ const IDENTITY: u8 = b'i';
 pub(crate) const TOKEN_KEYS: u8 = b't';
 const KEYRING: u8 = b'R';
 const VERSION: u8 = b'v';
+const EVENT: u8 = b'n';
 
 fn join(partition: PartitionId, tag: u8, fields: &[&[u8]]) -> RowKey {
     let length = 1 + fields.iter().map(|f| f.len()).sum::<usize>();
@@ -130,6 +131,28 @@ pub(crate) fn bucket_partitions(cluster: &Cluster, bucket: &Id) -> Vec<Partition
     all.dedup();
     all
 }
+
+/// Returns the beginning of the row keys of an object's events that wait for delivery, by the key of
+/// the object's row. The stamp and the id of the write follow it.
+pub(crate) fn events_prefix(row: &RowKey) -> Option<Bytes> {
+    if kind(&row.key) != Kind::Object {
+        return None;
+    }
+    Some(join(row.partition, EVENT, &[row.key.get(1..)?, &[0]]).key)
+}
+
+/// Returns the object's row of an event.
+pub(crate) fn object_of_event(event: &RowKey) -> Option<RowKey> {
+    let object = event
+        .key
+        .get(1..event.key.len().checked_sub(Bringer::KEY_BYTES)?)?;
+    let object = object.strip_suffix(&[0])?;
+    let is_event = kind(&event.key) == Kind::Event && object.len() > 16;
+    is_event.then(|| join(event.partition, OBJECT, &[object]))
+}
+
+/// The beginning of all row keys of events.
+pub(crate) const ALL_EVENTS: Bytes = Bytes::from_static(&[EVENT]);
 
 /// Returns the row of an object.
 pub(crate) fn object(cluster: &Cluster, bucket: &Id, key: &str) -> RowKey {
@@ -282,6 +305,7 @@ pub(crate) enum Kind {
     Item,
     Identity,
     Version,
+    Event,
     Other,
 }
 
@@ -298,6 +322,7 @@ pub(crate) fn kind(key: &[u8]) -> Kind {
         Some(&ITEM) => Kind::Item,
         Some(&IDENTITY) => Kind::Identity,
         Some(&VERSION) => Kind::Version,
+        Some(&EVENT) => Kind::Event,
         _ => Kind::Other,
     }
 }
@@ -339,6 +364,7 @@ pub(crate) fn owner_of(key: &[u8]) -> Option<Owner> {
         | Kind::Item
         | Kind::Identity
         | Kind::Version
+        | Kind::Event
         | Kind::Other => None,
     }
 }

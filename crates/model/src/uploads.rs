@@ -30,6 +30,7 @@ use futures_util::future::try_join_all;
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::{Error, damaged_row};
+use crate::events::Happening;
 use crate::form::{ContentForm, PartInfo, PartList, decode_parts};
 use crate::intents;
 use crate::object::{Condition, ObjectHead, ObjectMeta, Predicate};
@@ -107,9 +108,6 @@ impl Model {
     }
 
     /// Returns the upload with that key and id.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchUpload`].
     pub async fn upload(&self, bucket: &Bucket, key: &str, id: &Id) -> Result<Upload, Error> {
         check_key(key)?;
         self.named_upload(&UploadName::new(&bucket.id, key, id))
@@ -238,6 +236,7 @@ impl Model {
                     is_named: true,
                     is_announced: is_new,
                 }),
+                companions: self.events_of(bucket, &object, Happening::Completed(&new.head), false),
                 ..WriteOptions::durable(durability)
             };
             let sent = AtomicBool::new(false);

@@ -14,6 +14,7 @@ use archipel_storage::{Value, VersionKind};
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::{Error, damaged_row};
+use crate::events::Happening;
 use crate::held;
 use crate::lock::Taking;
 use crate::object::{Condition, LockChange, Marker, ObjectHead, Tags};
@@ -183,7 +184,13 @@ impl Model {
             }
         };
         let taking = Some(Taking::Version { bypass });
-        let decided = self.decide(bucket, key, id, (background, taking), &decide);
+        let decided = self.decide(
+            bucket,
+            key,
+            id,
+            (background, taking, Some(Happening::Deleted(Some(id)))),
+            &decide,
+        );
         match decided.await? {
             Ok(()) => self.wake_gc(),
             Err(None) => {}
@@ -204,7 +211,7 @@ impl Model {
         bucket: &Bucket,
         key: &str,
         id: VersionId,
-        taking: Option<Taking>,
+        (taking, happening): (Option<Taking>, Option<Happening<'_>>),
         change: HeadChange<'_>,
     ) -> Result<(), Error> {
         check_key(key)?;
@@ -216,7 +223,7 @@ impl Model {
                 Err(error) => VersionDecision::Abort(error),
             }
         };
-        self.decide(bucket, key, id, (false, taking), &decide)
+        self.decide(bucket, key, id, (false, taking, happening), &decide)
             .await?
     }
 
@@ -232,11 +239,14 @@ impl Model {
         id: Option<VersionId>,
         tags: Tags,
     ) -> Result<VersionId, Error> {
+        let any = !tags.is_empty();
         let change = move |head: &mut ObjectHead| {
             head.tags.clone_from(&tags);
             Ok(())
         };
-        self.change_object(bucket, key, id, None, &change).await
+        let tagged = |id| Some(Happening::Tagged(id, any));
+        let changed = self.change_object(bucket, key, id, None, tagged, &change);
+        changed.await
     }
 
     /// Sets the access control list of an object, or of the named version. The object stays the same
@@ -255,7 +265,9 @@ impl Model {
             head.acl = acl;
             Ok(())
         };
-        self.change_object(bucket, key, id, None, &change).await
+        let listed = |id| Some(Happening::Listed(id));
+        let changed = self.change_object(bucket, key, id, None, listed, &change);
+        changed.await
     }
 
     /// Changes the protection of an object, or of the named version. Returns the id of the version.
@@ -293,7 +305,8 @@ impl Model {
             }),
             LockChange::LegalHold(_) => None,
         };
-        self.change_object(bucket, key, id, taking, &apply).await
+        let changed = self.change_object(bucket, key, id, taking, |_| None, &apply);
+        changed.await
     }
 
     /// Changes the metadata of the named version, or of the version that is current now.
@@ -303,6 +316,7 @@ impl Model {
         key: &str,
         id: Option<VersionId>,
         taking: Option<Taking>,
+        happening: impl FnOnce(VersionId) -> Option<Happening<'static>>,
         change: HeadChange<'_>,
     ) -> Result<VersionId, Error> {
         let current = match id {
@@ -314,7 +328,8 @@ impl Model {
                 head => head?.id,
             },
         };
-        let changed = self.change_version(bucket, key, current, taking, change);
+        let told = (taking, happening(current));
+        let changed = self.change_version(bucket, key, current, told, change);
         match changed.await {
             Err(Error::NoSuchVersion) if id.is_none() => Err(Error::NoSuchKey),
             changed => changed.map(|()| current),
@@ -326,7 +341,7 @@ impl Model {
         bucket: &Bucket,
         key: &str,
         id: VersionId,
-        (background, taking): (bool, Option<Taking>),
+        (background, taking, happening): (bool, Option<Taking>, Option<Happening<'_>>),
         decide: &(impl Fn(&VersionSeen<'_>) -> VersionDecision<E> + Send + Sync),
     ) -> Result<Result<(), E>, Error> {
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
@@ -334,8 +349,10 @@ impl Model {
         let row = &row;
         let commit = |newer: Option<Arc<Bucket>>| async move {
             let bucket = newer.as_deref().unwrap_or(bucket);
+            let events = happening.map(|what| self.events_of(bucket, row, what, background));
             let how = WriteOptions {
                 guards: vec![self.fence_of(bucket, row)],
+                companions: events.unwrap_or_default(),
                 background,
                 taking: taking.map(|taking| held::taking(taking, id)),
                 ..WriteOptions::durable(durability)

@@ -109,6 +109,14 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// Takes down who the client is, for the audit log and for events.
+    pub fn name(&mut self, caller: &Caller) {
+        self.learned.name(caller);
+        if let Some(user) = &self.learned.user {
+            self.model.acts_for(user);
+        }
+    }
+
     /// Returns true if the client may give a key: nobody can have read it on its way.
     pub fn may_give_keys(&self) -> bool {
         let is_here = self

@@ -19,6 +19,7 @@
 //! | `handlers` | the operations |
 //! | `acl`, `copy_source`, `cors`, `post`, `precondition`, `range`, `metadata` | rules of their own |
 //! | `tagging`, `lifecycle`, `lock` | tags, lifecycle rules, object lock: headers and documents |
+//! | `notification` | event notifications: documents |
 //! | `sse` | headers about encryption |
 //! | `health` | health checks, without a signature |
 //! | `xml`, `uri`, `respond`, `slow`, [`error`] | formats, answers |
@@ -39,6 +40,7 @@ mod hoisted;
 pub mod lifecycle;
 mod lock;
 pub(crate) mod metadata;
+pub(crate) mod notification;
 mod owner;
 mod post;
 mod precondition;

@@ -61,6 +61,7 @@ operations! {
         GetBucketEncryption => GetEncryptionConfiguration,
         GetBucketLifecycleConfiguration => GetLifecycleConfiguration,
         GetBucketLocation => GetBucketLocation,
+        GetBucketNotificationConfiguration => GetBucketNotification,
         GetBucketOwnershipControls => GetBucketOwnershipControls,
         GetBucketPolicy => GetBucketPolicy,
         GetBucketPolicyStatus => GetBucketPolicyStatus,
@@ -79,6 +80,7 @@ operations! {
         PutBucketCors => PutBucketCORS,
         PutBucketEncryption => PutEncryptionConfiguration,
         PutBucketLifecycleConfiguration => PutLifecycleConfiguration,
+        PutBucketNotificationConfiguration => PutBucketNotification,
         PutBucketOwnershipControls => PutBucketOwnershipControls,
         PutBucketPolicy => PutBucketPolicy,
         PutBucketRequestPayment => PutBucketRequestPayment,
@@ -181,6 +183,7 @@ impl Operation {
                     | B::PutBucketCors
                     | B::PutBucketEncryption
                     | B::PutBucketLifecycleConfiguration
+                    | B::PutBucketNotificationConfiguration
                     | B::PutBucketOwnershipControls
                     | B::PutBucketPolicy
                     | B::PutBucketRequestPayment
@@ -217,7 +220,7 @@ const fn object(method: &'static str, parameter: &'static str, op: ObjectOp) -> 
 
 /// The operations on buckets, by method and parameter; the first match counts.
 #[rustfmt::skip]
-const BUCKET: [Row; 43] = [
+const BUCKET: [Row; 45] = [
     bucket("GET", "acl", BucketOp::GetBucketAcl),
     bucket("PUT", "acl", BucketOp::PutBucketAcl),
     bucket("GET", "ownershipControls", BucketOp::GetBucketOwnershipControls),
@@ -241,6 +244,8 @@ const BUCKET: [Row; 43] = [
     bucket("GET", "lifecycle", BucketOp::GetBucketLifecycleConfiguration),
     bucket("PUT", "lifecycle", BucketOp::PutBucketLifecycleConfiguration),
     bucket("DELETE", "lifecycle", BucketOp::DeleteBucketLifecycle),
+    bucket("GET", "notification", BucketOp::GetBucketNotificationConfiguration),
+    bucket("PUT", "notification", BucketOp::PutBucketNotificationConfiguration),
     bucket("GET", "tagging", BucketOp::GetBucketTagging),
     bucket("PUT", "tagging", BucketOp::PutBucketTagging),
     bucket("DELETE", "tagging", BucketOp::DeleteBucketTagging),

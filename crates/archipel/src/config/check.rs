@@ -5,6 +5,7 @@ mod audit;
 mod cluster;
 mod console;
 mod encryption;
+mod event_targets;
 mod first_start;
 mod limits;
 mod tls;
@@ -46,6 +47,7 @@ pub fn settings(file: &File, secret: Option<String>) -> Result<Settings, Vec<Pro
         first_start: check.first_start(&file.first_start, secret),
         log: check.log(&file.log),
         audit: check.audit(&file.audit),
+        event_targets: check.event_targets(&file.event_targets),
         limits: check.limits(&file.limits),
         data_dir,
     };

@@ -41,6 +41,7 @@ pub struct File {
     pub audit: Audit,
     pub encryption: Encryption,
     pub limits: Limits,
+    pub event_targets: Vec<EventTarget>,
     pub disks: Vec<Disk>,
 }
 
@@ -170,6 +171,20 @@ pub struct Limits {
     pub disk_reserve: Option<toml::Value>,
     pub control_lease_seconds: Option<u32>,
     pub lifecycle_day_seconds: Option<u32>,
+}
+
+/// `[[event_targets]]`
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct EventTarget {
+    pub name: String,
+    pub url: String,
+    #[serde(default)]
+    pub token_file: Option<PathBuf>,
+    #[serde(default)]
+    pub backlog: Option<u64>,
+    #[serde(default)]
+    pub when_full: Option<String>,
 }
 
 /// `[[disks]]`

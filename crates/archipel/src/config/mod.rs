@@ -7,7 +7,7 @@
 //! | [`check`] | the check of the values; every problem has key, value and fix |
 //! | [`certificates`] | certificates from files |
 //! | [`demo`] | the settings of `archipel demo` |
-//! | [`audit`], [`discover`], [`encryption`], [`first_start`], [`transport`] | the types of these settings |
+//! | [`audit`], [`discover`], [`encryption`], [`event_targets`], [`first_start`], [`transport`] | the types of these settings |
 //! | [`secret`] | tokens from files |
 //! | [`size`] | sizes as text |
 
@@ -28,6 +28,7 @@ mod demo;
 mod discover;
 mod encryption;
 mod env;
+mod event_targets;
 mod file;
 mod first_start;
 pub mod secret;
@@ -39,6 +40,7 @@ pub use certificates::CertificateFiles;
 pub use demo::for_demo;
 pub use discover::{Consul, Discovery, Kubernetes};
 pub use encryption::Encryption;
+pub use event_targets::EventTarget;
 pub use first_start::FirstStart;
 pub use secret::Secret;
 pub use transport::Transport;
@@ -92,6 +94,8 @@ pub struct Settings {
     pub log: Log,
     /// The audit log.
     pub audit: Audit,
+    /// The targets of event notifications.
+    pub event_targets: Vec<EventTarget>,
     /// The limits.
     pub limits: Limits,
 }

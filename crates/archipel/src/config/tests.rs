@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use archipel_storage::engine::{Durability, EngineKind};
 
-use super::{EXAMPLE, Error, Loaded, LogFormat, MINIMAL, Transport, parse, size};
+use super::{EXAMPLE, Error, Loaded, LogFormat, MINIMAL, Transport, file, parse, size};
 
 fn read(text: &str) -> Result<Loaded, Error> {
     with_env(text, &[])
@@ -68,29 +68,27 @@ fn example_shows_every_setting() {
     let shown: toml::Table = all_settings().parse().unwrap();
     let mut known = Vec::new();
     for (section, structure) in [
-        ("", struct_fields::<super::file::File>()),
-        ("s3.", struct_fields::<super::file::S3>()),
-        ("web.", struct_fields::<super::file::Web>()),
-        ("k2v.", struct_fields::<super::file::K2v>()),
-        ("admin.", struct_fields::<super::file::Admin>()),
-        ("console.", struct_fields::<super::file::Console>()),
-        ("tls.", struct_fields::<super::file::Tls>()),
-        (
-            "tls.certificates.",
-            struct_fields::<super::file::Certificate>(),
-        ),
-        ("cluster.", struct_fields::<super::file::Cluster>()),
-        ("first_start.", struct_fields::<super::file::FirstStart>()),
-        ("log.", struct_fields::<super::file::Log>()),
-        ("encryption.", struct_fields::<super::file::Encryption>()),
-        ("audit.", struct_fields::<super::file::Audit>()),
-        ("limits.", struct_fields::<super::file::Limits>()),
-        ("disks.", struct_fields::<super::file::Disk>()),
+        ("", struct_fields::<file::File>()),
+        ("s3.", struct_fields::<file::S3>()),
+        ("web.", struct_fields::<file::Web>()),
+        ("k2v.", struct_fields::<file::K2v>()),
+        ("admin.", struct_fields::<file::Admin>()),
+        ("console.", struct_fields::<file::Console>()),
+        ("tls.", struct_fields::<file::Tls>()),
+        ("tls.certificates.", struct_fields::<file::Certificate>()),
+        ("cluster.", struct_fields::<file::Cluster>()),
+        ("first_start.", struct_fields::<file::FirstStart>()),
+        ("log.", struct_fields::<file::Log>()),
+        ("encryption.", struct_fields::<file::Encryption>()),
+        ("audit.", struct_fields::<file::Audit>()),
+        ("limits.", struct_fields::<file::Limits>()),
+        ("event_targets.", struct_fields::<file::EventTarget>()),
+        ("disks.", struct_fields::<file::Disk>()),
     ] {
         known.extend(structure.iter().map(|field| format!("{section}{field}")));
     }
-    let sections = super::file::SECTIONS;
-    let lists = ["disks", "tls.certificates"];
+    let sections = file::SECTIONS;
+    let lists = ["disks", "event_targets", "tls.certificates"];
     known.retain(|name| !sections.contains(&name.as_str()) && !lists.contains(&name.as_str()));
     known.sort();
     assert_eq!(sorted_keys(&shown), known);
@@ -115,7 +113,7 @@ fn struct_fields<T: serde::de::DeserializeOwned>() -> Vec<String> {
 #[test]
 fn example_shows_the_real_defaults() {
     let text = all_settings();
-    let cut = text.find("[[disks]]").unwrap();
+    let cut = text.find("[[event_targets]]").unwrap();
     // The example shows sample values for settings that name files or have no default.
     let not_defaults = [
         "token_file",

@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_base::Stamp;
+use archipel_base::{Id, Stamp};
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value};
 use futures_util::stream::FuturesUnordered;
@@ -18,6 +18,7 @@ use crate::data::block_reader::Prefetch;
 use crate::data::block_writer::BlockWriter;
 use crate::data::options::{Guard, PointingRow};
 use crate::error::Error;
+use crate::node::companions::Companion;
 use crate::node::detach::DetachOnDrop;
 use crate::node::group::Group;
 use crate::node::options::Taking;
@@ -62,6 +63,10 @@ pub(crate) struct Run<'a> {
     pub frees: bool,
     /// What the operation would take from a version of an object.
     pub taking: Option<&'a Taking>,
+    /// Rows that the operation's own writes bring with them.
+    pub companions: &'a [Companion],
+    /// The id of these writes.
+    pub write: Id,
     /// The versions of the object that the requests ask about.
     pub about: Option<About>,
     pub group: Group,
@@ -93,6 +98,10 @@ impl Run<'_> {
             while let Some(output) = todo.pop_front() {
                 let more = match output {
                     Output::Done(outcome) if operation.resolves() => return Ok(outcome),
+                    Output::Done(Outcome::Written { stamp }) => {
+                        self.bring_companions(&operation, stamp).await?;
+                        return Ok(Outcome::Written { stamp });
+                    }
                     Output::Done(outcome) => return ended(outcome, sent.refused),
                     Output::Send {
                         request: Request::Write { .. },
@@ -306,6 +315,7 @@ impl Run<'_> {
                 Request::Prepare { asking: None, .. } => self.taking.cloned(),
                 _ => None,
             },
+            companions: self.companions_of(&request),
             request,
         };
         let (inner, group) = (self.inner.clone(), self.group.clone());

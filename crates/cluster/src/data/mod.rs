@@ -3,6 +3,8 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `rows` | reads, writes and conditional writes of rows |
+//! | `replicate` | brings rows to single replicas |
+//! | `companions` | rows that writes bring with them |
 //! | `queues` | queues of updates, one for each row |
 //! | `options`, `decision` | how a row is written; what an update decides, and on what |
 //! | `intents` | writes to which another row points |
@@ -24,6 +26,7 @@ use tokio::sync::{Mutex, Semaphore};
 
 pub(crate) mod block_reader;
 pub(crate) mod block_writer;
+mod companions;
 pub(crate) mod decision;
 pub(crate) mod driver;
 mod fetch;
@@ -33,6 +36,7 @@ mod local;
 mod local_work;
 pub(crate) mod options;
 mod queues;
+mod replicate;
 pub(crate) mod rows;
 pub(crate) mod serve;
 pub(crate) mod versions;

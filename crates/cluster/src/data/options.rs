@@ -5,6 +5,7 @@ use archipel_storage::engine::Durability;
 use bytes::Bytes;
 
 use crate::data::block_writer::BlockWriter;
+use crate::node::companions::Companion;
 use crate::node::options::Taking;
 use crate::node::wire::{GuardKey, Pointer};
 use crate::register::Intent;
@@ -83,6 +84,8 @@ pub struct WriteOptions<'a> {
     pub taking: Option<Taking>,
     /// The version of an object that a write without a condition makes.
     pub versioning: Versioning,
+    /// Rows that the write brings with it.
+    pub companions: Vec<Companion>,
 }
 
 /// The version of an object that a write makes.
@@ -121,6 +124,7 @@ impl WriteOptions<'_> {
             frees: false,
             taking: None,
             versioning: Versioning::Plain,
+            companions: Vec::new(),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use archipel_base::{PartitionId, Stamp};
+use archipel_base::{Id, PartitionId, Stamp};
 use archipel_storage::engine::Durability;
 use archipel_storage::{BlockRef, Pin, RowKey, Value};
 use bytes::Bytes;
@@ -16,10 +16,9 @@ use crate::data::driver::Run;
 use crate::data::options::{Versioning, WriteOptions};
 use crate::error::Error;
 use crate::node::group::Group;
-use crate::node::wire::RowCall;
 use crate::register::coordinator::Start;
 use crate::register::versions::Promises;
-use crate::register::{self, Answer, Operation, Outcome, Request, Rules, Version};
+use crate::register::{self, Operation, Outcome, Rules, Version};
 
 /// The state of a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,6 +77,11 @@ impl Data {
     /// never written, or whose tombstone was dropped, has [`Stamp::ZERO`].
     pub async fn read_stamped(self: &Arc<Data>, key: &RowKey) -> Result<Version<Value>, Error> {
         self.read_version(key, true).await
+    }
+
+    /// Does the same without the payload.
+    pub async fn head_stamped(self: &Arc<Data>, key: &RowKey) -> Result<Version<Value>, Error> {
+        self.read_version(key, false).await
     }
 
     /// Returns the state of a row.
@@ -182,6 +186,8 @@ impl Data {
             background: how.background,
             frees: how.frees,
             taking: how.taking.as_ref(),
+            companions: &how.companions,
+            write: Id::default(),
             about: None,
             group: self.group(key.partition)?,
         })
@@ -205,7 +211,7 @@ impl Data {
         }
         self.wait_for_time().await?;
         let id = self.random_id();
-        let mut run = self.run(key, &how)?;
+        let mut run = self.run(key, &how)?.writing(id);
         let (operation, outputs) = Operation::write(
             start(&run.group),
             id,
@@ -258,7 +264,7 @@ impl Data {
         let pointing = how.pointing.as_ref();
         let id = pointing.map_or_else(|| self.random_id(), |pointing| pointing.intent.write);
         let _turn = self.queues.turn(key).await;
-        let mut run = self.run(key, &how)?;
+        let mut run = self.run(key, &how)?.writing(id);
         let guarded = !how.guards.is_empty() || pointing.is_some();
         let (operation, outputs) = Operation::update(start(&run.group), id, guarded, &mut |seen| {
             self.next_stamp(seen)
@@ -292,72 +298,6 @@ impl Data {
             (Outcome::Kept(_), Some(error)) => Ok(Err(error)),
             (other, _) => Err(unexpected(&other)),
         }
-    }
-
-    /// Brings a row to all of its reachable replicas, not only to a quorum.
-    pub async fn replicate(self: &Arc<Data>, key: &RowKey) -> Result<(), Error> {
-        let version = self.read_whole(key, true).await?;
-        if version.stamp == Stamp::ZERO {
-            return Ok(());
-        }
-        let group = self.group(key.partition)?;
-        let behind = group.quorums.all().iter().map(|index| {
-            let (group, version) = (&group, &version);
-            async move {
-                let held = self.ask_for_stamp(group, index, key).await?;
-                if held < version.stamp {
-                    let write = Request::Write {
-                        version: version.clone(),
-                        guarded: false,
-                    };
-                    self.ask_about(group, index, key, write).await?;
-                }
-                Ok::<_, Error>(())
-            }
-        });
-        for done in futures_util::future::join_all(behind).await {
-            // A quorum has the row. An unreachable replica gets it later.
-            if let Err(error) = done {
-                tracing::debug!(%error, "a row cannot be written to a replica now");
-            }
-        }
-        Ok(())
-    }
-
-    async fn ask_for_stamp(
-        self: &Arc<Data>,
-        group: &Group,
-        index: usize,
-        key: &RowKey,
-    ) -> Result<Stamp, Error> {
-        let read = Request::Read { with_value: false };
-        match self.ask_about(group, index, key, read).await? {
-            Answer::Found { version, .. } => Ok(version.stamp),
-            _ => Err(Error::Unavailable("the layout changed meanwhile".into())),
-        }
-    }
-
-    pub(super) async fn ask_about(
-        self: &Arc<Data>,
-        group: &Group,
-        index: usize,
-        key: &RowKey,
-        request: Request<Value>,
-    ) -> Result<Answer<Value>, Error> {
-        let call = RowCall {
-            address: group.address_of(index)?,
-            key: key.key.clone(),
-            guards: Vec::new(),
-            pointing: None,
-            buffered: false,
-            with_payload: true,
-            background: true,
-            frees: false,
-            about: None,
-            taking: None,
-            request,
-        };
-        self.ask(group, index, call).await
     }
 
     /// Returns a row's value after it has settled the row: no earlier write can surface any more,

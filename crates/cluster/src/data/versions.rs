@@ -71,8 +71,8 @@ impl Data {
             self.wait_for_time().await?;
             let at = self.next_stamp(Stamp::ZERO);
             let value = value.clone().map(|value| named(value, at));
-            let mut run = self.run(key, how)?;
             let (guarded, id) = (!how.guards.is_empty(), self.random_id());
+            let mut run = self.run(key, how)?.writing(id);
             let start = start(&run.group);
             let (operation, outputs) = Operation::write(start, id, value, guarded, &mut |_| at);
             let mut never = |_: &Promises<'_>| register::Decision::Keep;
@@ -131,7 +131,7 @@ impl Data {
             let pointing = how.pointing.as_ref();
             let id = pointing.map_or_else(|| self.random_id(), |row| row.intent.write);
             let guarded = !how.guards.is_empty() || pointing.is_some();
-            let mut run = self.run(key, &how)?;
+            let mut run = self.run(key, &how)?.writing(id);
             let next = &mut |seen| self.next_stamp(seen);
             let (operation, outputs) = Operation::update(start(&run.group), id, guarded, next);
             let operation = operation
@@ -287,13 +287,13 @@ impl Data {
         decide: &(impl Fn(&VersionSeen<'_>) -> VersionDecision<E> + Send + Sync),
     ) -> Result<Attempt<E>, Error> {
         self.wait_for_time().await?;
-        let mut run = self.run(row, how)?;
+        let (guarded, id) = (!how.guards.is_empty(), self.random_id());
+        let mut run = self.run(row, how)?.writing(id);
         run.about = Some(About {
             names: std::iter::once(name).chain(asked.other).collect(),
             newest: true,
             least: asked.least,
         });
-        let (guarded, id) = (!how.guards.is_empty(), self.random_id());
         let next = &mut |seen| self.next_stamp(seen);
         let (operation, outputs) = Operation::update(start(&run.group), id, guarded, next);
         let operation = operation.repeating(Repeat::Never);

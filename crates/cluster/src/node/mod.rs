@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `options`, `sizes` | what a node is made of; how much is done at once |
 //! | `replica` | answers the register's requests from the store |
+//! | `companions` | rows that writes bring with them |
 //! | `feed` | the changes that the replica has accepted, for those who watch rows |
 //! | `epochs` | the newest known epoch: durable, never going back |
 //! | `group` | the replicas of one partition, as one operation sees them |
@@ -30,6 +31,7 @@ use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Store};
 
 pub(crate) mod clock;
+pub(crate) mod companions;
 pub(crate) mod detach;
 pub(crate) mod epochs;
 pub(crate) mod feed;

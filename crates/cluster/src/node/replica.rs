@@ -1,6 +1,5 @@
 //! The local replica. It answers the register's requests from the store.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -11,6 +10,7 @@ use archipel_storage::store::Transact;
 use archipel_storage::{BlockRef, Payload, Row, RowKey, RowReader, RowTxn, Store, Value};
 use parking_lot::Mutex;
 
+use crate::node::companions::CompanionNews;
 use crate::node::epochs::{Check, Epochs};
 use crate::node::feed::Feed;
 use crate::node::options::Hooks;
@@ -18,12 +18,15 @@ use crate::node::wire::RowCall;
 use crate::node::{floors, tombstones::TombstoneStats};
 use crate::register::{Answer, Bounds, Cell, Recent, Request, Rules, Version, replica};
 
+mod companions;
 mod limits;
 mod offer;
 mod pointing;
+mod remembered;
 pub(crate) mod versions;
 
 pub(crate) use offer::{Applied, Offer};
+use remembered::Remembered;
 
 /// How far a stamp may be ahead of the local clock.
 pub(crate) const AHEAD_MILLIS: u64 = 60_000;
@@ -45,46 +48,7 @@ struct Around {
     hooks: Hooks,
     wall: Arc<dyn WallClock>,
     tombstones: Arc<TombstoneStats>,
-}
-
-/// Accepted writes that are remembered, by row. There are two generations, so that dropping old
-/// ones is cheap and recently used ones stay.
-struct Remembered {
-    /// The number of rows at most.
-    most: usize,
-    /// The store's era. What was remembered in an earlier era may belong to transactions that were
-    /// undone, or to rows that were purged.
-    era: u64,
-    young: HashMap<RowKey, Recent>,
-    old: HashMap<RowKey, Recent>,
-}
-
-impl Remembered {
-    fn new(most: usize) -> Remembered {
-        Remembered {
-            most,
-            era: 0,
-            young: HashMap::new(),
-            old: HashMap::new(),
-        }
-    }
-
-    fn take(&mut self, key: &RowKey, era: u64) -> Option<Recent> {
-        if self.era != era {
-            *self = Remembered {
-                era,
-                ..Remembered::new(self.most)
-            };
-        }
-        self.young.remove(key).or_else(|| self.old.remove(key))
-    }
-
-    fn put(&mut self, key: RowKey, recent: Recent) {
-        if self.young.len() >= self.most / 2 {
-            self.old = std::mem::take(&mut self.young);
-        }
-        self.young.insert(key, recent);
-    }
+    news: Arc<CompanionNews>,
 }
 
 impl Replica {
@@ -102,6 +66,7 @@ impl Replica {
                 hooks,
                 wall,
                 tombstones: Arc::default(),
+                news: Arc::default(),
             },
             epochs,
             recent: Arc::new(Mutex::new(Remembered::new(remembered_rows))),
@@ -117,6 +82,11 @@ impl Replica {
     /// Returns the tombstone statistics.
     pub fn tombstones(&self) -> Arc<TombstoneStats> {
         self.around.tombstones.clone()
+    }
+
+    /// Says which partitions got companions.
+    pub fn companion_news(&self) -> &Arc<CompanionNews> {
+        &self.around.news
     }
 
     /// Returns the feed of accepted changes.
@@ -198,6 +168,8 @@ impl Replica {
         let (memory, fence) = (self.recent.clone(), self.epochs.fence());
         let how = how_to_run(&call);
         let is_alone = self.epochs.is_alone_in(call.address.partition);
+        let (news, partition) = (around.news.clone(), call.address.partition);
+        let brings = !call.companions.is_empty();
         let topics = match &call.request {
             Request::Write { .. } => (around.hooks.topics)(&call.row_key()),
             Request::Read { .. } | Request::Prepare { .. } => None,
@@ -253,15 +225,37 @@ impl Replica {
                 call.request,
                 guard_holds,
             );
-            if let Some(new) = step.cell {
-                let accepted = written.filter(|_| step.answer == Answer::Accepted);
-                if let Err(refusal) = put_cell(txn, &key, &cell, new, accepted, &around)? {
-                    // It is not remembered as accepted: what is known of the row is what it says.
+            let brought = match step.answer {
+                Answer::Accepted => {
+                    let rows = (key.partition, &call.companions[..]);
+                    companions::brought(txn, rows, written.as_ref(), &bounds, &around)?
+                }
+                _ => Ok(Vec::new()),
+            };
+            let newly = written.as_ref().filter(|_| step.cell.is_some());
+            let newly = newly.map(|version| (version.stamp, version.write));
+            let stored = match (brought, step.cell) {
+                (Ok(brought), Some(new)) => {
+                    let accepted = written.filter(|_| step.answer == Answer::Accepted);
+                    put_cell(txn, &key, &cell, new, accepted, &around)?.map(|()| brought)
+                }
+                (brought, _) => brought,
+            };
+            let brought = match stored {
+                Ok(brought) => brought,
+                Err(refusal) => {
+                    if let Some((stamp, write)) = newly {
+                        recent.undo(stamp, write);
+                    }
+                    memory.lock().put(key, recent);
                     return Ok(refusal);
                 }
-            }
+            };
             if matches!(step.answer, Answer::Accepted | Answer::Promised { .. }) {
                 pointing::store(txn, beside, &around)?;
+            }
+            for (key, row) in brought {
+                txn.set(&key, &row)?;
             }
             memory.lock().put(key, recent);
             Ok(step.answer.telling(told))
@@ -269,6 +263,9 @@ impl Replica {
         let answer = self.store.transact(how, change).await;
         // After the commit, so that who hears of the change finds it. No caller drops this future
         // half-way.
+        if let (Ok(Answer::Accepted), true) = (&answer, brings) {
+            news.stored(partition);
+        }
         if let (Ok(Answer::Accepted), Some(topics)) = (&answer, topics) {
             self.feed.tell(topics);
         }

@@ -9,6 +9,7 @@ use archipel_storage::{BlockRef, RowKey, Value, VersionName};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::node::companions::CompanionRow;
 use crate::node::options::{Taking, Topics};
 use crate::register::{Answer, Intent, Request};
 
@@ -92,6 +93,9 @@ pub(crate) struct RowCall {
     /// What the operation would take from a version. A replica that refuses it does not promise.
     #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
     pub taking: Option<Taking>,
+    /// Rows that a `Write` brings with it.
+    #[serde(rename = "c", default, skip_serializing_if = "Vec::is_empty")]
+    pub companions: Vec<CompanionRow>,
     #[serde(rename = "r")]
     pub request: Request<Value>,
 }

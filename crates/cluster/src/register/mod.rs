@@ -11,6 +11,7 @@
 //! | [`quorum`] | sets of replicas; a quorum is a majority in every live layout version |
 //! | [`replica`] | the replica: its answers, and the state that must be durable before an answer leaves |
 //! | [`coordinator`] | reads, writes and conditional writes, on the node that took the request |
+//! | [`companion`] | companions: rows that a write brings with it |
 //! | [`intent`] | intents: two rows change, and one of them decides |
 //! | [`epoch`] | live layout versions, their succession, the fence, retirement |
 //! | [`floor`] | floors: close, compare, agree, then drop tombstones |
@@ -23,6 +24,7 @@
 //! - A value is returned, compared or built upon only after a quorum holds it under one stamp.
 //! - A replica's state is durable before its answer leaves.
 
+pub mod companion;
 pub mod coordinator;
 pub mod epoch;
 pub mod floor;

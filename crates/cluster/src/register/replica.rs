@@ -98,6 +98,13 @@ impl Recent {
         self.accepted.push((stamp, write));
     }
 
+    /// Forgets the last acceptance again if it is this one: the replica could not store the version.
+    pub fn undo(&mut self, stamp: Stamp, write: Id) {
+        if self.accepted.last() == Some(&(stamp, write)) {
+            self.accepted.pop();
+        }
+    }
+
     fn has(&self, stamp: Stamp, write: Id) -> bool {
         self.accepted.contains(&(stamp, write))
     }

@@ -108,6 +108,7 @@ async fn read_at(rpc: &Rpc, node: &Cluster) -> Result<Option<Bytes>, String> {
         frees: false,
         about: None,
         taking: None,
+        companions: Vec::new(),
         request: Request::Read { with_value: true },
     };
     let answer = ask(rpc, node, method::ROW, codec::encode(&call)).await;

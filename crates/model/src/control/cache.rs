@@ -260,7 +260,7 @@ impl Model {
     pub(crate) fn listen(&self) {
         let model = Arc::downgrade(&self.0);
         self.cluster().on_notice(move |key: Bytes| {
-            let model = model.upgrade().map(Model);
+            let model = model.upgrade().map(|inner| Model(inner, None));
             Box::pin(async move {
                 let Some(model) = model else { return false };
                 let read = model.reread(&key).await;

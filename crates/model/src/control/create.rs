@@ -119,6 +119,7 @@ impl Model {
             },
             lock: with_lock.then(BucketLock::default),
             lifecycle: None,
+            notification: None,
             policy: None,
             public_access_block: access::block_everything(),
             ownership: Some(ownership),

@@ -12,6 +12,7 @@ use super::Seen;
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
+use crate::events::Happening;
 use crate::lock::Taking;
 use crate::object::{Condition, ObjectHead, Predicate};
 use crate::rowkeys;
@@ -183,7 +184,8 @@ impl Model {
             Err(error) => VersionDecision::Abort(error),
         };
         let taking = Some(Taking::Version { bypass: false });
-        self.decide(bucket, key, seen.id, (true, taking), &decide)
+        let gone = Some(Happening::Deleted(Some(seen.id)));
+        self.decide(bucket, key, seen.id, (true, taking, gone), &decide)
             .await??;
         self.wake_gc();
         Ok(())

@@ -75,6 +75,7 @@ pub fn on_replace(key: &RowKey, old: &Value, new: Option<&Value>) -> Option<Byte
         | Kind::WriteFence
         | Kind::Item
         | Kind::Identity
+        | Kind::Event
         | Kind::Other => None,
     };
     task.map(|task| codec::encode(&task).into())

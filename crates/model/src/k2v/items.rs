@@ -221,6 +221,7 @@ impl Model {
                 upload: None,
                 background: false,
                 taking: None,
+                companions: Vec::new(),
                 frees: false,
             };
             let of = (&bucket.id, name.pk.as_str());

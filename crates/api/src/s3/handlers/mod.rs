@@ -12,6 +12,7 @@ pub(crate) mod get;
 mod lifecycle;
 mod listing;
 mod lock;
+mod notification;
 mod parts;
 pub(crate) mod policy;
 mod post;
@@ -105,6 +106,7 @@ async fn on_bucket(
         BucketOp::GetBucketEncryption => encryption::get(on),
         BucketOp::GetBucketLifecycleConfiguration => lifecycle::get(on),
         BucketOp::GetBucketLocation => buckets::location(call, on),
+        BucketOp::GetBucketNotificationConfiguration => Ok(notification::get(on)),
         BucketOp::GetBucketOwnershipControls => policy::get_ownership(on),
         BucketOp::GetBucketPolicy => policy::get(on),
         BucketOp::GetBucketPolicyStatus => policy::status(on),
@@ -123,6 +125,7 @@ async fn on_bucket(
         BucketOp::PutBucketCors => cors::put(call, on).await,
         BucketOp::PutBucketEncryption => encryption::put(call, on).await,
         BucketOp::PutBucketLifecycleConfiguration => lifecycle::put(call, on).await,
+        BucketOp::PutBucketNotificationConfiguration => Box::pin(notification::put(call, on)).await,
         BucketOp::PutBucketOwnershipControls => policy::put_ownership(call, on).await,
         BucketOp::PutBucketPolicy => policy::put(call, on).await,
         BucketOp::PutBucketRequestPayment => policy::put_payment(call, on).await,

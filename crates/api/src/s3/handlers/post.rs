@@ -81,7 +81,7 @@ pub async fn post_object(
         }
         None => Caller::anonymous(),
     };
-    call.learned.name(&caller);
+    call.name(&caller);
     if let Some(key) = caller.key() {
         call.model.find_bucket_of_key(key, &bucket).await?;
     }

@@ -1,6 +1,6 @@
 //! One request on its way: address, route, signature, then the operation.
 
-use archipel_model::Model;
+use archipel_model::{Cause, Creation, Model};
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
 
@@ -11,7 +11,7 @@ use crate::s3::body::RequestBody;
 use crate::s3::call::{Call, Learned};
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::respond::{self, Answer};
-use crate::s3::route::{Operation, refuse_headers, route};
+use crate::s3::route::{ObjectOp, Operation, refuse_headers, route};
 use crate::s3::signed::{signed_with, token};
 use crate::s3::sigv4::{Lookup, SignedParts, unsigned_payload};
 use crate::s3::target::Target;
@@ -77,8 +77,23 @@ impl Exchange<'_> {
         }
         let merged = hoisted::merge(&target.query, &parts.headers);
         let headers = merged.as_deref().unwrap_or(&parts.headers);
+        // The error waits for the signature: without one, a client learns nothing else.
+        let routed = match &merged {
+            Ok(headers) => route(&parts.method, target, headers),
+            Err(error) => Err(error.clone()),
+        };
+        let model = self.shared.model.because(Cause {
+            creation: match &routed {
+                Ok(Operation::PostObject) => Creation::Post,
+                Ok(Operation::Object(ObjectOp::CopyObject)) => Creation::Copy,
+                _ => Creation::Put,
+            },
+            address: peer.map(|peer| peer.to_canonical().to_string()),
+            request_id: self.request_id.to_owned(),
+            ..Cause::default()
+        });
         let mut call = Call::new(
-            &self.shared.model,
+            &model,
             &*self.shared.clock,
             &self.shared.config.region,
             target,
@@ -91,11 +106,6 @@ impl Exchange<'_> {
         if parts.extensions.get::<Secure>().is_some() {
             call.scheme = "https";
         }
-        // The error waits for the signature: without one, a client learns nothing else.
-        let routed = match &merged {
-            Ok(headers) => route(&parts.method, target, headers),
-            Err(error) => Err(error.clone()),
-        };
         if let Ok(operation) = &routed {
             self.operation = operation.name();
         }
@@ -132,7 +142,7 @@ async fn respond_to(
     call.learned.who = Some(verified.key.id.clone());
     let (key, credential) = (&verified.key, verified.credential);
     let caller = Caller::verified(&shared.model, &call.rates, key, credential).await?;
-    call.learned.name(&caller);
+    call.name(&caller);
     let operation = routed?;
     refuse_headers(pairs(call.headers))?;
     call.set_payload(verified.payload, verified.chunks.as_ref())?;

@@ -16,11 +16,12 @@ impl Check {
 
     fn webhook(&mut self, url: &str) -> Option<Uri> {
         let parsed = url.parse::<Uri>().ok();
-        let fine = |uri: &Uri| uri.scheme_str() == Some("http") && uri.host().is_some();
+        let fine =
+            |uri: &Uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some();
         let parsed = parsed.filter(fine);
         if parsed.is_none() {
-            let fix = "write for example \"http://127.0.0.1:8080/audit\"; for TLS, send to a collector on this machine";
-            let why = "not an address that begins with http://";
+            let fix = "write for example \"https://logs.example.org/audit\"";
+            let why = "not an address that begins with http:// or https://";
             self.problem("audit.webhook", Some(url.into()), why, fix);
         }
         parsed

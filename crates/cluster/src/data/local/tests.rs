@@ -32,6 +32,7 @@ fn guarded_write(node: &Cluster) -> RowCall {
         background: false,
         frees: false,
         taking: None,
+        companions: Vec::new(),
         about: None,
         request: Request::Write {
             version: Version {

@@ -159,6 +159,7 @@ fn call(node: &Cluster, row: &'static str, request: Request<Value>) -> RowCall {
         background: false,
         frees: false,
         taking: None,
+        companions: Vec::new(),
         about: None,
         request,
     }

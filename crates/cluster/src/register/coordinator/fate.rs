@@ -3,8 +3,9 @@
 use archipel_base::Stamp;
 
 use super::Operation;
-use super::state::{Memory, Promise};
-use crate::register::message::Version;
+use super::state::{Kind, Memory, Promise, Start};
+use crate::register::intent::{self, Intent};
+use crate::register::message::{Remembered, Version};
 use crate::register::quorum::ReplicaSet;
 use crate::register::rules::Mutant;
 
@@ -22,6 +23,40 @@ pub(super) enum Fate {
 }
 
 impl<V: Clone + Eq> Operation<V> {
+    /// Returns true if a quorum has accepted one of the operation's own messages.
+    pub fn has_own_quorum(&self) -> bool {
+        let mut attempts = self.attempts.iter();
+        attempts.any(|(_, acceptors)| self.quorums().is_quorum(*acceptors))
+    }
+
+    /// Returns what became of the write that an intent names, from what replicas remember of it.
+    ///
+    /// A quorum has reached a version under the stamp `reached`, which is above that of the intent:
+    /// the write is not the newest one any more. Replicas were asked with a `Prepare` of that
+    /// ballot, so those that told something accept nothing below it. `epoch` is the current one.
+    pub fn fate_of_past(
+        start: Start,
+        intent: &Intent,
+        epoch: u64,
+        reached: Stamp,
+        told: Vec<(usize, Remembered)>,
+    ) -> intent::Fate {
+        let kind = Kind::Resolve {
+            id: intent.write,
+            name: intent.name,
+        };
+        let mut operation: Operation<V> = Operation::new(start, kind, false);
+        operation.attempts = vec![(intent.after, ReplicaSet::EMPTY)];
+        operation.skipped_epochs = intent.epoch != epoch;
+        let memory = |(from, remembered)| Memory { from, remembered };
+        operation.memories = told.into_iter().map(memory).collect();
+        match operation.fate(reached, &Version::absent(), &[]) {
+            Fate::Newest | Fate::Happened(_) => intent::Fate::Chosen,
+            Fate::Never => intent::Fate::Never,
+            Fate::Unknown => intent::Fate::Unknown,
+        }
+    }
+
     /// Returns what became of the operation's own writes. `ballot` is the promised one. Replicas
     /// that refused it tell what they remember, too, because they accept nothing below it either.
     pub(super) fn fate(&self, ballot: Stamp, newest: &Version<V>, promises: &[Promise<V>]) -> Fate {
@@ -115,5 +150,69 @@ impl<V: Clone + Eq> Operation<V> {
             acceptors.map(|memory| memory.from).collect(),
             ReplicaSet::union,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use archipel_base::{Id, Writer};
+
+    use super::*;
+    use crate::register::quorum::Quorums;
+    use crate::register::rules::Rules;
+
+    fn at(millis: u64) -> Stamp {
+        Stamp::new(millis, 0, Writer(1))
+    }
+
+    /// Three replicas tell under which stamps they accepted the write, and from when on they
+    /// remember; `None` does not answer.
+    fn fate(told: [Option<(&[u64], u64)>; 3], epoch: u64) -> intent::Fate {
+        let intent = Intent {
+            write: Id([1; 16]),
+            after: at(10),
+            epoch: 4,
+            name: None,
+        };
+        let told = told.into_iter().enumerate().filter_map(|(from, told)| {
+            let (accepted, known_from) = told?;
+            let remembered = Remembered {
+                accepted: accepted.iter().map(|millis| at(*millis)).collect(),
+                known_from: at(known_from),
+            };
+            Some((from, remembered))
+        });
+        let start = Start {
+            rules: Rules::CORRECT,
+            quorums: Quorums::of_versions(vec![(0..3).collect()]),
+        };
+        Operation::<u8>::fate_of_past(start, &intent, epoch, at(20), told.collect())
+    }
+
+    #[test]
+    fn replicas_tell_what_became_of_a_past_write() {
+        use intent::Fate::{Chosen, Never, Unknown};
+        let accepted = Some((&[10][..], 5));
+        let refused = Some((&[][..], 5));
+        let forgot = Some((&[][..], 15));
+        for (told, expected) in [
+            ([accepted, accepted, None], Chosen),
+            ([accepted, accepted, forgot], Chosen),
+            ([accepted, refused, refused], Never),
+            // The one that does not answer may have accepted it.
+            ([accepted, refused, None], Unknown),
+            ([refused, refused, None], Never),
+            ([accepted, refused, forgot], Unknown),
+            ([forgot, forgot, forgot], Unknown),
+            ([None, None, None], Unknown),
+            // Another coordinator wrote it on, under a higher stamp.
+            ([Some((&[10, 12], 5)), Some((&[12], 5)), None], Chosen),
+            ([Some((&[10], 5)), Some((&[12], 5)), refused], Never),
+        ] {
+            assert_eq!(fate(told, 4), expected, "{told:?}");
+        }
+        // Under another layout, other replicas may have been the quorum.
+        assert_eq!(fate([accepted, accepted, None], 5), Unknown);
+        assert_eq!(fate([refused, refused, refused], 5), Unknown);
     }
 }

@@ -255,7 +255,7 @@ async fn only_what_still_is_as_the_walk_saw_it_is_removed() {
         VersionDecision::Abort(head)
     };
     let decided = model
-        .decide(&on, "k", told.id, (true, None), &decide)
+        .decide(&on, "k", told.id, (true, None, None), &decide)
         .await
         .unwrap();
     let head = decided.unwrap_err();

@@ -26,6 +26,7 @@ async fn promise(node: &Cluster, name: &str) {
         frees: false,
         about: None,
         taking: None,
+        companions: Vec::new(),
         request: Request::Prepare {
             ballot: node.next_stamp(later),
             asking: None,

@@ -1,0 +1,103 @@
+//! Posts messages to an address: the webhooks of events and of the audit log.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, Uri, header};
+use http_body_util::{BodyExt, Full};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+
+/// The time for one attempt.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A server that gets messages by POST. Connections are kept for the next message.
+#[derive(Clone)]
+pub struct Webhook {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    address: Uri,
+    authorization: Option<HeaderValue>,
+}
+
+impl Webhook {
+    /// Returns the webhook with this address (`http` or `https`). Certificates are checked with
+    /// those that the system trusts. Requests carry the token, if there is one.
+    ///
+    /// # Errors
+    /// A text for the operator: the system trusts no certificate, or the token cannot be sent.
+    pub fn new(address: Uri, token: Option<&str>) -> Result<Webhook, String> {
+        let connector = HttpsConnectorBuilder::new();
+        let connector = match address.scheme_str() {
+            Some("https") => connector
+                .with_provider_and_native_roots(rustls::crypto::ring::default_provider())
+                .map_err(|error| format!("cannot read the certificates of the system: {error}"))?,
+            // No certificate is needed.
+            _ => connector.with_tls_config(without_roots()?),
+        };
+        let connector = connector.https_or_http().enable_http1().build();
+        let authorization = token.map(|token| {
+            let value = HeaderValue::from_str(&format!("Bearer {token}"));
+            let mut value = value.map_err(|_| "the token holds a character that cannot be sent")?;
+            value.set_sensitive(true);
+            Ok::<_, &str>(value)
+        });
+        Ok(Webhook {
+            client: Client::builder(TokioExecutor::new()).build(connector),
+            address,
+            authorization: authorization.transpose()?,
+        })
+    }
+
+    /// Posts a message. Returns once the server has answered with 2xx.
+    ///
+    /// # Errors
+    /// The reason why it may not have arrived. It never shows the token.
+    pub async fn post(&self, content_type: &'static str, message: Bytes) -> Result<(), String> {
+        let mut request = Request::post(self.address.clone())
+            .header(header::CONTENT_TYPE, content_type)
+            .header(
+                header::USER_AGENT,
+                concat!("archipel/", env!("CARGO_PKG_VERSION")),
+            );
+        if let Some(authorization) = &self.authorization {
+            request = request.header(header::AUTHORIZATION, authorization);
+        }
+        let request = request.body(Full::new(message));
+        let request = request.map_err(|error| error.to_string())?;
+        let exchange = async {
+            let answer = self.client.request(request).await.map_err(|e| why(&e))?;
+            let status = answer.status();
+            // The connection can be used again once the answer is read. Its content does not matter.
+            let mut body = answer.into_body();
+            while let Some(Ok(_)) = body.frame().await {}
+            match status.is_success() {
+                true => Ok(()),
+                false => Err(format!("it answered {status}")),
+            }
+        };
+        let answered = tokio::time::timeout(TIMEOUT, exchange).await;
+        answered.unwrap_or_else(|_| Err("it did not answer in time".into()))
+    }
+}
+
+fn without_roots() -> Result<rustls::ClientConfig, String> {
+    let provider = rustls::crypto::ring::default_provider();
+    let config = rustls::ClientConfig::builder_with_provider(provider.into());
+    let config = config.with_safe_default_protocol_versions();
+    let config = config.map_err(|error| error.to_string())?;
+    let roots = rustls::RootCertStore::empty();
+    Ok(config.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// Returns an error with its causes: the last one is the one that helps.
+fn why(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

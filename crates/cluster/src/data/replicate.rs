@@ -1,0 +1,81 @@
+//! Brings rows to single replicas.
+
+use std::sync::Arc;
+
+use archipel_base::Stamp;
+use archipel_storage::{RowKey, Value};
+
+use super::Data;
+use crate::error::Error;
+use crate::node::group::Group;
+use crate::node::wire::RowCall;
+use crate::register::{Answer, Request};
+
+impl Data {
+    /// Brings a row to all of its reachable replicas, not only to a quorum.
+    pub async fn replicate(self: &Arc<Data>, key: &RowKey) -> Result<(), Error> {
+        let version = self.read_whole(key, true).await?;
+        if version.stamp == Stamp::ZERO {
+            return Ok(());
+        }
+        let group = self.group(key.partition)?;
+        let behind = group.quorums.all().iter().map(|index| {
+            let (group, version) = (&group, &version);
+            async move {
+                let held = self.ask_for_stamp(group, index, key).await?;
+                if held < version.stamp {
+                    let write = Request::Write {
+                        version: version.clone(),
+                        guarded: false,
+                    };
+                    self.ask_about(group, index, key, write).await?;
+                }
+                Ok::<_, Error>(())
+            }
+        });
+        for done in futures_util::future::join_all(behind).await {
+            // A quorum has the row. An unreachable replica gets it later.
+            if let Err(error) = done {
+                tracing::debug!(%error, "a row cannot be written to a replica now");
+            }
+        }
+        Ok(())
+    }
+
+    async fn ask_for_stamp(
+        self: &Arc<Data>,
+        group: &Group,
+        index: usize,
+        key: &RowKey,
+    ) -> Result<Stamp, Error> {
+        let read = Request::Read { with_value: false };
+        match self.ask_about(group, index, key, read).await? {
+            Answer::Found { version, .. } => Ok(version.stamp),
+            _ => Err(Error::Unavailable("the layout changed meanwhile".into())),
+        }
+    }
+
+    pub(super) async fn ask_about(
+        self: &Arc<Data>,
+        group: &Group,
+        index: usize,
+        key: &RowKey,
+        request: Request<Value>,
+    ) -> Result<Answer<Value>, Error> {
+        let call = RowCall {
+            address: group.address_of(index)?,
+            key: key.key.clone(),
+            guards: Vec::new(),
+            pointing: None,
+            buffered: false,
+            with_payload: true,
+            background: true,
+            frees: false,
+            about: None,
+            taking: None,
+            companions: Vec::new(),
+            request,
+        };
+        self.ask(group, index, call).await
+    }
+}

@@ -1,0 +1,208 @@
+//! Companions of writes, as coordinators name them and as replicas store them: see
+//! [`companion`](crate::register::companion).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use archipel_base::{Id, PartitionId, Stamp};
+use archipel_storage::{RowMetadata, RowVersion, UsageDelta, Value, VersionName};
+use bytes::{BufMut, Bytes, BytesMut};
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+
+use crate::register::Intent;
+
+/// A row that a write brings with it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Companion {
+    /// The beginning of the row's key. The stamp and the id of the write follow it.
+    pub prefix: Bytes,
+    /// The row's metadata.
+    pub metadata: Bytes,
+    /// Counts the companions of one kind in a partition.
+    pub group: Id,
+    /// The most companions of that group in a partition.
+    pub most: u64,
+    /// True if a replica with that many refuses the write. Otherwise it drops the companion.
+    pub refuses: bool,
+}
+
+impl Companion {
+    /// Returns the companion that a write brings. If the write makes a version of an object, the
+    /// companion holds its name.
+    pub(crate) fn of(&self, bringer: &Bringer, version: VersionName) -> CompanionRow {
+        let mut key = BytesMut::with_capacity(self.prefix.len() + Bringer::KEY_BYTES);
+        key.put_slice(&self.prefix);
+        key.put_slice(&bringer.stamp.to_bytes());
+        key.put_slice(bringer.write.as_bytes());
+        let mut metadata = BytesMut::with_capacity(EPOCH_BYTES + self.metadata.len());
+        metadata.put_u64(bringer.epoch);
+        metadata.put_slice(&self.metadata);
+        let named = version.map(|at| {
+            Box::new(RowVersion {
+                at: Some(at),
+                ..RowVersion::default()
+            })
+        });
+        CompanionRow {
+            key: key.freeze(),
+            value: Value {
+                usage: Some(UsageDelta {
+                    group: self.group,
+                    objects: 1,
+                    bytes: metadata.len() as u64,
+                }),
+                metadata: metadata.freeze(),
+                version: named,
+                ..Value::default()
+            },
+            most: self.most,
+            refuses: self.refuses,
+        }
+    }
+}
+
+/// The write that brings a companion: one attempt of an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bringer {
+    /// The stamp of the attempt.
+    pub stamp: Stamp,
+    /// The id of the operation's writes.
+    pub write: Id,
+    /// The epoch in which the attempt went out.
+    epoch: u64,
+}
+
+impl Bringer {
+    /// The bytes of a companion's key that name the write.
+    pub const KEY_BYTES: usize = 32;
+
+    pub(crate) fn new(stamp: Stamp, write: Id, epoch: u64) -> Bringer {
+        Bringer {
+            stamp,
+            write,
+            epoch,
+        }
+    }
+
+    /// Returns the write that brought a companion, and the companion's own metadata. Returns `None`
+    /// if the row is gone, or is no companion.
+    pub fn of(row: &RowMetadata) -> Option<(Bringer, &[u8])> {
+        let (epoch, metadata) = row.metadata.as_ref()?.split_first_chunk()?;
+        let bringer = Bringer::new(row.stamp, row.write, u64::from_be_bytes(*epoch));
+        Some((bringer, metadata))
+    }
+
+    /// Returns the same write as an intent names it.
+    pub(crate) fn intent(&self) -> Intent {
+        Intent {
+            write: self.write,
+            after: self.stamp,
+            epoch: self.epoch,
+            name: None,
+        }
+    }
+}
+
+/// The bytes of an epoch before a companion's own metadata.
+const EPOCH_BYTES: usize = 8;
+
+/// A companion in a message.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct CompanionRow {
+    #[serde(rename = "k")]
+    pub key: Bytes,
+    #[serde(rename = "v")]
+    pub value: Value,
+    #[serde(rename = "m")]
+    pub most: u64,
+    #[serde(rename = "r", default, skip_serializing_if = "std::ops::Not::not")]
+    pub refuses: bool,
+}
+
+/// Says which partitions of this node got companions, and counts those that were dropped.
+#[derive(Default)]
+pub struct CompanionNews {
+    state: Mutex<State>,
+    came: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    partitions: BTreeSet<PartitionId>,
+    dropped: BTreeMap<Id, u64>,
+}
+
+impl CompanionNews {
+    /// Waits until a partition has got companions since the last call, and returns all of these
+    /// partitions. One caller at a time.
+    pub async fn next(&self) -> BTreeSet<PartitionId> {
+        loop {
+            let came = self.came.notified();
+            let partitions = std::mem::take(&mut self.state.lock().partitions);
+            if !partitions.is_empty() {
+                return partitions;
+            }
+            came.await;
+        }
+    }
+
+    /// Returns how many companions of a group this node's replicas dropped since it started.
+    pub fn dropped(&self, group: &Id) -> u64 {
+        self.state.lock().dropped.get(group).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn stored(&self, partition: PartitionId) {
+        self.state.lock().partitions.insert(partition);
+        self.came.notify_one();
+    }
+
+    pub(crate) fn drop_one(&self, group: Id) {
+        *self.state.lock().dropped.entry(group).or_default() += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use archipel_base::Writer;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn each_partition_is_told_once() {
+        let news = CompanionNews::default();
+        news.stored(PartitionId(3));
+        news.stored(PartitionId(1));
+        news.stored(PartitionId(3));
+        let told = news.next().await;
+        assert_eq!(told, BTreeSet::from([PartitionId(1), PartitionId(3)]));
+        let mut waiting = Box::pin(news.next());
+        assert!(futures_util::poll!(&mut waiting).is_pending());
+        news.stored(PartitionId(2));
+        assert_eq!(waiting.await, BTreeSet::from([PartitionId(2)]));
+    }
+
+    #[test]
+    fn companion_tells_of_its_write() {
+        let companion = Companion {
+            prefix: Bytes::from_static(b"n-"),
+            metadata: Bytes::from_static(b"about it"),
+            group: Id([1; 16]),
+            most: 7,
+            refuses: true,
+        };
+        let stamp = Stamp::new(5, 0, Writer(1));
+        let bringer = Bringer::new(stamp, Id([2; 16]), 9);
+        let row = companion.of(&bringer, None);
+        assert_eq!(row.key, [&b"n-"[..], &stamp.to_bytes(), &[2; 16]].concat());
+        assert_eq!(row.value.usage.map(|usage| usage.bytes), Some(16));
+        assert_eq!((row.most, row.refuses), (7, true));
+        let stored = RowMetadata {
+            stamp,
+            write: Id([2; 16]),
+            metadata: Some(row.value.metadata),
+            ..RowMetadata::default()
+        };
+        assert_eq!(Bringer::of(&stored), Some((bringer, &b"about it"[..])));
+    }
+}

@@ -1,0 +1,143 @@
+//! Which events wait: in this node's store, and as a quorum holds them.
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+use archipel_base::PartitionId;
+use archipel_cluster::{ListEntry, ListQuery, Listing};
+use archipel_storage::engine::Flow;
+use archipel_storage::{RowKey, RowReader};
+use bytes::Bytes;
+
+use super::{OBJECTS_READ, Pauses};
+use crate::Model;
+use crate::error::Error;
+use crate::events::event::{Event, group_of};
+use crate::rowkeys;
+
+/// Objects with events in one partition.
+#[derive(Default)]
+pub(super) struct Found {
+    pub objects: Vec<RowKey>,
+    /// True if there are events for targets that are left alone.
+    pub passes_over: bool,
+    /// The last row that was looked at.
+    pub last: Option<Bytes>,
+}
+
+impl Model {
+    /// Returns the partitions of this node in which events wait.
+    pub(super) async fn partitions_with_events(&self) -> Result<Vec<PartitionId>, Error> {
+        let local = self.cluster().local_partitions(None);
+        let look = move |rows: &RowReader<'_>| {
+            let mut found = Vec::new();
+            for partition in &local {
+                let mut lives = false;
+                let prefix = &rowkeys::ALL_EVENTS;
+                rows.scan_metadata(*partition, prefix, Bound::Unbounded, &mut |_, row| {
+                    lives = row.is_some_and(|row| row.is_live());
+                    Ok(if lives { Flow::Stop } else { Flow::Continue })
+                })?;
+                if lives {
+                    found.push(*partition);
+                }
+            }
+            Ok(found)
+        };
+        let read = self.cluster().store().read(look).await;
+        Ok(read.map_err(archipel_cluster::Error::from)?)
+    }
+
+    /// Returns the next objects' rows of which this replica holds events, except for targets that
+    /// are left alone.
+    pub(super) async fn objects_with_events(
+        &self,
+        partition: PartitionId,
+        after: Option<Bytes>,
+        pauses: &Pauses,
+    ) -> Result<Found, Error> {
+        let paused: BTreeSet<String> = pauses.keys().cloned().collect();
+        let look = move |rows: &RowReader<'_>| {
+            let mut found = Found::default();
+            let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            rows.scan_metadata(partition, &rowkeys::ALL_EVENTS, from, &mut |key, row| {
+                let key = RowKey {
+                    partition,
+                    key: Bytes::copy_from_slice(key),
+                };
+                let target = row.as_ref().and_then(Event::target_in);
+                match (rowkeys::object_of_event(&key), target) {
+                    (_, Some(target)) if paused.contains(&target) => found.passes_over = true,
+                    (Some(object), Some(_)) if found.objects.last() != Some(&object) => {
+                        found.objects.push(object);
+                    }
+                    _ => {}
+                }
+                found.last = Some(key.key);
+                Ok(match found.objects.len() < OBJECTS_READ {
+                    true => Flow::Continue,
+                    false => Flow::Stop,
+                })
+            })?;
+            Ok(found)
+        };
+        let read = self.cluster().store().read(look).await;
+        Ok(read.map_err(archipel_cluster::Error::from)?)
+    }
+
+    /// Returns the events of an object that wait, as a quorum holds them.
+    pub(super) async fn events_at_quorum(&self, object: &RowKey) -> Result<Vec<Event>, Error> {
+        let Some(prefix) = rowkeys::events_prefix(object) else {
+            return Ok(Vec::new());
+        };
+        let mut query = ListQuery::new(object.partition, prefix);
+        let mut events = Vec::new();
+        loop {
+            let Listing { entries, next, .. } = self.cluster().list(query.clone()).await?;
+            for entry in entries {
+                let ListEntry::Row { key, metadata } = entry else {
+                    continue;
+                };
+                let row = RowKey {
+                    partition: object.partition,
+                    key,
+                };
+                match Event::of(row.clone(), &metadata) {
+                    Some(event) => events.push(event),
+                    None => tracing::error!(?row, "an event cannot be read and stays"),
+                }
+            }
+            match next {
+                Some(start) => query.start = start,
+                None => return Ok(events),
+            }
+        }
+    }
+
+    /// Counts the events that wait in the partitions for which this node delivers.
+    pub(super) async fn count_backlog(&self) -> Result<(), Error> {
+        let local = self.cluster().local_partitions(None).into_iter();
+        let mine = local.filter(|partition| self.cluster().is_first_live(*partition));
+        let mine: Vec<_> = mine.collect();
+        let names: Vec<String> = self.event_status().into_iter().map(|s| s.name).collect();
+        let groups: Vec<_> = names.iter().map(|name| group_of(name)).collect();
+        let count = move |rows: &RowReader<'_>| {
+            let mut counts = vec![0; groups.len()];
+            for partition in &mine {
+                for (count, group) in counts.iter_mut().zip(&groups) {
+                    *count += rows.counter(*partition, *group)?.0;
+                }
+            }
+            Ok(counts)
+        };
+        let counts = self.cluster().store().read(count).await;
+        let counts = counts.map_err(archipel_cluster::Error::from)?;
+        let mut all = self.0.events.progress.lock();
+        for (name, count) in names.into_iter().zip(counts) {
+            let progress = all.entry(name.clone()).or_default();
+            progress.status.name = name;
+            progress.status.backlog = count;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,240 @@
+//! Events: what happened to an object, as the row that waits for delivery holds it.
+
+use std::sync::OnceLock;
+
+use archipel_base::Id;
+use archipel_base::codec::{self, Versioned};
+use archipel_base::hash::placement_hash;
+use archipel_cluster::{Bringer, Companion};
+use archipel_storage::{RowKey, RowMetadata};
+use serde::{Deserialize, Serialize};
+
+use super::targets::EventTarget;
+use crate::bucket::Bucket;
+use crate::object::ObjectHead;
+use crate::owner::Owner;
+use crate::rowkeys;
+use crate::version::VersionId;
+
+/// How an object came to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Creation {
+    /// PutObject.
+    #[default]
+    Put,
+    /// A form.
+    Post,
+    /// CopyObject.
+    Copy,
+}
+
+/// Why objects change: who asked for it, and how. Events tell it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Cause {
+    /// How new objects come to be.
+    pub creation: Creation,
+    /// The unique id of the user or role. It stays empty for an anonymous client.
+    pub principal: OnceLock<String>,
+    /// The client's address.
+    pub address: Option<String>,
+    /// The name of the request.
+    pub request_id: String,
+}
+
+/// What happened to an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Happening<'a> {
+    /// A new object by PutObject, a form or CopyObject.
+    Created(&'a ObjectHead),
+    /// An upload was completed.
+    Completed(&'a ObjectHead),
+    /// The object, or a version of it, is gone.
+    Deleted(Option<VersionId>),
+    /// A delete marker became the current version.
+    Marked,
+    /// The tags of a version changed: true if there are some.
+    Tagged(VersionId, bool),
+    /// The access control list of a version changed.
+    Listed(VersionId),
+}
+
+impl Happening<'_> {
+    /// Returns the name of the event. Lifecycle rules `expire` objects.
+    fn name(self, creation: Creation, expires: bool) -> &'static str {
+        match (self, creation, expires) {
+            (Happening::Created(_), Creation::Put, _) => "s3:ObjectCreated:Put",
+            (Happening::Created(_), Creation::Post, _) => "s3:ObjectCreated:Post",
+            (Happening::Created(_), Creation::Copy, _) => "s3:ObjectCreated:Copy",
+            (Happening::Completed(_), ..) => "s3:ObjectCreated:CompleteMultipartUpload",
+            (Happening::Deleted(_), _, false) => "s3:ObjectRemoved:Delete",
+            (Happening::Marked, _, false) => "s3:ObjectRemoved:DeleteMarkerCreated",
+            (Happening::Deleted(_), _, true) => "s3:LifecycleExpiration:Delete",
+            (Happening::Marked, _, true) => "s3:LifecycleExpiration:DeleteMarkerCreated",
+            (Happening::Tagged(_, true), ..) => "s3:ObjectTagging:Put",
+            (Happening::Tagged(_, false), ..) => "s3:ObjectTagging:Delete",
+            (Happening::Listed(_), ..) => "s3:ObjectAcl:Put",
+        }
+    }
+}
+
+/// What a row of an event holds.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct Stored {
+    #[serde(rename = "t")]
+    target: String,
+    #[serde(rename = "r")]
+    rule: String,
+    #[serde(rename = "n")]
+    name: String,
+    #[serde(rename = "b")]
+    bucket: String,
+    #[serde(rename = "m")]
+    time_ms: u64,
+    #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
+    #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
+    etag: Option<String>,
+    #[serde(rename = "v", default, skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(rename = "p", default, skip_serializing_if = "Option::is_none")]
+    principal: Option<String>,
+    #[serde(rename = "a", default, skip_serializing_if = "Option::is_none")]
+    address: Option<String>,
+    #[serde(rename = "q", default, skip_serializing_if = "String::is_empty")]
+    request_id: String,
+}
+
+impl Versioned for Stored {
+    const VERSION: u8 = 1;
+}
+
+/// An event, as a target gets it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Event {
+    /// The name of the target.
+    pub target: String,
+    /// The name of the rule that asked for the event.
+    pub rule: String,
+    /// The name of the event, with `s3:` before it.
+    pub name: String,
+    /// The bucket.
+    pub bucket: String,
+    /// The key of the object.
+    pub key: String,
+    /// The time in milliseconds since 1970.
+    pub time_ms: u64,
+    /// The size of a new object.
+    pub size: Option<u64>,
+    /// The entity tag of a new object, without quotes.
+    pub etag: Option<String>,
+    /// The version that the event is about, if the bucket has versions.
+    pub version: Option<String>,
+    /// Who asked for it; `None` for an anonymous client or the server itself.
+    pub principal: Option<String>,
+    /// The client's address.
+    pub address: Option<String>,
+    /// The name of the request.
+    pub request_id: String,
+    /// Orders the events of one key: later ones are greater, as text of the same length.
+    pub sequencer: String,
+    /// The row that holds it.
+    pub(crate) row: RowKey,
+    /// The write that it tells of.
+    pub(crate) bringer: Bringer,
+}
+
+/// The group in which the events of a target are counted.
+pub(crate) fn group_of(target: &str) -> Id {
+    let half = |n: u8| placement_hash(&[b"events of a target", &[n], target.as_bytes()]);
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&half(0).to_be_bytes());
+    id[8..].copy_from_slice(&half(1).to_be_bytes());
+    Id(id)
+}
+
+/// Returns the companion that a write of an object's row brings because of what happens.
+pub(crate) fn companion(
+    bucket: &Bucket,
+    row: &RowKey,
+    happening: Happening<'_>,
+    by: (Option<&Cause>, bool),
+    now_ms: u64,
+    target: impl Fn(&str) -> EventTarget,
+) -> Option<Companion> {
+    let (cause, expires) = by;
+    let notification = bucket.notification.as_ref()?;
+    let Some(Owner::Object { key, .. }) = rowkeys::owner_of(&row.key) else {
+        return None;
+    };
+    let creation = cause.map(|cause| cause.creation).unwrap_or_default();
+    let name = happening.name(creation, expires);
+    let rule = notification.rule_for(name, &key)?;
+    let (size, etag, version) = match happening {
+        Happening::Created(head) | Happening::Completed(head) => {
+            (Some(head.size), Some(head.etag.clone()), None)
+        }
+        Happening::Deleted(version) => (None, None, version),
+        Happening::Marked => (None, None, None),
+        Happening::Tagged(version, _) | Happening::Listed(version) => (None, None, Some(version)),
+    };
+    let version = version.filter(|id| bucket.versioning.has_versions() || *id != VersionId::Null);
+    let stored = Stored {
+        target: rule.target.clone(),
+        rule: rule.id.clone(),
+        name: name.to_owned(),
+        bucket: bucket.name.clone(),
+        time_ms: now_ms,
+        size,
+        etag,
+        version: version.map(|id| id.to_string()),
+        principal: cause.and_then(|cause| cause.principal.get().cloned()),
+        address: cause.and_then(|cause| cause.address.clone()),
+        request_id: cause.map_or_else(String::new, |cause| cause.request_id.clone()),
+    };
+    let limits = target(&rule.target);
+    Some(Companion {
+        prefix: rowkeys::events_prefix(row)?,
+        metadata: codec::encode(&stored).into(),
+        group: group_of(&rule.target),
+        most: limits.most_in_partition(),
+        refuses: limits.refuses,
+    })
+}
+
+impl Event {
+    /// Returns the target of the event that a row holds.
+    pub(crate) fn target_in(found: &RowMetadata) -> Option<String> {
+        let (_, metadata) = Bringer::of(found)?;
+        let stored: Stored = codec::decode(metadata).ok()?;
+        Some(stored.target)
+    }
+
+    /// Returns the event that a row holds; `None` if it cannot be read.
+    pub(crate) fn of(row: RowKey, found: &RowMetadata) -> Option<Event> {
+        let (bringer, metadata) = Bringer::of(found)?;
+        let stored: Stored = codec::decode(metadata).ok()?;
+        let object = rowkeys::object_of_event(&row)?;
+        let Some(Owner::Object { key, .. }) = rowkeys::owner_of(&object.key) else {
+            return None;
+        };
+        let made = found.version.as_ref().and_then(|version| version.at);
+        let made = made.map(|at| VersionId::At(at).to_string());
+        Some(Event {
+            target: stored.target,
+            rule: stored.rule,
+            name: stored.name,
+            bucket: stored.bucket,
+            key,
+            time_ms: stored.time_ms,
+            size: stored.size,
+            etag: stored.etag,
+            version: stored.version.or(made),
+            principal: stored.principal,
+            address: stored.address,
+            request_id: stored.request_id,
+            sequencer: hex::encode_upper(found.stamp.to_bytes()),
+            row,
+            bringer,
+        })
+    }
+}

@@ -1,0 +1,157 @@
+//! Event notifications: a bucket's rules say which changes of its objects are told to which target.
+//!
+//! An event is a row that the write of the object's row brings with it: a
+//! [companion](archipel_cluster::Companion). So an acknowledged write has its event at a quorum,
+//! and that takes no further round. The first live replica of a partition delivers the events of
+//! its rows and deletes them.
+//!
+//! # Invariants
+//! - A bucket without notifications has no events, and its writes are as if there were none at all.
+//! - An event is deleted only after its target has confirmed it, or once its write can never take
+//!   effect.
+//! - An event is delivered only after a quorum holds its write or a newer one. Of the events of one
+//!   key for one target, those of earlier writes come first.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `event` | events, and the rows that hold them |
+//! | `targets` | targets: limits, state, the trait that brings events to them |
+//! | `deliver` | finds events that wait, and delivers them in order |
+
+mod deliver;
+mod event;
+mod targets;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use archipel_cluster::Companion;
+use archipel_storage::RowKey;
+use parking_lot::Mutex;
+
+use crate::Model;
+use crate::bucket::Bucket;
+use crate::error::Error;
+use crate::notification::Notification;
+pub(crate) use event::Happening;
+pub use event::{Cause, Creation, Event};
+use targets::Progress;
+pub use targets::{DeliverEvent, EventTarget, TargetStatus};
+
+/// The targets of this node, and how far their events have come.
+#[derive(Default)]
+pub(crate) struct Events {
+    targets: OnceLock<BTreeMap<String, Target>>,
+    progress: Mutex<BTreeMap<String, Progress>>,
+}
+
+struct Target {
+    limits: EventTarget,
+    deliver: Arc<dyn DeliverEvent>,
+}
+
+impl Model {
+    /// Sets the targets of events that this node knows. Only the first call has an effect.
+    pub fn set_event_targets(&self, targets: Vec<(EventTarget, Arc<dyn DeliverEvent>)>) {
+        let named = targets.into_iter().map(|(limits, deliver)| {
+            let name = limits.name.clone();
+            (name, Target { limits, deliver })
+        });
+        // A second call would be a defect of the caller, and changes nothing.
+        let _ = self.0.events.targets.set(named.collect());
+    }
+
+    /// Returns the target of this name, if the node knows it.
+    pub fn event_target(&self, name: &str) -> Option<EventTarget> {
+        let targets = self.0.events.targets.get()?;
+        targets.get(name).map(|target| target.limits.clone())
+    }
+
+    /// Tells the targets of a bucket's rules that the rules name them.
+    ///
+    /// # Errors
+    /// The first target that does not take the message, by its address, and why.
+    pub async fn test_event_targets(
+        &self,
+        bucket: &str,
+        notification: &Notification,
+    ) -> Result<(), (String, String)> {
+        let cause = self.1.as_deref();
+        let request_id = cause.map_or("", |cause| cause.request_id.as_str());
+        let rules = notification.rules.iter();
+        let addresses: BTreeMap<&str, &str> = rules
+            .map(|rule| (rule.target.as_str(), rule.arn.as_str()))
+            .collect();
+        for (name, arn) in addresses {
+            let targets = self.0.events.targets.get();
+            let told = match targets.and_then(|targets| targets.get(name)) {
+                Some(target) => {
+                    let now_ms = self.now_ms();
+                    target.deliver.test(bucket, request_id, now_ms).await
+                }
+                None => Err("no target of this name is declared on this node".into()),
+            };
+            told.map_err(|why| (arn.to_owned(), why))?;
+        }
+        Ok(())
+    }
+
+    /// Sets a bucket's event notifications; `None` removes them. They count for every write that
+    /// begins after this returns, on all nodes.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchBucket`]; [`Error::Conflict`] if another such change takes too long.
+    pub async fn set_notification(
+        &self,
+        name: &str,
+        notification: Option<Notification>,
+    ) -> Result<Arc<Bucket>, Error> {
+        let bucket = self.find_bucket(name).await?.ok_or(Error::NoSuchBucket)?;
+        self.change_settings(&bucket, move |bucket| {
+            bucket.notification.clone_from(&notification);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Returns the events that a write of an object's row brings. If `expires`, lifecycle rules
+    /// cause it.
+    pub(crate) fn events_of(
+        &self,
+        bucket: &Bucket,
+        row: &RowKey,
+        happening: Happening<'_>,
+        expires: bool,
+    ) -> Vec<Companion> {
+        if bucket.notification.is_none() {
+            return Vec::new();
+        }
+        let by = (self.1.as_deref(), expires);
+        let limits = |name: &str| {
+            let known = self.event_target(name);
+            known.unwrap_or_else(|| EventTarget::unknown(name))
+        };
+        let companion = event::companion(bucket, row, happening, by, self.now_ms(), limits);
+        companion.into_iter().collect()
+    }
+
+    /// Returns the state of all targets that this node knows, or has met in events.
+    pub fn event_status(&self) -> Vec<TargetStatus> {
+        let mut all: BTreeMap<String, TargetStatus> = BTreeMap::new();
+        for (name, progress) in &*self.0.events.progress.lock() {
+            all.insert(name.clone(), progress.status.clone());
+        }
+        let known = self.0.events.targets.get().into_iter().flatten();
+        for (name, target) in known {
+            let status = all.entry(name.clone()).or_default();
+            status.kind.clone_from(&target.limits.kind);
+        }
+        let news = self.cluster().companion_news();
+        let status = all.into_iter().map(|(name, status)| TargetStatus {
+            dropped: news.dropped(&event::group_of(&name)),
+            name,
+            ..status
+        });
+        status.collect()
+    }
+}

@@ -1,0 +1,134 @@
+//! Targets of events, as operators declare them, and what is known of their state.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::event::Event;
+
+/// A bucket's keys are spread over this many partitions, so each partition takes that share.
+const SHARES: u64 = crate::rowkeys::NEW_BUCKET_SHARDS as u64;
+/// The pause after the first failure of a target, and the longest one.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// The limits of a target.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EventTarget {
+    /// Its name.
+    pub name: String,
+    /// Its kind: `webhook`, for example.
+    pub kind: String,
+    /// The most events of a bucket that wait for it.
+    pub backlog: u64,
+    /// True if writes are refused while that many wait. Otherwise their events are dropped.
+    pub refuses: bool,
+}
+
+impl EventTarget {
+    /// The limits of a target that this node does not know.
+    pub(super) fn unknown(name: &str) -> EventTarget {
+        EventTarget {
+            name: name.to_owned(),
+            kind: String::new(),
+            backlog: 100_000,
+            refuses: false,
+        }
+    }
+
+    /// Returns the most events that wait for it in one partition.
+    pub(super) fn most_in_partition(&self) -> u64 {
+        self.backlog.div_ceil(SHARES).max(1)
+    }
+}
+
+/// Brings events to a target.
+#[async_trait]
+pub trait DeliverEvent: Send + Sync + 'static {
+    /// Delivers an event. Returns once the target has confirmed it.
+    ///
+    /// # Errors
+    /// A text for operators. The event is tried again.
+    async fn deliver(&self, event: &Event) -> Result<(), String>;
+
+    /// Tells the target that a bucket's rules name it from now on.
+    ///
+    /// # Errors
+    /// A text for the client that set the rules.
+    async fn test(&self, bucket: &str, request_id: &str, now_ms: u64) -> Result<(), String>;
+}
+
+/// The state of a target, as this node sees it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TargetStatus {
+    /// Its name.
+    pub name: String,
+    /// Its kind; empty if this node does not know the target.
+    pub kind: String,
+    /// The events that wait for it, in the partitions for which this node delivers.
+    pub backlog: u64,
+    /// The events that this node delivered since it started.
+    pub delivered: u64,
+    /// The attempts of this node that failed since it started.
+    pub failed: u64,
+    /// The events that this node's replicas dropped since it started, because too many waited.
+    pub dropped: u64,
+    /// Why the last attempt failed; `None` if it did not.
+    pub error: Option<String>,
+}
+
+/// The progress with one target.
+#[derive(Default)]
+pub(super) struct Progress {
+    pub status: TargetStatus,
+    pauses: u32,
+}
+
+impl Progress {
+    /// Notes a delivery.
+    pub fn delivered(&mut self) {
+        self.status.delivered += 1;
+        self.status.error = None;
+        self.pauses = 0;
+    }
+
+    /// Notes a failure, and returns how long to leave the target alone.
+    pub fn failed(&mut self, why: String) -> Duration {
+        if self.status.error.is_none() {
+            let target = self.status.name.as_str();
+            tracing::warn!(target_name = target, why, "events cannot be delivered");
+        }
+        self.status.failed += 1;
+        self.status.error = Some(why);
+        let pause = FIRST_PAUSE * 2u32.pow(self.pauses.min(6));
+        self.pauses += 1;
+        pause.min(LONGEST_PAUSE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_pause_longer_and_a_delivery_ends_that() {
+        let mut progress = Progress::default();
+        let mut pauses: Vec<_> = (0..9).map(|_| progress.failed("no".into())).collect();
+        assert!(pauses.is_sorted());
+        assert_eq!(pauses.pop(), Some(LONGEST_PAUSE));
+        progress.delivered();
+        assert_eq!(progress.failed("no".into()), FIRST_PAUSE);
+        assert_eq!((progress.status.failed, progress.status.delivered), (10, 1));
+    }
+
+    #[test]
+    fn backlog_is_shared_among_partitions() {
+        let with = |backlog| EventTarget {
+            backlog,
+            ..EventTarget::unknown("t")
+        };
+        assert_eq!(with(1600).most_in_partition(), 100);
+        assert_eq!(with(1601).most_in_partition(), 101);
+        assert_eq!(with(1).most_in_partition(), 1);
+    }
+}
