@@ -59,7 +59,7 @@ pub use founding::{FirstLayout, form};
 pub use memory::{World, memory_store};
 pub use node::Node;
 pub use node::clock::CommonClock;
-pub use node::companions::{Bringer, Companion, CompanionNews};
+pub use node::companions::{Bringer, Brought, Companion, CompanionNews};
 pub use node::options::{ClusterOptions, Hooks, Listener, Network, Taking, Topics, UsageLimit};
 pub use node::own_history::Rollback;
 pub use node::peers::Directory;

@@ -18,7 +18,7 @@ use crate::register::message::Remembered;
 use crate::register::{Answer, Operation, ReplicaSet, Request, Rules, Start, Version};
 
 impl Data {
-    /// Says which partitions of this node got companions of writes.
+    /// Says which rows of this node were written with companions.
     pub fn companion_news(&self) -> &Arc<CompanionNews> {
         self.replica.companion_news()
     }

@@ -1,10 +1,10 @@
 //! Companions of writes, as coordinators name them and as replicas store them: see
 //! [`companion`](crate::register::companion).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use archipel_base::{Id, PartitionId, Stamp};
-use archipel_storage::{RowMetadata, RowVersion, UsageDelta, Value, VersionName};
+use archipel_storage::{RowKey, RowMetadata, RowVersion, UsageDelta, Value, VersionName};
 use bytes::{BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -120,31 +120,42 @@ pub(crate) struct CompanionRow {
     pub refuses: bool,
 }
 
-/// Says which partitions of this node got companions, and counts those that were dropped.
+/// The most rows of a partition that news names.
+const MAX_NAMED: usize = 1024;
+
+/// Says which rows of this node were written with companions, and counts those that were dropped.
 #[derive(Default)]
 pub struct CompanionNews {
     state: Mutex<State>,
     came: Notify,
 }
 
+/// Rows of one partition that were written with companions, each with the lowest stamp of these
+/// writes. `None` if there are too many to name.
+pub type Brought = Option<BTreeMap<Bytes, Stamp>>;
+
 #[derive(Default)]
 struct State {
-    partitions: BTreeSet<PartitionId>,
+    partitions: BTreeMap<PartitionId, Brought>,
     dropped: BTreeMap<Id, u64>,
 }
 
 impl CompanionNews {
-    /// Waits until a partition has got companions since the last call, and returns all of these
-    /// partitions. One caller at a time.
-    pub async fn next(&self) -> BTreeSet<PartitionId> {
+    /// Waits until companions have come since the last [`take`](CompanionNews::take). One caller at
+    /// a time.
+    pub async fn wait(&self) {
         loop {
             let came = self.came.notified();
-            let partitions = std::mem::take(&mut self.state.lock().partitions);
-            if !partitions.is_empty() {
-                return partitions;
+            if !self.state.lock().partitions.is_empty() {
+                return;
             }
             came.await;
         }
+    }
+
+    /// Returns what has come since the last call.
+    pub fn take(&self) -> BTreeMap<PartitionId, Brought> {
+        std::mem::take(&mut self.state.lock().partitions)
     }
 
     /// Returns how many companions of a group this node's replicas dropped since it started.
@@ -152,8 +163,19 @@ impl CompanionNews {
         self.state.lock().dropped.get(group).copied().unwrap_or(0)
     }
 
-    pub(crate) fn stored(&self, partition: PartitionId) {
-        self.state.lock().partitions.insert(partition);
+    /// Notes that a write of a row under this stamp brought companions.
+    pub(crate) fn stored(&self, row: RowKey, stamp: Stamp) {
+        let mut state = self.state.lock();
+        let named = state.partitions.entry(row.partition);
+        let named = named.or_insert_with(|| Some(BTreeMap::new()));
+        if let Some(rows) = named {
+            let lowest = rows.entry(row.key).or_insert(stamp);
+            *lowest = stamp.min(*lowest);
+            if rows.len() > MAX_NAMED {
+                *named = None;
+            }
+        }
+        drop(state);
         self.came.notify_one();
     }
 
@@ -168,18 +190,34 @@ mod tests {
 
     use super::*;
 
+    fn at(millis: u64) -> Stamp {
+        Stamp::new(millis, 0, Writer(1))
+    }
+
+    fn row(partition: u16, key: usize) -> RowKey {
+        RowKey {
+            partition: PartitionId(partition),
+            key: key.to_string().into(),
+        }
+    }
+
     #[tokio::test]
-    async fn each_partition_is_told_once() {
+    async fn news_names_rows_with_their_lowest_stamps() {
         let news = CompanionNews::default();
-        news.stored(PartitionId(3));
-        news.stored(PartitionId(1));
-        news.stored(PartitionId(3));
-        let told = news.next().await;
-        assert_eq!(told, BTreeSet::from([PartitionId(1), PartitionId(3)]));
-        let mut waiting = Box::pin(news.next());
+        for (partition, millis) in [(3, 7), (1, 5), (3, 6), (3, 8)] {
+            news.stored(row(partition, 0), at(millis));
+        }
+        news.wait().await;
+        let named = |millis| Some(BTreeMap::from([(row(0, 0).key, at(millis))]));
+        let told = [(PartitionId(1), named(5)), (PartitionId(3), named(6))];
+        assert_eq!(news.take(), BTreeMap::from(told));
+        let mut waiting = Box::pin(news.wait());
         assert!(futures_util::poll!(&mut waiting).is_pending());
-        news.stored(PartitionId(2));
-        assert_eq!(waiting.await, BTreeSet::from([PartitionId(2)]));
+        for key in 0..=MAX_NAMED {
+            news.stored(row(2, key), at(1));
+        }
+        waiting.await;
+        assert_eq!(news.take(), BTreeMap::from([(PartitionId(2), None)]));
     }
 
     #[test]
@@ -191,7 +229,7 @@ mod tests {
             most: 7,
             refuses: true,
         };
-        let stamp = Stamp::new(5, 0, Writer(1));
+        let stamp = at(5);
         let bringer = Bringer::new(stamp, Id([2; 16]), 9);
         let row = companion.of(&bringer, None);
         assert_eq!(row.key, [&b"n-"[..], &stamp.to_bytes(), &[2; 16]].concat());

@@ -168,8 +168,13 @@ impl Replica {
         let (memory, fence) = (self.recent.clone(), self.epochs.fence());
         let how = how_to_run(&call);
         let is_alone = self.epochs.is_alone_in(call.address.partition);
-        let (news, partition) = (around.news.clone(), call.address.partition);
-        let brings = !call.companions.is_empty();
+        let news = around.news.clone();
+        let brought = match &call.request {
+            Request::Write { version, .. } if !call.companions.is_empty() => {
+                Some((call.row_key(), version.stamp))
+            }
+            _ => None,
+        };
         let topics = match &call.request {
             Request::Write { .. } => (around.hooks.topics)(&call.row_key()),
             Request::Read { .. } | Request::Prepare { .. } => None,
@@ -263,8 +268,8 @@ impl Replica {
         let answer = self.store.transact(how, change).await;
         // After the commit, so that who hears of the change finds it. No caller drops this future
         // half-way.
-        if let (Ok(Answer::Accepted), true) = (&answer, brings) {
-            news.stored(partition);
+        if let (Ok(Answer::Accepted), Some((row, stamp))) = (&answer, brought) {
+            news.stored(row, stamp);
         }
         if let (Ok(Answer::Accepted), Some(topics)) = (&answer, topics) {
             self.feed.tell(topics);

@@ -23,6 +23,7 @@ use archipel_cluster::register::intent::Fate;
 use archipel_cluster::{Decision, WriteOptions};
 use archipel_storage::RowKey;
 use archipel_storage::engine::Durability;
+use bytes::Bytes;
 use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
 use tokio::time::Instant;
@@ -38,6 +39,8 @@ mod rows;
 const SWEEP: Duration = Duration::from_secs(10);
 /// The pause before events that could not be delivered are looked at again.
 const AGAIN: Duration = Duration::from_secs(1);
+/// How long news is gathered before it is looked at.
+const GATHERED: Duration = Duration::from_millis(100);
 /// The number of partitions that are worked on at once.
 const PARTITIONS: usize = 8;
 /// The number of objects of a partition that are read from the disk at once.
@@ -50,31 +53,51 @@ const UNDECIDED_MS: u64 = 30_000;
 /// The pauses of targets that failed.
 type Pauses = BTreeMap<String, Instant>;
 
+/// What is to be looked at in a partition.
+enum Due {
+    /// All events.
+    All,
+    /// The events of these objects, from these stamps on: nothing else waits.
+    Objects(BTreeMap<Bytes, Stamp>),
+}
+
 impl Model {
     /// Delivers events until it is dropped. Run it in a task of its own.
     pub async fn deliver_events(&self) {
-        let mut due = BTreeSet::new();
+        let mut due = BTreeMap::new();
         let mut pauses = Pauses::new();
         let mut swept: Option<Instant> = None;
+        // Partitions of which this node has delivered everything since it became their first live
+        // replica. So what came since then is all that waits.
+        let mut clear = BTreeSet::new();
         loop {
             let now = Instant::now();
             if swept.is_none_or(|swept| now >= swept + SWEEP) {
                 swept = Some(now);
                 match self.partitions_with_events().await {
-                    Ok(found) => due.extend(found),
+                    Ok(found) => due.extend(found.into_iter().map(|one| (one, Due::All))),
                     Err(error) => tracing::warn!(%error, "events cannot be looked for"),
                 }
             }
             pauses.retain(|_, until| *until > now);
-            due = self.deliver_in(due, &mut pauses).await;
+            let left = self.deliver_in(due, &mut clear, &mut pauses).await;
+            due = left.into_iter().map(|one| (one, Due::All)).collect();
             if !pauses.is_empty() {
                 // Each look passes over all events of targets that are left alone.
                 tokio::time::sleep(AGAIN).await;
             }
             let wait = if due.is_empty() { SWEEP } else { AGAIN };
             let news = self.cluster().companion_news();
-            if let Ok(more) = tokio::time::timeout(wait, news.next()).await {
-                due.extend(more);
+            if tokio::time::timeout(wait, news.wait()).await.is_ok() {
+                // Other replicas accept the writes meanwhile. Reads that find them at a minority
+                // would bring them to others.
+                tokio::time::sleep(GATHERED).await;
+            }
+            clear.retain(|partition| self.cluster().is_first_live(*partition));
+            for (partition, brought) in news.take() {
+                let is_clear = clear.contains(&partition) && !due.contains_key(&partition);
+                let brought = brought.filter(|_| is_clear);
+                due.insert(partition, brought.map_or(Due::All, Due::Objects));
             }
         }
     }
@@ -82,33 +105,43 @@ impl Model {
     /// Delivers the events of these partitions. Returns those in which some wait.
     async fn deliver_in(
         &self,
-        due: BTreeSet<PartitionId>,
+        due: BTreeMap<PartitionId, Due>,
+        clear: &mut BTreeSet<PartitionId>,
         pauses: &mut Pauses,
     ) -> BTreeSet<PartitionId> {
         let mine = due.into_iter();
-        let mine = mine.filter(|partition| self.cluster().is_first_live(*partition));
+        let mine = mine.filter(|(partition, _)| self.cluster().is_first_live(*partition));
         let paused = &pauses.clone();
-        let passes = mine.map(|partition| async move {
-            let passed = self.deliver_partition(partition, paused).await;
+        let passes = mine.map(|(partition, due)| async move {
+            let passed = match due {
+                Due::All => self.deliver_partition(partition, paused).await,
+                Due::Objects(objects) => {
+                    let objects = objects.into_iter().map(|(key, from)| {
+                        let row = RowKey { partition, key };
+                        (row, Some(from))
+                    });
+                    Ok(self.deliver_objects(objects.collect(), paused).await)
+                }
+            };
             (partition, passed)
         });
         let mut passes = stream::iter(passes).buffer_unordered(PARTITIONS);
         let mut left = BTreeSet::new();
         while let Some((partition, passed)) = passes.next().await {
-            match passed {
+            let is_whole = match passed {
                 Ok(pass) => {
-                    if !pass.is_whole {
-                        left.insert(partition);
-                    }
-                    for (target, until) in pass.pauses {
-                        pauses.insert(target, until);
-                    }
+                    pauses.extend(pass.pauses);
+                    pass.is_whole
                 }
                 Err(error) => {
                     tracing::debug!(%error, %partition, "events wait");
-                    left.insert(partition);
+                    false
                 }
-            }
+            };
+            match is_whole {
+                true => clear.insert(partition),
+                false => clear.remove(&partition) | left.insert(partition),
+            };
         }
         if let Err(error) = self.count_backlog().await {
             tracing::debug!(%error, "the events that wait cannot be counted");
@@ -129,23 +162,8 @@ impl Model {
             let found = found.await?;
             pass.is_whole &= !found.passes_over;
             let is_full = found.objects.len() == OBJECTS_READ;
-            let known = &pauses;
-            let objects = found.objects.into_iter();
-            let deliveries =
-                objects.map(|object| async move { self.deliver_object(&object, known).await });
-            let done: Vec<_> = stream::iter(deliveries)
-                .buffer_unordered(OBJECTS)
-                .collect()
-                .await;
-            for of_object in done {
-                match of_object {
-                    Ok(of_object) => pass.add(of_object),
-                    Err(error) => {
-                        tracing::debug!(%error, "the events of an object wait");
-                        pass.is_whole = false;
-                    }
-                }
-            }
+            let objects = found.objects.into_iter().map(|object| (object, None));
+            pass.add(self.deliver_objects(objects.collect(), &pauses).await);
             if !is_full {
                 return Ok(pass);
             }
@@ -154,12 +172,42 @@ impl Model {
         }
     }
 
-    /// Delivers the events of one object.
-    async fn deliver_object(&self, object: &RowKey, pauses: &Pauses) -> Result<Pass, Error> {
+    /// Delivers the events of these objects, from these stamps on.
+    async fn deliver_objects(
+        &self,
+        objects: Vec<(RowKey, Option<Stamp>)>,
+        pauses: &Pauses,
+    ) -> Pass {
+        let objects = objects.into_iter();
+        let deliveries = objects.map(|(object, from)| async move {
+            let delivered = self.deliver_object(&object, from, pauses);
+            delivered.await
+        });
+        let mut done = stream::iter(deliveries).buffer_unordered(OBJECTS);
+        let mut pass = Pass::default();
+        while let Some(of_object) = done.next().await {
+            match of_object {
+                Ok(of_object) => pass.add(of_object),
+                Err(error) => {
+                    tracing::debug!(%error, "the events of an object wait");
+                    pass.is_whole = false;
+                }
+            }
+        }
+        pass
+    }
+
+    /// Delivers the events of one object, from a stamp on.
+    async fn deliver_object(
+        &self,
+        object: &RowKey,
+        from: Option<Stamp>,
+        pauses: &Pauses,
+    ) -> Result<Pass, Error> {
         let reached = self.cluster().head_stamped(object).await?;
         let reached = &(reached.stamp, reached.write);
         let mut by_target: BTreeMap<String, Vec<Event>> = BTreeMap::new();
-        for event in self.events_at_quorum(object).await? {
+        for event in self.events_at_quorum(object, from).await? {
             let of_target = by_target.entry(event.target.clone()).or_default();
             of_target.push(event);
         }

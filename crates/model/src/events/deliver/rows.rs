@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-use archipel_base::PartitionId;
-use archipel_cluster::{ListEntry, ListQuery, Listing};
+use archipel_base::{PartitionId, Stamp};
+use archipel_cluster::{ListEntry, ListQuery, ListStart, Listing};
 use archipel_storage::engine::Flow;
 use archipel_storage::{RowKey, RowReader};
 use bytes::Bytes;
@@ -26,20 +26,24 @@ pub(super) struct Found {
 }
 
 impl Model {
-    /// Returns the partitions of this node in which events wait.
+    /// Returns the partitions of this node in which events wait for targets that it knows.
     pub(super) async fn partitions_with_events(&self) -> Result<Vec<PartitionId>, Error> {
         let local = self.cluster().local_partitions(None);
+        let groups: Vec<_> = self
+            .event_status()
+            .iter()
+            .map(|one| group_of(&one.name))
+            .collect();
         let look = move |rows: &RowReader<'_>| {
             let mut found = Vec::new();
-            for partition in &local {
-                let mut lives = false;
-                let prefix = &rowkeys::ALL_EVENTS;
-                rows.scan_metadata(*partition, prefix, Bound::Unbounded, &mut |_, row| {
-                    lives = row.is_some_and(|row| row.is_live());
-                    Ok(if lives { Flow::Stop } else { Flow::Continue })
-                })?;
-                if lives {
-                    found.push(*partition);
+            for partition in local {
+                let mut waits = false;
+                for group in &groups {
+                    // Not by a look at the rows: most of them are events that were delivered.
+                    waits |= rows.counter(partition, *group)?.0 > 0;
+                }
+                if waits {
+                    found.push(partition);
                 }
             }
             Ok(found)
@@ -85,12 +89,20 @@ impl Model {
         Ok(read.map_err(archipel_cluster::Error::from)?)
     }
 
-    /// Returns the events of an object that wait, as a quorum holds them.
-    pub(super) async fn events_at_quorum(&self, object: &RowKey) -> Result<Vec<Event>, Error> {
+    /// Returns the events of an object that wait, from a stamp on, as a quorum holds them.
+    pub(super) async fn events_at_quorum(
+        &self,
+        object: &RowKey,
+        from: Option<Stamp>,
+    ) -> Result<Vec<Event>, Error> {
         let Some(prefix) = rowkeys::events_prefix(object) else {
             return Ok(Vec::new());
         };
-        let mut query = ListQuery::new(object.partition, prefix);
+        let mut query = ListQuery::new(object.partition, prefix.clone());
+        if let Some(from) = from {
+            let from = [&prefix[..], &from.to_bytes()].concat();
+            query.start = ListStart::At(from.into());
+        }
         let mut events = Vec::new();
         loop {
             let Listing { entries, next, .. } = self.cluster().list(query.clone()).await?;
