@@ -129,7 +129,7 @@ def test_what_happens_is_told(client, hook, place, cluster):
     }
     assert wait_until(lambda: expected <= set(hook.told(place)), 60)
     assert set(hook.told(place)) - expected <= {("ObjectRemoved:Delete", "never")}
-    record = hook.records(place)[0]
+    record = next(r for r in hook.records(place) if r["eventName"] == "ObjectCreated:Put")
     assert record["eventSource"] == "aws:s3" and record["awsRegion"] == cluster.region
     assert record["s3"]["configurationId"] == "all"
     assert record["s3"]["object"]["size"] == 5
