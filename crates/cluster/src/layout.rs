@@ -5,7 +5,6 @@
 //! [`register::epoch`](crate::register::epoch) defines the succession of epochs. This module
 //! applies it to layouts.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use archipel_base::codec::{self, Versioned};
@@ -15,10 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::register::ReplicaSet;
 use crate::register::epoch::{Config, Member, reduced};
 
-mod admission;
 mod level;
 
-pub use admission::MAX_ADMITTED;
 pub use level::{LEVEL, next_level};
 
 /// The number of partitions of a cluster. It never changes.
@@ -155,8 +152,6 @@ pub struct Epoch {
     pub layouts: Vec<Arc<Layout>>,
     /// The cluster's feature level: see [`LEVEL`].
     pub level: u32,
-    /// The nodes that an operator admitted although no live version has them.
-    pub admitted: BTreeSet<NodeId>,
 }
 
 /// An epoch as it is stored and sent.
@@ -176,8 +171,6 @@ struct Stored {
     skipped: Vec<(u64, StoreName)>,
     #[serde(rename = "f")]
     level: u32,
-    #[serde(rename = "a", default, skip_serializing_if = "BTreeSet::is_empty")]
-    admitted: BTreeSet<NodeId>,
 }
 
 impl Versioned for Stored {
@@ -193,7 +186,6 @@ impl Epoch {
             config: Config::first(stores),
             layouts: vec![Arc::new(layout)],
             level: 1,
-            admitted: BTreeSet::new(),
         }
     }
 
@@ -211,14 +203,15 @@ impl Epoch {
     /// Returns the proposal to add a layout version.
     #[must_use]
     pub fn with_next(&self, layout: Layout) -> Epoch {
-        let stores: Vec<StoreName> = layout.roles.iter().map(|role| role.store).collect();
-        let mut next = self.clone();
-        // The layout admits them from now on, and no longer than it has them.
-        next.admitted
-            .retain(|node| stores.iter().all(|store| store.node != *node));
-        next.config = self.config.with_next(stores);
-        next.layouts.push(Arc::new(layout));
-        next
+        let stores = layout.roles.iter().map(|role| role.store).collect();
+        let mut layouts = self.layouts.clone();
+        layouts.push(Arc::new(layout));
+        Epoch {
+            cluster: self.cluster,
+            config: self.config.with_next(stores),
+            layouts,
+            level: self.level,
+        }
     }
 
     /// Returns the proposal to raise the feature level.
@@ -241,10 +234,12 @@ impl Epoch {
 
     /// Returns the proposal to drop the oldest version, if there are several.
     pub fn without_oldest(&self) -> Option<Epoch> {
+        let config = self.config.without_oldest()?;
         Some(Epoch {
-            config: self.config.without_oldest()?,
+            cluster: self.cluster,
+            config,
             layouts: self.layouts.get(1..)?.to_vec(),
-            ..self.clone()
+            level: self.level,
         })
     }
 
@@ -315,7 +310,6 @@ impl Epoch {
                 .map(|m| (m.incarnation, m.node))
                 .collect(),
             level: self.level,
-            admitted: self.admitted.clone(),
         })
     }
 
@@ -330,9 +324,6 @@ impl Epoch {
             || stored.layouts.len() != stored.members.len()
         {
             return Err(malformed("an epoch's number of layouts"));
-        }
-        if stored.admitted.len() > MAX_ADMITTED {
-            return Err(malformed("an epoch's admitted nodes"));
         }
         if stored.level == 0 {
             return Err(malformed("an epoch's level"));
@@ -367,7 +358,6 @@ impl Epoch {
             },
             layouts: stored.layouts.into_iter().map(Arc::new).collect(),
             level: stored.level,
-            admitted: stored.admitted,
         })
     }
 }

@@ -282,7 +282,7 @@ fn remedy(away: &BTreeMap<String, (&Role, Away)>, risk: &Risk) -> Vec<String> {
 fn unassigned(nodes: &[NodeInfo]) -> Option<String> {
     let idle = nodes
         .iter()
-        .filter(|node| !node.in_layout && !node.admitted && node.state.answers());
+        .filter(|node| !node.in_layout && node.state.answers());
     let shorts: Vec<&str> = idle.map(|node| node.short.as_str()).collect();
     (!shorts.is_empty()).then(|| {
         let nodes = shorts.join(" ");

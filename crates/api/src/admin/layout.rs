@@ -364,7 +364,7 @@ fn no_layout() -> Refusal {
 }
 
 /// Turns a refusal of the cluster into an error of the client; all others as the model's errors.
-pub(super) fn refusal(error: cluster::Error) -> Refusal {
+fn refusal(error: cluster::Error) -> Refusal {
     match error {
         cluster::Error::Storage(storage::Error::Refused(why)) => {
             Refusal::new(StatusCode::CONFLICT, "Refused", why)

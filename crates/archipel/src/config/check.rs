@@ -184,17 +184,8 @@ impl Check {
     }
 
     fn token(&mut self, key: &str, path: Option<&Path>) -> Option<secret::Secret> {
-        self.secret(key, path, secret::MIN_TOKEN_CHARS)
-    }
-
-    pub(super) fn secret(
-        &mut self,
-        key: &str,
-        path: Option<&Path>,
-        min_chars: usize,
-    ) -> Option<secret::Secret> {
         let path = path?;
-        match secret::read_token(path, min_chars) {
+        match secret::read_token(path) {
             Ok(token) => Some(token),
             Err(refused) => {
                 self.problem(

@@ -308,6 +308,39 @@ fn error_names_a_variable_of_the_wrong_type() {
 }
 
 #[test]
+fn secret_that_everybody_can_read_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    fs::write(&token, "0123456789abcdef0123\n").unwrap();
+    let text =
+        format!("data_dir = \"/d\"\n[admin]\nlisten = \"127.0.0.1:1\"\ntoken_file = {token:?}\n");
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o644)).unwrap();
+    let refusal = refusal(&text);
+    assert!(
+        refusal.contains("mode 644") && refusal.contains("chmod 600"),
+        "{refusal}"
+    );
+    assert!(!refusal.contains("0123456789abcdef"), "{refusal}");
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o640)).unwrap();
+    let settings = read(&text).unwrap().settings;
+    assert_eq!(
+        settings.admin.token.as_ref().unwrap().expose(),
+        "0123456789abcdef0123"
+    );
+    assert!(!format!("{settings:?}").contains("0123456789abcdef"));
+}
+
+#[test]
+fn short_tokens_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let token = folder.path().join("token");
+    fs::write(&token, "short\n").unwrap();
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
+    let text = format!("data_dir = \"/d\"\n[admin]\nmetrics_token_file = {token:?}\n");
+    assert!(refusal(&text).contains("at least 16"));
+}
+
+#[test]
 fn sizes_are_parsed_with_and_without_units() {
     for (text, bytes) in [
         ("0", 0),
@@ -331,7 +364,7 @@ fn sizes_are_parsed_with_and_without_units() {
 fn transport_is_selected_and_addresses_may_not_repeat_it() {
     let folder = tempfile::tempdir().unwrap();
     let secret = folder.path().join("secret");
-    fs::write(&secret, "0123456789abcdef0123456789abcdef\n").unwrap();
+    fs::write(&secret, "0123456789abcdef0123\n").unwrap();
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
     let text = |more: &str| {
         format!(

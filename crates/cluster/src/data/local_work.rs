@@ -12,10 +12,9 @@ use crate::layout::PARTITIONS;
 use crate::node::epochs::Listening;
 
 impl Data {
-    /// Returns true if this node is in a layout, or was admitted: other nodes answer it.
+    /// Returns true if this node is in a layout.
     pub fn is_in_layout(&self) -> bool {
-        let me = self.me().node;
-        self.epoch().is_some_and(|epoch| epoch.admits(&me))
+        self.epoch().is_some()
     }
 
     /// Returns a listener for changes of the layout.

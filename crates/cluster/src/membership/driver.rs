@@ -155,7 +155,7 @@ impl Members {
         let mut why = String::from("no address was given");
         let mut joined = false;
         for address in addresses {
-            match self.greet(address, true).await {
+            match self.greet(address).await {
                 Ok(id) if id == self.0.me => why = format!("{address}: it is this node itself"),
                 Ok(_) => joined = true,
                 Err(error) => why = error,
@@ -165,8 +165,8 @@ impl Members {
     }
 
     /// Finds out which node answers at an address, and exchanges news with it, unless it is this
-    /// node. `is_named` tells that the operator names the address just now.
-    async fn greet(&self, address: &str, is_named: bool) -> Result<NodeId, String> {
+    /// node.
+    async fn greet(&self, address: &str) -> Result<NodeId, String> {
         let identified = self.0.rpc.transport().identify(address);
         let id = identified.await.map_err(|error| error.to_string())?;
         if id != self.0.me {
@@ -174,8 +174,6 @@ impl Members {
                 id,
                 addresses: Arc::new([address.to_owned()]),
             };
-            // Before it tells the epoch that it knows: that is believed only of nodes with a name.
-            self.with(|state, _| state.named(id, address, is_named));
             let greeting = self.with(|state, now| state.greeting(now, &*self.0.random));
             let exchanged = self.exchange(&peer, greeting).await;
             exchanged.map_err(|why| format!("{address}: {why}"))?;
@@ -245,7 +243,7 @@ impl Members {
                 }
             }
             Target::Address(address) => {
-                let greeted = self.greet(&address, false).await;
+                let greeted = self.greet(&address).await;
                 let who = greeted.as_ref().ok().copied();
                 self.with(|state, now| state.greeted(&address, who, now));
                 self.complain(&address, greeted.err());
@@ -301,10 +299,6 @@ impl Directory for Members {
 
     fn level(&self, node: &NodeId) -> u32 {
         self.state().level(node)
-    }
-
-    fn is_named(&self, node: &NodeId) -> bool {
-        self.state().is_named(node)
     }
 
     fn others(&self) -> Vec<NodeId> {

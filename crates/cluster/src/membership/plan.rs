@@ -66,17 +66,6 @@ impl Seed {
         }
     }
 
-    /// Returns true if the operator named this address.
-    fn is_named(&self) -> bool {
-        self.origin != Origin::Remembered
-    }
-
-    /// Returns true if the operator named this address, and nobody has answered there yet. Others may
-    /// say that a node is there. But the one that the operator named is the one that answers there.
-    fn is_to_be_named(&self) -> bool {
-        self.is_named() && self.node.is_none()
-    }
-
     /// Returns true if the node at this address is known and reachable.
     fn is_found(&self, me: NodeId, others: &BTreeMap<NodeId, Known>) -> bool {
         let here = |node: &NodeId| *node == me || others.get(node).is_some_and(is_here);
@@ -132,9 +121,7 @@ impl Plan {
         for address in addresses {
             let mut seeds = self.seeds.iter_mut();
             match seeds.find(|seed| seed.address == *address) {
-                Some(seed) if seed.origin == Origin::Remembered => {
-                    *seed = Seed::new(address.clone(), origin);
-                }
+                Some(seed) if seed.origin == Origin::Remembered => seed.origin = origin,
                 Some(_) => {}
                 None => self.seeds.push(Seed::new(address.clone(), origin)),
             }
@@ -149,15 +136,9 @@ impl Plan {
         others: &'a BTreeMap<NodeId, Known>,
     ) -> impl Iterator<Item = &'a String> {
         let seeds = self.seeds.iter();
-        let named = seeds.filter(|seed| seed.is_named());
+        let named = seeds.filter(|seed| seed.origin != Origin::Remembered);
         let lost = named.filter(move |seed| !seed.is_found(me, others));
         lost.map(|seed| &seed.address)
-    }
-
-    /// Returns true if the operator named this address.
-    pub fn is_named(&self, address: &str) -> bool {
-        let mut seeds = self.seeds.iter();
-        seeds.any(|seed| seed.address == address && seed.is_named())
     }
 
     pub fn greeted(&mut self, address: &str, who: Option<NodeId>, now: i64) {
@@ -233,7 +214,7 @@ impl Plan {
         let seeds = self.seeds.iter_mut();
         let mut due: Vec<_> = seeds
             .filter(|seed| seed.next_ms <= now)
-            .filter(|seed| seed.is_to_be_named() || !seed.is_found(me, others))
+            .filter(|seed| !seed.is_found(me, others))
             .collect();
         due.sort_by_key(|seed| seed.next_ms);
         due.truncate(most);

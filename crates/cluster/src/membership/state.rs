@@ -71,8 +71,6 @@ pub struct Membership {
     pub(super) begun_ms: i64,
     pub(super) others: BTreeMap<NodeId, Known>,
     pub(super) pinned: BTreeSet<NodeId>,
-    /// The nodes that answered at addresses that the operator of this node named.
-    pub(super) named: BTreeSet<NodeId>,
     pub(super) plan: Plan,
     /// The number of messages with node info so far.
     pub(super) sendings: u64,
@@ -105,7 +103,6 @@ impl Membership {
             begun_ms: now_ms as i64,
             others: BTreeMap::new(),
             pinned: BTreeSet::new(),
-            named: BTreeSet::new(),
             plan: Plan::new(seeds),
             sendings: 0,
             changes: 0,
@@ -188,20 +185,6 @@ impl Membership {
             }
             self.judge(node, now_ms as i64);
         }
-    }
-
-    /// Notes the node that answered at an address, if the operator of this node named the address: in
-    /// the settings, or just now.
-    pub fn named(&mut self, node: NodeId, address: &str, now: bool) {
-        if now || self.plan.is_named(address) {
-            // Its news may have been heard before, and count only now.
-            self.changes += u64::from(self.named.insert(node));
-        }
-    }
-
-    /// Returns true if a node answered at an address that the operator of this node named.
-    pub fn is_named(&self, node: &NodeId) -> bool {
-        self.named.contains(node)
     }
 
     /// Advances time by a third of a second. Returns the targets to ask now.

@@ -87,10 +87,6 @@ impl Directory for FixedDirectory {
         spoken.get(node).copied().unwrap_or_default()
     }
 
-    fn is_named(&self, node: &NodeId) -> bool {
-        self.1.contains(node)
-    }
-
     fn others(&self) -> Vec<NodeId> {
         self.1.iter().copied().filter(|id| *id != self.0).collect()
     }

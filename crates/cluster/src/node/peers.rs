@@ -34,8 +34,6 @@ pub trait Directory: Send + Sync + 'static {
     fn report(&self, node: &NodeId, answered: bool);
     /// Returns the highest feature level that another node speaks; 0 if it is not known.
     fn level(&self, node: &NodeId) -> u32;
-    /// Returns true if the node answered at an address that the operator of this node named.
-    fn is_named(&self, node: &NodeId) -> bool;
     /// Returns all known nodes but this one.
     fn others(&self) -> Vec<NodeId>;
 }

@@ -118,7 +118,7 @@ fn control_row(key: Bytes) -> RowKey {
     }
 }
 
-pub(super) fn successor_row(epoch: u64) -> RowKey {
+fn successor_row(epoch: u64) -> RowKey {
     let mut key = BytesMut::with_capacity(9);
     key.put_u8(SUCCESSOR);
     key.put_u64(epoch);
@@ -337,7 +337,7 @@ impl LayoutChanges {
     }
 }
 
-pub(super) fn epoch_of(value: &Value) -> Result<Epoch, Error> {
+fn epoch_of(value: &Value) -> Result<Epoch, Error> {
     let Payload::Inline(bytes) = &value.payload else {
         return Err(refused("the row of the layout holds no layout"));
     };

@@ -3,7 +3,6 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `admission` | which nodes are answered |
 //! | `change` | staged changes, applying them, the epochs so far |
 //! | `plan` | the layout that staged changes lead to |
 //! | `rebalance` | moves rows to their new replicas, and retires the older version |
@@ -12,14 +11,10 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-mod admission;
 pub mod change;
 pub(crate) mod plan;
 pub(crate) mod rebalance;
 pub mod remove_dead;
-
-use tokio::sync::Mutex;
-use tokio::time::Instant;
 
 use crate::data::Data;
 use rebalance::Rebalance;
@@ -28,8 +23,6 @@ use rebalance::Rebalance;
 pub struct LayoutChanges {
     data: Arc<Data>,
     rebalance: Rebalance,
-    /// When a stranger last made this node look for a newer epoch.
-    looked: Mutex<Option<Instant>>,
 }
 
 impl LayoutChanges {
@@ -37,7 +30,6 @@ impl LayoutChanges {
         LayoutChanges {
             data,
             rebalance: Rebalance::default(),
-            looked: Mutex::default(),
         }
     }
 }

@@ -38,9 +38,6 @@ pub struct NodeInfo {
     pub transport: String,
     /// True if a live layout contains it.
     pub in_layout: bool,
-    /// True if an operator admitted it: other nodes answer it although it is in no layout.
-    #[serde(default)]
-    pub admitted: bool,
 }
 
 /// The state of a node.
