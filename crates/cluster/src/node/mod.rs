@@ -10,8 +10,7 @@
 //! | `feed` | the changes that the replica has accepted, for those who watch rows |
 //! | `epochs` | the newest known epoch: durable, never going back |
 //! | `group` | the replicas of one partition, as one operation sees them |
-//! | `peers` | the other nodes: addresses, distances, calls |
-//! | `talk` | messages and questions to all other nodes |
+//! | `peers`, `talk` | the other nodes: addresses, distances, calls; messages to all of them |
 //! | `wire` | the messages about rows and blocks |
 //! | `clock` | the time that the nodes have in common |
 //! | `floors`, `tombstones` | a replica's floors; its tombstone statistics |
@@ -23,9 +22,8 @@
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use archipel_base::codec;
 use archipel_base::hash::{partition_of, placement_hash};
-use archipel_base::{BlockHash, Id, NodeId, PartitionId, Stamp};
+use archipel_base::{BlockHash, Id, NodeId, PartitionId, Stamp, codec};
 use archipel_net::Class;
 use archipel_storage as storage;
 use archipel_storage::engine::Durability;
