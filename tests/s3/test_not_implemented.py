@@ -6,7 +6,7 @@ from support.sigv4 import object_path
 
 BUCKET_PARTS = [
     "accelerate", "analytics", "intelligent-tiering", "inventory", "logging",
-    "metadataTable", "metrics", "notification", "replication",
+    "metadataTable", "metrics", "replication",
 ]  # fmt: skip
 OBJECT_PARTS = ["torrent"]
 
