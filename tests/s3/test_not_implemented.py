@@ -4,10 +4,11 @@ import pytest
 from support.expect import absent, answer, holds
 from support.sigv4 import object_path
 
-BUCKET_PARTS = [
-    "accelerate", "analytics", "intelligent-tiering", "inventory", "logging",
-    "metadataTable", "metrics", "replication",
+READABLE_PARTS = [
+    "abac", "accelerate", "analytics", "intelligent-tiering", "inventory", "logging",
+    "metrics", "replication",
 ]  # fmt: skip
+BUCKET_PARTS = ["metadataConfiguration", "metadataTable", "session"]
 OBJECT_PARTS = ["torrent"]
 
 
@@ -19,6 +20,15 @@ def test_bucket_sub_resources(raw, s3, bucket, part, nothing_changes):
             reply = raw.request(method, f"/{bucket}", [(part, "")], body=b"<x/>" if method == "PUT" else b"")
             answer(reply, 501, "NotImplemented")
     holds(s3, bucket, "k", b"x")
+
+
+@pytest.mark.parametrize("part", READABLE_PARTS)
+def test_configurations_that_cannot_be_written(raw, bucket, part, nothing_changes):
+    """Reading them answers as for a bucket that never had one: see test_unconfigured.py."""
+    with nothing_changes():
+        for method in ("PUT", "DELETE"):
+            reply = raw.request(method, f"/{bucket}", [(part, "")], body=b"<x/>" if method == "PUT" else b"")
+            answer(reply, 501, "NotImplemented")
 
 
 @pytest.mark.parametrize("part", OBJECT_PARTS)

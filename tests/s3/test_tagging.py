@@ -111,3 +111,20 @@ def test_buckets(s3, bucket):
     s3.delete_bucket_tagging(Bucket=bucket)
     with refused(404, "NoSuchTagSet"):
         s3.get_bucket_tagging(Bucket=bucket)
+
+
+def test_a_bucket_is_created_with_its_tags(s3, raw, make_bucket):
+    tags = [{"Key": "team", "Value": "a b"}, {"Key": "empty", "Value": ""}]
+    name = make_bucket() + "-tagged"
+    s3.create_bucket(Bucket=name, CreateBucketConfiguration={"Tags": tags})
+    assert s3.get_bucket_tagging(Bucket=name)["TagSet"] == tags
+    s3.create_bucket(Bucket=name, CreateBucketConfiguration={"Tags": tags})
+    with refused(409, "BucketAlreadyOwnedByYou"):
+        s3.create_bucket(Bucket=name, CreateBucketConfiguration={"Tags": tags[:1]})
+    assert s3.get_bucket_tagging(Bucket=name)["TagSet"] == tags
+    s3.delete_bucket(Bucket=name)
+    for bad in ([{"Key": "aws:x", "Value": ""}], tags[:1] * 2):
+        with refused(400, "InvalidTag"):
+            s3.create_bucket(Bucket=name, CreateBucketConfiguration={"Tags": bad})
+    with refused(404):
+        s3.head_bucket(Bucket=name)

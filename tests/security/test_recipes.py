@@ -86,6 +86,18 @@ def test_publish_all_objects(s3, nobody, cli, explain, bucket):
         nobody.get_object(Bucket=bucket, Key="k")
 
 
+def test_a_link_to_a_public_object_does_not_choose_its_headers(s3, nobody, cli, bucket):
+    """As AWS: parameters that replace headers of the answer are for signed requests."""
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    cli("bucket", "publish", bucket)
+    for name in ("ContentType", "ContentDisposition", "ContentEncoding", "ContentLanguage", "CacheControl", "Expires"):
+        override = {f"Response{name}": "Thu, 01 Jan 2026 00:00:00 GMT"}
+        with refused(400, "InvalidRequest"):
+            nobody.get_object(Bucket=bucket, Key="k", **override)
+        s3.get_object(Bucket=bucket, Key="k", **override)
+    holds(nobody, bucket, "k", b"x")
+
+
 def test_publish_one_folder(s3, nobody, bucket):
     for name in ("public/a", "private"):
         s3.put_object(Bucket=bucket, Key=name, Body=b"x")

@@ -75,7 +75,19 @@ pub fn of_object(document: &[u8]) -> S3Result<Tags> {
 /// # Errors
 /// [`Code::MalformedXML`], [`Code::BadRequest`] for too many, [`Code::InvalidTag`].
 pub fn of_bucket(document: &[u8]) -> S3Result<Tags> {
-    let tags = parse(document)?;
+    check_of_bucket(parse(document)?)
+}
+
+/// Reads the element with the tags of a bucket that is created.
+///
+/// # Errors
+/// As [`of_bucket`].
+pub fn of_new_bucket(tags: &Element) -> S3Result<Tags> {
+    let tags = tags.only(&["Tag"])?.iter().map(parse_tag);
+    check_of_bucket(tags.collect::<S3Result<_>>()?)
+}
+
+fn check_of_bucket(tags: Tags) -> S3Result<Tags> {
     if tags.len() > MAX_OF_BUCKET {
         let why = "Bucket tag count cannot be greater than 50";
         return Err(S3Error::new(Code::BadRequest, why));

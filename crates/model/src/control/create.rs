@@ -49,21 +49,15 @@ impl Model {
         with_lock: bool,
     ) -> Result<Arc<Bucket>, Error> {
         let owner = match owner {
-            Some(id) => {
-                let key = self.refresh_access_key(id).await?;
-                key.ok_or(Error::NoSuchAccessKey)?
-                    .grantees()
-                    .into_iter()
-                    .next()
-            }
+            Some(id) => self.present_owner(id).await?,
             None => None,
         };
-        self.create_bucket_owned(name, owner, ownership, with_lock)
+        self.create_bucket_owned(name, owner, ownership, with_lock, Tags::new())
             .await
     }
 
-    /// Creates a bucket as [`create_bucket_with`](Model::create_bucket_with) does, for whom an access
-    /// key acts: the key itself, its user, or the role of its session.
+    /// Creates a bucket with tags as [`create_bucket_with`](Model::create_bucket_with) does, for whom an
+    /// access key acts: the key itself, its user, or the role of its session.
     ///
     /// # Errors
     /// [`Error::InvalidName`]; [`Error::BucketExists`], also one of another owner; [`Error::NoSuchAccessKey`].
@@ -73,18 +67,21 @@ impl Model {
         owner: &AccessKey,
         ownership: Ownership,
         with_lock: bool,
+        tags: Tags,
     ) -> Result<Arc<Bucket>, Error> {
-        match owner.session {
-            None => {
-                self.create_bucket_with(name, Some(&owner.id), ownership, with_lock)
-                    .await
-            }
-            Some(_) => {
-                let owner = owner.grantees().into_iter().next();
-                self.create_bucket_owned(name, owner, ownership, with_lock)
-                    .await
-            }
-        }
+        let owner = match owner.session {
+            None => self.present_owner(&owner.id).await?,
+            Some(_) => owner.grantees().into_iter().next(),
+        };
+        self.create_bucket_owned(name, owner, ownership, with_lock, tags)
+            .await
+    }
+
+    /// Returns for whom an access key acts that is there.
+    async fn present_owner(&self, id: &str) -> Result<Option<Reference>, Error> {
+        let key = self.refresh_access_key(id).await?;
+        let key = key.ok_or(Error::NoSuchAccessKey)?;
+        Ok(key.grantees().into_iter().next())
     }
 
     async fn create_bucket_owned(
@@ -93,6 +90,7 @@ impl Model {
         owner: Option<Reference>,
         ownership: Ownership,
         with_lock: bool,
+        tags: Tags,
     ) -> Result<Arc<Bucket>, Error> {
         check_bucket_name(name)?;
         // A node that has just got its first layout has not read them yet.
@@ -111,7 +109,7 @@ impl Model {
             created_ms: self.now_ms(),
             grants,
             cors: Vec::new(),
-            tags: Tags::new(),
+            tags,
             website: None,
             versioning: match with_lock {
                 true => Versioning::Enabled,

@@ -106,13 +106,38 @@ impl Caller {
         bucket: &str,
         context: &Context,
     ) -> S3Result<bool> {
+        let grants = Grants {
+            create_buckets: self.key().is_some_and(|key| key.may_create_buckets),
+            list_buckets: self.key().is_some(),
+            ..Grants::default()
+        };
+        self.decide_with(grants, action, bucket, context)
+    }
+
+    /// Decides about an action on a bucket as its owner, before it is there.
+    pub(super) fn decide_as_owner(
+        &self,
+        action: Action,
+        bucket: &str,
+        context: &Context,
+    ) -> S3Result<bool> {
+        let grants = Grants {
+            owner: true,
+            ..Grants::default()
+        };
+        self.decide_with(grants, action, bucket, context)
+    }
+
+    fn decide_with(
+        &self,
+        grants: Grants,
+        action: Action,
+        bucket: &str,
+        context: &Context,
+    ) -> S3Result<bool> {
         let principal = self.principal();
         let inputs = Inputs {
-            grants: Grants {
-                create_buckets: self.key().is_some_and(|key| key.may_create_buckets),
-                list_buckets: self.key().is_some(),
-                ..Grants::default()
-            },
+            grants,
             identity: self.subject().map(Subject::identity),
             ..Inputs::default()
         };

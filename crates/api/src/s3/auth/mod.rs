@@ -167,6 +167,17 @@ pub fn create(call: &Call<'_>, caller: &Caller, name: &str) -> S3Result<Authoris
     })
 }
 
+/// Decides whether the caller may give tags to the bucket that it creates, which it will own.
+///
+/// # Errors
+/// [`Code::AccessDenied`].
+pub fn tag_created(call: &Call<'_>, on: &Authorised<OnName>) -> S3Result<()> {
+    let context = conditions::of(call, &on.caller, false);
+    let (action, name) = (Action::PutBucketTagging, on.name());
+    on.caller.decide_as_owner(action, name, &context)?;
+    Ok(())
+}
+
 /// Decides whether the caller may do `op` with a bucket.
 ///
 /// # Errors

@@ -1,17 +1,18 @@
 //! Operations on buckets.
 
 use archipel_access::Ownership;
-use archipel_model::{AccessKey, Bucket, Error};
+use archipel_model::{AccessKey, Bucket, Error, Tags};
 use http::StatusCode;
 
 use crate::s3::acl;
-use crate::s3::auth::{Authorised, OnBucket, OnName, OnService};
+use crate::s3::auth::{self, Authorised, OnBucket, OnName, OnService};
 use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::lock;
 use crate::s3::owner::Owner;
 use crate::s3::respond::{self, Answer};
-use crate::s3::xml::{self, Writer};
+use crate::s3::tagging;
+use crate::s3::xml::{self, Element, Writer};
 
 /// The largest body of CreateBucket.
 const MAX_DOCUMENT: usize = 64 << 10;
@@ -72,8 +73,12 @@ fn write_bucket(xml: &mut Writer, bucket: &Bucket, region: &str) {
 /// CreateBucket.
 pub async fn create(call: &mut Call<'_>, on: &Authorised<OnName>) -> S3Result<Answer> {
     let document = call.optional_document(MAX_DOCUMENT).await?;
-    if !document.is_empty() {
-        check_configuration(&document, call.region)?;
+    let tags = match document.is_empty() {
+        true => Tags::new(),
+        false => read_configuration(&document, call.region)?,
+    };
+    if !tags.is_empty() {
+        auth::tag_created(call, on)?;
     }
     let name = on.name();
     // A rule that is S3's own: it keeps host names whole.
@@ -89,10 +94,10 @@ pub async fn create(call: &mut Call<'_>, on: &Authorised<OnName>) -> S3Result<An
     }
     let created = call
         .model
-        .create_bucket_for(name, caller, ownership, with_lock);
+        .create_bucket_for(name, caller, ownership, with_lock, tags.clone());
     match created.await {
         Ok(_) => {}
-        Err(Error::BucketExists) => check_own(call, name, caller, with_lock)?,
+        Err(Error::BucketExists) => check_own(call, name, caller, with_lock, &tags)?,
         Err(Error::InvalidName(_)) => return Err(invalid_name(name)),
         Err(error) => return Err(error.into()),
     }
@@ -125,35 +130,43 @@ fn invalid_name(name: &str) -> S3Error {
 }
 
 /// The bucket exists: in the first region its owner is told that all is well, as S3 does.
-fn check_own(call: &Call<'_>, name: &str, caller: &AccessKey, with_lock: bool) -> S3Result<()> {
+fn check_own(
+    call: &Call<'_>,
+    name: &str,
+    caller: &AccessKey,
+    with_lock: bool,
+    tags: &Tags,
+) -> S3Result<()> {
     let bucket = call.model.bucket(name)?;
     let own = bucket.as_ref();
-    let own = own.is_some_and(|bucket| bucket.permissions(caller).owner);
+    let is_own = own.is_some_and(|bucket| bucket.permissions(caller).owner);
     // All is well only if the bucket has what was asked for.
-    let has_lock = bucket.is_some_and(|bucket| bucket.lock.is_some());
-    let code = match (own, call.region) {
-        (true, FIRST_REGION) if has_lock || !with_lock => return Ok(()),
+    let has_all = own.is_some_and(|bucket| {
+        (bucket.lock.is_some() || !with_lock) && (tags.is_empty() || bucket.tags == *tags)
+    });
+    let code = match (is_own, call.region) {
+        (true, FIRST_REGION) if has_all => return Ok(()),
         (true, _) => Code::BucketAlreadyOwnedByYou,
         (false, _) => Code::BucketAlreadyExists,
     };
     Err(S3Error::from(code).with("BucketName", name))
 }
 
-fn check_configuration(document: &[u8], region: &str) -> S3Result<()> {
+/// Reads the configuration of a new bucket and returns its tags.
+fn read_configuration(document: &[u8], region: &str) -> S3Result<Tags> {
     let root = xml::parse(document, "CreateBucketConfiguration")?;
     let known = ["LocationConstraint", "Location", "Bucket", "Tags"];
-    if root
-        .only(&known)?
-        .iter()
-        .any(|c| c.name != "LocationConstraint")
-    {
+    let of_directory = |element: &Element| ["Location", "Bucket"].contains(&&*element.name);
+    if root.only(&known)?.iter().any(of_directory) {
         return Err(S3Error::not_implemented(
-            "A bucket configuration beyond LocationConstraint",
+            "A bucket configuration beyond LocationConstraint and Tags",
         ));
     }
+    let tags = root.child("Tags")?.map(tagging::of_new_bucket);
+    let tags = tags.transpose()?.unwrap_or_default();
     match root.child_text("LocationConstraint")?.map(str::trim) {
-        None | Some("") => Ok(()),
-        Some(asked) if asked == region => Ok(()),
+        None | Some("") => Ok(tags),
+        Some(asked) if asked == region => Ok(tags),
         Some(asked) => {
             let why = format!(
                 "The {asked} location constraint is incompatible for the region specific endpoint this request was sent to."

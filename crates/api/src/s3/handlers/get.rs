@@ -95,6 +95,7 @@ impl Found {
 
 /// GetObject.
 pub async fn get_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
+    refuse_anonymous_overrides(call, on)?;
     let mut reader = on.open(call).await?;
     let told = sse::unlock(call, &mut reader)?;
     let found = Found::Content(Box::new(reader));
@@ -106,6 +107,7 @@ pub async fn get_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<
 
 /// HeadObject: the same without the content.
 pub async fn head_object(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer> {
+    refuse_anonymous_overrides(call, on)?;
     let query = &call.target.query;
     let by_part = query.has("partNumber");
     let found = match by_part {
@@ -335,6 +337,17 @@ fn tell_checksum(
         Some(checksum) => set_checksum(answer, checksum),
         None => Ok(()),
     }
+}
+
+/// Refuses parameters that replace headers if nobody signed them: a link to a public object must not
+/// decide how a browser takes it.
+fn refuse_anonymous_overrides(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<()> {
+    let asks = |(parameter, _): &(&str, _)| call.target.query.has(parameter);
+    if on.caller().key().is_none() && OVERRIDES.iter().any(asks) {
+        let why = "Request specific response headers cannot be used for anonymous GET requests.";
+        return Err(S3Error::new(Code::InvalidRequest, why));
+    }
+    Ok(())
 }
 
 fn override_headers(query: &Query, headers: &mut HeaderMap) -> S3Result<()> {

@@ -18,6 +18,7 @@ pub(crate) mod policy;
 mod post;
 mod put;
 mod tagging;
+mod unconfigured;
 mod uploads;
 mod versions;
 mod website;
@@ -101,15 +102,19 @@ async fn on_bucket(
         BucketOp::DeleteBucketWebsite => website::delete(call, on).await,
         BucketOp::DeleteObjects => delete::delete_objects(call, on).await,
         BucketOp::DeletePublicAccessBlock => policy::delete_block(call, on).await,
+        BucketOp::GetBucketAbac => unconfigured::abac(on),
+        BucketOp::GetBucketAccelerateConfiguration => unconfigured::accelerate(on),
         BucketOp::GetBucketAcl => acl::get_of_bucket(call, on),
         BucketOp::GetBucketCors => cors::get(on),
         BucketOp::GetBucketEncryption => encryption::get(on),
         BucketOp::GetBucketLifecycleConfiguration => lifecycle::get(on),
         BucketOp::GetBucketLocation => buckets::location(call, on),
+        BucketOp::GetBucketLogging => unconfigured::logging(on),
         BucketOp::GetBucketNotificationConfiguration => Ok(notification::get(on)),
         BucketOp::GetBucketOwnershipControls => policy::get_ownership(on),
         BucketOp::GetBucketPolicy => policy::get(on),
         BucketOp::GetBucketPolicyStatus => policy::status(on),
+        BucketOp::GetBucketReplication => unconfigured::replication(on),
         BucketOp::GetBucketRequestPayment => policy::payment(on),
         BucketOp::GetBucketTagging => tagging::get_of_bucket(on),
         BucketOp::GetBucketVersioning => lock::get_versioning(on),
@@ -117,6 +122,10 @@ async fn on_bucket(
         BucketOp::GetObjectLockConfiguration => lock::get_configuration(on),
         BucketOp::GetPublicAccessBlock => policy::get_block(on),
         BucketOp::HeadBucket => buckets::head(call, on),
+        BucketOp::ListBucketAnalyticsConfigurations
+        | BucketOp::ListBucketIntelligentTieringConfigurations
+        | BucketOp::ListBucketInventoryConfigurations
+        | BucketOp::ListBucketMetricsConfigurations => unconfigured::list(call, on, op),
         BucketOp::ListMultipartUploads => uploads::list(call, on).await,
         BucketOp::ListObjectVersions => Box::pin(versions::list(call, on)).await,
         BucketOp::ListObjects => listing::version_1(call, on).await,

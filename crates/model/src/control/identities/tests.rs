@@ -141,7 +141,7 @@ async fn a_name_that_is_used_again_is_somebody_else() {
     assert!(matches!(again, Err(Error::EntityExists(_))));
     let key = model.create_user_key("alice").await.unwrap();
     model
-        .create_bucket_for("bucket", &key, Default::default(), false)
+        .create_bucket_for("bucket", &key, Default::default(), false, Tags::new())
         .await
         .unwrap();
     assert!(
