@@ -72,8 +72,15 @@ impl Model {
         check_access_key(&id, &secret)?;
         check_key_name(&new.name)?;
         // In policies a key that is its own user is named as users are.
-        if user.is_none() && self.entity::<User>(&id)?.is_some() {
-            return Err(Error::InvalidName(format!("{id:?} is the name of a user")));
+        if user.is_none() {
+            // Another node may have made the user just now.
+            match self.find_entity::<User>(&id).await {
+                Err(Error::NoSuchEntity(_)) => {}
+                Ok(_) => {
+                    return Err(Error::InvalidName(format!("{id:?} is the name of a user")));
+                }
+                Err(error) => return Err(error),
+            }
         }
         let row_key = rowkeys::access_key(&id);
         let key = AccessKey {
