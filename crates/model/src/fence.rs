@@ -95,12 +95,14 @@ impl Model {
         Guard {
             row: rowkeys::write_fence(row.partition, &bucket.id),
             expects: bucket.generation.to_be_bytes().to_vec().into(),
+            is_unlimited: false,
         }
     }
 
-    /// Returns the same fence for a write of something else, which the settings do not concern.
+    /// Returns the same fence for a write of something else, which the settings and the quota do not
+    /// concern.
     pub(crate) fn open_fence_of(&self, bucket: &Id, row: &RowKey) -> Guard {
-        Guard::of(rowkeys::write_fence(row.partition, bucket))
+        Guard::of(rowkeys::write_fence(row.partition, bucket)).unlimited()
     }
 
     /// Returns the bucket as it is, before a commit that a fence refused is tried again. Waits if
@@ -108,8 +110,8 @@ impl Model {
     /// what the commit is `adding` to the bucket.
     ///
     /// # Errors
-    /// [`Error::NoSuchBucket`] if the bucket is gone; [`Error::QuotaExceeded`]; [`Error::Conflict`]
-    /// if the other operation takes longer than all `retries`.
+    /// [`Error::NoSuchBucket`] if the bucket is gone; [`Error::QuotaExceeded`]; [`Error::Busy`] if the
+    /// other operation takes longer than all `retries`.
     pub(crate) async fn on_closed_fence(
         &self,
         bucket: &Bucket,
@@ -128,13 +130,21 @@ impl Model {
             if let (Some(quota), Some(adding)) = (current.quota, adding) {
                 return self.make_room(current, quota, adding, retries).await;
             }
-            self.open_fences(&current).await?;
-        } else if retries < RETRIES {
-            tokio::time::sleep(PAUSE).await;
-        } else {
-            return Err(Error::Conflict);
+            // At least one try follows each opening, and replicas that refuse an open fence again and
+            // again are not asked for ever.
+            match self.open_fences(&current).await {
+                Ok(()) if retries <= RETRIES => return Ok(current),
+                Ok(()) | Err(Error::Conflict) => {}
+                Err(error) => return Err(error),
+            }
         }
-        Ok(current)
+        if retries < RETRIES {
+            tokio::time::sleep(PAUSE).await;
+            return Ok(current);
+        }
+        // Not a conflict: the commit itself met no other one.
+        let why = "the bucket's write fences are being set";
+        Err(Error::Busy(why.into()))
     }
 
     /// Takes the bucket's token, opens all fences, and releases the token.
@@ -301,15 +311,16 @@ impl Model {
         F: Future<Output = Result<T, archipel_cluster::Error>>,
     {
         let mut newer: Option<Arc<Bucket>> = None;
-        for retries in 0.. {
+        let mut retries = 0;
+        loop {
             match commit(newer.clone()).await {
                 Err(archipel_cluster::Error::Guarded) => {
                     let known = newer.as_deref().unwrap_or(bucket);
                     newer = Some(self.on_closed_fence(known, retries, adding).await?);
+                    retries += 1;
                 }
                 other => return Ok(other?),
             }
         }
-        Err(Error::Conflict)
     }
 }

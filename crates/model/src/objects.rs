@@ -200,8 +200,13 @@ impl Model {
     ) -> Result<Put, Error> {
         let commit = |newer: Option<Arc<Bucket>>| async move {
             let bucket = newer.as_deref().unwrap_or(change.bucket);
+            let fence = self.fence_of(bucket, change.row);
+            let guard = match change.new {
+                Some(_) => fence,
+                None => fence.unlimited(),
+            };
             let how = WriteOptions {
-                guards: vec![self.fence_of(bucket, change.row)],
+                guards: vec![guard],
                 yields: change.yields,
                 upload: change.upload,
                 background: change.background,

@@ -351,7 +351,7 @@ impl Model {
             let bucket = newer.as_deref().unwrap_or(bucket);
             let events = happening.map(|what| self.events_of(bucket, row, what, background));
             let how = WriteOptions {
-                guards: vec![self.fence_of(bucket, row)],
+                guards: vec![self.fence_of(bucket, row).unlimited()],
                 companions: events.unwrap_or_default(),
                 background,
                 taking: taking.map(|taking| held::taking(taking, id)),

@@ -42,6 +42,9 @@ pub struct Guard {
     pub row: RowKey,
     /// What the write expects of the row, in the model's encoding.
     pub expects: Bytes,
+    /// True if a [limit](crate::Hooks::limit) that the row sets does not concern the write, because
+    /// it adds nothing. A replica that lacks the row of the write would take it for an addition.
+    pub is_unlimited: bool,
 }
 
 impl Guard {
@@ -50,6 +53,16 @@ impl Guard {
         Guard {
             row,
             expects: Bytes::new(),
+            is_unlimited: false,
+        }
+    }
+
+    /// Returns the guard for a write that adds nothing, which limits do not concern.
+    #[must_use]
+    pub fn unlimited(self) -> Guard {
+        Guard {
+            is_unlimited: true,
+            ..self
         }
     }
 
@@ -57,6 +70,7 @@ impl Guard {
         GuardKey {
             key: self.row.key.clone(),
             expects: self.expects.clone(),
+            is_unlimited: self.is_unlimited,
         }
     }
 }

@@ -125,6 +125,8 @@ pub(crate) struct GuardKey {
     pub key: Bytes,
     #[serde(rename = "x", default, skip_serializing_if = "Bytes::is_empty")]
     pub expects: Bytes,
+    #[serde(rename = "u", default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unlimited: bool,
 }
 
 /// A row that points to a write.
@@ -154,6 +156,12 @@ impl RowCall {
         self.guards
             .iter()
             .map(move |guard| (row(guard), &guard.expects))
+    }
+
+    /// Returns the guards' rows whose limits concern the request.
+    pub fn limiting_rows(&self) -> impl Iterator<Item = RowKey> {
+        let guards = self.guards.iter().filter(|guard| !guard.is_unlimited);
+        guards.map(|guard| self.within(&guard.key))
     }
 
     /// Returns the row that points to the write, and the write.

@@ -194,6 +194,47 @@ async fn writers_on_all_nodes_fill_a_bucket_up_to_its_quota() {
     }
 }
 
+/// For a replica that lacks the object, its new tags are an object more than its share.
+#[tokio::test(start_paused = true)]
+async fn a_change_that_adds_nothing_passes_a_replica_that_lacks_the_object() {
+    let latency = Duration::from_millis(5);
+    let world = World::new(3, 3, latency, 1, crate::HOOKS).await.unwrap();
+    let model = Model::open(world.nodes[1].clone()).await.unwrap();
+    let bucket = model.create_bucket("bucket", None).await.unwrap();
+    world.isolate(2);
+    put(&model, &bucket, "key", 1).await.unwrap();
+    let bucket = model.set_quota("bucket", of_objects(1)).await.unwrap();
+    world.network.heal_all();
+    world.isolate(0);
+    let tags = vec![("name".to_owned(), "value".to_owned())];
+    let tagged = model.set_object_tags(&bucket, "key", None, tags.clone());
+    let tagged = tokio::time::timeout(Duration::from_secs(20), tagged).await;
+    tagged.expect("it goes on for ever").unwrap();
+    let read = model.head_object(&bucket, "key").await.unwrap();
+    assert_eq!(read.tags, tags);
+}
+
+/// An operation that sets fences has died. Writes are no conflicts, and go on later.
+#[tokio::test(start_paused = true)]
+async fn writes_are_put_off_while_another_node_sets_the_fences() {
+    let (model, bucket) = alone().await;
+    put(&model, &bucket, "key", 1).await.unwrap();
+    let bucket = model.set_quota("bucket", of_objects(1)).await.unwrap();
+    let held = model.take_token(&bucket, |row| {
+        row.generation += 1;
+        Ok(())
+    });
+    let held = held.await.unwrap();
+    model
+        .set_each_fence(&held, true, |_| Some(Share::NONE))
+        .await
+        .unwrap();
+    let refused = put(&model, &held, "other", 1).await;
+    assert!(matches!(refused, Err(Error::Busy(_))), "{refused:?}");
+    // It takes nothing from the bucket, so no share concerns it.
+    delete(&model, &held, "key").await;
+}
+
 /// A node is cut off again and again, so that replicas differ all the time: each misses other rows.
 /// The bound is that of `docs/quotas.md` for three replicas.
 #[tokio::test(start_paused = true)]

@@ -48,7 +48,7 @@ pub(super) fn are_kept(
     if version.stamp <= cell.stamp {
         return Ok(true);
     }
-    for (guard, _) in call.guard_rows() {
+    for guard in call.limiting_rows() {
         let metadata = txn.metadata(&guard)?.and_then(|row| row.metadata);
         let Some(limit) = metadata.and_then(|metadata| (hooks.limit)(&guard, &metadata)) else {
             continue;
