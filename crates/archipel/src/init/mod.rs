@@ -5,7 +5,7 @@
 //! | `questions` | the answers, from flags, from a person, or by default |
 //! | `text` | the configuration as text |
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, Metadata, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, chown};
 use std::path::{Path, PathBuf};
@@ -89,15 +89,32 @@ fn write(
     let text = text::configuration(answers, &access_key, &key_file, secret_file.as_deref());
     create(&args.config, &text, made)?;
     config::load(&args.config, std::iter::empty()).map_err(|error| Failure(error.to_string()))?;
-    for path in &made.0 {
-        give(path, Path::new(&answers.data_dir))?;
+    // The secrets may be copies that root has put there.
+    let files: Vec<&Path> = [&*args.config, &*key_file]
+        .into_iter()
+        .chain(secret_file.as_deref())
+        .collect();
+    let owner = fs::metadata(&answers.data_dir).ok();
+    let is_root = fs::metadata(&args.config).is_ok_and(|file| file.uid() == 0);
+    if let Some(owner) = owner.as_ref().filter(|_| is_root) {
+        for path in &files {
+            give(path, owner)?;
+        }
     }
+    let missing = (is_root && owner.is_none()).then(|| {
+        let files: Vec<String> = files
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        files.join(" ")
+    });
     Ok(text::next_steps(
         args,
         answers,
         &access_key,
         &key_file,
         secret_file.as_deref(),
+        missing.as_deref(),
     ))
 }
 
@@ -135,10 +152,7 @@ fn create(path: &Path, text: &str, made: &mut Made) -> Result<(), Failure> {
 }
 
 /// Gives a file to the owner of the data folder, so that the server can read what root has made.
-fn give(path: &Path, data_dir: &Path) -> Result<(), Failure> {
-    let Ok(owner) = fs::metadata(data_dir) else {
-        return Ok(());
-    };
+fn give(path: &Path, owner: &Metadata) -> Result<(), Failure> {
     let cannot = |error: io::Error| Failure(format!("the owner of {}: {error}", path.display()));
     let current = fs::metadata(path).map_err(cannot)?;
     if current.uid() != 0 || owner.uid() == 0 {

@@ -71,7 +71,7 @@ fn cluster(together: &Together, secret_file: &Path) -> String {
          zone = {}\n\
          # The number of nodes that form the cluster once all are there: the same on all of them.\n\
          first_nodes = {}\n",
-        quoted(&format!("0.0.0.0:{port}")),
+        quoted(&format!("[::]:{port}")),
         quoted(&together.address),
         quoted(&secret_file.display().to_string()),
         quoted(&together.zone),
@@ -104,13 +104,15 @@ fn quoted(text: &str) -> String {
     toml::Value::from(text).to_string()
 }
 
-/// Returns what to do next.
+/// Returns what to do next. `missing` names the files of which no owner is known, because the data
+/// folder is missing.
 pub(super) fn next_steps(
     args: &InitArgs,
     answers: &Answers,
     access_key: &str,
     key_file: &Path,
     secret_file: Option<&Path>,
+    missing: Option<&str>,
 ) -> String {
     let (config, key_file) = (args.config.display(), key_file.display());
     let mut said = format!(
@@ -129,6 +131,14 @@ pub(super) fn next_steps(
              1. copy {} and {key_file} there (mode 600)\n\
              2. archipel init --nodes {nodes} --bucket {bucket} --access-key {access_key}\n",
             secret_file.display()
+        );
+    }
+    if let Some(files) = missing {
+        let _ = write!(
+            said,
+            "\n{} is missing, so root has the files. Make it for the server's user, and then:\n\
+             chown USER {files}\n",
+            answers.data_dir
         );
     }
     said
