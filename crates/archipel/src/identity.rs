@@ -19,6 +19,8 @@ const KEY_FILE: &str = "node.key";
 pub struct Identity {
     /// The public key.
     pub public_key: [u8; 32],
+    /// True if the key was made just now.
+    pub is_new: bool,
 }
 
 impl Identity {
@@ -27,8 +29,22 @@ impl Identity {
     /// # Errors
     /// A text for the operator.
     pub fn load(folder: &Path) -> Result<Identity, String> {
-        let public_key = public_key(&folder.join(KEY_FILE))?;
-        Ok(Identity { public_key })
+        let path = folder.join(KEY_FILE);
+        let is_new = !path.exists();
+        let public_key = public_key(&path)?;
+        Ok(Identity { public_key, is_new })
+    }
+
+    /// Removes a key that was made just now, because the first start failed before the node had a
+    /// store. A key without a store tells that the store is lost. Returns the error with which the
+    /// start failed.
+    pub fn withdraw(&self, folder: &Path, failed: String) -> String {
+        match self.is_new.then(|| fs::remove_file(folder.join(KEY_FILE))) {
+            Some(Err(error)) => {
+                format!("{failed}; and the new {KEY_FILE} cannot be removed: {error}")
+            }
+            _ => failed,
+        }
     }
 
     /// Returns the id of the node.

@@ -9,7 +9,7 @@
 //! |
 //! | [`listeners`] | the addresses for users' clients |
 //! | [`network`], [`discovery`] | the network between nodes; looking nodes up |
-//! | [`first_start`] | the first bucket and access key |
+//! | [`founding`], [`first_start`] | who founds a cluster alone; the first bucket and access key |
 //! | [`server`], [`demo`] | the commands that run nodes |
 //! | [`init`] | the command that writes a configuration |
 //! | [`identity`], [`lock`], [`disks`] | the identity of a node: its key, its folder, its disks |
@@ -40,6 +40,7 @@ mod drain;
 mod endpoints;
 mod event_targets;
 mod first_start;
+mod founding;
 mod identity;
 mod init;
 mod keyring;

@@ -6,7 +6,6 @@ use std::time::Duration;
 use archipel_api::admin::{self, Admin, Inside, Trust};
 use archipel_api::serve::Door;
 use archipel_api::serve::tls::Tls;
-use archipel_base::NodeId;
 use archipel_base::clock::{SystemClock, WallClock};
 use archipel_base::random::SystemRandom;
 use archipel_base::stamp::StampClock;
@@ -29,8 +28,8 @@ use crate::process::StopSignals;
 use crate::status::NodeView;
 use crate::storage::Storage;
 use crate::{
-    audit, background, certificates, endpoints, event_targets, first_start, keyring, metrics,
-    socket, storage,
+    audit, background, certificates, endpoints, event_targets, first_start, founding, keyring,
+    metrics, socket, storage,
 };
 
 /// The threads for blocking work outside storage: name lookups and small files.
@@ -80,14 +79,15 @@ impl Node {
     pub async fn start(settings: Settings) -> Result<Node, String> {
         let signals = StopSignals::new().map_err(|error| format!("signals: {error}"))?;
         let lock = FolderLock::take(&settings.data_dir)?;
-        let identity = Identity::load(&settings.data_dir)?;
-        // The addresses are checked before anything is opened, because an address in use is the
-        // most common mistake.
+        // The addresses are checked before anything is made or opened, because an address in use is
+        // the most common mistake.
         let tls = certificates::load(&settings)?;
         let listeners = Listeners::open(&settings).await?;
         let addresses = listeners.addresses()?;
         let settings = Arc::new(settings);
-        let storage = storage::open(settings.clone(), &identity).await?;
+        let identity = Identity::load(&settings.data_dir)?;
+        let storage = storage::open(settings.clone(), &identity).await;
+        let storage = storage.map_err(|why| identity.withdraw(&settings.data_dir, why))?;
         let store = storage.store.clone();
         let links = match &settings.cluster.network {
             None => None,
@@ -102,7 +102,7 @@ impl Node {
             Some(links) => links.members.clock(),
             None => Arc::new(SystemClock),
         };
-        let model = open_model(&settings, &store, identity.node(), network, clock.clone()).await?;
+        let model = open_model(&settings, &store, &identity, network, clock.clone()).await?;
         keyring::set_secrets(&settings, &model)?;
         let mut background = background::start(&settings, &model, &store);
         background.spawn(keyring::rewrap(model.clone()));
@@ -336,13 +336,13 @@ impl Node {
 pub async fn open_model(
     settings: &Settings,
     store: &Store,
-    node: NodeId,
+    identity: &Identity,
     network: Option<Network>,
     wall: Arc<dyn WallClock>,
 ) -> Result<Model, String> {
     let cluster = Cluster::open(ClusterOptions {
         store: store.clone(),
-        node,
+        node: identity.node(),
         level: archipel_cluster::layout::LEVEL,
         stamps: StampClock::new(store.writer()),
         wall: wall.clone(),
@@ -354,7 +354,8 @@ pub async fn open_model(
     })
     .await
     .map_err(|error| format!("cannot read the layout: {error}"))?;
-    if settings.cluster.founds_alone() {
+    if settings.cluster.founds_alone() && cluster.epoch().is_none() {
+        founding::check(settings, store.boot(), identity)?;
         let capacity = storage::capacity_bytes(settings, store).await;
         cluster
             .found(&settings.cluster.zone, capacity)

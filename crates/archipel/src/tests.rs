@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_base::NodeId;
 use archipel_base::clock::SystemClock;
 use archipel_base::random::{Random, SeededRandom};
 use archipel_model::{Condition, Model, ObjectMeta};
@@ -176,7 +175,7 @@ async fn on_two_disks(folder: &Path, first_drains: bool) -> (storage::Storage, M
     let model = node::open_model(
         &settings,
         &storage.store,
-        NodeId::default(),
+        &identity,
         None,
         Arc::new(SystemClock),
     )

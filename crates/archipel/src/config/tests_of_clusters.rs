@@ -37,7 +37,7 @@ fn a_node_founds_alone_only_if_nothing_tells_of_others() {
     for others in [
         "join = [\"a:1\"]",
         "discover = [\"dns://a:1\"]",
-        "first_nodes = 3",
+        "first_nodes = 3\njoin = [\"a:1\"]",
     ] {
         assert!(!settings(others, &[]).cluster.founds_alone(), "{others}");
     }
@@ -54,7 +54,16 @@ fn first_layouts_that_would_make_two_clusters_are_refused() {
     assert!(refusal("first_replicas = 2", &[]).contains("a number from 1 to 1"));
     let why = refusal("first_nodes = 3\nfirst_replicas = 4", &[]);
     assert!(why.contains("a number from 1 to 3"), "{why}");
-    let set = settings("first_nodes = 5\nfirst_replicas = 3", &[]);
+    let why = refusal("first_nodes = 3", &[]);
+    assert!(
+        why.contains("cluster.first_nodes") && why.contains("cluster.join"),
+        "{why}"
+    );
+    let others = "join = [\"a:1\"]";
+    let set = settings(
+        &format!("first_nodes = 5\nfirst_replicas = 3\n{others}"),
+        &[],
+    );
     let network = set.cluster.network.unwrap();
     assert_eq!(
         (network.first_nodes, network.first_replicas),

@@ -112,6 +112,11 @@ impl Check {
             let why = "each node would found a cluster of its own, also one that starts later";
             self.problem("cluster.first_nodes", Some("1".into()), why, fix);
         }
+        if let Some(alone) = nodes.filter(|nodes| *nodes > 1 && !finds) {
+            let fix = "name the other nodes in cluster.join, or a source in cluster.discover";
+            let why = "this node is not told where the others are, and whether a cluster is there already";
+            self.problem("cluster.first_nodes", Some(alone.to_string()), why, fix);
+        }
         if let Some(wrong) = nodes.filter(|nodes| !(1..=MAX_NODES).contains(&usize::from(*nodes))) {
             let fix = format!("the number of nodes that begin together, from 1 to {MAX_NODES}");
             let key = "cluster.first_nodes";
