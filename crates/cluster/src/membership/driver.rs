@@ -49,18 +49,27 @@ struct Inner {
     complained: AtomicBool,
 }
 
+/// Returns the generation of a run. It grows with each run of a store. An empty store after a loss
+/// begins to count anew, so its first run must not pass for that of the lost one: other nodes would
+/// keep the lost store's node info. If it is lower, the node hears of the other one and counts on.
+fn generation(boot: u64, store: Id) -> u64 {
+    let [.., high, low] = store.0;
+    boot << 16 | u64::from(u16::from_be_bytes([high, low]))
+}
+
 impl Members {
-    /// Creates the members of this node alone, until it [runs](Members::run). See
-    /// [`Membership::new`].
+    /// Creates the members of this node alone, until it [runs](Members::run). `boot` is how often its
+    /// store was opened. See [`Membership::new`].
     pub fn new(
         rpc: Rpc,
         random: Arc<dyn Random>,
-        generation: u64,
+        boot: u64,
         info: NodeInfo,
         seeds: Vec<String>,
         clock: Arc<dyn WallClock>,
     ) -> Members {
         let me = rpc.transport().local();
+        let generation = generation(boot, info.store);
         Members(Arc::new(Inner {
             me,
             state: Mutex::new(Membership::new(me, generation, info, seeds, 0)),
