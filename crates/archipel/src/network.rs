@@ -20,6 +20,8 @@ use crate::{identity, version};
 
 mod peers;
 
+pub use peers::read as known_addresses;
+
 /// The network of this node.
 #[derive(Clone)]
 pub struct Links {
@@ -122,6 +124,8 @@ impl Links {
 
     /// Starts to serve other nodes, to gossip, and to follow the layout.
     pub fn start(&self, cluster: &Cluster, tasks: &mut JoinSet<()>) {
+        // A node of a cluster that answers as if it was in none lets others form a second one.
+        self.members.tell_layout_of(cluster);
         let (rpc, service) = (self.rpc.clone(), cluster.service());
         tasks.spawn(async move { rpc.serve(service).await });
         let (members, cluster) = (self.members.clone(), cluster.clone());

@@ -14,6 +14,7 @@
 //! | `exchange`, `message`, `node_info` | the messages; pure |
 //! | `driver` | [`Members`]: all this over calls |
 //! | `follow` | learns newer layouts |
+//! | `heard` | the cluster of which a node without a layout has heard; pure |
 //!
 //! # Invariants
 //! - Only a node itself changes its node info: by its run (`generation`), and within the run by a
@@ -22,7 +23,7 @@
 //!   arrives: no two clocks are compared, a slow link looks like a fast one, and old news revives
 //!   no node.
 //! - Nodes of two clusters do not listen to each other. A node that is in no cluster joins the
-//!   first one that it hears of.
+//!   first one that it hears of, until the node that told it is in none any more.
 //! - Messages, the number of nodes, and each node's info are bounded, and so is what a node sends
 //!   in a second.
 
@@ -30,6 +31,7 @@ mod driver;
 mod exchange;
 mod failure_detector;
 mod follow;
+mod heard;
 mod message;
 mod node_info;
 mod plan;

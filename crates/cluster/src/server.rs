@@ -75,7 +75,7 @@ impl Service for NodeService {
             }
             method::PROPOSE => {
                 let epoch = Epoch::decode(&request).map_err(|error| error.to_string())?;
-                let promised = data.epochs.promise(data.store(), from, epoch).await;
+                let promised = data.promise_first(from, epoch).await;
                 promised.map(|()| Bytes::new())
             }
             method::FATE => {

@@ -78,8 +78,8 @@ impl Lookups {
         }
     }
 
-    /// Asks all sources at once. Returns all addresses.
-    async fn look(&self) -> Vec<String> {
+    /// Asks all sources at once. Returns the addresses of each.
+    async fn look(&self) -> Vec<Vec<String>> {
         let looks = self.0.sources.iter().map(|(source, told)| async move {
             let found = tokio::time::timeout(TIMEOUT, find(source)).await;
             let found = found.unwrap_or_else(|_| Err("it did not answer in time".into()));
@@ -87,8 +87,7 @@ impl Lookups {
             told.lock().addresses.clone()
         });
         let all = futures_util::future::join_all(looks).await;
-        let all: BTreeSet<String> = all.into_iter().flatten().collect();
-        all.into_iter().collect()
+        all.into_iter().map(Vec::from_iter).collect()
     }
 
     /// Returns the addresses as the network takes them.

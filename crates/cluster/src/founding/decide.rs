@@ -13,11 +13,15 @@ pub(super) enum Step {
     Propose(Vec<Member>),
 }
 
-/// Decides for node `me`, which knows `members`. `heard` is true if it has heard of a cluster.
-pub(super) fn decide(me: NodeId, members: &[Member], heard: bool, first_nodes: u16) -> Step {
-    if heard || members.iter().any(|member| member.info.epoch > 0) {
-        let why = "there is a cluster already, and this node joins it; assign it there (archipel layout assign)";
-        return Step::Wait(why.into());
+/// Decides for node `me`, which knows `members`. `heard` tells of a cluster of which it has heard.
+pub(super) fn decide(
+    me: NodeId,
+    members: &[Member],
+    heard: Option<String>,
+    first_nodes: u16,
+) -> Step {
+    if let Some(why) = heard {
+        return Step::Wait(why);
     }
     let here = members.iter().filter(|one| !one.suspected && !one.leaving);
     let mut waiting: Vec<&Member> = here.filter(|one| one.info.first_nodes > 0).collect();

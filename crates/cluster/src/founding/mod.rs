@@ -12,6 +12,7 @@
 //!
 //! # Invariants
 //! - Two first layouts with a node in common never both come into force.
+//! - A node that has heard of a cluster proposes, promises and commits none.
 
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use crate::error::Error;
 use crate::layout::{Epoch, Redundancy, Role, StoreName};
 use crate::membership::{Member, Members};
 use crate::node::epochs::{FateCall, FateReply, Promise};
+use crate::node::peers::Directory as _;
 use crate::node::wire::method;
 use crate::reconfigure::plan;
 
@@ -94,7 +96,7 @@ async fn step(
     if let Some(promise) = cluster.epochs.promised() {
         return follow_up(cluster, &promise).await.err();
     }
-    let heard = members.cluster().is_some();
+    let heard = members.heard_of_cluster();
     match decide(cluster.me().node, &members.list(), heard, first.nodes) {
         Step::Wait(why) => Some(why),
         Step::Propose(_) if lost.is_some() => lost,
@@ -140,7 +142,9 @@ async fn propose(cluster: &Cluster, nodes: &[Member], first: &FirstLayout) -> Re
         return Err(why);
     }
     let cluster_id = epoch.cluster;
-    match cluster.epochs.commit(cluster.store(), epoch).await {
+    let heard = || cluster.heard_of_cluster();
+    let committed = cluster.epochs.commit(cluster.store(), epoch, heard);
+    match committed.await {
         Ok(()) => {
             tracing::info!(cluster = %cluster_id, nodes = nodes.len(), "the first layout is in force");
             cluster.tell_epoch().await;

@@ -23,6 +23,7 @@ use crate::membership::NodeInfo;
 use crate::memory::memory_options;
 use crate::node::options::{ClusterOptions, Hooks, Network};
 
+mod heard;
 mod lost;
 
 /// The time in which nodes without faults form their layout.
@@ -39,7 +40,10 @@ struct Machine {
 
 struct Process {
     cluster: Cluster,
+    members: Members,
     tasks: Vec<JoinHandle<()>>,
+    /// Learns newer layouts.
+    follows: JoinHandle<()>,
 }
 
 struct Site {
@@ -134,16 +138,22 @@ impl Site {
             }),
         });
         let cluster = cluster.await.unwrap();
+        members.tell_layout_of(&cluster);
         let (service, gossip, first) = (cluster.service(), members.clone(), self.first(n));
         let (follows, follower) = (members.clone(), cluster.clone());
-        let forming = cluster.clone();
+        let (forming, forms) = (cluster.clone(), members.clone());
         let tasks = vec![
             tokio::spawn(async move { rpc.serve(service).await }),
             tokio::spawn(async move { gossip.run().await }),
-            tokio::spawn(async move { follows.follow(&follower).await }),
-            tokio::spawn(async move { form(&forming, &members, first).await }),
+            tokio::spawn(async move { form(&forming, &forms, first).await }),
         ];
-        self.machines[n].running = Some(Process { cluster, tasks });
+        let follows = tokio::spawn(async move { follows.follow(&follower).await });
+        self.machines[n].running = Some(Process {
+            cluster,
+            members,
+            tasks,
+            follows,
+        });
     }
 
     fn first(&self, n: usize) -> FirstLayout {
@@ -160,6 +170,7 @@ impl Site {
         if let Some(process) = machine.running.take() {
             self.network.crash(machine.id);
             process.tasks.iter().for_each(JoinHandle::abort);
+            process.follows.abort();
         }
     }
 
@@ -333,23 +344,6 @@ async fn a_crash_before_the_layout_is_in_force_releases_the_promises() {
     site.wait_for_all(&mut BTreeSet::new()).await;
 }
 
-#[tokio::test(start_paused = true)]
-async fn only_the_node_that_founds_remembers_so_until_it_is_done() {
-    let mut site = Site::new(3, 3, 11);
-    site.start_all().await;
-    site.wait_for_all(&mut BTreeSet::new()).await;
-    site.crash(0);
-    site.start(0).await;
-    let mut founding = Vec::new();
-    for machine in &site.machines {
-        let cluster = &machine.running.as_ref().unwrap().cluster;
-        founding.push(cluster.is_founding().await.unwrap());
-        cluster.end_founding().await.unwrap();
-        assert!(!cluster.is_founding().await.unwrap());
-    }
-    assert_eq!(founding, [true, false, false]);
-}
-
 fn member(n: usize, first_nodes: u16) -> Member {
     Member {
         id: id(n),
@@ -368,7 +362,7 @@ fn member(n: usize, first_nodes: u16) -> Member {
 
 #[test]
 fn exactly_the_number_of_nodes_must_be_there_and_agree() {
-    let waits = |members: &[Member]| match decide(id(0), members, false, 3) {
+    let waits = |members: &[Member]| match decide(id(0), members, None, 3) {
         Step::Wait(why) => why,
         Step::Propose(_) => panic!("it proposes"),
     };
@@ -384,14 +378,12 @@ fn exactly_the_number_of_nodes_must_be_there_and_agree() {
     let mut gone = all([3, 3, 3, 0]);
     gone[2].suspected = true;
     assert!(waits(&gone).contains("2 of 3"));
-    let mut known = all([3, 3, 3, 0]);
-    known[3].info.epoch = 1;
-    assert!(waits(&known).contains("there is a cluster already"));
     let here = all([3, 3, 3, 0]);
-    assert!(matches!(decide(id(0), &here, true, 3), Step::Wait(_)));
-    assert!(matches!(decide(id(1), &here, false, 3), Step::Wait(_)));
+    let heard = Some("there is a cluster already".into());
+    assert!(matches!(decide(id(0), &here, heard, 3), Step::Wait(_)));
+    assert!(matches!(decide(id(1), &here, None, 3), Step::Wait(_)));
     assert_eq!(
-        decide(id(0), &here, false, 3),
+        decide(id(0), &here, None, 3),
         Step::Propose(here[..3].to_vec())
     );
 }

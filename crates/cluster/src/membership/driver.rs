@@ -130,19 +130,20 @@ impl Members {
         self.with(|state, _| state.change(change));
     }
 
-    /// Sets the cluster and the nodes of its layouts, once they are known.
-    pub fn set_cluster(&self, cluster: Id, nodes: BTreeSet<NodeId>) {
+    /// Sets the cluster, the newest known epoch and the nodes of its layouts.
+    pub fn set_cluster(&self, cluster: Id, epoch: u64, nodes: BTreeSet<NodeId>) {
         let others = nodes.iter().filter(|node| **node != self.0.me);
         self.0.clock.retain(&others.copied().collect());
         self.with(|state, _| {
-            state.set_cluster(cluster);
+            state.set_cluster(cluster, epoch);
             state.pin(nodes);
         });
     }
 
-    /// Replaces the addresses that were looked up. Unknown nodes may answer there.
-    pub fn looked_up(&self, addresses: &[String]) {
-        self.with(|state, _| state.looked_up(addresses));
+    /// Replaces the addresses that were looked up: a list of each source. Unknown nodes may answer
+    /// there.
+    pub fn looked_up(&self, sources: &[Vec<String>]) {
+        self.with(|state, _| state.looked_up(sources));
     }
 
     /// Adds addresses that an earlier run of this node knew. Unknown nodes may answer there.
@@ -308,6 +309,10 @@ impl Directory for Members {
 
     fn level(&self, node: &NodeId) -> u32 {
         self.state().level(node)
+    }
+
+    fn heard_of_cluster(&self) -> Option<String> {
+        self.state().heard_of_cluster()
     }
 
     fn others(&self) -> Vec<NodeId> {

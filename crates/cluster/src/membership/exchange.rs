@@ -25,7 +25,7 @@ impl Membership {
     /// Returns the first message of an exchange: lines.
     pub(super) fn request(&self, now_ms: u64, random: &dyn Random) -> Gossip {
         Gossip {
-            cluster: self.cluster,
+            cluster: self.cluster(),
             total: self.others.len() as u64 + 1,
             lines: self.some_lines(now_ms as i64, random),
             infos: Vec::new(),
@@ -52,7 +52,7 @@ impl Membership {
             lines.extend(unnamed.take(self.max_lines.saturating_sub(lines.len())));
         }
         Gossip {
-            cluster: self.cluster,
+            cluster: self.cluster(),
             total: 0,
             lines,
             infos: self.infos_for(heard, now),
@@ -67,7 +67,7 @@ impl Membership {
         let unknown = heard.filter(|line| line.generation > 0 && self.lacks(line));
         let lines: Vec<Line> = unknown.map(|line| Line::unknown(line.node)).collect();
         (!infos.is_empty() || !lines.is_empty()).then_some(Gossip {
-            cluster: self.cluster,
+            cluster: self.cluster(),
             total: 0,
             lines,
             infos,
@@ -81,31 +81,16 @@ impl Membership {
     /// If the node is of another cluster.
     pub(super) fn hear(&mut self, from: NodeId, heard: &Gossip, now_ms: u64) -> Result<(), String> {
         let now = now_ms as i64;
-        self.check_cluster(heard)?;
+        self.check_cluster(from, heard)?;
         for told in heard.infos.iter().take(MAX_TOLD_HEARD) {
             self.hear_info(told, now);
         }
         for line in heard.lines.iter().take(MAX_LINES_HEARD) {
             self.hear_line(line, now);
         }
+        self.judge_heard();
         self.report(&from, true, now_ms);
         Ok(())
-    }
-
-    fn check_cluster(&mut self, heard: &Gossip) -> Result<(), String> {
-        match (self.cluster, heard.cluster) {
-            (Some(ours), Some(theirs)) if ours != theirs => Err(format!(
-                "it is in another cluster ({theirs}) than this node ({ours}), and two clusters cannot be \
-                 joined; fix: give this secret and these addresses only to new nodes and nodes of \
-                 one cluster"
-            )),
-            // A node in no cluster joins the first one that it hears of.
-            (None, theirs) => {
-                self.cluster = theirs;
-                Ok(())
-            }
-            _ => Ok(()),
-        }
     }
 
     fn hear_info(&mut self, told: &Told, now: i64) {

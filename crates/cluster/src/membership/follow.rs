@@ -45,7 +45,9 @@ impl Members {
         learnt.is_ok()
     }
 
-    fn tell_layout_of(&self, cluster: &Cluster) {
+    /// Takes over what the store knows of layouts. Call it before the node serves others, so that it
+    /// never seems to be in no cluster.
+    pub fn tell_layout_of(&self, cluster: &Cluster) {
         self.change(|info| {
             info.store = cluster.me().store;
             info.level = cluster.epochs.level();
@@ -53,7 +55,6 @@ impl Members {
         let Some(epoch) = cluster.epoch() else { return };
         let roles = epoch.layouts.iter().flat_map(|layout| &layout.roles);
         let nodes: BTreeSet<_> = roles.map(|role| role.store.node).collect();
-        self.set_cluster(epoch.cluster, nodes);
-        self.change(|info| info.epoch = epoch.number());
+        self.set_cluster(epoch.cluster, epoch.number(), nodes);
     }
 }

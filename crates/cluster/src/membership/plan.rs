@@ -1,6 +1,7 @@
 //! The order in which nodes are asked: three a second at most, each reachable node in turn.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use archipel_base::NodeId;
 use archipel_base::random::Random;
@@ -43,6 +44,8 @@ struct Seed {
     node: Option<NodeId>,
     next_ms: i64,
     origin: Origin,
+    /// The source that told it at the last lookup, if one did.
+    source: Option<usize>,
 }
 
 /// Where the address of a seed comes from.
@@ -63,7 +66,15 @@ impl Seed {
             node: None,
             next_ms: i64::MIN,
             origin,
+            source: None,
         }
+    }
+
+    /// Returns whether it is an IPv6 address; `None` for a name.
+    fn is_v6(&self) -> Option<bool> {
+        let address = self.address.rsplit("://").next()?;
+        let parsed = address.parse::<SocketAddr>().ok()?;
+        Some(parsed.is_ipv6())
     }
 
     /// Returns true if the node at this address is known and reachable.
@@ -105,11 +116,14 @@ impl Plan {
     }
 
     /// Replaces the seeds that were looked up. Those that stay keep what is known of them.
-    pub fn looked_up(&mut self, addresses: &[String]) {
-        let wanted = &addresses[..addresses.len().min(MAX_SEEDS)];
+    pub fn looked_up(&mut self, sources: &[Vec<String>]) {
+        let wanted: Vec<String> = sources.iter().flatten().take(MAX_SEEDS).cloned().collect();
         self.seeds
             .retain(|seed| seed.origin != Origin::LookedUp || wanted.contains(&seed.address));
-        self.add(wanted, Origin::LookedUp);
+        self.add(&wanted, Origin::LookedUp);
+        for seed in &mut self.seeds {
+            seed.source = sources.iter().position(|all| all.contains(&seed.address));
+        }
     }
 
     /// Adds the seeds that an earlier run of this node knew.
@@ -137,8 +151,31 @@ impl Plan {
     ) -> impl Iterator<Item = &'a String> {
         let seeds = self.seeds.iter();
         let named = seeds.filter(|seed| seed.origin != Origin::Remembered);
-        let lost = named.filter(move |seed| !seed.is_found(me, others));
+        let lost = named.filter(move |seed| {
+            !seed.is_found(me, others) && !self.is_found_otherwise(seed, me, others)
+        });
         lost.map(|seed| &seed.address)
+    }
+
+    /// Returns true if the node at this address has been found at an address of the other family. Names
+    /// often tell IPv6 addresses of machines on which nobody listens for IPv6. One source does not say
+    /// which addresses are of one node. So all of the other family must be found, and be as many.
+    fn is_found_otherwise(
+        &self,
+        seed: &Seed,
+        me: NodeId,
+        others: &BTreeMap<NodeId, Known>,
+    ) -> bool {
+        let Some((source, is_v6)) = seed.source.zip(seed.is_v6()) else {
+            return false;
+        };
+        let of_family = |v6: bool| {
+            let told = self.seeds.iter();
+            let told = told.filter(move |one| one.source == Some(source));
+            told.filter(move |one| one.is_v6() == Some(v6))
+        };
+        of_family(!is_v6).count() >= of_family(is_v6).count()
+            && of_family(!is_v6).all(|one| one.is_found(me, others))
     }
 
     pub fn greeted(&mut self, address: &str, who: Option<NodeId>, now: i64) {

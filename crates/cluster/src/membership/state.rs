@@ -10,6 +10,7 @@ use archipel_base::{Id, NodeId};
 use archipel_net::Peer;
 
 use super::failure_detector::{FailureDetector, Standing};
+use super::heard::Heard;
 use super::message::{Edition, Line, MAX_LINES, Short, Told};
 use super::node_info::NodeInfo;
 use super::plan::{Plan, Target};
@@ -64,7 +65,10 @@ pub struct Member {
 /// One node's knowledge of all nodes.
 pub struct Membership {
     pub(super) me: NodeId,
+    /// The cluster of this node's layout.
     pub(super) cluster: Option<Id>,
+    /// The cluster of which this node has heard, while it is in none.
+    pub(super) heard: Option<Heard>,
     pub(super) edition: Edition,
     pub(super) info: NodeInfo,
     pub(super) leaving: bool,
@@ -94,6 +98,7 @@ impl Membership {
         Membership {
             me,
             cluster: None,
+            heard: None,
             edition: Edition {
                 generation,
                 revision: 1,
@@ -111,17 +116,7 @@ impl Membership {
         }
     }
 
-    /// Sets the cluster that this node is in. Nodes of other clusters are ignored from then on.
-    pub fn set_cluster(&mut self, cluster: Id) {
-        self.cluster = Some(cluster);
-    }
-
-    /// Returns the cluster that this node is in, by its layout or because others told so.
-    pub fn cluster(&self) -> Option<Id> {
-        self.cluster
-    }
-
-    /// Sets the nodes that are never forgotten.
+    /// Sets the nodes of the layouts, which are never forgotten.
     pub fn pin(&mut self, nodes: BTreeSet<NodeId>) {
         self.pinned = nodes;
     }
@@ -194,14 +189,15 @@ impl Membership {
         self.forget(now);
         let others: Vec<NodeId> = self.others();
         others.iter().for_each(|node| self.judge(node, now));
+        self.judge_heard();
         let forms = self.info.first_nodes > 0;
         self.plan
             .choose(self.me, &mut self.others, forms, now, random)
     }
 
-    /// Replaces the seeds that were looked up.
-    pub fn looked_up(&mut self, addresses: &[String]) {
-        self.plan.looked_up(addresses);
+    /// Replaces the seeds that were looked up: a list of each source.
+    pub fn looked_up(&mut self, sources: &[Vec<String>]) {
+        self.plan.looked_up(sources);
     }
 
     /// Adds seeds that an earlier run of this node knew.

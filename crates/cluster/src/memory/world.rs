@@ -87,6 +87,10 @@ impl Directory for FixedDirectory {
         spoken.get(node).copied().unwrap_or_default()
     }
 
+    fn heard_of_cluster(&self) -> Option<String> {
+        None
+    }
+
     fn others(&self) -> Vec<NodeId> {
         self.1.iter().copied().filter(|id| *id != self.0).collect()
     }

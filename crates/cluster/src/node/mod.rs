@@ -9,6 +9,7 @@
 //! | `companions` | rows that writes bring with them |
 //! | `feed` | the changes that the replica has accepted, for those who watch rows |
 //! | `epochs` | the newest known epoch: durable, never going back |
+//! | `learning` | learning epochs from other nodes; what they tell of a cluster |
 //! | `group` | the replicas of one partition, as one operation sees them |
 //! | `peers`, `talk` | the other nodes: addresses, distances, calls; messages to all of them |
 //! | `wire` | the messages about rows and blocks |
@@ -23,12 +24,10 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use archipel_base::hash::{partition_of, placement_hash};
-use archipel_base::{BlockHash, Id, NodeId, PartitionId, Stamp, codec};
-use archipel_net::Class;
+use archipel_base::{BlockHash, Id, PartitionId, Stamp};
 use archipel_storage as storage;
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Store};
-use bytes::Bytes;
 
 pub(crate) mod clock;
 pub(crate) mod companions;
@@ -39,6 +38,7 @@ pub(crate) mod floors;
 pub(crate) mod group;
 pub(crate) mod history;
 pub(crate) mod history_record;
+mod learning;
 pub(crate) mod options;
 pub(crate) mod own_history;
 pub(crate) mod peers;
@@ -59,7 +59,6 @@ use peers::{Outbound, Peers};
 use replica::{AHEAD_MILLIS, Replica};
 use talk::{AnswerQuestion, Hear};
 use throttle::Throttle;
-use wire::method;
 
 /// How long a write waits until the node knows the time, and how often it looks.
 const TIME_TIMEOUT: Duration = Duration::from_secs(10);
@@ -183,32 +182,6 @@ impl Node {
     /// Notes durably that nothing is left to do for the founding of the cluster.
     pub async fn end_founding(&self) -> Result<(), Error> {
         epochs::end_founding(self.store()).await
-    }
-
-    /// Learns an epoch, durably, if it is newer than the one that this node knows.
-    pub async fn learn(&self, epoch: Epoch) -> Result<(), Error> {
-        self.epochs.learn(self.store(), epoch).await
-    }
-
-    /// Learns the epoch that another node knows, if it is newer.
-    pub async fn learn_from(&self, node: &NodeId) -> Result<(), Error> {
-        let peers = self.peers()?;
-        let class = Class::Control;
-        let bytes = peers
-            .call_bytes(node, method::EPOCH, class, Bytes::new())
-            .await?;
-        let epoch = Epoch::decode(&bytes).map_err(|error: codec::DecodeError| {
-            Error::Unavailable(format!("the layout of {}: {error}", node.short()))
-        })?;
-        self.epochs.learn(self.store(), epoch).await
-    }
-
-    /// Learns the caller's epoch, if the caller knows a newer one.
-    pub(crate) async fn keep_up(&self, from: NodeId, epoch: u64) -> Result<(), Error> {
-        if self.epochs.number() < epoch {
-            self.learn_from(&from).await?;
-        }
-        Ok(())
     }
 
     /// Returns the newest epoch that this node knows.

@@ -34,6 +34,8 @@ pub trait Directory: Send + Sync + 'static {
     fn report(&self, node: &NodeId, answered: bool);
     /// Returns the highest feature level that another node speaks; 0 if it is not known.
     fn level(&self, node: &NodeId) -> u32;
+    /// Returns a text for the operator if other nodes told of a cluster, or tell an epoch.
+    fn heard_of_cluster(&self) -> Option<String>;
     /// Returns all known nodes but this one.
     fn others(&self) -> Vec<NodeId>;
 }

@@ -32,8 +32,8 @@ fn gossip(infos: Vec<Told>) -> Gossip {
 #[test]
 fn nodes_of_another_cluster_are_ignored() {
     let (mut ours, mut theirs) = (alone(0), alone(1));
-    ours.set_cluster(Id([1; 16]));
-    theirs.set_cluster(Id([2; 16]));
+    ours.set_cluster(Id([1; 16]), 1);
+    theirs.set_cluster(Id([2; 16]), 1);
     let greeting = theirs.greeting(1, &random());
     let refused = ours.hear(id(1), &greeting, 1).unwrap_err();
     assert!(refused.contains("another cluster"), "{refused}");
@@ -44,8 +44,8 @@ fn nodes_of_another_cluster_are_ignored() {
 #[test]
 fn node_in_no_cluster_joins_the_first_that_it_hears_of() {
     let (mut ours, mut theirs, mut joining) = (alone(0), alone(1), alone(2));
-    ours.set_cluster(Id([1; 16]));
-    theirs.set_cluster(Id([2; 16]));
+    ours.set_cluster(Id([1; 16]), 1);
+    theirs.set_cluster(Id([2; 16]), 1);
     acquaint(&mut joining, &mut ours, 1);
     assert_eq!(joining.cluster(), Some(Id([1; 16])));
     let greeting = joining.greeting(2, &random());
@@ -53,6 +53,61 @@ fn node_in_no_cluster_joins_the_first_that_it_hears_of() {
     let greeting = theirs.greeting(2, &random());
     assert!(joining.hear(id(1), &greeting, 2).is_err());
     assert_eq!(theirs.members(2).len(), 1);
+}
+
+/// Its cluster is gone. Otherwise no layout could be formed until all nodes are started again.
+#[test]
+fn cluster_is_forgotten_once_the_node_that_told_it_is_in_none() {
+    let (mut before, mut other) = (alone(0), alone(1));
+    before.set_cluster(Id([1; 16]), 3);
+    acquaint(&mut before, &mut other, 10_000);
+    let heard = other.heard_of_cluster().unwrap();
+    assert!(heard.contains(&id(0).short()), "{heard}");
+    let mut wiped = Membership::new(id(0), 1, info(0), Vec::new(), 20_000);
+    acquaint(&mut wiped, &mut other, 20_100);
+    assert_eq!(other.cluster(), Some(Id([1; 16])));
+    acquaint(&mut wiped, &mut other, 20_200);
+    assert_eq!((other.cluster(), other.heard_of_cluster()), (None, None));
+    assert_eq!(wiped.cluster(), None);
+}
+
+#[test]
+fn epoch_of_another_node_tells_of_a_cluster() {
+    let mut here = alone(0);
+    let mut told = told(2, 1, 0);
+    here.hear(id(5), &gossip(vec![told.clone()]), 0).unwrap();
+    assert_eq!(here.heard_of_cluster(), None);
+    told.info.epoch = 1;
+    told.line.revision += 1;
+    here.hear(id(5), &gossip(vec![told]), 0).unwrap();
+    let heard = here.heard_of_cluster().unwrap();
+    assert!(heard.contains("there is a cluster already"), "{heard}");
+}
+
+/// Names often tell IPv6 addresses of machines on which nobody listens for IPv6.
+#[test]
+fn address_is_not_missed_if_its_node_is_found_at_one_of_the_other_family() {
+    let text = |all: &[&str]| -> Vec<String> { all.iter().map(|one| (*one).into()).collect() };
+    let mut here = alone(0);
+    let mut other = alone(1);
+    acquaint(&mut here, &mut other, 1);
+    let both = text(&[
+        "192.0.2.1:1",
+        "192.0.2.2:1",
+        "[2001:db8::1]:1",
+        "[2001:db8::2]:1",
+    ]);
+    here.looked_up(std::slice::from_ref(&both));
+    here.greeted("192.0.2.1:1", Some(id(1)), 2);
+    assert_eq!(here.not_found().as_deref(), Some("192.0.2.2:1"));
+    here.greeted("192.0.2.2:1", Some(id(0)), 2);
+    assert_eq!(here.not_found(), None);
+    // Another source tells of another machine.
+    here.looked_up(&[both[..2].to_vec(), both[2..].to_vec()]);
+    assert_eq!(here.not_found().as_deref(), Some("[2001:db8::1]:1"));
+    // A third machine has only an IPv6 address.
+    here.looked_up(&[[both, text(&["[2001:db8::3]:1"])].concat()]);
+    assert!(here.not_found().is_some());
 }
 
 #[test]

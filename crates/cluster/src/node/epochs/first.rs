@@ -196,18 +196,28 @@ impl Epochs {
         Ok(())
     }
 
-    /// Brings the proposed first layout into force, because all its nodes have promised.
+    /// Brings the proposed first layout into force, because all its nodes have promised. Drops it if
+    /// `heard` tells of a cluster by now.
     ///
     /// # Errors
-    /// If this node learnt another layout meanwhile; and the errors of storage, after which the
-    /// proposal stays open, because the store may hold it.
-    pub async fn commit(&self, store: &Store, epoch: Epoch) -> Result<(), Error> {
+    /// If this node learnt another layout or heard of a cluster meanwhile; and the errors of storage,
+    /// after which the proposal stays open, because the store may hold it.
+    pub async fn commit(
+        &self,
+        store: &Store,
+        epoch: Epoch,
+        heard: impl Fn() -> Option<String> + Send + Sync,
+    ) -> Result<(), Error> {
         let _one_at_a_time = self.learning.lock().await;
         let proposed = self.first.0.lock().proposed;
         if proposed != Some(epoch.cluster) {
             return Err(Error::Unavailable(
                 "this node is in another layout meanwhile".into(),
             ));
+        }
+        if let Some(why) = heard() {
+            self.first.0.lock().proposed = None;
+            return Err(Error::Unavailable(why));
         }
         self.learn_in_turn(store, epoch, true).await
     }
@@ -218,11 +228,18 @@ impl Epochs {
         self.first.0.lock().proposed = None;
     }
 
-    /// Promises to be part of a first layout that another node proposes.
+    /// Promises to be part of a first layout that another node proposes, unless `heard` tells of a
+    /// cluster.
     ///
     /// # Errors
     /// A text for that node's operator.
-    pub async fn promise(&self, store: &Store, from: NodeId, epoch: Epoch) -> Result<(), String> {
+    pub async fn promise(
+        &self,
+        store: &Store,
+        from: NodeId,
+        epoch: Epoch,
+        heard: impl Fn() -> Option<String> + Send + Sync,
+    ) -> Result<(), String> {
         let _one_at_a_time = self.learning.lock().await;
         if let Some(known) = self.current() {
             let same = known.cluster == epoch.cluster;
@@ -249,6 +266,10 @@ impl Epochs {
             if let Some(waits) = &state.waits {
                 return Err(waits.clone());
             }
+        }
+        // This node may hear of a cluster before it learns that cluster's layout, or without.
+        if let Some(why) = heard() {
+            return Err(why);
         }
         let stored = codec::encode(&Stored {
             founder,
