@@ -13,7 +13,7 @@ pub struct EventTarget {
     pub url: Uri,
     /// The token that the requests carry.
     pub token: Option<Secret>,
-    /// The most events of a bucket that wait for it.
+    /// The most events that wait for it in the partitions of one bucket.
     pub backlog: u64,
     /// True if writes are refused while that many wait.
     pub refuses: bool,

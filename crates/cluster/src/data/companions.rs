@@ -1,6 +1,7 @@
 //! Rows that writes bring with them: see [`companion`](crate::register::companion).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use archipel_base::{Id, Stamp};
 use archipel_storage::{RowKey, Value, VersionName};
@@ -11,8 +12,9 @@ use futures_util::stream::FuturesUnordered;
 use super::Data;
 use super::driver::Run;
 use crate::error::Error;
-use crate::node::companions::{Bringer, CompanionNews, CompanionRow};
+use crate::node::companions::{Bringer, Companion, CompanionNews, CompanionRow};
 use crate::node::detach::DetachOnDrop;
+use crate::node::group::Group;
 use crate::register::intent::Fate;
 use crate::register::message::Remembered;
 use crate::register::{Answer, Operation, ReplicaSet, Request, Rules, Start, Version};
@@ -31,6 +33,9 @@ impl Data {
     /// Nothing is written, and no other operation is disturbed: replicas that hold this stamp
     /// refuse the ballot, and those that do not are behind all that others wait for.
     ///
+    /// The second value is true if all replicas told what they remember. Otherwise a later call may
+    /// find out more.
+    ///
     /// # Errors
     /// [`Error::Unavailable`] while a node is in no cluster.
     pub async fn fate_of_bringer(
@@ -38,7 +43,7 @@ impl Data {
         key: &RowKey,
         bringer: &Bringer,
         reached: Stamp,
-    ) -> Result<Fate, Error> {
+    ) -> Result<(Fate, bool), Error> {
         let group = self.group(key.partition)?;
         let peers = self.peers.as_ref();
         let is_here = |index: &usize| {
@@ -65,7 +70,10 @@ impl Data {
         };
         let (intent, mut told) = (bringer.intent(), Vec::new());
         let mut fate = Fate::Unknown;
-        while let (Fate::Unknown, Some((index, answer))) = (fate, answers.next().await) {
+        while fate == Fate::Unknown {
+            let Some((index, answer)) = answers.next().await else {
+                break;
+            };
             match answer.map(remembered) {
                 Ok(Some(remembered)) => told.push((index, remembered)),
                 Ok(None) => {}
@@ -74,7 +82,8 @@ impl Data {
             let operation = Operation::<Value>::fate_of_past;
             fate = operation(start(), &intent, group.epoch, reached, told.clone());
         }
-        Ok(fate)
+        let told: ReplicaSet = told.into_iter().map(|(index, _)| index).collect();
+        Ok((fate, group.quorums.all().without(told).is_empty()))
     }
 }
 
@@ -94,11 +103,63 @@ fn remembered(answer: Answer<Value>) -> Option<Remembered> {
     }
 }
 
-impl Run<'_> {
+/// The companions that the writes of a run bring.
+pub(crate) struct Brings<'a> {
+    rows: &'a [Companion],
+    /// The attempts that went out, each with its epoch.
+    sent: Vec<(Stamp, u64)>,
+    /// True once the operation is refused.
+    refused: Option<&'a AtomicBool>,
+}
+
+impl<'a> Brings<'a> {
+    pub fn new(rows: &'a [Companion]) -> Brings<'a> {
+        Brings {
+            rows,
+            sent: Vec::new(),
+            refused: None,
+        }
+    }
+
+    /// Returns the companions of the run as it stands. A refused operation may still write, so that
+    /// its refusal is final. That is no change of its own.
+    fn rows(&self) -> &'a [Companion] {
+        match self.refused.is_some_and(|it| it.load(Ordering::Relaxed)) {
+            true => &[],
+            false => self.rows,
+        }
+    }
+}
+
+impl<'a> Run<'a> {
     /// Returns the run. Its own writes have this id.
     pub fn writing(mut self, write: Id) -> Self {
         self.write = write;
         self
+    }
+
+    /// Returns the run. Its writes bring no companions while the flag is true.
+    pub fn unless(mut self, refused: &'a AtomicBool) -> Self {
+        self.companions.refused = Some(refused);
+        self
+    }
+
+    /// Notes in which epoch an attempt goes out.
+    pub(super) fn note_attempt(&mut self, request: &Request<Value>) {
+        if let Request::Write { version, .. } = request
+            && version.write == self.write
+            && !self.companions.rows.is_empty()
+            && self.epoch_of(version.stamp).is_none()
+        {
+            let attempt = (version.stamp, self.group.epoch);
+            self.companions.sent.push(attempt);
+        }
+    }
+
+    fn epoch_of(&self, stamp: Stamp) -> Option<u64> {
+        let mut sent = self.companions.sent.iter();
+        sent.find(|(sent, _)| *sent == stamp)
+            .map(|(_, epoch)| *epoch)
     }
 
     /// Returns the companions that a request brings. The operation also writes versions of others
@@ -114,8 +175,10 @@ impl Run<'_> {
     }
 
     fn companions_under(&self, stamp: Stamp, version: VersionName) -> Vec<CompanionRow> {
-        let bringer = Bringer::new(stamp, self.write, self.group.epoch);
-        let companions = self.companions.iter();
+        // Others may have written the value under a stamp of their own.
+        let epoch = self.epoch_of(stamp).unwrap_or(self.group.epoch);
+        let bringer = Bringer::new(stamp, self.write, epoch);
+        let companions = self.companions.rows().iter();
         companions.map(|one| one.of(&bringer, version)).collect()
     }
 
@@ -126,7 +189,7 @@ impl Run<'_> {
         operation: &Operation<Value>,
         stamp: Stamp,
     ) -> Result<(), Error> {
-        if self.companions.is_empty() || operation.has_own_quorum() {
+        if self.companions.rows().is_empty() || operation.has_own_quorum() {
             return Ok(());
         }
         let version = operation.attempt().filter(|_| operation.is_keeping());
@@ -147,8 +210,7 @@ impl Run<'_> {
 }
 
 impl Data {
-    /// Writes a companion under the stamp of its write. A replica with a newer row has had it: the
-    /// write was sent again, or the companion was deleted.
+    /// Writes a companion under the stamp of its write.
     fn write_companion(
         self: &Arc<Data>,
         row: RowKey,
@@ -163,22 +225,19 @@ impl Data {
                 .iter()
                 .map(|index| {
                     let (data, group, row) = (self.clone(), group.clone(), row.clone());
-                    let request = Request::Write {
-                        version: version.clone(),
-                        guarded: false,
-                    };
+                    let version = version.clone();
                     // Each goes on to its end, because all replicas should have the companion.
                     DetachOnDrop::new(async move {
-                        let answer = data.ask_about(&group, index, &row, request).await;
-                        (index, answer)
+                        let held = data.give_companion(&group, index, &row, version).await;
+                        (index, held)
                     })
                 })
                 .collect();
             let mut holders = ReplicaSet::EMPTY;
-            while let Some((index, answer)) = answers.next().await {
-                match answer {
-                    Ok(Answer::Accepted | Answer::Stale { .. }) => holders.insert(index),
-                    Ok(_) => {}
+            while let Some((index, held)) = answers.next().await {
+                match held {
+                    Ok(true) => holders.insert(index),
+                    Ok(false) => {}
                     Err(error) => {
                         tracing::debug!(%error, "a companion is not written to a replica")
                     }
@@ -190,5 +249,30 @@ impl Data {
             let why = "it is not known whether a quorum holds what the write brings";
             Err(Error::Unavailable(why.into()))
         })
+    }
+
+    /// Brings a companion to one replica. Returns true if the replica holds it or its deletion.
+    async fn give_companion(
+        self: &Arc<Data>,
+        group: &Group,
+        index: usize,
+        row: &RowKey,
+        version: Version<Value>,
+    ) -> Result<bool, Error> {
+        let stamp = version.stamp;
+        let write = Request::Write {
+            version,
+            guarded: false,
+        };
+        match self.ask_about(group, index, row, write).await? {
+            Answer::Accepted => Ok(true),
+            // It may have promised a higher stamp, or have closed a floor, and hold nothing.
+            Answer::Stale { .. } => {
+                let read = Request::Read { with_value: false };
+                let found = self.ask_about(group, index, row, read).await?;
+                Ok(matches!(found, Answer::Found { version, .. } if version.stamp >= stamp))
+            }
+            _ => Ok(false),
+        }
     }
 }

@@ -16,9 +16,9 @@ use tokio::time::Instant;
 use crate::data::Data;
 use crate::data::block_reader::Prefetch;
 use crate::data::block_writer::BlockWriter;
+use crate::data::companions::Brings;
 use crate::data::options::{Guard, PointingRow};
 use crate::error::Error;
-use crate::node::companions::Companion;
 use crate::node::detach::DetachOnDrop;
 use crate::node::group::Group;
 use crate::node::options::Taking;
@@ -64,7 +64,7 @@ pub(crate) struct Run<'a> {
     /// What the operation would take from a version of an object.
     pub taking: Option<&'a Taking>,
     /// Rows that the operation's own writes bring with them.
-    pub companions: &'a [Companion],
+    pub companions: Brings<'a>,
     /// The id of these writes.
     pub write: Id,
     /// The versions of the object that the requests ask about.
@@ -112,6 +112,7 @@ impl Run<'_> {
                     }
                     Output::Send { to, round, request } => {
                         self.ask_about_attempt(&operation);
+                        self.note_attempt(&request);
                         self.send(&mut sent, to, round, request);
                         Vec::new()
                     }

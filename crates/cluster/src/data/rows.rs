@@ -12,6 +12,7 @@ use super::Data;
 use super::decision::{Current, Decision};
 use crate::data::block_reader::{BlockStream, Prefetch};
 use crate::data::block_writer::BlockWriter;
+use crate::data::companions::Brings;
 use crate::data::driver::Run;
 use crate::data::options::{Versioning, WriteOptions};
 use crate::error::Error;
@@ -186,7 +187,7 @@ impl Data {
             background: how.background,
             frees: how.frees,
             taking: how.taking.as_ref(),
-            companions: &how.companions,
+            companions: Brings::new(&how.companions),
             write: Id::default(),
             about: None,
             group: self.group(key.partition)?,

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use archipel_base::{Id, Stamp};
 use archipel_storage::engine::Durability;
@@ -288,7 +289,8 @@ impl Data {
     ) -> Result<Attempt<E>, Error> {
         self.wait_for_time().await?;
         let (guarded, id) = (!how.guards.is_empty(), self.random_id());
-        let mut run = self.run(row, how)?.writing(id);
+        let refused = AtomicBool::new(false);
+        let mut run = self.run(row, how)?.writing(id).unless(&refused);
         run.about = Some(About {
             names: std::iter::once(name).chain(asked.other).collect(),
             newest: true,
@@ -311,7 +313,10 @@ impl Data {
                 is_alone: (is_current || current.is_none()) && promises.newest_but(name).is_none(),
             };
             let dead = || versions::kill(Rules::CORRECT, promises, name);
-            let value = match decide(&seen) {
+            let decision = decide(&seen);
+            let is_refused = matches!(decision, VersionDecision::Abort(_));
+            refused.store(is_refused, Ordering::Relaxed);
+            let value = match decision {
                 VersionDecision::Abort(error) => {
                     aborted = Some(error);
                     // That there is no such version is final before it is answered.

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
-use crate::register::Intent;
+use crate::register::{Intent, Version};
 
 /// A row that a write brings with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -120,8 +120,14 @@ pub(crate) struct CompanionRow {
     pub refuses: bool,
 }
 
-/// The most rows of a partition that news names.
-const MAX_NAMED: usize = 1024;
+/// Returns true if a write stores a companion: the row's key names the write itself.
+pub(crate) fn is_companion(key: &[u8], version: &Version<Value>) -> bool {
+    let stamped = key.strip_suffix(version.write.as_bytes().as_slice());
+    version.value.is_some() && stamped.is_some_and(|key| key.ends_with(&version.stamp.to_bytes()))
+}
+
+/// The most rows of all partitions together that news names.
+const MAX_NAMED: usize = 4096;
 
 /// Says which rows of this node were written with companions, and counts those that were dropped.
 #[derive(Default)]
@@ -130,13 +136,16 @@ pub struct CompanionNews {
     came: Notify,
 }
 
-/// Rows of one partition that were written with companions, each with the lowest stamp of these
-/// writes. `None` if there are too many to name.
+/// Rows of one partition that were written with companions, and companions that came by themselves.
+/// This replica may lack companions of such a row from the given stamp on: it is the lowest one
+/// that the row had before such a write. `None` if there are too many to name.
 pub type Brought = Option<BTreeMap<Bytes, Stamp>>;
 
 #[derive(Default)]
 struct State {
     partitions: BTreeMap<PartitionId, Brought>,
+    /// The rows that are named.
+    named: usize,
     dropped: BTreeMap<Id, u64>,
 }
 
@@ -155,7 +164,9 @@ impl CompanionNews {
 
     /// Returns what has come since the last call.
     pub fn take(&self) -> BTreeMap<PartitionId, Brought> {
-        std::mem::take(&mut self.state.lock().partitions)
+        let mut state = self.state.lock();
+        state.named = 0;
+        std::mem::take(&mut state.partitions)
     }
 
     /// Returns how many companions of a group this node's replicas dropped since it started.
@@ -163,16 +174,23 @@ impl CompanionNews {
         self.state.lock().dropped.get(group).copied().unwrap_or(0)
     }
 
-    /// Notes that a write of a row under this stamp brought companions.
-    pub(crate) fn stored(&self, row: RowKey, stamp: Stamp) {
+    /// Notes that a write of a row brought companions. The replica may lack others from this stamp
+    /// on.
+    pub(crate) fn stored(&self, row: RowKey, from: Stamp) {
         let mut state = self.state.lock();
-        let named = state.partitions.entry(row.partition);
-        let named = named.or_insert_with(|| Some(BTreeMap::new()));
-        if let Some(rows) = named {
-            let lowest = rows.entry(row.key).or_insert(stamp);
-            *lowest = stamp.min(*lowest);
-            if rows.len() > MAX_NAMED {
-                *named = None;
+        let State {
+            partitions, named, ..
+        } = &mut *state;
+        let brought = partitions.entry(row.partition);
+        let brought = brought.or_insert_with(|| Some(BTreeMap::new()));
+        if let Some(rows) = brought {
+            let before = rows.len();
+            let lowest = rows.entry(row.key).or_insert(from);
+            *lowest = from.min(*lowest);
+            *named += rows.len() - before;
+            if *named > MAX_NAMED {
+                *named -= rows.len();
+                *brought = None;
             }
         }
         drop(state);
@@ -213,11 +231,19 @@ mod tests {
         assert_eq!(news.take(), BTreeMap::from(told));
         let mut waiting = Box::pin(news.wait());
         assert!(futures_util::poll!(&mut waiting).is_pending());
+        // The names of all partitions together are bounded.
+        news.stored(row(1, 0), at(5));
         for key in 0..=MAX_NAMED {
             news.stored(row(2, key), at(1));
         }
+        news.stored(row(3, 0), at(6));
         waiting.await;
-        assert_eq!(news.take(), BTreeMap::from([(PartitionId(2), None)]));
+        let told = [
+            (PartitionId(1), named(5)),
+            (PartitionId(2), None),
+            (PartitionId(3), named(6)),
+        ];
+        assert_eq!(news.take(), BTreeMap::from(told));
     }
 
     #[test]
@@ -233,6 +259,13 @@ mod tests {
         let bringer = Bringer::new(stamp, Id([2; 16]), 9);
         let row = companion.of(&bringer, None);
         assert_eq!(row.key, [&b"n-"[..], &stamp.to_bytes(), &[2; 16]].concat());
+        let written = |stamp| Version {
+            stamp,
+            write: Id([2; 16]),
+            value: Some(row.value.clone()),
+        };
+        assert!(is_companion(&row.key, &written(stamp)));
+        assert!(!is_companion(&row.key, &written(at(6))));
         assert_eq!(row.value.usage.map(|usage| usage.bytes), Some(16));
         assert_eq!((row.most, row.refuses), (7, true));
         let stored = RowMetadata {

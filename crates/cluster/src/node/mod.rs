@@ -238,7 +238,7 @@ impl Node {
     }
 
     /// Returns true if this node has a replica of a partition and suspects all nodes whose replicas
-    /// come before it.
+    /// come before it. A live node with an empty new store is not suspected.
     pub fn is_first_live(&self, partition: PartitionId) -> bool {
         let me = self.me();
         let suspected = |store: &StoreName| {

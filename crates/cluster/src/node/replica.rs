@@ -169,12 +169,8 @@ impl Replica {
         let how = how_to_run(&call);
         let is_alone = self.epochs.is_alone_in(call.address.partition);
         let news = around.news.clone();
-        let brought = match &call.request {
-            Request::Write { version, .. } if !call.companions.is_empty() => {
-                Some((call.row_key(), version.stamp))
-            }
-            _ => None,
-        };
+        let item = companions::Item::of(&call);
+        let seen = item.clone();
         let topics = match &call.request {
             Request::Write { .. } => (around.hooks.topics)(&call.row_key()),
             Request::Read { .. } | Request::Prepare { .. } => None,
@@ -205,6 +201,9 @@ impl Replica {
                 Request::Read { .. } | Request::Prepare { .. } => txn.row(&key)?,
             };
             let cell = cell_of(row.unwrap_or_default());
+            if let Some(seen) = &seen {
+                seen.follows(cell.stamp);
+            }
             let beside = match pointing::beside(txn, &call, &bounds, around.hooks)? {
                 Ok(beside) => beside,
                 Err(refusal) => return Ok(refusal),
@@ -268,8 +267,8 @@ impl Replica {
         let answer = self.store.transact(how, change).await;
         // After the commit, so that who hears of the change finds it. No caller drops this future
         // half-way.
-        if let (Ok(Answer::Accepted), Some((row, stamp))) = (&answer, brought) {
-            news.stored(row, stamp);
+        if let (Ok(Answer::Accepted), Some(item)) = (&answer, item) {
+            item.tell(&news);
         }
         if let (Ok(Answer::Accepted), Some(topics)) = (&answer, topics) {
             self.feed.tell(topics);

@@ -6,7 +6,7 @@ use archipel_base::Id;
 use archipel_base::codec::{self, Versioned};
 use archipel_base::hash::placement_hash;
 use archipel_cluster::{Bringer, Companion};
-use archipel_storage::{RowKey, RowMetadata};
+use archipel_storage::{RowKey, RowMetadata, VersionName};
 use serde::{Deserialize, Serialize};
 
 use super::targets::EventTarget;
@@ -139,6 +139,8 @@ pub struct Event {
     pub sequencer: String,
     /// The row that holds it.
     pub(crate) row: RowKey,
+    /// The version of the object that its write makes, if that has a name of its own.
+    pub(crate) made: VersionName,
     /// The write that it tells of.
     pub(crate) bringer: Bringer,
 }
@@ -218,7 +220,7 @@ impl Event {
             return None;
         };
         let made = found.version.as_ref().and_then(|version| version.at);
-        let made = made.map(|at| VersionId::At(at).to_string());
+        let made_id = made.map(|at| VersionId::At(at).to_string());
         Some(Event {
             target: stored.target,
             rule: stored.rule,
@@ -228,12 +230,13 @@ impl Event {
             time_ms: stored.time_ms,
             size: stored.size,
             etag: stored.etag,
-            version: stored.version.or(made),
+            version: stored.version.or(made_id),
             principal: stored.principal,
             address: stored.address,
             request_id: stored.request_id,
             sequencer: hex::encode_upper(found.stamp.to_bytes()),
             row,
+            made,
             bringer,
         })
     }

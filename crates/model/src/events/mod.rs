@@ -3,7 +3,7 @@
 //! An event is a row that the write of the object's row brings with it: a
 //! [companion](archipel_cluster::Companion). So an acknowledged write has its event at a quorum,
 //! and that takes no further round. The first live replica of a partition delivers the events of
-//! its rows and deletes them.
+//! its rows and deletes them. The others do so with old ones.
 //!
 //! # Invariants
 //! - A bucket without notifications has no events, and its writes are as if there were none at all.

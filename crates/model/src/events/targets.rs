@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::time::Instant;
 
 use super::event::Event;
 
@@ -10,7 +11,7 @@ use super::event::Event;
 const SHARES: u64 = crate::rowkeys::NEW_BUCKET_SHARDS as u64;
 /// The pause after the first failure of a target, and the longest one.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The limits of a target.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -19,7 +20,7 @@ pub struct EventTarget {
     pub name: String,
     /// Its kind: `webhook`, for example.
     pub kind: String,
-    /// The most events of a bucket that wait for it.
+    /// The most events that wait for it in the partitions of one bucket.
     pub backlog: u64,
     /// True if writes are refused while that many wait. Otherwise their events are dropped.
     pub refuses: bool,
@@ -82,6 +83,7 @@ pub struct TargetStatus {
 pub(super) struct Progress {
     pub status: TargetStatus,
     pauses: u32,
+    until: Option<Instant>,
 }
 
 impl Progress {
@@ -90,19 +92,31 @@ impl Progress {
         self.status.delivered += 1;
         self.status.error = None;
         self.pauses = 0;
+        self.until = None;
     }
 
-    /// Notes a failure, and returns how long to leave the target alone.
-    pub fn failed(&mut self, why: String) -> Duration {
+    /// Returns until when the target is left alone.
+    pub fn paused(&self, now: Instant) -> Option<Instant> {
+        self.until.filter(|until| *until > now)
+    }
+
+    /// Notes a failure, and returns until when the target is left alone.
+    pub fn failed(&mut self, why: String, now: Instant) -> Instant {
         if self.status.error.is_none() {
             let target = self.status.name.as_str();
             tracing::warn!(target_name = target, why, "events cannot be delivered");
         }
         self.status.failed += 1;
         self.status.error = Some(why);
+        if let Some(until) = self.paused(now) {
+            // It was under way when another one failed, so it says nothing new.
+            return until;
+        }
         let pause = FIRST_PAUSE * 2u32.pow(self.pauses.min(6));
         self.pauses += 1;
-        pause.min(LONGEST_PAUSE)
+        let until = now + pause.min(LONGEST_PAUSE);
+        self.until = Some(until);
+        until
     }
 }
 
@@ -113,12 +127,24 @@ mod tests {
     #[test]
     fn failures_pause_longer_and_a_delivery_ends_that() {
         let mut progress = Progress::default();
-        let mut pauses: Vec<_> = (0..9).map(|_| progress.failed("no".into())).collect();
-        assert!(pauses.is_sorted());
-        assert_eq!(pauses.pop(), Some(LONGEST_PAUSE));
+        let mut now = Instant::now();
+        let mut last = Duration::ZERO;
+        for _ in 0..9 {
+            let until = progress.failed("no".into(), now);
+            // Those that fail at the same time do not prolong the pause.
+            assert_eq!(progress.failed("no".into(), now), until);
+            assert_eq!(progress.paused(now), Some(until));
+            assert_eq!(progress.paused(until), None);
+            assert!(until - now >= last);
+            last = until - now;
+            now = until;
+        }
+        assert_eq!(last, LONGEST_PAUSE);
         progress.delivered();
-        assert_eq!(progress.failed("no".into()), FIRST_PAUSE);
-        assert_eq!((progress.status.failed, progress.status.delivered), (10, 1));
+        assert_eq!(progress.failed("no".into(), now), now + FIRST_PAUSE);
+        progress.delivered();
+        assert_eq!(progress.paused(now), None);
+        assert_eq!((progress.status.failed, progress.status.delivered), (19, 2));
     }
 
     #[test]

@@ -7,159 +7,16 @@
     reason = "tests"
 )]
 
+mod cuts;
+mod nodes;
+
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use archipel_base::random::{Random, SeededRandom};
-use archipel_cluster::World;
-use archipel_model::{
-    Bucket, Cause, Condition, DeliverEvent, Error, Event, EventTarget, HOOKS, Model, Notification,
-    NotificationKind, NotificationRule, ObjectHead, ObjectMeta, Predicate, Versioning,
-};
-use async_trait::async_trait;
+use archipel_model::{Cause, Condition, Error, Notification, ObjectHead, Predicate, Versioning};
+use nodes::{LATENCY, if_none, meta, nodes, pair, put, rule, target};
 use parking_lot::Mutex;
-
-const LATENCY: Duration = Duration::from_millis(50);
-
-/// A target that takes everything, unless it is down.
-#[derive(Default)]
-struct Receiver {
-    got: Mutex<Vec<Event>>,
-    is_down: Mutex<bool>,
-}
-
-#[async_trait]
-impl DeliverEvent for Receiver {
-    async fn deliver(&self, event: &Event) -> Result<(), String> {
-        if *self.is_down.lock() {
-            return Err("it is down".into());
-        }
-        self.got.lock().push(event.clone());
-        Ok(())
-    }
-
-    async fn test(&self, _: &str, _: &str, _: u64) -> Result<(), String> {
-        match *self.is_down.lock() {
-            true => Err("it is down".into()),
-            false => Ok(()),
-        }
-    }
-}
-
-struct Nodes {
-    world: World,
-    models: Vec<Model>,
-    bucket: Arc<Bucket>,
-    receiver: Arc<Receiver>,
-    workers: Vec<tokio::task::JoinHandle<()>>,
-}
-
-fn target(backlog: u64, refuses: bool) -> EventTarget {
-    EventTarget {
-        name: "hook".into(),
-        kind: "webhook".into(),
-        backlog,
-        refuses,
-    }
-}
-
-async fn nodes(versioning: Versioning, limits: EventTarget) -> Nodes {
-    let world = World::new(3, 3, LATENCY, 1, HOOKS).await.unwrap();
-    let receiver = Arc::new(Receiver::default());
-    let mut models = Vec::new();
-    for node in &world.nodes {
-        let model = Model::open(node.clone()).await.unwrap();
-        model.set_event_targets(vec![(limits.clone(), receiver.clone())]);
-        models.push(model);
-    }
-    models[0].create_bucket("bucket", None).await.unwrap();
-    if versioning != Versioning::Never {
-        models[0]
-            .set_versioning("bucket", versioning)
-            .await
-            .unwrap();
-    }
-    let all = [
-        "s3:ObjectCreated:*",
-        "s3:ObjectRemoved:*",
-        "s3:ObjectTagging:*",
-    ];
-    let rule = NotificationRule {
-        id: "all".into(),
-        kind: NotificationKind::Queue,
-        arn: "arn:archipel:events::hook:webhook".into(),
-        target: "hook".into(),
-        events: all.map(str::to_owned).to_vec(),
-        prefix: None,
-        suffix: None,
-    };
-    let rules = vec![rule];
-    let set = models[0].set_notification("bucket", Some(Notification { rules }));
-    let bucket = set.await.unwrap();
-    let workers = models.iter().map(|model| {
-        let model = model.clone();
-        tokio::spawn(async move { model.deliver_events().await })
-    });
-    Nodes {
-        workers: workers.collect(),
-        world,
-        models,
-        bucket,
-        receiver,
-    }
-}
-
-fn meta(etag: &str) -> ObjectMeta {
-    ObjectMeta {
-        etag: etag.into(),
-        ..ObjectMeta::default()
-    }
-}
-
-/// If-None-Match: *.
-fn if_none() -> Condition {
-    let test: Predicate = Arc::new(|current: Option<&ObjectHead>| match current {
-        None => Ok(()),
-        Some(_) => Err(Error::PreconditionFailed),
-    });
-    Condition::Check(test)
-}
-
-impl Nodes {
-    async fn put(&self, node: usize, key: &str, etag: &str) -> Result<ObjectHead, Error> {
-        put(&self.models[node], &self.bucket, key, etag).await
-    }
-
-    /// Names and tags of what the receiver got, with repetitions left out.
-    fn got(&self) -> Vec<(String, String)> {
-        let mut told: Vec<(String, String)> = Vec::new();
-        for event in &*self.receiver.got.lock() {
-            let one = (event.name.clone(), event.etag.clone().unwrap_or_default());
-            if !told.contains(&one) {
-                told.push(one);
-            }
-        }
-        told
-    }
-
-    async fn settle(&self) {
-        tokio::time::sleep(Duration::from_secs(25)).await;
-    }
-}
-
-async fn put(
-    model: &Model,
-    bucket: &Arc<Bucket>,
-    key: &str,
-    etag: &str,
-) -> Result<ObjectHead, Error> {
-    let writer = model.begin_object(bucket, key)?;
-    writer.finish(meta(etag), Condition::Always).await
-}
-
-fn pair(name: &str, etag: &str) -> (String, String) {
-    (name.into(), etag.into())
-}
 
 #[tokio::test(start_paused = true)]
 async fn each_change_is_told_once_and_in_order() {
@@ -204,6 +61,88 @@ async fn failed_condition_tells_nothing() {
     assert_eq!(refused, Err(Error::PreconditionFailed));
     nodes.settle().await;
     assert_eq!(nodes.got(), [pair("s3:ObjectCreated:Put", "1")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn decisions_about_a_deleted_version_tell_nothing() {
+    let nodes = nodes(Versioning::Enabled, target(1000, false)).await;
+    let first = nodes.put(0, "key", "1").await.unwrap().id;
+    nodes.put(1, "key", "2").await.unwrap();
+    let (model, bucket) = (&nodes.models[2], &nodes.bucket);
+    let delete = || model.delete_version(bucket, "key", first, false, Condition::Always);
+    delete().await.unwrap();
+    let tags = vec![("a".to_owned(), "1".to_owned())];
+    let tagged = model.set_object_tags(bucket, "key", Some(first), tags);
+    assert_eq!(tagged.await, Err(Error::NoSuchVersion));
+    delete().await.unwrap();
+    let exists: Predicate = Arc::new(|current: Option<&ObjectHead>| match current {
+        Some(_) => Ok(()),
+        None => Err(Error::PreconditionFailed),
+    });
+    let checked = Condition::Check(exists);
+    let refused = model.delete_version(bucket, "key", first, false, checked);
+    assert!(matches!(refused.await, Err(Error::PreconditionFailed)));
+    nodes.settle().await;
+    let got = nodes.receiver.got.lock().clone();
+    let names: Vec<_> = got.iter().map(|event| event.name.as_str()).collect();
+    let created = "s3:ObjectCreated:Put";
+    assert_eq!(names, [created, created, "s3:ObjectRemoved:Delete"]);
+}
+
+/// The first replica misses writes, so it lacks their events when it hears of a later one.
+#[tokio::test(start_paused = true)]
+async fn events_that_the_first_replica_missed_come_before_later_ones() {
+    for cut in 0..3 {
+        let nodes = nodes(Versioning::Never, target(1000, false)).await;
+        nodes.put(0, "key", "1").await.unwrap();
+        // All partitions are looked at, and nothing waits.
+        tokio::time::sleep(Duration::from_secs(15)).await;
+        nodes.world.isolate(cut);
+        let other = (cut + 1) % 3;
+        nodes.put(other, "key", "2").await.unwrap();
+        nodes.put(other, "key", "3").await.unwrap();
+        nodes.world.network.heal_all();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        nodes.put(other, "key", "4").await.unwrap();
+        nodes.settle().await;
+        let told: Vec<String> = nodes.got().into_iter().map(|(_, etag)| etag).collect();
+        assert_eq!(told, ["1", "2", "3", "4"], "without {cut}");
+    }
+}
+
+/// The first replica of most partitions is on a live node that delivers nothing.
+#[tokio::test(start_paused = true)]
+async fn old_events_are_delivered_by_any_replica() {
+    let nodes = nodes(Versioning::Never, target(1000, false)).await;
+    nodes.workers[0].abort();
+    nodes.workers[1].abort();
+    for n in 0..20 {
+        nodes.put(n % 3, &format!("key-{n}"), "1").await.unwrap();
+    }
+    nodes.settle().await;
+    let keys = || -> std::collections::BTreeSet<String> {
+        let got = nodes.receiver.got.lock();
+        got.iter().map(|event| event.key.clone()).collect()
+    };
+    assert!(keys().len() < 20);
+    nodes.pass(Duration::from_secs(330));
+    tokio::time::sleep(Duration::from_secs(130)).await;
+    assert_eq!(keys().len(), 20);
+}
+
+/// Sixteen deliveries that fail at once do not bring the longest pause.
+#[tokio::test(start_paused = true)]
+async fn failures_at_the_same_time_are_one_failure() {
+    let nodes = nodes(Versioning::Never, target(10_000, false)).await;
+    *nodes.receiver.is_down.lock() = true;
+    for n in 0..20 {
+        nodes.put(n % 3, &format!("key-{n}"), "1").await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    *nodes.receiver.is_down.lock() = false;
+    // The pauses were a few seconds.
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(nodes.receiver.got.lock().len(), 20);
 }
 
 #[tokio::test(start_paused = true)]
@@ -353,4 +292,36 @@ async fn full_backlog_drops_events_or_refuses_writes() {
         nodes.settle().await;
         assert_eq!(nodes.got().last(), Some(&pair("s3:ObjectCreated:Put", "3")));
     }
+}
+
+/// Rules may name any number of targets that nobody declared.
+#[tokio::test(start_paused = true)]
+async fn undeclared_targets_are_shown_up_to_a_number() {
+    let nodes = nodes(Versioning::Never, target(1000, false)).await;
+    let model = &nodes.models[0];
+    for n in 0..5 {
+        let name = format!("other-{n}");
+        model.create_bucket(&name, None).await.unwrap();
+        let names: Vec<String> = (0..100).map(|rule| format!("t{n}-{rule}-")).collect();
+        let rules = names.iter().map(|name| rule(name, Some(name.clone())));
+        let rules = rules.collect();
+        let set = model.set_notification(&name, Some(Notification { rules }));
+        let bucket = set.await.unwrap();
+        let puts = names.into_iter().map(|name| {
+            let (model, bucket) = (model.clone(), bucket.clone());
+            tokio::spawn(async move { put(&model, &bucket, &name, "1").await })
+        });
+        for put in puts.collect::<Vec<_>>() {
+            put.await.unwrap().unwrap();
+        }
+    }
+    nodes.put(1, "key", "2").await.unwrap();
+    nodes.settle().await;
+    let shown = nodes.models.iter().map(|model| model.event_status().len());
+    let shown: Vec<usize> = shown.collect();
+    assert!(
+        shown.iter().all(|shown| (50..=101).contains(shown)),
+        "{shown:?}"
+    );
+    assert_eq!(nodes.got(), [pair("s3:ObjectCreated:Put", "2")]);
 }

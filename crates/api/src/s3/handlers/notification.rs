@@ -24,8 +24,15 @@ pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Ans
         let told = call.model.test_event_targets(&on.bucket().name, rules);
         let told = told.await;
         told.map_err(|(arn, why)| {
+            // The reason names addresses of the operator's network.
+            tracing::warn!(
+                arn,
+                why,
+                "a target of events does not take the test message"
+            );
             let text = "Unable to validate the following destination configurations";
-            S3Error::argument(&arn, &why, text.to_owned())
+            let shown = "the target does not take the test message; the log of the node says why";
+            S3Error::argument(&arn, shown, text.to_owned())
         })?;
     }
     let set = call.model.set_notification(&on.bucket().name, rules);

@@ -5,7 +5,7 @@ use http::Uri;
 use super::Check;
 use crate::config::{EventTarget, file};
 
-/// The default of the most events of a bucket that wait for a target.
+/// The default of the most events that wait for a target in the partitions of one bucket.
 const BACKLOG: u64 = 100_000;
 
 /// What happens when that many wait. The first is the default.
@@ -44,7 +44,7 @@ impl Check {
         if url.is_none() {
             let fix = "write for example \"https://hooks.example.org/uploads\"; a token has a file of its own, token_file";
             let why = "not an address that begins with http:// or https://";
-            self.problem(&key("url"), Some(target.url.clone()), why, fix);
+            self.problem(&key("url"), Some(shown(&target.url)), why, fix);
         }
         let token = self.token(&key("token_file"), target.token_file.as_deref());
         let backlog = target.backlog.unwrap_or(BACKLOG);
@@ -62,5 +62,37 @@ impl Check {
             backlog,
             refuses,
         })
+    }
+}
+
+/// Returns an address without a name and a password in it.
+fn shown(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    // Behind the last one, because a password may hold any character.
+    match (rest.rsplit_once('@'), scheme) {
+        (None, _) => url.to_owned(),
+        (Some((_, host)), "") => format!("...@{host}"),
+        (Some((_, host)), scheme) => format!("{scheme}://...@{host}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_is_shown_without_its_password() {
+        for (url, expected) in [
+            (
+                "https://hooks.example.org/in",
+                "https://hooks.example.org/in",
+            ),
+            ("https://ann:pass@host/in", "https://...@host/in"),
+            ("https://ann:p@ss/w@host/in", "https://...@host/in"),
+            ("ann:pass@host", "...@host"),
+            ("ftp://x", "ftp://x"),
+        ] {
+            assert_eq!(shown(url), expected);
+        }
     }
 }

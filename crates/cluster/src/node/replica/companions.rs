@@ -1,17 +1,54 @@
 //! Companions of an accepted write: see [`companion`](crate::register::companion).
 
-use archipel_base::PartitionId;
+use std::sync::Arc;
+
+use archipel_base::{PartitionId, Stamp};
 use archipel_storage as storage;
 use archipel_storage::{Row, RowKey, RowTxn, Value};
+use parking_lot::Mutex;
 
 use super::{Around, cell_of, row_of};
-use crate::node::companions::CompanionRow;
+use crate::node::companions::{CompanionNews, CompanionRow, is_companion};
+use crate::node::wire::RowCall;
 use crate::register::companion::{Bringing, bring};
 use crate::register::replica::above_floor;
-use crate::register::{Answer, Bounds, Cell, Version};
+use crate::register::{Answer, Bounds, Cell, Request, Version};
 
 /// The rows to store, or the answer that refuses the write.
 pub(super) type Verdict = Result<Vec<(RowKey, Row)>, Answer<Value>>;
+
+/// The news of a write that brings companions, or of one that its coordinator brought later.
+#[derive(Clone)]
+pub(super) struct Item {
+    row: RowKey,
+    /// The replica may lack companions of writes from this stamp on.
+    from: Arc<Mutex<Stamp>>,
+}
+
+impl Item {
+    pub fn of(call: &RowCall) -> Option<Item> {
+        let Request::Write { version, .. } = &call.request else {
+            return None;
+        };
+        let is_news = !call.companions.is_empty() || is_companion(&call.key, version);
+        is_news.then(|| Item {
+            row: call.row_key(),
+            from: Arc::new(Mutex::new(version.stamp)),
+        })
+    }
+
+    /// Notes the stamp that the row had before the write. The replica may have missed all writes
+    /// between the two, and the row may have come from others, without its companion.
+    pub fn follows(&self, held: Stamp) {
+        let mut from = self.from.lock();
+        *from = held.min(*from);
+    }
+
+    pub fn tell(self, news: &CompanionNews) {
+        let from = *self.from.lock();
+        news.stored(self.row, from);
+    }
+}
 
 /// Returns the rows that the acceptance of a write stores beside it.
 ///

@@ -1,6 +1,5 @@
 //! Which events wait: in this node's store, and as a quorum holds them.
 
-use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use archipel_base::{PartitionId, Stamp};
@@ -8,8 +7,9 @@ use archipel_cluster::{ListEntry, ListQuery, ListStart, Listing};
 use archipel_storage::engine::Flow;
 use archipel_storage::{RowKey, RowReader};
 use bytes::Bytes;
+use tokio::time::Instant;
 
-use super::{OBJECTS_READ, Pauses};
+use super::{OBJECTS_READ, Objects, Pauses, sooner};
 use crate::Model;
 use crate::error::Error;
 use crate::events::event::{Event, group_of};
@@ -19,8 +19,9 @@ use crate::rowkeys;
 #[derive(Default)]
 pub(super) struct Found {
     pub objects: Vec<RowKey>,
-    /// True if there are events for targets that are left alone.
-    pub passes_over: bool,
+    /// When the first target of those that are left alone may be tried again, if there are events
+    /// for such targets.
+    pub until: Option<Instant>,
     /// The last row that was looked at.
     pub last: Option<Bytes>,
 }
@@ -52,15 +53,15 @@ impl Model {
         Ok(read.map_err(archipel_cluster::Error::from)?)
     }
 
-    /// Returns the next objects' rows of which this replica holds events, except for targets that
-    /// are left alone.
+    /// Returns the next objects' rows of which this replica holds events from before a time in
+    /// milliseconds, except for targets that are left alone.
     pub(super) async fn objects_with_events(
         &self,
         partition: PartitionId,
         after: Option<Bytes>,
-        pauses: &Pauses,
+        before_ms: u64,
+        pauses: Pauses,
     ) -> Result<Found, Error> {
-        let paused: BTreeSet<String> = pauses.keys().cloned().collect();
         let look = move |rows: &RowReader<'_>| {
             let mut found = Found::default();
             let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
@@ -69,9 +70,11 @@ impl Model {
                     partition,
                     key: Bytes::copy_from_slice(key),
                 };
-                let target = row.as_ref().and_then(Event::target_in);
+                let row = row.as_ref().filter(|row| row.stamp.millis() < before_ms);
+                let target = row.and_then(Event::target_in);
+                let until = target.as_ref().and_then(|target| pauses.get(target));
                 match (rowkeys::object_of_event(&key), target) {
-                    (_, Some(target)) if paused.contains(&target) => found.passes_over = true,
+                    _ if until.is_some() => found.until = sooner(found.until, until.copied()),
                     (Some(object), Some(_)) if found.objects.last() != Some(&object) => {
                         found.objects.push(object);
                     }
@@ -84,6 +87,42 @@ impl Model {
                 })
             })?;
             Ok(found)
+        };
+        let read = self.cluster().store().read(look).await;
+        Ok(read.map_err(archipel_cluster::Error::from)?)
+    }
+
+    /// Returns those objects of which this replica holds events for targets that are not left alone,
+    /// and when the first target of the others may be tried again.
+    pub(super) async fn without_paused(
+        &self,
+        partition: PartitionId,
+        objects: Objects,
+        pauses: Pauses,
+    ) -> Result<(Objects, Option<Instant>), Error> {
+        let look = move |rows: &RowReader<'_>| {
+            let (mut ready, mut first) = (Vec::new(), None);
+            for (object, from) in objects {
+                let Some(prefix) = rowkeys::events_prefix(&object) else {
+                    continue;
+                };
+                let begin = from.map(|from| [&prefix[..], &from.to_bytes()].concat());
+                let begin = begin.as_deref().map_or(Bound::Unbounded, Bound::Included);
+                let mut is_ready = false;
+                rows.scan_metadata(partition, &prefix, begin, &mut |_, row| {
+                    let target = row.as_ref().and_then(Event::target_in);
+                    match target.as_ref().map(|target| pauses.get(target)) {
+                        None => {}
+                        Some(None) => is_ready = true,
+                        Some(until) => first = sooner(first, until.copied()),
+                    }
+                    Ok(Flow::Continue)
+                })?;
+                if is_ready {
+                    ready.push((object, from));
+                }
+            }
+            Ok((ready, first))
         };
         let read = self.cluster().store().read(look).await;
         Ok(read.map_err(archipel_cluster::Error::from)?)

@@ -1,0 +1,283 @@
+//! The delivery of one object's events.
+//!
+//! An attempt that took no effect may have left an event at some replicas: it was refused, and its
+//! operation wrote again or gave up. So if the object's row is of another write by now, the replicas
+//! tell whether a quorum accepted this one. If not, the event is deleted and never told. If they
+//! have forgotten, it is told, because the write may have been acknowledged.
+
+use std::collections::BTreeMap;
+
+use archipel_base::{Id, Stamp};
+use archipel_cluster::{Current, Decision, Fate, WriteOptions};
+use archipel_storage::RowKey;
+use archipel_storage::engine::Durability;
+use futures_util::future::join_all;
+use tokio::time::Instant;
+
+use super::Pass;
+use crate::Model;
+use crate::error::Error;
+use crate::events::event::Event;
+use crate::events::targets::LONGEST_PAUSE;
+
+/// After this time, the fate of a write that nobody has completed is decided, and replicas that do
+/// not answer are not waited for, in milliseconds.
+const UNDECIDED_MS: u64 = 30_000;
+
+/// The most targets whose state is kept, of those that nobody declared. Owners of buckets may name
+/// any.
+const MOST_NAMES: usize = 100;
+
+/// What is done with the events of a write.
+enum Telling {
+    Tell,
+    /// The write never took effect and never will.
+    Forget,
+    /// It is not known yet whether the write took effect.
+    Wait,
+}
+
+impl Model {
+    /// Delivers the events of one object, from a stamp on.
+    pub(super) async fn deliver_object(
+        &self,
+        object: &RowKey,
+        from: Option<Stamp>,
+    ) -> Result<Pass, Error> {
+        let reached = self.cluster().head_stamped(object).await?;
+        let reached = &(reached.stamp, reached.write);
+        let mut by_target: BTreeMap<String, Vec<Event>> = BTreeMap::new();
+        for event in self.events_at_quorum(object, from).await? {
+            let of_target = by_target.entry(event.target.clone()).or_default();
+            of_target.push(event);
+        }
+        let deliveries = by_target.into_iter().map(|(target, events)| async move {
+            self.deliver_to(&target, object, events, reached).await
+        });
+        let mut pass = Pass::default();
+        for done in join_all(deliveries).await {
+            pass.add(done?);
+        }
+        Ok(pass)
+    }
+
+    /// Delivers events of one object to one target, one after another. `reached` is the stamp and
+    /// the write of the object's row.
+    async fn deliver_to(
+        &self,
+        target: &str,
+        object: &RowKey,
+        events: Vec<Event>,
+        reached: &(Stamp, Id),
+    ) -> Result<Pass, Error> {
+        let (past, to_come): (Vec<Event>, Vec<Event>) = events
+            .into_iter()
+            .partition(|event| event.bringer.stamp <= reached.0);
+        for attempts in by_write(past) {
+            // A write is told once, in the place of its last attempt.
+            let Some(event) = attempts.last() else {
+                continue;
+            };
+            if let Some(until) = self.paused(target) {
+                return Ok(Pass::until(until));
+            }
+            match self.telling(object, &attempts, reached).await? {
+                Telling::Wait => return Ok(Pass::soon()),
+                Telling::Tell => {
+                    if let Err(until) = self.tell(target, event).await {
+                        return Ok(Pass::until(until));
+                    }
+                }
+                Telling::Forget => {}
+            }
+            for attempt in &attempts {
+                self.forget(attempt).await?;
+            }
+        }
+        match to_come.iter().min_by_key(|event| event.bringer.stamp) {
+            None => Ok(Pass::default()),
+            Some(event) => {
+                self.pass_over(object, event).await?;
+                Ok(Pass::soon())
+            }
+        }
+    }
+
+    /// Delivers an event to its target.
+    ///
+    /// # Errors
+    /// The time until which the target is left alone.
+    async fn tell(&self, target: &str, event: &Event) -> Result<(), Instant> {
+        // Another delivery may have failed since the last look.
+        if let Some(until) = self.paused(target) {
+            return Err(until);
+        }
+        let targets = self.0.events.targets.get();
+        let known = targets.and_then(|targets| targets.get(target));
+        let delivered = match known {
+            Some(known) => known.deliver.deliver(event).await,
+            None => Err("no target of this name is declared on this node".into()),
+        };
+        let mut all = self.0.events.progress.lock();
+        if known.is_none() && !all.contains_key(target) && all.len() >= MOST_NAMES {
+            return Err(Instant::now() + LONGEST_PAUSE);
+        }
+        let progress = all.entry(target.to_owned()).or_default();
+        progress.status.name = target.to_owned();
+        delivered
+            .map(|()| progress.delivered())
+            .map_err(|why| progress.failed(why, Instant::now()))
+    }
+
+    /// Returns until when a target is left alone.
+    fn paused(&self, target: &str) -> Option<Instant> {
+        let all = self.0.events.progress.lock();
+        all.get(target)?.paused(Instant::now())
+    }
+
+    /// Deletes an event.
+    async fn forget(&self, event: &Event) -> Result<(), Error> {
+        let how = WriteOptions {
+            background: true,
+            frees: true,
+            // If it comes back after a power cut, it is delivered again.
+            ..WriteOptions::durable(Durability::Buffered)
+        };
+        self.cluster().write(&event.row, None, how).await?;
+        Ok(())
+    }
+
+    /// Says what to do with the events of a write. They belong to its attempts, in the order of
+    /// their stamps. `reached` is the stamp and the write of the object's row.
+    async fn telling(
+        &self,
+        object: &RowKey,
+        attempts: &[Event],
+        (reached, write): &(Stamp, Id),
+    ) -> Result<Telling, Error> {
+        let (Some(first), Some(last)) = (attempts.first(), attempts.last()) else {
+            return Ok(Telling::Forget);
+        };
+        if last.bringer.write == *write {
+            return Ok(Telling::Tell);
+        }
+        // Asked since the first attempt, the replicas tell of all of them.
+        let asked = self
+            .cluster()
+            .fate_of_bringer(object, &first.bringer, *reached);
+        let (fate, have_all_told) = asked.await?;
+        let is_new = self.now_ms() < last.bringer.stamp.millis() + UNDECIDED_MS;
+        Ok(match fate {
+            Fate::Chosen => Telling::Tell,
+            Fate::Unknown if is_new && !have_all_told => Telling::Wait,
+            Fate::Unknown => Telling::Tell,
+            Fate::Never => match self.lives(object, last).await? {
+                true => Telling::Tell,
+                false => Telling::Forget,
+            },
+        })
+    }
+
+    /// Returns true if the version that an event's write made lives. A reader may have brought it to
+    /// life although no quorum accepted the write.
+    async fn lives(&self, object: &RowKey, event: &Event) -> Result<bool, Error> {
+        if event.made.is_none() {
+            return Ok(false);
+        }
+        let version = self.cluster().version_of(object, event.made).await?;
+        Ok(version.is_some())
+    }
+
+    /// Writes the object's row again under a newer stamp than that of an event. So what only a
+    /// minority holds becomes the value, or can never become it. A write that may still be in
+    /// progress gets time first.
+    async fn pass_over(&self, object: &RowKey, event: &Event) -> Result<(), Error> {
+        let stamp = event.bringer.stamp;
+        if self.now_ms() < stamp.millis() + UNDECIDED_MS {
+            return Ok(());
+        }
+        let how = WriteOptions {
+            background: true,
+            frees: true,
+            ..WriteOptions::durable(Durability::Fsync)
+        };
+        let decide = |current: Current<'_>| match current.stamp >= stamp {
+            true => Decision::Abort(()),
+            false => Decision::Write(current.value.cloned()),
+        };
+        // Both decisions are what was wanted: the row has a newer stamp.
+        let _: Result<(), ()> = self.cluster().update_stamped(object, how, decide).await?;
+        Ok(())
+    }
+}
+
+/// Returns events by the write that they tell of, each with its attempts in the order of their
+/// stamps. Writes are in the order of their last attempts.
+fn by_write(events: Vec<Event>) -> Vec<Vec<Event>> {
+    let mut writes: BTreeMap<Id, Vec<Event>> = BTreeMap::new();
+    for event in events {
+        writes.entry(event.bringer.write).or_default().push(event);
+    }
+    let mut writes: Vec<_> = writes.into_values().collect();
+    for attempts in &mut writes {
+        attempts.sort_unstable_by_key(|event| event.bringer.stamp);
+    }
+    writes.sort_by_key(|attempts| attempts.last().map(|event| event.bringer.stamp));
+    writes
+}
+
+#[cfg(test)]
+mod tests {
+    use archipel_base::{PartitionId, Writer};
+    use archipel_cluster::Bringer;
+    use archipel_storage::RowMetadata;
+
+    use super::*;
+
+    fn event(write: u8, millis: u64) -> Event {
+        let row = RowMetadata {
+            stamp: Stamp::new(millis, 0, Writer(1)),
+            write: Id([write; 16]),
+            metadata: Some([0; 8].to_vec().into()),
+            ..RowMetadata::default()
+        };
+        let (bringer, _) = Bringer::of(&row).unwrap();
+        Event {
+            target: String::new(),
+            rule: String::new(),
+            name: String::new(),
+            bucket: String::new(),
+            key: String::new(),
+            time_ms: 0,
+            size: None,
+            etag: None,
+            version: None,
+            principal: None,
+            address: None,
+            request_id: String::new(),
+            sequencer: String::new(),
+            row: RowKey {
+                partition: PartitionId(0),
+                key: Vec::new().into(),
+            },
+            made: None,
+            bringer,
+        }
+    }
+
+    #[test]
+    fn write_has_the_place_of_its_last_attempt() {
+        // Another write took effect between the two attempts of the first one.
+        let events = [(1, 10), (2, 12), (1, 15), (3, 11)];
+        let events = events.map(|(write, millis)| event(write, millis));
+        let writes = by_write(events.to_vec());
+        let found = writes.iter().map(|attempts| {
+            let stamps = attempts.iter().map(|event| event.bringer.stamp.millis());
+            stamps.collect::<Vec<_>>()
+        });
+        assert_eq!(
+            found.collect::<Vec<_>>(),
+            [vec![11], vec![12], vec![10, 15]]
+        );
+    }
+}

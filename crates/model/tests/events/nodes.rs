@@ -1,0 +1,172 @@
+//! Nodes whose bucket tells one target of everything.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use archipel_cluster::World;
+use archipel_model::{
+    Bucket, Condition, DeliverEvent, Error, Event, EventTarget, HOOKS, Model, Notification,
+    NotificationKind, NotificationRule, ObjectHead, ObjectMeta, Predicate, Versioning,
+};
+use async_trait::async_trait;
+use parking_lot::Mutex;
+
+pub const LATENCY: Duration = Duration::from_millis(50);
+
+/// A target that takes everything, unless it is down.
+#[derive(Default)]
+pub struct Receiver {
+    pub got: Mutex<Vec<Event>>,
+    pub is_down: Mutex<bool>,
+}
+
+#[async_trait]
+impl DeliverEvent for Receiver {
+    async fn deliver(&self, event: &Event) -> Result<(), String> {
+        if *self.is_down.lock() {
+            return Err("it is down".into());
+        }
+        self.got.lock().push(event.clone());
+        Ok(())
+    }
+
+    async fn test(&self, _: &str, _: &str, _: u64) -> Result<(), String> {
+        match *self.is_down.lock() {
+            true => Err("it is down".into()),
+            false => Ok(()),
+        }
+    }
+}
+
+pub struct Nodes {
+    pub world: World,
+    pub models: Vec<Model>,
+    pub bucket: Arc<Bucket>,
+    pub receiver: Arc<Receiver>,
+    pub ahead: Mutex<Duration>,
+    pub workers: Vec<tokio::task::JoinHandle<()>>,
+}
+
+pub fn target(backlog: u64, refuses: bool) -> EventTarget {
+    EventTarget {
+        name: "hook".into(),
+        kind: "webhook".into(),
+        backlog,
+        refuses,
+    }
+}
+
+/// Returns a rule that names a target for the keys with a prefix.
+pub fn rule(target: &str, prefix: Option<String>) -> NotificationRule {
+    let all = [
+        "s3:ObjectCreated:*",
+        "s3:ObjectRemoved:*",
+        "s3:ObjectTagging:*",
+    ];
+    NotificationRule {
+        id: target.into(),
+        kind: NotificationKind::Queue,
+        arn: format!("arn:archipel:events::{target}:webhook"),
+        target: target.into(),
+        events: all.map(str::to_owned).to_vec(),
+        prefix,
+        suffix: None,
+    }
+}
+
+pub async fn nodes(versioning: Versioning, limits: EventTarget) -> Nodes {
+    let world = World::new(3, 3, LATENCY, 1, HOOKS).await.unwrap();
+    let receiver = Arc::new(Receiver::default());
+    let mut models = Vec::new();
+    for node in &world.nodes {
+        let model = Model::open(node.clone()).await.unwrap();
+        model.set_event_targets(vec![(limits.clone(), receiver.clone())]);
+        models.push(model);
+    }
+    models[0].create_bucket("bucket", None).await.unwrap();
+    if versioning != Versioning::Never {
+        models[0]
+            .set_versioning("bucket", versioning)
+            .await
+            .unwrap();
+    }
+    let rules = vec![rule("hook", None)];
+    let set = models[0].set_notification("bucket", Some(Notification { rules }));
+    let bucket = set.await.unwrap();
+    let workers = models.iter().map(|model| {
+        let model = model.clone();
+        tokio::spawn(async move { model.deliver_events().await })
+    });
+    Nodes {
+        workers: workers.collect(),
+        world,
+        models,
+        bucket,
+        receiver,
+        ahead: Mutex::default(),
+    }
+}
+
+pub fn meta(etag: &str) -> ObjectMeta {
+    ObjectMeta {
+        etag: etag.into(),
+        ..ObjectMeta::default()
+    }
+}
+
+/// If-None-Match: *.
+pub fn if_none() -> Condition {
+    let test: Predicate = Arc::new(|current: Option<&ObjectHead>| match current {
+        None => Ok(()),
+        Some(_) => Err(Error::PreconditionFailed),
+    });
+    Condition::Check(test)
+}
+
+impl Nodes {
+    pub async fn put(&self, node: usize, key: &str, etag: &str) -> Result<ObjectHead, Error> {
+        put(&self.models[node], &self.bucket, key, etag).await
+    }
+
+    /// Names and tags of what the receiver got, with repetitions left out.
+    pub fn got(&self) -> Vec<(String, String)> {
+        let mut told: Vec<(String, String)> = Vec::new();
+        for event in &*self.receiver.got.lock() {
+            let one = (event.name.clone(), event.etag.clone().unwrap_or_default());
+            if !told.contains(&one) {
+                told.push(one);
+            }
+        }
+        told
+    }
+
+    /// Lets time pass by the clocks of all nodes. Virtual time leaves them alone.
+    pub fn pass(&self, time: Duration) {
+        let mut ahead = self.ahead.lock();
+        *ahead += time;
+        for node in 0..self.world.nodes.len() {
+            self.world.set_clock_ahead(node, *ahead);
+        }
+    }
+
+    pub async fn settle(&self) {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        // What could not be decided is decided now.
+        self.pass(Duration::from_secs(31));
+        tokio::time::sleep(Duration::from_secs(20)).await;
+    }
+}
+
+pub async fn put(
+    model: &Model,
+    bucket: &Arc<Bucket>,
+    key: &str,
+    etag: &str,
+) -> Result<ObjectHead, Error> {
+    let writer = model.begin_object(bucket, key)?;
+    writer.finish(meta(etag), Condition::Always).await
+}
+
+pub fn pair(name: &str, etag: &str) -> (String, String) {
+    (name.into(), etag.into())
+}
