@@ -35,6 +35,7 @@ READS = (
     "key list",
     "layout show",
     "layout history",
+    "event targets",
     "lifecycle status",
     "policy list",
     "policy show AdministratorAccess",

@@ -214,6 +214,11 @@ def waiting(cluster) -> int:
     return total
 
 
+def targets(cluster) -> list[dict]:
+    """The targets of events, as each node shows them."""
+    return [one for node in cluster.nodes for one in Admin(node["admin"]).call("GET", "/v1/event-targets")["items"]]
+
+
 def test_events_wait_while_the_target_is_down(client, hook, place, cluster):
     notify(client, place, rule())
     hook.is_down = True
@@ -222,9 +227,13 @@ def test_events_wait_while_the_target_is_down(client, hook, place, cluster):
             client.put_object(Bucket=place, Key=f"k{n}", Body=b"")
         assert wait_until(lambda: waiting(cluster) == 20, 60)
         assert not hook.records(place)
+        shown = [one for one in targets(cluster) if one["state"] == "failing"]
+        assert shown and all(one["error"] == "it answered 503 Service Unavailable" for one in shown), shown
+        assert {(one["name"], one["kind"]) for one in targets(cluster)} == {("hook", "webhook")}
     finally:
         hook.is_down = False
     assert wait_until(lambda: len(hook.told(place)) == 20 and waiting(cluster) == 0, 180)
+    assert wait_until(lambda: all(one["state"] == "idle" and "error" not in one for one in targets(cluster)), 60)
 
 
 def test_unknown_settings_are_named(tmp_path):
@@ -233,6 +242,10 @@ def test_unknown_settings_are_named(tmp_path):
     for key in ("name", "url", "when_full", "backlog"):
         assert f"event_targets[0].{key}" in shown
     assert "fix: " in shown
+    text = f'data_dir = "{tmp_path}"\n[[event_targets]]\nname = "a"\nurl = "https://ann:pass-word@host/in"\n'
+    shown = Server.check(tmp_path, text)
+    assert "event_targets[0].url" in shown and "https://...@host/in" in shown
+    assert "pass-word" not in shown
 
 
 def test_acknowledged_writes_are_told_in_order_when_a_node_is_killed(client, hook, place, cluster):

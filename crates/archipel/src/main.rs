@@ -99,6 +99,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Console { target } => ask(cli::console::run(&target)),
         Command::Node { target, command } => ask(cli::node::run(&target, command)),
         Command::Layout { target, command } => ask(cli::layout::run(&target, command)),
+        Command::Event { target, command } => ask(cli::event::run(&target, command)),
         Command::Lifecycle { target, command } => ask(cli::lifecycle::run(&target, command)),
         Command::Status { target } => ask(cli::status::run(&target)),
         Command::Scrub { target, command } => ask(cli::scrub::run(&target, command)),

@@ -16,6 +16,7 @@
 //! | `condition` | the state of the cluster: absences, risks, advice |
 //! | `upkeep`, `verify`, `repair` | scrubbing and repair; verification; faults of all nodes |
 //! | `work` | all long operations in one shape |
+//! | `events` | the targets of event notifications |
 //! | `answer`, `page` | responses, errors, bounded bodies; pages of lists |
 //! | [`metrics`] | metrics of the cluster as the node sees it |
 //! | [`inside`] | the API for other endpoints of the process |
@@ -41,6 +42,7 @@ mod auth;
 mod buckets;
 mod condition;
 mod content;
+mod events;
 mod groups;
 mod inside;
 mod keys;

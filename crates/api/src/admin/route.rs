@@ -21,8 +21,8 @@ use super::answer::{Answer, Refusal};
 use super::auth::{Caller, unauthorized};
 use super::operations::{Operations, operations};
 use super::{
-    Admin, access, buckets, content, groups, keys, layout, node, nodes, openapi, policies, repair,
-    roles, settings, snapshots, tokens, upkeep, users, verify, work,
+    Admin, access, buckets, content, events, groups, keys, layout, node, nodes, openapi, policies,
+    repair, roles, settings, snapshots, tokens, upkeep, users, verify, work,
 };
 
 /// The most bytes of a query. The longest parameter is the key of an object: 1024 bytes, each of
@@ -100,6 +100,7 @@ pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {
         .routes(routes!(upkeep::start))
         .routes(routes!(upkeep::stop))
         .routes(routes!(upkeep::lifecycle))
+        .routes(routes!(events::list))
         .routes(routes!(verify::show, verify::start))
         .routes(routes!(work::list))
         .routes(routes!(work::info))

@@ -32,8 +32,8 @@ pub use settings::{
 };
 pub use tokens::{ChangeToken, CreateToken, TokenInfo, TokenWithSecret};
 pub use upkeep::{
-    AntiEntropyInfo, BlockTrouble, GcInfo, LifecycleInfo, RepairCounts, ScrubInfo, StartScrub,
-    Upkeep,
+    AntiEntropyInfo, BlockTrouble, EventTargetInfo, EventTargetState, GcInfo, LifecycleInfo,
+    RepairCounts, ScrubInfo, StartScrub, Upkeep,
 };
 pub use users::{ChangeUser, CreateUser, UserInfo};
 pub use verify::{

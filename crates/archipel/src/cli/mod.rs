@@ -14,6 +14,7 @@
 //! | [`init`] | the arguments of `archipel init` |
 //! | [`k2v`] | a client of the K2V API |
 //! | [`lifecycle`] | what lifecycle rules removed |
+//! | [`event`] | the targets of event notifications |
 //! | [`anti_entropy`] | one line about what a node must still fetch |
 //! | [`operation`] | everything that goes on in the background |
 //! | [`scrub`], [`verify`], [`repair`], [`snapshot`] | commands for the maintenance of stored data
@@ -32,6 +33,7 @@ pub mod anti_entropy;
 pub mod bucket;
 pub mod console;
 pub mod content;
+pub mod event;
 pub mod generate;
 pub mod group;
 pub mod init;
@@ -206,6 +208,15 @@ pub enum Command {
         /// The command.
         #[command(subcommand)]
         command: layout::Command,
+    },
+    /// Show the targets of event notifications
+    Event {
+        /// The server.
+        #[command(flatten)]
+        target: target::Target,
+        /// The command.
+        #[command(subcommand)]
+        command: event::Command,
     },
     /// Show what lifecycle rules removed, and when they are applied next
     Lifecycle {

@@ -28,6 +28,7 @@ use std::sync::{Arc, OnceLock};
 use archipel_cluster::Companion;
 use archipel_storage::RowKey;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::Model;
 use crate::bucket::Bucket;
@@ -138,8 +139,14 @@ impl Model {
     /// Returns the state of all targets that this node knows, or has met in events.
     pub fn event_status(&self) -> Vec<TargetStatus> {
         let mut all: BTreeMap<String, TargetStatus> = BTreeMap::new();
+        let (now, now_ms) = (Instant::now(), self.now_ms());
         for (name, progress) in &*self.0.events.progress.lock() {
-            all.insert(name.clone(), progress.status.clone());
+            let until = progress.paused(now);
+            let status = TargetStatus {
+                retry_ms: until.map(|until| now_ms + (until - now).as_millis() as u64),
+                ..progress.status.clone()
+            };
+            all.insert(name.clone(), status);
         }
         let known = self.0.events.targets.get().into_iter().flatten();
         for (name, target) in known {

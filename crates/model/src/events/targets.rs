@@ -76,6 +76,8 @@ pub struct TargetStatus {
     pub dropped: u64,
     /// Why the last attempt failed; `None` if it did not.
     pub error: Option<String>,
+    /// When a target that failed is tried again, in milliseconds since 1970.
+    pub retry_ms: Option<u64>,
 }
 
 /// The progress with one target.

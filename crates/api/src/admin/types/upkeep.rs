@@ -66,6 +66,56 @@ pub struct LifecycleInfo {
     pub failed: u64,
 }
 
+/// A target of event notifications: an item of `GET /v1/event-targets`. Each node delivers the events
+/// of its share of the keys. Counts are of the node that is asked, since its start.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct EventTargetInfo {
+    /// The name that the rules of buckets use.
+    pub name: String,
+    /// What the target is: `webhook`; absent if the settings of this node declare no such target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// What the target does.
+    pub state: EventTargetState,
+    /// Events that wait, as of the last 10 s.
+    pub waiting: u64,
+    /// Events that the target took.
+    pub delivered: u64,
+    /// Attempts that failed. They are repeated.
+    pub failed: u64,
+    /// Events that a replica of the node dropped, because too many waited.
+    pub dropped: u64,
+    /// Why the last attempt failed; absent if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// When the next attempt follows, in milliseconds since 1970; absent if the node does not pause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_ms: Option<u64>,
+}
+
+/// What a target of events does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EventTargetState {
+    /// Nothing waits for it.
+    Idle,
+    /// Events wait, and the last attempt did not fail.
+    Waiting,
+    /// The last attempt failed.
+    Failing,
+}
+
+impl EventTargetState {
+    /// Returns the name of the state.
+    pub fn name(self) -> &'static str {
+        match self {
+            EventTargetState::Idle => "idle",
+            EventTargetState::Waiting => "waiting",
+            EventTargetState::Failing => "failing",
+        }
+    }
+}
+
 /// Anti-entropy: fetches rows that are newer on other nodes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct AntiEntropyInfo {

@@ -1,0 +1,80 @@
+//! Targets of event notifications.
+
+use std::sync::Arc;
+
+use archipel_model::TargetStatus;
+use axum::extract::State;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::Admin;
+use super::answer::{Json, Query, Refusal};
+use super::page::page;
+use super::types::{EventTargetInfo, EventTargetState, Page};
+
+/// Which targets to list.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListTargets {
+    /// The most items in the answer: 1 to 1000.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// Only targets after this name: the `next` of the former page.
+    after: Option<String>,
+}
+
+/// Lists the targets of event notifications that this node declares or has met in rules, by name,
+/// and how their events come along on this node.
+#[utoipa::path(
+    get, path = "/v1/event-targets", tag = "maintenance", operation_id = "list_event_targets",
+    params(ListTargets),
+    responses((status = 200, description = "Targets", body = Page<EventTargetInfo>)),
+)]
+pub(super) async fn list(
+    State(admin): State<Arc<Admin>>,
+    Query(query): Query<ListTargets>,
+) -> Result<Json<Page<EventTargetInfo>>, Refusal> {
+    let targets: Vec<_> = admin.model.event_status().into_iter().map(info).collect();
+    let after = query.after.as_deref();
+    page(targets, |one| &one.name, query.limit, after).map(Json)
+}
+
+fn info(status: TargetStatus) -> EventTargetInfo {
+    EventTargetInfo {
+        state: match (&status.error, status.backlog) {
+            (Some(_), _) => EventTargetState::Failing,
+            (None, 0) => EventTargetState::Idle,
+            (None, _) => EventTargetState::Waiting,
+        },
+        name: status.name,
+        kind: Some(status.kind).filter(|kind| !kind.is_empty()),
+        waiting: status.backlog,
+        delivered: status.delivered,
+        failed: status.failed,
+        dropped: status.dropped,
+        error: status.error,
+        retry_ms: status.retry_ms,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn state_says_what_a_target_does() {
+        let state = |error: Option<&str>, backlog| {
+            let status = TargetStatus {
+                error: error.map(str::to_owned),
+                backlog,
+                ..TargetStatus::default()
+            };
+            info(status).state
+        };
+        assert_eq!(state(None, 0), EventTargetState::Idle);
+        assert_eq!(state(None, 1), EventTargetState::Waiting);
+        assert_eq!(state(Some("503"), 1), EventTargetState::Failing);
+        assert_eq!(info(TargetStatus::default()).kind, None);
+    }
+}
