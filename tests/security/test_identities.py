@@ -90,6 +90,36 @@ def test_the_life_of_a_user(iam, server, s3, bucket):
         iam.create_policy(PolicyName="bad", PolicyDocument="{}")
 
 
+def test_create_bucket_does_not_set_what_a_policy_denies(iam, server, s3, make_bucket):
+    """As AWS: what CreateBucket sets beside the bucket needs the action of the operation that sets it."""
+    name = make_bucket() + "-created"
+    asked = {
+        "s3:PutBucketTagging": {"CreateBucketConfiguration": {"Tags": [{"Key": "a", "Value": "1"}]}},
+        "s3:PutBucketOwnershipControls": {"ObjectOwnership": "ObjectWriter"},
+        "s3:PutBucketObjectLockConfiguration": {"ObjectLockEnabledForBucket": True},
+        "s3:PutBucketVersioning": {"ObjectLockEnabledForBucket": True},
+    }
+    iam.create_user(UserName="carol")
+    key = iam.create_access_key(UserName="carol")["AccessKey"]
+    carol = client("s3", server, key["AccessKeyId"], key["SecretAccessKey"])
+    allow = {"Effect": "Allow", "Action": "s3:CreateBucket", "Resource": "*"}
+    for action, settings in asked.items():
+        deny = {"Effect": "Deny", "Action": action, "Resource": "*"}
+        document = json.dumps({"Version": "2012-10-17", "Statement": [allow, deny]})
+        iam.put_user_policy(UserName="carol", PolicyName="p", PolicyDocument=document)
+        with refused(403, "AccessDenied"):
+            carol.create_bucket(Bucket=name, **settings)
+        with refused(404):
+            s3.head_bucket(Bucket=name)
+    iam.put_user_policy(UserName="carol", PolicyName="p", PolicyDocument=policy("s3:CreateBucket", "*"))
+    for settings in asked.values():
+        carol.create_bucket(Bucket=name, **settings)
+        carol.delete_bucket(Bucket=name)
+    iam.delete_user_policy(UserName="carol", PolicyName="p")
+    iam.delete_access_key(UserName="carol", AccessKeyId=key["AccessKeyId"])
+    iam.delete_user(UserName="carol")
+
+
 def test_groups_and_managed_policies_in_terraforms_order(iam, server, s3, bucket):
     """Calls as Terraform's provider makes them to create, refresh and destroy."""
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")

@@ -86,6 +86,18 @@ def test_publish_all_objects(s3, nobody, cli, explain, bucket):
         nobody.get_object(Bucket=bucket, Key="k")
 
 
+def test_the_number_of_tags_is_for_those_who_may_read_them(s3, nobody, bucket):
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x", Tagging="a=1&b=2")
+    open_up(s3, bucket)
+    allow = {"Effect": "Allow", "Principal": "*", "Resource": f"arn:aws:s3:::{bucket}/*"}
+    for actions, told in ((["s3:GetObject"], None), (["s3:GetObject", "s3:GetObjectTagging"], 2)):
+        document = {"Version": "2012-10-17", "Statement": [{**allow, "Action": actions}]}
+        s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps(document))
+        for read in (nobody.get_object, nobody.head_object):
+            assert read(Bucket=bucket, Key="k").get("TagCount") == told
+    assert s3.head_object(Bucket=bucket, Key="k")["TagCount"] == 2
+
+
 def test_a_link_to_a_public_object_does_not_choose_its_headers(s3, nobody, cli, bucket):
     """As AWS: parameters that replace headers of the answer are for signed requests."""
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")

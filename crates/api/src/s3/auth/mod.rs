@@ -167,14 +167,15 @@ pub fn create(call: &Call<'_>, caller: &Caller, name: &str) -> S3Result<Authoris
     })
 }
 
-/// Decides whether the caller may give tags to the bucket that it creates, which it will own.
+/// Decides whether the caller may also set up the bucket that it creates and will own.
 ///
 /// # Errors
 /// [`Code::AccessDenied`].
-pub fn tag_created(call: &Call<'_>, on: &Authorised<OnName>) -> S3Result<()> {
+pub fn set_up(call: &Call<'_>, on: &Authorised<OnName>, actions: &[Action]) -> S3Result<()> {
     let context = conditions::of(call, &on.caller, false);
-    let (action, name) = (Action::PutBucketTagging, on.name());
-    on.caller.decide_as_owner(action, name, &context)?;
+    for action in actions {
+        on.caller.decide_as_owner(*action, on.name(), &context)?;
+    }
     Ok(())
 }
 

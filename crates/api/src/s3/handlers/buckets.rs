@@ -1,6 +1,6 @@
 //! Operations on buckets.
 
-use archipel_access::Ownership;
+use archipel_access::{Action, Ownership};
 use archipel_model::{AccessKey, Bucket, Error, Tags};
 use http::StatusCode;
 
@@ -77,9 +77,6 @@ pub async fn create(call: &mut Call<'_>, on: &Authorised<OnName>) -> S3Result<An
         true => Tags::new(),
         false => read_configuration(&document, call.region)?,
     };
-    if !tags.is_empty() {
-        auth::tag_created(call, on)?;
-    }
     let name = on.name();
     // A rule that is S3's own: it keeps host names whole.
     if name.contains(".-") || name.contains("-.") {
@@ -87,6 +84,7 @@ pub async fn create(call: &mut Call<'_>, on: &Authorised<OnName>) -> S3Result<An
     }
     let ownership = chosen_ownership(call)?;
     let with_lock = lock::of_new_bucket(call.headers)?;
+    set_up(call, on, with_lock, &tags)?;
     let caller = on.caller().known()?;
     if caller.names.contains_key(name) && call.model.bucket_of_key(caller, name)?.is_some() {
         // The key could not reach the new bucket by its name.
@@ -104,6 +102,24 @@ pub async fn create(call: &mut Call<'_>, on: &Authorised<OnName>) -> S3Result<An
     let mut answer = respond::empty(StatusCode::OK);
     respond::set(&mut answer, "location", &format!("/{name}"))?;
     Ok(answer)
+}
+
+/// Decides about what the request asks for beside the bucket, as the operations that set it.
+fn set_up(call: &Call<'_>, on: &Authorised<OnName>, lock: bool, tags: &Tags) -> S3Result<()> {
+    if lock {
+        let with_lock = [
+            Action::PutBucketObjectLockConfiguration,
+            Action::PutBucketVersioning,
+        ];
+        auth::set_up(call, on, &with_lock)?;
+    }
+    if call.headers.contains_key(super::OWNERSHIP_HEADER) {
+        auth::set_up(call, on, &[Action::PutBucketOwnershipControls])?;
+    }
+    match tags.is_empty() {
+        true => Ok(()),
+        false => auth::set_up(call, on, &[Action::PutBucketTagging]),
+    }
 }
 
 /// The object ownership that the headers ask for. A new bucket blocks public lists, so that only

@@ -134,6 +134,8 @@ struct Beside {
     lock: ObjectLock,
     /// When the object expires, if it does.
     expiration: Option<String>,
+    /// The number of tags, as far as the caller may know them.
+    tags: usize,
 }
 
 impl Beside {
@@ -145,6 +147,11 @@ impl Beside {
         } = head.lock;
         // Only current versions expire by the rules that the header tells.
         let is_current = on.named_version().is_none();
+        let read_tags = match is_current {
+            true => Action::GetObjectTagging,
+            false => Action::GetObjectTagging.of_version(),
+        };
+        let shows_tags = !head.tags.is_empty() && may(read_tags);
         let expiration = is_current
             .then(|| lifecycle::expiration(call.model, on.bucket(), on.key(), head))
             .flatten();
@@ -155,12 +162,16 @@ impl Beside {
                 legal_hold: legal_hold.filter(|_| may(Action::GetObjectLegalHold)),
             },
             expiration,
+            tags: if shows_tags { head.tags.len() } else { 0 },
         }
     }
 
     fn tell(&self, on: &Authorised<OnObject>, mut answer: Answer) -> S3Result<Answer> {
         tell_version(&mut answer, on.bucket(), self.id)?;
         lock::tell(&mut answer, &self.lock)?;
+        if self.tags > 0 {
+            respond::set(&mut answer, "x-amz-tagging-count", &self.tags.to_string())?;
+        }
         lifecycle::tell_expiration(&mut answer, self.expiration.as_deref())?;
         Ok(answer)
     }
@@ -188,10 +199,6 @@ fn describe(
         "content-length",
         &(range.end - range.start).to_string(),
     )?;
-    if !head.tags.is_empty() {
-        let count = head.tags.len().to_string();
-        respond::set(&mut answer, "x-amz-tagging-count", &count)?;
-    }
     if selected.status() == StatusCode::PARTIAL_CONTENT {
         // A part may be empty: there is no way to say so in a range.
         let last = range.end.max(range.start + 1) - 1;

@@ -179,7 +179,7 @@ async fn missing_features_answer_not_implemented() {
     let door = Door::open().await;
     door.put("/bucket/k", "kept").await.ok();
     for path in [
-        "/bucket?replication",
+        "/bucket?metadataTable",
         "/bucket?unheard-of",
         "/bucket/k?torrent",
     ] {
@@ -188,6 +188,10 @@ async fn missing_features_answer_not_implemented() {
                 .await
                 .is(501, "NotImplemented");
         }
+    }
+    for method in ["PUT", "DELETE"] {
+        let reply = door.call(method, "/bucket?replication", &[], "").await;
+        reply.is(501, "NotImplemented");
     }
     let encrypted = [("x-amz-server-side-encryption", "aws:kms")];
     door.call("PUT", "/bucket/k", &encrypted, "new")
