@@ -276,3 +276,6 @@ impl Data {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
