@@ -71,10 +71,21 @@ def test_what_root_writes_belongs_to_the_owner_of_the_data(tmp_path):
     data.mkdir()
     os.chown(data, 3900, 3901)
     config = tmp_path / "config"
-    assert init(config, "--data-dir", str(data), "--nodes", "2", "--address", "a:3901", "--others", "b:3901").returncode == 0
+    config.mkdir()
+    # Root has copied it from another machine.
+    (config / "cluster-secret").write_text("0123456789abcdef0123456789abcdef\n")
+    (config / "cluster-secret").chmod(0o600)
+    together = ["--nodes", "2", "--address", "a:3901", "--others", "b:3901"]
+    done = init(config, "--data-dir", str(data), *together)
+    assert done.returncode == 0 and "chown" not in done.stdout, done.stdout
+    assert 'listen = "[::]:3901"' in (config / "archipel.toml").read_text()
     files = {file.name: file.stat() for file in config.iterdir()}
     assert sorted(files) == ["archipel.toml", "cluster-secret", "first-secret-key"]
     assert {(of.st_uid, of.st_gid, stat.S_IMODE(of.st_mode)) for of in files.values()} == {(3900, 3901, 0o600)}
+    # Nobody knows yet to whom the files belong.
+    other = tmp_path / "other"
+    done = init(other, "--data-dir", str(tmp_path / "missing"), *together)
+    assert f"chown USER {other}/archipel.toml {other}/first-secret-key {other}/cluster-secret" in done.stdout, done.stdout
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ use archipel_cluster::Cluster;
 use super::super::row;
 use super::{model, world};
 use crate::bucket::{Bucket, Secret};
+use crate::identity::NewUser;
 use crate::{Error, Model, Permissions, rowkeys};
 
 const ID: &str = "AKIMPORTED";
@@ -153,4 +154,22 @@ async fn a_change_of_a_key_never_restores_an_old_secret() {
         there.delete_access_key(ID).await.unwrap();
     }
     assert!(changed > 0, "no change succeeded");
+}
+
+/// In policies a key that is its own user is named as users are. The cache here lacks the user.
+#[tokio::test(start_paused = true)]
+async fn a_key_does_not_take_the_name_of_a_user_that_another_node_has_made() {
+    let world = world().await;
+    let here = Model::open(world.nodes[0].clone()).await.unwrap();
+    let there = Model::open(world.nodes[1].clone()).await.unwrap();
+    let user = NewUser {
+        name: ID.into(),
+        path: "/".into(),
+        ..NewUser::default()
+    };
+    world.isolate(0);
+    there.create_user(user).await.unwrap();
+    world.network.heal_all();
+    let taken = import(&here, "secret-one").await;
+    assert!(matches!(taken, Err(Error::InvalidName(_))), "{taken:?}");
 }
