@@ -86,6 +86,43 @@ def test_publish_all_objects(s3, nobody, cli, explain, bucket):
         nobody.get_object(Bucket=bucket, Key="k")
 
 
+def test_a_policy_may_ask_for_conditional_writes(s3, bucket):
+    """AWS, "Enforce conditional writes": uploads in parts are exempt until they are completed."""
+    deny = {"Effect": "Deny", "Principal": "*", "Action": "s3:PutObject", "Resource": f"arn:aws:s3:::{bucket}/*"}
+    condition = {"Null": {"s3:if-none-match": "true"}, "Bool": {"s3:ObjectCreationOperation": "true"}}
+    document = {"Version": "2012-10-17", "Statement": [{**deny, "Condition": condition}]}
+    s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps(document))
+    with refused(403, "AccessDenied"):
+        s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x", IfNoneMatch="*")
+    holds(s3, bucket, "k", b"x")
+    with refused(412, "PreconditionFailed"):
+        s3.put_object(Bucket=bucket, Key="k", Body=b"y", IfNoneMatch="*")
+    upload = {"Bucket": bucket, "Key": "parts"}
+    upload["UploadId"] = s3.create_multipart_upload(**upload)["UploadId"]
+    part = s3.upload_part(**upload, PartNumber=1, Body=b"x")
+    parts = {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}
+    with refused(403, "AccessDenied"):
+        s3.complete_multipart_upload(**upload, MultipartUpload=parts)
+    s3.complete_multipart_upload(**upload, MultipartUpload=parts, IfNoneMatch="*")
+    holds(s3, bucket, "parts", b"x")
+
+
+@pytest.mark.parametrize("name", ["aws:ResourceAccount", "s3:ResourceAccount"])
+def test_a_policy_may_ask_for_the_account_of_the_bucket(s3, bucket, name):
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    deny = {"Effect": "Deny", "Principal": "*", "Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{bucket}/*"}
+    for account, allowed in (("000000000000", True), ("123456789012", False)):
+        condition = {"StringNotEquals": {name: account}}
+        document = {"Version": "2012-10-17", "Statement": [{**deny, "Condition": condition}]}
+        s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps(document))
+        if allowed:
+            holds(s3, bucket, "k", b"x")
+        else:
+            with refused(403, "AccessDenied"):
+                s3.get_object(Bucket=bucket, Key="k")
+
+
 def test_the_number_of_tags_is_for_those_who_may_read_them(s3, nobody, bucket):
     s3.put_object(Bucket=bucket, Key="k", Body=b"x", Tagging="a=1&b=2")
     open_up(s3, bucket)

@@ -47,6 +47,9 @@ pub struct Call<'a> {
     pub asked_lock: Option<ObjectLock>,
     /// The fields of a form, as headers: they describe the object.
     pub form: Option<HeaderMap>,
+    /// `s3:ObjectCreationOperation`: true for a request that makes an object, false for one that
+    /// prepares it, `None` for all others.
+    pub creates: Option<bool>,
     /// True if customers may give keys over plain HTTP.
     pub plain_keys: bool,
     /// `https` if the request came over TLS, else `http`.
@@ -100,6 +103,7 @@ impl<'a> Call<'a> {
             tags: None,
             asked_lock: None,
             form: None,
+            creates: None,
             plain_keys: false,
             scheme: "http",
             payload: Payload::Unsigned,

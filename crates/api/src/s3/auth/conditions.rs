@@ -3,7 +3,7 @@
 //! Source: AWS, "Actions, resources, and condition keys for Amazon S3" and "AWS global condition
 //! context keys".
 
-use archipel_access::{Acl, Action, Context};
+use archipel_access::{ACCOUNT, Acl, Action, Context};
 use http::header;
 
 use super::Caller;
@@ -59,6 +59,12 @@ pub(crate) fn of_caller(caller: &Caller) -> Context {
 pub(super) fn of(call: &Call<'_>, caller: &Caller, on_object: bool) -> Context {
     let mut context = of_caller(caller);
     describe(&mut context, call.now_ms());
+    // All buckets are in one account.
+    context.set("aws:ResourceAccount", ACCOUNT);
+    context.set("s3:ResourceAccount", ACCOUNT);
+    if let Some(creates) = call.creates {
+        context.set("s3:ObjectCreationOperation", creates.to_string());
+    }
     let secure = call.scheme == "https";
     context.set("aws:SecureTransport", secure.to_string());
     if let Some(peer) = call.peer {
@@ -76,6 +82,8 @@ pub(super) fn of(call: &Call<'_>, caller: &Caller, on_object: bool) -> Context {
     for (key, name) in [
         ("aws:Referer", header::REFERER),
         ("aws:UserAgent", header::USER_AGENT),
+        ("s3:if-match", header::IF_MATCH),
+        ("s3:if-none-match", header::IF_NONE_MATCH),
     ] {
         let value = call.headers.get(name);
         if let Some(value) = value.and_then(|value| value.to_str().ok()) {
@@ -127,6 +135,16 @@ pub(super) fn of(call: &Call<'_>, caller: &Caller, on_object: bool) -> Context {
 fn describe(context: &mut Context, now_ms: u64) {
     context.set("aws:CurrentTime", respond::iso_time(now_ms));
     context.set("aws:EpochTime", (now_ms / 1000).to_string());
+}
+
+/// Returns what `s3:ObjectCreationOperation` says of an operation.
+pub(crate) fn creates(op: ObjectOp) -> Option<bool> {
+    use ObjectOp as O;
+    match op {
+        O::CompleteMultipartUpload | O::CopyObject | O::PutObject => Some(true),
+        O::CreateMultipartUpload | O::UploadPart | O::UploadPartCopy => Some(false),
+        _ => None,
+    }
 }
 
 /// Returns true if AWS tells the tags of the object to policies that are asked about the action.

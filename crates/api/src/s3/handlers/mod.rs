@@ -69,6 +69,7 @@ pub async fn dispatch(
             on_bucket(call, &on, op).await
         }
         Operation::Object(op) => {
+            call.creates = auth::conditions::creates(op);
             match op {
                 ObjectOp::PutObjectTagging => tagging::read_early(call, caller, bucket).await?,
                 ObjectOp::PutObjectLegalHold | ObjectOp::PutObjectRetention => {

@@ -93,6 +93,7 @@ pub async fn post_object(
     let tags = tags.map(|text| tagging::of_object(text.as_bytes()));
     call.tags = tags.transpose()?;
     call.form = Some(headers.clone());
+    call.creates = Some(true);
     let on = auth::object(call, &caller, ObjectOp::PutObject, &bucket, &key).await?;
     let acl = acl::of_new(&headers, on.bucket())?;
     let lock = lock::of_headers(&headers, call.now_ms())?;
