@@ -70,10 +70,8 @@ impl Model {
         events: Vec<Event>,
         reached: &(Stamp, Id),
     ) -> Result<Pass, Error> {
-        let (past, to_come): (Vec<Event>, Vec<Event>) = events
-            .into_iter()
-            .partition(|event| event.bringer.stamp <= reached.0);
-        for attempts in by_write(past) {
+        let (past, to_come) = split(by_write(events), reached.0);
+        for attempts in past {
             // A write is told once, in the place of its last attempt.
             let Some(event) = attempts.last() else {
                 continue;
@@ -94,7 +92,7 @@ impl Model {
                 self.forget(attempt).await?;
             }
         }
-        match to_come.iter().min_by_key(|event| event.bringer.stamp) {
+        match to_come.first().and_then(|attempts| attempts.last()) {
             None => Ok(Pass::default()),
             Some(event) => {
                 self.pass_over(object, event).await?;
@@ -222,8 +220,19 @@ fn by_write(events: Vec<Event>) -> Vec<Vec<Event>> {
     for attempts in &mut writes {
         attempts.sort_unstable_by_key(|event| event.bringer.stamp);
     }
-    writes.sort_by_key(|attempts| attempts.last().map(|event| event.bringer.stamp));
+    writes.sort_by_key(|attempts| last_stamp(attempts));
     writes
+}
+
+/// Returns the writes that can be told now, and those whose last attempt may still take effect. They
+/// are told later, so that each is told once.
+fn split(writes: Vec<Vec<Event>>, reached: Stamp) -> (Vec<Vec<Event>>, Vec<Vec<Event>>) {
+    let is_past = |attempts: &Vec<Event>| last_stamp(attempts) <= Some(reached);
+    writes.into_iter().partition(is_past)
+}
+
+fn last_stamp(attempts: &[Event]) -> Option<Stamp> {
+    attempts.last().map(|event| event.bringer.stamp)
 }
 
 #[cfg(test)]
@@ -265,19 +274,24 @@ mod tests {
         }
     }
 
+    fn millis(writes: &[Vec<Event>]) -> Vec<Vec<u64>> {
+        let of = |attempts: &Vec<Event>| {
+            let stamps = attempts.iter().map(|event| event.bringer.stamp.millis());
+            stamps.collect()
+        };
+        writes.iter().map(of).collect()
+    }
+
     #[test]
     fn write_has_the_place_of_its_last_attempt() {
         // Another write took effect between the two attempts of the first one.
         let events = [(1, 10), (2, 12), (1, 15), (3, 11)];
         let events = events.map(|(write, millis)| event(write, millis));
         let writes = by_write(events.to_vec());
-        let found = writes.iter().map(|attempts| {
-            let stamps = attempts.iter().map(|event| event.bringer.stamp.millis());
-            stamps.collect::<Vec<_>>()
-        });
-        assert_eq!(
-            found.collect::<Vec<_>>(),
-            [vec![11], vec![12], vec![10, 15]]
-        );
+        assert_eq!(millis(&writes), [vec![11], vec![12], vec![10, 15]]);
+        // A write is told only once none of its attempts can take effect any more.
+        let (past, to_come) = split(writes, event(1, 12).bringer.stamp);
+        assert_eq!(millis(&past), [[11], [12]]);
+        assert_eq!(millis(&to_come), [[10, 15]]);
     }
 }
