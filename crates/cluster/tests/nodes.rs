@@ -81,7 +81,12 @@ async fn content_reaches_all_replicas_and_is_readable_from_each() {
     a.write(&key("big"), Some(row), options).await.unwrap();
     drop(writer);
     for node in [a, b, c] {
-        let value = node.open_row(&key("big")).await.unwrap().unwrap().value;
+        let value = node
+            .open_row(&key("big"), &[])
+            .await
+            .unwrap()
+            .unwrap()
+            .value;
         let mut stream = node.read_blocks(PartitionId(0), value.payload.blocks().to_vec());
         assert_eq!(stream.next().await.unwrap().unwrap(), content);
         assert!(stream.next().await.is_none());

@@ -285,6 +285,33 @@ impl Model {
             .await?
     }
 
+    /// Runs a read of an object. If a write fence is closed, the bucket is looked at first: a node
+    /// that has not heard of its deletion must not answer with a write that was never acknowledged
+    /// and that the deletion did not see.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchBucket`] if the bucket is gone.
+    pub(crate) async fn read_fenced<T, F>(
+        &self,
+        bucket: &Bucket,
+        row: &RowKey,
+        read: impl Fn(Vec<Guard>) -> F,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, archipel_cluster::Error>>,
+    {
+        match read(vec![self.open_fence_of(&bucket.id, row)]).await {
+            Err(archipel_cluster::Error::Guarded) => {
+                let current = self.refresh_bucket(&bucket.name).await?;
+                if current.is_none_or(|current| current.id != bucket.id) {
+                    return Err(Error::NoSuchBucket);
+                }
+                Ok(read(Vec::new()).await?)
+            }
+            other => Ok(other?),
+        }
+    }
+
     /// Runs a commit of something that the bucket's settings do not concern, and retries it while
     /// the write fence is closed.
     pub(crate) async fn commit_fenced<T, F>(

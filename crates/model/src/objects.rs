@@ -5,7 +5,7 @@ mod new_object;
 use std::sync::Arc;
 
 use archipel_base::codec;
-use archipel_cluster::{BlockWriter, Current, Decision, OpenRow, WriteOptions};
+use archipel_cluster::{BlockWriter, Current, Decision, Guard, OpenRow, WriteOptions};
 use archipel_storage::engine::Durability;
 use archipel_storage::pool::Pool;
 use archipel_storage::{Payload, RowKey, RowVersion, UsageDelta, Value, VersionKind};
@@ -290,7 +290,9 @@ impl Model {
     pub async fn head_object(&self, bucket: &Bucket, key: &str) -> Result<ObjectHead, Error> {
         check_key(key)?;
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
-        let value = self.cluster().head(&row).await?;
+        let at = &row;
+        let read = |guards: Vec<Guard>| async move { self.cluster().head(at, &guards).await };
+        let value = self.read_fenced(bucket, &row, read).await?;
         versions::current(&value.ok_or(Error::NoSuchKey)?)
     }
 
@@ -301,7 +303,9 @@ impl Model {
     pub async fn open_object(&self, bucket: &Bucket, key: &str) -> Result<ObjectReader, Error> {
         check_key(key)?;
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
-        let found = self.cluster().open_row(&row).await?;
+        let at = &row;
+        let read = |guards: Vec<Guard>| async move { self.cluster().open_row(at, &guards).await };
+        let found = self.read_fenced(bucket, &row, read).await?;
         let opened = found.ok_or(Error::NoSuchKey)?;
         let head = versions::current(&opened.value)?;
         self.reader_of(row, head, opened).await

@@ -239,7 +239,7 @@ impl Model {
         if bucket.versioning == Versioning::Enabled {
             return Ok(new);
         }
-        let current = self.cluster().head(adding.row).await?;
+        let current = self.cluster().head(adding.row, &[]).await?;
         let replaced = match current {
             Some(value) => match head_of(&value)? {
                 Some(head) if head.id == VersionId::Null => value.usage,

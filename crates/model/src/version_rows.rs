@@ -70,7 +70,7 @@ pub async fn read_version(
     making: Making,
 ) -> Result<Option<Value>, Error> {
     if making == Making::Plain && name.is_none() {
-        let current = cluster.head(row).await?;
+        let current = cluster.head(row, &[]).await?;
         // Another version is current if this node does not know yet that versions are enabled.
         if current
             .as_ref()
@@ -91,7 +91,7 @@ pub async fn open_version(
     making: Making,
 ) -> Result<Option<OpenRow>, Error> {
     if making == Making::Plain && name.is_none() {
-        let current = cluster.open_row(row).await?;
+        let current = cluster.open_row(row, &[]).await?;
         let is_named = |opened: &OpenRow| opened.value.version_name() == name;
         if current.as_ref().is_none_or(is_named) {
             return Ok(current);

@@ -14,7 +14,7 @@ use crate::data::block_reader::{BlockStream, Prefetch};
 use crate::data::block_writer::BlockWriter;
 use crate::data::companions::Brings;
 use crate::data::driver::Run;
-use crate::data::options::{Versioning, WriteOptions};
+use crate::data::options::{Guard, Versioning, WriteOptions};
 use crate::error::Error;
 use crate::node::group::Group;
 use crate::register::coordinator::Start;
@@ -61,33 +61,37 @@ impl Data {
 
     /// Returns the metadata of a row.
     pub async fn metadata(self: &Arc<Data>, key: &RowKey) -> Result<Option<Bytes>, Error> {
-        Ok(self.head(key).await?.map(|value| value.metadata))
+        Ok(self.head(key, &[]).await?.map(|value| value.metadata))
     }
 
-    /// Returns a row's value without its payload.
-    pub async fn head(self: &Arc<Data>, key: &RowKey) -> Result<Option<Value>, Error> {
-        Ok(self.read_version(key, false).await?.value)
+    /// Returns a row's value without its payload. `guards` are as for [`open_row`](Data::open_row).
+    pub async fn head(
+        self: &Arc<Data>,
+        key: &RowKey,
+        guards: &[Guard],
+    ) -> Result<Option<Value>, Error> {
+        Ok(self.read_version(key, guards, false).await?.value)
     }
 
     /// Returns a row's value.
     pub async fn read(self: &Arc<Data>, key: &RowKey) -> Result<Option<Value>, Error> {
-        Ok(self.read_version(key, true).await?.value)
+        Ok(self.read_version(key, &[], true).await?.value)
     }
 
     /// Returns a row's version. The stamp of a tombstone is that of the deletion. A row that was
     /// never written, or whose tombstone was dropped, has [`Stamp::ZERO`].
     pub async fn read_stamped(self: &Arc<Data>, key: &RowKey) -> Result<Version<Value>, Error> {
-        self.read_version(key, true).await
+        self.read_version(key, &[], true).await
     }
 
     /// Does the same without the payload.
     pub async fn head_stamped(self: &Arc<Data>, key: &RowKey) -> Result<Version<Value>, Error> {
-        self.read_version(key, false).await
+        self.read_version(key, &[], false).await
     }
 
     /// Returns the state of a row.
     pub async fn state(self: &Arc<Data>, key: &RowKey) -> Result<State, Error> {
-        let version = self.read_version(key, false).await?;
+        let version = self.read_version(key, &[], false).await?;
         Ok(match (version.value, version.stamp) {
             (Some(_), _) => State::Live,
             (None, Stamp::ZERO) => State::Absent,
@@ -97,10 +101,18 @@ impl Data {
 
     /// Opens a row: returns its value, and a pin that keeps the blocks of its payload readable. If
     /// no replica is local, the blocks follow the row at once.
-    pub async fn open_row(self: &Arc<Data>, key: &RowKey) -> Result<Option<OpenRow>, Error> {
+    ///
+    /// # Errors
+    /// [`Error::Guarded`] if a replica that answers knows that one of `guards` does not
+    /// [hold](crate::Hooks::holds). A quorum of replicas that know it is met by each read.
+    pub async fn open_row(
+        self: &Arc<Data>,
+        key: &RowKey,
+        guards: &[Guard],
+    ) -> Result<Option<OpenRow>, Error> {
+        let how = guarded_by(guards);
         loop {
             let prefetch = Arc::new(Prefetch::default());
-            let how = WriteOptions::durable(Durability::Fsync);
             let mut run = self.run(key, &how)?;
             run.prefetch = Some(&prefetch);
             let before = self.read_as(run).await?;
@@ -144,9 +156,10 @@ impl Data {
     async fn read_version(
         self: &Arc<Data>,
         key: &RowKey,
+        guards: &[Guard],
         with_payload: bool,
     ) -> Result<Version<Value>, Error> {
-        let how = WriteOptions::durable(Durability::Fsync);
+        let how = guarded_by(guards);
         let run = self.run(key, &how)?;
         self.read_as(Run {
             with_payload,
@@ -161,6 +174,7 @@ impl Data {
             let (operation, outputs) = Operation::read(start(&run.group));
             match run.drive(operation, outputs, &mut never).await? {
                 Outcome::Value(version) => return Ok(version),
+                Outcome::Guarded => return Err(Error::Guarded),
                 Outcome::Unavailable if run.needs_payload => {
                     (run.with_payload, run.needs_payload) = (true, false);
                 }
@@ -338,4 +352,12 @@ pub(super) fn unexpected(outcome: &Outcome<Value>) -> Error {
         _ => "too few replicas answer, or too much contention",
     };
     Error::Unavailable(why.into())
+}
+
+/// Returns the options of a read with guards.
+fn guarded_by(guards: &[Guard]) -> WriteOptions<'static> {
+    WriteOptions {
+        guards: guards.to_vec(),
+        ..WriteOptions::durable(Durability::Fsync)
+    }
 }

@@ -19,6 +19,7 @@ use crate::node::{floors, tombstones::TombstoneStats};
 use crate::register::{Answer, Bounds, Cell, Recent, Request, Rules, Version, replica};
 
 mod companions;
+mod guards;
 mod limits;
 mod offer;
 mod pointing;
@@ -131,6 +132,9 @@ impl Replica {
 
     /// Answers a `Read`. The payload is read only if it is wanted. A short value is piggybacked, so
     /// that the reader does not depend on the one replica that it asked for the value.
+    ///
+    /// A guard refuses the read only where the replica knows that it does not hold. A replica that
+    /// has not heard of the guard answers: others in the quorum know.
     async fn read(
         &self,
         call: &RowCall,
@@ -139,8 +143,12 @@ impl Replica {
         let bounds = self.bounds();
         let (key, with_payload) = (call.row_key(), call.with_payload);
         let (about, hooks) = (call.about.clone(), self.around.hooks);
+        let guards = guards::of(call);
         let read = move |rows: &RowReader<'_>| {
             let bounds = floors::bounds(rows, key.partition, bounds)?;
+            if guards::refuse(rows, &guards, hooks)? {
+                return Ok(Answer::Guarded);
+            }
             let (row, is_whole) = match (with_payload, with_value) {
                 (true, true) => (rows.row(&key)?, true),
                 (true, false) => rows.row_at_hand(&key)?,
@@ -208,7 +216,7 @@ impl Replica {
                 Ok(beside) => beside,
                 Err(refusal) => return Ok(refusal),
             };
-            let guard_holds = guards_hold(txn, &call, around.hooks)?
+            let guard_holds = guards::hold(txn, &call, around.hooks)?
                 && limits::are_kept(txn, &call, &cell, around.hooks)?;
             let told = match versions::asked(&txn.reader(), &call, &cell, &bounds, &around)? {
                 Ok(told) => told,
@@ -289,17 +297,6 @@ fn row_to_replace(
         Err(storage::Error::Damaged(_)) if is_alone => Ok(None),
         row => row,
     }
-}
-
-/// Returns true if each guard of the request holds here.
-fn guards_hold(txn: &RowTxn<'_>, call: &RowCall, hooks: Hooks) -> Result<bool, storage::Error> {
-    for (guard, expects) in call.guard_rows() {
-        let metadata = txn.metadata(&guard)?.and_then(|row| row.metadata);
-        if !metadata.is_some_and(|metadata| (hooks.holds)(&guard, &metadata, expects)) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// Returns how a request runs. A tombstone is written even while the disk is nearly full, because

@@ -9,6 +9,7 @@ use super::*;
 use crate::ModelOptions;
 
 mod aliases;
+mod deletion;
 mod keys;
 mod order;
 mod tokens;

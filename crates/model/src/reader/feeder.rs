@@ -137,7 +137,7 @@ impl Feeder {
                 break;
             }
             let key = rowkeys::extent(&self.cluster, &tail.group, index);
-            let found = self.or_fail(self.cluster.open_row(&key).await).await?;
+            let found = self.or_fail(self.cluster.open_row(&key, &[]).await).await?;
             let Some(OpenRow {
                 value,
                 pin: _pin,
@@ -183,7 +183,7 @@ impl Feeder {
         info: &PartInfo,
     ) -> Result<(Content, Pin, Option<BlockStream>), Error> {
         let key = rowkeys::part(&self.cluster, id, info.number, &info.attempt);
-        let Some(opened) = self.cluster.open_row(&key).await? else {
+        let Some(opened) = self.cluster.open_row(&key, &[]).await? else {
             let why = format!("part {} of the object is missing", info.number);
             return Err(Error::Damaged(why));
         };
