@@ -83,6 +83,8 @@ enum Seen {
         head: ObjectHead,
         /// The time at which its successor was made.
         since_ms: u64,
+        /// Its successor: the version's id, and the write that made it.
+        successor: (VersionId, Id),
         /// The number of noncurrent versions that are newer.
         newer: u32,
     },
@@ -300,6 +302,7 @@ impl Model {
                 head,
                 since_ms,
                 newer,
+                ..
             } => {
                 let needed = rules.noncurrent(key, head, *since_ms, now, day);
                 let is_protected = head.lock.protects(now, false);

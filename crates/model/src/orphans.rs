@@ -192,7 +192,13 @@ impl Model {
                     .read(&rowkeys::owner(self.cluster(), owner))
                     .await?;
                 tokio::time::sleep(PAUSE).await;
-                let needed = gc::tail_in(owner, value)? == Some(*group);
+                let mut needed = gc::tail_in(owner, value)? == Some(*group);
+                if !needed && matches!(owner, Owner::Object { .. }) {
+                    let row = rowkeys::owner(self.cluster(), owner);
+                    for (_, _, kept) in self.cluster().kept_versions(&row).await? {
+                        needed |= gc::tail_in(owner, Some(kept))? == Some(*group);
+                    }
+                }
                 if needed {
                     answers.done.insert(content);
                 }
@@ -217,7 +223,7 @@ impl Model {
         }
     }
 
-    /// Returns the parts of an upload that the object lists. Returns `None` while the upload is in
+    /// Returns the parts of an upload that the object or a kept version of it lists. Returns `None` while the upload is in
     /// progress, because all of its parts are needed.
     async fn parts_needed(&self, upload: &UploadName) -> Result<Option<HashSet<Id>>, Error> {
         let cluster = self.cluster();
@@ -228,7 +234,11 @@ impl Model {
         }
         let object = rowkeys::object(cluster, &upload.bucket, &upload.key);
         let value = cluster.read(&object).await?;
-        Ok(Some(gc::parts_in(value, &upload.id)?))
+        let mut needed = gc::parts_in(value, &upload.id)?;
+        for (_, _, kept) in cluster.kept_versions(&object).await? {
+            needed.extend(gc::parts_in(Some(kept), &upload.id)?);
+        }
+        Ok(Some(needed))
     }
 }
 

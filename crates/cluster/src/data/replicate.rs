@@ -12,11 +12,12 @@ use crate::node::wire::RowCall;
 use crate::register::{Answer, Request};
 
 impl Data {
-    /// Brings a row to all of its reachable replicas, not only to a quorum.
-    pub async fn replicate(self: &Arc<Data>, key: &RowKey) -> Result<(), Error> {
+    /// Brings a row to all of its reachable replicas, not only to a quorum. Returns true if all
+    /// replicas have it now.
+    pub async fn replicate(self: &Arc<Data>, key: &RowKey) -> Result<bool, Error> {
         let version = self.read_whole(key, true).await?;
         if version.stamp == Stamp::ZERO {
-            return Ok(());
+            return Ok(true);
         }
         let group = self.group(key.partition)?;
         let behind = group.quorums.all().iter().map(|index| {
@@ -28,18 +29,24 @@ impl Data {
                         version: version.clone(),
                         guarded: false,
                     };
-                    self.ask_about(group, index, key, write).await?;
+                    let answer = self.ask_about(group, index, key, write).await?;
+                    return Ok(answer == Answer::Accepted);
                 }
-                Ok::<_, Error>(())
+                Ok::<_, Error>(true)
             }
         });
+        let mut have_it = true;
         for done in futures_util::future::join_all(behind).await {
             // A quorum has the row. An unreachable replica gets it later.
-            if let Err(error) = done {
-                tracing::debug!(%error, "a row cannot be written to a replica now");
+            match done {
+                Ok(has_it) => have_it &= has_it,
+                Err(error) => {
+                    have_it = false;
+                    tracing::debug!(%error, "a row cannot be written to a replica now");
+                }
             }
         }
-        Ok(())
+        Ok(have_it)
     }
 
     async fn ask_for_stamp(

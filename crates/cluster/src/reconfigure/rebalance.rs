@@ -187,7 +187,8 @@ impl LayoutChanges {
 
     async fn replicate_row(&self, partition: PartitionId, key: &Bytes) -> Result<(), Error> {
         let key = key.clone();
-        self.replicate(&RowKey { partition, key }).await
+        self.replicate(&RowKey { partition, key }).await?;
+        Ok(())
     }
 
     /// Returns all keys that a replica holds, tombstones included.

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use archipel_base::Stamp;
+use archipel_base::{Id, Stamp};
 use archipel_storage::{self as storage, RowKey, RowMetadata, RowReader};
 use bytes::Bytes;
 
@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::object::ObjectHead;
 use crate::owner::Owner;
 use crate::rowkeys;
+use crate::version::VersionId;
 
 impl Bucket {
     /// Returns true if rules may remove noncurrent versions.
@@ -43,14 +44,21 @@ struct Placed {
     is_current: bool,
 }
 
+/// A version after which another is noncurrent.
+#[derive(Clone, Copy)]
+struct Successor {
+    made_ms: u64,
+    name: (VersionId, Id),
+}
+
 /// The versions of a key, newest first, as far as a walk has come.
 pub(super) struct Line {
     object: RowKey,
     key: String,
     /// Versions that were read before their turn: the current one, and the null version.
     early: Vec<Placed>,
-    /// When the version before the next one was made; `None` until the current one has passed.
-    successor_ms: Option<u64>,
+    /// The version before the next one; `None` until the current one has passed.
+    successor: Option<Successor>,
     /// The noncurrent versions that have passed.
     newer: u32,
     passed: Vec<Seen>,
@@ -64,7 +72,7 @@ impl Line {
             object,
             key,
             early: current.into_iter().collect(),
-            successor_ms: None,
+            successor: None,
             newer: 0,
             passed: Vec::new(),
         }
@@ -95,18 +103,22 @@ impl Line {
     }
 
     fn pass(&mut self, one: Placed) {
-        let successor = self.successor_ms;
+        let successor = self.successor;
         if one.is_current || successor.is_some() {
-            self.successor_ms = Some(one.order.millis());
+            self.successor = Some(Successor {
+                made_ms: one.order.millis(),
+                name: (one.head.id, one.head.version),
+            });
         }
         // Without a current version before it, a version may be the current one elsewhere.
-        let Some(since_ms) = successor.filter(|_| !one.is_current) else {
+        let Some(successor) = successor.filter(|_| !one.is_current) else {
             return;
         };
         self.passed.push(Seen::Noncurrent {
             key: self.key.clone(),
             head: one.head,
-            since_ms,
+            since_ms: successor.made_ms,
+            successor: successor.name,
             newer: self.newer,
         });
         self.newer = self.newer.saturating_add(1);

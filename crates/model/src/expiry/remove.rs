@@ -15,10 +15,10 @@ use crate::error::Error;
 use crate::events::Happening;
 use crate::lock::Taking;
 use crate::object::{Condition, ObjectHead, Predicate};
-use crate::rowkeys;
 use crate::upload::Upload;
 use crate::version::VersionId;
 use crate::versions::head_of;
+use crate::{rowkeys, version_rows};
 
 /// What a removal removed.
 pub(super) enum Removed {
@@ -123,7 +123,10 @@ impl Model {
         one: &Seen,
     ) -> Result<Removed, Error> {
         let Seen::Noncurrent {
-            since_ms, newer, ..
+            since_ms,
+            successor,
+            newer,
+            ..
         } = *one
         else {
             return Ok(Removed::Nothing);
@@ -136,6 +139,10 @@ impl Model {
         if needed > 0 && !self.has_newer(bucket, key, seen.id, needed).await? {
             return Err(Error::PreconditionFailed);
         }
+        // If the successor was removed, the version became noncurrent later than this replica knows.
+        if !self.is_there(bucket, key, successor).await? {
+            return Err(Error::PreconditionFailed);
+        }
         self.kill_if(bucket, key, seen, |versions, head| {
             if versions.is_current {
                 return Err(Error::PreconditionFailed);
@@ -144,6 +151,7 @@ impl Model {
                 key: key.to_owned(),
                 head,
                 since_ms,
+                successor,
                 newer,
             };
             self.check_expired(bucket, &one)
@@ -204,6 +212,20 @@ impl Model {
         let limit = count as usize + 1;
         let newest = self.newest_versions(bucket, key, limit).await?;
         Ok(newest.iter().take_while(|newer| **newer != id).count() >= limit)
+    }
+
+    /// Returns true if a version is there, still as this write made it.
+    async fn is_there(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        (id, write): (VersionId, Id),
+    ) -> Result<bool, Error> {
+        let row = rowkeys::object(self.cluster(), &bucket.id, key);
+        let making = bucket.versioning.of_writes();
+        let found = version_rows::read_version(self.cluster(), &row, id.at(), making).await?;
+        let head = found.as_ref().map(head_of).transpose()?.flatten();
+        Ok(head.is_some_and(|head| head.version == write))
     }
 
     /// Returns true if this replica keeps a version of an object that is not current.

@@ -93,7 +93,10 @@ async fn drop_tail(cluster: &Cluster, owner: &Owner, group: &Id) -> Result<Optio
     if tail_in(owner, cluster.settle(&row).await?)? == Some(*group) {
         return Ok(Some(0));
     }
-    for kept in kept_of(cluster, owner, &row).await? {
+    let Some(kept) = kept_of(cluster, owner, &row).await? else {
+        return Ok(None);
+    };
+    for kept in kept {
         if tail_in(owner, Some(kept))? == Some(*group) {
             return Ok(Some(0));
         }
@@ -101,21 +104,24 @@ async fn drop_tail(cluster: &Cluster, owner: &Owner, group: &Id) -> Result<Optio
     drop_extents(cluster, group).await.map(Some)
 }
 
-/// Returns the kept versions of an owner that is an object. If it ever had versions, the reachable
+/// Returns the kept versions of an owner that is an object; `None` if they cannot be known now. The
 /// replicas first get the object's row, so that none holds a version there that it has still to
-/// keep.
-async fn kept_of(cluster: &Cluster, owner: &Owner, row: &RowKey) -> Result<Vec<Value>, Error> {
+/// keep. A replica that is away may hold one, so nothing is known of an object that has versions
+/// until it is back.
+async fn kept_of(
+    cluster: &Cluster,
+    owner: &Owner,
+    row: &RowKey,
+) -> Result<Option<Vec<Value>>, Error> {
     if !matches!(owner, Owner::Object { .. }) {
-        return Ok(Vec::new());
+        return Ok(Some(Vec::new()));
     }
+    let have_it = cluster.replicate(row).await?;
     let kept = cluster.kept_versions(row).await?;
     let current = cluster.read(row).await?;
-    if kept.is_empty() && current.is_none_or(|current| current.version.is_none()) {
-        return Ok(Vec::new());
-    }
-    cluster.replicate(row).await?;
-    let kept = cluster.kept_versions(row).await?;
-    Ok(kept.into_iter().map(|(_, _, value)| value).collect())
+    let is_plain = kept.is_empty() && current.is_none_or(|current| current.version.is_none());
+    let kept = kept.into_iter().map(|(_, _, value)| value).collect();
+    Ok((have_it || is_plain).then_some(kept))
 }
 
 /// Drops the extents of a tail, the last one first. Extents are committed in order, so the first
@@ -157,7 +163,10 @@ async fn drop_unused_parts(cluster: &Cluster, upload: &UploadName) -> Result<Opt
         bucket: upload.bucket,
         key: upload.key.clone(),
     };
-    for kept in kept_of(cluster, &named, &owner).await? {
+    let Some(kept) = kept_of(cluster, &named, &owner).await? else {
+        return Ok(None);
+    };
+    for kept in kept {
         let listed = parts_in(Some(kept), &upload.id)?;
         unused.retain(|(_, attempt)| !listed.contains(attempt));
     }

@@ -238,10 +238,11 @@ async fn only_what_still_is_as_the_walk_saw_it_is_removed() {
     let marker = deleted(&model, "k").await;
     wall.advance(3 * DAY_MS);
     let skipped = model.expiry_status().counts.skipped;
-    let seen = || Seen::Noncurrent {
+    let seen = |successor: &ObjectHead| Seen::Noncurrent {
         key: "k".into(),
         head: old.clone(),
         since_ms: NOON,
+        successor: (successor.id, successor.version),
         newer: 0,
     };
 
@@ -266,7 +267,7 @@ async fn only_what_still_is_as_the_walk_saw_it_is_removed() {
     // The version that was noncurrent is the current one again.
     let gone = model.delete_version(&on, "k", marker, false, Condition::Always);
     gone.await.unwrap();
-    assert!(model.remove(&on, seen()).await);
+    assert!(model.remove(&on, seen(&old)).await);
     assert!(lives(&model, "k", id).await);
     assert_eq!(model.expiry_status().counts.skipped, skipped + 1);
 
@@ -279,7 +280,8 @@ async fn only_what_still_is_as_the_walk_saw_it_is_removed() {
     let held = LockChange::LegalHold(true);
     model.change_lock(&on, "k", Some(id), held).await.unwrap();
     written(&model, "k", 1).await;
-    assert!(model.remove(&on, seen()).await);
+    let successor = model.head_object(&on, "k").await.unwrap();
+    assert!(model.remove(&on, seen(&successor)).await);
     assert!(lives(&model, "k", id).await);
     let lock = ObjectLock {
         legal_hold: Some(true),
@@ -287,6 +289,35 @@ async fn only_what_still_is_as_the_walk_saw_it_is_removed() {
     };
     assert_eq!(model.head_version(&on, "k", id).await.unwrap().lock, lock);
     assert_eq!(model.expiry_status().counts.skipped, skipped + 2);
+}
+
+/// A replica that lags does not know that a version's successor was removed, and that it became
+/// noncurrent only now.
+#[tokio::test]
+async fn a_version_stays_if_the_successor_that_the_walk_saw_was_removed() {
+    let (model, wall) = versioned().await;
+    set(&model, vec![noncurrent("", 1, None)]).await;
+    let on = bucket(&model);
+    let id = written(&model, "k", 1).await;
+    let old = model.head_object(&on, "k").await.unwrap();
+    wall.advance(1);
+    let second = written(&model, "k", 1).await;
+    let successor = model.head_object(&on, "k").await.unwrap();
+    wall.advance(3 * DAY_MS);
+    let gone = model.delete_version(&on, "k", second, false, Condition::Always);
+    gone.await.unwrap();
+    written(&model, "k", 1).await;
+
+    let seen = Seen::Noncurrent {
+        key: "k".into(),
+        head: old,
+        since_ms: NOON,
+        successor: (successor.id, successor.version),
+        newer: 0,
+    };
+    assert!(model.remove(&on, seen).await);
+    assert!(lives(&model, "k", id).await);
+    assert_eq!(model.expiry_status().counts.skipped, 1);
 }
 
 /// Each part is walked by its first live replica.
