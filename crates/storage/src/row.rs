@@ -140,6 +140,10 @@ pub struct VersionChange {
     /// What becomes of it.
     #[serde(rename = "s")]
     pub state: VersionState,
+    /// Which null version gets the metadata: the [stamp](RowVersion::since) that tells null versions
+    /// apart, because they all have one name.
+    #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Stamp>,
 }
 
 /// What becomes of a kept version.

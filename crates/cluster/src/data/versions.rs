@@ -236,7 +236,7 @@ impl Data {
                 version: Version {
                     stamp: report.stamp,
                     write: report.write,
-                    value: report.value.clone(),
+                    value: versions::as_kept(report),
                 },
                 guarded: false,
             };

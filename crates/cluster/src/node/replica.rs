@@ -347,14 +347,15 @@ fn put_cell(
         Ok(moves) => moves,
         Err(refusal) => return Ok(Err(refusal)),
     };
-    versions::store(txn, &moves, true, around)?;
+    let current = new.value.clone();
+    versions::store(txn, &moves, current.as_ref(), true, around)?;
     if moves.is_kept {
         around.tombstones.note(key.partition, &new);
         txn.set(key, &row_of(new))?;
     } else {
         store_cell(txn, key, old, new, around)?;
     }
-    versions::store(txn, &moves, false, around)?;
+    versions::store(txn, &moves, current.as_ref(), false, around)?;
     Ok(Ok(()))
 }
 

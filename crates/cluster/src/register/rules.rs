@@ -66,6 +66,8 @@ pub enum Mutant {
     IgnoreChanges,
     /// A replica accepts a value that changes a version which it lacks.
     AcceptLacking,
+    /// A change of a null version is applied to whichever null version the replica has.
+    MixNullVersions,
     /// A copy of a kept version counts as an acceptance.
     CopiesAreFinal,
     /// The newest state of a version counts although too few replicas hold it.
@@ -115,10 +117,11 @@ impl Mutant {
     ];
 
     /// The mutants that the model of versions shows.
-    pub const OF_VERSIONS: [Mutant; 10] = [
+    pub const OF_VERSIONS: [Mutant; 11] = [
         Mutant::DropDisplaced,
         Mutant::IgnoreChanges,
         Mutant::AcceptLacking,
+        Mutant::MixNullVersions,
         Mutant::CopiesAreFinal,
         Mutant::TrustMinority,
         Mutant::ForgetChanges,

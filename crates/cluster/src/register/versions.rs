@@ -22,7 +22,7 @@ mod decide;
 pub use decide::{Promises, bury, change, kill, order_of, with_changes};
 
 use archipel_base::{Id, Stamp};
-use archipel_storage::{RowVersion, Value, VersionKind, VersionName, VersionState};
+use archipel_storage::{RowVersion, Value, VersionChange, VersionKind, VersionName, VersionState};
 use serde::{Deserialize, Serialize};
 
 use super::message::Version;
@@ -63,7 +63,8 @@ pub fn keep<E>(
             changed.push((from, displaced(old)));
         }
     }
-    if from != to {
+    // A replica that had no row may have got a copy of an older null version.
+    if from != to || old.stamp == Stamp::ZERO {
         let held = kept(to)?;
         if held.stamp != Stamp::ZERO && held.stamp < new.stamp {
             changed.push((to, Cell::default()));
@@ -84,12 +85,16 @@ pub fn keep<E>(
         }
         let value = match (&change.state, held.value) {
             (VersionState::Dead, _) => None,
-            (VersionState::Changed(metadata), Some(value)) => Some(Value {
-                metadata: metadata.clone(),
-                ..value
-            }),
-            (VersionState::Changed(_), None) if rules.breaks(Mutant::AcceptLacking) => continue,
-            (VersionState::Changed(_), None) => return Ok(Kept::Lacks(change.of)),
+            (VersionState::Changed(metadata), Some(value))
+                if is_meant(rules, change, &value, held.stamp) =>
+            {
+                Some(Value {
+                    metadata: metadata.clone(),
+                    ..value
+                })
+            }
+            (VersionState::Changed(_), _) if rules.breaks(Mutant::AcceptLacking) => continue,
+            (VersionState::Changed(_), _) => return Ok(Kept::Lacks(change.of)),
         };
         let cell = Cell {
             promised: new.stamp,
@@ -103,6 +108,43 @@ pub fn keep<E>(
         }
     }
     Ok(Kept::Changes(changed))
+}
+
+/// Returns true if a change of metadata is meant for this kept value. A replica that missed a null
+/// version may still hold the one before it, with another payload.
+fn is_meant(rules: Rules, change: &VersionChange, value: &Value, stamp: Stamp) -> bool {
+    change.since.is_none()
+        || since_of(value, stamp) == change.since
+        || rules.breaks(Mutant::MixNullVersions)
+}
+
+/// Returns what tells a null version from others; `None` for a version with a name. `stamp` is the
+/// one under which it is held.
+pub fn since_of(value: &Value, stamp: Stamp) -> Option<Stamp> {
+    let since = value.version.as_ref().and_then(|version| version.since);
+    value
+        .version_name()
+        .is_none()
+        .then(|| since.unwrap_or(stamp))
+}
+
+/// Returns a report's value as its kept row holds it.
+pub fn as_kept(report: &VersionReport) -> Option<Value> {
+    let value = report.value.clone()?;
+    let since = since_of(&value, report.stamp);
+    let version = RowVersion {
+        at: value.version_name(),
+        kind: value.kind(),
+        changes: Vec::new(),
+        since: match value.version_name() {
+            None => since,
+            Some(_) => value.version.as_ref().and_then(|version| version.since),
+        },
+    };
+    Some(Value {
+        version: Some(Box::new(version)),
+        ..value
+    })
 }
 
 /// Returns the name of the version that an object's row holds. A tombstone is of the null version.

@@ -52,6 +52,43 @@ fn run_with_cuts(ops: Vec<(Option<usize>, Op)>) {
     });
 }
 
+/// A replica that missed a null version holds the one before it. New metadata is meant for the
+/// version that the client saw, with its payload.
+#[test]
+fn new_metadata_reaches_no_older_null_version() {
+    block_on(true, async {
+        let mut system = System::new(3).await;
+        let put = system.put("a", "first", Condition::Always).await;
+        put.unwrap();
+        system.cut(Some(0));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let put = system.put("a", "second", Condition::Always).await;
+        put.unwrap();
+        system.cut(None);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let model = system.models[1].clone();
+        let mode = Versioning::Enabled;
+        model.set_versioning("bucket", mode).await.unwrap();
+        let put = system.put("a", "third", Condition::Always).await;
+        put.unwrap();
+        let tags = vec![("n".to_owned(), "1".to_owned())];
+        let bucket = system.bucket_of(&model).await;
+        let set = model.set_object_tags(&bucket, "a", Some(VersionId::Null), tags);
+        set.await.unwrap();
+        for away in 0..3 {
+            system.cut(Some(away));
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let model = system.model();
+            let bucket = system.bucket_of(&model).await;
+            let opened = model.open_version(&bucket, "a", VersionId::Null).await;
+            let reader = opened.unwrap();
+            let mut content = reader.stream(0..u64::MAX);
+            let bytes = content.next().await.unwrap().unwrap();
+            assert_eq!(bytes, "second".as_bytes(), "without {away}");
+        }
+    });
+}
+
 /// A replica that lags holds as current what others keep, and lacks what they took meanwhile.
 #[test]
 fn a_version_that_only_a_lagging_replica_has_is_listed() {

@@ -3,7 +3,7 @@
 use archipel_base::Stamp;
 use archipel_storage::VersionName;
 
-use crate::register::versions::{MOST_DEAD, NEWEST, Promises, VersionReport, order_of};
+use crate::register::versions::{MOST_DEAD, NEWEST, Promises, VersionReport, order_of, since_of};
 
 /// What a decision asks the replicas about, besides the version in question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -29,6 +29,13 @@ pub(super) fn to_ask(promises: &Promises<'_>, name: VersionName, asked: Asked) -
         named.filter_map(|one| one.name).min()
     };
     let hides = |of: &[VersionReport]| match &next {
+        // A replica tells few versions if one of them lives in its own view.
+        None if of
+            .iter()
+            .any(|one| one.name.is_some() && one.value.is_some()) =>
+        {
+            of.len() >= NEWEST.max(asked.least)
+        }
         None => of.len() >= MOST_DEAD.max(asked.least),
         Some(next) => {
             of.len() >= NEWEST.max(asked.least) && lowest(of).is_some_and(|at| at > order_of(next))
@@ -55,18 +62,86 @@ pub(super) fn to_ask(promises: &Promises<'_>, name: VersionName, asked: Asked) -
     })
 }
 
-/// Returns the newest living report of a kept version if a replica of the quorum lacks it.
+/// Returns the newest living report of a kept version if a replica of the quorum lacks it, or holds
+/// another null version.
 pub(super) fn lacked(promises: &Promises<'_>, name: VersionName) -> Option<VersionReport> {
     if promises.is_current(name) {
         return None;
     }
     promises.state_of(name)?;
+    let meant = |one: &VersionReport| {
+        let value = one.value.as_ref()?;
+        Some(since_of(value, one.stamp))
+    };
     let of = |(_, of, _): &(usize, Vec<VersionReport>, Stamp)| {
         of.iter().find(|one| one.name == name).cloned()
     };
     let reports: Vec<Option<VersionReport>> = promises.reports.iter().map(of).collect();
-    let lacks = |one: &Option<VersionReport>| one.as_ref().is_none_or(|one| one.value.is_none());
     let newest = reports.iter().flatten().filter(|one| one.value.is_some());
-    let newest = newest.max_by_key(|one| one.stamp).cloned();
-    reports.iter().any(lacks).then_some(newest).flatten()
+    let newest = newest.max_by_key(|one| one.stamp).cloned()?;
+    let has = |one: &Option<VersionReport>| one.as_ref().and_then(meant) == meant(&newest);
+    (!reports.iter().all(has)).then_some(newest)
+}
+
+#[cfg(test)]
+mod tests {
+    use archipel_base::Id;
+    use archipel_storage::{RowVersion, Value};
+
+    use super::*;
+    use crate::register::Version;
+
+    fn stamp(number: u64) -> Stamp {
+        Stamp::new(number, 0, Default::default())
+    }
+
+    fn named(number: u64) -> Value {
+        Value {
+            version: Some(Box::new(RowVersion {
+                at: Some(stamp(number)),
+                ..RowVersion::default()
+            })),
+            ..Value::default()
+        }
+    }
+
+    fn report(number: u64, held: u64, lives: bool) -> VersionReport {
+        VersionReport {
+            name: Some(stamp(number)),
+            stamp: stamp(held),
+            write: Id([1; 16]),
+            value: lives.then(|| named(number)),
+            is_final: true,
+            is_whole: true,
+        }
+    }
+
+    /// One replica knows that all others are dead. The other one lags, and tells only as many as it
+    /// takes to tell a living one.
+    #[test]
+    fn a_list_of_versions_that_are_dead_by_now_may_hide_a_living_one() {
+        let current = Version {
+            stamp: stamp(1000),
+            write: Id([2; 16]),
+            value: Some(named(1000)),
+        };
+        let numbers = 100..100 + NEWEST as u64;
+        let dead = numbers.clone().map(|at| report(at, 500 + at, false));
+        let lagging = numbers.map(|at| report(at, at, true));
+        let reports = [
+            (0, dead.collect::<Vec<_>>(), Stamp::ZERO),
+            (1, lagging.collect(), Stamp::ZERO),
+        ];
+        let promises = Promises {
+            current: &current,
+            ballot: stamp(2000),
+            reports: &reports,
+        };
+        let asked = to_ask(&promises, Some(stamp(1000)), Asked::default());
+        let least = 4 * NEWEST;
+        assert_eq!(asked, Some(Asked { other: None, least }));
+        // With more asked for, so many are all.
+        let asked = asked.unwrap();
+        assert_eq!(to_ask(&promises, Some(stamp(1000)), asked), None);
+    }
 }

@@ -55,7 +55,7 @@ pub(super) fn moves(
     let old_name = versions::name_of(old.value.as_ref());
     let new_name = versions::name_of(new.value.as_ref());
     let changes = new.value.as_ref().map_or(&[][..], Value::changes);
-    if old_name == new_name && changes.is_empty() {
+    if old_name == new_name && changes.is_empty() && old.stamp != Stamp::ZERO {
         return Ok(Ok(Moves::default()));
     }
     let Some(prefix) = (hooks.kept_prefix)(key) else {
@@ -83,10 +83,11 @@ pub(super) fn moves(
 }
 
 /// Stores the moves. What lives is stored `before` the object's row, so that its blocks are referred
-/// to throughout, and the rest afterwards.
+/// to throughout, and the rest afterwards. `current` is the object's row.
 pub(super) fn store(
     txn: &mut RowTxn<'_>,
     moves: &Moves,
+    current: Option<&Value>,
     before: bool,
     around: &Around,
 ) -> Result<(), storage::Error> {
@@ -96,7 +97,12 @@ pub(super) fn store(
         }
         let old = cell_of(txn.row_to_replace(key)?.unwrap_or_default());
         if cell.stamp == Stamp::ZERO {
-            // The version is in the object's row now.
+            // The version is in the object's row now, or another null version is.
+            if let Some(value) = &old.value
+                && let Some(work) = (around.hooks.on_replace)(key, value, current)
+            {
+                txn.queue_push(&work)?;
+            }
             txn.set(key, &row_of(cell.clone()))?;
         } else {
             store_cell(txn, key, &old, cell.clone(), around)?;

@@ -11,6 +11,7 @@ use super::rules::Rules;
 mod epochs;
 mod floors;
 mod transcripts;
+mod versions;
 mod windows;
 
 /// Replicas that answer at once. Each can be down.

@@ -4,7 +4,7 @@ use archipel_base::Stamp;
 use archipel_storage::row::MAX_VERSION_CHANGES;
 use archipel_storage::{RowVersion, Value, VersionChange, VersionKind, VersionName, VersionState};
 
-use super::{From, VersionReport, name_of};
+use super::{From, VersionReport, name_of, since_of};
 use crate::register::message::Version;
 use crate::register::rules::{Mutant, Rules};
 
@@ -29,6 +29,11 @@ impl Promises<'_> {
                 .cloned()
                 .filter(|value| value.kind() != VersionKind::Void);
         }
+        self.report_of(name).and_then(|report| report.value.clone())
+    }
+
+    /// Returns the newest report of a version.
+    pub fn report_of(&self, name: VersionName) -> Option<&VersionReport> {
         let all = self.reports.iter().flat_map(|(from, of, agreed)| {
             let of = of.iter().filter(|report| report.name == name);
             of.map(|report| (*from, report, *agreed))
@@ -40,7 +45,7 @@ impl Promises<'_> {
             !all.iter().any(past)
         });
         let newest = counted.max_by_key(|(_, one, _)| one.stamp);
-        newest.and_then(|(_, report, _)| report.value.clone())
+        newest.map(|(_, report, _)| *report)
     }
 
     /// Returns true if a replica knows anything of the version, such as its deletion.
@@ -116,6 +121,7 @@ pub fn bury(
         None => changes.push(VersionChange {
             of: attempt,
             state: VersionState::Dead,
+            since: None,
         }),
     }
     Some(with_changes(newest.value.clone(), changes))
@@ -130,6 +136,7 @@ pub fn kill(rules: Rules, promises: &Promises<'_>, name: VersionName) -> Option<
     let dead = vec![VersionChange {
         of: name,
         state: VersionState::Dead,
+        since: None,
     }];
     if !promises.is_current(name) {
         return Some(Some(with_changes(promises.current.value.clone(), dead)));
@@ -157,6 +164,10 @@ pub fn change(
     let changes = vec![VersionChange {
         of: name,
         state: VersionState::Changed(metadata),
+        since: promises.report_of(name).and_then(|report| {
+            let value = report.value.as_ref()?;
+            since_of(value, report.stamp)
+        }),
     }];
     Some(with_changes(promises.current.value.clone(), changes))
 }

@@ -47,7 +47,11 @@ prop_compose! {
         since in prop::option::of(stamp()),
     ) -> RowVersion {
         let state = changed.map_or(VersionState::Dead, VersionState::Changed);
-        let changes = vec![VersionChange { of, state }];
+        let changes = vec![VersionChange {
+            of,
+            state,
+            since: None,
+        }];
         RowVersion { at, kind, changes, since }
     }
 }

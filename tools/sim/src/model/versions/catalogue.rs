@@ -30,6 +30,11 @@ const NULLS: &[(u64, &[Task])] = &[
     (6, &[Task::Put, Task::KillNull, Task::Get]),
     (3, &[Task::LookNull, Task::PutNull, Task::LookNull]),
 ];
+const NULL_CHANGES: &[(u64, &[Task])] = &[
+    (0, &[Task::PutNull, Task::Put, Task::LookNull]),
+    (6, &[Task::PutNull, Task::ChangeNull, Task::LookNull]),
+    (3, &[Task::Put, Task::LookNull, Task::LookNull]),
+];
 const ALL: &[(u64, &[Task])] = &[
     (0, &[Task::Put, Task::Kill(0), Task::List, Task::Put]),
     (6, &[Task::Put, Task::Change(1), Task::Look(0)]),
@@ -75,6 +80,7 @@ pub fn walks() -> Vec<Versions> {
         faulty("versions: changes", CHANGES),
         faulty("versions: null versions", NULLS),
         faulty("versions: everything", ALL),
+        faulty("versions: changes of null versions", NULL_CHANGES),
         Versions {
             floors: 4,
             ..faulty("versions: everything, floors", ALL)
@@ -98,6 +104,7 @@ pub fn for_mutant(mutant: Mutant) -> Vec<Versions> {
     let first = match mutant {
         Mutant::NoPromotion | Mutant::IgnoreChanges => 1,
         Mutant::LeaveGhost | Mutant::ForgetChanges => 2,
+        Mutant::MixNullVersions => 6,
         Mutant::AcceptLacking | Mutant::RepeatDecision => 3,
         _ => 0,
     };

@@ -35,11 +35,15 @@ pub enum Reply {
     Failed,
     /// There is no such version.
     Gone,
-    /// The metadata.
-    Saw(Option<u32>),
+    /// The metadata and the payload.
+    Saw(Option<Numbers>),
     /// The versions.
     Listed(Vec<VersionName>),
 }
+
+/// The number of the request that gave a version its metadata, and of the put that gave it its
+/// payload.
+pub type Numbers = (u32, u32);
 
 /// One operation in a history.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -56,8 +60,8 @@ pub struct Event {
     pub reply: Option<(u64, Reply)>,
 }
 
-/// The versions with their metadata, and the current one.
-type State = (BTreeMap<VersionName, u32>, Option<VersionName>);
+/// The versions, and the current one.
+type State = (BTreeMap<VersionName, Numbers>, Option<VersionName>);
 
 /// Returns true if the history is linearizable, with two relaxations: a put without an answer may
 /// show as an older version, and a listing may show a put that is in progress or was not answered.
@@ -132,7 +136,7 @@ fn after(event: &Event, state: &State) -> Vec<State> {
     let (versions, current) = state;
     let with = |name: VersionName, number: u32, is_current: bool| {
         let mut versions = versions.clone();
-        versions.insert(name, number);
+        versions.insert(name, (number, number));
         (versions, if is_current { Some(name) } else { *current })
     };
     let reply = event.reply.as_ref().map(|(_, reply)| reply);
@@ -168,10 +172,14 @@ fn after(event: &Event, state: &State) -> Vec<State> {
             when(versions.get(&name).copied() == *saw, same())
         }
         (Call::Kill(name), None | Some(Reply::Done(_))) => without(versions, *current, name),
-        (Call::Change(name, number), None | Some(Reply::Done(_))) => when(
-            versions.contains_key(&name),
-            vec![with(name, number, false)],
-        ),
+        (Call::Change(name, number), None | Some(Reply::Done(_))) => {
+            let changed = versions.get(&name).map(|(_, payload)| {
+                let mut versions = versions.clone();
+                versions.insert(name, (number, *payload));
+                (versions, *current)
+            });
+            changed.into_iter().collect()
+        }
         (Call::Change(name, _), Some(Reply::Gone)) => when(!versions.contains_key(&name), same()),
         (Call::List, _) => same(),
         _ => Vec::new(),
@@ -181,7 +189,7 @@ fn after(event: &Event, state: &State) -> Vec<State> {
 /// Returns the states after a deletion. The place of the null version among the others depends on
 /// times that the history does not show, so it may be the next one or not.
 fn without(
-    versions: &BTreeMap<VersionName, u32>,
+    versions: &BTreeMap<VersionName, Numbers>,
     current: Option<VersionName>,
     name: VersionName,
 ) -> Vec<State> {

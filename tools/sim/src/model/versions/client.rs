@@ -7,7 +7,7 @@ use archipel_cluster::register::versions::{self, Promises, VersionReport};
 use archipel_cluster::register::{Answer, Operation, Outcome, Output, Request};
 use archipel_storage::Value;
 
-use decide::{id, number_of};
+use decide::{id, numbers_of};
 
 use super::check::{self, Call, Event, Reply};
 use super::{Packet, Task, Versions, World};
@@ -126,6 +126,7 @@ impl Versions {
             Task::List => Call::List,
             Task::LookNull => Call::Look(None),
             Task::KillNull => Call::Kill(None),
+            Task::ChangeNull => Call::Change(None, number),
             Task::Look(back) => match named(back) {
                 Some(name) => Call::Look(Some(name)),
                 None => return,
@@ -283,16 +284,16 @@ impl Versions {
                 self.answer_client(world, c, Reply::Done(None));
             }
             (_, Call::Get, Outcome::Value(version)) => {
-                let number = version.value.as_ref().and_then(number_of);
-                self.answer_client(world, c, Reply::Saw(number));
+                let numbers = version.value.as_ref().and_then(numbers_of);
+                self.answer_client(world, c, Reply::Saw(numbers));
             }
             (_, Call::List, Outcome::Value(_)) => {
                 let shown = self.listed(&doing.told);
                 self.answer_client(world, c, Reply::Listed(shown));
             }
             (_, Call::Look(_), Outcome::Seen(report)) => {
-                let number = report.value.as_ref().and_then(number_of);
-                self.answer_client(world, c, Reply::Saw(number));
+                let numbers = report.value.as_ref().and_then(numbers_of);
+                self.answer_client(world, c, Reply::Saw(numbers));
             }
             (_, Call::Look(name), Outcome::Open(report)) => {
                 self.hand_round(world, c, name, report);

@@ -25,6 +25,8 @@ pub enum Task {
     KillNull,
     /// Changes a version's metadata.
     Change(usize),
+    /// Changes the null version's metadata.
+    ChangeNull,
     /// Lists the versions.
     List,
 }

@@ -4,11 +4,11 @@ use archipel_base::{Id, Stamp};
 use archipel_cluster::register::coordinator::Repeat;
 use archipel_cluster::register::versions::{self, Promises, VersionReport};
 use archipel_cluster::register::{Decision, Operation, Output, Rules, Start, Version};
-use archipel_storage::{RowVersion, Value, VersionKind, VersionName};
+use archipel_storage::{Payload, RowVersion, Value, VersionKind, VersionName};
 use bytes::Bytes;
 
 use super::{Client, Doing, Step, next_stamp};
-use crate::model::versions::check::{Call, Reply};
+use crate::model::versions::check::{Call, Numbers, Reply};
 use crate::model::versions::{Packet, Row, Versions, World};
 
 pub(super) fn id(client: usize, operation: u32) -> Id {
@@ -21,6 +21,7 @@ pub(super) fn id(client: usize, operation: u32) -> Id {
 fn object(number: u32, at: VersionName) -> Value {
     Value {
         metadata: Bytes::copy_from_slice(&number.to_be_bytes()),
+        payload: Payload::Inline(Bytes::copy_from_slice(&number.to_be_bytes())),
         version: at.is_some().then(|| {
             Box::new(RowVersion {
                 at,
@@ -31,10 +32,15 @@ fn object(number: u32, at: VersionName) -> Value {
     }
 }
 
-pub(super) fn number_of(value: &Value) -> Option<u32> {
+/// Returns the numbers in the metadata and in the payload of an object.
+pub(super) fn numbers_of(value: &Value) -> Option<Numbers> {
+    let Payload::Inline(payload) = &value.payload else {
+        return None;
+    };
     let is_object = value.kind() == VersionKind::Object;
-    let bytes = value.metadata[..].try_into().ok().filter(|_| is_object);
-    bytes.map(u32::from_be_bytes)
+    let metadata = value.metadata[..].try_into().ok().filter(|_| is_object)?;
+    let payload = payload[..].try_into().ok()?;
+    Some((u32::from_be_bytes(metadata), u32::from_be_bytes(payload)))
 }
 
 impl Doing {
@@ -68,11 +74,11 @@ impl Doing {
                 }
             }
             (Step::Settle, Call::Look(name)) => {
-                let number = promises.state_of(name).as_ref().and_then(number_of);
+                let numbers = promises.state_of(name).as_ref().and_then(numbers_of);
                 let same = |value: &Value| value.metadata.clone();
                 let value = versions::change(promises, name, same).map(Some);
                 let value = value.or_else(|| versions::kill(rules, promises, name));
-                (value, Reply::Saw(number))
+                (value, Reply::Saw(numbers))
             }
             _ => (None, Reply::Failed),
         };

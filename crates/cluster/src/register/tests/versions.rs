@@ -1,0 +1,116 @@
+//! Versions that a replica keeps, and what it tells of them.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+
+use archipel_base::{Id, Stamp};
+use archipel_storage::{
+    Payload, RowVersion, Value, VersionChange, VersionKind, VersionName, VersionState,
+};
+use bytes::Bytes;
+
+use crate::register::versions::{Kept, as_kept, keep, view};
+use crate::register::{Bounds, Cell, Rules, Version};
+
+fn stamp(number: u64) -> Stamp {
+    Stamp::new(number, 0, Default::default())
+}
+
+/// Returns a value with this content, of the null version or another one.
+fn value(content: &'static str, at: VersionName) -> Value {
+    Value {
+        metadata: Bytes::from_static(content.as_bytes()),
+        payload: Payload::Inline(Bytes::from_static(content.as_bytes())),
+        version: at.is_some().then(|| {
+            Box::new(RowVersion {
+                at,
+                ..RowVersion::default()
+            })
+        }),
+        ..Value::default()
+    }
+}
+
+fn cell(number: u64, value: Value) -> Cell<Value> {
+    Cell {
+        promised: stamp(number),
+        stamp: stamp(number),
+        write: Id([number as u8; 16]),
+        value: Some(value),
+    }
+}
+
+/// Returns an acceptance of a version's value, which changes the null version's metadata.
+fn changing(number: u64, since: u64) -> Version<Value> {
+    let change = VersionChange {
+        of: None,
+        state: VersionState::Changed(Bytes::from_static(b"new")),
+        since: Some(stamp(since)),
+    };
+    let mut current = value("current", Some(stamp(5)));
+    if let Some(version) = &mut current.version {
+        version.changes.push(change);
+    }
+    Version {
+        stamp: stamp(number),
+        write: Id([number as u8; 16]),
+        value: Some(current),
+    }
+}
+
+fn kept_in(
+    old: &Cell<Value>,
+    new: &Version<Value>,
+    kept: &BTreeMap<VersionName, Cell<Value>>,
+) -> Kept {
+    let read = |name| Ok::<_, Infallible>(kept.get(&name).cloned().unwrap_or_default());
+    let Ok(kept) = keep(Rules::CORRECT, old, new, read);
+    kept
+}
+
+#[test]
+fn new_metadata_is_for_one_null_version_only() {
+    let current = cell(5, value("current", Some(stamp(5))));
+    let report = view(
+        None,
+        &cell(3, value("second", None)),
+        &Cell::default(),
+        &Bounds::without_floors(0, 0),
+    );
+    let second = as_kept(&report).unwrap();
+    let kept = BTreeMap::from([(None, cell(3, second))]);
+    let Kept::Changes(changes) = kept_in(&current, &changing(7, 3), &kept) else {
+        panic!("the version that is meant is kept here");
+    };
+    let changed = changes[0].1.value.clone().unwrap();
+    assert_eq!(changed.metadata, "new");
+    assert_eq!(changed.payload, value("second", None).payload);
+    assert_eq!(changed.kind(), VersionKind::Object);
+
+    // This replica keeps the null version before it.
+    let report = view(
+        None,
+        &cell(2, value("first", None)),
+        &Cell::default(),
+        &Bounds::without_floors(0, 0),
+    );
+    let first = as_kept(&report).unwrap();
+    let kept = BTreeMap::from([(None, cell(2, first))]);
+    assert_eq!(kept_in(&current, &changing(7, 3), &kept), Kept::Lacks(None));
+    // This one still holds it as the current version.
+    let current = cell(2, value("first", None));
+    let kept = BTreeMap::new();
+    assert_eq!(kept_in(&current, &changing(7, 3), &kept), Kept::Lacks(None));
+}
+
+#[test]
+fn a_replica_without_a_row_drops_the_copy_of_an_older_null_version() {
+    let kept = BTreeMap::from([(None, cell(2, value("first", None)))]);
+    let new = Version {
+        stamp: stamp(3),
+        write: Id([3; 16]),
+        value: Some(value("second", None)),
+    };
+    let changes = kept_in(&Cell::default(), &new, &kept);
+    assert_eq!(changes, Kept::Changes(vec![(None, Cell::default())]));
+}
