@@ -29,9 +29,7 @@ impl Identity {
     /// # Errors
     /// A text for the operator.
     pub fn load(folder: &Path) -> Result<Identity, String> {
-        let path = folder.join(KEY_FILE);
-        let is_new = !path.exists();
-        let public_key = public_key(&path)?;
+        let (public_key, is_new) = public_key(&folder.join(KEY_FILE))?;
         Ok(Identity { public_key, is_new })
     }
 
@@ -67,18 +65,19 @@ pub fn document(folder: &Path) -> Result<Vec<u8>, String> {
     fs::read(&path).map_err(|error| format!("the node's key {}: {error}", path.display()))
 }
 
-fn public_key(path: &Path) -> Result<[u8; 32], String> {
+/// Returns the public key, and whether the key pair was made just now.
+fn public_key(path: &Path) -> Result<([u8; 32], bool), String> {
     let cannot = |error: io::Error| format!("the node's key {}: {error}", path.display());
-    let document = match fs::read(path) {
+    let (document, is_new) = match fs::read(path) {
         Ok(document) => {
             refuse_open_key(path)?;
-            document
+            (document, false)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new())
                 .map_err(|_| "the operating system provides no randomness".to_owned())?;
             replace(path, document.as_ref()).map_err(cannot)?;
-            document.as_ref().to_vec()
+            (document.as_ref().to_vec(), true)
         }
         Err(error) => return Err(cannot(error)),
     };
@@ -90,7 +89,7 @@ fn public_key(path: &Path) -> Result<[u8; 32], String> {
     })?;
     let mut key = [0; 32];
     key.copy_from_slice(pair.public_key().as_ref());
-    Ok(key)
+    Ok((key, is_new))
 }
 
 fn refuse_open_key(path: &Path) -> Result<(), String> {
