@@ -71,6 +71,18 @@ def test_boto3_presigned_post(raw, s3, bucket):
     holds(s3, bucket, "boto", b"content")
 
 
+def test_conditions_in_headers_hold(raw, s3, bucket, credentials, nothing_changes):
+    """Policies may ask for them (s3:if-none-match), so a form does not pass them over."""
+    raw.put(bucket, "k", b"kept")
+    conditions, fields = usual(bucket)
+    kind, body = form(signed_fields(credentials, conditions, fields), b"content")
+    headers = [("Content-Type", kind), ("If-None-Match", "*")]
+    with nothing_changes():
+        reply = raw.request("POST", f"/{bucket}", headers=headers, body=body, anonymous=True)
+        answer(reply, 412, "PreconditionFailed")
+    holds(s3, bucket, "k", b"kept")
+
+
 def test_large_file(raw, s3, bucket, credentials):
     data = content(6 * MIB + 1, "posted") + b"\r\n--not the boundary\r\n"
     conditions, fields = usual(bucket)

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use archipel_model::{AccessKey, Condition, ObjectMeta};
+use archipel_model::{AccessKey, ObjectMeta};
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Uri};
@@ -19,6 +19,7 @@ use crate::s3::lifecycle;
 use crate::s3::lock;
 use crate::s3::metadata;
 use crate::s3::post::{Event, Fields, FormReader, Policy};
+use crate::s3::precondition;
 use crate::s3::respond::{self, Answer};
 use crate::s3::route::{ObjectOp, refuse_headers};
 use crate::s3::signed;
@@ -94,6 +95,8 @@ pub async fn post_object(
     call.tags = tags.transpose()?;
     call.form = Some(headers.clone());
     call.creates = Some(true);
+    // Policies are told the condition, so it must hold.
+    let condition = precondition::of_write(call.headers)?;
     let on = auth::object(call, &caller, ObjectOp::PutObject, &bucket, &key).await?;
     let acl = acl::of_new(&headers, on.bucket())?;
     let lock = lock::of_headers(&headers, call.now_ms())?;
@@ -127,7 +130,7 @@ pub async fn post_object(
         tags,
         acl,
     };
-    let head = writer.finish(meta, Condition::Always).await?;
+    let head = writer.finish(meta, condition).await?;
     let mut answer = answer(call, &fields, &bucket, &key, &head.etag)?;
     tell_version(&mut answer, on.bucket(), head.id)?;
     sse::told(encryption.as_ref()).tell(&mut answer)?;
