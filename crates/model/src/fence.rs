@@ -285,12 +285,12 @@ impl Model {
             .await?
     }
 
-    /// Runs a read of an object. If a write fence is closed, the bucket is looked at first: a node
-    /// that has not heard of its deletion must not answer with a write that was never acknowledged
-    /// and that the deletion did not see.
+    /// Runs a read of an object, and retries it while a write fence is closed: a read must not answer
+    /// with a write that was never acknowledged and that the bucket's deletion does not see.
     ///
     /// # Errors
-    /// [`Error::NoSuchBucket`] if the bucket is gone.
+    /// [`Error::NoSuchBucket`] if the bucket is gone; [`Error::Unavailable`] if its deletion takes
+    /// longer than all retries.
     pub(crate) async fn read_fenced<T, F>(
         &self,
         bucket: &Bucket,
@@ -300,16 +300,18 @@ impl Model {
     where
         F: Future<Output = Result<T, archipel_cluster::Error>>,
     {
-        match read(vec![self.open_fence_of(&bucket.id, row)]).await {
-            Err(archipel_cluster::Error::Guarded) => {
-                let current = self.refresh_bucket(&bucket.name).await?;
-                if current.is_none_or(|current| current.id != bucket.id) {
-                    return Err(Error::NoSuchBucket);
+        let mut newer: Option<Arc<Bucket>> = None;
+        for retries in 0..RETRIES {
+            match read(vec![self.open_fence_of(&bucket.id, row)]).await {
+                Err(archipel_cluster::Error::Guarded) => {
+                    let known = newer.as_deref().unwrap_or(bucket);
+                    newer = Some(self.on_closed_fence(known, retries, None).await?);
                 }
-                Ok(read(Vec::new()).await?)
+                other => return Ok(other?),
             }
-            other => Ok(other?),
         }
+        let why = "the bucket is being deleted, or its settings are being changed";
+        Err(Error::Unavailable(why.into()))
     }
 
     /// Runs a commit of something that the bucket's settings do not concern, and retries it while

@@ -17,7 +17,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use archipel_base::codec;
+use archipel_base::{Id, codec};
 use archipel_cluster::Cluster;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -86,12 +86,16 @@ pub(crate) async fn count_tasks(cluster: &Cluster) -> Result<u64, Error> {
     }
 }
 
+/// Returns true if a bucket never had versions, as far as this node has heard.
+pub(crate) type IsPlain<'a> = &'a (dyn Fn(&Id) -> bool + Sync);
+
 /// Goes once through the queue and runs the tasks whose delay is over, or all tasks without
 /// `delays`.
 pub(crate) async fn run_tasks(
     cluster: &Cluster,
     in_use: &InUse,
     delays: Option<&Delays>,
+    is_plain: IsPlain<'_>,
 ) -> Result<GcReport, Error> {
     let mut report = GcReport::default();
     let mut after = 0;
@@ -111,7 +115,7 @@ pub(crate) async fn run_tasks(
                 report.delayed += 1;
                 continue;
             }
-            let Some(dropped) = collect::run(cluster, &task).await? else {
+            let Some(dropped) = collect::run(cluster, &task, is_plain).await? else {
                 report.in_use += 1;
                 continue;
             };

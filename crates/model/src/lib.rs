@@ -312,12 +312,21 @@ impl Model {
 
     /// Runs the queued GC tasks whose delay is over, each once.
     pub async fn run_due_gc_tasks(&self) -> Result<GcReport, Error> {
-        gc::run_tasks(self.cluster(), &self.0.in_use, Some(&self.0.gc_delays)).await
+        self.run_gc_tasks(Some(&self.0.gc_delays)).await
+    }
+
+    async fn run_gc_tasks(&self, delays: Option<&Delays>) -> Result<GcReport, Error> {
+        let is_plain = |bucket: &Id| {
+            let found = self.buckets().unwrap_or_default();
+            let mut of = found.iter().filter(|one| one.id == *bucket);
+            of.any(|one| one.versioning == Versioning::Never)
+        };
+        gc::run_tasks(self.cluster(), &self.0.in_use, delays, &is_plain).await
     }
 
     /// Runs all queued GC tasks once, without delay.
     pub async fn run_all_gc_tasks(&self) -> Result<GcReport, Error> {
-        gc::run_tasks(self.cluster(), &self.0.in_use, None).await
+        self.run_gc_tasks(None).await
     }
 
     /// Returns the number of GC tasks in this node's queue.

@@ -9,7 +9,7 @@ use archipel_storage::{RowKey, Value, VersionKind};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 
-use super::GcTask;
+use super::{GcTask, IsPlain};
 use crate::error::{Error, damaged_row};
 use crate::form::{ContentForm, decode_parts, decode_tail};
 use crate::intents;
@@ -20,14 +20,18 @@ use crate::upload::Part;
 
 /// Runs a task. Returns the number of dropped rows, or `None` if another node still uses the
 /// content.
-pub async fn run(cluster: &Cluster, task: &GcTask) -> Result<Option<u64>, Error> {
+pub async fn run(
+    cluster: &Cluster,
+    task: &GcTask,
+    is_plain: IsPlain<'_>,
+) -> Result<Option<u64>, Error> {
     match task {
-        GcTask::Tail { owner, group } => drop_tail(cluster, owner, group).await,
+        GcTask::Tail { owner, group } => drop_tail(cluster, (owner, group), is_plain).await,
         GcTask::Upload(upload) => {
             if intents::progress_of(cluster, upload).await?.is_some() {
                 return Ok(Some(0));
             }
-            drop_unused_parts(cluster, upload).await
+            drop_unused_parts(cluster, upload, is_plain).await
         }
         GcTask::Bucket { bucket } => drop_uploads(cluster, bucket).await.map(Some),
     }
@@ -82,7 +86,11 @@ pub(crate) fn tail_in(owner: &Owner, value: Option<Value>) -> Result<Option<Id>,
 
 /// Drops a tail, unless the owner's row refers to it. A plain read proves that the row refers to
 /// the tail. Only a settled row proves that it does not and never will again.
-async fn drop_tail(cluster: &Cluster, owner: &Owner, group: &Id) -> Result<Option<u64>, Error> {
+async fn drop_tail(
+    cluster: &Cluster,
+    (owner, group): (&Owner, &Id),
+    is_plain: IsPlain<'_>,
+) -> Result<Option<u64>, Error> {
     let row = rowkeys::owner(cluster, owner);
     if tail_in(owner, cluster.read(&row).await?)? == Some(*group) {
         return Ok(Some(0));
@@ -93,7 +101,7 @@ async fn drop_tail(cluster: &Cluster, owner: &Owner, group: &Id) -> Result<Optio
     if tail_in(owner, cluster.settle(&row).await?)? == Some(*group) {
         return Ok(Some(0));
     }
-    let Some(kept) = kept_of(cluster, owner, &row).await? else {
+    let Some(kept) = kept_of(cluster, (owner, &row), is_plain).await? else {
         return Ok(None);
     };
     for kept in kept {
@@ -106,22 +114,27 @@ async fn drop_tail(cluster: &Cluster, owner: &Owner, group: &Id) -> Result<Optio
 
 /// Returns the kept versions of an owner that is an object; `None` if they cannot be known now. The
 /// replicas first get the object's row, so that none holds a version there that it has still to
-/// keep. A replica that is away may hold one, so nothing is known of an object that has versions
-/// until it is back.
+/// keep. A replica that did not get it may hold one. Then nothing is known, unless the bucket never
+/// had versions.
 async fn kept_of(
     cluster: &Cluster,
-    owner: &Owner,
-    row: &RowKey,
+    (owner, row): (&Owner, &RowKey),
+    is_plain: IsPlain<'_>,
 ) -> Result<Option<Vec<Value>>, Error> {
-    if !matches!(owner, Owner::Object { .. }) {
+    let Owner::Object { bucket, .. } = owner else {
         return Ok(Some(Vec::new()));
-    }
+    };
     let have_it = cluster.replicate(row).await?;
     let kept = cluster.kept_versions(row).await?;
-    let current = cluster.read(row).await?;
-    let is_plain = kept.is_empty() && current.is_none_or(|current| current.version.is_none());
-    let kept = kept.into_iter().map(|(_, _, value)| value).collect();
-    Ok((have_it || is_plain).then_some(kept))
+    if !have_it {
+        // This node may not have heard yet that the bucket has versions.
+        let current = cluster.read(row).await?;
+        let has_one = !kept.is_empty() || current.is_some_and(|value| value.version.is_some());
+        if has_one || !is_plain(bucket) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(kept.into_iter().map(|(_, _, value)| value).collect()))
 }
 
 /// Drops the extents of a tail, the last one first. Extents are committed in order, so the first
@@ -144,7 +157,11 @@ async fn drop_extents(cluster: &Cluster, group: &Id) -> Result<u64, Error> {
 }
 
 /// Drops the parts of an ended upload that the object does not list.
-async fn drop_unused_parts(cluster: &Cluster, upload: &UploadName) -> Result<Option<u64>, Error> {
+async fn drop_unused_parts(
+    cluster: &Cluster,
+    upload: &UploadName,
+    is_plain: IsPlain<'_>,
+) -> Result<Option<u64>, Error> {
     let owner = rowkeys::object(cluster, &upload.bucket, &upload.key);
     let mut unused = parts_of(cluster, &upload.parts()).await?;
     // A plain read proves which parts are needed. Only a settled row proves that the others are
@@ -163,7 +180,7 @@ async fn drop_unused_parts(cluster: &Cluster, upload: &UploadName) -> Result<Opt
         bucket: upload.bucket,
         key: upload.key.clone(),
     };
-    let Some(kept) = kept_of(cluster, &named, &owner).await? else {
+    let Some(kept) = kept_of(cluster, (&named, &owner), is_plain).await? else {
         return Ok(None);
     };
     for kept in kept {

@@ -1,5 +1,7 @@
 //! Reads of objects while their bucket is deleted.
 
+use std::time::Duration;
+
 use archipel_cluster::WriteOptions;
 use archipel_storage::engine::Durability;
 
@@ -30,9 +32,9 @@ async fn a_deleted_bucket_shows_no_write_that_its_deletion_did_not_see() {
     assert_eq!(opened.err(), Some(Error::NoSuchBucket));
 }
 
-/// A deletion that fails leaves its fences closed if its node dies.
+/// A deletion leaves its fences closed if its node dies, and loses its token.
 #[tokio::test]
-async fn objects_are_read_while_write_fences_are_closed() {
+async fn a_read_opens_the_write_fences_that_a_dead_deletion_left_closed() {
     let model = model().await;
     let bucket = model.create_bucket("bucket", None).await.unwrap();
     let writer = model.begin_object(&bucket, "key").unwrap();
@@ -40,6 +42,26 @@ async fn objects_are_read_while_write_fences_are_closed() {
     written.await.unwrap();
     let held = model.take_token(&bucket, |_| Ok(())).await.unwrap();
     model.set_fences(&held, false).await.unwrap();
+    model.release_token(&held).await.unwrap();
     model.head_object(&bucket, "key").await.unwrap();
     model.open_object(&bucket, "key").await.unwrap();
+}
+
+/// While a deletion is in progress, nobody knows what it does not see.
+#[tokio::test(start_paused = true)]
+async fn a_read_waits_for_a_deletion() {
+    let model = model().await;
+    let bucket = model.create_bucket("bucket", None).await.unwrap();
+    let held = model.take_token(&bucket, |_| Ok(())).await.unwrap();
+    model.set_fences(&held, false).await.unwrap();
+    let head = model.head_object(&bucket, "key").await;
+    assert!(matches!(head, Err(Error::Unavailable(_))), "{head:?}");
+    let reading = model.head_object(&bucket, "key");
+    let deleting = async {
+        tokio::time::sleep(Duration::from_millis(250)).await;
+        model.set_fences(&held, true).await
+    };
+    let (head, opened) = tokio::join!(reading, deleting);
+    opened.unwrap();
+    assert_eq!(head.err(), Some(Error::NoSuchKey));
 }
