@@ -367,6 +367,7 @@ pub async fn open_model(
         control_lease: limits.control_lease,
         suspension_clock: wall,
         day: limits.lifecycle_day,
+        buckets_per_user: limits.buckets_per_user,
         ..ModelOptions::default()
     };
     Model::open_with(cluster, options)

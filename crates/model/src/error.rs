@@ -15,6 +15,9 @@ pub enum Error {
     /// A bucket of that name exists already.
     #[error("the bucket already exists")]
     BucketExists,
+    /// The owner has as many buckets as [the limit](crate::ModelOptions::buckets_per_user) allows.
+    #[error("the owner has as many buckets as limits.buckets_per_user allows: {0}")]
+    TooManyBuckets(usize),
     /// No bucket, or not this one, has that name as an alias.
     #[error("no such alias")]
     NoSuchAlias,

@@ -15,6 +15,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`error`] | errors |
+//! | `options` | the choices of a node's model |
 //! | [`checksum`], `form`, `owner` | what rows say of content: checksum, form, owner |
 //! | `rowkeys`, `names` | keys of rows; names of rows for people |
 //! | [`bucket`], [`object`], [`upload`] | buckets, access keys, objects and uploads as data |
@@ -42,7 +43,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::Id;
-use archipel_base::clock::{ManualClock, WallClock};
 use archipel_cluster::{Cluster, Hooks};
 use archipel_storage::engine::Durability;
 use tokio::sync::Notify;
@@ -72,6 +72,7 @@ mod names;
 pub mod notification;
 pub mod object;
 mod objects;
+mod options;
 mod orphans;
 mod owner;
 mod quota;
@@ -117,6 +118,7 @@ pub use lock::{
 pub use notification::{Notification, NotificationKind, NotificationRule};
 pub use object::{Condition, LockChange, Marker, ObjectHead, ObjectMeta, Predicate, Tags};
 pub use objects::{MAX_KEY_BYTES, ObjectWriter};
+pub use options::{BUCKETS_PER_USER, ModelOptions};
 pub use quota::{Quota, Usage};
 pub use reader::{ObjectReader, ObjectStream};
 pub use room::Fill;
@@ -172,33 +174,10 @@ struct Inner {
     events: Events,
     /// The length of a day of lifecycle rules.
     day_ms: u64,
+    /// The most buckets that one user may create.
+    buckets_per_user: usize,
     /// The number of blocks of a full extent.
     extent_blocks: usize,
-}
-
-/// The choices of a node's model.
-pub struct ModelOptions {
-    /// The time for which control data counts after it was last confirmed. Then the node refuses
-    /// requests that need it until it is confirmed again. A node that is alone needs no confirmation.
-    pub control_lease: Duration,
-    /// Tells how long the machine was suspended.
-    pub suspension_clock: Arc<dyn WallClock>,
-    /// The length of a day of lifecycle rules. Only tests need other days than real ones.
-    pub day: Duration,
-    /// The number of blocks of a full extent of content. Only tests need short ones.
-    pub extent_blocks: usize,
-}
-
-impl Default for ModelOptions {
-    /// The choices of a server on a machine that is never suspended.
-    fn default() -> ModelOptions {
-        ModelOptions {
-            control_lease: CONTROL_LEASE,
-            suspension_clock: Arc::new(ManualClock::default()),
-            day: Duration::from_millis(lifecycle::DAY_MS),
-            extent_blocks: EXTENT_BLOCKS,
-        }
-    }
 }
 
 impl Model {
@@ -222,6 +201,7 @@ impl Model {
             keyring: Keyring::default(),
             quotas: room::Filled::default(),
             day_ms: (options.day.as_millis() as u64).max(1),
+            buckets_per_user: options.buckets_per_user,
             extent_blocks: options.extent_blocks.max(1),
             events: Events::default(),
         });

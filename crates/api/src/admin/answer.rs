@@ -53,6 +53,7 @@ impl From<ModelError> for Refusal {
             ModelError::NoSuchKey => (StatusCode::NOT_FOUND, "NoSuchKey"),
             ModelError::NoSuchToken => (StatusCode::NOT_FOUND, "NoSuchToken"),
             ModelError::BucketExists => (StatusCode::CONFLICT, "BucketAlreadyExists"),
+            ModelError::TooManyBuckets(_) => (StatusCode::BAD_REQUEST, "TooManyBuckets"),
             ModelError::AccessKeyExists => (StatusCode::CONFLICT, "AccessKeyAlreadyExists"),
             ModelError::NoSuchAlias => (StatusCode::NOT_FOUND, "NoSuchAlias"),
             ModelError::OwnName => (StatusCode::CONFLICT, "OwnName"),

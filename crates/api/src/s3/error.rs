@@ -245,6 +245,7 @@ impl From<archipel_model::Error> for S3Error {
         match &error {
             E::NoSuchBucket => Code::NoSuchBucket.into(),
             E::BucketExists => Code::BucketAlreadyExists.into(),
+            E::TooManyBuckets(_) => Code::TooManyBuckets.into(),
             E::BucketNotEmpty => Code::BucketNotEmpty.into(),
             E::NoSuchKey => Code::NoSuchKey.into(),
             E::Deleted(marker) => of_marker(Code::NoSuchKey, marker),

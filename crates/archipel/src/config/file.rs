@@ -166,6 +166,7 @@ pub struct Limits {
     pub connections_per_address: Option<u32>,
     pub requests_per_second_per_address: Option<u32>,
     pub requests_per_second_per_user: Option<u32>,
+    pub buckets_per_user: Option<u32>,
     pub shutdown_seconds: Option<u32>,
     pub scrub_days: Option<u32>,
     pub disk_reserve: Option<toml::Value>,

@@ -283,6 +283,8 @@ pub struct Limits {
     pub requests_per_second_per_address: Option<NonZeroU32>,
     /// The requests a second of one user; `None` for no limit.
     pub requests_per_second_per_user: Option<NonZeroU32>,
+    /// The most buckets that one user may create.
+    pub buckets_per_user: usize,
     /// The time that running requests get to finish after a stop signal.
     pub shutdown_seconds: u32,
     /// The days between two scrubs of all data. 0 means that scrubs only start on command.

@@ -60,7 +60,8 @@ impl Model {
     /// access key acts: the key itself, its user, or the role of its session.
     ///
     /// # Errors
-    /// [`Error::InvalidName`]; [`Error::BucketExists`], also one of another owner; [`Error::NoSuchAccessKey`].
+    /// [`Error::InvalidName`]; [`Error::BucketExists`], also one of another owner;
+    /// [`Error::NoSuchAccessKey`]; [`Error::TooManyBuckets`].
     pub async fn create_bucket_for(
         &self,
         name: &str,
@@ -73,8 +74,31 @@ impl Model {
             None => self.present_owner(&owner.id).await?,
             Some(_) => owner.grantees().into_iter().next(),
         };
+        if let Some(owner) = &owner {
+            self.check_number(name, owner)?;
+        }
         self.create_bucket_owned(name, owner, ownership, with_lock, tags)
             .await
+    }
+
+    /// Fails if an owner has as many buckets as it may have. Requests at the same time, and nodes that
+    /// have not heard of the last buckets, may create a few more. A bucket that exists is for the
+    /// caller to refuse.
+    fn check_number(&self, name: &str, owner: &Reference) -> Result<(), Error> {
+        let most = self.0.buckets_per_user;
+        let is_own = |bucket: &Arc<Bucket>| {
+            let grant = bucket.grants.get(&owner.name);
+            grant.is_some_and(|grant| grant.is_owner() && grant.incarnation == owner.incarnation)
+        };
+        let (mut own, mut exists) = (0, false);
+        for bucket in self.buckets()? {
+            own += usize::from(is_own(&bucket));
+            exists |= bucket.name == name;
+        }
+        if own >= most && !exists {
+            return Err(Error::TooManyBuckets(most));
+        }
+        Ok(())
     }
 
     /// Returns for whom an access key acts that is there.

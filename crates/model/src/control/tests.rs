@@ -11,6 +11,7 @@ use crate::ModelOptions;
 mod aliases;
 mod deletion;
 mod keys;
+mod many;
 mod order;
 mod tokens;
 mod versioning;

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use archipel_model::CONTROL_LEASE;
+use archipel_model::{BUCKETS_PER_USER, CONTROL_LEASE};
 
 use super::Check;
 use crate::config::{Limits, file};
@@ -58,7 +58,12 @@ impl Check {
             "limits.requests_per_second_per_user",
             limits.requests_per_second_per_user,
         );
+        let buckets_per_user = self.at_least_1("limits.buckets_per_user", limits.buckets_per_user);
+        let buckets_per_user = buckets_per_user.map_or(BUCKETS_PER_USER, |most| {
+            usize::try_from(most.get()).unwrap_or(usize::MAX)
+        });
         Limits {
+            buckets_per_user,
             connections,
             connections_per_address: connections_per_address.map(NonZeroU32::get),
             requests_per_second_per_address,
