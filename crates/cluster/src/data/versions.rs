@@ -225,18 +225,19 @@ impl Data {
         row: &RowKey,
         report: &VersionReport,
     ) -> Result<(), Error> {
-        let (Some(_), Some(prefix)) = (&report.value, (self.replica.hooks().kept_prefix)(row))
+        let (Some(value), Some(prefix)) = (&report.value, (self.replica.hooks().kept_prefix)(row))
         else {
             return Ok(());
         };
         let kept = kept_row(&prefix, row, report.name);
+        let value = versions::as_kept(value.clone(), report.stamp);
         let group = self.group(row.partition)?;
         let copies = group.quorums.all().iter().map(|index| {
             let write = Request::Write {
                 version: Version {
                     stamp: report.stamp,
                     write: report.write,
-                    value: versions::as_kept(report),
+                    value: Some(value.clone()),
                 },
                 guarded: false,
             };

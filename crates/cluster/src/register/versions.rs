@@ -128,23 +128,19 @@ pub fn since_of(value: &Value, stamp: Stamp) -> Option<Stamp> {
         .then(|| since.unwrap_or(stamp))
 }
 
-/// Returns a report's value as its kept row holds it.
-pub fn as_kept(report: &VersionReport) -> Option<Value> {
-    let value = report.value.clone()?;
-    let since = since_of(&value, report.stamp);
-    let version = RowVersion {
-        at: value.version_name(),
-        kind: value.kind(),
-        changes: Vec::new(),
-        since: match value.version_name() {
-            None => since,
-            Some(_) => value.version.as_ref().and_then(|version| version.since),
-        },
-    };
-    Some(Value {
-        version: Some(Box::new(version)),
+/// Returns a version's value as its kept row holds it. `stamp` is the one under which it is held.
+pub fn as_kept(value: Value, stamp: Stamp) -> Value {
+    let (kind, at) = (value.kind(), value.version_name());
+    let since = value.version.as_ref().and_then(|version| version.since);
+    Value {
+        version: Some(Box::new(RowVersion {
+            at,
+            kind,
+            changes: Vec::new(),
+            since: since.or(at.is_none().then_some(stamp)),
+        })),
         ..value
-    })
+    }
 }
 
 /// Returns the name of the version that an object's row holds. A tombstone is of the null version.
@@ -155,19 +151,7 @@ pub fn name_of(value: Option<&Value>) -> VersionName {
 /// Returns the kept row of a version that was current.
 fn displaced(old: &Cell<Value>) -> Cell<Value> {
     let value = old.value.clone().filter(|v| v.kind() != VersionKind::Void);
-    let value = value.map(|value| {
-        let (kind, at) = (value.kind(), value.version_name());
-        let since = value.version.as_ref().and_then(|version| version.since);
-        Value {
-            version: Some(Box::new(RowVersion {
-                at,
-                kind,
-                changes: Vec::new(),
-                since: since.or(at.is_none().then_some(old.stamp)),
-            })),
-            ..value
-        }
-    });
+    let value = value.map(|value| as_kept(value, old.stamp));
     Cell {
         promised: old.stamp,
         stamp: old.stamp,

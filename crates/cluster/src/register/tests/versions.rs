@@ -9,8 +9,8 @@ use archipel_storage::{
 };
 use bytes::Bytes;
 
-use crate::register::versions::{Kept, as_kept, keep, view};
-use crate::register::{Bounds, Cell, Rules, Version};
+use crate::register::versions::{Kept, as_kept, keep};
+use crate::register::{Cell, Rules, Version};
 
 fn stamp(number: u64) -> Stamp {
     Stamp::new(number, 0, Default::default())
@@ -58,6 +58,11 @@ fn changing(number: u64, since: u64) -> Version<Value> {
     }
 }
 
+/// Returns the kept row of a null version.
+fn kept_null(number: u64, content: &'static str) -> Cell<Value> {
+    cell(number, as_kept(value(content, None), stamp(number)))
+}
+
 fn kept_in(
     old: &Cell<Value>,
     new: &Version<Value>,
@@ -71,14 +76,7 @@ fn kept_in(
 #[test]
 fn new_metadata_is_for_one_null_version_only() {
     let current = cell(5, value("current", Some(stamp(5))));
-    let report = view(
-        None,
-        &cell(3, value("second", None)),
-        &Cell::default(),
-        &Bounds::without_floors(0, 0),
-    );
-    let second = as_kept(&report).unwrap();
-    let kept = BTreeMap::from([(None, cell(3, second))]);
+    let kept = BTreeMap::from([(None, kept_null(3, "second"))]);
     let Kept::Changes(changes) = kept_in(&current, &changing(7, 3), &kept) else {
         panic!("the version that is meant is kept here");
     };
@@ -88,14 +86,7 @@ fn new_metadata_is_for_one_null_version_only() {
     assert_eq!(changed.kind(), VersionKind::Object);
 
     // This replica keeps the null version before it.
-    let report = view(
-        None,
-        &cell(2, value("first", None)),
-        &Cell::default(),
-        &Bounds::without_floors(0, 0),
-    );
-    let first = as_kept(&report).unwrap();
-    let kept = BTreeMap::from([(None, cell(2, first))]);
+    let kept = BTreeMap::from([(None, kept_null(2, "first"))]);
     assert_eq!(kept_in(&current, &changing(7, 3), &kept), Kept::Lacks(None));
     // This one still holds it as the current version.
     let current = cell(2, value("first", None));
