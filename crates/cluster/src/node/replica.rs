@@ -216,7 +216,7 @@ impl Replica {
                 Ok(beside) => beside,
                 Err(refusal) => return Ok(refusal),
             };
-            let guard_holds = guards::hold(txn, &call, around.hooks)?
+            let guard_holds = guards::hold(&txn.reader(), &call, around.hooks)?
                 && limits::are_kept(txn, &call, &cell, around.hooks)?;
             let told = match versions::asked(&txn.reader(), &call, &cell, &bounds, &around)? {
                 Ok(told) => told,
@@ -347,7 +347,10 @@ fn put_cell(
         Ok(moves) => moves,
         Err(refusal) => return Ok(Err(refusal)),
     };
-    let current = new.value.clone();
+    let current = match moves.changes.is_empty() {
+        true => None,
+        false => new.value.clone(),
+    };
     versions::store(txn, &moves, current.as_ref(), true, around)?;
     if moves.is_kept {
         around.tombstones.note(key.partition, &new);

@@ -187,8 +187,7 @@ impl LayoutChanges {
 
     async fn replicate_row(&self, partition: PartitionId, key: &Bytes) -> Result<(), Error> {
         let key = key.clone();
-        self.replicate(&RowKey { partition, key }).await?;
-        Ok(())
+        self.replicate(&RowKey { partition, key }).await.map(drop)
     }
 
     /// Returns all keys that a replica holds, tombstones included.
