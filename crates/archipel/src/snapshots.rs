@@ -10,7 +10,7 @@ use std::sync::Arc;
 use archipel_api::admin::types::SnapshotInfo;
 use archipel_cluster::layout::Epoch;
 use archipel_storage::engine::snapshot::{self, Snapshot};
-use archipel_storage::engine::{self, Engine, EngineOptions};
+use archipel_storage::engine::{self, Engine};
 use archipel_storage::{RowReader, Store};
 
 use crate::config::Settings;
@@ -83,7 +83,8 @@ pub fn restore(settings: &Settings, name: &str) -> Result<PathBuf, String> {
     let snapshot = folder(settings).join(name);
     check(settings, &snapshot)?;
     let kept = snapshot::beside(&settings.metadata_dir, &format!("before-{name}"));
-    snapshot::restore(&snapshot, &settings.metadata_dir, &kept)
+    let options = storage::engine_options(settings);
+    snapshot::restore(&snapshot, &settings.metadata_dir, &kept, &options)
         .map_err(|error| error.to_string())?;
     Ok(kept)
 }
@@ -123,9 +124,12 @@ fn check(settings: &Settings, snapshot: &Path) -> Result<(), String> {
             "the snapshot is not from the engine {engine}; fix: set engine to the snapshot's engine"
         ));
     }
-    let opened: Arc<dyn Engine> =
-        engine::open(settings.engine, snapshot, &EngineOptions::default())
-            .map_err(|error| format!("cannot open the snapshot: {error}"))?;
+    let opened: Arc<dyn Engine> = engine::open(
+        settings.engine,
+        snapshot,
+        &storage::engine_options(settings),
+    )
+    .map_err(|error| format!("cannot open the snapshot: {error}"))?;
     let inspected = inspect(&*opened, &Identity::load(&settings.data_dir)?);
     inspected.map_err(|error| format!("cannot read the snapshot: {error}"))?
 }

@@ -93,13 +93,21 @@ fn pool_options() -> PoolOptions {
 
 fn open_engine(settings: &Settings, no_fsync: bool) -> Result<Arc<dyn Engine>, String> {
     let folder = &settings.metadata_dir;
-    let engine = engine::open(settings.engine, folder, &EngineOptions::default())
+    let engine = engine::open(settings.engine, folder, &engine_options(settings))
         .map_err(|error| format!("cannot open the metadata in {}: {error}", folder.display()))?;
     Ok(if no_fsync {
         Arc::new(NoSyncEngine(engine))
     } else {
         engine
     })
+}
+
+/// Returns the settings of the metadata engine.
+pub fn engine_options(settings: &Settings) -> EngineOptions {
+    EngineOptions {
+        map_bytes: settings.metadata_map_bytes,
+        ..EngineOptions::default()
+    }
 }
 
 fn open_disks(settings: &Settings, node: &str, no_fsync: bool) -> Result<Vec<DiskConfig>, String> {

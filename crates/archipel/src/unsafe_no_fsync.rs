@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use archipel_storage::disk::{Disk, Space};
 use archipel_storage::engine::{
-    Direction, Durability, Edit, Engine, KeyRange, ReadTxn, Result, Tree, Visitor, WriteTxn,
+    Direction, Durability, Edit, Engine, JournalStatus, KeyRange, ReadTxn, Result, Tree, Visitor,
+    WriteTxn,
 };
 
 /// Returns true if the mode is requested. Logs a warning then.
@@ -105,12 +106,20 @@ impl Engine for NoSyncEngine {
         Ok(())
     }
 
-    fn snapshot_to(&self, folder: &Path) -> Result<()> {
-        self.0.snapshot_to(folder)
+    fn copy_to(&self, source: &dyn ReadTxn, folder: &Path) -> Result<()> {
+        self.0.copy_to(source, folder)
     }
 
     fn size_bytes(&self) -> Result<u64> {
         self.0.size_bytes()
+    }
+
+    fn journal(&self) -> Option<JournalStatus> {
+        self.0.journal()
+    }
+
+    fn is_nearly_full(&self, more_bytes: u64) -> bool {
+        self.0.is_nearly_full(more_bytes)
     }
 
     fn trim_resident(&self, limit_bytes: u64) -> Result<u64> {

@@ -125,6 +125,11 @@ impl Pool {
         }
     }
 
+    /// Returns true if the pool has no threads: jobs run in their callers.
+    pub fn is_inline(&self) -> bool {
+        self.workers.is_none()
+    }
+
     /// Runs `job` on a thread and waits for it. A job that was admitted runs to its end even if its
     /// caller goes away.
     pub fn run<R, F>(&self, job: F) -> impl Future<Output = Result<R>> + Send + use<R, F>

@@ -122,14 +122,14 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// Starts a demo in a new folder within `parent`.
+    /// Starts a demo of one node in a new folder within `parent`.
     pub async fn start(binary: &Path, parent: &Path) -> Outcome<Self> {
         let folder = tempfile::Builder::new()
             .prefix("archipel-bench-")
             .tempdir_in(parent)?
             .keep();
         let mut process = Command::new(binary)
-            .args(["demo", "--port", "0", "--json", "--dir"])
+            .args(["demo", "--nodes", "1", "--port", "0", "--json", "--dir"])
             .arg(&folder)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

@@ -10,7 +10,8 @@
 //! - [`load`]: many clients for a fixed time; throughput and latencies
 //! - [`limits`]: the limits of disk and processor
 //! - [`experiments`]: experiments over distance, under load and with many objects
-//! - [`s3`], [`results`], [`machine`]: any request, timed; the results and their machine
+//! - [`s3`], [`k2v`]: any request, timed
+//! - [`results`], [`machine`]: the results and their machine
 //! - [`lab`]: experiments on servers started in an emulated network, Archipel and others
 //! - [`process`]: processor time of a process
 //! - [`page`]: results as one page, with plots
@@ -24,6 +25,7 @@ mod body;
 mod endpoint;
 mod experiments;
 mod http;
+mod k2v;
 mod lab;
 mod limits;
 mod load;
@@ -60,6 +62,10 @@ enum Command {
     Beside(experiments::beside::Args),
     /// Store versions: the speed beside that without them, and of a key with many
     Versioned(experiments::versioned::Args),
+    /// Insert, read and poll small items at K2V endpoints
+    K2v(experiments::k2v::Args),
+    /// Count the flushes and the bytes that reach the disk for a PUT (needs root)
+    Disk(experiments::disk::Args),
     /// Start Archipel in an emulated network and run an experiment there (needs root)
     Lab(lab::Args),
     /// Run the same experiment on Archipel and others, in turn, in the same network (needs root)
@@ -83,6 +89,8 @@ impl Command {
             Self::Mixed(args) => experiments::mixed::run(args).await,
             Self::Beside(args) => experiments::beside::run(args).await,
             Self::Versioned(args) => experiments::versioned::run(args).await,
+            Self::K2v(args) => experiments::k2v::run(args).await,
+            Self::Disk(args) => experiments::disk::run(args).await,
             Self::List(args) => experiments::list::run(args).await,
             Self::Lab(args) => lab::run(args).await,
             Self::Peers(args) => lab::peers(args).await,

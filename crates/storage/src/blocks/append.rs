@@ -14,6 +14,7 @@ use super::pin_table::PinTable;
 use super::record::Header;
 use super::sync::Ticket;
 use super::volume::Volume;
+use crate::disk::PUNCH_BYTES;
 use crate::engine::Result;
 use crate::error::Error;
 
@@ -93,6 +94,24 @@ impl Volume {
     /// Returns the active segment and the append position in it.
     pub fn active(&self) -> Option<Active> {
         self.append.lock().active
+    }
+
+    /// Returns the append position in `segment`; `None` if the segment is not appended to. Then it
+    /// never will be.
+    pub fn position_in(&self, segment: u32) -> Option<u64> {
+        let active = self.active().filter(|active| active.segment == segment);
+        active.map(|active| active.metadata)
+    }
+
+    /// Returns the end of the space that may hold dead records: the append position in `segment`, or
+    /// the end of its last page. Space that is reserved later lies beyond it.
+    pub fn end_of(&self, segment: u32) -> Result<u64> {
+        match self.position_in(segment) {
+            Some(position) => Ok(position),
+            None => Ok(self
+                .length_if_present(segment)?
+                .next_multiple_of(PUNCH_BYTES)),
+        }
     }
 
     /// Gives back the space that is allocated ahead.

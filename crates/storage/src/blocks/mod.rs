@@ -34,14 +34,17 @@ mod record;
 mod recover;
 mod relocate;
 mod scrub;
+mod sweep;
+mod sweeper;
 mod sync;
 mod upload;
 mod usage;
 mod volume;
+mod walk;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use archipel_base::{BlockHash, Id};
 use bytes::Bytes;
@@ -63,6 +66,7 @@ use crate::error::Error;
 use crate::pool::Pool;
 use crate::row::BlockRef;
 use pin_table::PinTable;
+use sweeper::Sweeper;
 use sync::Ticket;
 use volume::Volume;
 
@@ -78,7 +82,8 @@ const MAX_DAMAGED: usize = 10_000;
 pub enum Start {
     /// The last run ended with [`Blocks::close`]: there is nothing to clean up.
     Clean,
-    /// The last run ended otherwise. Blocks that no committed row refers to are freed.
+    /// The last run ended otherwise. Blocks that no committed row refers to are freed in the
+    /// background.
     Unclean,
     /// The index is lost. Nothing is freed, so that [`Blocks::rebuild`] finds all records.
     Rebuild,
@@ -137,6 +142,9 @@ pub struct Blocks {
     damaged: Mutex<BTreeMap<BlockHash, String>>,
     reclaiming: Mutex<()>,
     reclaim_is_due: AtomicBool,
+    sweeper: Sweeper,
+    /// True if a pass could not free what is dead.
+    left_over: AtomicBool,
 }
 
 /// A pin on one block.
@@ -146,8 +154,8 @@ struct Pinned {
 }
 
 impl Blocks {
-    /// Opens the disks. Unless the start is clean, frees the space that no committed row refers to.
-    /// Blocking.
+    /// Opens the disks. After an unclean end, the space that no committed row refers to is freed in
+    /// the background; if the pool has no threads, before this returns. Blocking.
     ///
     /// A disk that cannot be read is failed from the start, and the other disks serve. A disk of
     /// another store, or with another number, is [`Error::Refused`].
@@ -164,7 +172,7 @@ impl Blocks {
                 return Err(Error::Refused("two disks have the same number".into()));
             }
         }
-        Ok(Arc::new(Blocks {
+        let blocks = Arc::new(Blocks {
             engine,
             volumes,
             compression_level: options.compression_level,
@@ -174,7 +182,13 @@ impl Blocks {
             damaged: Mutex::default(),
             reclaiming: Mutex::default(),
             reclaim_is_due: AtomicBool::new(false),
-        }))
+            sweeper: Sweeper::default(),
+            left_over: AtomicBool::new(false),
+        });
+        if start == Start::Unclean {
+            blocks.start_sweep()?;
+        }
+        Ok(blocks)
     }
 
     /// Starts an upload of blocks.
@@ -217,13 +231,16 @@ impl Blocks {
         Ok(())
     }
 
-    /// Finishes freeing, syncs all disks, and gives back the space that is allocated ahead. Once
-    /// this has returned and the engine is synced, the next start may be [`Start::Clean`].
+    /// Frees what has died, syncs all disks, and gives back the space that is allocated ahead. Once
+    /// this has returned and the engine is synced, the next start may be [`Start::Clean`] if
+    /// [`is_swept`](Blocks::is_swept).
     pub async fn close(self: &Arc<Blocks>) -> Result<()> {
+        self.sweeper.ask_to_stop();
         self.sync().await?;
         let blocks = self.clone();
         self.pool
             .run(move || {
+                blocks.sweeper.stop();
                 blocks.reclaim();
                 let active = |volume: &&Arc<Volume>| volume.state() != DiskState::Failed;
                 blocks
@@ -233,6 +250,18 @@ impl Blocks {
                     .try_for_each(|volume| volume.trim())
             })
             .await
+    }
+
+    /// Returns true if no dead space is left that this process or an earlier one should have freed, as
+    /// far as is known.
+    pub fn is_swept(&self) -> bool {
+        self.sweeper.is_done() && !self.left_over.load(Ordering::SeqCst)
+    }
+
+    /// Returns the number of segments that may hold dead space of an earlier process, which is being
+    /// freed.
+    pub fn unsearched_segments(&self) -> u64 {
+        self.sweeper.segments_left()
     }
 
     /// Returns the state of the disks. It asks the file systems for free space, which blocks for a

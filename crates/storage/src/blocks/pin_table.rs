@@ -14,6 +14,7 @@ use archipel_base::BlockHash;
 use parking_lot::{Condvar, Mutex};
 
 use super::location::{LocatedRecord, Place};
+use super::reclaim::Span;
 use super::sync::Ticket;
 
 /// The pins of a node's blocks, and the records that the committed index may not name.
@@ -224,6 +225,34 @@ impl PinTable {
         let (next, _) = state.unindexed.range(location..).next()?;
         let same = (next.disk, next.segment) == (location.disk, location.segment);
         same.then_some(next.offset)
+    }
+
+    /// Returns the parts of a span that no kept record touches.
+    pub fn parts_without_records(&self, span: Span) -> Vec<Span> {
+        let Span {
+            disk, segment, to, ..
+        } = span;
+        let at = |offset| Place {
+            disk,
+            segment,
+            offset,
+        };
+        let mut parts = Vec::new();
+        let mut from = span.from.max(self.end_before(at(span.from)).unwrap_or(0));
+        if from >= to {
+            return parts;
+        }
+        for (kept, end) in self.state.lock().unindexed.range(at(from)..at(to)) {
+            if from < kept.offset {
+                let to = kept.offset;
+                parts.push(Span { from, to, ..span });
+            }
+            from = from.max(*end);
+        }
+        if from < to {
+            parts.push(Span { from, ..span });
+        }
+        parts
     }
 
     /// Returns the number of blocks that are pinned or wait to be freed.

@@ -11,8 +11,10 @@ use archipel_base::BlockHash;
 
 use super::location::{ALIGN_BYTES, Entry, Place};
 use super::record::{self, HEADER_BYTES, Header, MAGIC};
+use super::sweep::Sweep;
 use super::volume::{DiskState, Volume};
-use super::{Blocks, index, recover};
+use super::walk::Batch;
+use super::{Blocks, index};
 use crate::disk::PUNCH_BYTES;
 use crate::engine::{Direction, Durability, Flow, Result, Tree};
 use crate::error::Error;
@@ -159,15 +161,9 @@ impl Blocks {
     }
 
     fn free_all_dead(&self) -> Result<()> {
-        let txn = self.engine.read()?;
-        let writable = |volume: &&Arc<Volume>| volume.state() != DiskState::Failed;
-        for volume in self.volumes.values().filter(writable) {
-            let segments = volume.segments()?;
-            let active = volume.active().map(|active| active.segment);
-            let freed = recover::free_dead(&*txn, volume, &segments, active)?;
-            self.counters.punched_bytes.add(freed);
-        }
-        Ok(())
+        let mut sweep = Sweep::new(self, Batch::default());
+        while sweep.step(self) {}
+        sweep.result().map(drop)
     }
 }
 

@@ -21,6 +21,7 @@ use super::volume::DiskState;
 use super::{Blocks, index};
 use crate::disk::PUNCH_BYTES;
 use crate::engine::{ReadTxn, Result};
+use crate::error::Error;
 
 /// A dead range of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -49,14 +50,14 @@ impl Blocks {
         }
     }
 
-    /// Frees all dead records. Errors are logged, and the rest is left for the next pass or start.
+    /// Frees all dead records. Errors are logged. What could not be freed is left for the next start, which
+    /// then is none after a clean end.
     pub(super) fn reclaim(&self) {
         let _only = self.reclaiming.lock();
         self.reclaim_is_due.store(false, Ordering::SeqCst);
         let unpinned = self.pin_table.take_unpinned();
         if let Err(error) = self.reclaim_unpinned(&unpinned) {
-            self.counters.free_errors.add(1);
-            tracing::warn!("freeing blocks: {error}");
+            self.leave_over("freeing blocks", &error);
             self.pin_table.return_unpinned(&unpinned);
         }
     }
@@ -75,7 +76,11 @@ impl Blocks {
         // This view is later than the one in `take_dead`. From now on nothing leaves the pin table.
         let txn = self.engine.read()?;
         empty_candidates.retain(|(disk, segment)| {
-            !self.is_failed(*disk) && !self.unlink_if_empty(&*txn, *disk, *segment)
+            if self.is_failed(*disk) {
+                self.left_over.store(true, Ordering::SeqCst);
+                return false;
+            }
+            !self.unlink_if_empty(&*txn, *disk, *segment)
         });
         let mut spans = BTreeSet::new();
         for located in &dead {
@@ -120,35 +125,43 @@ impl Blocks {
         Ok(dead)
     }
 
-    fn is_failed(&self, disk: u16) -> bool {
+    pub(super) fn is_failed(&self, disk: u16) -> bool {
         let volume = self.volumes.get(&disk);
         volume.is_none_or(|volume| volume.state() == DiskState::Failed)
     }
 
     /// Removes an inactive segment without records. Returns true if it is gone.
     fn unlink_if_empty(&self, txn: &dyn ReadTxn, disk: u16, segment: u32) -> bool {
-        let removed = self.try_unlink(txn, disk, segment);
-        removed.unwrap_or_else(|error| {
-            self.counters.free_errors.add(1);
-            tracing::warn!(disk, segment, "removing an empty segment: {error}");
-            false
-        })
+        match self.try_unlink(txn, disk, segment) {
+            Ok(None) => false,
+            Ok(Some(freed)) => {
+                self.counters.punched_bytes.add(freed);
+                true
+            }
+            Err(error) => {
+                self.leave_over("removing an empty segment", &error);
+                false
+            }
+        }
     }
 
-    fn try_unlink(&self, txn: &dyn ReadTxn, disk: u16, segment: u32) -> Result<bool> {
+    /// Removes an inactive segment without records. Returns how many bytes that gave back; `None` if
+    /// the segment stays. Only a freeing pass may call it, with a view that it opened.
+    pub(super) fn try_unlink(
+        &self,
+        txn: &dyn ReadTxn,
+        disk: u16,
+        segment: u32,
+    ) -> Result<Option<u64>> {
         let volume = self.volume(disk)?;
         let first = Place::first_of(disk, segment);
-        let active = volume
-            .active()
-            .is_some_and(|active| active.segment == segment);
-        if active
+        if volume.position_in(segment).is_some()
             || index::first_from(txn, first)?.is_some()
             || self.pin_table.start_from(first).is_some()
         {
-            return Ok(false);
+            return Ok(None);
         }
-        self.counters.punched_bytes.add(volume.unlink(segment)?);
-        Ok(true)
+        volume.unlink(segment).map(Some)
     }
 
     /// Returns the span between the neighbours of a dead location.
@@ -160,13 +173,7 @@ impl Blocks {
         } = dead;
         let volume = self.volume(disk)?;
         // Read the append position before the table: space that is reserved later lies beyond it.
-        let active = volume.active().filter(|active| active.segment == segment);
-        let end = match active {
-            Some(active) => active.metadata,
-            None => volume
-                .length_if_present(segment)?
-                .next_multiple_of(PUNCH_BYTES),
-        };
+        let end = volume.end_of(segment)?;
         let before = index::last_before(txn, dead)?.map_or(0, |located| located.end());
         let after = index::first_from(txn, dead)?.map_or(end, |located| located.location.offset);
         let span = Span {
@@ -182,19 +189,23 @@ impl Blocks {
         Ok((span.from <= offset).then_some(span))
     }
 
-    pub(super) fn punch(&self, span: &Span) {
-        let Some((from, to)) = span.inner() else {
+    fn punch(&self, span: &Span) {
+        let Some(range) = span.inner() else {
             return;
         };
         let punched = self
             .volume(span.disk)
-            .and_then(|volume| volume.punch(span.segment, from, to));
+            .and_then(|volume| volume.punch(span.segment, &[range]));
         match punched {
             Ok(bytes) => self.counters.punched_bytes.add(bytes),
-            Err(error) => {
-                self.counters.free_errors.add(1);
-                tracing::warn!("{error}");
-            }
+            Err(error) => self.leave_over("punching a segment", &error),
         }
+    }
+
+    /// Notes that something dead could not be freed. The next start looks for it.
+    fn leave_over(&self, what: &str, error: &Error) {
+        self.left_over.store(true, Ordering::SeqCst);
+        self.counters.free_errors.add(1);
+        tracing::warn!("{what}: {error}; the next start tries again");
     }
 }

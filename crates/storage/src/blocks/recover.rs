@@ -1,25 +1,21 @@
-//! Opening a disk: checks its owner, frees dead space, and finds the append position.
+//! Opening a disk: checks its owner, and finds the append position.
 //!
 //! No segment is read. The index names the live records, and every gap between them is dead.
 //! Records that were appended after the last commit lie after the last live record and are cut off.
+//! Other dead space is freed later: see [`sweep`](super::sweep).
 
 use archipel_base::Id;
 
 use super::append::Active;
 use super::location::Place;
-use super::reclaim::Span;
 use super::volume::Volume;
 use super::{BlockOptions, DiskConfig, Start, index};
-use crate::disk::PUNCH_BYTES;
-use crate::engine::{Engine, Flow, ReadTxn, Result};
+use crate::engine::{Engine, ReadTxn, Result};
 use crate::error::Error;
 
 /// The state file that names the disk's owner.
 const IDENTITY: &str = "disk";
 const VERSION: u32 = 1;
-/// The number of dead spans that are collected before they are punched. It bounds the memory of a
-/// start.
-const SPANS_AT_ONCE: usize = 4096;
 
 /// Opens the disks. A disk that cannot be opened is failed from the start.
 pub(super) fn open(
@@ -58,13 +54,16 @@ fn tolerate(volume: &Volume, result: Result<()>) -> Result<()> {
     }
 }
 
-/// Checks that the disk belongs to this store, and makes all its writes durable.
+/// Checks that the disk belongs to this store, and makes durable what an index may name.
+///
+/// A rebuild names every record that it finds, also one that only the page cache holds because the
+/// last process was killed. So all segments are synced before. After other ends no segment needs a
+/// sync, whatever was written to it: a commit names a record only after the record is synced. Other
+/// unsynced records are dead, because nobody knows their tickets any more.
 fn claim(volume: &Volume, owner: Id, start: Start) -> Result<()> {
     let segments = volume.segments()?;
     check_identity(volume, owner, !segments.is_empty(), start)?;
-    // The last process may have been killed. A rebuilt index must not name records that only the
-    // page cache holds.
-    if start != Start::Clean {
+    if start == Start::Rebuild {
         for segment in segments {
             let synced = volume.disk.sync(segment);
             synced.map_err(|e| volume.error("syncing", &e))?;
@@ -82,10 +81,6 @@ fn resume(engine: &dyn Engine, volume: &Volume, start: Start) -> Result<()> {
         Start::Rebuild => None,
         Start::Clean | Start::Unclean => reopen(&*txn, volume, last_file)?,
     };
-    if start == Start::Unclean {
-        let active = active.map(|active| active.segment);
-        free_dead(&*txn, volume, &segments, active)?;
-    }
     let next = last_file.max(last_named).checked_add(1);
     let next = next.ok_or_else(|| Error::Failed("no segment numbers are left".into()))?;
     volume.resume(active, next)
@@ -115,93 +110,6 @@ fn reopen(txn: &dyn ReadTxn, volume: &Volume, segment: u32) -> Result<Option<Act
         metadata,
         allocated: metadata,
     }))
-}
-
-/// Punches every gap between live records, and removes segments without live records.
-pub(super) fn free_dead(
-    txn: &dyn ReadTxn,
-    volume: &Volume,
-    segments: &[u32],
-    active: Option<u32>,
-) -> Result<u64> {
-    let mut freed = 0;
-    for segment in segments.iter().copied().filter(|segment| *segment > 0) {
-        let is_empty = index::first_from(txn, Place::first_of(volume.id, segment))?.is_none();
-        if is_empty && active != Some(segment) {
-            freed += volume.unlink(segment)?;
-        } else {
-            freed += punch_gaps(txn, volume, segment)?;
-        }
-    }
-    Ok(freed)
-}
-
-fn punch_gaps(txn: &dyn ReadTxn, volume: &Volume, segment: u32) -> Result<u64> {
-    let length = volume.length(segment)?;
-    let mut freed = 0;
-    let mut from = 0;
-    let mut after = None;
-    loop {
-        let (gaps, last) = next_gaps(txn, volume.id, segment, after, &mut from)?;
-        for (from, to) in gaps.iter().filter_map(Span::inner) {
-            freed += volume.punch(segment, from, to)?;
-        }
-        after = last;
-        if after.is_none() {
-            break;
-        }
-    }
-    let tail = Span {
-        disk: volume.id,
-        segment,
-        from,
-        // The range extends beyond the end, so that the last page is freed as a whole.
-        to: length.next_multiple_of(PUNCH_BYTES),
-    };
-    if let Some((from, to)) = tail.inner() {
-        freed += volume.punch(segment, from, to)?;
-    }
-    Ok(freed)
-}
-
-/// Returns the next gaps of a segment and the position after them. `from` is the end of the last
-/// record seen.
-fn next_gaps(
-    txn: &dyn ReadTxn,
-    disk: u16,
-    segment: u32,
-    after: Option<Place>,
-    from: &mut u64,
-) -> Result<(Vec<Span>, Option<Place>)> {
-    let mut gaps = Vec::new();
-    let mut last = None;
-    // Begin before the segment, so that its first record is visited too.
-    let before = Place {
-        disk,
-        segment: segment - 1,
-        offset: u64::MAX,
-    };
-    index::locations(txn, after.or(Some(before)), |_, located| {
-        let location = located.location;
-        if (location.disk, location.segment) != (disk, segment) {
-            return Ok(Flow::Stop);
-        }
-        if location.offset > *from {
-            gaps.push(Span {
-                disk,
-                segment,
-                from: *from,
-                to: location.offset,
-            });
-        }
-        *from = located.end().max(*from);
-        if gaps.len() < SPANS_AT_ONCE {
-            return Ok(Flow::Continue);
-        }
-        last = Some(location);
-        Ok(Flow::Stop)
-    })?;
-    Ok((gaps, last))
 }
 
 /// Refuses a disk that belongs to another store or had another number. Freeing the space that this

@@ -184,11 +184,16 @@ impl Volume {
             .collect()
     }
 
-    /// Frees a range. Returns how many bytes that gave back.
-    pub fn punch(&self, segment: u32, from: u64, to: u64) -> Result<u64> {
+    /// Frees ranges, each from a begin to an end. Returns how many bytes that gave back.
+    pub fn punch(&self, segment: u32, ranges: &[(u64, u64)]) -> Result<u64> {
+        if ranges.is_empty() {
+            return Ok(0);
+        }
         let before = self.allocated(segment)?;
-        let punched = self.disk.punch(segment, from, to - from);
-        punched.map_err(|e| self.error("punching a hole on", &e))?;
+        for (from, to) in ranges {
+            let punched = self.disk.punch(segment, *from, to - from);
+            punched.map_err(|e| self.error("punching a hole on", &e))?;
+        }
         Ok(before.saturating_sub(self.measure(segment)?))
     }
 

@@ -55,9 +55,8 @@ impl OpenFile {
         }
     }
 
-    /// Returns true if all writes are synced. A file with unsynced writes must stay open. If it
-    /// were closed, the kernel might report a failed write-back to nobody, and the next sync would
-    /// succeed.
+    /// Returns true if all writes are synced. A file with unsynced writes must stay open: once it
+    /// is closed, the kernel reports a failed write-back to nobody, and the next sync succeeds.
     fn is_clean(&self) -> bool {
         self.begun == self.synced
     }
@@ -74,9 +73,16 @@ impl FileDisk {
             .write(true)
             .open(folder.join(LOCK_NAME))?;
         lock_exclusively(&lock, folder)?;
+        let handle = File::open(folder)?;
+        // The folder, and segments that an interrupted start made, outlast a power cut. A parent
+        // that this user may not read was synced by the user who made the folder.
+        match File::open(folder.join("..")).and_then(|parent| parent.sync_all()) {
+            Err(error) if error.kind() != ErrorKind::PermissionDenied => return Err(error),
+            _ => handle.sync_all()?,
+        }
         Ok(FileDisk {
             folder: folder.to_owned(),
-            handle: File::open(folder)?,
+            handle,
             open_files: Mutex::default(),
             fsyncs: AtomicU64::new(0),
             cannot_punch: AtomicBool::new(false),
@@ -333,7 +339,7 @@ fn retry(mut call: impl FnMut() -> libc::c_int) -> io::Result<()> {
     }
 }
 
-/// Writes all parts with as few calls as possible, and without joining them in memory.
+/// Writes all parts with few calls, and without joining them in memory.
 fn write_all(file: &File, mut offset: u64, parts: &[&[u8]]) -> io::Result<()> {
     let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
     let mut left = slices.as_mut_slice();

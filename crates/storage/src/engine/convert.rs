@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use crc_fast::{CrcAlgorithm, Digest};
 
 use super::home::{self, Home};
-use super::kind::{open, open_home};
+use super::kind::{open, open_bare};
 use super::{
     Direction, Durability, Engine, EngineKind, EngineOptions, Flow, KeyRange, ReadTxn, Result,
     Tree, WriteTxn,
@@ -89,11 +89,11 @@ fn copy_into(
     progress: &mut dyn FnMut(Copied),
 ) -> Result<Copied> {
     let source = source.read()?;
-    let target = open_home(to, Home::for_conversion(folder, to)?, options)?;
+    let target = open_bare(to, Home::for_conversion(folder, to)?, options)?;
     let copied = copy_entries(source.as_ref(), target.as_ref(), progress)?;
     drop(target);
     // Reopen the copy from its files, as the next start will.
-    let target = open_home(to, Home::for_conversion(folder, to)?, options)?;
+    let target = open_bare(to, Home::for_conversion(folder, to)?, options)?;
     compare(source.as_ref(), target.read()?.as_ref())?;
     Ok(copied)
 }
@@ -130,6 +130,18 @@ pub fn copy_entries(
     Ok(copy.done)
 }
 
+/// Makes an engine of `kind` in the new, empty `folder`, with all entries of `source`.
+pub(super) fn copy_to_folder(
+    kind: EngineKind,
+    source: &dyn ReadTxn,
+    folder: &Path,
+    options: &EngineOptions,
+) -> Result<()> {
+    let home = Home::for_copy(folder, kind)?;
+    copy_entries(source, &*open_bare(kind, home, options)?, &mut |_| {})?;
+    home::mark(folder, kind)
+}
+
 struct Copy<'a> {
     target: &'a dyn Engine,
     batch: Option<Box<dyn WriteTxn + 'a>>,
@@ -146,7 +158,7 @@ impl Copy<'_> {
             Some(batch) => batch,
             None => self.batch.insert(self.target.write()?),
         };
-        batch.put(tree, key, value)?;
+        batch.append(tree, key, value)?;
         self.pending.entries += 1;
         self.pending.bytes += (key.len() + value.len()) as u64;
         if self.pending.entries >= BATCH_ENTRIES || self.pending.bytes >= BATCH_BYTES {

@@ -119,12 +119,8 @@ impl Engine for FjallEngine {
             .map_err(|e| self.write_failed("syncing", e))
     }
 
-    fn snapshot_to(&self, folder: &Path) -> Result<()> {
-        // No safe copy of the files exists while Fjall runs, so the entries are copied.
-        let home = Home::for_copy(folder, EngineKind::Fjall)?;
-        let copy = FjallEngine::open_in(home, &self.options)?;
-        convert::copy_entries(self.read()?.as_ref(), &copy, &mut |_| {})?;
-        home::mark(folder, EngineKind::Fjall)
+    fn copy_to(&self, source: &dyn ReadTxn, folder: &Path) -> Result<()> {
+        convert::copy_to_folder(EngineKind::Fjall, source, folder, &self.options)
     }
 
     fn size_bytes(&self) -> Result<u64> {

@@ -1,9 +1,9 @@
 //! The folder of an engine: its files, its format, and the lock of the process that has it open.
 //!
 //! ```text
-//! <folder>/engine.json     {"engine":"lmdb","format":1}: which engine's files are current;
+//! <folder>/engine.json     {"engine":"lmdb","format":3}: which engine's files are current;
 //!                          with "complete":false while they are made for the first time
-//! <folder>/<kind>/         the engine's own files
+//! <folder>/<kind>/         the engine's own files; with LMDB also those of its journal
 //! <folder>/<kind>.lock     locked while the engine is open
 //! ```
 //!
@@ -24,8 +24,9 @@ use serde::{Deserialize, Serialize};
 use super::{EngineKind, Result};
 use crate::error::Error;
 
-/// The version of the files above and of the trees in them.
-const FORMAT: u32 = 1;
+/// The version of the files above and of the trees in them. LMDB has a journal since 2, and segments
+/// of values since 3; without them it gets them when it is opened.
+const FORMAT: u32 = 3;
 const MARKER: &str = "engine.json";
 
 #[derive(Serialize, Deserialize)]
@@ -57,21 +58,27 @@ impl Home {
     /// Opens the folder of an engine of `kind`, or makes a new one.
     pub(super) fn open(folder: &Path, kind: EngineKind) -> Result<Home> {
         let marker = read_marker(folder)?;
-        if let Some((found, _)) = marker
-            && found != kind
+        if let Some(found) = &marker
+            && found.kind != kind
         {
-            return Err(wrong_kind(folder, found, kind));
+            return Err(wrong_kind(folder, found.kind, kind));
         }
         if marker.is_none() {
             refuse_remains(folder)?;
         }
-        let mut home = Home::unmarked(folder, kind, matches!(marker, Some((_, true))))?;
+        let must_exist = marker.is_some_and(|found| found.complete);
+        let mut home = Home::unmarked(folder, kind, must_exist)?;
         // Check again under the lock, because another process may have made or converted the
         // engine.
         match read_marker(folder)? {
-            Some((found, _)) if found != kind => return Err(wrong_kind(folder, found, kind)),
-            Some((_, true)) => return Ok(home),
-            Some((_, false)) => home.remove_remains()?,
+            Some(found) if found.kind != kind => return Err(wrong_kind(folder, found.kind, kind)),
+            Some(found) if found.complete => {
+                if found.format < FORMAT {
+                    mark(folder, kind)?;
+                }
+                return Ok(home);
+            }
+            Some(_) => home.remove_remains()?,
             None => write_marker(folder, kind, false)?,
         }
         home.unfinished = Some((folder.to_path_buf(), kind));
@@ -133,11 +140,17 @@ impl Home {
 
 /// Returns the kind of the current engine in `folder`; `None` if there is none yet.
 pub(super) fn marked_kind(folder: &Path) -> Result<Option<EngineKind>> {
-    Ok(read_marker(folder)?.map(|(kind, _)| kind))
+    Ok(read_marker(folder)?.map(|found| found.kind))
 }
 
-/// Returns the kind that the marker names, and true if its files are complete.
-fn read_marker(folder: &Path) -> Result<Option<(EngineKind, bool)>> {
+/// What a marker says.
+struct Found {
+    kind: EngineKind,
+    format: u32,
+    complete: bool,
+}
+
+fn read_marker(folder: &Path) -> Result<Option<Found>> {
     let path = folder.join(MARKER);
     let bytes = match fs::read(&path) {
         Ok(bytes) => bytes,
@@ -162,7 +175,11 @@ fn read_marker(folder: &Path) -> Result<Option<(EngineKind, bool)>> {
         .engine
         .parse()
         .map_err(|error| Error::Refused(format!("{}: {error}", path.display())))?;
-    Ok(Some((kind, marker.complete)))
+    Ok(Some(Found {
+        kind,
+        format: marker.format,
+        complete: marker.complete,
+    }))
 }
 
 /// Makes `kind` the current engine of `folder`, atomically and durably.

@@ -5,11 +5,19 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use archipel_base::random::{Random, SystemRandom};
+
 use super::fjall::FjallEngine;
 use super::home::{self, Home};
+use super::journal::{JournalLimits, Journaled};
 use super::lmdb::LmdbEngine;
 use super::sqlite::SqliteEngine;
 use super::{Engine, Result};
+use crate::disk::FileDisk;
+use crate::error::Error;
+
+/// The folder of the journal, beside LMDB's own files.
+const JOURNAL_FOLDER: &str = "journal";
 
 /// An engine that keeps its data in files.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -63,7 +71,8 @@ impl FromStr for EngineKind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EngineOptions {
     /// LMDB: the largest size of the file, in bytes of address space (not of memory or disk).
-    /// `None` means 1 TiB, or less where the address space is limited.
+    /// `None` means 1 TiB or twice the file, whichever is more; less where the address space is
+    /// limited.
     pub map_bytes: Option<u64>,
     /// LMDB: the resident size of the map above which the engine unmaps pages, in bytes.
     pub resident_bytes: u64,
@@ -71,9 +80,6 @@ pub struct EngineOptions {
     pub cache_bytes: u64,
     /// The number of concurrent read transactions.
     pub max_readers: u32,
-    /// LMDB: never sync. A power cut then loses acknowledged data and may damage the store. This is
-    /// only for the control run of a power-cut test, which must notice the loss.
-    pub unsafe_no_fsync: bool,
 }
 
 impl Default for EngineOptions {
@@ -83,7 +89,6 @@ impl Default for EngineOptions {
             resident_bytes: 64 << 20,
             cache_bytes: 16 << 20,
             max_readers: 512,
-            unsafe_no_fsync: false,
         }
     }
 }
@@ -97,8 +102,24 @@ pub fn open(kind: EngineKind, folder: &Path, options: &EngineOptions) -> Result<
     open_home(kind, Home::open(folder, kind)?, options)
 }
 
-/// Opens the engine of `kind` in a folder that is locked already.
-pub(super) fn open_home(
+/// Opens the engine of `kind` in a folder that is locked already. LMDB gets its journal.
+fn open_home(kind: EngineKind, home: Home, options: &EngineOptions) -> Result<Arc<dyn Engine>> {
+    let folder = home.data.join(JOURNAL_FOLDER);
+    let engine = open_bare(kind, home, options)?;
+    if kind != EngineKind::Lmdb {
+        return Ok(engine);
+    }
+    let disk = FileDisk::open(&folder)
+        .map_err(|e| Error::from_io(&format!("opening {}", folder.display()), &e))?;
+    let mut name = [0; 16];
+    SystemRandom.fill(&mut name);
+    let journaled = Journaled::open(engine, Arc::new(disk), name, JournalLimits::default())?;
+    Ok(Arc::new(journaled))
+}
+
+/// Opens the engine of `kind` without a journal of ours: a copy, which is complete when it is
+/// closed. The first start gives it a journal.
+pub(super) fn open_bare(
     kind: EngineKind,
     home: Home,
     options: &EngineOptions,

@@ -203,7 +203,7 @@ impl Engine for MemoryEngine {
         Ok(())
     }
 
-    fn snapshot_to(&self, _folder: &Path) -> Result<()> {
+    fn copy_to(&self, _source: &dyn ReadTxn, _folder: &Path) -> Result<()> {
         Err(Error::Refused("the in-memory engine has no files".into()))
     }
 

@@ -13,6 +13,7 @@ pub mod convert;
 mod failure;
 pub mod fjall;
 mod home;
+pub mod journal;
 mod key;
 mod kind;
 pub mod lmdb;
@@ -118,6 +119,23 @@ pub type KeyRange<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 /// The callback of a scan. It gets the key and the value of each entry.
 pub type Visitor<'v> = dyn FnMut(&[u8], &[u8]) -> Result<Flow> + 'v;
 
+/// The figures of a [`journal`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct JournalStatus {
+    /// Checkpoints since the engine was opened.
+    pub checkpoints: u64,
+    /// How often a writer had to wait for a checkpoint.
+    pub waits: u64,
+    /// The estimated memory of changes that are not in the engine below yet, in bytes.
+    pub memory_bytes: u64,
+    /// The bytes of all segments of values.
+    pub value_bytes: u64,
+    /// The bytes in segments of values that are live.
+    pub live_value_bytes: u64,
+    /// The bytes of live values that were moved since the engine was opened, to free space.
+    pub moved_value_bytes: u64,
+}
+
 /// A metadata engine. It has one writer at a time. Readers see the last commit before they began.
 ///
 /// All calls may block. Never call them from an async thread, except short reads if
@@ -135,12 +153,30 @@ pub trait Engine: Send + Sync {
 
     /// Copies the last commit to a new, empty folder. The copy can be opened as an engine of the
     /// same kind.
-    fn snapshot_to(&self, folder: &Path) -> Result<()>;
+    fn snapshot_to(&self, folder: &Path) -> Result<()> {
+        self.copy_to(&*self.read()?, folder)
+    }
+
+    /// Makes an engine of the same kind in a new, empty folder, with all entries of `source`.
+    fn copy_to(&self, source: &dyn ReadTxn, folder: &Path) -> Result<()>;
 
     /// Returns the size in bytes on disk, or in memory for the in-memory engine.
     fn size_bytes(&self) -> Result<u64>;
 
-    /// Returns true if a short read of data in memory makes no system call and waits for no lock.
+    /// Returns the figures of the engine's journal, if it has one of ours.
+    fn journal(&self) -> Option<JournalStatus> {
+        None
+    }
+
+    /// Returns true if `more_bytes` more would bring the engine near a limit of its own, whatever
+    /// room the disk has. The rest is kept for deletions.
+    fn is_nearly_full(&self, more_bytes: u64) -> bool {
+        let _ = more_bytes;
+        false
+    }
+
+    /// Returns true if a short read of data in memory is quick and waits for no lock that is held for
+    /// long.
     /// Such a read may run in the calling thread ([`Store::look_up`](crate::Store::look_up)).
     fn reads_in_place(&self) -> bool {
         false
@@ -184,6 +220,12 @@ pub trait Edit: ReadTxn {
 
 /// An engine's write transaction.
 pub trait WriteTxn: Edit {
+    /// Sets `key`, which is above all keys of its tree, to `value`. Copies are made so: an engine
+    /// may fill its pages better than [`Edit::put`] does.
+    fn append(&mut self, tree: Tree, key: &[u8], value: &[u8]) -> Result<()> {
+        self.put(tree, key, value)
+    }
+
     /// Makes all changes visible together. After an error none of them ever becomes visible. The
     /// exception is [`Error::Failed`]: the outcome is then unknown, and the engine takes no more
     /// writes.

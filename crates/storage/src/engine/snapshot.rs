@@ -58,7 +58,7 @@ pub fn list(folder: &Path) -> Result<Vec<Snapshot>> {
 ///
 /// # Errors
 /// [`Error::Refused`] if `kept` exists already.
-pub fn restore(snapshot: &Path, folder: &Path, kept: &Path) -> Result<()> {
+pub fn restore(snapshot: &Path, folder: &Path, kept: &Path, options: &EngineOptions) -> Result<()> {
     let no_snapshot = || Error::Refused(format!("{} is not a snapshot", snapshot.display()));
     let kind = kind_of(snapshot)?.ok_or_else(no_snapshot)?;
     if kept.exists() {
@@ -70,7 +70,7 @@ pub fn restore(snapshot: &Path, folder: &Path, kept: &Path) -> Result<()> {
         _ => {}
     }
     fs::create_dir(&new).map_err(|error| fail(&new, &error))?;
-    open(kind, snapshot, &EngineOptions::default())?.snapshot_to(&new)?;
+    open(kind, snapshot, options)?.snapshot_to(&new)?;
     if folder.exists() {
         fs::rename(folder, kept).map_err(|error| fail(folder, &error))?;
     }

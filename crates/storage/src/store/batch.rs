@@ -169,7 +169,10 @@ impl Core {
         let durable = job.transact().durability == Durability::Fsync;
         batch.durable |= durable;
         if !room && job.transact().growth == Growth::Grows {
-            job.refuse(Error::Full("the metadata disk is below its reserve".into()));
+            job.refuse(Error::Full(
+                "the metadata disk, or the map of LMDB (metadata_map_size), is below its reserve"
+                    .into(),
+            ));
             return Ok(());
         }
         let below: &dyn WriteTxn = txn;
@@ -298,10 +301,14 @@ impl Core {
         }
     }
 
-    /// Returns true if the metadata disk has room for transactions that grow.
+    /// Returns true if the metadata disk and the engine have room for transactions that grow.
     pub fn has_room(&self) -> bool {
+        let reserve = self.limits.metadata_reserve_bytes;
+        if self.engine.is_nearly_full(0) {
+            return false;
+        }
         match self.free_space() {
-            Some(Ok(free)) => free >= self.limits.metadata_reserve_bytes,
+            Some(Ok(free)) => free >= reserve,
             Some(Err(error)) => {
                 // An unknown amount of free space is no reason to refuse. The engine itself reports
                 // when it is full.

@@ -18,7 +18,8 @@ pub const FORMAT: u64 = 4;
 pub(super) const KEY_FORMAT: &[u8] = b"format";
 const KEY_IDENTITY: &[u8] = b"identity";
 pub(super) const KEY_BOOT: &[u8] = b"boot";
-/// Holds the number of the boot that was closed well. It exists only while the store is closed.
+/// Holds the number of the boot that was closed well and left no dead blocks. It exists only while the
+/// store is closed.
 const KEY_CLEAN: &[u8] = b"clean";
 
 /// Exists while the block index is being rebuilt.
@@ -74,10 +75,13 @@ pub(crate) fn begin(options: &StoreOptions, purpose: Purpose) -> Result<Boot> {
     Ok(boot)
 }
 
-/// Marks the store as closed well, durably, after all other work.
-pub(crate) fn end(engine: &Arc<dyn Engine>, boot: u64) -> Result<()> {
+/// Marks the store as closed well, durably, after all other work. If the blocks are not swept, it leaves
+/// the mark out, so that the next start sweeps.
+pub(crate) fn end(engine: &Arc<dyn Engine>, boot: u64, is_swept: bool) -> Result<()> {
     let mut txn = engine.write()?;
-    txn.put(Tree::Meta, KEY_CLEAN, &boot.to_be_bytes())?;
+    if is_swept {
+        txn.put(Tree::Meta, KEY_CLEAN, &boot.to_be_bytes())?;
+    }
     txn.delete(Tree::Meta, KEY_REBUILD)?;
     txn.commit(Durability::Fsync)
 }

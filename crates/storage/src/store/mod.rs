@@ -33,7 +33,7 @@ pub use options::{FreeSpace, Growth, Limits, StoreOptions, Threads, Transact};
 pub use rebuild::Rebuilt;
 
 use crate::blocks::{BlockAppender, BlockOptions, Blocks, Pin};
-use crate::engine::Result;
+use crate::engine::{JournalStatus, Result};
 use crate::error::Error;
 use crate::pool::{Pool, guarded};
 use crate::row::{BlockRef, Row, RowKey};
@@ -293,6 +293,11 @@ impl Store {
         &self.0.core.counters
     }
 
+    /// Returns the figures of the metadata engine's journal, if it has one.
+    pub fn journal(&self) -> Option<JournalStatus> {
+        self.0.core.engine.journal()
+    }
+
     /// Returns the blocks, for operations on blocks alone: status, scrubbing, draining.
     pub fn blocks(&self) -> &Arc<Blocks> {
         &self.0.core.blocks
@@ -314,7 +319,8 @@ impl Store {
     }
 
     /// Closes the store. Waiting transactions are still committed and everything is synced. The
-    /// next opening then knows that it has nothing to recover. Later transactions are refused.
+    /// next opening then knows that it has nothing to recover, unless dead space of an earlier run is
+    /// still being freed: then it goes on with that. Later transactions are refused.
     pub async fn close(&self) -> Result<()> {
         let inner = &self.0;
         inner.committer.close();
@@ -332,7 +338,9 @@ impl Store {
         self.sync().await?;
         self.blocks().close().await?;
         let (engine, boot) = (inner.core.engine.clone(), inner.boot.number);
-        inner.pool.run(move || boot::end(&engine, boot)).await
+        let is_swept = self.blocks().is_swept();
+        let end = move || boot::end(&engine, boot, is_swept);
+        inner.pool.run(end).await
     }
 }
 

@@ -21,10 +21,10 @@ pub(super) struct ReadPath {
     cold: AtomicU32,
 }
 
-/// A watch for page faults of a read on this thread. It ends when it is dropped.
+/// A watch for waits of a read on this thread for the disk. It ends when it is dropped.
 pub(super) struct Watch<'a> {
     read_path: &'a ReadPath,
-    faults_before: u64,
+    waits_before: u64,
 }
 
 /// The right to read in the calling thread. It ends when it is dropped.
@@ -50,7 +50,7 @@ impl ReadPath {
     pub fn watch(&self) -> Watch<'_> {
         Watch {
             read_path: self,
-            faults_before: major_faults(),
+            waits_before: waits_for_disk(),
         }
     }
 
@@ -67,7 +67,7 @@ impl ReadPath {
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        if major_faults() != self.faults_before {
+        if waits_for_disk() != self.waits_before {
             self.read_path.cold.store(COLD, Ordering::Relaxed);
         }
     }
@@ -79,8 +79,9 @@ impl Drop for InPlaceRead<'_> {
     }
 }
 
-/// Returns how often this thread has waited for a page from disk.
-fn major_faults() -> u64 {
+/// Returns how often this thread has waited for the disk: for a page of a mapped file, or for what a
+/// call reads.
+fn waits_for_disk() -> u64 {
     // Other systems report this only for the process, so the store seems cold more often than it
     // is.
     #[cfg(target_os = "linux")]
@@ -94,7 +95,8 @@ fn major_faults() -> u64 {
         libc::getrusage(who, usage.as_mut_ptr());
         usage.assume_init()
     };
-    u64::try_from(usage.ru_majflt).unwrap_or(0)
+    let count = |waits: libc::c_long| u64::try_from(waits).unwrap_or(0);
+    count(usage.ru_majflt) + count(usage.ru_inblock)
 }
 
 #[cfg(test)]
@@ -115,8 +117,8 @@ mod tests {
         let read_path = ReadPath::default();
         drop(Watch {
             read_path: &read_path,
-            // This simulates a page fault during the watch.
-            faults_before: major_faults() + 1,
+            // This simulates a wait during the watch.
+            waits_before: waits_for_disk() + 1,
         });
         for _ in 0..COLD {
             assert!(read_path.try_in_place().is_none());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::boot::{self, Purpose};
 use super::{Store, StoreOptions};
-use crate::blocks::{self, BlockOptions, Blocks, Start};
+use crate::blocks::{self, BlockOptions, Blocks, DiskState, Start};
 use crate::engine::{Direction, Durability, Engine, Flow, Result, Tree};
 use crate::error::Error;
 use crate::row::BlockRef;
@@ -33,7 +33,8 @@ impl Store {
     /// Rebuilds the block index of a store that is not open, and closes the store again. Blocks the
     /// thread.
     ///
-    /// If it is interrupted, the store cannot be opened until another rebuild has ended.
+    /// If it is interrupted or fails, the store cannot be opened until another rebuild has ended. It takes
+    /// all disks: what an index lacks of a disk would be freed there.
     pub async fn rebuild_blocks(options: StoreOptions) -> Result<Rebuilt> {
         let boot = boot::begin(&options, Purpose::Rebuild)?;
         let engine = options.engine;
@@ -50,6 +51,17 @@ impl Store {
             options.pool,
             Start::Rebuild,
         )?;
+        if let Some(failed) = blocks
+            .disks()
+            .into_iter()
+            .find(|disk| disk.state == DiskState::Failed)
+        {
+            return Err(Error::Refused(format!(
+                "disk {} has failed ({}), and a rebuild needs all disks: mend it, or take it out of the settings",
+                failed.id,
+                failed.reason.unwrap_or_default()
+            )));
+        }
         let mut rebuilt = Rebuilt {
             found: blocks.rebuild().await?,
             ..Rebuilt::default()
@@ -57,7 +69,7 @@ impl Store {
         retain_all(&engine, &blocks, &mut rebuilt)?;
         rebuilt.dropped = blocks.drop_unreferenced().await?;
         blocks.close().await?;
-        boot::end(&engine, boot.number)?;
+        boot::end(&engine, boot.number, blocks.is_swept())?;
         Ok(rebuilt)
     }
 }

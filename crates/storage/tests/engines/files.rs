@@ -5,6 +5,7 @@ use std::path::Path;
 
 use archipel_storage::Error;
 use archipel_storage::engine::convert::{Converted, convert};
+use archipel_storage::engine::lmdb::LmdbEngine;
 use archipel_storage::engine::{
     Direction, Durability, Engine, EngineKind, EngineOptions, Tree, kind_of, open, snapshot,
 };
@@ -75,11 +76,34 @@ pub fn a_later_format_is_refused_with_advice(fixture: &Fixture) {
     drop(fixture.open());
     let marker = folder.join("engine.json");
     let text = fs::read_to_string(&marker).unwrap();
-    fs::write(&marker, text.replace("\"format\":1", "\"format\":99")).unwrap();
+    fs::write(&marker, text.replace("\"format\":3", "\"format\":99")).unwrap();
     match error_of(opening(kind, folder)) {
         Error::Refused(text) => assert!(text.contains("99") && text.contains("upgrade"), "{text}"),
         other => panic!("{other}"),
     }
+}
+
+/// LMDB had no journal in format 1.
+#[test]
+fn an_engine_without_a_journal_gets_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let marker = folder.path().join("engine.json");
+    put(
+        &LmdbEngine::open(folder.path(), &EngineOptions::default()).unwrap(),
+        Tree::Rows,
+        b"a",
+        b"1",
+    );
+    fs::write(&marker, r#"{"engine":"lmdb","format":1}"#).unwrap();
+    let engine = open(EngineKind::Lmdb, folder.path(), &EngineOptions::default()).unwrap();
+    assert_eq!(get(&*engine, Tree::Rows, b"a").as_deref(), Some(&b"1"[..]));
+    assert!(folder.path().join("lmdb/journal").is_dir());
+    // An older release would not read the journal, so it must refuse the folder.
+    assert!(
+        fs::read_to_string(&marker)
+            .unwrap()
+            .contains("\"format\":3")
+    );
 }
 
 pub fn a_folder_with_a_damaged_or_missing_marker_is_refused(fixture: &Fixture) {
@@ -237,11 +261,13 @@ pub fn restoring_a_snapshot_replaces_the_folder(fixture: &Fixture) {
     );
     let kept = snapshot::beside(&current, "before");
     for wrong in [all.join("none"), folder.join("snapshots")] {
-        assert!(snapshot::restore(&wrong, &current, &kept).is_err());
+        assert!(snapshot::restore(&wrong, &current, &kept, &EngineOptions::default()).is_err());
     }
-    snapshot::restore(&all.join(&name), &current, &kept).unwrap();
+    snapshot::restore(&all.join(&name), &current, &kept, &EngineOptions::default()).unwrap();
     // Restore twice: a kept folder is never overwritten.
-    assert!(snapshot::restore(&all.join(&name), &current, &kept).is_err());
+    assert!(
+        snapshot::restore(&all.join(&name), &current, &kept, &EngineOptions::default()).is_err()
+    );
     let value = |folder: &Path| get(&*open(kind, folder, &options).unwrap(), Tree::Rows, b"k");
     assert_eq!(value(&current).as_deref(), Some(&b"before"[..]));
     assert_eq!(value(&kept).as_deref(), Some(&b"after"[..]));

@@ -158,6 +158,66 @@ fn trimming_runs_beside_readers_and_a_writer() {
     });
 }
 
+/// Growing writes are refused while there is still room for deletions.
+#[test]
+fn a_map_reports_that_it_is_nearly_full() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = EngineOptions {
+        map_bytes: Some(16 << 20),
+        ..EngineOptions::default()
+    };
+    let engine = LmdbEngine::open(folder.path(), &options).unwrap();
+    let mut written = 0;
+    while !engine.is_nearly_full(0) {
+        let mut txn = engine.write().unwrap();
+        fill_with(txn.as_mut(), written);
+        txn.commit(Durability::Buffered).unwrap();
+        written += 1;
+        assert!(written < 16);
+    }
+    // Each of these leaves its pages free for later ones.
+    for i in 0..written {
+        let mut txn = engine.write().unwrap();
+        for j in 0..256_u32 {
+            let key = [i.to_be_bytes(), j.to_be_bytes()].concat();
+            assert!(txn.delete(Tree::Bodies, &key).unwrap());
+        }
+        txn.commit(Durability::Fsync).unwrap();
+    }
+    assert!(!engine.is_nearly_full(0));
+}
+
+/// The size need not be a multiple of a page.
+#[test]
+fn a_map_of_any_size_can_be_opened_and_be_smaller_than_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = |map_bytes| {
+        let options = EngineOptions {
+            map_bytes: Some(map_bytes),
+            ..EngineOptions::default()
+        };
+        LmdbEngine::open(folder.path(), &options)
+    };
+    let engine = open(64_000_001).unwrap();
+    fill(&engine, 8);
+    assert!(!engine.is_nearly_full(0));
+    drop(engine);
+    // The data stays readable and can be deleted.
+    let engine = open(1).unwrap();
+    assert!(engine.is_nearly_full(0));
+    assert_eq!(
+        all(engine.read().unwrap().as_ref(), Tree::Bodies).len(),
+        8 * 256
+    );
+    drop(engine);
+    let refused = open(1 << 62).map(|_| ()).unwrap_err();
+    assert!(
+        matches!(&refused, Error::Refused(why) if why.contains("metadata_map_size")),
+        "{refused:?}"
+    );
+    assert!(!open(64_000_001).unwrap().is_nearly_full(0));
+}
+
 #[test]
 fn a_full_map_refuses_the_write_and_continues() {
     let folder = tempfile::tempdir().unwrap();
@@ -171,7 +231,10 @@ fn a_full_map_refuses_the_write_and_continues() {
     for _ in 0..2 {
         let mut txn = engine.write().unwrap();
         let put = txn.put(Tree::Rows, b"large", &large);
-        assert!(matches!(put, Err(Error::Full(_))), "{put:?}");
+        assert!(
+            matches!(&put, Err(Error::Full(why)) if why.contains("metadata_map_size")),
+            "{put:?}"
+        );
         // A commit after the error gets the same error and changes nothing.
         let commit = txn.commit(Durability::Fsync);
         assert!(matches!(commit, Err(Error::Full(_))), "{commit:?}");
@@ -190,22 +253,4 @@ fn a_full_map_refuses_the_write_and_continues() {
     let mut txn = engine.write().unwrap();
     txn.put(Tree::Rows, b"large", &large).unwrap();
     txn.commit(Durability::Fsync).unwrap();
-}
-
-/// The option serves the control of a power-cut test. Its losses cannot be shown without a power
-/// cut.
-#[test]
-fn an_engine_without_syncs_stores_and_reads() {
-    let folder = tempfile::tempdir().unwrap();
-    let options = EngineOptions {
-        unsafe_no_fsync: true,
-        ..EngineOptions::default()
-    };
-    let engine = LmdbEngine::open(folder.path(), &options).unwrap();
-    fill(&engine, 1);
-    engine.sync().unwrap();
-    drop(engine);
-    let engine = LmdbEngine::open(folder.path(), &EngineOptions::default()).unwrap();
-    let read = engine.read().unwrap();
-    assert_eq!(all(read.as_ref(), Tree::Bodies).len(), 256);
 }

@@ -8,6 +8,8 @@
 //! | [`mixed`] | throughput and latency of many clients |
 //! | [`list`] | the speed of listings |
 //! | [`beside`] | the link usage of a large upload, and the latency of small reads beside it |
+//! | [`k2v`] | small items: single inserts beside batches, reads, and open polls |
+//! | [`disk`] | flushes and bytes that reach the disk for a PUT |
 //! | [`versioned`] | what versions cost, and whether many of one key cost more |
 
 use std::path::PathBuf;
@@ -19,6 +21,8 @@ use crate::results::{Results, Row, Series};
 
 pub mod beside;
 pub mod billion;
+pub mod disk;
+pub mod k2v;
 pub mod lat;
 pub mod list;
 pub mod mixed;

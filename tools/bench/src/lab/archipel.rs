@@ -10,7 +10,7 @@ use netlab::lab::Lab;
 use netlab::topology::{Node, Role};
 use serde_json::{Value, json};
 
-use super::server::{BUCKET, PEER_PORT, S3_PORT, Started, servers, spawn, until};
+use super::server::{BUCKET, K2V_PORT, PEER_PORT, S3_PORT, Started, servers, spawn, until};
 use crate::{Outcome, http};
 
 const CAPACITY: u64 = 100_000_000_000;
@@ -87,7 +87,7 @@ fn config(
     }
     write!(
         text,
-        "[s3]\nlisten = \"{address}:{S3_PORT}\"\n[cluster]\nlisten = \"{address}:{PEER_PORT}\"\n\
+        "[s3]\nlisten = \"{address}:{S3_PORT}\"\n[k2v]\nlisten = \"{address}:{K2V_PORT}\"\n[cluster]\nlisten = \"{address}:{PEER_PORT}\"\n\
          secret_file = {:?}\njoin = [{join}]\nzone = \"{}\"\n",
         folder.join("secret"),
         node.site

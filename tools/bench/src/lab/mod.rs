@@ -39,7 +39,7 @@ pub struct Args {
 /// The experiment and its setup.
 #[derive(clap::Args)]
 struct Run {
-    /// The experiment: lat, ttfb, mixed, billion, list, versioned or beside
+    /// The experiment: lat, ttfb, mixed, billion, list, versioned, k2v or beside
     experiment: String,
     /// Its options
     #[arg(last = true)]
@@ -238,7 +238,7 @@ fn experiment(
     let mut command = lab.command(&client.name, std::env::current_exe()?)?;
     command
         .arg(&run.experiment)
-        .args(server.arguments(&client.site));
+        .args(server.arguments(&client.site, run.experiment == "k2v"));
     command.args(["--network", &lab.topology.name]);
     if let Some(rtt) = lab.topology.between.rtt_ms {
         command.args(["--rtt-ms", &rtt.to_string()]);

@@ -14,6 +14,8 @@ use crate::{Outcome, process};
 
 /// The port for S3 on all servers.
 pub const S3_PORT: u16 = 3900;
+/// The port for K2V on all servers.
+pub const K2V_PORT: u16 = 3904;
 /// The port between nodes on all servers.
 pub const PEER_PORT: u16 = 3901;
 /// The bucket of the experiments.
@@ -94,19 +96,29 @@ impl Kind {
 
 impl Started {
     /// Returns the arguments of an experiment at this site. A gateway at the site comes first,
-    /// otherwise a storage node.
-    pub fn arguments(&self, site: &str) -> Vec<String> {
-        let mut endpoints: Vec<&(Node, String)> = self.endpoints.iter().collect();
-        endpoints.sort_by_key(|(node, _)| (node.site != site, node.role != Role::Gateway));
+    /// otherwise a storage node. With `k2v`, the endpoints are those of K2V.
+    pub fn arguments(&self, site: &str, k2v: bool) -> Vec<String> {
+        let of_k2v = |url: &str| url.replace(&format!(":{S3_PORT}"), &format!(":{K2V_PORT}"));
+        let numbered = self.endpoints.iter().enumerate();
+        let mut endpoints: Vec<(&Node, String, usize)> = numbered
+            .map(|(number, (node, url))| {
+                let url = if k2v { of_k2v(url) } else { url.clone() };
+                (node, url, number)
+            })
+            .collect();
+        endpoints.sort_by_key(|(node, ..)| (node.site != site, node.role != Role::Gateway));
+        let first = endpoints.first().filter(|_| k2v);
+        let pid = first.and_then(|(.., number)| Some(self.processes.get(*number)?.id()));
+        let pid = pid.map(|pid| ("--pid", pid.to_string()));
         let storage = endpoints
             .iter()
             .skip(1)
-            .filter(|(node, _)| node.role == Role::Storage);
+            .filter(|(node, ..)| node.role == Role::Storage);
         let urls: Vec<&str> = endpoints
             .iter()
             .take(1)
             .chain(storage)
-            .map(|(_, url)| url.as_str())
+            .map(|(_, url, _)| url.as_str())
             .collect();
         let pairs = [
             ("--endpoint", urls.join(",")),
@@ -119,6 +131,7 @@ impl Started {
         ];
         pairs
             .into_iter()
+            .chain(pid)
             .flat_map(|(name, value)| [name.to_owned(), value])
             .collect()
     }

@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::task::JoinSet;
 
+use super::super::sweep::Sweep;
+use super::super::walk::Batch;
 use super::*;
 use crate::disk::FileDisk;
 use crate::pool::PoolOptions;
@@ -95,23 +97,45 @@ async fn drainer(blocks: Arc<Blocks>) {
     }
 }
 
+/// Sweeps all segments over and over, in small batches.
+async fn sweeper(blocks: Arc<Blocks>, clients: Arc<AtomicU64>) {
+    let pool = blocks.pool().clone();
+    let job = move || {
+        let batch = Batch {
+            records: 3,
+            gaps: 1,
+        };
+        while clients.load(Ordering::SeqCst) > 0 {
+            let mut sweep = Sweep::new(&blocks, batch);
+            while sweep.step(&blocks) {}
+        }
+        Ok(())
+    };
+    pool.run(job).await.unwrap();
+}
+
 async fn stress(disks: Vec<Arc<dyn Disk>>) -> (Arc<Blocks>, Arc<MemoryEngine>) {
     let engine = Arc::new(MemoryEngine::new());
     let blocks = threaded(disks, &engine);
     let mut clients = JoinSet::new();
+    let running = Arc::new(AtomicU64::new(8));
     for seed in 0..8 {
-        clients.spawn(client(
-            blocks.clone(),
-            engine.clone(),
-            SeededRandom::new(seed),
-        ));
+        let (blocks, engine, running) = (blocks.clone(), engine.clone(), running.clone());
+        clients.spawn(async move {
+            client(blocks, engine, SeededRandom::new(seed)).await;
+            running.fetch_sub(1, Ordering::SeqCst);
+        });
     }
     if blocks.disks().len() > 1 {
         clients.spawn(drainer(blocks.clone()));
     }
+    let sweeping = tokio::spawn(sweeper(blocks.clone(), running.clone()));
     while let Some(done) = clients.join_next().await {
-        done.unwrap();
+        // Without clients, the sweeper ends.
+        done.inspect_err(|_| running.store(0, Ordering::SeqCst))
+            .unwrap();
     }
+    sweeping.await.unwrap();
     blocks.close().await.unwrap();
     assert_eq!(blocks.pinned(), 0);
     assert_eq!(blocks.counters().damaged.get(), 0);
@@ -185,15 +209,26 @@ async fn concurrent_syncs_share_an_fdatasync() {
     assert!(disk.fsyncs() - before <= 2, "{}", disk.fsyncs() - before);
 }
 
-/// A disk whose syncs wait until it is opened.
+/// A disk whose syncs wait until it is opened. It calls a function before it punches, once.
 #[derive(Default)]
-struct SlowDisk {
-    inner: MemoryDisk,
+pub(super) struct SlowDisk {
+    inner: Arc<MemoryDisk>,
+    pub before_punch: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
     waiting: AtomicU64,
     gate: (Mutex<bool>, parking_lot::Condvar),
 }
 
 impl SlowDisk {
+    /// Makes a disk on `inner` whose syncs do not wait.
+    pub fn opened(inner: &Arc<MemoryDisk>) -> Arc<SlowDisk> {
+        let disk = SlowDisk {
+            inner: inner.clone(),
+            ..SlowDisk::default()
+        };
+        disk.open();
+        Arc::new(disk)
+    }
+
     fn open(&self) {
         *self.gate.0.lock() = true;
         self.gate.1.notify_all();
@@ -235,6 +270,8 @@ impl Disk for SlowDisk {
         self.inner.preallocate(segment, offset, len)
     }
     fn punch(&self, segment: u32, offset: u64, len: u64) -> io::Result<bool> {
+        let hook = self.before_punch.lock().take();
+        hook.inspect(|hook| hook());
         self.inner.punch(segment, offset, len)
     }
     fn set_length(&self, segment: u32, len: u64) -> io::Result<()> {

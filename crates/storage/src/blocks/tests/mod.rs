@@ -2,11 +2,14 @@ mod concurrent;
 mod disks;
 mod faults;
 mod freeing;
+mod interleaved;
 mod life;
 mod model;
 
 mod records;
 mod repair;
+mod start_time;
+mod sweeps;
 mod syncs;
 
 use std::collections::{BTreeMap, BTreeSet};

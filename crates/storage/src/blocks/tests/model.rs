@@ -1,90 +1,24 @@
-//! Random runs against a reference: uploads, commits, releases, pins, drains and crashes.
+//! Random runs against a reference: uploads, commits, releases, pins, drains, sweeps and crashes.
 //!
 //! After every step, each block that is pinned or that a committed row refers to can be read, and
 //! the index has exactly the committed references. After a crash all durable blocks exist, and only
 //! live records take space.
 
+mod steps;
+
 use proptest::prelude::*;
 
+use super::super::sweep::Sweep;
+use super::super::walk::Batch;
 use super::super::{BlockAppender, Change, Pin};
 use super::*;
+use steps::{DISKS, Step, block, content, step};
 
-const CONTENTS: u64 = 10;
-const DISKS: usize = 2;
-
-#[derive(Clone, Debug)]
-enum Step {
-    /// Uploads contents.
-    BlockAppender(Vec<u64>),
-    /// Drops an upload.
-    Abort(usize),
-    /// Commits one transaction: a row refers to an upload's blocks, and rows release contents.
-    Commit {
-        upload: Option<usize>,
-        release: Vec<u64>,
-        durable: bool,
-        roll_back: bool,
-    },
-    /// Makes buffered commits durable.
-    Sync,
-    Pin(Vec<u64>),
-    Unpin(usize),
-    /// Drains a disk for some steps, then lets it take blocks again.
-    Drain(u16),
-    Scrub,
-    /// Simulates a power cut. Unsynced blocks are lost or torn, and the first few unsynced commits
-    /// survive.
-    Crash(Option<u64>, usize),
-    /// Kills the process. All writes survive.
-    Kill,
-    /// Closes and opens the store.
-    Restart,
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let contents = || prop::collection::vec(0..CONTENTS, 1..4);
-    let commit = (
-        prop::option::weighted(0.8, 0..4usize),
-        prop::collection::vec(0..CONTENTS, 0..3),
-        prop::bool::weighted(0.6),
-        prop::bool::weighted(0.15),
-    );
-    prop_oneof![
-        6 => contents().prop_map(Step::BlockAppender),
-        1 => (0..4usize).prop_map(Step::Abort),
-        8 => commit.prop_map(|(upload, release, durable, roll_back)| {
-            Step::Commit { upload, release, durable, roll_back }
-        }),
-        1 => Just(Step::Sync),
-        2 => contents().prop_map(Step::Pin),
-        2 => (0..4usize).prop_map(Step::Unpin),
-        1 => (1..=DISKS as u16).prop_map(Step::Drain),
-        1 => Just(Step::Scrub),
-        2 => (prop::option::of(any::<u64>()), 0..4usize)
-            .prop_map(|(torn, kept)| Step::Crash(torn, kept)),
-        1 => Just(Step::Kill),
-        1 => Just(Step::Restart),
-    ]
-}
-
-/// Returns content of various sizes: tiny, a page, several pages, compressible.
-fn content(number: u64) -> Bytes {
-    match number % 5 {
-        0 => noise(number, 1 + number as usize),
-        1 => noise(number, 4096 - 64),
-        2 => noise(number, 13_000),
-        3 => text(number, 20_000),
-        _ => noise(number, 30_000),
-    }
-}
-
-fn block(number: u64) -> BlockRef {
-    let content = content(number);
-    BlockRef {
-        hash: BlockHash::of(&content),
-        len: content.len() as u32,
-    }
-}
+/// Small, so that a sweep has many batches.
+const BATCH: Batch = Batch {
+    records: 2,
+    gaps: 1,
+};
 
 /// References by content.
 type References = BTreeMap<u64, u64>;
@@ -97,6 +31,7 @@ struct Run {
     buffered: Vec<(Change, References)>,
     now: References,
     durable: References,
+    sweep: Option<Sweep>,
 }
 
 impl Run {
@@ -108,6 +43,7 @@ impl Run {
             buffered: Vec::new(),
             now: References::new(),
             durable: References::new(),
+            sweep: None,
         }
     }
 
@@ -128,6 +64,8 @@ impl Run {
             Step::Scrub => self.scrub().await,
             Step::Crash(torn, kept) => self.crash(torn, kept).await,
             Step::Kill => self.kill(),
+            Step::KillAndServe => self.kill_and_serve(),
+            Step::Sweep(batches) => self.sweep(batches),
             Step::Restart => self.restart().await,
         }
         self.check().await;
@@ -252,6 +190,7 @@ impl Run {
         std::mem::forget(std::mem::take(&mut self.uploads));
         std::mem::forget(std::mem::take(&mut self.pins));
         std::mem::forget(std::mem::take(&mut self.buffered));
+        self.sweep = None;
     }
 
     async fn crash(&mut self, torn: Option<u64>, kept: usize) {
@@ -273,7 +212,30 @@ impl Run {
         self.check_space();
     }
 
+    /// The part of an unclean start that comes before serving: names are durable.
+    fn kill_and_serve(&mut self) {
+        self.forget();
+        self.world.engine.sync().unwrap();
+        self.world.reopen(Start::Clean);
+        self.durable = self.now.clone();
+        self.sweep = Some(Sweep::new(&self.world.blocks, BATCH));
+    }
+
+    fn sweep(&mut self, batches: usize) {
+        let blocks = &self.world.blocks;
+        let mut sweep = self
+            .sweep
+            .take()
+            .unwrap_or_else(|| Sweep::new(blocks, BATCH));
+        let mut left = batches;
+        while left > 0 && sweep.step(blocks) {
+            left -= 1;
+        }
+        self.sweep = Some(sweep).filter(|sweep| !sweep.is_complete());
+    }
+
     async fn restart(&mut self) {
+        self.sweep(usize::MAX);
         self.uploads.clear();
         self.pins.clear();
         self.sync().await;

@@ -11,7 +11,7 @@ pub(super) fn from_lmdb(doing: &str, error: heed::Error) -> Error {
         heed::Error::Io(io) => Error::from_io(&format!("LMDB, {doing}"), io),
         heed::Error::EnvAlreadyOpened => Error::Refused(text()),
         heed::Error::Mdb(MdbError::MapFull) => Error::Full(format!(
-            "{}: the map is full, raise its size (map_bytes)",
+            "{}: the map is full; fix: a larger metadata_map_size, then restart",
             text()
         )),
         heed::Error::Mdb(MdbError::ReadersFull) => Error::Busy(text()),

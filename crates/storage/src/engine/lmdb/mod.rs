@@ -25,14 +25,11 @@ mod resident;
 mod room;
 
 use std::borrow::Cow;
-use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use heed::types::Bytes;
-use heed::{
-    CompactionOption, Database, Env, EnvFlags, FlagSetMode, MdbError, RoTxn, RwTxn, WithoutTls,
-};
+use heed::{Database, Env, EnvFlags, FlagSetMode, MdbError, PutFlags, RoTxn, RwTxn, WithoutTls};
 
 use self::error::from_lmdb;
 use self::open::{open_env, open_trees};
@@ -40,7 +37,7 @@ use super::failure::Breaker;
 use super::home::{self, Home};
 use super::{
     Direction, Durability, Edit, Engine, EngineKind, EngineOptions, Flow, KeyRange, MAX_KEY_BYTES,
-    ReadTxn, Result, Tree, Visitor, WriteTxn, key,
+    ReadTxn, Result, Tree, Visitor, WriteTxn, convert, key,
 };
 use crate::error::Error;
 
@@ -62,7 +59,7 @@ pub struct LmdbEngine {
     synced: AtomicUsize,
     /// The number of commits that began. It is raised under LMDB's writer lock; see `begin_read`.
     commits_begun: AtomicUsize,
-    unsafe_no_fsync: bool,
+    options: EngineOptions,
     resident: resident::Limit,
     // The last field, so that the folder stays locked until the environment is closed.
     home: Home,
@@ -94,7 +91,7 @@ impl LmdbEngine {
             env,
             trees,
             breaker: Breaker::default(),
-            unsafe_no_fsync: options.unsafe_no_fsync,
+            options: *options,
             resident: resident::Limit::new(&home.data.join(DATA_FILE), options.resident_bytes),
             home,
         })
@@ -223,9 +220,6 @@ impl Engine for LmdbEngine {
 
     fn sync(&self) -> Result<()> {
         self.breaker.check()?;
-        if self.unsafe_no_fsync {
-            return Ok(());
-        }
         // Read the number before the sync, because it is unknown if later commits are synced.
         let last = self.env.info().last_txn_id;
         self.env
@@ -235,21 +229,16 @@ impl Engine for LmdbEngine {
         Ok(())
     }
 
-    fn snapshot_to(&self, folder: &Path) -> Result<()> {
-        let target = Home::for_copy(folder, EngineKind::Lmdb)?;
-        let path = target.data.join(DATA_FILE);
-        let fail = |e: std::io::Error| Error::from_io(&format!("writing {}", path.display()), &e);
-        let mut file = File::create_new(&path).map_err(fail)?;
-        self.env
-            .copy_to_file(&mut file, CompactionOption::Enabled)
-            .map_err(|e| from_lmdb("copying", e))?;
-        file.sync_all().map_err(fail)?;
-        home::sync_folder(&target.data)?;
-        home::mark(folder, EngineKind::Lmdb)
+    fn copy_to(&self, source: &dyn ReadTxn, folder: &Path) -> Result<()> {
+        convert::copy_to_folder(EngineKind::Lmdb, source, folder, &self.options)
     }
 
     fn size_bytes(&self) -> Result<u64> {
         home::size_bytes(&self.home.data)
+    }
+
+    fn is_nearly_full(&self, more_bytes: u64) -> bool {
+        self.has_little_room(more_bytes)
     }
 
     fn reads_in_place(&self) -> bool {
@@ -347,6 +336,14 @@ impl Edit for Transaction<'_> {
 }
 
 impl WriteTxn for Transaction<'_> {
+    fn append(&mut self, tree: Tree, key: &[u8], value: &[u8]) -> Result<()> {
+        key::check(key)?;
+        let database = self.engine.database(tree);
+        self.change("writing", |txn| {
+            database.put_with_flags(txn, PutFlags::APPEND, key, value)
+        })
+    }
+
     fn commit(self: Box<Self>, durability: Durability) -> Result<()> {
         let Transaction {
             engine,

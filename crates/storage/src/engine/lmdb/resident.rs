@@ -81,7 +81,7 @@ impl Limit {
     }
 }
 
-fn page_bytes() -> u64 {
+pub(super) fn page_bytes() -> u64 {
     // SAFETY: the call takes and returns a number.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(bytes).unwrap_or(4096)

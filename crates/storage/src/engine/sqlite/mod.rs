@@ -21,11 +21,10 @@ mod query;
 mod readers;
 
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
-use rusqlite::backup::Backup;
 use rusqlite::{Connection, ErrorCode, ToSql};
 
 use self::query::{get, scan};
@@ -34,7 +33,7 @@ use super::failure::Breaker;
 use super::home::{self, Home};
 use super::{
     Direction, Durability, Edit, Engine, EngineKind, EngineOptions, KeyRange, ReadTxn, Result,
-    Tree, Visitor, WriteTxn, key,
+    Tree, Visitor, WriteTxn, convert, key,
 };
 use crate::error::Error;
 
@@ -44,8 +43,6 @@ const DATA_FILE: &str = "metadata.sqlite";
 /// The wait for a lock. Other processes (a backup tool, the `sqlite3` shell) may hold one for a
 /// moment.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-/// The pause between two attempts to copy a database that another process has locked.
-const COPY_PAUSE: Duration = Duration::from_millis(20);
 /// The size to which an emptied log is cut. A log grows while a long reader holds it.
 const KEPT_LOG_BYTES: u64 = 64 << 20;
 /// The number of cached prepared statements: a get, put, delete and eight kinds of scan for each
@@ -59,6 +56,7 @@ pub struct SqliteEngine {
     breaker: Breaker,
     /// Held for writing while a commit is visible and not yet durable. Readers begin under it.
     visible: RwLock<()>,
+    options: EngineOptions,
     // The last field, so that the folder stays locked until the connections are closed.
     home: Home,
 }
@@ -97,12 +95,9 @@ impl SqliteEngine {
             readers: Readers::new(path, options),
             breaker: Breaker::default(),
             visible: RwLock::new(()),
+            options: *options,
             home,
         })
-    }
-
-    fn path(&self) -> PathBuf {
-        self.home.data.join(DATA_FILE)
     }
 
     /// Converts the error of a failed write: refused, or of unknown outcome.
@@ -148,21 +143,8 @@ impl Engine for SqliteEngine {
         writer.sync().map_err(|e| self.write_failed("syncing", e))
     }
 
-    fn snapshot_to(&self, folder: &Path) -> Result<()> {
-        let target = Home::for_copy(folder, EngineKind::Sqlite)?;
-        // Copy in one step under one read transaction, so that a commit meanwhile does not restart
-        // the copy.
-        let copy = || -> SqliteResult<()> {
-            let source = Connection::open(self.path())?;
-            let mut copy = Connection::open(target.data.join(DATA_FILE))?;
-            Backup::new(&source, &mut copy)?.run_to_completion(i32::MAX, COPY_PAUSE, None)
-        };
-        copy().map_err(|e| from_sqlite("copying", e))?;
-        std::fs::File::open(target.data.join(DATA_FILE))
-            .and_then(|file| file.sync_all())
-            .map_err(|e| Error::from_io("syncing the copy", &e))?;
-        home::sync_folder(&target.data)?;
-        home::mark(folder, EngineKind::Sqlite)
+    fn copy_to(&self, source: &dyn ReadTxn, folder: &Path) -> Result<()> {
+        convert::copy_to_folder(EngineKind::Sqlite, source, folder, &self.options)
     }
 
     fn size_bytes(&self) -> Result<u64> {

@@ -1,6 +1,7 @@
 //! Opening and closing: the boot number, the identity, the clean marker, the format.
 
 use super::*;
+use crate::disk::{DiskFault, DiskOp};
 use crate::engine::{Durability, EngineKind, EngineOptions, Tree};
 use crate::error::Error;
 use crate::store::boot::{self, FORMAT, Purpose};
@@ -113,4 +114,30 @@ fn a_store_works_on_every_engine() {
             block_on(store.close()).unwrap();
         }
     }
+}
+
+/// A disk refuses to free what an upload left. The store is closed well otherwise.
+#[test]
+fn a_store_whose_dead_blocks_are_not_freed_starts_unclean() {
+    let parts = Parts::new();
+    let store = parts.open();
+    let upload = store.appender();
+    for first in 0..3u8 {
+        let content = Bytes::from([vec![first], vec![0; 700_000]].concat());
+        block_on(upload.append(content)).unwrap();
+    }
+    // The process ends without giving anything back.
+    std::mem::forget((upload, store));
+    parts.disk.inject(DiskFault {
+        op: Some(DiskOp::Unlink),
+        after: 0,
+        errno: libc::EIO,
+    });
+    for clean in [None, Some(3u64.to_be_bytes().to_vec())] {
+        let store = parts.open();
+        assert_eq!(store.blocks().is_swept(), clean.is_some());
+        block_on(store.close()).unwrap();
+        assert_eq!(meta(&parts, b"clean"), clean);
+    }
+    assert_eq!(parts.disk.allocated_total(), 0);
 }

@@ -71,8 +71,8 @@ impl Engine for Gated {
         self.watched(self.inner.sync())
     }
 
-    fn snapshot_to(&self, folder: &Path) -> Result<()> {
-        self.inner.snapshot_to(folder)
+    fn copy_to(&self, source: &dyn ReadTxn, folder: &Path) -> Result<()> {
+        self.inner.copy_to(source, folder)
     }
 
     fn size_bytes(&self) -> Result<u64> {
