@@ -82,15 +82,16 @@ def test_a_change_ends_without_a_lost_node_only_when_it_is_told_to(tmp_path):
         again = command(cluster, 0, "layout", "remove-dead", lost[:12])
         assert again.returncode != 0, again
 
-        # It comes back: it can be asked, holds nothing for others, and may be let in anew.
+        # It comes back: it is shut out, and may be let in anew.
         cluster.start(cluster.nodes[3])
         cluster.wait_admin(cluster.nodes[3])
-        cluster.wait_writes(cluster.nodes[3])
+        reader = Client(cluster.nodes[3].endpoint, cluster.credentials)
+        assert reader.put(BUCKET, "late", b"x").status == 503
         assert wait_until(lambda: tells(cluster, lost) == ("alive", "zone3"), 30)
         # Zone and capacity are those that it tells by itself.
         staged = first.admin("POST", "/v1/layout/stage", {"assign": [{"node": lost}]})["staged"]
         first.admin("POST", "/v1/layout/apply", {"version": staged["version"]})
         assert wait_until(lambda: layout(cluster)["progress"] is None, 90), layout(cluster)
         assert "new incarnation" in cluster.nodes[3].log.read_text()
-        reader = Client(cluster.nodes[3].endpoint, cluster.credentials)
+        cluster.wait_writes(cluster.nodes[3])
         assert all(reader.get(BUCKET, key).body == body for key, body in bodies.items())

@@ -34,7 +34,8 @@ def grow(run) -> None:
         ("shrinking", {"remove": [node.id for node in added]}),
     ]
     fill(run, OBJECTS, SIZE)
-    run.start_workers(run.args.clients)
+    # The others are shut out when the layout drops them.
+    run.start_workers(run.args.clients, [node.number for node in run.cluster.nodes[: run.cluster.members]])
     periods = [("before", *quiet())]
     for name, stage in stages:
         began = time.monotonic()

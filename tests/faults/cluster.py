@@ -108,7 +108,7 @@ class Node:
 class Cluster:
     """Nodes in zones of their own, all replicas of everything if there are three.
 
-    `members` are in the layout at first, the others stand by; `disks` are folders of blocks in each node's data folder.
+    `members` are in the layout at first, the others stand by, admitted; `disks` are folders of blocks in each node's data folder.
     """
 
     def __init__(
@@ -203,6 +203,8 @@ class Cluster:
         for node, id in zip(self.nodes, known):
             node.id = id
         self._lay_out(first, known[: self.members])
+        for id in known[self.members :]:
+            first.admin("PUT", f"/v1/nodes/{id}/admission")
         key = first.admin("POST", "/v1/keys", {"name": "faults", "create_bucket": True})
         self.credentials = Credentials(key["id"], key["secret"])
         first.admin("POST", "/v1/buckets", {"name": BUCKET, "owner": key["id"]})

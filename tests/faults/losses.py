@@ -96,8 +96,8 @@ class Losses(threading.Thread):
     def settle(self) -> float:
         """Until all is whole again; in how many seconds."""
         began = time.monotonic()
-        self.cluster.wait_serving()
         self.operator.wait_moved()
+        self.cluster.wait_serving()
         self.operator.repair_blocks()
         self.operator.wait_whole()
         return time.monotonic() - began

@@ -71,13 +71,21 @@ class Operator:
         removed, assigned = stage.get("remove", []), [node["node"] for node in stage.get("assign", [])]
         return bool(removed) and not set(removed) & set(members) and set(assigned) <= set(members)
 
+    def admit_spares(self, shown: dict) -> None:
+        """Has the others answer the nodes that the layout does not have: clients ask all of them."""
+        held = {node["id"] for node in shown["nodes"]}
+        for node in self.cluster.nodes:
+            if node.id not in held:
+                self.ask("PUT", f"/v1/nodes/{node.id}/admission")
+
     def wait_moved(self, timeout_s: float = MOVE_S) -> float:
-        """Until no data moves; in how many seconds."""
+        """Until no data moves, and all nodes are answered; in how many seconds."""
         began, shown = time.monotonic(), None
         while time.monotonic() - began < timeout_s:
             try:
                 shown = self.ask("GET", "/v1/layout")
                 if shown["progress"] is None:
+                    self.admit_spares(shown)
                     return time.monotonic() - began
             except (OSError, NotServing) as error:
                 shown = error

@@ -111,7 +111,12 @@ def test_a_machine_with_an_empty_disk_joins_the_cluster_that_exists(tmp_path):
         nodes.start(lost)
         after = nodes.wait_formed(3)[0]
         assert shown(after) == shown(before)
-        assert lost.admin("GET", "/v1/status")["node_id"] not in shown(after)
+        id = lost.admin("GET", "/v1/status")["node_id"]
+        assert id not in shown(after)
+        # The others answer it once an operator says so.
+        assert put(lost, "before", b"x") == 503
+        nodes.nodes[1].admin("PUT", f"/v1/nodes/{id}/admission")
+        assert wait_until(lambda: put(lost, "after", b"x") == 200, 60)
         assert get(lost, "kept") == b"by the others"
     finally:
         nodes.stop_all()

@@ -1,10 +1,12 @@
 //! Layouts: the nodes that hold each partition, and the epochs in which layout versions are live.
 //!
 //! A [`Layout`] names the nodes that hold each partition. An [`Epoch`] is the list of live layout
-//! versions: one, or two while data moves from the older to the newer.
+//! versions: one, or two while data moves from the older to the newer, and more if a change that is
+//! stuck was followed by another.
 //! [`register::epoch`](crate::register::epoch) defines the succession of epochs. This module
 //! applies it to layouts.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use archipel_base::codec::{self, Versioned};
@@ -14,8 +16,10 @@ use serde::{Deserialize, Serialize};
 use crate::register::ReplicaSet;
 use crate::register::epoch::{Config, Member, reduced};
 
+mod admission;
 mod level;
 
+pub use admission::MAX_ADMITTED;
 pub use level::{LEVEL, next_level};
 
 /// The number of partitions of a cluster. It never changes.
@@ -31,7 +35,7 @@ pub const MAX_NODES: usize = 1000;
 /// The largest number of replicas of a partition.
 pub const MAX_REPLICAS: usize = 15;
 /// The largest number of live layout versions.
-const MAX_LIVE: usize = 8;
+pub(crate) const MAX_LIVE: usize = 8;
 
 /// A store: a node, and the random name that its disks got when they were empty.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -152,6 +156,8 @@ pub struct Epoch {
     pub layouts: Vec<Arc<Layout>>,
     /// The cluster's feature level: see [`LEVEL`].
     pub level: u32,
+    /// The nodes that an operator admitted although no live version has them.
+    pub admitted: BTreeSet<NodeId>,
 }
 
 /// An epoch as it is stored and sent.
@@ -171,6 +177,8 @@ struct Stored {
     skipped: Vec<(u64, StoreName)>,
     #[serde(rename = "f")]
     level: u32,
+    #[serde(rename = "a", default, skip_serializing_if = "BTreeSet::is_empty")]
+    admitted: BTreeSet<NodeId>,
 }
 
 impl Versioned for Stored {
@@ -186,6 +194,7 @@ impl Epoch {
             config: Config::first(stores),
             layouts: vec![Arc::new(layout)],
             level: 1,
+            admitted: BTreeSet::new(),
         }
     }
 
@@ -203,15 +212,14 @@ impl Epoch {
     /// Returns the proposal to add a layout version.
     #[must_use]
     pub fn with_next(&self, layout: Layout) -> Epoch {
-        let stores = layout.roles.iter().map(|role| role.store).collect();
-        let mut layouts = self.layouts.clone();
-        layouts.push(Arc::new(layout));
-        Epoch {
-            cluster: self.cluster,
-            config: self.config.with_next(stores),
-            layouts,
-            level: self.level,
-        }
+        let stores: Vec<StoreName> = layout.roles.iter().map(|role| role.store).collect();
+        let mut next = self.clone();
+        // The layout admits them from now on, and no longer than it has them.
+        next.admitted
+            .retain(|node| stores.iter().all(|store| store.node != *node));
+        next.config = self.config.with_next(stores);
+        next.layouts.push(Arc::new(layout));
+        next
     }
 
     /// Returns the proposal to raise the feature level.
@@ -234,12 +242,10 @@ impl Epoch {
 
     /// Returns the proposal to drop the oldest version, if there are several.
     pub fn without_oldest(&self) -> Option<Epoch> {
-        let config = self.config.without_oldest()?;
         Some(Epoch {
-            cluster: self.cluster,
-            config,
+            config: self.config.without_oldest()?,
             layouts: self.layouts.get(1..)?.to_vec(),
-            level: self.level,
+            ..self.clone()
         })
     }
 
@@ -310,6 +316,7 @@ impl Epoch {
                 .map(|m| (m.incarnation, m.node))
                 .collect(),
             level: self.level,
+            admitted: self.admitted.clone(),
         })
     }
 
@@ -324,6 +331,9 @@ impl Epoch {
             || stored.layouts.len() != stored.members.len()
         {
             return Err(malformed("an epoch's number of layouts"));
+        }
+        if stored.admitted.len() > MAX_ADMITTED {
+            return Err(malformed("an epoch's admitted nodes"));
         }
         if stored.level == 0 {
             return Err(malformed("an epoch's level"));
@@ -358,6 +368,7 @@ impl Epoch {
             },
             layouts: stored.layouts.into_iter().map(Arc::new).collect(),
             level: stored.level,
+            admitted: stored.admitted,
         })
     }
 }

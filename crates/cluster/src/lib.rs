@@ -46,6 +46,7 @@ pub use cluster::Cluster;
 pub use data::Data;
 pub use data::block_reader::BlockStream;
 pub use data::block_writer::BlockWriter;
+pub use data::bundle::Bundle;
 pub use data::decision::{Current, Decision};
 pub use data::list::Scanned;
 pub use data::options::{Guard, PointingRow, Versioning, WriteOptions};

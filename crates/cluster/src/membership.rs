@@ -9,6 +9,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `state` | [`Membership`]: what one node knows of all; pure |
+//! | `belief` | whom a node believes, and for whom it has room; pure |
 //! | `failure_detector` | decides which nodes are suspected; pure |
 //! | `plan` | which node to ask when; pure |
 //! | `exchange`, `message`, `node_info` | the messages; pure |
@@ -18,7 +19,8 @@
 //!
 //! # Invariants
 //! - Only a node itself changes its node info: by its run (`generation`), and within the run by a
-//!   number (`revision`) that grows. Others pass on the newest.
+//!   number (`revision`) that grows. Others pass on the newest. A node of a layout takes from nodes
+//!   outside of it only what they tell of themselves.
 //! - A sign of life travels with its age. So it means the same wherever and however late it
 //!   arrives: no two clocks are compared, a slow link looks like a fast one, and old news revives
 //!   no node.
@@ -27,6 +29,7 @@
 //! - Messages, the number of nodes, and each node's info are bounded, and so is what a node sends
 //!   in a second.
 
+mod belief;
 mod driver;
 mod exchange;
 mod failure_detector;

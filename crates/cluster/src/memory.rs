@@ -27,7 +27,7 @@ impl Cluster {
     /// Opens a cluster of one node. Its engine and disk are in memory, and gone when it is dropped.
     pub async fn in_memory(seed: u64, hooks: Hooks) -> Result<Cluster, Error> {
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(seed));
-        let store = memory_store(random.clone(), Threads::Own)?;
+        let store = memory_store(random.clone(), Threads::Inline)?;
         let cluster = Cluster::with_store(store, NodeId::default(), random, hooks, None).await?;
         cluster.found("here", 1 << 40).await?;
         Ok(cluster)

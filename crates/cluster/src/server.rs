@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::cluster::Inner;
+use crate::data::bundle::ROWS;
 use crate::data::serve::{serve_fetch, serve_upload};
 use crate::layout::Epoch;
 use crate::node::detach::DetachOnDrop;
@@ -33,9 +34,21 @@ fn decode<T: Versioned>(bytes: &[u8]) -> Result<T, String> {
 
 #[async_trait]
 impl Service for NodeService {
+    fn knows(&self, from: &NodeId) -> bool {
+        self.inner().is_ok_and(|inner| inner.data.knows(from))
+    }
+
     async fn call(&self, from: NodeId, name: &str, request: Bytes) -> Result<Bytes, String> {
         let inner = self.inner()?;
         let (data, upkeep) = (&inner.data, &inner.upkeep);
+        // A node that is to join needs these.
+        let is_open = matches!(
+            name,
+            method::GOSSIP | method::EPOCH | method::PROPOSE | method::FATE
+        );
+        if !is_open {
+            inner.layouts.check_admitted(&from).await?;
+        }
         // Requests for rows name their epoch, so that the replica itself refuses them.
         if let method::COUNTERS | method::FEED = name {
             data.check_level().map_err(|error| error.to_string())?;
@@ -52,6 +65,13 @@ impl Service for NodeService {
                     DetachOnDrop::new(async move { data.serve_row(from, call).await }).await
                 };
                 Ok(codec::encode(&reply).into())
+            }
+            ROWS => {
+                let calls = decode(&request)?;
+                // As with the write of one row.
+                let data = data.clone();
+                let reply = async move { data.serve_rows(from, calls).await };
+                Ok(codec::encode(&DetachOnDrop::new(reply).await).into())
             }
             method::LIST => {
                 let reply = data.serve_list(from, decode(&request)?).await?;
@@ -110,6 +130,7 @@ impl Service for NodeService {
     async fn stream(&self, from: NodeId, name: &str, stream: Stream) -> Result<(), String> {
         let inner = self.inner()?;
         let data = &inner.data;
+        inner.layouts.check_admitted(&from).await?;
         match name {
             method::UPLOAD => serve_upload(data, from, stream).await,
             method::FETCH => serve_fetch(data, from, stream).await,
@@ -117,3 +138,6 @@ impl Service for NodeService {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,6 +5,8 @@
 //! and receives one, whose first byte tells an answer from a refusal. Header and request leave
 //! together, so that a call over an existing connection takes one round trip.
 
+mod serving;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,17 +18,12 @@ use async_trait::async_trait;
 use bytes::{BufMut, Bytes, BytesMut};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::transport::{Class, Incoming, MAX_FRAME_BYTES, Peer, Stream, Transport};
+use serving::Serving;
 
-/// The number of incoming calls that are served at once.
-const SERVED: usize = 16_384;
-/// The number of incoming calls of one peer that are served at once. It exceeds the streams of the
-/// peer's connections, so that a call that could wait is not refused.
-const SERVED_OF_ONE: usize = 4096;
 /// The longest time that a plain call may take.
 const LONGEST: Duration = Duration::from_secs(60);
 /// The time limit for a peer to send the header.
@@ -38,6 +35,10 @@ const REFUSAL: u8 = 1;
 /// Answers the calls of peers.
 #[async_trait]
 pub trait Service: Send + Sync + 'static {
+    /// Returns true if a peer is more than one that proved the cluster's secret. Only a few calls of
+    /// all others are served at once.
+    fn knows(&self, from: &NodeId) -> bool;
+
     /// Answers a plain call. An `Err` reaches the caller as [`Error::Refused`]. The future is
     /// dropped when the caller's timeout expires; work that must not stop half-way runs in its own
     /// task.
@@ -124,8 +125,7 @@ struct Inner {
     /// Smoothed round trips of plain calls.
     round_trips: Mutex<BTreeMap<NodeId, Duration>>,
     in_flight: AtomicU64,
-    serving: Arc<Semaphore>,
-    serving_of: Mutex<BTreeMap<NodeId, Arc<Semaphore>>>,
+    serving: Arc<Serving>,
 }
 
 impl Rpc {
@@ -136,8 +136,7 @@ impl Rpc {
             counts: Mutex::default(),
             round_trips: Mutex::default(),
             in_flight: AtomicU64::new(0),
-            serving: Arc::new(Semaphore::new(SERVED)),
-            serving_of: Mutex::default(),
+            serving: Arc::default(),
         }))
     }
 
@@ -247,12 +246,12 @@ impl Rpc {
     /// Serves incoming calls until the transport is closed.
     pub async fn serve(&self, service: Arc<dyn Service>) {
         while let Some(incoming) = self.0.transport.accept().await {
-            let permits = self.0.permits(incoming.from);
+            let from = incoming.from;
+            let permit = self.0.serving.permit(from, service.knows(&from));
             let (rpc, service) = (self.clone(), service.clone());
             tokio::spawn(async move {
-                let from = incoming.from;
-                let served = match permits {
-                    Some(_permits) => rpc.serve_one(&*service, incoming).await,
+                let served = match permit {
+                    Some(_permit) => rpc.serve_one(&*service, incoming).await,
                     None => refuse(incoming.stream, "too many calls at once").await,
                 };
                 if let Err(why) = served {
@@ -320,20 +319,6 @@ impl Inner {
     fn count_in_flight(&self) -> InFlight<'_> {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         InFlight(&self.in_flight)
-    }
-
-    /// Returns permission to serve one call of `from`, or `None` if too many calls are in progress.
-    fn permits(&self, from: NodeId) -> Option<impl Send + 'static> {
-        let of_one = {
-            let mut all = self.serving_of.lock();
-            let of_one = all.entry(from);
-            of_one
-                .or_insert_with(|| Arc::new(Semaphore::new(SERVED_OF_ONE)))
-                .clone()
-        };
-        let one = of_one.try_acquire_owned().ok()?;
-        let all = self.serving.clone().try_acquire_owned().ok()?;
-        Some((one, all))
     }
 
     fn record_round_trip(&self, peer: NodeId, time: Duration) {

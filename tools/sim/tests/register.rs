@@ -63,6 +63,20 @@ fn broken_rules_are_caught() {
     }
 }
 
+/// A third version follows a change that cannot end.
+#[test]
+fn broken_rules_are_caught_in_a_stuck_layout_change() {
+    let correct = catalogue::stuck_change();
+    assert_eq!(correct.epochs.len(), 6);
+    assert_eq!(walk::walk(&correct, 0..1500).violation, None);
+    for mutant in [Mutant::RetireEarly, Mutant::OneLayoutQuorum] {
+        let mut scenario = correct.clone();
+        scenario.rules = Rules::broken(mutant);
+        let caught = walk::walk(&scenario, 0..1500).violation.is_some();
+        assert!(caught, "{mutant:?} was not caught");
+    }
+}
+
 #[test]
 fn random_walks_of_an_object_and_its_upload_hold() {
     for world in uploads::walks() {

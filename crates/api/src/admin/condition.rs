@@ -37,6 +37,8 @@ enum Away {
     OtherStore,
     /// It answers, and speaks only this feature level, which is below that of the cluster.
     TooOld(u32),
+    /// It answers, and has not learnt the newest layout for long.
+    Lagging,
 }
 
 /// The state of the cluster of `epoch`.
@@ -64,7 +66,8 @@ pub(super) fn assess(epoch: &Epoch, nodes: &[NodeInfo]) -> ClusterStatus {
     advice.extend(epoch.is_changing().then(|| {
         "data moves to a newer layout version: archipel layout show tells the progress".to_owned()
     }));
-    advice.extend(unassigned(nodes));
+    advice.extend(outrun(epoch, nodes));
+    advice.extend(unassigned(epoch, nodes));
     let newest = epoch.newest();
     let zones: BTreeSet<&str> = newest.roles.iter().map(|role| role.zone.as_str()).collect();
     ClusterStatus {
@@ -107,6 +110,7 @@ fn away(role: &Role, level: u32, known: &BTreeMap<&str, &NodeInfo>) -> Option<Aw
         true if !same_store => Some(Away::OtherStore),
         // 0 means that it is not known.
         true if (1..level).contains(&node.level) => Some(Away::TooOld(node.level)),
+        true if node.lagging => Some(Away::Lagging),
         true => None,
     }
 }
@@ -214,6 +218,9 @@ fn absence(role: &Role, why: Away) -> String {
         Away::TooOld(level) => format!(
             "node {short} in zone {zone} speaks only feature level {level}: it serves nothing"
         ),
+        Away::Lagging => format!(
+            "node {short} in zone {zone} answers, and does not learn the newest layout: it serves nothing"
+        ),
     }
 }
 
@@ -275,23 +282,60 @@ fn remedy(away: &BTreeMap<String, (&Role, Away)>, risk: &Risk) -> Vec<String> {
         .map(|nodes| format!("to do: archipel layout assign {nodes}, then archipel layout show"));
     let too_old = of(|why| matches!(why, Away::TooOld(_)))
         .map(|nodes| format!("to do: start a newer Archipel on {nodes}"));
-    silent.into_iter().chain(emptied).chain(too_old).collect()
+    let lagging = of(|why| *why == Away::Lagging).map(|nodes| {
+        format!(
+            "to do: on {nodes}, archipel node join ADDRESS, with the address of a node of the newest layout"
+        )
+    });
+    let others = emptied.into_iter().chain(too_old).chain(lagging);
+    silent.into_iter().chain(others).collect()
 }
 
-/// Names the nodes that answer and have no role.
-fn unassigned(nodes: &[NodeInfo]) -> Option<String> {
-    let idle = nodes
+/// Names a node that tells a newer layout than this node knows, and is not in the known one. So this
+/// node does not believe it, and neither should the operator without looking: whoever has the
+/// cluster's secret can tell any number. An admitted node comes first.
+fn outrun(epoch: &Epoch, nodes: &[NodeInfo]) -> Option<String> {
+    let ahead = nodes
         .iter()
-        .filter(|node| !node.in_layout && node.state.answers());
-    let shorts: Vec<&str> = idle.map(|node| node.short.as_str()).collect();
+        .filter(|node| !node.in_layout && node.state.answers() && node.epoch > epoch.number());
+    let told = ahead.max_by_key(|node| (node.admitted, node.epoch))?;
+    let (short, id) = (&told.short, &told.id);
+    let address = told.addresses.first().map_or("ADDRESS", String::as_str);
+    Some(match told.admitted {
+        true => format!(
+            "node {short}, which was admitted, tells a newer layout; if this line stays: archipel node join \
+             {address}"
+        ),
+        false => format!(
+            "node {short} is a stranger and tells a newer layout, as anybody can who has the cluster's secret; \
+             if this line stays, and one of your own nodes has the id {id} (archipel node id): archipel node \
+             join with that node's address"
+        ),
+    })
+}
+
+/// Names nodes that answer and have no role. A node that knows a newer layout may have one there.
+/// Anybody who has the cluster's secret may be among them.
+fn unassigned(epoch: &Epoch, nodes: &[NodeInfo]) -> Option<String> {
+    let idle = nodes.iter().filter(|node| {
+        !node.in_layout && !node.admitted && node.state.answers() && node.epoch <= epoch.number()
+    });
+    let shorts: Vec<String> = idle.map(|node| node.short.clone()).collect();
     (!shorts.is_empty()).then(|| {
-        let nodes = shorts.join(" ");
-        format!("in no layout, so without data: archipel layout assign {nodes} --zone ZONE --capacity SIZE")
+        let nodes = some(shorts);
+        format!(
+            "in no layout, so without data: {nodes}; if it is one of your own (archipel node id): archipel layout \
+             assign NODE --zone ZONE --capacity SIZE"
+        )
     })
 }
 
 fn names<'a>(roles: impl Iterator<Item = &'a Role>) -> String {
-    let mut shorts: Vec<String> = roles.map(|role| role.store.node.short()).collect();
+    some(roles.map(|role| role.store.node.short()).collect())
+}
+
+/// Names the first of these nodes, and counts the others.
+fn some(mut shorts: Vec<String>) -> String {
     if shorts.len() > NAMED {
         let more = shorts.len() - NAMED;
         shorts.truncate(NAMED);

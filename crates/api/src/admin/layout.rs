@@ -137,7 +137,7 @@ pub(super) async fn remove_dead(
     let risk = if ask.confirm {
         cluster.layouts().remove_dead(&id).await.map_err(refusal)?
     } else {
-        cluster.layouts().removal_risk(&id).map_err(refusal)?
+        cluster.layouts().removal_risk(&id).await.map_err(refusal)?
     };
     Ok(Json(RemovedInfo {
         id: node.id.clone(),
@@ -364,7 +364,7 @@ fn no_layout() -> Refusal {
 }
 
 /// Turns a refusal of the cluster into an error of the client; all others as the model's errors.
-fn refusal(error: cluster::Error) -> Refusal {
+pub(super) fn refusal(error: cluster::Error) -> Refusal {
     match error {
         cluster::Error::Storage(storage::Error::Refused(why)) => {
             Refusal::new(StatusCode::CONFLICT, "Refused", why)

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::NodeId;
-use archipel_cluster::layout::Role;
 use archipel_model::Model;
 use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::answer::{At, Json, Query, Read, Refusal};
+use super::answer::{At, Json, NoContent, Query, Read, Refusal};
+use super::layout;
 use super::page::page;
 use super::types::{Join, NodeInfo, NodeState, Page};
 use super::{Admin, Node};
@@ -91,10 +91,19 @@ pub(super) fn known_to(model: &Model, node: &dyn Node) -> Vec<NodeInfo> {
     for role in layouts.flat_map(|layout| &layout.roles) {
         let node = nodes
             .entry(role.store.node.to_string())
-            .or_insert_with(|| unheard_of(role));
+            .or_insert_with(|| NodeInfo {
+                store: role.store.store.to_string(),
+                ..unheard_of(&role.store.node)
+            });
         node.in_layout = true;
         node.zone = Some(role.zone.clone());
         node.capacity_bytes = Some(role.capacity_bytes);
+    }
+    for admitted in epoch.iter().flat_map(|epoch| &epoch.admitted) {
+        let node = nodes
+            .entry(admitted.to_string())
+            .or_insert_with(|| unheard_of(admitted));
+        node.admitted = true;
     }
     if let Some(me) = nodes.get_mut(&cluster.me().node.to_string()) {
         me.state = NodeState::Itself;
@@ -102,12 +111,11 @@ pub(super) fn known_to(model: &Model, node: &dyn Node) -> Vec<NodeInfo> {
     nodes.into_values().collect()
 }
 
-/// A node of the layout that this one never met.
-fn unheard_of(role: &Role) -> NodeInfo {
+/// A node that this one never met.
+fn unheard_of(node: &NodeId) -> NodeInfo {
     NodeInfo {
-        id: role.store.node.to_string(),
-        short: role.store.node.short(),
-        store: role.store.store.to_string(),
+        id: node.to_string(),
+        short: node.short(),
         ..NodeInfo::default()
     }
 }
@@ -144,6 +152,52 @@ pub(super) fn find<'a>(
             ),
         )),
     }
+}
+
+/// Admits a node that is in no layout: other nodes answer it from now on. An id of 64 digits may be
+/// that of a node that is not known yet. Nodes of the layout need no admission.
+#[utoipa::path(
+    put, path = "/v1/nodes/{node}/admission", tag = "nodes", operation_id = "admit_node",
+    params(("node" = String, Path, description = "An id, or the unambiguous beginning of one")),
+    responses((status = 204, description = "It is admitted")),
+)]
+pub(super) async fn admit(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+) -> Result<NoContent, Refusal> {
+    let id = named(&admin, &name)?;
+    let layouts = admin.model.cluster().layouts();
+    layouts.admit(id).await.map_err(layout::refusal)?;
+    Ok(NoContent)
+}
+
+/// Takes the admission of a node back: other nodes refuse it from now on.
+#[utoipa::path(
+    delete, path = "/v1/nodes/{node}/admission", tag = "nodes", operation_id = "dismiss_node",
+    params(("node" = String, Path, description = "An id, or the unambiguous beginning of one")),
+    responses((status = 204, description = "It is not admitted")),
+)]
+pub(super) async fn dismiss(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+) -> Result<NoContent, Refusal> {
+    let id = named(&admin, &name)?;
+    let layouts = admin.model.cluster().layouts();
+    layouts.dismiss(id).await.map_err(layout::refusal)?;
+    Ok(NoContent)
+}
+
+/// Returns the id that `name` means: that of a known node, or a whole id.
+fn named(admin: &Admin, name: &str) -> Result<NodeId, Refusal> {
+    if let Ok(id) = name.parse() {
+        return Ok(id);
+    }
+    let nodes = known(admin);
+    let node = find(&nodes, &admin.model.cluster().me().node, name)?;
+    node.id.parse().map_err(|_| {
+        let short = &node.short;
+        Refusal::invalid(format!("node {short}: its id is no id"))
+    })
 }
 
 /// Joins the cluster of other nodes. Answers with the nodes that are known then, up to 1000.

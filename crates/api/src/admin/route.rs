@@ -89,6 +89,7 @@ pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {
         .routes(routes!(tokens::info, tokens::change, tokens::revoke))
         .routes(routes!(nodes::list))
         .routes(routes!(nodes::info))
+        .routes(routes!(nodes::admit, nodes::dismiss))
         .routes(routes!(nodes::join))
         .routes(routes!(layout::show))
         .routes(routes!(layout::history))

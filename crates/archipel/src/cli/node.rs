@@ -3,9 +3,10 @@
 use archipel_api::admin::types::{Join, NodeInfo, NodeState, Page};
 use clap::Subcommand;
 
+use super::bucket::done;
 use super::table;
 use super::target::Target;
-use crate::client::Failure;
+use crate::client::{Failure, path};
 
 /// The subcommands of `archipel node`.
 #[derive(Subcommand)]
@@ -20,6 +21,21 @@ pub enum Command {
     },
     /// List all known nodes with their state and part in the layout
     List,
+    /// Let the other nodes answer a node that is in no layout
+    ///
+    /// Nodes of the layout are answered without that. All others get the list of nodes and the layout,
+    /// so that they can be assigned, and nothing else, although they know the cluster's secret.
+    Admit {
+        /// The id of the node, or its first digits, at least four
+        #[arg(value_name = "NODE")]
+        node: String,
+    },
+    /// Take an admission back: the other nodes refuse the node from now on
+    Dismiss {
+        /// The id of the node, or its first digits, at least four
+        #[arg(value_name = "NODE")]
+        node: String,
+    },
 }
 
 /// Runs a subcommand.
@@ -28,8 +44,21 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     if let Command::Id = command {
         return id(target, &client.get("/v1/nodes/self").await?);
     }
-    if let Command::Join { addresses } = command {
-        let _: Page<NodeInfo> = client.post("/v1/nodes/join", &Join { addresses }).await?;
+    match command {
+        Command::Join { addresses } => {
+            let _: Page<NodeInfo> = client.post("/v1/nodes/join", &Join { addresses }).await?;
+        }
+        Command::Admit { node } => {
+            let path = path(&["v1", "nodes", &node, "admission"]);
+            client.put_nothing(&path).await?;
+            return done(target, &format!("node {node} is admitted"));
+        }
+        Command::Dismiss { node } => {
+            let path = path(&["v1", "nodes", &node, "admission"]);
+            client.delete(&path).await?;
+            return done(target, &format!("node {node} is not admitted any more"));
+        }
+        Command::Id | Command::List => {}
     }
     let mut nodes: Vec<NodeInfo> = client.list("/v1/nodes").await?;
     // This node first, then by zone.
@@ -77,10 +106,10 @@ fn row(node: &NodeInfo) -> [String; 9] {
         (NodeState::Itself, _) | (_, 0) => "-".into(),
         (_, heard) => format!("{} ago", table::age(heard)),
     };
-    let state = if node.in_layout {
-        node.state.name().to_owned()
-    } else {
-        format!("{}, no layout", node.state.name())
+    let state = match (node.in_layout, node.admitted) {
+        (true, _) => node.state.name().to_owned(),
+        (false, true) => format!("{}, admitted", node.state.name()),
+        (false, false) => format!("{}, no layout", node.state.name()),
     };
     [
         node.short.clone(),
@@ -115,7 +144,10 @@ pub fn capacity(bytes: u64) -> String {
 
 /// Returns a hint about nodes that are not in the layout.
 fn hint(nodes: &[NodeInfo]) -> Option<String> {
-    let idle: Vec<&NodeInfo> = nodes.iter().filter(|node| !node.in_layout).collect();
+    let idle = nodes
+        .iter()
+        .filter(|node| !node.in_layout && !node.admitted);
+    let idle: Vec<&NodeInfo> = idle.collect();
     if idle.is_empty() {
         return None;
     }
@@ -175,6 +207,16 @@ mod tests {
     fn capacity_is_shown_in_decimal_units() {
         let shown = [0, 999, 500_000_000_000, 1_500_000_000_000, 2 << 40].map(capacity);
         assert_eq!(shown, ["gateway", "999 B", "500 GB", "1.5 TB", "2.2 TB"]);
+    }
+
+    #[test]
+    fn admitted_node_is_marked_and_not_named_by_the_hint() {
+        let node = NodeInfo {
+            admitted: true,
+            ..idle(None)
+        };
+        assert_eq!(row(&node)[3], "alive, admitted");
+        assert_eq!(hint(&[node]), None);
     }
 
     #[test]

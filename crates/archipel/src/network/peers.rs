@@ -64,14 +64,20 @@ pub async fn keep(members: Members, me: archipel_base::NodeId, folder: PathBuf) 
     }
 }
 
-/// Returns one address of each node, live nodes first, then the earlier addresses.
+/// Returns one address of each node: live nodes of the layout, others of the layout, and then the
+/// earlier addresses. Nodes outside of the layout come last, so that they push out none of these. A
+/// node without a layout keeps live nodes first.
 fn merge(mut others: Vec<Member>, before: &[String]) -> Vec<String> {
-    others.sort_by_key(|other| (other.suspected, other.id));
-    let current = others
-        .iter()
-        .filter_map(|other| other.info.addresses.first());
+    let has_layout = others.iter().any(|other| other.in_layout);
+    let is_outside = |other: &Member| has_layout && !other.in_layout;
+    others.sort_by_key(|other| (is_outside(other), other.suspected, other.id));
+    let (outside, current): (Vec<_>, Vec<_>) = others.iter().partition(|one| is_outside(one));
+    let address = |other: &'_ Member| other.info.addresses.first().cloned();
+    let outside: Vec<String> = outside.into_iter().filter_map(address).collect();
+    let current: Vec<String> = current.into_iter().filter_map(address).collect();
+    let earlier = before.iter().filter(|one| !outside.contains(one));
     let mut all: Vec<String> = Vec::new();
-    for address in current.chain(before) {
+    for address in current.iter().chain(earlier).chain(&outside) {
         if !all.contains(address) && all.len() < MAX_ADDRESSES {
             all.push(address.clone());
         }
@@ -104,6 +110,8 @@ mod tests {
             leaving: false,
             since_ms_ago: 0,
             heard_ms_ago: 0,
+            lagging: false,
+            in_layout: false,
         }
     }
 
@@ -114,6 +122,21 @@ mod tests {
         assert_eq!(all, ["node2:1", "node1:1", "old:1"]);
         let many = (0..200).map(|n| member(n, false)).collect();
         assert_eq!(merge(many, &before).len(), MAX_ADDRESSES);
+    }
+
+    /// They may be as many as somebody likes who knows the secret.
+    #[test]
+    fn nodes_outside_of_the_layout_push_out_no_member() {
+        let members = (200..203).map(|n| Member {
+            in_layout: true,
+            ..member(n, n == 202)
+        });
+        let strangers = (0..100).map(|n| member(n, false));
+        let before = ["old:1".to_owned(), "node3:1".to_owned()];
+        let all = merge(strangers.chain(members).collect(), &before);
+        assert_eq!(all.len(), MAX_ADDRESSES);
+        let first = ["node200:1", "node201:1", "node202:1", "old:1", "node0:1"];
+        assert_eq!(all[..5], first);
     }
 
     #[test]

@@ -221,7 +221,7 @@ impl Route {
             Way::Local(upload) => {
                 // In every durability mode: a committed row must not refer to missing blocks.
                 upload.sync().await?;
-                self.inner.ask(&self.group, self.index, call).await
+                self.inner.ask(&self.group, self.index, call, None).await
             }
             Way::Remote(items) => {
                 let (sender, answer) = oneshot::channel();
@@ -233,7 +233,7 @@ impl Route {
                 }
                 // The stream is gone. The replica fetches the blocks that it lacks from other
                 // replicas.
-                self.inner.ask(&self.group, self.index, call).await
+                self.inner.ask(&self.group, self.index, call, None).await
             }
         }
     }

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use crate::data::Data;
 use crate::data::block_reader::Prefetch;
 use crate::data::block_writer::BlockWriter;
+use crate::data::bundle::Bundle;
 use crate::data::companions::Brings;
 use crate::data::options::{Guard, PointingRow};
 use crate::error::Error;
@@ -57,6 +58,8 @@ pub(crate) struct Run<'a> {
     pub upload: Option<&'a BlockWriter>,
     /// Takes the blocks of a row on the stream that brings the row.
     pub prefetch: Option<&'a Arc<Prefetch>>,
+    /// The operations that it runs together with.
+    pub bundle: Option<&'a Arc<Bundle>>,
     /// True if no client waits for the operation.
     pub background: bool,
     /// True if the write lets space become free.
@@ -233,12 +236,12 @@ impl Run<'_> {
             }
             Err(error) => {
                 self.send_deferred(sent);
-                let passing = is_passing(&error) && round == operation.round();
+                let passing = is_passing(&error);
                 sent.refused = Some(error);
-                if passing {
+                if round == operation.round() {
                     sent.away = self.away();
                     let replicas = self.replicas(sent, round);
-                    if !waiting.on_failure(Instant::now(), to, round, &replicas) {
+                    if !waiting.on_failure(Instant::now(), (to, round), passing, &replicas) {
                         return Vec::new();
                     }
                 }
@@ -319,7 +322,7 @@ impl Run<'_> {
             companions: self.companions_of(&request),
             request,
         };
-        let (inner, group) = (self.inner.clone(), self.group.clone());
+        let (inner, group, bundle) = (self.inner.clone(), self.group.clone(), self.bundle.cloned());
         let route = self.upload.and_then(|upload| upload.route(&group, to));
         let wanted = matches!(call.request, Request::Read { with_value: true });
         let prefetch = self.prefetch.filter(|_| wanted && !group.is_local(to));
@@ -330,7 +333,7 @@ impl Run<'_> {
             let answer = match (route, prefetch) {
                 (Some(route), _) => Box::pin(route.ask(call)).await,
                 (None, Some(prefetch)) => Box::pin(prefetch.ask(&inner, &group, to, call)).await,
-                (None, None) => inner.ask(&group, to, call).await,
+                (None, None) => inner.ask(&group, to, call, bundle.as_deref()).await,
             };
             if is_write && !is_settled(&answer) {
                 inner.tell(|events| events.write_was_missed(&group, to));

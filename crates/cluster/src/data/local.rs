@@ -15,10 +15,11 @@ use futures_util::stream::FuturesUnordered;
 use tokio::time::{Instant, timeout_at};
 
 use super::Data;
+use super::bundle::Bundle;
 use crate::error::Error;
 use crate::node::group::Group;
 use crate::node::throttle::Kind;
-use crate::node::wire::{CountersCall, CountersReply, RowCall, RowReply, method};
+use crate::node::wire::{CountersCall, CountersReply, RowCall, method};
 use crate::register::{Answer, ReplicaSet, Request};
 
 /// How long the counts of other replicas are awaited once a majority has answered.
@@ -31,14 +32,17 @@ impl Data {
         group: &Group,
         index: usize,
         call: RowCall,
+        bundle: Option<&Bundle>,
     ) -> Result<Answer<Value>, Error> {
         if group.is_local(index) {
             return Ok(self.answer(call).await?);
         }
         let member = group.member(index)?;
-        let peers = self.peers()?;
         let node = &member.node.node;
-        let reply: RowReply = peers.call(node, method::ROW, Class::Small, &call).await?;
+        let reply = match bundle {
+            Some(bundle) => bundle.ask(node, call).await?,
+            None => self.ask_alone(node, &call).await?,
+        };
         Ok(reply.0.map_err(storage::Error::from)?)
     }
 

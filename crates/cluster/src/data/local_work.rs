@@ -12,9 +12,10 @@ use crate::layout::PARTITIONS;
 use crate::node::epochs::Listening;
 
 impl Data {
-    /// Returns true if this node is in a layout.
+    /// Returns true if this node is in a layout, or was admitted: other nodes answer it.
     pub fn is_in_layout(&self) -> bool {
-        self.epoch().is_some()
+        let me = self.me().node;
+        self.epoch().is_some_and(|epoch| epoch.admits(&me))
     }
 
     /// Returns a listener for changes of the layout.

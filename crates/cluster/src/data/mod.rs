@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `rows` | reads, writes and conditional writes of rows |
+//! | `bundle` | sends the requests of operations that run together in one message |
 //! | `replicate` | brings rows to single replicas |
 //! | `companions` | rows that writes bring with them |
 //! | `queues` | queues of updates, one for each row |
@@ -26,6 +27,7 @@ use tokio::sync::{Mutex, Semaphore};
 
 pub(crate) mod block_reader;
 pub(crate) mod block_writer;
+pub(crate) mod bundle;
 mod companions;
 pub(crate) mod decision;
 pub(crate) mod driver;

@@ -1,10 +1,13 @@
 //! How a row is written.
 
+use std::sync::Arc;
+
 use archipel_storage::RowKey;
 use archipel_storage::engine::Durability;
 use bytes::Bytes;
 
 use crate::data::block_writer::BlockWriter;
+use crate::data::bundle::Bundle;
 use crate::node::companions::Companion;
 use crate::node::options::Taking;
 use crate::node::wire::{GuardKey, Pointer};
@@ -89,6 +92,8 @@ pub struct WriteOptions<'a> {
     pub pointing: Option<PointingRow>,
     /// The writer of the blocks that the value refers to.
     pub upload: Option<&'a BlockWriter>,
+    /// The operations that it runs together with: see [`Bundle`].
+    pub bundle: Option<Arc<Bundle>>,
     /// True if no client waits for it.
     pub background: bool,
     /// True if the write takes no room and lets space become free. It is done even while disks are
@@ -134,6 +139,7 @@ impl WriteOptions<'_> {
             yields: false,
             pointing: None,
             upload: None,
+            bundle: None,
             background: false,
             frees: false,
             taking: None,

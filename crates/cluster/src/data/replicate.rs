@@ -83,6 +83,6 @@ impl Data {
             companions: Vec::new(),
             request,
         };
-        self.ask(group, index, call).await
+        self.ask(group, index, call, None).await
     }
 }

@@ -198,6 +198,7 @@ impl Data {
             needs_payload: false,
             upload: how.upload,
             prefetch: None,
+            bundle: how.bundle.as_ref(),
             background: how.background,
             frees: how.frees,
             taking: how.taking.as_ref(),

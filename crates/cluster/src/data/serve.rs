@@ -33,10 +33,11 @@ impl Data {
         RowReply(answer.map_err(Refusal::from))
     }
 
-    /// Notes the epoch number that another node tells, and asks for the epoch if it is newer.
+    /// Notes the epoch number that another node tells, and asks for the epoch if it is newer and the
+    /// node is trusted to tell it.
     pub(crate) fn hear_epoch(self: &Arc<Data>, from: NodeId, message: &[u8]) {
         let number = message.try_into().map_or(0, u64::from_be_bytes);
-        if number > self.epochs.number() {
+        if number > self.epochs.number() && self.trusts(&from) {
             let data = self.clone();
             tokio::spawn(async move {
                 if let Err(error) = data.learn_from(&from).await {
@@ -71,6 +72,7 @@ pub(crate) async fn serve_upload(
                 if call.address.partition != address.partition {
                     return Err("a row of another partition".into());
                 }
+                check_still_admitted(data, &from)?;
                 if failed.is_none() {
                     failed = upload.sync().await.err();
                 }
@@ -87,10 +89,20 @@ pub(crate) async fn serve_upload(
     stream.send.finish().await.map_err(text)
 }
 
+/// Refuses a node that was removed since it opened a stream.
+fn check_still_admitted(data: &Data, from: &NodeId) -> Result<(), String> {
+    match data.epoch() {
+        Some(epoch) if !epoch.admits(from) => {
+            Err(format!("node {} is in no layout any more", from.short()))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Sends local blocks in the wanted order, or a row and the blocks that it refers to.
 pub(crate) async fn serve_fetch(
     data: &Arc<Data>,
-    from: NodeId,
+    node: NodeId,
     mut stream: Stream,
 ) -> Result<(), String> {
     let text = |error: archipel_net::Error| error.to_string();
@@ -102,7 +114,7 @@ pub(crate) async fn serve_fetch(
     let (blocks, _pin) = match call.row {
         None => (call.blocks.clone(), data.store().pin(&call.blocks)),
         Some(row) => {
-            let (reply, blocks, pin) = read_and_pin(data, from, row).await;
+            let (reply, blocks, pin) = read_and_pin(data, node, row).await;
             let reply = codec::encode(&reply);
             stream.send.send(reply.into()).await.map_err(text)?;
             (blocks, pin)
@@ -110,6 +122,7 @@ pub(crate) async fn serve_fetch(
     };
     let mut from = call.from as usize;
     for block in &blocks {
+        check_still_admitted(data, &node)?;
         let content = data.store().read_block(block).await;
         let content = content.map_err(|error| {
             data.tell(|events| events.block_read_failed(block.hash, call.partition, &error));

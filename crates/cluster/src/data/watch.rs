@@ -15,7 +15,7 @@
 //! watches, and they begin again. While the feed of a replica cannot be followed, a watch also looks
 //! again from time to time, because that replica may still have answered the read.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(15);
 pub(crate) struct Watches {
     /// By topic, and by the number of the watch.
     watching: Mutex<Watching>,
-    followed: Mutex<HashMap<NodeId, Follows>>,
+    followed: Mutex<BTreeMap<NodeId, Follows>>,
     /// A feed was found or lost.
     settled: Notify,
 }
@@ -51,7 +51,7 @@ pub(crate) struct Watches {
 #[derive(Default)]
 struct Watching {
     last: u64,
-    by_topic: HashMap<u64, Vec<(u64, Arc<Notify>)>>,
+    by_topic: BTreeMap<u64, Vec<(u64, Arc<Notify>)>>,
 }
 
 /// How well a feed is followed.
@@ -147,6 +147,8 @@ impl Watch {
     pub async fn changed(&mut self) {
         let (changed, is_complete) = (self.changed.clone(), self.is_complete);
         tokio::select! {
+            // In this order, so that a simulation replays exactly.
+            biased;
             () = changed.notified() => {}
             _ = self.epochs.changed() => {}
             () = tokio::time::sleep(LOOK_AGAIN), if !is_complete => {}

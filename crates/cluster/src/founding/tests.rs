@@ -357,6 +357,8 @@ fn member(n: usize, first_nodes: u16) -> Member {
         leaving: false,
         since_ms_ago: 0,
         heard_ms_ago: 0,
+        lagging: false,
+        in_layout: false,
     }
 }
 

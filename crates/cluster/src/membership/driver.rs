@@ -130,13 +130,19 @@ impl Members {
         self.with(|state, _| state.change(change));
     }
 
-    /// Sets the cluster, the newest known epoch and the nodes of its layouts.
-    pub fn set_cluster(&self, cluster: Id, epoch: u64, nodes: BTreeSet<NodeId>) {
+    /// Sets the cluster, the newest known epoch, the nodes of its layouts, and the admitted ones.
+    pub fn set_cluster(
+        &self,
+        cluster: Id,
+        epoch: u64,
+        nodes: BTreeSet<NodeId>,
+        admitted: BTreeSet<NodeId>,
+    ) {
         let others = nodes.iter().filter(|node| **node != self.0.me);
         self.0.clock.retain(&others.copied().collect());
         self.with(|state, _| {
             state.set_cluster(cluster, epoch);
-            state.pin(nodes);
+            state.pin(nodes, admitted);
         });
     }
 
@@ -165,7 +171,7 @@ impl Members {
         let mut why = String::from("no address was given");
         let mut joined = false;
         for address in addresses {
-            match self.greet(address).await {
+            match self.greet(address, true).await {
                 Ok(id) if id == self.0.me => why = format!("{address}: it is this node itself"),
                 Ok(_) => joined = true,
                 Err(error) => why = error,
@@ -175,8 +181,8 @@ impl Members {
     }
 
     /// Finds out which node answers at an address, and exchanges news with it, unless it is this
-    /// node.
-    async fn greet(&self, address: &str) -> Result<NodeId, String> {
+    /// node. `is_named` tells that the operator names the address just now.
+    async fn greet(&self, address: &str, is_named: bool) -> Result<NodeId, String> {
         let identified = self.0.rpc.transport().identify(address);
         let id = identified.await.map_err(|error| error.to_string())?;
         if id != self.0.me {
@@ -184,6 +190,8 @@ impl Members {
                 id,
                 addresses: Arc::new([address.to_owned()]),
             };
+            // Before it tells the epoch that it knows: that is believed only of nodes with a name.
+            self.with(|state, _| state.named(id, address, is_named));
             let greeting = self.with(|state, now| state.greeting(now, &*self.0.random));
             let exchanged = self.exchange(&peer, greeting).await;
             exchanged.map_err(|why| format!("{address}: {why}"))?;
@@ -253,7 +261,7 @@ impl Members {
                 }
             }
             Target::Address(address) => {
-                let greeted = self.greet(&address).await;
+                let greeted = self.greet(&address, false).await;
                 let who = greeted.as_ref().ok().copied();
                 self.with(|state, now| state.greeted(&address, who, now));
                 self.complain(&address, greeted.err());
@@ -309,6 +317,22 @@ impl Directory for Members {
 
     fn level(&self, node: &NodeId) -> u32 {
         self.state().level(node)
+    }
+
+    fn is_named(&self, node: &NodeId) -> bool {
+        self.state().is_named(node)
+    }
+
+    fn is_joined(&self, node: &NodeId) -> bool {
+        self.state().is_joined(node)
+    }
+
+    fn knows_layout(&self, node: &NodeId) -> bool {
+        self.state().knows_layout(node)
+    }
+
+    fn is_lagging(&self, node: &NodeId) -> bool {
+        self.state().is_lagging(node, self.now())
     }
 
     fn heard_of_cluster(&self) -> Option<String> {

@@ -28,8 +28,8 @@ impl Membership {
             cluster: self.cluster(),
             total: self.others.len() as u64 + 1,
             lines: self.some_lines(now_ms as i64, random),
-            infos: Vec::new(),
-            wall_ms: 0,
+            outside: self.cluster.is_none(),
+            ..Gossip::default()
         }
     }
 
@@ -53,10 +53,10 @@ impl Membership {
         }
         Gossip {
             cluster: self.cluster(),
-            total: 0,
             lines,
             infos: self.infos_for(heard, now),
-            wall_ms: 0,
+            outside: self.cluster.is_none(),
+            ..Gossip::default()
         }
     }
 
@@ -68,10 +68,10 @@ impl Membership {
         let lines: Vec<Line> = unknown.map(|line| Line::unknown(line.node)).collect();
         (!infos.is_empty() || !lines.is_empty()).then_some(Gossip {
             cluster: self.cluster(),
-            total: 0,
             lines,
             infos,
-            wall_ms: 0,
+            outside: self.cluster.is_none(),
+            ..Gossip::default()
         })
     }
 
@@ -82,11 +82,20 @@ impl Membership {
     pub(super) fn hear(&mut self, from: NodeId, heard: &Gossip, now_ms: u64) -> Result<(), String> {
         let now = now_ms as i64;
         self.check_cluster(from, heard)?;
+        let believed = self.believes(&from, heard);
         for told in heard.infos.iter().take(MAX_TOLD_HEARD) {
-            self.hear_info(told, now);
+            if told.node == self.me {
+                self.hear_of_myself(&told.line, from, heard, now);
+            } else if believed || told.node == from {
+                self.hear_info(told, now);
+            }
         }
         for line in heard.lines.iter().take(MAX_LINES_HEARD) {
-            self.hear_line(line, now);
+            if line.node == Short::of(&self.me) {
+                self.hear_of_myself(line, from, heard, now);
+            } else if believed || line.node == Short::of(&from) {
+                self.hear_line(line, now);
+            }
         }
         self.judge_heard();
         self.report(&from, true, now_ms);
@@ -95,14 +104,11 @@ impl Membership {
 
     fn hear_info(&mut self, told: &Told, now: i64) {
         let edition = told.line.edition();
-        if told.node == self.me {
-            return self.hear_of_myself(&told.line, now);
-        }
         if !told.info.is_bounded() || edition.generation == 0 {
             return;
         }
         let age_ms = told.line.age.saturating_mul(100);
-        if !self.others.contains_key(&told.node) && !self.takes(&told.node, age_ms) {
+        if !self.others.contains_key(&told.node) && !self.makes_room(&told.node, age_ms, now) {
             return;
         }
         let alive_ms = now.saturating_sub_unsigned(age_ms);
@@ -114,6 +120,7 @@ impl Membership {
             detector: FailureDetector::new(alive_ms, now),
             sent: 0,
             next_ms: now,
+            behind: None,
         });
         if known.edition < edition {
             if known.edition.generation < edition.generation {
@@ -130,9 +137,6 @@ impl Membership {
     }
 
     fn hear_line(&mut self, line: &Line, now: i64) {
-        if line.node == Short::of(&self.me) {
-            return self.hear_of_myself(line, now);
-        }
         if let Some(node) = self.find(line.node) {
             self.hear_sign(&node, line, now);
         }
@@ -154,9 +158,11 @@ impl Membership {
 
     /// Handles a line about this node itself. If others remember a run that this node does not know
     /// of, as after its disk was restored from a copy, they must take this run for a newer one.
-    fn hear_of_myself(&mut self, line: &Line, now: i64) {
+    fn hear_of_myself(&mut self, line: &Line, from: NodeId, heard: &Gossip, now: i64) {
         let own = self.own_line(now);
-        if (line.generation, line.heartbeat) > (own.generation, own.heartbeat) {
+        let is_later = (line.generation, line.heartbeat) > (own.generation, own.heartbeat);
+        let is_told = self.believes(&from, heard);
+        if is_later && is_told && self.may_be_mine(line.generation, &from, heard) {
             self.edition.generation = line.generation.saturating_add(1);
             self.changes += 1;
         }

@@ -113,6 +113,14 @@ pub(super) struct Gossip {
     /// The time on the sender's own clock in milliseconds since 1970; 0 if it does not say.
     #[serde(rename = "w", default)]
     pub wall_ms: u64,
+    /// True if the sender knows no layout. So it hears everybody, and what it tells of others may
+    /// come from anybody.
+    #[serde(rename = "o", default, skip_serializing_if = "is_false")]
+    pub outside: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 impl Versioned for Gossip {

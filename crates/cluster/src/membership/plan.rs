@@ -1,6 +1,9 @@
 //! The order in which nodes are asked: three a second at most, each reachable node in turn.
+//!
+//! Nodes of the layout hear of each other only from nodes of the layout, and strangers may be many.
+//! So strangers have a turn of their own, and the ones that nobody else needs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use archipel_base::NodeId;
@@ -9,7 +12,7 @@ use archipel_base::random::Random;
 use super::failure_detector::Standing;
 use super::state::Known;
 
-/// One of this many ticks is for suspected nodes.
+/// One of this many ticks is for suspected nodes, and every second of these for strangers.
 const SLOTS: u64 = 3;
 /// The shortest time before a node is asked again.
 const AGAIN_MS: i64 = 900;
@@ -77,6 +80,17 @@ impl Seed {
         Some(parsed.is_ipv6())
     }
 
+    /// Returns true if the operator named this address.
+    fn is_named(&self) -> bool {
+        self.origin != Origin::Remembered
+    }
+
+    /// Returns true if the operator named this address, and nobody has answered there yet. Others may
+    /// say that a node is there. But the one that the operator named is the one that answers there.
+    fn is_to_be_named(&self) -> bool {
+        self.is_named() && self.node.is_none()
+    }
+
     /// Returns true if the node at this address is known and reachable.
     fn is_found(&self, me: NodeId, others: &BTreeMap<NodeId, Known>) -> bool {
         let here = |node: &NodeId| *node == me || others.get(node).is_some_and(is_here);
@@ -135,7 +149,9 @@ impl Plan {
         for address in addresses {
             let mut seeds = self.seeds.iter_mut();
             match seeds.find(|seed| seed.address == *address) {
-                Some(seed) if seed.origin == Origin::Remembered => seed.origin = origin,
+                Some(seed) if seed.origin == Origin::Remembered => {
+                    *seed = Seed::new(address.clone(), origin);
+                }
                 Some(_) => {}
                 None => self.seeds.push(Seed::new(address.clone(), origin)),
             }
@@ -150,7 +166,7 @@ impl Plan {
         others: &'a BTreeMap<NodeId, Known>,
     ) -> impl Iterator<Item = &'a String> {
         let seeds = self.seeds.iter();
-        let named = seeds.filter(|seed| seed.origin != Origin::Remembered);
+        let named = seeds.filter(|seed| seed.is_named());
         let lost = named.filter(move |seed| {
             !seed.is_found(me, others) && !self.is_found_otherwise(seed, me, others)
         });
@@ -178,6 +194,12 @@ impl Plan {
             && of_family(!is_v6).all(|one| one.is_found(me, others))
     }
 
+    /// Returns true if the operator named this address.
+    pub fn is_named(&self, address: &str) -> bool {
+        let mut seeds = self.seeds.iter();
+        seeds.any(|seed| seed.address == address && seed.is_named())
+    }
+
     pub fn greeted(&mut self, address: &str, who: Option<NodeId>, now: i64) {
         let seeds = self.seeds.iter_mut();
         for seed in seeds.filter(|seed| seed.address == address) {
@@ -186,21 +208,39 @@ impl Plan {
         }
     }
 
-    /// Returns the targets to ask now. In a `hurry` it asks seeds as if no node was reachable.
+    /// Returns the targets to ask now. Nodes that are none of the `members` of the layout are
+    /// strangers, if there is one. In a `hurry` it asks seeds as if no node was reachable.
     pub fn choose(
         &mut self,
         me: NodeId,
         others: &mut BTreeMap<NodeId, Known>,
+        members: &BTreeSet<NodeId>,
         hurry: bool,
         now: i64,
         random: &dyn Random,
     ) -> Vec<Target> {
-        let slot = self.turn % SLOTS;
+        let slot = self.turn % (2 * SLOTS);
         self.turn += 1;
         let alone = !others.values().any(is_here);
-        let for_away = alone || slot == SLOTS - 1;
-        let away = for_away.then(|| longest_unasked(others, now)).flatten();
-        let node = away.or_else(|| self.next_of_round(others, now, random));
+        let is_member = |node: &NodeId| members.is_empty() || members.contains(node);
+        let stranger = || {
+            longest_unasked(others, now, |node, _| {
+                !members.is_empty() && !is_member(node)
+            })
+        };
+        let away = || {
+            longest_unasked(others, now, |node, known| {
+                is_member(node) && !is_here(known)
+            })
+        };
+        let node = match slot {
+            _ if slot == 2 * SLOTS - 1 => stranger().or_else(away),
+            _ if slot == SLOTS - 1 || alone => away(),
+            _ => None,
+        };
+        let node = node
+            .or_else(|| self.next_of_round(others, &is_member, now, random))
+            .or_else(stranger);
         if let Some(known) = node.and_then(|node| others.get_mut(&node)) {
             known.next_ms = now
                 + if is_here(known) {
@@ -216,6 +256,7 @@ impl Plan {
     fn next_of_round(
         &mut self,
         others: &BTreeMap<NodeId, Known>,
+        is_member: &dyn Fn(&NodeId) -> bool,
         now: i64,
         random: &dyn Random,
     ) -> Option<NodeId> {
@@ -223,10 +264,13 @@ impl Plan {
             let known = others.get(node);
             known.is_some_and(|known| is_here(known) && known.next_ms <= now)
         };
-        self.round.retain(|node| others.contains_key(node));
+        self.round
+            .retain(|node| others.contains_key(node) && is_member(node));
         let mut next = take_last(&mut self.round, may);
         if next.is_none() {
-            let here = others.iter().filter(|(_, known)| is_here(known));
+            let here = others
+                .iter()
+                .filter(|(node, known)| is_here(known) && is_member(node));
             self.round = here.map(|(node, _)| *node).collect();
             shuffle(&mut self.round, random);
             next = take_last(&mut self.round, may);
@@ -251,7 +295,7 @@ impl Plan {
         let seeds = self.seeds.iter_mut();
         let mut due: Vec<_> = seeds
             .filter(|seed| seed.next_ms <= now)
-            .filter(|seed| !seed.is_found(me, others))
+            .filter(|seed| seed.is_to_be_named() || !seed.is_found(me, others))
             .collect();
         due.sort_by_key(|seed| seed.next_ms);
         due.truncate(most);
@@ -264,14 +308,18 @@ impl Plan {
     }
 }
 
-fn is_here(known: &Known) -> bool {
+pub(super) fn is_here(known: &Known) -> bool {
     known.detector.standing() == Standing::Alive
 }
 
-/// Returns the suspected node that may be asked again and has waited the longest.
-fn longest_unasked(others: &BTreeMap<NodeId, Known>, now: i64) -> Option<NodeId> {
-    let away = others.iter().filter(|(_, known)| !is_here(known));
-    let due = away.filter(|(_, known)| known.next_ms <= now);
+/// Returns the node among some that may be asked again and has waited the longest.
+fn longest_unasked(
+    others: &BTreeMap<NodeId, Known>,
+    now: i64,
+    among: impl Fn(&NodeId, &Known) -> bool,
+) -> Option<NodeId> {
+    let some = others.iter().filter(|(node, known)| among(node, known));
+    let due = some.filter(|(_, known)| known.next_ms <= now);
     due.min_by_key(|(_, known)| known.next_ms)
         .map(|(node, _)| *node)
 }

@@ -13,19 +13,19 @@ use super::failure_detector::{FailureDetector, Standing};
 use super::heard::Heard;
 use super::message::{Edition, Line, MAX_LINES, Short, Told};
 use super::node_info::NodeInfo;
-use super::plan::{Plan, Target};
+use super::plan::{Plan, Target, is_here};
 
 /// How often [`Membership::tick`] is to be called.
 pub const TICK_MS: u64 = 333;
 /// How long a node may give no sign of life before it is suspected, if all nodes fit one list of
 /// lines.
 const PATIENCE_MS: u64 = 4_000;
+/// How much longer it is for a stranger, for each stranger, because strangers are asked in turn.
+const PATIENCE_OF_TURN_MS: u64 = 500;
 /// The limit of that time, which grows if the nodes do not fit one list.
 const LONGEST_PATIENCE_MS: u64 = 60_000;
-/// How long a node that no layout names may give no sign of life before it is forgotten.
-const FORGET_MS: u64 = 24 * 3600 * 1000;
-/// How many other nodes are known at most.
-const MAX_OTHERS: usize = 2_000;
+/// After this time a node that still tells an older epoch does not learn newer ones by itself.
+const LAG_MS: i64 = 60_000;
 /// If ticks are further apart than this, this node stood still, and not the others.
 const STALL_MS: i64 = 1_500;
 
@@ -41,6 +41,15 @@ pub(super) struct Known {
     pub sent: u64,
     /// The node is not asked before this time.
     pub next_ms: i64,
+    /// The epoch that it tells, if that is older than the one that this node knows, and since when.
+    pub behind: Option<(u64, i64)>,
+}
+
+impl Known {
+    fn is_lagging(&self, now: i64) -> bool {
+        self.behind
+            .is_some_and(|(_, since)| now.saturating_sub(since) >= LAG_MS)
+    }
 }
 
 /// A node as it is shown.
@@ -60,6 +69,11 @@ pub struct Member {
     pub since_ms_ago: u64,
     /// How long ago there was a sign of life, in milliseconds; 0 for this node.
     pub heard_ms_ago: u64,
+    /// True if it has told an older epoch than this node knows for a minute: it answers, and learns
+    /// no newer layouts.
+    pub lagging: bool,
+    /// True if the layout has it, as far as this node knows.
+    pub in_layout: bool,
 }
 
 /// One node's knowledge of all nodes.
@@ -74,7 +88,13 @@ pub struct Membership {
     pub(super) leaving: bool,
     pub(super) begun_ms: i64,
     pub(super) others: BTreeMap<NodeId, Known>,
+    /// The nodes of the layouts, and those that an operator admitted.
     pub(super) pinned: BTreeSet<NodeId>,
+    pub(super) admitted: BTreeSet<NodeId>,
+    /// The nodes that answered at addresses that the operator of this node named: in the settings or
+    /// by a lookup, or by a command.
+    pub(super) named: BTreeSet<NodeId>,
+    pub(super) joined: BTreeSet<NodeId>,
     pub(super) plan: Plan,
     /// The number of messages with node info so far.
     pub(super) sendings: u64,
@@ -108,17 +128,15 @@ impl Membership {
             begun_ms: now_ms as i64,
             others: BTreeMap::new(),
             pinned: BTreeSet::new(),
+            admitted: BTreeSet::new(),
+            named: BTreeSet::new(),
+            joined: BTreeSet::new(),
             plan: Plan::new(seeds),
             sendings: 0,
             changes: 0,
             max_lines: MAX_LINES,
             ticked_ms: None,
         }
-    }
-
-    /// Sets the nodes of the layouts, which are never forgotten.
-    pub fn pin(&mut self, nodes: BTreeSet<NodeId>) {
-        self.pinned = nodes;
     }
 
     /// Changes this node's own node info.
@@ -171,7 +189,7 @@ impl Membership {
 
     /// Notes whether a node answered a call.
     pub fn report(&mut self, node: &NodeId, answered: bool, now_ms: u64) {
-        let patience = self.patience_ms();
+        let patience = self.patience_ms(node);
         if let Some(known) = self.others.get_mut(node) {
             if answered {
                 known.detector.met(now_ms as i64)
@@ -190,9 +208,11 @@ impl Membership {
         let others: Vec<NodeId> = self.others();
         others.iter().for_each(|node| self.judge(node, now));
         self.judge_heard();
+        self.note_epochs(now);
         let forms = self.info.first_nodes > 0;
+        let (others, members) = (&mut self.others, &self.pinned);
         self.plan
-            .choose(self.me, &mut self.others, forms, now, random)
+            .choose(self.me, others, members, forms, now, random)
     }
 
     /// Replaces the seeds that were looked up: a list of each source.
@@ -226,31 +246,45 @@ impl Membership {
         }
     }
 
-    fn forget(&mut self, now: i64) {
-        let (pinned, before) = (&self.pinned, self.others.len());
-        self.others
-            .retain(|node, known| pinned.contains(node) || known.detector.age_ms(now) <= FORGET_MS);
-        self.changes += u64::from(self.others.len() != before);
+    /// Notes which reachable nodes tell an older epoch than this node knows. One that learns epochs,
+    /// and is behind because there are many, does not lag; nor does one that was away.
+    fn note_epochs(&mut self, now: i64) {
+        for known in self.others.values_mut() {
+            let epoch = known.info.epoch;
+            let is_behind = is_here(known) && epoch < self.info.epoch;
+            let before = known.behind.filter(|(told, _)| *told == epoch);
+            known.behind = is_behind.then_some(before.unwrap_or((epoch, now)));
+        }
+    }
+
+    /// Returns true if a node tells that it knows a layout.
+    pub fn knows_layout(&self, node: &NodeId) -> bool {
+        let known = self.others.get(node);
+        known.is_some_and(|known| known.info.epoch > 0)
+    }
+
+    /// Returns true if a node has told an older epoch than this node knows for a minute.
+    pub fn is_lagging(&self, node: &NodeId, now_ms: u64) -> bool {
+        let known = self.others.get(node);
+        known.is_some_and(|known| known.is_lagging(now_ms as i64))
     }
 
     pub(super) fn judge(&mut self, node: &NodeId, now: i64) {
-        let patience = self.patience_ms();
+        let patience = self.patience_ms(node);
         if let Some(known) = self.others.get_mut(node) {
             let changed = known.detector.judge(known.leaving, patience, now);
             self.changes += u64::from(changed);
         }
     }
 
-    fn patience_ms(&self) -> u64 {
+    fn patience_ms(&self, node: &NodeId) -> u64 {
         let (others, one_list) = (self.others.len() as u64, self.max_lines as u64);
         let lists = others.max(one_list) * PATIENCE_MS / one_list;
-        lists.min(LONGEST_PATIENCE_MS)
-    }
-
-    /// Returns true if there is room for an unknown node that last lived this long ago.
-    pub(super) fn takes(&self, node: &NodeId, age_ms: u64) -> bool {
-        let worth = self.pinned.contains(node) || age_ms < FORGET_MS;
-        worth && self.others.len() < MAX_OTHERS
+        let turns = match self.cluster.is_some() && self.is_stranger(node) {
+            true => (others + 1).saturating_sub(self.pinned.len() as u64) * PATIENCE_OF_TURN_MS,
+            false => 0,
+        };
+        (lists + turns).min(LONGEST_PATIENCE_MS)
     }
 
     /// Returns all nodes, including this one.
@@ -267,6 +301,8 @@ impl Membership {
                 .max(0)
                 .unsigned_abs(),
             heard_ms_ago: known.detector.age_ms(now),
+            lagging: known.is_lagging(now),
+            in_layout: self.pinned.contains(id),
         });
         let mut all: Vec<Member> = others.chain([self.itself(now)]).collect();
         all.sort_by_key(|member| member.id);
@@ -282,6 +318,8 @@ impl Membership {
             leaving: self.leaving,
             since_ms_ago: (now - self.begun_ms).max(0).unsigned_abs(),
             heard_ms_ago: 0,
+            lagging: false,
+            in_layout: self.pinned.contains(&self.me),
         }
     }
 

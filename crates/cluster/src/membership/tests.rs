@@ -10,6 +10,7 @@ mod driven;
 mod edges;
 mod failures;
 mod spreading;
+mod strangers;
 mod world;
 
 use world::World;

@@ -42,15 +42,16 @@ pub struct World {
     /// Their metadata engines.
     pub engines: Vec<Arc<MemoryEngine>>,
     clocks: Mutex<BTreeMap<NodeId, Arc<ShiftedClock>>>,
-    dead: Dead,
+    dead: Nodes,
+    lagging: Nodes,
     spoken: Spoken,
 }
 
 /// The feature level that each node says it speaks.
 type Spoken = Arc<Mutex<BTreeMap<NodeId, u32>>>;
 
-/// The nodes that were killed. All others suspect them.
-type Dead = Arc<Mutex<BTreeSet<NodeId>>>;
+/// A set of nodes: those that were killed, which all others suspect, or those that seem to lag.
+type Nodes = Arc<Mutex<BTreeSet<NodeId>>>;
 
 /// The system's clock, or one that is ahead of it.
 #[derive(Default)]
@@ -65,7 +66,7 @@ impl WallClock for ShiftedClock {
 }
 
 /// A directory that knows all nodes and suspects exactly those that were killed.
-struct FixedDirectory(NodeId, Vec<NodeId>, Dead, Spoken);
+struct FixedDirectory(NodeId, Vec<NodeId>, Nodes, Spoken, Nodes);
 
 impl Directory for FixedDirectory {
     fn peer(&self, node: &NodeId) -> Option<Peer> {
@@ -85,6 +86,22 @@ impl Directory for FixedDirectory {
     fn level(&self, node: &NodeId) -> u32 {
         let spoken = self.3.lock();
         spoken.get(node).copied().unwrap_or_default()
+    }
+
+    fn is_named(&self, node: &NodeId) -> bool {
+        self.1.contains(node)
+    }
+
+    fn is_joined(&self, node: &NodeId) -> bool {
+        self.1.contains(node)
+    }
+
+    fn knows_layout(&self, node: &NodeId) -> bool {
+        !self.is_lagging(node)
+    }
+
+    fn is_lagging(&self, node: &NodeId) -> bool {
+        self.4.lock().contains(node)
     }
 
     fn heard_of_cluster(&self) -> Option<String> {
@@ -136,7 +153,8 @@ impl World {
             disks: Vec::new(),
             engines: Vec::new(),
             clocks: Mutex::default(),
-            dead: Dead::default(),
+            dead: Nodes::default(),
+            lagging: Nodes::default(),
             spoken: Spoken::default(),
         };
         for (id, level) in world.ids.clone().into_iter().zip(levels) {
@@ -185,6 +203,11 @@ impl World {
         spoken.insert(node, level);
     }
 
+    /// Lets a node seem to learn no newer layouts.
+    pub fn seems_to_lag(&self, node: NodeId) {
+        self.lagging.lock().insert(node);
+    }
+
     async fn found(&self, replicas: u8) -> Result<(), Error> {
         let (world, nodes) = (self, self.nodes.len() as u8);
         let roles = world.nodes.iter().enumerate().map(|(n, node)| Role {
@@ -226,6 +249,7 @@ impl World {
             self.ids.clone(),
             self.dead.clone(),
             self.spoken.clone(),
+            self.lagging.clone(),
         ));
         let network = Network {
             rpc: rpc.clone(),

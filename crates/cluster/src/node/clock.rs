@@ -49,8 +49,8 @@ pub struct CommonClock {
 
 #[derive(Default)]
 struct State {
-    /// The number of other nodes; `None` before any layout is known.
-    others: Option<usize>,
+    /// The other nodes of the layout; `None` before any layout is known.
+    others: Option<BTreeSet<NodeId>>,
     /// Wall time minus steady time at the last look; `None` before the first.
     base_ms: Option<i64>,
     /// How far each node's clock is ahead of this one's.
@@ -80,22 +80,27 @@ impl CommonClock {
         self.look().1.correction_ms
     }
 
-    /// Notes what another node's own clock shows. `asked` is this node's own time at the request.
+    /// Notes what another node's own clock shows. `asked` is this node's own time at the request. A
+    /// node that is not in the layout is not believed.
     pub fn heard(&self, node: NodeId, theirs: u64, asked: u64) {
         let (now, mut state) = self.look();
         let took = now.saturating_sub(asked as i64);
         // No clock is in the far future, but any node may claim so.
         let theirs = theirs.min(i64::MAX as u64 / 4) as i64;
-        if (0..=LONGEST_EXCHANGE_MS).contains(&took) {
+        let is_strange = state
+            .others
+            .as_ref()
+            .is_some_and(|all| !all.contains(&node));
+        if !is_strange && (0..=LONGEST_EXCHANGE_MS).contains(&took) {
             state.ahead_ms.insert(node, theirs - (now - took / 2));
             state.correct();
         }
     }
 
-    /// Drops the clocks of all nodes but `others`.
+    /// Drops the clocks of all nodes but `others`, and believes no other one from now on.
     pub fn retain(&self, others: &BTreeSet<NodeId>) {
         let mut state = self.look().1;
-        state.others = Some(others.len());
+        state.others = Some(others.clone());
         state.ahead_ms.retain(|node, _| others.contains(node));
         state.correct();
     }
@@ -160,7 +165,7 @@ impl State {
     /// Returns true if enough nodes were heard to tell which clocks are wrong: two nodes, the only
     /// other node, or one that agrees.
     fn is_borne_out(&self) -> bool {
-        let Some(others) = self.others else {
+        let Some(others) = self.others.as_ref().map(BTreeSet::len) else {
             return false;
         };
         let agrees = |ahead: &i64| ahead.abs() <= AGREEMENT_MS;

@@ -78,6 +78,13 @@ impl Group {
                 members.push(member);
             }
         }
+        if members.len() > ReplicaSet::MAX {
+            // A set would silently lack some, and look as if they had been given up.
+            return Err(Error::Unavailable(
+                "the layout changed too often meanwhile; it is tried again with the newest one"
+                    .into(),
+            ));
+        }
         Ok(Group::of(&epoch, self.partition, members, self.me))
     }
 

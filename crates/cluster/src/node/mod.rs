@@ -9,7 +9,7 @@
 //! | `companions` | rows that writes bring with them |
 //! | `feed` | the changes that the replica has accepted, for those who watch rows |
 //! | `epochs` | the newest known epoch: durable, never going back |
-//! | `learning` | learning epochs from other nodes; what they tell of a cluster |
+//! | `learning` | learns epochs from other nodes; which of them are believed; what they tell of a cluster |
 //! | `group` | the replicas of one partition, as one operation sees them |
 //! | `peers`, `talk` | the other nodes: addresses, distances, calls; messages to all of them |
 //! | `wire` | the messages about rows and blocks |

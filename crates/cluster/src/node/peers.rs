@@ -34,6 +34,15 @@ pub trait Directory: Send + Sync + 'static {
     fn report(&self, node: &NodeId, answered: bool);
     /// Returns the highest feature level that another node speaks; 0 if it is not known.
     fn level(&self, node: &NodeId) -> u32;
+    /// Returns true if the node answered at an address that the operator of this node named: in the
+    /// settings, by a lookup, or by a command.
+    fn is_named(&self, node: &NodeId) -> bool;
+    /// Returns true if the node answered at an address that the operator named by a command.
+    fn is_joined(&self, node: &NodeId) -> bool;
+    /// Returns true if the node tells that it knows a layout.
+    fn knows_layout(&self, node: &NodeId) -> bool;
+    /// Returns true if the node has told an older epoch than this node knows for a minute.
+    fn is_lagging(&self, node: &NodeId) -> bool;
     /// Returns a text for the operator if other nodes told of a cluster, or tell an epoch.
     fn heard_of_cluster(&self) -> Option<String>;
     /// Returns all known nodes but this one.

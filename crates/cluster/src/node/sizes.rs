@@ -28,7 +28,7 @@ pub struct Sizes {
     pub stamps: usize,
     /// Rows that anti-entropy pulls with one message: at most 256.
     pub pulled_rows: usize,
-    /// Rows that a sweep of tombstones reads in one transaction.
+    /// Rows that a sweep of tombstones reads at once.
     pub swept_rows: usize,
 }
 

@@ -21,10 +21,13 @@ pub(super) type Hear = Box<dyn Fn(Bytes) -> BoxFuture<'static, bool> + Send + Sy
 pub(super) type AnswerQuestion = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 impl Node {
-    /// Sends a notice of the model to all other nodes. Returns those that did not confirm in time
-    /// that they acted on it: also nodes that are suspected, which are not asked.
+    /// Sends a notice of the model to all other nodes that the layout has or an operator admitted.
+    /// Returns those that did not confirm in time that they acted on it: also nodes that are
+    /// suspected or were never heard of, which are not asked.
     pub async fn notify(&self, notice: Bytes) -> Vec<NodeId> {
-        let told = self.tell_all(method::NOTICE, notice).await;
+        let told = self
+            .tell_those(self.admitted(), method::NOTICE, notice)
+            .await;
         let silent = told.into_iter().filter(|(_, answer)| answer.is_none());
         silent.map(|(node, _)| node).collect()
     }
@@ -32,12 +35,17 @@ impl Node {
     /// Tells all other nodes the number of the epoch that is known here, so that they ask for it.
     pub(crate) async fn tell_epoch(&self) {
         let number = self.epochs.number().to_be_bytes();
-        self.tell_all(method::EPOCH, number.to_vec().into()).await;
+        let peers = self.peers.as_ref();
+        let others = peers.map_or_else(Vec::new, |peers| peers.directory.others());
+        self.tell_those(others, method::EPOCH, number.to_vec().into())
+            .await;
     }
 
-    /// Asks all other nodes. Returns true if one of them says yes.
+    /// Asks all other nodes that are admitted. Returns true if one of them says yes.
     pub async fn ask_all(&self, question: Bytes) -> bool {
-        let answers = self.tell_all(method::IN_USE, question).await;
+        let answers = self
+            .tell_those(self.admitted(), method::IN_USE, question)
+            .await;
         let mut answers = answers.iter().filter_map(|(_, answer)| answer.as_ref());
         answers.any(|answer| answer.iter().any(|b| *b != 0))
     }
@@ -57,13 +65,26 @@ impl Node {
         let _ = self.on_notice.set(Box::new(hear));
     }
 
-    /// Sends a message to all other nodes that are not suspected. Returns all other nodes, with the
+    /// Returns the other nodes that the layout has or an operator admitted. No one else is told
+    /// what the model says.
+    fn admitted(&self) -> Vec<NodeId> {
+        let (epoch, me) = (self.epoch(), self.me().node);
+        let all = epoch.iter().flat_map(|epoch| epoch.all_admitted());
+        all.filter(|node| *node != me).collect()
+    }
+
+    /// Sends a message to those of these nodes that are not suspected. Returns all of them, with the
     /// answers that come in time. The other nodes catch up when they are back.
-    async fn tell_all(&self, method: &'static str, message: Bytes) -> Vec<(NodeId, Option<Bytes>)> {
+    async fn tell_those(
+        &self,
+        those: Vec<NodeId>,
+        method: &'static str,
+        message: Bytes,
+    ) -> Vec<(NodeId, Option<Bytes>)> {
         let Some(peers) = &self.peers else {
             return Vec::new();
         };
-        let told = peers.directory.others().into_iter().map(|node| {
+        let told = those.into_iter().map(|node| {
             let (peers, message) = (peers.clone(), message.clone());
             let there = !peers.directory.is_suspected(&node);
             // The call runs in a task of its own, so that it continues if no caller waits any more.

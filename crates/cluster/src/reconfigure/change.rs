@@ -118,7 +118,7 @@ fn control_row(key: Bytes) -> RowKey {
     }
 }
 
-fn successor_row(epoch: u64) -> RowKey {
+pub(crate) fn successor_row(epoch: u64) -> RowKey {
     let mut key = BytesMut::with_capacity(9);
     key.put_u8(SUCCESSOR);
     key.put_u64(epoch);
@@ -209,7 +209,7 @@ impl LayoutChanges {
     ///
     /// # Errors
     /// [`archipel_storage::Error::Refused`] if another operator edited or applied the staged
-    /// changes before, if a change is still under way, or if they lead to no layout.
+    /// changes before, if a change is still under way that can end, or if they lead to no layout.
     pub async fn apply(&self, version: u64, revision: Option<u64>) -> Result<Arc<Epoch>, Error> {
         let epoch = self.epoch().ok_or_else(no_layout)?;
         let staged = self.staged().await?;
@@ -230,23 +230,10 @@ impl LayoutChanges {
         if staged.is_empty() {
             return Err(refused("nothing is staged; fix: archipel layout assign"));
         }
-        if epoch.is_changing() {
-            return Err(refused(
-                "a layout change is under way; fix: wait until its data has moved (archipel layout \
-                 show)",
-            ));
-        }
         // The checked changes are planned, whatever is staged from now on.
         let plan = self.plan(staged).await?;
-        let roles = plan.layout.roles.iter().map(|role| role.store.node);
-        let mut new = roles.filter(|node| epoch.newest().role_of(node).is_none());
-        if let Some(node) = new.find(|node| self.is_too_old(node, &epoch)) {
-            let (node, spoken, level) = (node.short(), self.level_of(&node), epoch.level);
-            return Err(refused(format!(
-                "node {node}: it speaks feature level {spoken}, the cluster has level {level}; \
-                 fix: start a newer Archipel on it"
-            )));
-        }
+        self.check_replaces(&epoch, &plan.layout)?;
+        self.check_new(&epoch, &plan.layout).await?;
         let chosen = self.succeed(&epoch, epoch.with_next(plan.layout)).await?;
         if chosen {
             self.epoch().ok_or_else(no_layout)
@@ -337,7 +324,7 @@ impl LayoutChanges {
     }
 }
 
-fn epoch_of(value: &Value) -> Result<Epoch, Error> {
+pub(super) fn epoch_of(value: &Value) -> Result<Epoch, Error> {
     let Payload::Inline(bytes) = &value.payload else {
         return Err(refused("the row of the layout holds no layout"));
     };

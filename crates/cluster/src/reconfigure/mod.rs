@@ -3,18 +3,25 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | `admission` | which nodes are answered |
 //! | `change` | staged changes, applying them, the epochs so far |
 //! | `plan` | the layout that staged changes lead to |
 //! | `rebalance` | moves rows to their new replicas, and retires the older version |
 //! | `remove_dead` | goes on without a node that is lost for good |
+//! | `stuck` | a layout on top of a change that cannot end |
 
 use std::ops::Deref;
 use std::sync::Arc;
 
+mod admission;
 pub mod change;
 pub(crate) mod plan;
 pub(crate) mod rebalance;
 pub mod remove_dead;
+mod stuck;
+
+use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use crate::data::Data;
 use rebalance::Rebalance;
@@ -23,6 +30,8 @@ use rebalance::Rebalance;
 pub struct LayoutChanges {
     data: Arc<Data>,
     rebalance: Rebalance,
+    /// When a stranger last made this node look for a newer epoch.
+    looked: Mutex<Option<Instant>>,
 }
 
 impl LayoutChanges {
@@ -30,6 +39,7 @@ impl LayoutChanges {
         LayoutChanges {
             data,
             rebalance: Rebalance::default(),
+            looked: Mutex::default(),
         }
     }
 }

@@ -13,14 +13,19 @@ use parking_lot::Mutex;
 
 use crate::data::list::ask;
 use crate::error::Error;
-use crate::layout::{Epoch, all_partitions, next_level};
+use crate::layout::{Epoch, Layout, StoreName, all_partitions, next_level};
 use crate::node::group::Group;
 use crate::reconfigure::LayoutChanges;
+use crate::reconfigure::change::refused;
 use crate::register::epoch::Retirement;
 use crate::register::{ReplicaSet, Rules};
 
 /// How many partitions are moved at once.
 const PARTITIONS_AT_ONCE: usize = 16;
+/// How long a layout waits for a node that has just joined and has not learnt the cluster's layout.
+const JOINING: Duration = Duration::from_secs(5);
+/// How often it looks.
+const JOINING_LOOK: Duration = Duration::from_millis(100);
 /// How often a node looks whether it has data to move.
 const INTERVAL: Duration = Duration::from_secs(2);
 
@@ -94,19 +99,65 @@ impl LayoutChanges {
         peers.map_or(0, |peers| peers.directory.level(node))
     }
 
+    /// Checks that the nodes which a layout takes in can serve.
+    ///
+    /// # Errors
+    /// [`archipel_storage::Error::Refused`] if one does not learn layouts, or is too old.
+    pub(crate) async fn check_new(&self, epoch: &Epoch, layout: &Layout) -> Result<(), Error> {
+        // A node whose disk was lost comes with a new store, and knows no layout either.
+        let has = |store: &StoreName| epoch.newest().roles.iter().any(|role| role.store == *store);
+        let stores = layout.roles.iter().map(|role| role.store);
+        for StoreName { node, .. } in stores.filter(|store| !has(store)) {
+            let short = node.short();
+            if self.is_lagging(&node) || !self.learns_layout(&node).await {
+                return Err(refused(format!(
+                    "node {short}: it does not learn the layout, so it would hold nothing; fix, on that \
+                     node: archipel node join ADDRESS, with the address of a node of the layout"
+                )));
+            }
+            if self.is_too_old(&node, epoch) {
+                let (spoken, level) = (self.level_of(&node), epoch.level);
+                return Err(refused(format!(
+                    "node {short}: it speaks feature level {spoken}, the cluster has level {level}; \
+                     fix: start a newer Archipel on it"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits a moment until a node tells that it knows a layout. Returns false if it does not.
+    async fn learns_layout(&self, node: &NodeId) -> bool {
+        let Some(peers) = self.peers.as_ref().filter(|_| *node != self.me().node) else {
+            return true;
+        };
+        let told = async {
+            while !peers.directory.knows_layout(node) {
+                tokio::time::sleep(JOINING_LOOK).await;
+            }
+        };
+        tokio::time::timeout(JOINING, told).await.is_ok()
+    }
+
     /// Returns true if a node is known not to speak the cluster's feature level.
     pub(crate) fn is_too_old(&self, node: &NodeId, epoch: &Epoch) -> bool {
         (1..epoch.level).contains(&self.level_of(node))
     }
 
-    /// Returns the first storage node by id that is not suspected and speaks the cluster's feature
-    /// level.
+    /// Returns true if a node answers, and does not learn newer layouts.
+    pub(crate) fn is_lagging(&self, node: &NodeId) -> bool {
+        let peers = self.peers.as_ref();
+        peers.is_some_and(|peers| peers.directory.is_lagging(node))
+    }
+
+    /// Returns the first storage node by id that is not suspected, speaks the cluster's feature level
+    /// and learns newer layouts. One that does not would wait for a layout of long ago.
     pub(crate) fn driver(&self, epoch: &Epoch) -> Option<NodeId> {
         let me = self.me().node;
         let here = |node: &NodeId| {
             let peers = self.peers.as_ref();
             let answers = peers.is_some_and(|peers| !peers.directory.is_suspected(node));
-            (*node == me || answers) && !self.is_too_old(node, epoch)
+            (*node == me || answers && !self.is_lagging(node)) && !self.is_too_old(node, epoch)
         };
         let nodes = epoch.newest().roles.iter().map(|role| role.store.node);
         nodes.filter(here).min()

@@ -5,30 +5,40 @@
 //! replica is removed in its incarnation, so that it never counts again.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use archipel_base::{NodeId, PartitionId};
+use archipel_net::Class;
+use bytes::Bytes;
+use tokio::time::timeout;
 
 use crate::error::Error;
 use crate::layout::{Epoch, PARTITIONS, StoreName};
+use crate::node::wire::method;
 use crate::reconfigure::LayoutChanges;
 use crate::reconfigure::change::{no_layout, refused};
 use crate::register::epoch::{may_lose, quorum_of};
 
+/// How long a node that is said to be lost may take to answer.
+const PATIENCE: Duration = Duration::from_secs(3);
+
 /// The position of partitions once a node is removed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Position {
-    /// How many copies the older version has.
+    /// How many copies the oldest version has that has one on the node.
     pub copies: usize,
     /// How many copies are left, including those of nodes that do not answer.
     pub left: usize,
     /// How many of the remaining copies are on nodes that answer.
     pub answering: usize,
+    /// True if a version that is older still has all rows, so that nothing is lost here.
+    pub kept: bool,
 }
 
 impl Position {
     /// Returns true if something that was acknowledged may be lost.
     pub fn may_lose(self) -> bool {
-        may_lose(self.copies, self.left)
+        !self.kept && may_lose(self.copies, self.left)
     }
 
     /// Returns true if enough nodes answer for the version to retire.
@@ -42,7 +52,7 @@ impl Position {
 pub struct Risk {
     /// The node's store.
     pub store: StoreName,
-    /// The layout version that waits for the node.
+    /// The oldest layout version that waits for the node.
     pub version: u64,
     /// How many moving partitions have a copy on the node, by what is left of them.
     pub partitions: BTreeMap<Position, u32>,
@@ -55,7 +65,7 @@ impl LayoutChanges {
     ///
     /// # Errors
     /// [`archipel_storage::Error::Refused`] if there is nothing to remove, with advice.
-    pub fn removal_risk(&self, node: &NodeId) -> Result<Risk, Error> {
+    pub async fn removal_risk(&self, node: &NodeId) -> Result<Risk, Error> {
         let epoch = self.epoch().ok_or_else(no_layout)?;
         let store = skippable(&epoch, node)?;
         let me = self.me().node;
@@ -63,7 +73,7 @@ impl LayoutChanges {
         let answers = |other: &NodeId| {
             *other == me || peers.is_some_and(|peers| !peers.directory.is_suspected(other))
         };
-        if answers(node) {
+        if answers(node) || self.answers_now(node).await {
             let short = node.short();
             return Err(refused(format!(
                 "node {short} answers, so it is not lost; fix: let it run until its data has moved, or \
@@ -73,6 +83,15 @@ impl LayoutChanges {
         Ok(risk(&epoch, store, &answers))
     }
 
+    /// Asks a node that is suspected whether it is there. Others may have said that it is not.
+    async fn answers_now(&self, node: &NodeId) -> bool {
+        let Some(peers) = &self.peers else {
+            return false;
+        };
+        let call = peers.call_bytes(node, method::EPOCH, Class::Control, Bytes::new());
+        matches!(timeout(PATIENCE, call).await, Ok(Ok(_)))
+    }
+
     /// Stops waiting for a node: its replicas of older layout versions never count again.
     ///
     /// # Errors
@@ -80,7 +99,7 @@ impl LayoutChanges {
     /// answers.
     pub async fn remove_dead(&self, node: &NodeId) -> Result<Risk, Error> {
         let epoch = self.epoch().ok_or_else(no_layout)?;
-        let risk = self.removal_risk(node)?;
+        let risk = self.removal_risk(node).await?;
         let proposal = epoch.skipping(&risk.store);
         let proposal = proposal.ok_or_else(|| refused("the layout changed meanwhile"))?;
         if self.succeed(&epoch, proposal).await? {
@@ -124,7 +143,8 @@ fn risk(epoch: &Epoch, store: StoreName, answers: &dyn Fn(&NodeId) -> bool) -> R
             *partitions.entry(position).or_default() += 1;
         }
     }
-    let oldest = epoch.layouts.first();
+    let mut older = epoch.layouts.iter();
+    let oldest = older.find(|layout| layout.role_of(&store.node).is_some());
     Risk {
         store,
         version: oldest.map_or(0, |layout| layout.version),
@@ -133,23 +153,32 @@ fn risk(epoch: &Epoch, store: StoreName, answers: &dyn Fn(&NodeId) -> bool) -> R
     }
 }
 
-/// Returns what is left of a partition in the oldest version, if it has a copy on `store`.
+/// Returns what is left of a partition in the oldest version that has a copy on `store`. Until the
+/// versions before that one retire, they hold all rows, too, unless too many of their copies were
+/// given up.
 fn position(
     epoch: &Epoch,
     partition: PartitionId,
     store: &StoreName,
     answers: &dyn Fn(&NodeId) -> bool,
 ) -> Option<Position> {
-    let replicas = epoch.replicas(partition).into_iter().next()?;
-    let copies = epoch.layouts.first()?.replicas_of(partition).len();
-    replicas.iter().find(|member| member.node == *store)?;
-    let left = replicas.iter().filter(|member| member.node != *store);
-    let answering = left.clone().filter(|member| answers(&member.node.node));
-    Some(Position {
-        copies,
-        left: left.clone().count(),
-        answering: answering.count(),
-    })
+    let mut kept = false;
+    for (layout, replicas) in epoch.layouts.iter().zip(epoch.replicas(partition)) {
+        let copies = layout.replicas_of(partition).len();
+        if replicas.iter().all(|member| member.node != *store) {
+            kept |= !may_lose(copies, replicas.len());
+            continue;
+        }
+        let left = replicas.iter().filter(|member| member.node != *store);
+        let answering = left.clone().filter(|member| answers(&member.node.node));
+        return Some(Position {
+            copies,
+            left: left.clone().count(),
+            answering: answering.count(),
+            kept,
+        });
+    }
+    None
 }
 
 impl Risk {
@@ -193,8 +222,13 @@ impl Position {
             copies,
             left,
             answering,
+            kept,
         } = self;
         let loss = match (left, self.may_lose()) {
+            _ if kept => {
+                "an older layout version has all rows, so nothing that was acknowledged is lost"
+                    .to_owned()
+            }
             (0, _) => "rows that have not moved yet are lost".to_owned(),
             (_, true) => {
                 let gone = copies - left;

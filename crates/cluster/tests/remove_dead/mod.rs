@@ -11,6 +11,8 @@ use bytes::Bytes;
 use crate::durable;
 use crate::support::{World, value};
 
+mod newest;
+
 const KEYS: u16 = 64;
 
 /// Keys of many partitions.
@@ -56,14 +58,14 @@ async fn an_older_layout_retires_without_a_lost_node_only_after_its_removal() {
         tokio::spawn(async move { node.layouts().run_rebalance().await });
     }
     let lost = world.ids[3];
-    assert!(refusal(b.layouts().removal_risk(&lost)).contains("newest layout version"));
+    assert!(refusal(b.layouts().removal_risk(&lost).await).contains("newest layout version"));
     world.kill(3);
     let staged = a
         .layouts()
         .stage(vec![LayoutChange::Remove(lost)])
         .await
         .unwrap();
-    assert!(refusal(a.layouts().removal_risk(&lost)).contains("layout remove"));
+    assert!(refusal(a.layouts().removal_risk(&lost).await).contains("layout remove"));
     a.layouts()
         .apply(staged.version, Some(staged.revision))
         .await
@@ -78,7 +80,7 @@ async fn an_older_layout_retires_without_a_lost_node_only_after_its_removal() {
         a.metadata(&key(3)).await.is_err(),
         "no majority of both versions"
     );
-    assert!(refusal(b.layouts().removal_risk(&world.ids[0])).contains("layout remove"));
+    assert!(refusal(b.layouts().removal_risk(&world.ids[0]).await).contains("layout remove"));
 
     let risk = b.layouts().remove_dead(&lost).await.unwrap();
     assert!(!risk.may_lose(), "{risk:?}");
@@ -93,9 +95,12 @@ async fn an_older_layout_retires_without_a_lost_node_only_after_its_removal() {
         assert_eq!(node.epoch().unwrap().layouts.len(), 1);
         assert_all_rows(node).await;
     }
-    // The removed node comes back. It can ask others, and takes no part itself.
+    // The removed node comes back. It is shut out, and takes no part itself once it is admitted.
     world.network.heal_all();
     let back = &world.nodes[3];
+    assert!(back.metadata(&key(3)).await.is_err());
+    a.layouts().admit(lost).await.unwrap();
+    back.learn_from(&world.ids[0]).await.unwrap();
     assert_all_rows(back).await;
     let epoch = back.epoch().unwrap();
     assert_eq!(epoch.number(), a.epoch().unwrap().number());
@@ -130,12 +135,12 @@ async fn a_removed_node_acknowledges_nothing() {
     assert!(cut_off.metadata(&key(3)).await.is_err());
     world.network.heal_all();
     wait(60).await;
-    let seen = cut_off.metadata(&key(3)).await.unwrap();
-    assert_eq!(seen, a.metadata(&key(3)).await.unwrap());
-    let (row, new) = (key(3), value("later"));
-    cut_off.write(&row, Some(new), durable()).await.unwrap();
-    assert_eq!(
-        a.metadata(&key(3)).await.unwrap(),
-        Some(Bytes::from("later"))
-    );
+    // It is shut out, whether it knows of the removal or not.
+    let (row, late) = (key(3), || Some(value("late")));
+    for _ in 0..2 {
+        assert!(cut_off.metadata(&row).await.is_err());
+        assert!(cut_off.write(&row, late(), durable()).await.is_err());
+        cut_off.learn_from(&world.ids[0]).await.unwrap();
+    }
+    assert_eq!(a.metadata(&row).await.unwrap(), Some(Bytes::from("new")));
 }

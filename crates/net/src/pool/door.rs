@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 /// The most connections of strangers that have not proven the secret, and the most of members.
 pub(super) const ROOM: usize = 64;
-/// The most of strangers that come from one address.
+/// The most of either that come from one address.
 pub(super) const ROOM_OF_ONE: usize = 32;
 /// The number of unproven connections from which on addresses are validated first. It is above what
 /// the nodes of a cluster need when all start at once.
@@ -26,8 +26,9 @@ pub(super) struct Door(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    strangers: HashMap<IpAddr, usize>,
-    all_strangers: usize,
+    /// The unproven connections of each address.
+    open: HashMap<IpAddr, usize>,
+    strangers: usize,
     members: usize,
     /// The addresses that have proven the secret, each with the number of its last proof.
     proven: HashMap<IpAddr, u64>,
@@ -50,25 +51,28 @@ fn origin(address: SocketAddr) -> IpAddr {
     }
 }
 
+impl State {
+    /// Returns the number of unproven connections of members, or of strangers.
+    fn room(&mut self, of_members: bool) -> &mut usize {
+        match of_members {
+            true => &mut self.members,
+            false => &mut self.strangers,
+        }
+    }
+}
+
 impl Door {
     /// Returns the permission for a connection from there, or `None` if there is no room.
     pub fn enter(self: &Arc<Door>, from: SocketAddr) -> Option<Pass> {
         let origin = origin(from);
         let mut state = self.0.lock();
         let is_member = state.proven.contains_key(&origin);
-        if is_member {
-            if state.members >= ROOM {
-                return None;
-            }
-            state.members += 1;
-        } else {
-            let of_one = state.strangers.get(&origin).copied().unwrap_or_default();
-            if state.all_strangers >= ROOM || of_one >= ROOM_OF_ONE {
-                return None;
-            }
-            state.all_strangers += 1;
-            state.strangers.insert(origin, of_one + 1);
+        let of_one = state.open.get(&origin).copied().unwrap_or_default();
+        if *state.room(is_member) >= ROOM || of_one >= ROOM_OF_ONE {
+            return None;
         }
+        *state.room(is_member) += 1;
+        state.open.insert(origin, of_one + 1);
         Some(Pass {
             door: self.clone(),
             origin,
@@ -80,7 +84,7 @@ impl Door {
     /// that it comes from where it says.
     pub fn is_busy(&self) -> bool {
         let state = self.0.lock();
-        state.all_strangers + state.members >= BUSY
+        state.strangers + state.members >= BUSY
     }
 
     /// Notes that a connection with this address has proven the secret.
@@ -101,15 +105,11 @@ impl Door {
 impl Drop for Pass {
     fn drop(&mut self) {
         let mut state = self.door.0.lock();
-        if self.is_member {
-            state.members -= 1;
-            return;
-        }
-        state.all_strangers -= 1;
-        if let Some(of_one) = state.strangers.get_mut(&self.origin) {
+        *state.room(self.is_member) -= 1;
+        if let Some(of_one) = state.open.get_mut(&self.origin) {
             *of_one -= 1;
             if *of_one == 0 {
-                state.strangers.remove(&self.origin);
+                state.open.remove(&self.origin);
             }
         }
     }

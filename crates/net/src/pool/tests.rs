@@ -311,6 +311,21 @@ async fn one_address_does_not_take_all_the_room_of_strangers() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_address_does_not_take_all_the_room_of_members() {
+    let bench = bench();
+    let other = SocketAddr::from(([127, 0, 0, 2], 1));
+    bench.knock(true, other).await;
+    bench.knock(true, member()).await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    for _ in 0..4 * ROOM {
+        bench.knock(false, other).await;
+    }
+    bench.knock(true, member()).await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(bench.made().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn addresses_are_validated_while_many_have_proven_nothing() {
     let bench = bench();
     bench.knock(true, stranger(0)).await;

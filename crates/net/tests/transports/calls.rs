@@ -16,6 +16,10 @@ struct Echo;
 
 #[async_trait]
 impl Service for Echo {
+    fn knows(&self, _: &NodeId) -> bool {
+        true
+    }
+
     async fn call(&self, _: NodeId, method: &str, request: Bytes) -> Result<Bytes, String> {
         match method {
             "no" => Err("never".into()),

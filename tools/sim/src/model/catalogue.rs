@@ -89,6 +89,40 @@ pub fn large() -> Vec<Scenario> {
 
 /// Returns scenarios for random walks: more clients, tasks and faults.
 pub fn walks() -> Vec<Scenario> {
+    let mut all = walks_of_all_rules();
+    all.push(stuck_change());
+    all
+}
+
+/// Returns a layout change that moves data to three replicas, of which two are lost. A third version follows
+/// before it has ended, and then the two are skipped: the oldest version alone holds everything.
+/// They are not lost and go on answering until they learn of it, which is the harder case.
+pub fn stuck_change() -> Scenario {
+    let busy: &[(u64, &[Task])] = &[
+        (0, &[W1, Swap(Some(1), Some(3)), Read, DELETE, Read]),
+        (7, &[Swap(None, Some(4)), Read, Write(Some(5)), Read]),
+        (2, &[Read, Write(Some(6)), Read, Swap(None, Some(9))]),
+        (0, &[Retire]),
+    ];
+    let first = Config::first(vec![0, 1, 2]);
+    let stuck = first.with_next(vec![3, 4, 5]);
+    let third = stuck.with_next(vec![0, 6, 7]);
+    let mut epochs = vec![first, stuck, third];
+    for lost in [3, 4] {
+        let skipped = epochs.last().and_then(|epoch| epoch.skipping(&lost));
+        epochs.extend(skipped);
+    }
+    let retired = epochs.last().and_then(|epoch| epoch.without_oldest());
+    epochs.extend(retired);
+    faulty_change(Scenario {
+        nodes: 8,
+        epochs,
+        free_epochs: 5,
+        ..Scenario::plain("a stuck layout change, all faults, floors", busy)
+    })
+}
+
+fn walks_of_all_rules() -> Vec<Scenario> {
     let mixed: &[(u64, &[Task])] = &[
         (0, &[W1, Swap(Some(1), Some(3)), Read, DELETE]),
         (7, &[Swap(None, Some(4)), W2, Read, Swap(Some(4), Some(5))]),
@@ -168,7 +202,7 @@ fn targets() -> Vec<Scenario> {
 
 /// Returns the scenarios that may show a mutant, the likeliest first.
 pub fn for_mutant(mutant: Mutant) -> Vec<Scenario> {
-    let (mut walks, mut targets) = (walks(), targets());
+    let (mut walks, mut targets) = (walks_of_all_rules(), targets());
     let skips = walks.pop();
     let layouts = walks.pop();
     let floors = walks.pop();

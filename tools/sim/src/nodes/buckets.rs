@@ -267,13 +267,14 @@ async fn perform(
 /// Judges these buckets at rest.
 pub async fn judge(world: &World) {
     let mut live = BTreeMap::new();
+    let serving = world.serving();
     for name in NAMES {
-        for machine in 0..world.machines.len() {
+        for machine in serving.iter().copied() {
             let id = find(world, machine, name).await.map(|bucket| bucket.id);
             if *live.entry(name).or_insert(id) != id {
                 let first = live[name];
                 world.violation(format!(
-                    "{name} is {first:?} at machine 0 and {id:?} at machine {machine} at rest"
+                    "{name} is {first:?} at the first machine and {id:?} at machine {machine} at rest"
                 ));
             }
             if id.is_some() {

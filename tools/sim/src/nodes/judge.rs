@@ -5,7 +5,7 @@ use archipel_model::ListQuery;
 use super::client::{self, KEYS};
 use super::history::{End, History};
 use super::world::World;
-use super::{buckets, listings, proof, replicas, uploads};
+use super::{buckets, k2v, listings, proof, replicas, uploads};
 use crate::linear;
 use crate::rng::Rng;
 
@@ -31,6 +31,8 @@ pub struct Counts {
     pub rolled_back: u64,
     /// Changes of the layout.
     pub layouts: u64,
+    /// Polls that told a change.
+    pub told: u64,
 }
 
 impl Counts {
@@ -44,6 +46,7 @@ impl Counts {
         self.flips += other.flips;
         self.rolled_back += other.rolled_back;
         self.layouts += other.layouts;
+        self.told += other.told;
     }
 
     /// Returns how often a machine's data was lost or spoiled. After the first time, no other
@@ -86,15 +89,21 @@ impl Verdict {
 pub(super) async fn judge(world: &World) -> Verdict {
     uploads::judge(world).await;
     buckets::judge(world).await;
+    k2v::judge(world).await;
     // This comes before the reads, because reads would bring rows, too.
     replicas::converge(world).await;
     replicas::drop_tombstones(world).await;
     replicas::converge(world).await;
     proof::prove(world).await;
+    let serving = world.serving();
     for machine in 0..world.machines.len() {
         rest(world, machine);
         is_what_it_was(world, machine);
-        look_through(world, machine).await;
+        if serving.contains(&machine) {
+            look_through(world, machine).await;
+        } else {
+            is_shut_out(world, machine).await;
+        }
         verify(world, machine).await;
     }
     let record = world.record();
@@ -157,6 +166,20 @@ async fn look_through(world: &World, machine: usize) {
     client::list_page(world, LAST, machine, &mut query, &mut Rng::new(0)).await;
     if world.record().counts.pages == pages {
         world.violation(format!("machine {machine} does not list at rest"));
+    }
+}
+
+/// Checks that a machine that the layout dropped gets nothing from the others.
+async fn is_shut_out(world: &World, machine: usize) {
+    if world.style.admits {
+        return world.violation(format!("machine {machine} is shut out, and was admitted"));
+    }
+    for key in KEYS {
+        if client::read(world, LAST + machine, machine, key).await {
+            world.violation(format!(
+                "{key} is read through machine {machine}, which is shut out"
+            ));
+        }
     }
 }
 

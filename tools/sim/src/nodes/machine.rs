@@ -354,6 +354,7 @@ impl Machine {
 
 /// Starts the tasks that the daemon runs for other nodes.
 fn on_the_network(cluster: &Cluster, rpc: Rpc, members: Members) -> Vec<JoinHandle<()>> {
+    members.tell_layout_of(cluster);
     let (service, gossip, cluster) = (cluster.service(), members.clone(), cluster.clone());
     vec![
         tokio::spawn(async move { rpc.serve(service).await }),

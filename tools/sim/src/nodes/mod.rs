@@ -15,6 +15,7 @@
 //! | [`client`] | runs clients |
 //! | [`uploads`] | uploads that several clients complete and abort |
 //! | [`buckets`] | buckets that clients make, fill, empty and delete |
+//! | [`k2v`] | K2V items that clients write, read and poll |
 //! | [`content`] | the content of objects |
 //! | [`history`] | requests of clients and their answers |
 //! | [`listings`] | checks listings |
@@ -31,6 +32,7 @@ pub mod content;
 pub mod faults;
 pub mod history;
 pub mod judge;
+pub mod k2v;
 pub mod listings;
 pub mod machine;
 pub mod operator;

@@ -32,7 +32,7 @@ pub async fn run(world: Arc<World>, number: usize, mut rng: Rng) {
     }
 }
 
-/// Removes a machine from the layout, or assigns one whose store is not in it.
+/// Removes a machine from the layout, or assigns or admits one whose store is not in it.
 async fn operate(world: &World, model: &Model, chosen: u64) -> Result<String, String> {
     let text = |error: archipel_cluster::Error| error.to_string();
     let cluster = model.cluster();
@@ -44,6 +44,10 @@ async fn operate(world: &World, model: &Model, chosen: u64) -> Result<String, St
     let machine = &world.machines[chosen as usize % world.machines.len()];
     let named = roles.iter().find(|role| role.store.node == machine.id);
     let there = role(machine);
+    if named.is_none() && world.style.admits && chosen >> 32 & 1 == 0 {
+        cluster.layouts().admit(machine.id).await.map_err(text)?;
+        return Ok(format!("{} is admitted", machine.id.short()));
+    }
     let change = match (named, there) {
         (Some(named), Some(there)) if named.store != there.store => LayoutChange::Assign(there),
         (Some(_), _) if roles.len() > usize::from(REPLICAS) => LayoutChange::Remove(machine.id),
@@ -59,6 +63,21 @@ async fn operate(world: &World, model: &Model, chosen: u64) -> Result<String, St
         .map_err(text)?;
     world.record().counts.layouts += 1;
     Ok(done)
+}
+
+/// Admits all machines that the layout dropped, through machines that it has.
+pub async fn admit_all(world: &World) {
+    let serving = world.serving();
+    let out = (0..world.machines.len()).filter(|machine| !serving.contains(machine));
+    for (number, machine) in out.map(|number| (number, &world.machines[number])) {
+        let Some(through) = serving.iter().find_map(|at| world.machines[*at].model()) else {
+            return world.violation("the layout has no machine that runs".into());
+        };
+        match through.cluster().layouts().admit(machine.id).await {
+            Ok(_) => world.note(format!("machine {number} is admitted")),
+            Err(error) => world.violation(format!("machine {number} is not admitted: {error}")),
+        }
+    }
 }
 
 /// Returns the role that a running machine may get.

@@ -79,8 +79,8 @@ impl Engine for PoweredEngine {
         self.engine.sync()
     }
 
-    fn snapshot_to(&self, folder: &Path) -> Result<()> {
-        self.engine.snapshot_to(folder)
+    fn copy_to(&self, source: &dyn ReadTxn, folder: &Path) -> Result<()> {
+        self.engine.copy_to(source, folder)
     }
 
     fn size_bytes(&self) -> Result<u64> {

@@ -39,10 +39,11 @@ pub async fn prove(world: &World) {
     }
 }
 
-/// Returns all running models.
+/// Returns the models of all machines that run and are not shut out.
 fn models(world: &World) -> Vec<Model> {
-    let machines = world.machines.iter();
-    machines.filter_map(|machine| machine.model()).collect()
+    let machines = world.serving().into_iter();
+    let models = machines.filter_map(|number| world.machines[number].model());
+    models.collect()
 }
 
 /// Collects garbage until there is none. In the end nothing may be left.

@@ -225,6 +225,7 @@ async fn look(world: &World, machine: usize, at: usize) {
 /// Judges the uploads at rest, and completes those that must be in progress.
 pub async fn judge(world: &World) {
     let count = world.record().uploads.len();
+    let serving = world.serving();
     let mut usable = 0;
     for at in 0..count {
         let of = shared(world, at);
@@ -242,13 +243,13 @@ pub async fn judge(world: &World) {
             continue;
         }
         usable += 1;
-        for machine in 0..world.machines.len() {
+        for machine in serving.iter().copied() {
             if listed(world, machine, &of).await != Some(of.parts.len()) {
                 world.violation(format!("{base} of {key} is not in progress at {machine}"));
             }
         }
         let room = of.attempts < ATTEMPTS && world.record().history.of(key) < MOST;
-        let machine = at % world.machines.len();
+        let machine = serving[at % serving.len()];
         if room && !complete(world, LAST, machine, at, Call::Write).await {
             world.violation(format!("{base} of {key} cannot be completed at rest"));
         }

@@ -18,9 +18,10 @@ use tokio::time::Instant;
 use super::buckets::Buckets;
 use super::history::History;
 use super::judge::{self, Counts, Verdict};
+use super::k2v::Items;
 use super::machine::Machine;
 use super::uploads::Shared;
-use super::{backups, client, faults, operator};
+use super::{backups, client, faults, k2v, operator};
 use crate::rng::Rng;
 
 /// The time in which machines must hear of one another.
@@ -116,10 +117,14 @@ pub struct Style {
     pub upload_percent: u64,
     /// The percentage of a client's requests that concern buckets which come and go.
     pub bucket_percent: u64,
+    /// True if operators admit machines that the layout dropped. Otherwise those stay shut out.
+    pub admits: bool,
+    /// True if there are K2V items.
+    pub k2v: bool,
 }
 
 impl Style {
-    fn new(rng: &mut Rng) -> Style {
+    fn new(rng: &mut Rng, k2v: bool) -> Style {
         Style {
             keys: [client::KEYS.len(), 4, 2][rng.below(3) as usize],
             think_millis: [1500, 600, 100][rng.below(3) as usize],
@@ -136,6 +141,8 @@ impl Style {
             extent_blocks: [1, 2, EXTENT_BLOCKS][rng.below(3) as usize],
             upload_percent: [0, 20, 50][rng.below(3) as usize],
             bucket_percent: [0, 20, 60][rng.below(3) as usize],
+            admits: rng.chance(50),
+            k2v,
         }
     }
 }
@@ -179,6 +186,8 @@ pub struct Record {
     pub uploads: Vec<Shared>,
     /// The buckets that come and go.
     pub buckets: Buckets,
+    /// K2V items.
+    pub items: Items,
     /// The first violation seen.
     pub violation: Option<String>,
     /// Counts of what happened.
@@ -220,6 +229,7 @@ async fn run(seed: u64, options: Options) -> Verdict {
         let rng = world.rng(200 + number as u64);
         tasks.push(tokio::spawn(operator::run(world.clone(), number, rng)));
     }
+    tasks.extend(k2v::start(&world));
     for task in tasks {
         if let Err(panicked) = task.await {
             world.violation(format!("a task panicked: {panicked}"));
@@ -227,6 +237,10 @@ async fn run(seed: u64, options: Options) -> Verdict {
     }
     faults::end_all(&world).await;
     tokio::time::sleep(REST).await;
+    if world.style.admits {
+        operator::admit_all(&world).await;
+        tokio::time::sleep(REST).await;
+    }
     judge::judge(&world).await
 }
 
@@ -237,7 +251,7 @@ impl World {
         let machines = if rng.chance(50) { 3 } else { 5 };
         let ids: Arc<[NodeId]> = (1..=machines).map(|n| NodeId([n; 32])).collect();
         let passed_millis: Arc<AtomicU64> = Arc::default();
-        let style = Style::new(&mut rng);
+        let style = Style::new(&mut rng, k2v::is_in(seed));
         let machine = |index| {
             let (ids, network) = (ids.clone(), network.clone());
             Machine::new(
@@ -263,7 +277,7 @@ impl World {
     }
 
     /// Returns a generator for one purpose.
-    fn rng(&self, purpose: u64) -> Rng {
+    pub fn rng(&self, purpose: u64) -> Rng {
         Rng::new(self.seed.wrapping_mul(1_000_003).wrapping_add(purpose))
     }
 
@@ -307,6 +321,18 @@ impl World {
             .iter()
             .for_each(|((from, to), n)| (from, to, n).hash(&mut hasher));
         hasher.finish()
+    }
+
+    /// Returns the machines that run and are not shut out: the layout has them, or an operator
+    /// admitted them.
+    pub fn serving(&self) -> Vec<usize> {
+        let serves = |machine: &Machine| {
+            let model = machine.model();
+            model.is_some_and(|model| model.cluster().is_in_layout())
+        };
+        let machines = self.machines.iter().enumerate();
+        let serving = machines.filter(|(_, machine)| serves(machine));
+        serving.map(|(number, _)| number).collect()
     }
 
     /// Returns a fresh number for an object.

@@ -148,7 +148,7 @@ impl Kind for Nodes {
 
     fn describe(c: &Self::Counts) -> String {
         format!(
-            "{} operations answered, {} unknown, {} pages listed; {} power cuts, {} disks lost, {} rolled back, {} bits flipped, {} changes of the layout",
+            "{} operations answered, {} unknown, {} pages listed; {} power cuts, {} disks lost, {} rolled back, {} bits flipped, {} changes of the layout, {} polls told",
             c.answered,
             c.unknown,
             c.pages,
@@ -156,7 +156,8 @@ impl Kind for Nodes {
             c.disks_lost,
             c.rolled_back,
             c.flips,
-            c.layouts
+            c.layouts,
+            c.told
         )
     }
 }

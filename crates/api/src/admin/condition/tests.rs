@@ -110,6 +110,57 @@ fn node_of_too_low_a_level_is_named_with_what_to_do() {
     assert_eq!(assess(&epoch, &nodes).state, ClusterState::Unavailable);
 }
 
+/// It fences no request off, and no request reaches it.
+#[test]
+fn node_that_does_not_learn_the_layout_counts_as_away() {
+    let layout = layout(1, &["a", "b", "c"]);
+    let mut nodes = seen(&layout, &[Alive, Alive]);
+    nodes[2].lagging = true;
+    let status = assess(&Epoch::first(Id::default(), layout), &nodes);
+    assert_eq!(status.state, ClusterState::Degraded);
+    assert_eq!(
+        status.advice[0],
+        "node 03030303 in zone c answers, and does not learn the newest layout: it serves nothing"
+    );
+    let last = status.advice.last().unwrap();
+    assert!(
+        last.starts_with("to do: on 03030303, archipel node join"),
+        "{last}"
+    );
+}
+
+/// All nodes that it knew were replaced while it was away.
+#[test]
+fn newer_layout_that_only_strangers_tell_is_named_with_what_to_do() {
+    let layout = layout(1, &["a", "b", "c"]);
+    let mut nodes = seen(&layout, &[Gone, Gone]);
+    nodes.push(NodeInfo {
+        id: store(7).node.to_string(),
+        short: store(7).node.short(),
+        state: Alive,
+        epoch: 9,
+        addresses: vec!["d.example.net:3901".into()],
+        ..NodeInfo::default()
+    });
+    let status = assess(&Epoch::first(Id::default(), layout.clone()), &nodes);
+    let last = status.advice.last().unwrap();
+    assert!(last.starts_with("node 07070707 is a stranger"), "{last}");
+    assert!(last.contains(&store(7).node.to_string()), "{last}");
+    assert!(!last.contains("d.example.net"), "nobody joins it blindly");
+    // An admitted one is believed first, whatever a stranger tells.
+    nodes[3].admitted = true;
+    nodes.push(NodeInfo {
+        epoch: 1_000,
+        admitted: false,
+        ..nodes[3].clone()
+    });
+    let status = assess(&Epoch::first(Id::default(), layout), &nodes);
+    let last = status.advice.last().unwrap();
+    let expected = "archipel node join d.example.net:3901";
+    assert!(last.starts_with("node 07070707, which"), "{last}");
+    assert!(last.ends_with(expected), "{last}");
+}
+
 #[test]
 fn absent_node_of_a_zone_that_answers_is_named_alone() {
     let status = status(&["a", "b", "c", "c"], &[Alive, Alive, Suspected]);
@@ -235,10 +286,20 @@ fn nodes_without_a_role_are_named_without_harm() {
         state: Alive,
         ..NodeInfo::default()
     });
-    let status = assess(&Epoch::first(Id::default(), layout), &nodes);
+    let status = assess(&Epoch::first(Id::default(), layout.clone()), &nodes);
     assert_eq!(status.state, ClusterState::Healthy);
+    let named = "without data: node 07070707; if it is one of your own";
+    assert!(status.advice[0].contains(named), "{:?}", status.advice);
+    let strangers = (10..90).map(|n| NodeInfo {
+        id: store(n).node.to_string(),
+        short: store(n).node.short(),
+        state: Alive,
+        ..NodeInfo::default()
+    });
+    nodes.extend(strangers);
+    let status = assess(&Epoch::first(Id::default(), layout), &nodes);
     assert!(
-        status.advice[0].contains("archipel layout assign 07070707"),
+        status.advice[0].contains("and 76 more"),
         "{:?}",
         status.advice
     );

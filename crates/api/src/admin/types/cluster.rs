@@ -28,6 +28,10 @@ pub struct NodeInfo {
     pub version: String,
     /// The epoch of the layout that it knows; 0 if unknown.
     pub epoch: u64,
+    /// True if it has told an older epoch than this node knows for a minute: it answers, and learns
+    /// no newer layouts.
+    #[serde(default)]
+    pub lagging: bool,
     /// The highest feature level that it speaks; 0 if unknown.
     #[serde(default)]
     pub level: u32,
@@ -38,6 +42,9 @@ pub struct NodeInfo {
     pub transport: String,
     /// True if a live layout contains it.
     pub in_layout: bool,
+    /// True if an operator admitted it: other nodes answer it although it is in no layout.
+    #[serde(default)]
+    pub admitted: bool,
 }
 
 /// The state of a node.

@@ -43,9 +43,11 @@ pub(super) struct Waiting {
     /// When the operation's patience ends.
     patient_until: Instant,
     retry: Option<Retry>,
-    /// The replicas whose calls failed in this round.
+    /// The replicas whose calls failed in this round in a way that may pass.
     round: u32,
     failed: ReplicaSet,
+    /// The replicas that failed otherwise: their disks are full or were lost, for example.
+    lost: ReplicaSet,
 }
 
 /// A retry of failed replicas.
@@ -74,29 +76,32 @@ impl Waiting {
             retry: None,
             round: 0,
             failed: ReplicaSet::EMPTY,
+            lost: ReplicaSet::EMPTY,
         }
     }
 
-    /// Notes that a call failed in a way that may pass. Returns true if the operation is to be told
-    /// now. Otherwise the replica is asked again first.
+    /// Notes that a call failed; `passing` tells that a retry may help. Returns true if the operation
+    /// is to be told now. Otherwise the replicas that the quorum needs are asked again first.
     pub fn on_failure(
         &mut self,
         now: Instant,
-        from: usize,
-        round: u32,
+        (from, round): (usize, u32),
+        passing: bool,
         replicas: &Replicas<'_>,
     ) -> bool {
         if self.round != round {
-            (self.round, self.failed) = (round, ReplicaSet::EMPTY);
+            self.round = round;
+            self.forget_failures();
         }
-        self.failed.insert(from);
-        if !replicas.quorums.is_blocked_by(self.failed) {
+        match passing {
+            true => self.failed.insert(from),
+            false => self.lost.insert(from),
+        };
+        let (quorums, failed) = (replicas.quorums, self.failed);
+        if !quorums.is_blocked_by(self.lost.union(failed)) {
             return true;
         }
-        if replicas
-            .quorums
-            .is_blocked_by(self.failed.intersection(replicas.away))
-        {
+        if quorums.is_blocked_by(self.lost.union(failed.intersection(replicas.away))) {
             return true;
         }
         let (pause, until) = match self.retry {
@@ -134,9 +139,12 @@ impl Waiting {
 
     fn waits_for_absent(&self, replicas: &Replicas<'_>) -> bool {
         let silent = replicas.open.union(self.failed);
-        replicas
-            .quorums
-            .is_blocked_by(silent.intersection(replicas.away))
+        let absent = silent.intersection(replicas.away);
+        replicas.quorums.is_blocked_by(self.lost.union(absent))
+    }
+
+    fn forget_failures(&mut self) {
+        (self.failed, self.lost) = (ReplicaSet::EMPTY, ReplicaSet::EMPTY);
     }
 
     /// Decides what to do, because nothing came in time.
@@ -146,7 +154,7 @@ impl Waiting {
             return Due::Over;
         }
         // The failed replicas are asked again now, and may fail again.
-        self.failed = ReplicaSet::EMPTY;
+        self.forget_failures();
         if let Some(retry) = &mut self.retry {
             retry.at = retry.at.min(now);
         }

@@ -1,6 +1,10 @@
 //! Nodes that hear of a cluster whose layout they have not learnt, and what nodes remember.
 
+use archipel_storage::{Payload, Value};
+
 use super::*;
+use crate::data::options::WriteOptions;
+use crate::reconfigure::change::successor_row;
 
 /// Waits until a machine has heard of a cluster.
 async fn wait_until_heard(site: &Site, n: usize) {
@@ -29,12 +33,14 @@ fn cluster(site: &Site, n: usize) -> &Cluster {
 
 /// Returns a first layout of machine 0 and two others.
 async fn proposal(site: &Site) -> Epoch {
-    let mut nodes = [0, 2, 3].map(|n| member(n, 3));
-    nodes[0].info.store = cluster(site, 0).me().store;
-    for node in &mut nodes {
-        node.info.capacity_bytes = 1 << 40;
-        node.info.level = LEVEL;
-    }
+    let nodes = [0, 2, 3].map(|n| {
+        let mut node = member(n, 3);
+        (node.info.capacity_bytes, node.info.level) = (1 << 40, LEVEL);
+        if let Some(process) = &site.machines[n].running {
+            node.info.store = process.cluster.me().store;
+        }
+        node
+    });
     let first = site.first(0);
     let planned = planned(cluster(site, 0), &nodes, &first);
     planned.await.unwrap()
@@ -118,4 +124,79 @@ async fn only_the_node_that_founds_remembers_so_until_it_is_done() {
         assert!(!cluster.is_founding().await.unwrap());
     }
     assert_eq!(founding, [true, false, false]);
+}
+
+/// A machine that was removed may still answer at an address of the settings.
+#[tokio::test(start_paused = true)]
+async fn with_a_layout_only_its_nodes_and_those_of_a_command_are_believed() {
+    let mut site = Site::new(3, 4, 8);
+    site.start(0).await;
+    cluster(&site, 0).found("old", 1 << 40).await.unwrap();
+    site.start_all().await;
+    site.wait_for_all(&mut BTreeSet::new()).await;
+    let here = site.machines[1].running.as_ref().unwrap();
+    let named = async {
+        while !here.members.is_named(&id(2)) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(LONG, named).await.unwrap();
+    assert!(here.cluster.trusts(&id(0)));
+    assert!(!here.cluster.trusts(&id(2)));
+    // Messages get lost.
+    while here.members.join(&[id(2).to_string()]).await.is_err() {}
+    assert!(here.cluster.trusts(&id(2)));
+}
+
+/// The founder may be gone for good after the layout came into force at another node.
+#[tokio::test(start_paused = true)]
+async fn the_nodes_of_a_promised_layout_are_believed() {
+    let mut site = Site::new(4, 3, 9);
+    site.told = 1;
+    site.start(0).await;
+    site.start(2).await;
+    let here = cluster(&site, 2).clone();
+    let proposal = proposal(&site).await;
+    assert!(!here.trusts(&id(3)));
+    here.epochs.wait_for_first(3, None);
+    here.promise_first(id(0), proposal).await.unwrap();
+    assert!(here.trusts(&id(3)) && !here.trusts(&id(1)));
+}
+
+/// The nodes of the known layout have a newer one in the row that decides, and do not know it.
+#[tokio::test(start_paused = true)]
+async fn a_layout_that_only_a_stranger_tells_is_learnt_from_the_row_that_decides() {
+    let mut site = Site::new(4, 3, 10);
+    site.told = 3;
+    for n in 0..3 {
+        site.start(n).await;
+    }
+    let formed = async {
+        while site.clusters().len() < 3 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(LONG, formed).await.unwrap();
+    site.start(3).await;
+    site.wait_for_all(&mut BTreeSet::new()).await;
+
+    let (here, stranger) = (cluster(&site, 0), cluster(&site, 3));
+    let epoch = here.epoch().unwrap();
+    let next = epoch.admitting(id(3)).unwrap();
+    let value = Value {
+        payload: Payload::Inline(next.encode().into()),
+        ..Value::default()
+    };
+    let (row, how) = (
+        successor_row(epoch.number()),
+        WriteOptions::durable(Durability::Fsync),
+    );
+    here.write(&row, Some(value), how).await.unwrap();
+    stranger.learn(next.clone()).await.unwrap();
+    let all = async {
+        while (0..4).any(|n| cluster(&site, n).epoch().as_deref() != Some(&next)) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(LONG, all).await.unwrap();
 }

@@ -21,6 +21,10 @@ struct Gossiper(Members);
 
 #[async_trait]
 impl Service for Gossiper {
+    fn knows(&self, _: &NodeId) -> bool {
+        true
+    }
+
     async fn call(&self, from: NodeId, method: &str, request: Bytes) -> Result<Bytes, String> {
         assert_eq!(method, crate::node::wire::method::GOSSIP);
         self.0.gossip(from, request).await
@@ -154,9 +158,12 @@ async fn join_says_why_it_fails() {
 async fn two_clusters_do_not_join() {
     let network = Network::new(4);
     let ours = network.start(0, 1);
-    ours.members.set_cluster(Id([1; 16]), 1, BTreeSet::new());
+    ours.members
+        .set_cluster(Id([1; 16]), 1, BTreeSet::new(), BTreeSet::new());
     let theirs = network.start(1, 1);
-    theirs.members.set_cluster(Id([2; 16]), 1, BTreeSet::new());
+    theirs
+        .members
+        .set_cluster(Id([2; 16]), 1, BTreeSet::new(), BTreeSet::new());
     seconds(30).await;
     assert_eq!(
         (ours.members.list().len(), theirs.members.list().len()),

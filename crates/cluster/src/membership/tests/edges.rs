@@ -84,6 +84,22 @@ fn epoch_of_another_node_tells_of_a_cluster() {
     assert!(heard.contains("there is a cluster already"), "{heard}");
 }
 
+#[test]
+fn node_that_the_layout_dropped_is_named_no_more() {
+    let mut here = Membership::new(id(0), 1, info(0), vec![address(1)], 0);
+    here.named(id(1), &address(1), false);
+    here.named(id(2), &address(2), true);
+    here.named(id(3), &address(3), false);
+    assert!(here.is_named(&id(1)) && !here.is_joined(&id(1)));
+    assert!(here.is_named(&id(2)) && here.is_joined(&id(2)));
+    assert!(!here.is_named(&id(3)));
+    here.pin(BTreeSet::from([id(1), id(2)]), BTreeSet::new());
+    here.pin(BTreeSet::from([id(2)]), BTreeSet::new());
+    assert!(!here.is_named(&id(1)) && here.is_joined(&id(2)));
+    here.pin(BTreeSet::from([id(3)]), BTreeSet::new());
+    assert!(!here.is_named(&id(2)) && !here.is_joined(&id(2)));
+}
+
 /// Names often tell IPv6 addresses of machines on which nobody listens for IPv6.
 #[test]
 fn address_is_not_missed_if_its_node_is_found_at_one_of_the_other_family() {
@@ -111,6 +127,43 @@ fn address_is_not_missed_if_its_node_is_found_at_one_of_the_other_family() {
 }
 
 #[test]
+fn node_that_tells_an_old_epoch_for_a_minute_lags() {
+    let (mut here, mut other) = (alone(0), alone(1));
+    here.set_cluster(Id([1; 16]), 5);
+    other.set_cluster(Id([1; 16]), 4);
+    acquaint(&mut here, &mut other, 1);
+    here.tick(1_000, &random());
+    here.tick(60_000, &random());
+    assert!(!here.is_lagging(&id(1), 60_000));
+    assert!(here.is_lagging(&id(1), 61_000));
+    other.set_cluster(Id([1; 16]), 5);
+    acquaint(&mut here, &mut other, 62_000);
+    here.tick(62_100, &random());
+    assert!(!here.is_lagging(&id(1), 200_000));
+    assert!(!here.members(200_000).iter().any(|member| member.lagging));
+}
+
+#[test]
+fn node_that_learns_epochs_late_or_was_away_does_not_lag() {
+    let (mut here, mut other) = (alone(0), alone(1));
+    for second in 1..=90 {
+        here.set_cluster(Id([1; 16]), second + 1);
+        other.set_cluster(Id([1; 16]), second);
+        acquaint(&mut here, &mut other, second * 1_000);
+        here.tick(second * 1_000 + 300, &random());
+        assert!(!here.is_lagging(&id(1), second * 1_000 + 300));
+    }
+    let silent = (91..=400).map(|second| second * 1_000);
+    for now in silent {
+        here.tick(now, &random());
+    }
+    assert!(here.is_suspected(&id(1)));
+    acquaint(&mut here, &mut other, 400_100);
+    here.tick(400_400, &random());
+    assert!(!here.is_suspected(&id(1)) && !here.is_lagging(&id(1), 400_400));
+}
+
+#[test]
 fn forgotten_node_is_not_learnt_again_from_nodes_that_forget_later() {
     let (mut here, mut other) = (alone(0), alone(1));
     let day = 24 * 3600 * 1000;
@@ -129,7 +182,7 @@ fn forgotten_node_is_not_learnt_again_from_nodes_that_forget_later() {
 fn pinned_node_is_not_forgotten() {
     let mut here = alone(0);
     here.hear(id(5), &gossip(vec![told(2, 1, 0)]), 0).unwrap();
-    here.pin(BTreeSet::from([id(2)]));
+    here.pin(BTreeSet::from([id(2)]), BTreeSet::new());
     here.tick(100 * 24 * 3600 * 1000, &random());
     assert_eq!(here.members(1).len(), 2);
     assert!(here.is_suspected(&id(2)));
@@ -180,7 +233,7 @@ fn extreme_numbers_do_no_harm() {
     let mut odd = told(1, u64::MAX, u64::MAX);
     odd.line.heartbeat = u64::MAX;
     odd.line.revision = u64::MAX;
-    here.pin(BTreeSet::from([id(1)]));
+    here.pin(BTreeSet::from([id(1)]), BTreeSet::new());
     here.hear(id(1), &gossip(vec![odd.clone()]), 1).unwrap();
     odd.line.node = Short::of(&id(0));
     let mut heard = gossip(Vec::new());

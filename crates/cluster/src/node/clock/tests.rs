@@ -37,6 +37,21 @@ async fn clock_that_most_others_contradict_is_corrected() {
     assert_eq!(clock.correction_millis(), 100_000);
 }
 
+/// Anybody with the cluster's secret can gossip, under as many ids as it likes.
+#[tokio::test(start_paused = true)]
+async fn nodes_outside_the_layout_do_not_move_the_clock() {
+    let (_, clock) = clock(1_000 * SECOND);
+    clock.retain(&others(2));
+    for stranger in 3..7 {
+        hear(&clock, stranger, 100_000);
+    }
+    assert_eq!(clock.correction_millis(), 0);
+    assert!(!clock.is_known());
+    hear(&clock, 1, 100_000);
+    hear(&clock, 2, 101_000);
+    assert_eq!(clock.correction_millis(), 100_000);
+}
+
 #[tokio::test(start_paused = true)]
 async fn clock_is_not_corrected_for_small_differences() {
     let (_, clock) = clock(1_000 * SECOND);

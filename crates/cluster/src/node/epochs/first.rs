@@ -8,6 +8,8 @@
 //! lock under which it learns. So two first layouts with a node in common never both come into
 //! force. `docs/internals/first-layout.md` has the argument.
 
+use std::collections::BTreeSet;
+
 use archipel_base::codec::{self, Versioned};
 use archipel_base::{Id, NodeId};
 use archipel_storage::engine::Durability;
@@ -32,6 +34,19 @@ pub(crate) struct Promise {
     pub founder: StoreName,
     /// The cluster that the layout would found.
     pub cluster: Id,
+    /// The nodes of the layout.
+    pub nodes: BTreeSet<NodeId>,
+}
+
+impl Promise {
+    fn of(founder: StoreName, epoch: &Epoch) -> Promise {
+        let roles = epoch.newest().roles.iter();
+        Promise {
+            founder,
+            cluster: epoch.cluster,
+            nodes: roles.map(|role| role.store.node).collect(),
+        }
+    }
 }
 
 /// A promise as it is stored, with the proposal.
@@ -101,10 +116,7 @@ impl First {
         let promised = bytes.map(|bytes| {
             let stored: Stored = codec::decode(&bytes).map_err(damaged)?;
             let epoch = Epoch::decode(&stored.epoch).map_err(damaged)?;
-            Ok::<_, Error>(Promise {
-                founder: stored.founder,
-                cluster: epoch.cluster,
-            })
+            Ok::<_, Error>(Promise::of(stored.founder, &epoch))
         });
         Ok(First(Mutex::new(State {
             promised: promised.transpose()?,
@@ -246,10 +258,7 @@ impl Epochs {
             return same.then_some(()).ok_or("it is in a layout already".into());
         }
         let founder = self.check_proposal(from, &epoch)?;
-        let promise = Promise {
-            founder,
-            cluster: epoch.cluster,
-        };
+        let promise = Promise::of(founder, &epoch);
         {
             let state = self.first.0.lock();
             match &state.promised {

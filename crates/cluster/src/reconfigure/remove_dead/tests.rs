@@ -51,6 +51,7 @@ fn one_of_two_copies_may_be_removed_without_loss() {
         copies: 2,
         left: 1,
         answering: 1,
+        kept: false,
     };
     assert_eq!(risk.partitions, BTreeMap::from([(position, 512)]));
     assert!(!risk.may_lose() && position.goes_on());
@@ -79,6 +80,38 @@ fn explanation_names_a_lost_majority_and_nodes_that_are_still_awaited() {
     let expected = "256 partitions: 0 of 1 copies are left, 0 of them answer: \
                     rows that have not moved yet are lost";
     assert!(lost.contains(expected), "{lost}");
+}
+
+/// Its copies are those of a version to which data still moved.
+#[test]
+fn nothing_is_lost_while_an_older_version_has_all_rows() {
+    let first = Epoch::first(Id([9; 16]), layout(1, 3, &[1, 2, 3]));
+    let stuck = first.with_next(layout(2, 3, &[1, 4, 5]));
+    assert!(skippable(&stuck, &store(4).node).is_err());
+    let third = stuck.with_next(layout(3, 3, &[1, 2, 3]));
+    let one = risk(&third, store(4), &all_but(&[4, 5]));
+    assert_eq!((one.version, one.may_lose()), (2, false));
+    assert!(one.partitions.keys().all(|p| p.kept && !p.goes_on()));
+    let skipped = third.skipping(&store(4)).unwrap();
+    let two = risk(&skipped, store(5), &all_but(&[4, 5]));
+    assert!(!two.may_lose(), "{two:?}");
+    assert!(two.partitions.keys().all(|p| p.left == 1 && p.goes_on()));
+    let lines = two.explain().join("\n");
+    assert!(
+        lines.contains("an older layout version has all rows"),
+        "{lines}"
+    );
+    // The oldest version has lost a majority itself.
+    let older = third
+        .skipping(&store(2))
+        .and_then(|next| next.skipping(&store(3)));
+    assert_eq!(older, None, "they are in the newest version");
+    let fourth = stuck.with_next(layout(3, 3, &[1, 6, 7]));
+    let lost = [2, 3, 4].map(store);
+    let lost = lost
+        .iter()
+        .fold(fourth, |epoch, store| epoch.skipping(store).unwrap());
+    assert!(risk(&lost, store(5), &all_but(&[])).may_lose());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use archipel_base::PartitionId;
 use archipel_storage::engine::{Durability, Flow};
 use archipel_storage::store::Transact;
-use archipel_storage::{Error, Row, RowKey, RowMetadata, RowTxn, Value};
+use archipel_storage::{Error, Row, RowKey, RowMetadata, RowReader, RowTxn, Value};
 use bytes::Bytes;
 
 use crate::node::floors as record;
@@ -16,36 +16,48 @@ use crate::register::replica::above_floor;
 use crate::register::{Bounds, Cell};
 use crate::upkeep::Upkeep;
 
-/// The result of one page.
+/// What a read of one page of rows found.
 struct Page {
-    dropped: u64,
+    /// Rows of which something may be dropped.
+    droppable: Vec<Bytes>,
     /// Damaged rows. They stay as they are.
     damaged: u64,
     next: Option<Bytes>,
 }
 
 impl Upkeep {
-    /// Drops what may be dropped in a partition. If a crash undoes it, it is dropped again.
+    /// Drops what may be dropped in a partition. If a crash undoes it, it is dropped again. Reads
+    /// the rows beside the writers, and writes only where there is something to drop.
     pub(in crate::upkeep) async fn sweep(
         self: &Arc<Upkeep>,
         partition: PartitionId,
     ) -> Result<(), Error> {
         let _one_at_a_time = self.anti_entropy.floors.sweeping.lock().await;
+        let how = || Transact::new(Durability::Buffered).shrinking();
+        let tombstones = self.replica.tombstones();
+        // In a transaction: every row whose transaction noted it before is committed when this one
+        // has ended, so the reads below see it.
+        let begin = move |_: &mut RowTxn<'_>| {
+            tombstones.begin(partition);
+            Ok(())
+        };
+        self.store().transact(how(), begin).await?;
         let (mut from, mut damaged) = (None, 0);
         let rows = self.options.sizes.swept_rows;
         loop {
             let tombstones = self.replica.tombstones();
-            let how = Transact::new(Durability::Buffered).shrinking();
-            let sweep = move |txn: &mut RowTxn<'_>| {
-                if from.is_none() {
-                    tombstones.begin(partition);
-                }
-                sweep_page(txn, partition, from, rows, &tombstones)
-            };
-            let page = self.store().transact(how, sweep).await?;
-            self.anti_entropy
-                .floors
-                .count(|total| total.dropped += page.dropped);
+            let read =
+                move |reader: &RowReader<'_>| read_page(reader, partition, from, rows, &tombstones);
+            let page = self.store().read(read).await?;
+            if !page.droppable.is_empty() {
+                let tombstones = self.replica.tombstones();
+                let drop = move |txn: &mut RowTxn<'_>| {
+                    drop_rows(txn, partition, page.droppable, &tombstones)
+                };
+                let dropped = self.store().transact(how(), drop).await?;
+                let floors = &self.anti_entropy.floors;
+                floors.count(|total| total.dropped += dropped);
+            }
             damaged += page.damaged;
             match page.next {
                 Some(next) => from = Some(next),
@@ -60,33 +72,60 @@ impl Upkeep {
     }
 }
 
-fn sweep_page(
-    txn: &mut RowTxn<'_>,
+fn read_page(
+    reader: &RowReader<'_>,
     partition: PartitionId,
     from: Option<Bytes>,
     rows: usize,
     tombstones: &TombstoneStats,
 ) -> Result<Page, Error> {
-    let bounds = Bounds::without_floors(0, 0);
-    let bounds = record::bounds(&txn.reader(), partition, bounds)?;
-    let (mut found, mut seen, mut damaged, mut next) = (Vec::new(), 0, 0, None);
+    let bounds = bounds_of(reader, partition)?;
+    let (mut droppable, mut seen, mut damaged, mut next) = (Vec::new(), 0, 0, None);
     let start = from.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-    txn.reader()
-        .scan_metadata(partition, &[], start, &mut |key, metadata| {
-            seen += 1;
-            match metadata {
-                Some(metadata) if metadata.is_live() => {}
-                Some(metadata) => found.push((Bytes::copy_from_slice(key), metadata)),
-                None => damaged += 1,
+    reader.scan_metadata(partition, &[], start, &mut |key, metadata| {
+        seen += 1;
+        match metadata {
+            Some(metadata) if metadata.is_live() => {}
+            Some(metadata) => {
+                let cell = cell_of(metadata);
+                if above_floor(&cell, &bounds) == cell {
+                    tombstones.note(partition, &cell);
+                } else {
+                    droppable.push(Bytes::copy_from_slice(key));
+                }
             }
-            if seen < rows {
-                return Ok(Flow::Continue);
-            }
-            next = Some(Bytes::copy_from_slice(key));
-            Ok(Flow::Stop)
-        })?;
+            None => damaged += 1,
+        }
+        if seen < rows {
+            return Ok(Flow::Continue);
+        }
+        next = Some(Bytes::copy_from_slice(key));
+        Ok(Flow::Stop)
+    })?;
+    Ok(Page {
+        droppable,
+        damaged,
+        next,
+    })
+}
+
+/// Drops what may be dropped of rows that a read found, as they are now. Returns the number of
+/// rows that changed.
+fn drop_rows(
+    txn: &mut RowTxn<'_>,
+    partition: PartitionId,
+    keys: Vec<Bytes>,
+    tombstones: &TombstoneStats,
+) -> Result<u64, Error> {
+    let bounds = bounds_of(&txn.reader(), partition)?;
     let mut dropped = 0;
-    for (key, metadata) in found {
+    for key in keys {
+        let key = RowKey { partition, key };
+        let metadata = match txn.metadata(&key) {
+            Ok(Some(metadata)) if !metadata.is_live() => metadata,
+            Ok(_) | Err(Error::Damaged(_)) => continue,
+            Err(error) => return Err(error),
+        };
         let cell = cell_of(metadata);
         let left = above_floor(&cell, &bounds);
         tombstones.note(partition, &left);
@@ -98,14 +137,14 @@ fn sweep_page(
                 write: left.write,
                 value: None,
             };
-            txn.set(&RowKey { partition, key }, &row)?;
+            txn.set(&key, &row)?;
         }
     }
-    Ok(Page {
-        dropped,
-        damaged,
-        next,
-    })
+    Ok(dropped)
+}
+
+fn bounds_of(reader: &RowReader<'_>, partition: PartitionId) -> Result<Bounds, Error> {
+    record::bounds(reader, partition, Bounds::without_floors(0, 0))
 }
 
 fn cell_of(metadata: RowMetadata) -> Cell<Value> {

@@ -35,14 +35,37 @@ async fn only_a_replica_that_the_quorum_needs_is_asked_again() {
     let now = Instant::now();
     let mut waiting = Waiting::new(now);
     let seen = Seen::new(&[], &[0, 2]);
-    assert!(waiting.on_failure(now, 1, 1, &seen.replicas()));
+    assert!(waiting.on_failure(now, (1, 1), true, &seen.replicas()));
     let seen = Seen::new(&[], &[0]);
-    assert!(!waiting.on_failure(now, 2, 1, &seen.replicas()));
+    assert!(!waiting.on_failure(now, (2, 1), true, &seen.replicas()));
     let retry = waiting.until(now, &seen.replicas()).unwrap();
     assert_eq!(retry - now, FIRST_RETRY);
     assert_eq!(waiting.on_silence(retry, &seen.replicas()), Due::Again);
     // No replica has failed in the next round yet.
-    assert!(waiting.on_failure(retry, 2, 2, &seen.replicas()));
+    assert!(waiting.on_failure(retry, (2, 2), true, &seen.replicas()));
+}
+
+/// The disk of one replica of three was lost, so both others are needed.
+#[tokio::test(start_paused = true)]
+async fn a_replica_is_asked_again_if_another_is_lost() {
+    let now = Instant::now();
+    let (seen, away) = (Seen::new(&[], &[]), Seen::new(&[2], &[]));
+    for [first, second] in [[(1, false), (2, true)], [(2, true), (1, false)]] {
+        let mut waiting = Waiting::new(now);
+        assert!(waiting.on_failure(now, (first.0, 1), first.1, &seen.replicas()));
+        assert!(!waiting.on_failure(now, (second.0, 1), second.1, &seen.replicas()));
+        let retry = waiting.until(now, &seen.replicas()).unwrap();
+        assert_eq!(retry - now, FIRST_RETRY);
+    }
+    // There is no quorum without a suspected one.
+    let mut waiting = Waiting::new(now);
+    assert!(waiting.on_failure(now, (1, 1), false, &away.replicas()));
+    assert!(waiting.on_failure(now, (2, 1), true, &away.replicas()));
+    // Nobody is asked again if two are lost.
+    let mut waiting = Waiting::new(now);
+    assert!(waiting.on_failure(now, (1, 1), false, &seen.replicas()));
+    assert!(waiting.on_failure(now, (2, 1), false, &seen.replicas()));
+    assert_eq!(waiting.until(now, &seen.replicas()), None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -52,9 +75,9 @@ async fn pauses_double_and_come_to_an_end() {
     let nobody = Seen::new(&[], &[]);
     let mut pauses = Vec::new();
     loop {
-        let told = waiting.on_failure(now, 1, 1, &nobody.replicas());
+        let told = waiting.on_failure(now, (1, 1), true, &nobody.replicas());
         assert!(told, "one of three is not needed");
-        if waiting.on_failure(now, 2, 1, &nobody.replicas()) {
+        if waiting.on_failure(now, (2, 1), true, &nobody.replicas()) {
             break;
         }
         let until = waiting.until(now, &nobody.replicas()).unwrap();
@@ -71,8 +94,8 @@ async fn suspected_replica_is_not_asked_again_and_awaited_for_less_time() {
     let now = Instant::now();
     let mut waiting = Waiting::new(now);
     let away = Seen::new(&[1, 2], &[1]);
-    assert!(waiting.on_failure(now, 2, 1, &away.replicas()));
-    assert!(waiting.on_failure(now, 1, 1, &away.replicas()));
+    assert!(waiting.on_failure(now, (2, 1), true, &away.replicas()));
+    assert!(waiting.on_failure(now, (1, 1), true, &away.replicas()));
     let away = Seen::new(&[1, 2], &[1, 2]);
     let mut later = now;
     loop {

@@ -1,0 +1,142 @@
+//! Who is answered: nodes of the layout, and nodes that an operator admitted.
+//!
+//! The cluster's secret opens the connection and no more. A node that nobody took in gets gossip and
+//! the epoch, which it needs to be taken in. [`layout::admission`](crate::layout) has the list.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use archipel_base::NodeId;
+use tokio::time::{Instant, timeout};
+
+use super::LayoutChanges;
+use super::change::{epoch_of, no_layout, refused, successor_row};
+use crate::error::Error;
+use crate::layout::{Epoch, MAX_ADMITTED};
+
+/// How often strangers can make this node look for a newer epoch.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a look may take.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often a change of the list is tried while others change the layout.
+const TRIES: u32 = 10;
+
+impl LayoutChanges {
+    /// Checks that another node may ask this one for more than gossip and the epoch.
+    ///
+    /// # Errors
+    /// A text for the other node's operator.
+    pub(crate) async fn check_admitted(&self, from: &NodeId) -> Result<(), String> {
+        let admits = || self.epoch().is_some_and(|epoch| epoch.admits(from));
+        if admits() {
+            return Ok(());
+        }
+        if self.epoch().is_none() {
+            // It holds nothing, and learns the layout from nodes that its operator named.
+            return self.trusts(from).then_some(()).ok_or_else(|| {
+                let here = self.me().node.short();
+                format!(
+                    "node {here} knows no layout yet, and its operator named no node that tells one; fix, on \
+                     that node: archipel node join ADDRESS"
+                )
+            });
+        }
+        self.epochs.settled().await;
+        if !admits() {
+            self.look_for_successor().await;
+        }
+        let short = from.short();
+        admits().then_some(()).ok_or_else(|| {
+            format!(
+                "node {short} is in no layout, and no operator admitted it; fix: archipel layout assign \
+                 {short}, or archipel node admit {short}"
+            )
+        })
+    }
+
+    /// Learns the epochs that succeeded the known one, from the rows that decide. So a node that a
+    /// newer layout took in is heard, and nobody needs to believe it.
+    pub(crate) async fn look_for_successor(&self) {
+        let mut looked = self.looked.lock().await;
+        if looked.is_some_and(|at| at.elapsed() < LOOK_INTERVAL) {
+            return;
+        }
+        while let Some(epoch) = self.epoch() {
+            let row = successor_row(epoch.number());
+            let Ok(Ok(Some(value))) = timeout(LOOK_TIMEOUT, self.read(&row)).await else {
+                break;
+            };
+            let learnt = match epoch_of(&value) {
+                Ok(next) => self.learn(next).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = learnt {
+                tracing::warn!(%error, "a newer layout cannot be learnt");
+                break;
+            }
+        }
+        *looked = Some(Instant::now());
+    }
+
+    /// Lets other nodes answer a node that is in no layout. It counts on each node once that has
+    /// heard of it.
+    ///
+    /// # Errors
+    /// [`archipel_storage::Error::Refused`] while a layout change is under way, and if the list is
+    /// full.
+    pub async fn admit(&self, node: NodeId) -> Result<Arc<Epoch>, Error> {
+        self.change_admitted(|epoch| {
+            if epoch.admits(&node) {
+                return Ok(None);
+            }
+            if epoch.is_changing() {
+                // A new epoch makes the change begin again.
+                return Err(refused(
+                    "a layout change is under way; fix: wait until its data has moved (archipel layout \
+                     show)",
+                ));
+            }
+            if epoch.admitted.len() >= MAX_ADMITTED {
+                return Err(refused(format!(
+                    "{MAX_ADMITTED} nodes are admitted, which is the most; fix: archipel node dismiss one, \
+                     or archipel layout assign"
+                )));
+            }
+            Ok(epoch.admitting(node))
+        })
+        .await
+    }
+
+    /// Takes an admission back. It counts on each node once that has heard of it.
+    ///
+    /// # Errors
+    /// [`archipel_storage::Error::Refused`] if the layout has the node.
+    pub async fn dismiss(&self, node: NodeId) -> Result<Arc<Epoch>, Error> {
+        let short = node.short();
+        self.change_admitted(|epoch| match epoch.has_member(&node) {
+            true => Err(refused(format!(
+                "node {short}: it is in the layout; fix: archipel layout remove {short}"
+            ))),
+            false => Ok(epoch.dismissing(&node)),
+        })
+        .await
+    }
+
+    async fn change_admitted(
+        &self,
+        next: impl Fn(&Epoch) -> Result<Option<Epoch>, Error>,
+    ) -> Result<Arc<Epoch>, Error> {
+        for _ in 0..TRIES {
+            let epoch = self.epoch().ok_or_else(no_layout)?;
+            let Some(proposal) = next(&epoch)? else {
+                return Ok(epoch);
+            };
+            if self.succeed(&epoch, proposal).await? {
+                return self.epoch().ok_or_else(no_layout);
+            }
+        }
+        Err(refused(
+            "other changes were made first; fix: try again once they are done",
+        ))
+    }
+}

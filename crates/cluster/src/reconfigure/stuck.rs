@@ -1,0 +1,85 @@
+//! A layout on top of a change that cannot end.
+//!
+//! A change ends once all rows are at majorities of the newest version. If nodes of that version are
+//! lost before, some partitions may have no majority there, for good. Then a further version without
+//! these nodes may follow at once. Nothing is given up by that: quorums need a majority of one
+//! version more, and if the nodes come back, the change ends as it would have. Once the newest
+//! version does not have them, [`remove_dead`](super::remove_dead) can give them up.
+
+use std::collections::BTreeSet;
+
+use archipel_base::NodeId;
+
+use super::LayoutChanges;
+use super::change::refused;
+use crate::error::Error;
+use crate::layout::{Epoch, Layout, MAX_LIVE, MAX_REPLICAS, all_partitions};
+use crate::register::ReplicaSet;
+
+impl LayoutChanges {
+    /// Checks that a layout may follow although a change is under way.
+    ///
+    /// # Errors
+    /// [`archipel_storage::Error::Refused`] unless the change is stuck and would not be with this
+    /// layout.
+    pub(super) fn check_replaces(&self, epoch: &Epoch, layout: &Layout) -> Result<(), Error> {
+        let me = self.me().node;
+        let peers = self.peers.as_ref();
+        let is_away = |node: &NodeId| {
+            *node != me && peers.is_none_or(|peers| peers.directory.is_suspected(node))
+        };
+        if !epoch.is_changing() {
+            return Ok(());
+        }
+        if blocking(epoch.newest(), &is_away).is_empty() {
+            return Err(refused(
+                "a layout change is under way; fix: wait until its data has moved (archipel layout \
+                 show)",
+            ));
+        }
+        let silent = blocking(layout, &is_away);
+        if !silent.is_empty() {
+            let shorts: Vec<String> = silent.iter().map(NodeId::short).collect();
+            let shorts = shorts.join(" ");
+            return Err(refused(format!(
+                "a layout change is under way, which {shorts} hold up: they do not answer, and the staged \
+                 layout would wait for them as well; fix: start them again, or archipel layout remove {shorts}"
+            )));
+        }
+        if !has_room(epoch, layout) {
+            let live = epoch.layouts.len();
+            return Err(refused(format!(
+                "{live} layout versions are live, and there is no room for one more; fix: archipel layout \
+                 remove-dead the nodes that they wait for"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Returns true if the replicas of a partition in all live versions and one more have room in one
+/// set, with those that an operation knows from before.
+fn has_room(epoch: &Epoch, layout: &Layout) -> bool {
+    let widest = |layout: &Layout| layout.control.len().max(layout.redundancy.replicas.into());
+    let live: usize = epoch.layouts.iter().map(|layout| widest(layout)).sum();
+    epoch.layouts.len() < MAX_LIVE && live + widest(layout) + MAX_REPLICAS <= ReplicaSet::MAX
+}
+
+/// Returns the nodes that are away and without which a partition of a layout has no majority.
+fn blocking(layout: &Layout, is_away: &dyn Fn(&NodeId) -> bool) -> BTreeSet<NodeId> {
+    let roles = layout.roles.iter();
+    let nodes: Vec<(NodeId, bool)> = roles
+        .map(|role| (role.store.node, is_away(&role.store.node)))
+        .collect();
+    let mut blocking = BTreeSet::new();
+    for partition in all_partitions() {
+        let places = layout.replicas_of(partition);
+        let replicas = places.iter().filter_map(|at| nodes.get(usize::from(*at)));
+        let away = replicas.filter(|(_, away)| *away).map(|(node, _)| *node);
+        let away: Vec<NodeId> = away.collect();
+        if 2 * (places.len() - away.len()) <= places.len() {
+            blocking.extend(away);
+        }
+    }
+    blocking
+}
