@@ -44,7 +44,8 @@ class K2V:
         signed = {"host": host, "x-amz-content-sha256": digest, "x-amz-date": stamp}
         names = ";".join(signed)
         lines = "".join(f"{name}:{value}\n" for name, value in signed.items())
-        canonical = "\n".join([method, path, text, lines, names, digest])
+        # All services but S3 encode the path twice for the signature.
+        canonical = "\n".join([method, quote(path, safe="-_.~/"), text, lines, names, digest])
         scope = f"{stamp[:8]}/{self.region}/k2v/aws4_request"
         hashed = hashlib.sha256(canonical.encode()).hexdigest()
         to_sign = "\n".join(["AWS4-HMAC-SHA256", stamp, scope, hashed])

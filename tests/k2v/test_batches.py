@@ -69,6 +69,16 @@ def test_batch_read_and_insert(k2v):
     assert k2v.read("r", "s")[0] == [b"1", b"2"]
 
 
+def test_batch_read_of_many_items_and_ranges(k2v):
+    fill(k2v, "p", 300)
+    singles = [{"partitionKey": "p", "start": f"{n:04}", "singleItem": True} for n in range(0, 300, 2)]
+    ranges = [{"partitionKey": "p", "start": f"{n:04}", "limit": 1} for n in range(1, 300, 2)]
+    searches = [search for pair in zip(singles, ranges) for search in pair]
+    pages = k2v.read_batch(searches)
+    assert [sks(page) for page in pages] == [[f"{n:04}"] for n in range(300)]
+    assert [page["items"][0]["v"] for page in pages] == [[f"v{n}".encode()] for n in range(300)]
+
+
 def test_index_counts_exactly(k2v):
     fill(k2v, "p", 30)
     fill(k2v, "q", 3)

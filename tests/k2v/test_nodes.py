@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from support.server import Demo
+from support.server import Demo, binary, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +70,32 @@ def test_concurrent_inserts_at_all_nodes_lose_nothing(doors):
     values, _ = doors[0].read("p", "set")
     marks = {mark for value in values for mark in value.split()}
     assert marks == {f"{client}.{n}".encode() for client in range(6) for n in range(15)}
+
+
+def test_bucket_is_reached_by_all_of_its_names(doors, nodes, example):
+    doors[0].insert("p", "named", b"1")
+    alias = [str(binary()), "bucket", "alias"]
+    at_first = ["--data-dir", nodes.nodes[0]["dir"]]
+    names = {"chat.example.org": [], "mine": ["--key", nodes.access_key]}
+    for name, whose in names.items():
+        subprocess.run([*alias, "add", nodes.bucket, name, *whose, *at_first], check=True, capture_output=True)
+    secrets = (nodes.access_key, nodes.secret_key, nodes.region)
+    named = [example.K2V(f"http://{node['k2v']}", name, *secrets) for node in nodes.nodes for name in names]
+    for door in named:
+        assert wait_until(lambda: read_or_none(door, example) == [b"1"]), door.bucket
+    for name, whose in names.items():
+        subprocess.run([*alias, "remove", nodes.bucket, name, *whose, *at_first], check=True, capture_output=True)
+    for door in named:
+        assert wait_until(lambda: read_or_none(door, example) is None), door.bucket
+
+
+def read_or_none(door, example):
+    """The item's values; None if the bucket is not known."""
+    try:
+        return door.read("p", "named")[0]
+    except example.K2VError as error:
+        assert error.code == "NoSuchBucket"
+        return None
 
 
 def test_poll_survives_the_death_of_a_node(doors, nodes):

@@ -15,6 +15,8 @@ use serde_json::Value;
 
 #[path = "daemon/cluster.rs"]
 mod cluster;
+#[path = "daemon/k2v_example.rs"]
+mod k2v_example;
 
 /// The time limit of a process. A test then gives up and kills it.
 const BOUND: Duration = Duration::from_secs(60);

@@ -2,7 +2,6 @@
 
 use archipel_model::Bucket;
 use archipel_model::k2v::{Insert, Item, ItemName, Page, Range};
-use futures_util::{StreamExt, TryStreamExt, stream};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
@@ -20,8 +19,6 @@ const MAX_INSERTS: usize = 10_000;
 const MAX_SEARCHES: usize = 1000;
 /// The most bytes of values in an answer.
 const MAX_ANSWER_BYTES: usize = 16 << 20;
-/// How many single items are read at once.
-const READS_AT_ONCE: usize = 64;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -167,22 +164,16 @@ pub async fn read(call: &mut Call<'_>, bucket: &Bucket) -> S3Result<Answer> {
             None => ranges.push((number, search.range()?)),
         }
     }
-    let model = call.model;
-    let read_one = |(number, name): (usize, ItemName)| async move {
-        let item = model.read_item(bucket, &name).await?;
-        Ok::<_, S3Error>((number, item.map(|item| (name.sk, item))))
-    };
-    let reads: Vec<_> = singles.into_iter().map(read_one).collect();
-    let read_singles = stream::iter(reads)
-        .buffer_unordered(READS_AT_ONCE)
-        .try_collect::<Vec<_>>();
+    let (of_singles, names): (Vec<usize>, Vec<ItemName>) = singles.into_iter().unzip();
     let (numbers, ranges): (Vec<usize>, Vec<Range>) = ranges.into_iter().unzip();
-    let read_ranges = async { Ok(model.read_ranges(bucket, &ranges, MAX_ANSWER_BYTES).await?) };
-    let (singles, pages) = tokio::try_join!(read_singles, read_ranges)?;
+    let (items, pages) = tokio::try_join!(
+        call.model.read_items(bucket, &names, MAX_ANSWER_BYTES),
+        call.model.read_ranges(bucket, &ranges, MAX_ANSWER_BYTES),
+    )?;
     let mut found: Vec<Page> = vec![Page::default(); searches.len()];
-    for (number, item) in singles {
-        let item = item.filter(|(_, item)| searches[number].wants(item));
-        found[number].items.extend(item);
+    for ((number, name), item) in of_singles.into_iter().zip(names).zip(items) {
+        let item = item.filter(|item| searches[number].wants(item));
+        found[number].items.extend(item.map(|item| (name.sk, item)));
     }
     for (number, page) in numbers.into_iter().zip(pages) {
         found[number] = page;

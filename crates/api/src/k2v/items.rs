@@ -80,17 +80,9 @@ fn name(call: &Call<'_>) -> S3Result<ItemName> {
     )?)
 }
 
-/// Returns how long a poll may wait.
-///
-/// # Errors
-/// [`Code::InvalidArgument`] for more than ten minutes.
-pub fn poll_time(seconds: Option<u64>) -> S3Result<Duration> {
-    let seconds = seconds.unwrap_or(POLL_SECONDS);
-    if seconds > MAX_POLL_SECONDS {
-        let why = format!("A poll waits for {MAX_POLL_SECONDS} seconds at most.");
-        return Err(S3Error::argument("timeout", seconds.to_string(), why));
-    }
-    Ok(Duration::from_secs(seconds))
+/// Returns how long a poll waits. A client that asks for longer hears earlier that nothing changed.
+pub fn poll_time(seconds: Option<u64>) -> Duration {
+    Duration::from_secs(seconds.unwrap_or(POLL_SECONDS).min(MAX_POLL_SECONDS))
 }
 
 /// `ReadItem`.
@@ -106,7 +98,7 @@ pub async fn poll(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> 
     let (name, accepted) = (name(call)?, Accepted::of(call.headers)?);
     let query = &call.target.query;
     let seen = token(required(query, "causality_token")?)?;
-    let time = poll_time(number(query, "timeout")?)?;
+    let time = poll_time(number(query, "timeout")?);
     call.check_unread_body().await?;
     let polling = permit.poll()?;
     let polled = call.model.poll_item(bucket, &name, &seen, time).await?;

@@ -45,7 +45,7 @@ pub async fn poll(call: &mut Call<'_>, bucket: &Bucket, permit: &Permit<'_>) -> 
         parse(&document)?
     };
     let marker = poll.seen_marker.as_deref().map(token).transpose()?;
-    let time = poll_time(poll.timeout)?;
+    let time = poll_time(poll.timeout);
     let range = Range {
         pk: call.target.key.clone().unwrap_or_default(),
         prefix: poll.prefix,

@@ -109,20 +109,28 @@ impl K2v {
     }
 
     /// Answers a request. Never fails: an error is an answer.
-    pub async fn handle<B>(&self, request: Request<B>) -> Response<Body>
+    pub fn handle<B>(&self, request: Request<B>) -> impl Future<Output = Response<Body>> + Send
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
+        let (parts, inner) = request.into_parts();
+        let inner: Body = inner.map_err(Into::into).boxed_unsync();
+        self.answer_parts(Box::new(apart(parts)), inner)
+    }
+
+    async fn answer_parts(&self, parts: Box<Parts>, inner: Body) -> Response<Body> {
         let shared = &*self.0;
         let (started, guard) = (Instant::now(), shared.metrics.enter());
-        let (parts, inner) = request.into_parts();
         let request_id = self.request_id();
         let mut entry = shared.config.audit.begin("k2v", &request_id, &parts);
         entry.path(parts.uri.path());
-        let inner = inner.map_err(Into::into).boxed_unsync();
         let pool = shared.model.cluster().buffers();
-        let body = RequestBody::new(inner, shared.config.limits.body_idle, pool);
+        let body = Box::new(RequestBody::new(
+            inner,
+            shared.config.limits.body_idle,
+            pool,
+        ));
         let mut operation = "Unknown";
         // A defect must cost one request, not the connection's other streams. The future is boxed,
         // because thousands of polls wait in it.
@@ -186,47 +194,68 @@ impl K2v {
     }
 }
 
+/// Returns a copy of a request's address and headers. The original shares the buffer of its
+/// connection, which thousands of polls that wait would keep.
+fn apart(mut parts: Parts) -> Parts {
+    if let Ok(uri) = parts.uri.to_string().parse() {
+        parts.uri = uri;
+    }
+    for value in parts.headers.values_mut() {
+        if let Ok(copy) = HeaderValue::from_bytes(value.as_bytes()) {
+            *value = copy;
+        }
+    }
+    parts
+}
+
 /// Returns the answer, and the body as far as it was read.
+///
+/// The body comes in a box: an argument keeps its room also after its value has moved.
 async fn respond_to(
     shared: &Shared,
     parts: &Parts,
-    body: RequestBody,
+    body: Box<RequestBody>,
     operation: &mut &'static str,
     entry: &mut Entry,
 ) -> (S3Result<Answer>, Option<RequestBody>) {
     let peer = parts.extensions.get::<Peer>();
     if peer.is_some_and(|peer| !shared.config.rates.admits_address(peer.0)) {
-        return (Err(Code::SlowDown.into()), Some(body));
+        return (Err(Code::SlowDown.into()), Some(*body));
     }
     let target = match Target::of(&parts.uri, &parts.headers, parts.version, &[]) {
         Ok(target) => target,
-        Err(error) => return (Err(error), Some(body)),
+        Err(error) => return (Err(error), Some(*body)),
     };
-    // The error waits for the signature: without one, a client learns nothing else.
-    let routed = route(&parts.method, &target);
-    if let Ok(routed) = &routed {
-        *operation = routed.name();
-    }
     let mut call = Call::new(
         &shared.model,
         &*shared.clock,
         &shared.config.region,
         &target,
         &parts.headers,
-        body,
+        *body,
     );
-    let result = permit_and_answer(shared, parts, &mut call, routed).await;
+    // Boxed, so that thousands of polls that wait hold no room for checking signatures.
+    let result = match Box::pin(identify(shared, parts, &mut call, operation)).await {
+        Ok((caller, asked)) => permit_and_answer(shared, &mut call, caller, asked).await,
+        Err(error) => Err(error),
+    };
     entry.who(call.learned.who.as_deref());
     entry.resource(target.bucket.as_deref(), None);
     (result, Some(call.body))
 }
 
-async fn permit_and_answer(
+/// Returns who sends a request, and what it asks for.
+async fn identify(
     shared: &Shared,
     parts: &Parts,
     call: &mut Call<'_>,
-    routed: S3Result<Operation>,
-) -> S3Result<Answer> {
+    name: &mut &'static str,
+) -> S3Result<(Caller, Operation)> {
+    // The error waits for the signature: without one, a client learns nothing else.
+    let routed = route(&parts.method, call.target);
+    if let Ok(routed) = &routed {
+        *name = routed.name();
+    }
     let signed = SignedParts {
         method: &parts.method,
         path: &call.target.path,
@@ -237,16 +266,26 @@ async fn permit_and_answer(
     let (model, now_ms) = (&shared.model, call.now_ms());
     let verify = |lookup: Lookup<'_>| shared.verifier.verify(&signed, now_ms, lookup);
     let session = token(&parts.headers, &call.target.query)?;
-    let verified = Box::pin(signed_with(model, session, verify)).await?;
+    let verified = signed_with(model, session, verify).await?;
     let verified = verified.ok_or(Code::AccessDenied)?;
     call.learned.who = Some(verified.key.id.clone());
     let (key, rates) = (&verified.key, &shared.config.rates);
-    let caller = Box::pin(Caller::verified(model, rates, key, verified.credential)).await?;
+    let caller = Caller::verified(model, rates, key, verified.credential).await?;
     let operation = routed?;
     call.set_payload(verified.payload, Some(&verified.chunks))?;
     // The route has checked that there is one.
+    let bucket = call.target.bucket.as_deref().ok_or(Code::InvalidURI)?;
+    model.find_bucket_of_key(&verified.key, bucket).await?;
+    Ok((caller, operation))
+}
+
+async fn permit_and_answer(
+    shared: &Shared,
+    call: &mut Call<'_>,
+    caller: Caller,
+    operation: Operation,
+) -> S3Result<Answer> {
     let name = call.target.bucket.as_deref().ok_or(Code::InvalidURI)?;
-    Box::pin(model.find_bucket_of_key(&verified.key, name)).await?;
     let permit = Permit {
         shared,
         caller,

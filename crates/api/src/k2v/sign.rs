@@ -73,10 +73,11 @@ impl Signer {
         let hash = |bytes: &[u8]| hex::encode(digest::digest(&digest::SHA256, bytes));
         let (host, body) = (request.host, hash(request.body));
         let names = "host;x-amz-content-sha256;x-amz-date";
+        // All services but S3 encode the path twice for the signature.
+        let path = encode_path(&request.path());
         let canonical = format!(
-            "{}\n{}\n{}\nhost:{host}\nx-amz-content-sha256:{body}\nx-amz-date:{stamp}\n\n{names}\n{body}",
+            "{}\n{path}\n{}\nhost:{host}\nx-amz-content-sha256:{body}\nx-amz-date:{stamp}\n\n{names}\n{body}",
             request.method,
-            request.path(),
             request.query(),
         );
         let scope = format!("{date}/{}/k2v/aws4_request", self.region);

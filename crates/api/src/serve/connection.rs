@@ -58,6 +58,7 @@ pub async fn serve<D, T>(
                 request.extensions_mut().insert(Secure);
             }
             let (streams, stopping) = (streams.clone(), stopping.clone());
+            let request = Box::new(request);
             handle(door.clone(), activity.clone(), streams, stopping, request)
         }
     });
@@ -132,12 +133,14 @@ impl Drop for Handling {
     }
 }
 
+/// Answers a request. The request and its answering are boxed: an argument keeps its room also after
+/// its value has moved, and HTTP/1.1 keeps room for this future as long as the connection lives.
 async fn handle<D: Door>(
     door: D,
     activity: Arc<Activity>,
     streams: Arc<Semaphore>,
     stopping: watch::Receiver<()>,
-    request: Request<Incoming>,
+    request: Box<Request<Incoming>>,
 ) -> Result<Response<Body>, Infallible> {
     let is_http2 = request.version() == Version::HTTP_2;
     let _place = match is_http2 {
@@ -146,7 +149,7 @@ async fn handle<D: Door>(
         false => None,
     };
     let handling = Handling::begin(&activity);
-    let mut answer = door.answer(request).await;
+    let mut answer = Box::pin(door.answer(*request)).await;
     drop(handling);
     // The sender is dropped when the server shall stop.
     if !is_http2 && stopping.has_changed().is_err() {

@@ -84,6 +84,12 @@ pub struct Limits {
     /// True if a client that has sent everything and closed its direction still gets an answer.
     /// Otherwise it counts as gone, and its request ends.
     pub half_close: bool,
+    /// HTTP/2: requests at once of each connection, beside the least that every connection may
+    /// have. All connections together have as many as there may be connections.
+    pub streams: u32,
+    /// HTTP/1.1: the most bytes of a request's headers, and of read-ahead, once there are many
+    /// connections.
+    pub head_bytes: usize,
 }
 
 impl Default for Limits {
@@ -97,6 +103,8 @@ impl Default for Limits {
             write_stall: Duration::from_secs(60),
             shutdown: Duration::from_secs(30),
             half_close: true,
+            streams: 0,
+            head_bytes: NARROW.read_bytes,
         }
     }
 }
@@ -164,12 +172,16 @@ pub async fn serve<D: Door>(
     let addresses = Addresses::new(limits);
     let (stop, stopping) = watch::channel(());
     let mut accepting = JoinSet::new();
+    let narrow = Buffers {
+        read_bytes: limits.head_bytes,
+        ..NARROW
+    };
     for listener in listeners {
         let acceptor = Acceptor {
             door: door.clone(),
             handshakes: tls.as_ref().map(Tls::for_doors),
             roomy: builder(limits, ROOMY),
-            narrow: builder(limits, NARROW),
+            narrow: builder(limits, narrow),
             places: places.clone(),
             addresses: addresses.clone(),
             streams: Arc::new(Semaphore::new(limits.connections)),
@@ -199,7 +211,7 @@ pub(crate) fn builder(limits: Limits, buffers: Buffers) -> Builder<TokioExecutor
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_concurrent_streams(buffers.streams)
+        .max_concurrent_streams(buffers.streams.max(limits.streams))
         .max_header_list_size(MAX_HEADER_LIST_BYTES)
         .initial_stream_window_size(buffers.stream_window_bytes)
         .initial_connection_window_size(buffers.connection_window_bytes)

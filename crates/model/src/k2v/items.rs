@@ -1,25 +1,27 @@
 //! Operations on single items.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use archipel_base::{Id, Stamp};
-use archipel_cluster::{Current, Decision, Versioning, WriteOptions};
+use archipel_cluster::{Bundle, Current, Decision, Versioning, WriteOptions};
 use archipel_storage::RowKey;
 use bytes::Bytes;
-use futures_util::{StreamExt, stream};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use tokio::time::Instant;
 
 use super::siblings::{Sibling, Siblings};
 use super::token::Token;
-use super::{Item, ItemName, MAX_VALUE_BYTES, topic_of_item};
+use super::{BATCHED_READS, Item, ItemName, MAX_VALUE_BYTES, topic_of_item};
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
 use crate::rowkeys;
 
 /// How many items of a batch are written at once.
-const WRITES_AT_ONCE: usize = 256;
+const WRITES_AT_ONCE: usize = 1024;
 /// How far ahead a stamp may be of the clocks of other nodes: replicas refuse those beyond it.
 const CLOCKS_APART_MS: u64 = 60_000;
 /// The pause of a poll after a read that failed.
@@ -166,6 +168,34 @@ impl Model {
         Ok(self.item_version(&row).await?.item(&bucket.id, name))
     }
 
+    /// Returns items as [`read_item`](Model::read_item) does, in the order of their names. All together
+    /// take one round trip.
+    ///
+    /// # Errors
+    /// [`Error::TooMuch`] if the values of all items have more than `most_bytes`; nothing more is read
+    /// then.
+    pub async fn read_items(
+        &self,
+        bucket: &Bucket,
+        names: &[ItemName],
+        most_bytes: usize,
+    ) -> Result<Vec<Option<Item>>, Error> {
+        let bytes = &AtomicUsize::new(0);
+        let reads = names.iter().map(|name| async move {
+            // The semaphore is never closed.
+            let _room = self.0.batched.acquire().await.ok();
+            let item = self.read_item(bucket, name).await?;
+            let more = item.as_ref().map_or(0, Item::bytes);
+            match bytes.fetch_add(more, Ordering::Relaxed) + more > most_bytes {
+                true => Err(Error::TooMuch),
+                false => Ok(item),
+            }
+        });
+        let reads: Vec<_> = reads.collect();
+        let read = stream::iter(reads).buffered(BATCHED_READS);
+        read.try_collect().await
+    }
+
     fn item_row(&self, bucket: &Bucket, name: &ItemName) -> RowKey {
         rowkeys::item(self.cluster(), &bucket.id, &name.pk, &name.sk)
     }
@@ -188,7 +218,7 @@ impl Model {
     /// [`Error::NoSuchBucket`] if the bucket was deleted meanwhile.
     pub async fn insert_item(&self, bucket: &Bucket, insert: &Insert) -> Result<(), Error> {
         let seen = self.check_insert(bucket, insert)?;
-        self.write_item(bucket, &insert.name, seen, &insert.value)
+        self.write_item(bucket, &insert.name, seen, &insert.value, None)
             .await
     }
 
@@ -208,6 +238,7 @@ impl Model {
         name: &ItemName,
         seen: Option<Token>,
         value: &Option<Bytes>,
+        bundle: Option<&Arc<Bundle>>,
     ) -> Result<(), Error> {
         let row = self.item_row(bucket, name);
         let fence = self.open_fence_of(&bucket.id, &row);
@@ -219,6 +250,7 @@ impl Model {
                 yields: false,
                 pointing: None,
                 upload: None,
+                bundle: bundle.cloned(),
                 background: false,
                 taking: None,
                 companions: Vec::new(),
@@ -245,15 +277,17 @@ impl Model {
             let of_item = by_item.entry(insert.name).or_default();
             of_item.push((seen, insert.value));
         }
+        let bundle = &self.cluster().bundle();
         let writes = by_item.iter().map(|(name, writes)| async move {
             for (seen, value) in writes {
-                self.write_item(bucket, name, *seen, value).await?;
+                self.write_item(bucket, name, *seen, value, Some(bundle))
+                    .await?;
             }
             Ok(())
         });
         let writes: Vec<_> = writes.collect();
         let written = stream::iter(writes).buffer_unordered(WRITES_AT_ONCE);
-        let written: Vec<Result<(), Error>> = written.collect().await;
+        let written: Vec<Result<(), Error>> = bundle.drive(written.collect()).await;
         written.into_iter().collect()
     }
 
@@ -266,7 +300,8 @@ impl Model {
         let version = self.item_version(&self.item_row(bucket, name)).await?;
         match version.seen() {
             Some(seen) if seen.tombstone.is_none() => {
-                self.write_item(bucket, name, Some(seen), &None).await?;
+                self.write_item(bucket, name, Some(seen), &None, None)
+                    .await?;
                 Ok(true)
             }
             _ => Ok(false),

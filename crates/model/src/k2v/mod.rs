@@ -57,6 +57,10 @@ pub const MAX_PAGE_BYTES: usize = 4 << 20;
 /// The most items of a range that is polled, tombstones included.
 pub const MAX_POLLED_ITEMS: usize = 10_000;
 
+/// The most items and ranges that a node reads at once for batches. Each range may take almost 1 MiB
+/// from each replica.
+pub(crate) const BATCHED_READS: usize = 1024;
+
 /// The name of an item within a bucket.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ItemName {

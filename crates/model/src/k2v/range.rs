@@ -2,20 +2,21 @@
 
 use std::collections::VecDeque;
 
-use archipel_cluster::{ListEntry, ListQuery, ListStart};
+use archipel_cluster::{ListEntry, ListQuery, ListStart, Listing};
 use bytes::{BufMut, BytesMut};
+use futures_util::future::try_join_all;
 use futures_util::{StreamExt, stream};
 
 use super::items::Version;
 use super::siblings::Siblings;
-use super::{Item, ItemName, MAX_PAGE_BYTES, MAX_PAGE_ITEMS, check_key, check_pk};
+use super::{BATCHED_READS, Item, ItemName, MAX_PAGE_BYTES, MAX_PAGE_ITEMS, check_key, check_pk};
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
 use crate::rowkeys;
 
-/// How many ranges are read at once. Each may take almost 1 MiB from each replica.
-const RANGES_AT_ONCE: usize = 64;
+/// How many ranges a node is asked for with one message.
+const RANGES_TOGETHER: usize = 64;
 /// How many items of a range are deleted at once.
 const DELETIONS_AT_ONCE: usize = 256;
 
@@ -121,10 +122,7 @@ impl<'r> Walk<'r> {
     }
 
     /// Takes a page of the partition. Returns the versions in it.
-    pub fn take(
-        &mut self,
-        page: archipel_cluster::Listing,
-    ) -> Result<Vec<(String, Version)>, Error> {
+    pub fn take(&mut self, page: Listing) -> Result<Vec<(String, Version)>, Error> {
         if !page.damaged.is_empty() {
             let why = format!("{} items of a range cannot be read", page.damaged.len());
             return Err(Error::Damaged(why));
@@ -233,7 +231,7 @@ impl Model {
         let mut all: Vec<Filling<'_>> = ranges.iter().map(begin).collect();
         loop {
             let open = all.iter_mut().filter(|filling| !filling.is_done());
-            let mut open: Vec<_> = open.take(RANGES_AT_ONCE).collect();
+            let mut open: Vec<_> = open.take(BATCHED_READS).collect();
             if open.is_empty() {
                 return Ok(all.into_iter().map(Filling::page).collect());
             }
@@ -241,7 +239,12 @@ impl Model {
                 .iter()
                 .map(|filling| filling.walk.query.clone())
                 .collect();
-            let pages = self.cluster().list_all(&queries).await?;
+            // All of it at once: batches that each held a part and waited for more could wait for
+            // each other for ever. The semaphore is never closed.
+            let _room = self.0.batched.acquire_many(queries.len() as u32).await.ok();
+            let lists = queries.chunks(RANGES_TOGETHER);
+            let pages = try_join_all(lists.map(|some| self.cluster().list_all(some))).await?;
+            let pages = pages.into_iter().flatten();
             for (filling, page) in open.iter_mut().zip(pages) {
                 for (sk, version) in filling.walk.take(page)? {
                     let name = ItemName {
@@ -275,19 +278,20 @@ impl Model {
             ..Range::default()
         };
         let mut walk = Walk::new(self, bucket, &range);
-        let mut deleted = 0;
+        let (bundle, mut deleted) = (&self.cluster().bundle(), 0);
         while !walk.ended {
             let page = self.cluster().list(walk.query.clone()).await?;
             let deletions = walk.take(page)?.into_iter().map(|(sk, version)| {
                 let pk = range.pk.clone();
                 async move {
                     let name = ItemName { pk, sk };
-                    self.write_item(bucket, &name, version.seen(), &None).await
+                    self.write_item(bucket, &name, version.seen(), &None, Some(bundle))
+                        .await
                 }
             });
             let deletions: Vec<_> = deletions.collect();
             let done = stream::iter(deletions).buffer_unordered(DELETIONS_AT_ONCE);
-            let done: Vec<Result<(), Error>> = done.collect().await;
+            let done: Vec<Result<(), Error>> = bundle.drive(done.collect()).await;
             for one in done {
                 one?;
                 deleted += 1;

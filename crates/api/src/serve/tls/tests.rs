@@ -35,6 +35,15 @@ async fn served(
     known: &[&Made],
     name: &str,
 ) -> Option<(CertificateDer<'static>, Vec<u8>)> {
+    asked(tls, known, name, &[b"h2", b"http/1.1"]).await
+}
+
+async fn asked(
+    tls: &Tls,
+    known: &[&Made],
+    name: &str,
+    protocols: &[&[u8]],
+) -> Option<(CertificateDer<'static>, Vec<u8>)> {
     let mut roots = RootCertStore::empty();
     for made in known {
         roots.add(made.der.clone()).unwrap();
@@ -44,7 +53,7 @@ async fn served(
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     let (client, server) = duplex(1 << 16);
     let name = ServerName::try_from(name.to_owned()).unwrap();
     let connector = TlsConnector::from(Arc::new(config));
@@ -82,6 +91,50 @@ async fn replaced_certificates_count_for_the_next_connection() {
     tls.replace(vec![new.certificate.clone()]);
     assert!(served(&tls, &[&new], "a.example").await.is_some());
     assert!(served(&tls, &[&old], "a.example").await.is_none());
+}
+
+#[tokio::test]
+async fn issued_certificate_goes_before_the_configured_ones() {
+    let (other, issued) = (made(&["a.example", "b.example"]), made(&["a.example"]));
+    let tls = Tls::new(vec![other.certificate.clone()]);
+    tls.use_issued("A.example", issued.certificate.clone());
+    let known = [&other, &issued];
+    for (name, expected) in [("a.example", &issued), ("b.example", &other)] {
+        let got = served(&tls, &known, name).await.unwrap();
+        assert_eq!(got.0, expected.der, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn placeholder_gives_way_to_any_other_certificate() {
+    let (placeholder, issued) = (made(&["a.example", "b.example"]), made(&["a.example"]));
+    let tls = Tls::new(Vec::new());
+    assert_eq!(served(&tls, &[&placeholder], "b.example").await, None);
+    tls.use_placeholder(placeholder.certificate.clone());
+    let known = [&placeholder, &issued];
+    assert!(served(&tls, &known, "b.example").await.is_some());
+    tls.use_issued("a.example", issued.certificate.clone());
+    // The client refuses what is not for the name.
+    assert_eq!(served(&tls, &known, "b.example").await, None);
+}
+
+#[tokio::test]
+async fn proof_is_shown_to_an_authority_alone() {
+    let (ordinary, proof) = (made(&["a.example", "b.example"]), made(&["a.example"]));
+    let tls = Tls::new(vec![ordinary.certificate.clone()]);
+    let known = [&ordinary, &proof];
+    let authority: [&[u8]; 1] = [b"acme-tls/1"];
+    assert_eq!(asked(&tls, &known, "a.example", &authority).await, None);
+    let shown = proof.certificate.clone();
+    tls.prove_by(Box::new(move |domain| {
+        let shown = (domain == "a.example").then(|| shown.clone());
+        Box::pin(async move { shown })
+    }));
+    let got = asked(&tls, &known, "a.example", &authority).await;
+    assert_eq!(got, Some((proof.der.clone(), authority[0].to_vec())));
+    assert_eq!(asked(&tls, &known, "b.example", &authority).await, None);
+    let got = served(&tls, &known, "a.example").await.unwrap();
+    assert_eq!(got.0, ordinary.der);
 }
 
 #[test]

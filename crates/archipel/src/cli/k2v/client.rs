@@ -109,6 +109,10 @@ impl Client {
             ))
         };
         let uri: Uri = door.endpoint.parse().map_err(|_| invalid())?;
+        if uri.scheme_str() == Some("https") {
+            let why = "--endpoint: archipel k2v does not speak TLS; fix: give an address without TLS, or use k2v-cli";
+            return Err(Failure(why.into()));
+        }
         let authority = uri.authority().ok_or_else(invalid)?;
         if uri.scheme_str() != Some("http") || authority.port_u16().is_none() {
             return Err(invalid());

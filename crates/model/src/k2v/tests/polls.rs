@@ -5,12 +5,13 @@ use tokio::time::Instant;
 
 use super::*;
 
-/// Rounds between nodes: one for a read, a batch read and a range; two for an insert, a deletion
-/// and a batch of inserts.
+/// Rounds between nodes: one for a read, a range, and a batch of either; two for an insert, a deletion
+/// and a batch of inserts; one and two for the deletion of a range.
 #[tokio::test(start_paused = true)]
 async fn rounds_are_as_promised() {
-    let Nodes { models, bucket, .. } = Nodes::new(1).await;
-    let model = &models[0];
+    let nodes = Nodes::new(1).await;
+    let Nodes { models, bucket, .. } = &nodes;
+    let (model, bucket) = (&models[0], bucket.clone());
     let first = insert("p", "s", None, "v");
     model.insert_item(&bucket, &first).await.unwrap();
     let rounds = |began: Instant| {
@@ -33,20 +34,39 @@ async fn rounds_are_as_promised() {
     assert_eq!(rounds(began).0, 2, "a deletion: {:?}", rounds(began));
     let began = Instant::now();
     let batch = (0..100).map(|n| insert(&format!("p{n}"), "s", None, "v"));
+    let frames = || nodes.world.network.frames().values().sum::<u64>();
+    let before = frames();
     model.insert_items(&bucket, batch.collect()).await.unwrap();
     assert_eq!(rounds(began).0, 2, "a batch: {:?}", rounds(began));
-    let began = Instant::now();
-    let ranges = (0..20).map(|n| Range {
+    // Each request as a message of its own would be 1200 frames.
+    let sent = frames() - before;
+    assert!(sent < 100, "a batch of 100 took {sent} frames");
+    let range = |n: u32| Range {
         pk: format!("p{n}"),
         ..Range::default()
-    });
-    let ranges: Vec<_> = ranges.collect();
-    let pages = model
-        .read_ranges(&bucket, &ranges, usize::MAX)
-        .await
-        .unwrap();
-    assert!(pages.iter().all(|page| page.items.len() == 1));
-    assert_eq!(rounds(began).0, 1, "a batch read: {:?}", rounds(began));
+    };
+    for count in [1, 100] {
+        let began = Instant::now();
+        let ranges: Vec<_> = (0..count).map(range).collect();
+        let pages = model.read_ranges(&bucket, &ranges, usize::MAX).await;
+        let pages = pages.unwrap();
+        assert!(pages.iter().all(|page| page.items.len() == 1));
+        assert_eq!(rounds(began).0, 1, "{count} ranges: {:?}", rounds(began));
+        let names: Vec<_> = (0..count).map(|n| name(&format!("p{n}"), "s")).collect();
+        let began = Instant::now();
+        let items = model.read_items(&bucket, &names, 1 << 20).await.unwrap();
+        let read = rounds(began);
+        assert!(items.iter().all(Option::is_some));
+        let all: usize = items.iter().flatten().map(Item::bytes).sum();
+        let fitting = model.read_items(&bucket, &names, all).await;
+        assert!(fitting.is_ok());
+        let refused = model.read_items(&bucket, &names, all - 1).await;
+        assert_eq!(refused.err(), Some(Error::TooMuch));
+        assert_eq!(read.0, 1, "{count} items: {read:?}");
+    }
+    let began = Instant::now();
+    assert_eq!(model.delete_range(&bucket, &range(0)).await, Ok(1));
+    assert_eq!(rounds(began).0, 3, "a range's end: {:?}", rounds(began));
 }
 
 /// A poll at one node ends soon after an insert at another: half a round trip for the news, and one
