@@ -69,6 +69,20 @@ def test_in_a_trailer(raw, s3, bucket, algorithm, mode):
 
 
 @pytest.mark.parametrize("mode", [chunked.SIGNED_TRAILER, chunked.UNSIGNED_TRAILER])
+def test_in_a_trailer_as_minio_go_sends_it(raw, s3, bucket, mode):
+    """An empty line stands before the trailer's signature, and a second one behind unsigned trailers."""
+
+    def spaced(frames):
+        *chunks, tail = frames
+        checksum, rest = tail.split(b"\r\n", 1)
+        return [*chunks, checksum + b"\n\r\n" + (rest or b"\r\n")]
+
+    upload = chunked.Upload([DATA], mode, [(header("CRC32"), encoded("CRC32", DATA))], change=spaced)
+    answer(chunked.put(raw, bucket, "k", upload), 200)
+    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == DATA
+
+
+@pytest.mark.parametrize("mode", [chunked.SIGNED_TRAILER, chunked.UNSIGNED_TRAILER])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_wrong_in_a_trailer(raw, s3, bucket, algorithm, mode, nothing_changes):
     trailers = [(header(algorithm), encoded(algorithm, b"other"))]

@@ -32,6 +32,15 @@ def test_odd_keys(s3, bucket):
     assert keys(s3, bucket) == ["A"]
 
 
+def test_ids_that_no_version_can_have(s3, bucket):
+    """DeleteObject answers 400 for these; DeleteObjects says that there is no such version."""
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    wanted = [{"Key": "k", "VersionId": text} for text in ("", "wrong")]
+    errors = s3.delete_objects(Bucket=bucket, Delete={"Objects": wanted})["Errors"]
+    assert [(e["Key"], e["Code"]) for e in errors] == [("k", "NoSuchVersion")] * 2
+    holds(s3, bucket, "k", b"x")
+
+
 def test_thousand_and_one_are_refused(s3, bucket, nothing_changes):
     s3.put_object(Bucket=bucket, Key="k0", Body=b"x")
     wanted = [{"Key": f"k{n}"} for n in range(1001)]

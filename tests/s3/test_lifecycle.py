@@ -146,3 +146,15 @@ def test_expiration_is_told(s3, bucket):
     parts = {"Parts": [{"PartNumber": 1, "ETag": part["ETag"]}]}
     done = s3.complete_multipart_upload(**named, MultipartUpload=parts)
     assert 'rule-id="up"' in done["Expiration"]
+
+
+def test_rules_without_a_name_get_one(s3, bucket):
+    """As on AWS, and the header about the expiration needs it."""
+    rule = {"Status": "Enabled", "Expiration": {"Days": 1}}
+    rules = [{**rule, "Filter": {"Prefix": prefix}} for prefix in ("a", "b")] + [{**rule, "ID": "c", "Filter": {"Prefix": "c"}}]
+    s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": rules})
+    found = s3.get_bucket_lifecycle_configuration(Bucket=bucket)["Rules"]
+    names = [rule["ID"] for rule in found]
+    assert all(names) and len(set(names)) == 3 and names[2] == "c"
+    told = s3.put_object(Bucket=bucket, Key="a", Body=b"x")["Expiration"]
+    assert f'rule-id="{names[0]}"' in told

@@ -93,7 +93,7 @@ def test_malformed_completion(raw, s3, bucket, nothing_changes):
     with nothing_changes():
         for body in (b"", b"<CompleteMultipartUpload>", b"not xml", b"<Other/>", b"<!DOCTYPE a []><a/>"):
             reply = raw.request("POST", object_path(bucket, "k"), [("uploadId", upload)], body=body)
-            answer(reply, 400, "MalformedXML", "InvalidRequest")
+            answer(reply, 400, "MalformedXML" if body else "InvalidRequest")
     assert len(s3.list_parts(Bucket=bucket, Key="k", UploadId=upload)["Parts"]) == 1
 
 
@@ -105,6 +105,8 @@ def test_no_such_upload(s3, bucket, nothing_changes):
                 add(s3, bucket, wrong, 1, b"x", key=key)
             with refused(404, "NoSuchUpload"):
                 complete(s3, bucket, wrong, [{"PartNumber": 1, "ETag": etag(b"x")}], key=key)
+            with refused(404, "NoSuchUpload"):
+                complete(s3, bucket, wrong, [{"PartNumber": 1, "ETag": "no tag"}], key=key)
             with refused(404, "NoSuchUpload"):
                 s3.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=wrong)
             with refused(404, "NoSuchUpload"):
@@ -216,6 +218,18 @@ def test_list_uploads(s3, bucket):
             break
         marker = {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
     assert paged == found
+
+
+def test_uploads_of_a_key_are_listed_as_they_began(s3, bucket):
+    begun = [s3.create_multipart_upload(Bucket=bucket, Key="k")["UploadId"] for _ in range(6)]
+    other = s3.create_multipart_upload(Bucket=bucket, Key="a")["UploadId"]
+    pages = s3.get_paginator("list_multipart_uploads").paginate(
+        Bucket=bucket, PaginationConfig={"PageSize": 4}
+    )
+    uploads = [upload for page in pages for upload in page["Uploads"]]
+    assert [upload["UploadId"] for upload in uploads] == [other, *begun]
+    times = [upload["Initiated"] for upload in uploads[1:]]
+    assert times == sorted(times)
 
 
 def test_part_number_of_a_finished_object(s3, bucket):

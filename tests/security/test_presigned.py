@@ -248,7 +248,7 @@ def refused(name: str, value: str) -> tuple[int, str]:
     [
         ("x-amz-acl", "public-read"),
         ("X-Amz-Acl", "public-read"),
-        ("x-amz-grant-read", "id=1"),
+        ("x-amz-grant-read-acp", "uri=http://acs.amazonaws.com/groups/global/AllUsers"),
         ("x-amz-server-side-encryption", "aws:kms"),
         ("x-amz-object-lock-mode", "COMPLIANCE"),
         ("x-amz-object-lock-legal-hold", "ON"),

@@ -78,6 +78,9 @@ def test_skew_beyond_bounds(raw, target, seconds, nothing_changes):
 def test_wrong_region_and_service(raw, target, credentials):
     elsewhere = Credentials(credentials.access_key, credentials.secret_key, "mars-north-1")
     answer(raw.get(target, "k", credentials=elsewhere), 400, "AuthorizationHeaderMalformed")
+    # An SDK that asks HEAD for the region has only headers to learn it from.
+    reply = raw.head(target, "k", credentials=elsewhere)
+    assert (reply.status, reply.headers["x-amz-bucket-region"]) == (400, credentials.region)
     for service in ("sts", "k2v", "ec2"):
         reply = raw.get(target, "k", service=service)
         assert reply.status in (400, 403), reply.brief()

@@ -70,6 +70,18 @@ def test_headers_and_overrides_are_covered(plain, s3, bucket):
     assert fetch("GET", url + "&partNumber=1")[0] == 403
 
 
+def test_parameters_of_the_sdk_for_javascript(plain, s3, bucket):
+    """Version 2 of that SDK repeats all headers in the query, and is the default for us-east-1."""
+    headers = {"Content-Type": "text/plain", "Cache-Control": "no-cache"}
+    url = plain.generate_presigned_url("put_object", {"Bucket": bucket, "Key": "k", "ContentType": "text/plain"})
+    url = url.replace("content-type=", "Content-Type=") + "&Cache-Control=no-cache"
+    assert fetch("PUT", url, b"x", {"Content-Type": "text/plain"})[0] == 403
+    absent(s3, bucket, "k")
+    assert fetch("PUT", url, b"x", headers)[0] == 200
+    head = s3.head_object(Bucket=bucket, Key="k")
+    assert (head["ContentType"], head["CacheControl"]) == ("text/plain", "no-cache")
+
+
 def test_expired(plain, bucket):
     url = plain.generate_presigned_url("get_object", {"Bucket": bucket, "Key": "k"}, ExpiresIn=-5)
     status, content, _ = fetch("GET", url)

@@ -57,7 +57,7 @@ async fn fetch_in_time(ask: Ask<'_>) -> Result<Vec<u8>, String> {
     }
     let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
     let config = match ask.roots {
-        Some(roots) => trusting(read_roots(roots)?)?,
+        Some(roots) => trust(Some(roots))?,
         None => TLS.get_or_try_init(tls).await?.clone(),
     };
     let stream = TlsConnector::from(config).connect(name, stream);
@@ -66,12 +66,21 @@ async fn fetch_in_time(ask: Ask<'_>) -> Result<Vec<u8>, String> {
 }
 
 async fn tls() -> Result<Arc<ClientConfig>, String> {
-    let load = tokio::task::spawn_blocking(|| {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        roots
-    });
-    let roots = load.await.map_err(|error| error.to_string())?;
+    let load = tokio::task::spawn_blocking(|| trust(None));
+    load.await.map_err(|error| error.to_string())?
+}
+
+/// Returns the settings of a client that trusts these certificates in PEM, or those that the system
+/// trusts. Reads files.
+///
+/// # Errors
+/// A text for people.
+pub fn trust(roots: Option<&[u8]>) -> Result<Arc<ClientConfig>, String> {
+    if let Some(roots) = roots {
+        return trusting(read_roots(roots)?);
+    }
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
         return Err("the system trusts no certificate".into());
     }

@@ -197,6 +197,10 @@ pub struct Bucket {
     /// True if new objects are encrypted by the cluster's keys where the request does not say how.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub encrypts: bool,
+    /// True if an S3 Bucket Key was asked for. It saves calls of AWS KMS, so it changes nothing here;
+    /// tools expect to read what they have set.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_bucket_key: bool,
     /// The token of the operation that may set the bucket's write fences.
     #[serde(rename = "turn", default)]
     pub(crate) token: FencingToken,

@@ -316,6 +316,7 @@ impl ContentWriter {
                 yields: false,
                 pointing: None,
                 upload: upload.as_ref(),
+                bundle: None,
                 background: false,
                 taking: None,
                 companions: Vec::new(),

@@ -10,6 +10,7 @@
 //! fails leaves the upload as it was. GC drops the parts that the object does not list once the
 //! upload is over.
 
+mod ids;
 mod known;
 mod page;
 mod part;
@@ -19,8 +20,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use archipel_base::Id;
-use archipel_base::codec;
+use archipel_base::{Id, codec};
 use archipel_cluster as cluster;
 use archipel_cluster::{Current, Decision, Intent, PointingRow, WriteOptions};
 use archipel_storage::engine::Durability;
@@ -43,7 +43,7 @@ use crate::version::{VersionId, Versioning};
 use crate::version_rows;
 use crate::versions;
 
-pub(crate) use known::KnownUploads;
+pub(crate) use {ids::UploadIds, known::KnownUploads};
 
 pub use part::PartWriter;
 
@@ -60,10 +60,11 @@ impl Model {
         meta: UploadMeta,
     ) -> Result<Upload, Error> {
         check_key(key)?;
+        let initiated_ms = self.now_ms();
         let upload = Upload {
-            id: self.random_id(),
+            id: self.0.upload_ids.next(self.random_id(), initiated_ms),
             key: key.to_owned(),
-            initiated_ms: self.now_ms(),
+            initiated_ms,
             initiator: initiator.map(str::to_owned),
             meta,
             intent: None,

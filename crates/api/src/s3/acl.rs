@@ -1,12 +1,12 @@
-//! Access control lists: the header that sets one, and the document.
+//! Access control lists: the headers that set one, and the document.
 //!
-//! Only what a canned ACL can say is accepted. The owner always has full control, so lists with the
-//! owner alone change nothing.
+//! Only what a canned ACL can say is accepted, whether it is named or spelled out in grants. The
+//! owner always has full control, so lists with the owner alone change nothing.
 //!
 //! Source: AWS, "Access control list (ACL) overview" and "Controlling ownership of objects".
 
 use archipel_access::Acl;
-use archipel_model::Bucket;
+use archipel_model::{Bucket, Model};
 use http::HeaderMap;
 
 use super::call::single_header;
@@ -20,6 +20,17 @@ pub const HEADER: &str = "x-amz-acl";
 /// Canned ACLs of S3 that need AWS's own services.
 const OF_SERVICES: [&str; 2] = ["aws-exec-read", "log-delivery-write"];
 
+/// The headers with grants, and the permission that each one grants.
+const GRANTS: [(&str, &str); 5] = [
+    ("x-amz-grant-full-control", "FULL_CONTROL"),
+    ("x-amz-grant-read", "READ"),
+    ("x-amz-grant-read-acp", "READ_ACP"),
+    ("x-amz-grant-write", "WRITE"),
+    ("x-amz-grant-write-acp", "WRITE_ACP"),
+];
+
+/// The beginning of the addresses of S3's groups.
+const GROUPS: &str = "http://acs.amazonaws.com/groups/";
 /// Everybody.
 const ALL_USERS: &str = "http://acs.amazonaws.com/groups/global/AllUsers";
 /// Every access key.
@@ -28,11 +39,61 @@ const AUTHENTICATED_USERS: &str = "http://acs.amazonaws.com/groups/global/Authen
 /// The namespace of the attribute that tells the kind of a grantee.
 const XSI: &str = " xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\"";
 
-/// Returns the list that a header asks for; `None` without the header.
+/// Returns the header with grants that a request has, if it has one.
+pub fn grants(headers: &HeaderMap) -> Option<&'static str> {
+    let names = GRANTS.iter().map(|(name, _)| *name);
+    names.into_iter().find(|name| headers.contains_key(*name))
+}
+
+/// Returns the list that the headers ask for, by its name or in grants; `None` without them.
+///
+/// # Errors
+/// Those of [`of_canned`]; [`Code::InvalidRequest`] for both kinds of headers; those of grants.
+pub fn of_headers(
+    headers: &HeaderMap,
+    owner: impl FnOnce() -> S3Result<Owner>,
+) -> S3Result<Option<Acl>> {
+    let canned = of_canned(headers)?;
+    match (canned, grants(headers)) {
+        (canned, None) => Ok(canned),
+        (Some(_), Some(_)) => {
+            let why = "Specifying both Canned ACLs and Header Grants is not allowed";
+            Err(S3Error::new(Code::InvalidRequest, why))
+        }
+        (None, Some(_)) => Ok(Some(of_grants(headers, &owner()?)?)),
+    }
+}
+
+/// Returns the list that grants make. The owner has full control also if no grant says so.
+fn of_grants(headers: &HeaderMap, owner: &Owner) -> S3Result<Acl> {
+    let mut acl = Acl::default();
+    for (name, permission) in GRANTS {
+        let Some(list) = single_header(headers, name)? else {
+            continue;
+        };
+        for text in list.split(',') {
+            let wrong = || S3Error::argument(name, list, "Argument format not recognized");
+            let (kind, value) = text.split_once('=').ok_or_else(wrong)?;
+            let value = value.trim();
+            let unquoted = value.strip_prefix('"').and_then(|v| v.strip_suffix('"'));
+            let value = unquoted.unwrap_or(value);
+            let grantee = match kind.trim().to_ascii_lowercase().as_str() {
+                "id" => Grantee::Id(value),
+                "uri" => Grantee::Group(value),
+                "emailaddress" => Grantee::Email(value),
+                _ => return Err(wrong()),
+            };
+            add(&mut acl, grantee, permission, owner)?;
+        }
+    }
+    Ok(acl)
+}
+
+/// Returns the list that a header names; `None` without the header.
 ///
 /// # Errors
 /// [`Code::InvalidArgument`] for an unknown one, [`Code::NotImplemented`].
-pub fn of_headers(headers: &HeaderMap) -> S3Result<Option<Acl>> {
+pub fn of_canned(headers: &HeaderMap) -> S3Result<Option<Acl>> {
     let Some(name) = single_header(headers, HEADER)? else {
         return Ok(None);
     };
@@ -50,8 +111,8 @@ pub fn of_headers(headers: &HeaderMap) -> S3Result<Option<Acl>> {
 /// # Errors
 /// Those of [`of_headers`]; [`Code::AccessControlListNotSupported`] and [`Code::AccessDenied`] for
 /// a list that the bucket does not allow.
-pub fn of_new(headers: &HeaderMap, bucket: &Bucket) -> S3Result<Acl> {
-    let acl = of_headers(headers)?.unwrap_or_default();
+pub fn of_new(model: &Model, headers: &HeaderMap, bucket: &Bucket) -> S3Result<Acl> {
+    let acl = of_headers(headers, || Owner::of_bucket(model, bucket))?.unwrap_or_default();
     bucket.check_acl(acl)?;
     Ok(acl)
 }
@@ -59,7 +120,7 @@ pub fn of_new(headers: &HeaderMap, bucket: &Bucket) -> S3Result<Acl> {
 /// Reads a document.
 ///
 /// # Errors
-/// [`Code::MalformedACLError`], [`Code::NotImplemented`] for grants that no canned ACL has.
+/// [`Code::MalformedACLError`], those of grants.
 pub fn parse(document: &[u8], owner: &Owner) -> S3Result<Acl> {
     let malformed = |_| S3Error::from(Code::MalformedACLError);
     let root = xml::parse(document, "AccessControlPolicy").map_err(malformed)?;
@@ -70,7 +131,7 @@ pub fn parse(document: &[u8], owner: &Owner) -> S3Result<Acl> {
     let mut acl = Acl::default();
     let mut owned = false;
     for grant in list.only(&["Grant"]).map_err(malformed)? {
-        owned |= add(&mut acl, grant, owner)?;
+        owned |= read_grant(&mut acl, grant, owner)?;
     }
     // The owner's control cannot be taken away.
     match owned {
@@ -81,24 +142,55 @@ pub fn parse(document: &[u8], owner: &Owner) -> S3Result<Acl> {
     }
 }
 
-/// Adds a grant. Returns true if it is the owner's.
-fn add(acl: &mut Acl, grant: &Element, owner: &Owner) -> S3Result<bool> {
+/// Adds a grant of a document. Returns true if it is the owner's full control.
+fn read_grant(acl: &mut Acl, grant: &Element, owner: &Owner) -> S3Result<bool> {
     let malformed = |_| S3Error::from(Code::MalformedACLError);
     grant.only(&["Grantee", "Permission"]).map_err(malformed)?;
     let grantee = grant.child("Grantee").map_err(malformed)?;
     let grantee = grantee.ok_or(Code::MalformedACLError)?;
     let permission = grant.required_text("Permission").map_err(malformed)?.trim();
-    let known = ["FULL_CONTROL", "READ", "WRITE", "READ_ACP", "WRITE_ACP"];
-    if !known.contains(&permission) {
+    if !GRANTS.iter().any(|(_, known)| *known == permission) {
         return Err(Code::MalformedACLError.into());
     }
-    let id = grantee.child_text("ID").map_err(malformed)?.map(str::trim);
-    let group = grantee.child_text("URI").map_err(malformed)?.map(str::trim);
-    match (id, group, permission) {
-        (Some(id), None, "FULL_CONTROL") if id == owner.id() => return Ok(true),
-        (None, Some(ALL_USERS), "READ") => acl.public_read = true,
-        (None, Some(ALL_USERS), "WRITE") => acl.public_write = true,
-        (None, Some(AUTHENTICATED_USERS), "READ") => acl.authenticated_read = true,
+    let text = |name| Ok::<_, S3Error>(grantee.child_text(name).map_err(malformed)?.map(str::trim));
+    let grantee = match (text("ID")?, text("URI")?, text("EmailAddress")?) {
+        (Some(id), None, None) => Grantee::Id(id),
+        (None, Some(group), None) => Grantee::Group(group),
+        (None, None, Some(address)) => Grantee::Email(address),
+        _ => return Err(Code::MalformedACLError.into()),
+    };
+    add(acl, grantee, permission, owner)
+}
+
+/// The receiver of a grant.
+#[derive(Clone, Copy)]
+enum Grantee<'t> {
+    /// A canonical user id.
+    Id(&'t str),
+    /// The address of a group.
+    Group(&'t str),
+    /// The address of an account.
+    Email(&'t str),
+}
+
+/// Adds a grant. Returns true if it is the owner's full control.
+fn add(acl: &mut Acl, grantee: Grantee<'_>, permission: &str, owner: &Owner) -> S3Result<bool> {
+    match (grantee, permission) {
+        // The owner has it anyway.
+        (Grantee::Id(id), _) if id == owner.id() => return Ok(permission == "FULL_CONTROL"),
+        (Grantee::Group(ALL_USERS), "READ") => acl.public_read = true,
+        (Grantee::Group(ALL_USERS), "WRITE") => acl.public_write = true,
+        (Grantee::Group(AUTHENTICATED_USERS), "READ") => acl.authenticated_read = true,
+        (Grantee::Email(address), _) => {
+            let error = S3Error::from(Code::UnresolvableGrantByEmailAddress);
+            return Err(error.with("EmailAddress", address));
+        }
+        (Grantee::Id(id), _) if !Owner::is_id(id) => {
+            return Err(S3Error::argument("CanonicalUser/ID", id, "Invalid id"));
+        }
+        (Grantee::Group(group), _) if !group.starts_with(GROUPS) => {
+            return Err(S3Error::argument("uri", group, "Invalid group uri"));
+        }
         _ => return Err(S3Error::not_implemented("A grant that no canned ACL has")),
     }
     Ok(false)

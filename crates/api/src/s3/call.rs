@@ -11,7 +11,7 @@ use ring::digest;
 
 use super::auth::Caller;
 use super::body::RequestBody;
-use super::checksum::{Algorithm, Declared, Expected, HashPipe, content_md5};
+use super::checksum::{Algorithm, Declared, Expected, HashPipe, content_md5, wrong_sha256};
 use super::chunked::Decoder;
 use super::error::{Code, S3Error, S3Result};
 use super::sigv4::{ChunkSigner, Payload};
@@ -208,7 +208,8 @@ impl<'a> Call<'a> {
         };
         let document = self.checked(limit, expected).await?;
         if document.is_empty() {
-            Err(Code::MalformedXML.into())
+            let why = "You must specify at least one part";
+            Err(S3Error::new(Code::InvalidRequest, why))
         } else {
             Ok(document)
         }
@@ -229,7 +230,7 @@ impl<'a> Call<'a> {
         if found.as_ref() == signed {
             Ok(())
         } else {
-            Err(Code::XAmzContentSHA256Mismatch.into())
+            Err(wrong_sha256(&signed, Some(found.as_ref())))
         }
     }
 

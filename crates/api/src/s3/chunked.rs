@@ -48,7 +48,11 @@ enum State {
     /// Reading the line end behind a chunk's data.
     DataEnd,
     Trailer,
+    /// Read an empty line between signed trailers and their signature.
+    TrailerSignature,
     Done,
+    /// Read a second empty line behind unsigned trailers.
+    Closed,
 }
 
 /// The chunk that is being read.
@@ -90,8 +94,8 @@ impl Decoder {
         while !input.is_empty() {
             match &mut self.state {
                 State::Data(_) => self.data(&mut input, out)?,
-                State::Done => return Err(malformed("there is data behind the end")),
-                State::Header | State::DataEnd | State::Trailer => {
+                State::Closed => return Err(behind_the_end()),
+                _ => {
                     if let Some(line) = self.line(&mut input)? {
                         self.take_line(&line, out)?;
                     }
@@ -118,7 +122,8 @@ impl Decoder {
     /// The body ended too early.
     pub fn finish(self) -> S3Result<Vec<(String, String)>> {
         match (self.state, self.missing) {
-            (State::Done, 0) => Ok(self.trailers),
+            (State::Done | State::Closed, 0) if self.line.is_empty() => Ok(self.trailers),
+            (State::TrailerSignature, _) => Err(Code::MalformedTrailerError.into()),
             _ => Err(malformed("it ends too early")),
         }
     }
@@ -151,6 +156,11 @@ impl Decoder {
                 Ok(())
             }
             State::DataEnd => Err(malformed("a chunk is longer than it says")),
+            State::Done if line.is_empty() && self.may_close_twice() => {
+                self.state = State::Closed;
+                Ok(())
+            }
+            State::Done => Err(behind_the_end()),
             _ => self.trailer_line(line),
         }
     }
@@ -224,15 +234,17 @@ impl Decoder {
 
     fn trailer_line(&mut self, line: &str) -> S3Result<()> {
         if line.is_empty() {
-            return self.end_trailer();
+            return self.empty_line();
         }
         let (name, value) = line.split_once(':').ok_or(Code::MalformedTrailerError)?;
         let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
+        let is_signature = name == "x-amz-trailer-signature" && self.signer.is_some();
         let too_many = !self.trailer || self.trailers.len() == MAX_TRAILERS;
-        if too_many || self.trailer_signature.is_some() {
+        let too_late = matches!(self.state, State::TrailerSignature) && !is_signature;
+        if too_many || too_late || self.trailer_signature.is_some() {
             return Err(Code::MalformedTrailerError.into());
         }
-        if name == "x-amz-trailer-signature" && self.signer.is_some() {
+        if is_signature {
             self.trailer_signature = Some(value.to_owned());
             return Ok(());
         }
@@ -240,6 +252,21 @@ impl Decoder {
         self.signed_trailer.extend_from_slice(signed.as_bytes());
         self.trailers.push((name, value.to_owned()));
         Ok(())
+    }
+
+    /// Ends the trailers. minio-go sets an empty line between the trailers and their signature, and
+    /// two empty lines behind trailers without a signature. AWS accepts both.
+    fn empty_line(&mut self) -> S3Result<()> {
+        let unsigned = self.signer.is_some() && self.trailer_signature.is_none();
+        if matches!(self.state, State::Trailer) && unsigned && !self.trailers.is_empty() {
+            self.state = State::TrailerSignature;
+            return Ok(());
+        }
+        self.end_trailer()
+    }
+
+    fn may_close_twice(&self) -> bool {
+        self.signer.is_none() && !self.trailers.is_empty()
     }
 
     fn end_trailer(&mut self) -> S3Result<()> {
@@ -260,6 +287,10 @@ impl Decoder {
 fn malformed(why: &str) -> S3Error {
     let message = format!("The aws-chunked request body is not well-formed: {why}.");
     S3Error::new(Code::IncompleteBody, message)
+}
+
+fn behind_the_end() -> S3Error {
+    malformed("there is data behind the end")
 }
 
 fn parse_size(text: &str) -> S3Result<u64> {

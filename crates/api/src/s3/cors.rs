@@ -32,6 +32,10 @@ pub fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
 /// `AccessForbidden` if no rule does; `BadRequest` for headers that are not text.
 pub fn preflight(rules: &[CorsRule], headers: &HeaderMap) -> S3Result<HeaderMap> {
     let asked = Asked::of(headers)?;
+    if rules.is_empty() {
+        let why = "CORSResponse: CORS is not enabled for this bucket.";
+        return Err(S3Error::new(Code::AccessForbidden, why));
+    }
     let rule = rules.iter().find(|rule| asked.allowed_by(rule));
     let rule = rule.ok_or(Code::AccessForbidden)?;
     let mut answer = answer(rule, &asked.origin)?;

@@ -61,6 +61,7 @@ codes! {
     InvalidAccessKeyId 403 "The AWS access key ID that you provided does not exist in our records.",
     InvalidArgument 400 "Invalid Argument",
     InvalidBucketAclWithObjectOwnership 400 "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting",
+    InvalidBucketAclWithBlockPublicAccessError 400 "Bucket cannot have public ACLs set with BlockPublicAccess enabled",
     InvalidBucketState 409 "The request is not valid with the current state of the bucket.",
     InvalidBucketName 400 "The specified bucket is not valid.",
     InvalidChunkSizeError 403 "Only the last chunk is allowed to have a size less than 8192 bytes",
@@ -119,6 +120,7 @@ codes! {
     SlowDown 503 "Please reduce your request rate.",
     TooManyBuckets 400 "You have attempted to create more buckets than allowed.",
     UnexpectedContent 400 "This request contains unsupported content.",
+    UnresolvableGrantByEmailAddress 400 "The email address you provided does not match any account on record.",
     XAmzContentSHA256Mismatch 400 "The provided 'x-amz-content-sha256' header does not match what was computed.",
 }
 
@@ -178,6 +180,15 @@ impl S3Error {
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> S3Error {
         self.extra.push((name, value.into()));
         self
+    }
+
+    /// Adds an element to the document if there is a value and no such element.
+    pub fn or_with(self, name: &'static str, value: Option<String>) -> S3Error {
+        let absent = self.extra.iter().all(|(known, _)| *known != name);
+        match value.filter(|_| absent) {
+            Some(value) => self.with(name, value),
+            None => self,
+        }
     }
 
     /// Adds a header to the answer.
@@ -252,7 +263,6 @@ impl From<archipel_model::Error> for S3Error {
             E::IsMarker(marker) => {
                 let time = respond::http_date(marker.modified_ms);
                 of_marker(Code::MethodNotAllowed, marker)
-                    .with("Method", "GET")
                     .with("ResourceType", "DeleteMarker")
                     .with_header("last-modified", time)
                     .with_header("allow", "DELETE")

@@ -10,6 +10,7 @@ mod headers;
 use std::collections::HashSet;
 
 use archipel_model::{Expiration, Lifecycle, LifecycleFilter, LifecycleRule, NoncurrentExpiration};
+use ring::digest;
 use time::format_description::well_known::Iso8601;
 use time::{Date, OffsetDateTime};
 
@@ -58,17 +59,30 @@ pub fn parse(document: &[u8]) -> S3Result<Lifecycle> {
     if rules.is_empty() || rules.len() > MAX_RULES {
         return malformed();
     }
-    let rules: Vec<_> = rules.iter().map(parse_rule).collect::<S3Result<_>>()?;
+    let mut rules: Vec<_> = rules.iter().map(parse_rule).collect::<S3Result<_>>()?;
     let mut ids = HashSet::new();
     let mut named = rules.iter().filter(|rule| !rule.id.is_empty());
     if let Some(twice) = named.find(|rule| !ids.insert(rule.id.as_str())) {
         let why = "Rule ID must be unique. Found same ID for more than one rule";
         return argument("ID", &twice.id, why);
     }
+    for (number, rule) in rules.iter_mut().enumerate() {
+        if rule.id.is_empty() {
+            rule.id = id_of(document, number);
+        }
+    }
     Ok(Lifecycle {
         rules,
         minimum_size_varies: false,
     })
+}
+
+/// Returns the name of a rule that was given none. The same document gives the same names.
+fn id_of(document: &[u8], number: usize) -> String {
+    let mut hash = digest::Context::new(&digest::SHA256);
+    hash.update(document);
+    hash.update(&number.to_be_bytes());
+    hex::encode(&hash.finish().as_ref()[..16])
 }
 
 fn parse_rule(element: &Element) -> S3Result<LifecycleRule> {

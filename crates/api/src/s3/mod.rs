@@ -22,7 +22,7 @@
 //! | `notification` | event notifications: documents |
 //! | `sse` | headers about encryption |
 //! | `health` | health checks, without a signature |
-//! | `xml`, `uri`, `respond`, `slow`, [`error`] | formats, answers |
+//! | `xml`, `uri`, `respond`, `slow`, [`error`], `explain` | formats, answers |
 
 mod acl;
 pub(crate) mod auth;
@@ -34,6 +34,7 @@ pub mod config;
 mod copy_source;
 pub(crate) mod cors;
 pub mod error;
+mod explain;
 pub(crate) mod handlers;
 mod health;
 mod hoisted;

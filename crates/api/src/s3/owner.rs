@@ -52,6 +52,11 @@ impl Owner {
         Ok(owners.iter().any(is_named) || Owner::of_bucket(model, bucket)?.0 == expected)
     }
 
+    /// Returns true if a text has the form of a canonical user id.
+    pub fn is_id(text: &str) -> bool {
+        text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+    }
+
     /// The canonical user id.
     pub fn id(&self) -> &str {
         &self.0

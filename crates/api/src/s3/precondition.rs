@@ -25,10 +25,29 @@ pub struct Read {
 pub enum Verdict {
     /// The conditions hold.
     Pass,
-    /// The client has it already: 304 for GET and HEAD, 412 for a copy.
-    NotModified,
-    /// 412.
-    Failed,
+    /// The client has it already, as this header says: 304 for GET and HEAD, 412 for a copy.
+    NotModified(&'static str),
+    /// 412, because of this header.
+    Failed(&'static str),
+}
+
+/// The beginning of the names of the conditions on the source of a copy.
+const OF_SOURCE: &str = "x-amz-copy-source-";
+
+/// `PreconditionFailed` that names the header.
+pub fn failed(header: impl Into<String>) -> S3Error {
+    S3Error::from(Code::PreconditionFailed).with("Condition", header)
+}
+
+/// `PreconditionFailed` that names the header about the source of a copy.
+pub fn source_failed(header: &str) -> S3Error {
+    failed(format!("{OF_SOURCE}{header}"))
+}
+
+/// Returns the header whose condition a refused write did not meet: a write has one at most.
+pub fn of_write_name(headers: &HeaderMap) -> Option<&'static str> {
+    let names = ["If-Match", "If-None-Match"];
+    names.into_iter().find(|name| headers.contains_key(*name))
 }
 
 impl Read {
@@ -39,7 +58,7 @@ impl Read {
 
     /// The conditions on the source of a copy.
     pub fn of_copy_source(headers: &HeaderMap) -> S3Result<Read> {
-        Read::with_prefix(headers, "x-amz-copy-source-")
+        Read::with_prefix(headers, OF_SOURCE)
     }
 
     fn with_prefix(headers: &HeaderMap, prefix: &str) -> S3Result<Read> {
@@ -60,13 +79,19 @@ impl Read {
     pub fn check(&self, head: &ObjectHead) -> Verdict {
         let modified = whole_seconds(head.modified_ms);
         match (&self.if_match, self.if_unmodified_since) {
-            (Some(tags), _) if !matches_any(tags, &head.etag) => return Verdict::Failed,
-            (None, Some(since)) if modified > since => return Verdict::Failed,
+            (Some(tags), _) if !matches_any(tags, &head.etag) => {
+                return Verdict::Failed("If-Match");
+            }
+            (None, Some(since)) if modified > since => {
+                return Verdict::Failed("If-Unmodified-Since");
+            }
             _ => {}
         }
         match (&self.if_none_match, self.if_modified_since) {
-            (Some(tags), _) if matches_any(tags, &head.etag) => Verdict::NotModified,
-            (None, Some(since)) if modified <= since => Verdict::NotModified,
+            (Some(tags), _) if matches_any(tags, &head.etag) => {
+                Verdict::NotModified("If-None-Match")
+            }
+            (None, Some(since)) if modified <= since => Verdict::NotModified("If-Modified-Since"),
             _ => Verdict::Pass,
         }
     }
@@ -113,11 +138,31 @@ pub fn unquoted(tag: &str) -> &str {
         .unwrap_or(tag)
 }
 
+/// Conditions that S3 does not know on writes.
+const DATES: [&str; 2] = ["if-modified-since", "if-unmodified-since"];
+
+/// Conditions that S3 does not know on deletions in general purpose buckets.
+const OF_DIRECTORIES: [&str; 3] = [
+    "x-amz-if-match-last-modified-time",
+    "x-amz-if-match-size",
+    "if-none-match",
+];
+
+/// Refuses conditions that would be ignored.
+fn refuse(headers: &HeaderMap, names: &[&str]) -> S3Result<()> {
+    match names.iter().find(|name| headers.contains_key(**name)) {
+        Some(name) => Err(S3Error::from(Code::NotImplemented).with("Header", *name)),
+        None => Ok(()),
+    }
+}
+
 /// The condition of PutObject, CopyObject and CompleteMultipartUpload.
 ///
 /// # Errors
-/// `NotImplemented` for an `If-None-Match` other than `*`; `InvalidRequest` for both headers.
+/// `NotImplemented` for an `If-None-Match` other than `*`, and for a date; `InvalidRequest` for both
+/// headers.
 pub fn of_write(headers: &HeaderMap) -> S3Result<Condition> {
+    refuse(headers, &DATES)?;
     let if_match = text(headers, "if-match")?;
     let if_none_match = text(headers, "if-none-match")?;
     match (if_match, if_none_match) {
@@ -152,15 +197,8 @@ pub fn if_match_condition(tag: &str) -> Condition {
 /// # Errors
 /// `NotImplemented` for what S3 defines for directory buckets only.
 pub fn of_delete(headers: &HeaderMap) -> S3Result<Condition> {
-    for name in [
-        "x-amz-if-match-last-modified-time",
-        "x-amz-if-match-size",
-        "if-none-match",
-    ] {
-        if headers.contains_key(name) {
-            return Err(S3Error::not_implemented(name));
-        }
-    }
+    refuse(headers, &DATES)?;
+    refuse(headers, &OF_DIRECTORIES)?;
     Ok(match text(headers, "if-match")? {
         Some(tag) => if_match_condition(tag),
         None => Condition::Always,

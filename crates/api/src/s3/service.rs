@@ -25,7 +25,9 @@ use super::call::Learned;
 use super::config::S3Config;
 use super::cors;
 use super::error::{Code, S3Error};
+use super::explain::{explain, failed_because};
 use super::health::{self, Health, HealthSource};
+use super::precondition;
 use super::respond::{self, Answer};
 use super::sigv4::Verifier;
 use super::slow;
@@ -123,6 +125,7 @@ impl S3 {
         let (status_code, mut answer) = match result {
             Ok(answer) => ("", self.await_end(answer, &parts, operation, &request_id)),
             Err(error) => {
+                let error = explain(error, &parts, target.as_ref());
                 log_cause(&error, operation, &request_id);
                 let answer = self.error(&error, &parts, &request_id);
                 (error.code().as_str(), answer)
@@ -179,9 +182,11 @@ impl S3 {
         request_id: &str,
     ) -> Answer {
         let resource = parts.uri.path().to_owned();
+        let condition = precondition::of_write_name(&parts.headers);
         let (request_id, host_id) = (request_id.to_owned(), self.0.host_id.clone());
         slow::finish(answer, move |error| {
             log_cause(&error, operation, &request_id);
+            let error = failed_because(error, condition);
             error.to_xml(&resource, &request_id, &host_id)
         })
     }

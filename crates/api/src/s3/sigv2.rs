@@ -3,6 +3,7 @@
 //! boto3 and the AWS CLI make such URLs for `us-east-1` unless they are told otherwise. Version 2
 //! covers less of a request than version 4. What it does not cover is refused: other parameters of
 //! the query, and operations on buckets. `x-amz-*` parameters of the query are covered as headers.
+//! Parameters that repeat a header of the request say nothing of their own, so they are accepted.
 //! A setting turns version 2 off.
 //!
 //! Source: AWS, "Signing and authenticating REST requests (AWS signature version 2)" and
@@ -19,7 +20,7 @@ use ring::hmac;
 
 use super::call::single_header;
 use super::error::{Code, S3Error, S3Result};
-use super::sigv4::Lookup;
+use super::sigv4::{Lookup, unknown_key};
 use super::target::Target;
 use super::uri::Query;
 
@@ -45,8 +46,16 @@ const COVERED: [&str; 15] = [
     "versionId",
 ];
 
-/// Headers that have a line of their own in what is signed. boto3 repeats them in the query.
-const OWN_LINES: [&str; 2] = ["content-md5", "content-type"];
+/// Headers that SDKs repeat in the query: boto3 those that have a line of their own in what is
+/// signed, the AWS SDK for JavaScript 2 all of them, in its own case.
+const REPEATED: [&str; 6] = [
+    "cache-control",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "content-md5",
+    "content-type",
+];
 
 /// Returns true if a query presents a signature of version 2.
 pub fn is_presented(query: &Query) -> bool {
@@ -88,7 +97,7 @@ pub fn verify(
     }
     check_covered(query, headers)?;
     let text = string_to_sign(method, target, headers, expires_text)?;
-    let key = lookup(id)?.ok_or(Code::InvalidAccessKeyId)?;
+    let key = lookup(id)?.ok_or_else(|| unknown_key(id))?;
     // `+` stands for a space in a query, and no space is in Base64.
     let signature = take("Signature")?.replace(' ', "+");
     if matches(&key, text.as_bytes(), &signature) {
@@ -108,7 +117,7 @@ pub fn verify_policy(
     signature: &str,
     lookup: Lookup<'_>,
 ) -> S3Result<Arc<AccessKey>> {
-    let key = lookup(id)?.ok_or(Code::InvalidAccessKeyId)?;
+    let key = lookup(id)?.ok_or_else(|| unknown_key(id))?;
     if matches(&key, policy.as_bytes(), signature) {
         Ok(key)
     } else {
@@ -137,7 +146,7 @@ fn check_covered(query: &Query, headers: &HeaderMap) -> S3Result<()> {
         let covered = OF_SIGNATURE.contains(&name)
             || COVERED.contains(&name)
             || lower.starts_with("x-amz-")
-            || single_header(headers, &lower)? == Some(value) && OWN_LINES.contains(&name);
+            || REPEATED.contains(&lower.as_str()) && single_header(headers, &lower)? == Some(value);
         if !covered {
             let why = format!("The signature does not cover the parameter {name}");
             return Err(S3Error::new(Code::AccessDenied, why));

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::body::RequestBody;
 use super::checksum::{Digests, HashPipe, Wanted};
-use super::error::{Code, S3Result};
+use super::error::{Code, S3Error, S3Result};
 
 /// Small pieces are merged up to this size, so that passing them on costs little.
 const BATCH_BYTES: usize = 256 << 10;
@@ -90,7 +90,10 @@ pub async fn transfer(
     while let Some(batch) = batches.next().await? {
         size += batch.len() as u64;
         if size > limit {
-            return Err(Code::EntityTooLarge.into());
+            // How much more would come is not known.
+            return Err(
+                S3Error::from(Code::EntityTooLarge).with("MaxSizeAllowed", limit.to_string())
+            );
         }
         // The hash of this batch runs on while it is stored and the next is received.
         hashes.update(batch.clone()).await?;

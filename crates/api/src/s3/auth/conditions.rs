@@ -7,6 +7,7 @@ use archipel_access::{ACCOUNT, Acl, Action, Context};
 use http::header;
 
 use super::Caller;
+use crate::s3::acl;
 use crate::s3::call::{Call, single_header};
 use crate::s3::copy_source::CopySourceName;
 use crate::s3::error::S3Result;
@@ -176,10 +177,10 @@ pub(super) fn actions_of_headers(call: &Call<'_>, op: ObjectOp) -> S3Result<Vec<
     if !op.makes_object() {
         return Ok(actions);
     }
-    // A list that grants nothing changes nothing.
-    let canned = single_header(headers, "x-amz-acl")?;
-    let acl = canned.map(|name| Acl::of_canned(name).is_some_and(|acl| acl.is_private()));
-    if acl == Some(false) {
+    // A canned list that grants nothing changes nothing.
+    let canned = single_header(headers, acl::HEADER)?;
+    let private = canned.map(|name| Acl::of_canned(name).is_some_and(|acl| acl.is_private()));
+    if private == Some(false) || acl::grants(headers).is_some() {
         actions.push(Action::PutObjectAcl);
     }
     let tags = single_header(headers, tagging::HEADERS[0])?;

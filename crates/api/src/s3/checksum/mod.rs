@@ -15,7 +15,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 pub use combine::{composite, full_object};
 pub use hasher::{Digests, HashPipe, Wanted};
-pub use request::{Declared, Expected, content_md5};
+pub use request::{Declared, Expected, content_md5, wrong_sha256};
 
 /// An algorithm that S3 knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

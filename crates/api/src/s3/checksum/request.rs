@@ -111,12 +111,17 @@ impl Expected {
     /// # Errors
     /// [`Code::BadDigest`], [`Code::XAmzContentSHA256Mismatch`], or a trailer that is missing.
     pub fn check(&self, digests: &Digests, trailers: &[(String, String)]) -> S3Result<()> {
-        if self.md5.is_some_and(|md5| md5 != digests.md5) {
+        if let Some(md5) = self.md5.filter(|md5| *md5 != digests.md5) {
             let why = "The Content-MD5 you specified did not match what we received.";
-            return Err(S3Error::new(Code::BadDigest, why));
+            return Err(S3Error::new(Code::BadDigest, why)
+                .with("ExpectedDigest", BASE64.encode(md5))
+                .with("CalculatedDigest", BASE64.encode(digests.md5)));
         }
-        if self.sha256.is_some() && self.sha256 != digests.sha256 {
-            return Err(Code::XAmzContentSHA256Mismatch.into());
+        if let Some(signed) = self.sha256.filter(|_| self.sha256 != digests.sha256) {
+            return Err(wrong_sha256(
+                &signed,
+                digests.sha256.as_ref().map(<[u8; 32]>::as_slice),
+            ));
         }
         let expected = match &self.declared {
             Declared::Nothing => None,
@@ -131,6 +136,13 @@ impl Expected {
             _ => Ok(()),
         }
     }
+}
+
+/// `XAmzContentSHA256Mismatch`, with the hash that was signed and that of the body.
+pub fn wrong_sha256(signed: &[u8], found: Option<&[u8]>) -> S3Error {
+    S3Error::from(Code::XAmzContentSHA256Mismatch)
+        .with("ClientComputedContentSHA256", hex::encode(signed))
+        .or_with("S3ComputedContentSHA256", found.map(hex::encode))
 }
 
 /// `BadDigest`, with the algorithm's name.

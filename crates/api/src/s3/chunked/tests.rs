@@ -109,6 +109,37 @@ fn documented_example_with_a_trailer_is_decoded() {
     );
 }
 
+/// minio-go writes trailers so, over plain HTTP (signed) and over TLS (without signatures).
+#[test]
+fn empty_lines_that_minio_go_sends_are_accepted() {
+    let decoder = || Decoder::new(Some(example_signer(TRAILER_SEED)), true, 66560);
+    let body = String::from_utf8(signed_body_with_trailer()).unwrap();
+    let spaced = body.replace("Q==\r\n", "Q==\n\r\n");
+    let trailers = vec![("x-amz-checksum-crc32c".to_owned(), "sOO8/Q==".to_owned())];
+    let expected = Ok((66560, trailers));
+    assert_eq!(decode(decoder(), spaced.as_bytes(), &[]).1, expected);
+    let refused = |from: &str, to: &str| {
+        let body = spaced.replace(from, to);
+        assert!(decode(decoder(), body.as_bytes(), &[]).1.is_err(), "{to:?}");
+    };
+    refused("Q==\n\r\n", "Q==\n\r\n\r\n");
+    refused("Q==\n\r\n", "Q==\n\r\na:b\r\n");
+    refused("2e435\r\n\r\n", "2e435\r\n\r\n\r\n");
+
+    let unsigned = |end: &str| {
+        let body = format!("1\r\na\r\n0\r\nx-amz-checksum-crc32:AAAAAA==\n\r\n{end}");
+        code(Decoder::new(None, true, 1), body.as_bytes())
+    };
+    assert_eq!(unsigned(""), None);
+    assert_eq!(unsigned("\r\n"), None);
+    for end in ["\r", "\r\n\r\n", "x", "x\r\n", "\r\nx"] {
+        assert_eq!(unsigned(end), Some(Code::IncompleteBody), "{end:?}");
+    }
+    let none = b"1\r\na\r\n0\r\n\r\n\r\n";
+    let decoder = Decoder::new(None, true, 1);
+    assert_eq!(code(decoder, none), Some(Code::IncompleteBody));
+}
+
 #[test]
 fn forged_chunk_yields_no_byte() {
     let mut body = signed_body();

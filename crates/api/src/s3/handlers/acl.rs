@@ -53,17 +53,20 @@ pub async fn put_of_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3
     Ok(answer)
 }
 
-/// The list that a request sets: by its header or its document, not by both.
+/// The list that a request sets: by its headers or its document, not by both.
 async fn asked(call: &mut Call<'_>, owner: &Owner) -> S3Result<Acl> {
-    let canned = acl::of_headers(call.headers)?;
+    let given = acl::of_headers(call.headers, || Ok(owner.clone()))?;
     let document = call.optional_document(MAX_DOCUMENT).await?;
-    match (canned, document.is_empty()) {
-        (Some(canned), true) => Ok(canned),
+    match (given, document.is_empty()) {
+        (Some(given), true) => Ok(given),
         (None, false) => acl::parse(&document, owner),
         (Some(_), false) => {
             let why = "This request does not support content";
             Err(S3Error::new(Code::UnexpectedContent, why))
         }
-        (None, true) => Err(Code::MissingSecurityHeader.into()),
+        (None, true) => {
+            let error = S3Error::from(Code::MissingSecurityHeader);
+            Err(error.with("MissingHeaderName", acl::HEADER))
+        }
     }
 }

@@ -6,9 +6,9 @@ use super::{tell_version, write_checksum};
 use crate::s3::auth::{Authorised, OnObject};
 use crate::s3::call::Call;
 use crate::s3::checksum::Value;
-use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::error::{S3Error, S3Result};
 use crate::s3::metadata::STORAGE_CLASS;
-use crate::s3::precondition::{Read, Verdict};
+use crate::s3::precondition::{self, Read, Verdict};
 use crate::s3::respond::{self, Answer};
 use crate::s3::sse;
 use crate::s3::xml::Writer;
@@ -30,8 +30,11 @@ pub async fn get(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answer>
     let mut reader = on.open(call).await?;
     sse::unlock(call, &mut reader)?;
     let head = reader.metadata();
-    if Read::of(call.headers)?.check(head) != Verdict::Pass {
-        return Err(Code::PreconditionFailed.into());
+    match Read::of(call.headers)?.check(head) {
+        Verdict::Pass => {}
+        Verdict::NotModified(header) | Verdict::Failed(header) => {
+            return Err(precondition::failed(header));
+        }
     }
     let mut xml = Writer::new("GetObjectAttributesResponse");
     let has = |name: &str| asked.iter().any(|asked| asked == name);

@@ -5,7 +5,7 @@ use archipel_model::{AccessKey, Bucket, Error, Tags};
 use http::StatusCode;
 
 use crate::s3::acl;
-use crate::s3::auth::{self, Authorised, OnBucket, OnName, OnService};
+use crate::s3::auth::{self, Authorised, Caller, OnBucket, OnName, OnService};
 use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::lock;
@@ -26,10 +26,10 @@ const FIRST_REGION: &str = "us-east-1";
 /// ListBuckets.
 pub fn list(call: &Call<'_>, on: &Authorised<OnService>) -> S3Result<Answer> {
     let query = &call.target.query;
-    let limit = super::count_parameter(call, "max-buckets", MAX_BUCKETS, MAX_BUCKETS)?;
-    if limit == 0 {
+    let limit = super::count_parameter(call, "max-buckets", MAX_BUCKETS, usize::MAX)?;
+    if !(1..=MAX_BUCKETS).contains(&limit) {
         let why = "max-buckets must be from 1 to 10000.";
-        return Err(S3Error::argument("max-buckets", "0", why));
+        return Err(S3Error::argument("max-buckets", limit.to_string(), why));
     }
     let prefix = query.single("prefix")?.unwrap_or_default();
     let after = query.single("continuation-token")?.unwrap_or_default();
@@ -82,10 +82,10 @@ pub async fn create(call: &mut Call<'_>, on: &Authorised<OnName>) -> S3Result<An
     if name.contains(".-") || name.contains("-.") {
         return Err(invalid_name(name));
     }
-    let ownership = chosen_ownership(call)?;
+    let caller = on.caller().known()?;
+    let ownership = chosen_ownership(call, on.caller())?;
     let with_lock = lock::of_new_bucket(call.headers)?;
     set_up(call, on, with_lock, &tags)?;
-    let caller = on.caller().known()?;
     if caller.names.contains_key(name) && call.model.bucket_of_key(caller, name)?.is_some() {
         // The key could not reach the new bucket by its name.
         return Err(S3Error::from(Code::BucketAlreadyExists).with("BucketName", name));
@@ -124,7 +124,7 @@ fn set_up(call: &Call<'_>, on: &Authorised<OnName>, lock: bool, tags: &Tags) -> 
 
 /// The object ownership that the headers ask for. A new bucket blocks public lists, so that only
 /// private ones can be asked for.
-fn chosen_ownership(call: &Call<'_>) -> S3Result<Ownership> {
+fn chosen_ownership(call: &Call<'_>, caller: &Caller) -> S3Result<Ownership> {
     let name = super::OWNERSHIP_HEADER;
     let ownership = match call.header(name)? {
         None => Ownership::BucketOwnerEnforced,
@@ -132,12 +132,17 @@ fn chosen_ownership(call: &Call<'_>) -> S3Result<Ownership> {
             S3Error::argument(name, text, "Invalid x-amz-object-ownership header")
         })?,
     };
-    match acl::of_headers(call.headers)?.is_none_or(|acl| acl.is_private()) {
+    let owner = || {
+        Ok(Owner::of_key(
+            caller.subject().map_or("", |subject| subject.id()),
+        ))
+    };
+    match acl::of_headers(call.headers, owner)?.is_none_or(|acl| acl.is_private()) {
         true => Ok(ownership),
         false if ownership == Ownership::BucketOwnerEnforced => {
             Err(Code::InvalidBucketAclWithObjectOwnership.into())
         }
-        false => Err(Error::PublicAccessBlocked.into()),
+        false => Err(Code::InvalidBucketAclWithBlockPublicAccessError.into()),
     }
 }
 

@@ -47,7 +47,9 @@ pub async fn complete(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Resul
     let upload = match upload {
         Ok(upload) => upload,
         Err(Error::NoSuchUpload) => {
-            let completion = Completion::of(call, on, id, &named)?;
+            // What cannot be the tag of a part names nothing that was completed before.
+            let completion =
+                Completion::of(call, on, id, &named).map_err(|_| Code::NoSuchUpload)?;
             let told = completion.told.clone();
             let answer = respond::xml(completion.done_before().await?);
             return tell(answer, on, &told);

@@ -64,7 +64,9 @@ pub async fn open_source(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result
             reader,
             told,
         }),
-        _ => Err(Code::PreconditionFailed.into()),
+        Verdict::NotModified(header) | Verdict::Failed(header) => {
+            Err(precondition::source_failed(header))
+        }
     }
 }
 
@@ -80,7 +82,7 @@ pub async fn copy_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Re
     let source = open_source(call, on).await?;
     let head = source.reader.metadata();
     let headers = copied_headers(call, head, replaces)?;
-    let acl = acl::of_new(call.headers, on.bucket())?;
+    let acl = acl::of_new(call.model, call.headers, on.bucket())?;
     let lock = lock::of_headers(call.headers, call.now_ms())?;
     let encryption = sse::of_new(call, on.bucket())?;
     let encrypted = sse::told(encryption.as_ref());

@@ -1,14 +1,14 @@
 //! DeleteObject and DeleteObjects.
 
 use archipel_access::Action;
-use archipel_model::{Condition, Deleted, Error, GivenVersion, Model};
+use archipel_model::{Condition, Deleted, Error, GivenVersion, Model, NotAnId};
 use futures_util::{StreamExt, stream};
 use http::StatusCode;
 
 use super::lock::may_bypass;
 use super::with_key;
 use crate::s3::auth::{Authorised, OnBucket, OnObject};
-use crate::s3::call::{Call, version_of};
+use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::precondition;
 use crate::s3::respond::{self, Answer};
@@ -138,7 +138,8 @@ type Permitted = (Authorised<OnObject>, bool);
 
 fn permit(call: &Call<'_>, on: &Authorised<OnBucket>, entry: &Entry) -> S3Result<Permitted> {
     let version = entry.version.as_deref();
-    let version = version.map(|text| version_of("VersionId", text));
+    // Here S3 knows no wrong ids, only those that no version has; the empty one is one of them.
+    let version = version.map(|text| text.parse().map_err(|NotAnId| Code::NoSuchVersion));
     let action = match version {
         Some(_) => Action::DeleteObjectVersion,
         None => Action::DeleteObject,

@@ -16,13 +16,15 @@ const MAX_DOCUMENT: usize = 16 << 10;
 /// PutBucketEncryption.
 pub async fn put(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let document = call.document(MAX_DOCUMENT).await?;
-    check(&document)?;
-    call.model.set_encrypts(&on.bucket().name, true).await?;
+    let key = check(&document)?;
+    let name = &on.bucket().name;
+    call.model.set_encrypts(name, true, key).await?;
     Ok(respond::empty(StatusCode::OK))
 }
 
-/// Checks that a document asks for encryption by the cluster's keys.
-fn check(document: &[u8]) -> S3Result<()> {
+/// Checks that a document asks for encryption by the cluster's keys. Returns true if it asks for an S3
+/// Bucket Key, too.
+fn check(document: &[u8]) -> S3Result<bool> {
     let root = xml::parse(document, "ServerSideEncryptionConfiguration")?;
     let [rule] = root.only(&["Rule"])? else {
         return Err(Code::MalformedXML.into());
@@ -35,11 +37,11 @@ fn check(document: &[u8]) -> S3Result<()> {
     if rule.child("BlockedEncryptionTypes")?.is_some() {
         return Err(S3Error::not_implemented("BlockedEncryptionTypes"));
     }
-    match rule.child_text("BucketKeyEnabled")?.map(str::trim) {
-        None | Some("false") => {}
-        Some("true") => return Err(S3Error::not_implemented("An S3 Bucket Key")),
+    let key = match rule.child_text("BucketKeyEnabled")?.map(str::trim) {
+        None | Some("false") => false,
+        Some("true") => true,
         Some(_) => return Err(Code::MalformedXML.into()),
-    }
+    };
     let by_default = rule.child("ApplyServerSideEncryptionByDefault")?;
     let by_default = by_default.ok_or(Code::MalformedXML)?;
     by_default.only(&["SSEAlgorithm", "KMSMasterKeyID"])?;
@@ -49,7 +51,7 @@ fn check(document: &[u8]) -> S3Result<()> {
                        aws:kms or aws:kms:dsse";
             Err(S3Error::new(Code::InvalidArgument, why))
         }
-        "AES256" => Ok(()),
+        "AES256" => Ok(key),
         "aws:kms" | "aws:kms:dsse" => Err(S3Error::not_implemented(
             "Server-side encryption with keys of AWS KMS",
         )),
@@ -68,13 +70,15 @@ pub fn get(on: &Authorised<OnBucket>) -> S3Result<Answer> {
     xml.open("ApplyServerSideEncryptionByDefault");
     xml.text("SSEAlgorithm", "AES256");
     xml.close();
-    xml.value("BucketKeyEnabled", false);
+    xml.value("BucketKeyEnabled", on.bucket().has_bucket_key);
     xml.close();
     Ok(respond::xml(xml))
 }
 
 /// DeleteBucketEncryption.
 pub async fn delete(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
-    call.model.set_encrypts(&on.bucket().name, false).await?;
+    call.model
+        .set_encrypts(&on.bucket().name, false, false)
+        .await?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }

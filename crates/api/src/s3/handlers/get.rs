@@ -186,8 +186,8 @@ fn describe(
 ) -> S3Result<(Answer, Option<Range<u64>>)> {
     match precondition::Read::of(headers)?.check(head) {
         Verdict::Pass => {}
-        Verdict::NotModified => return Ok((not_modified(head)?, None)),
-        Verdict::Failed => return Err(Code::PreconditionFailed.into()),
+        Verdict::NotModified(_) => return Ok((not_modified(head)?, None)),
+        Verdict::Failed(header) => return Err(precondition::failed(header)),
     }
     let selected = select(headers, query, head, parts)?;
     let mut answer = respond::empty(selected.status());
@@ -280,9 +280,11 @@ fn select_part(text: &str, head: &ObjectHead, parts: &[PartInfo]) -> S3Result<Se
         .take(number as usize - 1)
         .map(|part| part.size)
         .sum();
-    let part = parts
-        .get(number as usize - 1)
-        .ok_or(Code::InvalidPartNumber)?;
+    let part = parts.get(number as usize - 1).ok_or_else(|| {
+        S3Error::from(Code::InvalidPartNumber)
+            .with("ActualPartCount", parts.len().max(1).to_string())
+            .with("PartNumberRequested", number.to_string())
+    })?;
     Ok(Selected::Part(
         Some(part.clone()),
         before..before + part.size,

@@ -61,7 +61,7 @@ pub async fn dispatch(
             buckets::create(call, &auth::create(call, caller, bucket)?).await
         }
         // PostObject authenticates by its form, not by the request.
-        Operation::PostObject => Err(Code::MethodNotAllowed.into()),
+        Operation::PostObject => Err(post::refuse_signed(call)),
         Operation::Bucket(op) => {
             let on = auth::bucket(call, caller, op, bucket)?;
             refuse_lists(call, op == BucketOp::PutBucketAcl)?;
@@ -215,12 +215,11 @@ fn tell_version(answer: &mut Answer, bucket: &Bucket, id: VersionId) -> S3Result
 
 /// Refuses headers about access control lists and object ownership where they would be ignored.
 fn refuse_lists(call: &Call<'_>, taken: bool) -> S3Result<()> {
-    let sets = super::acl::of_headers(call.headers)?.is_some_and(|acl| !acl.is_private());
-    let refused = match sets && !taken {
-        true => Some(super::acl::HEADER),
-        false => Some(OWNERSHIP_HEADER).filter(|name| call.headers.contains_key(*name)),
-    };
-    match refused {
+    use super::acl;
+    let sets = acl::of_canned(call.headers)?.is_some_and(|acl| !acl.is_private());
+    let lists = sets.then_some(acl::HEADER).or(acl::grants(call.headers));
+    let owned = Some(OWNERSHIP_HEADER).filter(|name| call.headers.contains_key(*name));
+    match lists.filter(|_| !taken).or(owned) {
         Some(name) => Err(S3Error::from(Code::NotImplemented).with("Header", name)),
         None => Ok(()),
     }

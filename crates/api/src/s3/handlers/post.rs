@@ -46,6 +46,14 @@ const SIGNATURE: [&str; 4] = [
 /// The fields of a signature of version 2.
 const VERSION_2: [&str; 2] = ["awsaccesskeyid", "signature"];
 
+/// Returns the error for a signed request: what is no form is refused as S3 does, and a form is
+/// signed by its fields only.
+pub fn refuse_signed(call: &Call<'_>) -> S3Error {
+    let content_type = call.header("content-type").ok().flatten();
+    let form = FormReader::new(content_type.unwrap_or_default());
+    form.err().unwrap_or_else(|| Code::MethodNotAllowed.into())
+}
+
 /// PostObject: the form's fields authenticate it.
 pub async fn post_object(
     call: &mut Call<'_>,
@@ -98,7 +106,7 @@ pub async fn post_object(
     // Policies are told the condition, so it must hold.
     let condition = precondition::of_write(call.headers)?;
     let on = auth::object(call, &caller, ObjectOp::PutObject, &bucket, &key).await?;
-    let acl = acl::of_new(&headers, on.bucket())?;
+    let acl = acl::of_new(call.model, &headers, on.bucket())?;
     let lock = lock::of_headers(&headers, call.now_ms())?;
     let encryption = sse::of_new(call, on.bucket())?;
     let expected = Expected::of(&headers, None, false)?;
@@ -118,7 +126,9 @@ pub async fn post_object(
     };
     let moved = transfer(&mut file, &mut writer, wanted, most).await?;
     if moved.size < *policy.length.start() {
-        return Err(Code::EntityTooSmall.into());
+        return Err(S3Error::from(Code::EntityTooSmall)
+            .with("ProposedSize", moved.size.to_string())
+            .with("MinSizeAllowed", policy.length.start().to_string()));
     }
     form.finish(&mut call.body).await?;
     expected.check(&moved.digests, &[])?;
@@ -207,6 +217,12 @@ fn authenticate(
 /// Refuses fields that would change the meaning of a form if they were implemented.
 fn refuse_fields(fields: &Fields) -> S3Result<()> {
     refuse_headers(fields.iter().map(|(name, value)| (name, value.as_bytes())))?;
+    if let Some((name, _)) = fields
+        .iter()
+        .find(|(name, _)| name.starts_with("x-amz-grant-"))
+    {
+        return Err(S3Error::not_implemented(&format!("The form field {name}")));
+    }
     let tags = fields.get(tagging::HEADERS[0]);
     match tags.is_some_and(|value| !value.is_empty()) {
         true => Err(S3Error::not_implemented("The form field x-amz-tagging")),

@@ -27,7 +27,7 @@ pub async fn put_object(call: &mut Call<'_>, on: &Authorised<OnObject>) -> S3Res
     check_size(length)?;
     let headers = metadata::of_headers(call.headers)?;
     let tags = tagging::of_headers(call.headers)?;
-    let acl = acl::of_new(call.headers, on.bucket())?;
+    let acl = acl::of_new(call.model, call.headers, on.bucket())?;
     let lock = lock::of_headers(call.headers, call.now_ms())?;
     let encryption = sse::of_new(call, on.bucket())?;
     let expected = call.expected()?;

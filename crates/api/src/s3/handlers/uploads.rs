@@ -40,7 +40,7 @@ pub async fn create(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<Answ
         checksum_algorithm: algorithm.map(|a| a.name().to_owned()),
         checksum_kind: kind,
         tags: tagging::of_headers(call.headers)?,
-        acl: acl::of_new(call.headers, on.bucket())?,
+        acl: acl::of_new(call.model, call.headers, on.bucket())?,
     };
     let initiator = on.caller().subject().map(|subject| subject.id());
     let upload = call
@@ -149,7 +149,8 @@ pub async fn list_parts(call: &Call<'_>, on: &Authorised<OnObject>) -> S3Result<
     );
     xml.value("MaxParts", limit);
     encoding.write(&mut xml);
-    xml.value("IsTruncated", truncated);
+    // Of a page without entries there is no next one: a client would ask for it forever.
+    xml.value("IsTruncated", truncated && limit > 0);
     write_algorithm(&mut xml, &upload);
     for part in &parts {
         xml.open("Part");

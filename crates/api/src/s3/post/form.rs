@@ -4,6 +4,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 
 use crate::s3::error::{Code, S3Error, S3Result};
+use crate::s3::precondition;
 
 /// The longest boundary (RFC 2046, 5.1.1).
 const MAX_BOUNDARY_BYTES: usize = 70;
@@ -71,7 +72,7 @@ impl FormReader {
         let (kind, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
         if !kind.trim().eq_ignore_ascii_case("multipart/form-data") {
             let why = "Bucket POST must be of the enclosure-type multipart/form-data";
-            return Err(S3Error::new(Code::PreconditionFailed, why));
+            return Err(precondition::failed(why));
         }
         let boundary = parameter(parameters, "boundary").unwrap_or_default();
         if boundary.is_empty() || boundary.len() > MAX_BOUNDARY_BYTES {

@@ -27,15 +27,30 @@ fn reads() {
     assert_eq!(read(&[]), Verdict::Pass);
     assert_eq!(read(&[("if-match", "\"abc\"")]), Verdict::Pass);
     assert_eq!(read(&[("if-match", "x, abc")]), Verdict::Pass);
-    assert_eq!(read(&[("if-match", "\"abd\"")]), Verdict::Failed);
-    assert_eq!(read(&[("if-none-match", "\"abc\"")]), Verdict::NotModified);
-    assert_eq!(read(&[("if-none-match", "*")]), Verdict::NotModified);
+    assert_eq!(
+        read(&[("if-match", "\"abd\"")]),
+        Verdict::Failed("If-Match")
+    );
+    assert_eq!(
+        read(&[("if-none-match", "\"abc\"")]),
+        Verdict::NotModified("If-None-Match")
+    );
+    assert_eq!(
+        read(&[("if-none-match", "*")]),
+        Verdict::NotModified("If-None-Match")
+    );
     assert_eq!(read(&[("if-none-match", "\"abd\"")]), Verdict::Pass);
-    assert_eq!(read(&[("if-modified-since", THEN)]), Verdict::NotModified);
+    assert_eq!(
+        read(&[("if-modified-since", THEN)]),
+        Verdict::NotModified("If-Modified-Since")
+    );
     assert_eq!(read(&[("if-modified-since", BEFORE)]), Verdict::Pass);
     assert_eq!(read(&[("if-modified-since", "garbage")]), Verdict::Pass);
     assert_eq!(read(&[("if-unmodified-since", THEN)]), Verdict::Pass);
-    assert_eq!(read(&[("if-unmodified-since", BEFORE)]), Verdict::Failed);
+    assert_eq!(
+        read(&[("if-unmodified-since", BEFORE)]),
+        Verdict::Failed("If-Unmodified-Since")
+    );
 }
 
 #[test]

@@ -3,8 +3,7 @@
 use crate::s3::error::{Code, S3Error, S3Result};
 
 /// The beginnings of headers that ask for missing features; such headers are refused.
-const REFUSED_PREFIXES: [&str; 5] = [
-    "x-amz-grant-",
+const REFUSED_PREFIXES: [&str; 4] = [
     "x-amz-if-match-",
     "x-amz-mfa",
     "x-amz-rename-source",

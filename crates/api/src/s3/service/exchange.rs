@@ -2,7 +2,7 @@
 
 use archipel_model::{Cause, Creation, Model};
 use http::request::Parts;
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode, header};
 
 use super::Shared;
 use crate::iam;
@@ -193,7 +193,10 @@ fn pairs(headers: &HeaderMap) -> impl Iterator<Item = (&str, &[u8])> {
 /// a configuration.
 fn preflight(model: &Model, target: &Target, headers: &HeaderMap) -> S3Result<Answer> {
     if !cors::is_preflight(&Method::OPTIONS, headers) {
-        let why = "Insufficient information. Origin request header needed.";
+        let why = match headers.contains_key(header::ORIGIN) {
+            true => "Invalid Access-Control-Request-Method: null",
+            false => "Insufficient information. Origin request header needed.",
+        };
         return Err(S3Error::new(Code::BadRequest, why));
     }
     let bucket = target.bucket.as_deref().map(|name| model.bucket(name));

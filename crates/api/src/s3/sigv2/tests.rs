@@ -114,6 +114,19 @@ fn everything_that_is_signed_counts() {
         ask(&format!("{good}&content-type=text/plain"), &given),
         None
     );
+    assert_eq!(
+        ask(&format!("{good}&Content-Type=text/plain"), &given),
+        None
+    );
+    assert_eq!(
+        ask(&format!("{good}&Cache-Control=no-cache"), &given),
+        Some(Code::AccessDenied)
+    );
+    let cached = [&given[..], &[("cache-control", "no-cache")]].concat();
+    assert_eq!(
+        ask(&format!("{good}&Cache-Control=no-cache"), &cached),
+        None
+    );
     // The signature covers the token, as other parameters of this kind.
     let token = format!("{good}&x-amz-security-token=x");
     assert_eq!(ask(&token, &given), Some(Code::SignatureDoesNotMatch));

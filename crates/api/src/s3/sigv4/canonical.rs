@@ -14,6 +14,8 @@ pub enum Candidate {
     Encoded,
     /// Exactly as it was sent.
     AsSent,
+    /// As it was sent, and that encoded once more: all services but S3.
+    Twice,
 }
 
 /// The canonical request. S3 neither normalises the path nor encodes it twice.
@@ -26,6 +28,7 @@ pub fn request(
     let path = match candidate {
         Candidate::Encoded => uri::encode_path(&uri::decode_path(request.path)?),
         Candidate::AsSent => request.path.to_owned(),
+        Candidate::Twice => uri::encode_path(request.path),
     };
     let skip = (presented.source == Source::Query).then_some("X-Amz-Signature");
     let query = request.query.canonical(skip);

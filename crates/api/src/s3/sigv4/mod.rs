@@ -152,7 +152,8 @@ impl Verifier {
         check_all_signed(&presented, request.headers)?;
         let payload_text = payload_text(&presented)?;
         let payload = parse_payload(&payload_text)?;
-        let key = lookup(&presented.scope.access_key)?.ok_or(Code::InvalidAccessKeyId)?;
+        let id = &presented.scope.access_key;
+        let key = lookup(id)?.ok_or_else(|| unknown_key(id))?;
         let signing_key = self.signing_key(&key, &presented.scope);
         self.check_signature(&presented, request, &payload_text, &signing_key)?;
         let chunks = ChunkSigner::new(
@@ -176,15 +177,22 @@ impl Verifier {
         payload: &str,
         signing_key: &hmac::Key,
     ) -> S3Result<()> {
-        // Some clients sign reserved characters as they send them instead of encoding them.
-        for candidate in [Candidate::Encoded, Candidate::AsSent] {
-            let canonical = canonical::request(presented, request, payload, candidate)?;
+        let candidates: &[Candidate] = match self.service {
+            // Some clients sign reserved characters as they send them instead of encoding them.
+            "s3" => &[Candidate::Encoded, Candidate::AsSent],
+            _ => &[Candidate::Twice],
+        };
+        let mut expected = None;
+        for candidate in candidates {
+            let canonical = canonical::request(presented, request, payload, *candidate)?;
             let text = string_to_sign(&presented.timestamp, &presented.scope, &canonical);
             if matches_hex(signing_key, text.as_bytes(), &presented.signature) {
                 return Ok(());
             }
+            expected.get_or_insert((text, canonical));
         }
-        Err(Code::SignatureDoesNotMatch.into())
+        let (text, canonical) = expected.unwrap_or_default();
+        Err(mismatch(presented, &text, &canonical))
     }
 
     /// Checks the signature of a POST policy and gives the access key.
@@ -220,7 +228,7 @@ impl Verifier {
             let why = "Invalid according to Policy: Policy expired.";
             return Err(S3Error::new(Code::AccessDenied, why));
         }
-        let key = lookup(&scope.access_key)?.ok_or(Code::InvalidAccessKeyId)?;
+        let key = lookup(&scope.access_key)?.ok_or_else(|| unknown_key(&scope.access_key))?;
         let signing_key = self.signing_key(&key, &scope);
         if matches_hex(&signing_key, policy.as_bytes(), fields.signature) {
             Ok(key)
@@ -240,7 +248,13 @@ impl Verifier {
                 "The authorization header is malformed; the region '{}' is wrong; expecting '{}'",
                 scope.region, self.region
             );
-            return Err(S3Error::new(code, message).with("Region", self.region.clone()));
+            let error = S3Error::new(code, message).with("Region", self.region.clone());
+            // SDKs that look for a bucket's region read the header, also because the answer to HEAD
+            // has no body.
+            return Err(match self.service {
+                "s3" => error.with_header("x-amz-bucket-region", self.region.clone()),
+                _ => error,
+            });
         }
         if scope.service != self.service || scope.terminator != "aws4_request" {
             let message = format!(
@@ -301,6 +315,23 @@ fn matches_hex(key: &hmac::Key, text: &[u8], signature: &str) -> bool {
     let mut expected = [0; 32];
     hex::decode_to_slice(signature, &mut expected).is_ok()
         && hmac::verify(key, text, &expected).is_ok()
+}
+
+/// `InvalidAccessKeyId` that names the key.
+pub(crate) fn unknown_key(id: &str) -> S3Error {
+    S3Error::from(Code::InvalidAccessKeyId).with("AWSAccessKeyId", id)
+}
+
+/// `SignatureDoesNotMatch`, with the text that the client should have signed. It repeats the
+/// request and tells nothing of the key.
+fn mismatch(presented: &Presented, text: &str, canonical: &[u8]) -> S3Error {
+    let bytes: Vec<_> = text.bytes().map(|byte| format!("{byte:02x}")).collect();
+    S3Error::from(Code::SignatureDoesNotMatch)
+        .with("AWSAccessKeyId", &*presented.scope.access_key)
+        .with("StringToSign", text)
+        .with("SignatureProvided", &*presented.signature)
+        .with("StringToSignBytes", bytes.join(" "))
+        .with("CanonicalRequest", String::from_utf8_lossy(canonical))
 }
 
 fn unsupported_mechanism() -> S3Error {

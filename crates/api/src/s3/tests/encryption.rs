@@ -320,6 +320,11 @@ async fn bucket_may_encrypt_by_default() {
         door.get(path).await.ok().element("SSEAlgorithm").unwrap(),
         "AES256"
     );
+    let bucket_key = |answer: Reply| answer.element("BucketKeyEnabled").unwrap();
+    assert_eq!(bucket_key(door.get(path).await.ok()), "false");
+    let with_key = by_default("AES256").replace("false", "true");
+    door.put(path, with_key).await.ok();
+    assert_eq!(bucket_key(door.get(path).await.ok()), "true");
     let put = door.put("/bucket/k", "content").await.ok();
     assert_eq!(put.header(SERVER.0), "AES256");
     assert_eq!(door.get("/bucket/k").await.text(), "content");

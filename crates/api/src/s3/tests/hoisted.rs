@@ -108,7 +108,7 @@ async fn presigned_query_is_refused_as_the_header_is() {
         reply.is(400, "AccessControlListNotSupported");
     }
     for refused in [
-        "x-amz-grant-read=id%3D1",
+        "x-amz-grant-read-acp=uri%3Dhttp%3A%2F%2Facs.amazonaws.com%2Fgroups%2Fglobal%2FAllUsers",
         "x-amz-server-side-encryption=aws:kms",
         "x-amz-bypass-governance-retention=true",
         "x-amz-write-offset-bytes=5",

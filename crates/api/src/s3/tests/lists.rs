@@ -160,7 +160,11 @@ async fn settings_of_a_bucket_are_as_in_aws() {
             "public-read",
             "InvalidBucketAclWithObjectOwnership",
         ),
-        ("ObjectWriter", "public-read", "AccessDenied"),
+        (
+            "ObjectWriter",
+            "public-read",
+            "InvalidBucketAclWithBlockPublicAccessError",
+        ),
         ("Else", "private", "InvalidArgument"),
     ] {
         let headers = [("x-amz-object-ownership", ownership), ("x-amz-acl", acl)];

@@ -117,6 +117,6 @@ async fn other_versions_do_not_exist() {
     let body = format!("<Delete>{}{}</Delete>", entry(OTHER), entry("1"));
     let deleted = door.call("POST", "/bucket?delete", &[], body).await.ok();
     assert_eq!(texts(&deleted, "Deleted").len(), 1);
-    assert_eq!(texts(&deleted, "Code"), ["InvalidArgument"]);
+    assert_eq!(texts(&deleted, "Code"), ["NoSuchVersion"]);
     assert_eq!(door.get("/bucket/k").await.text(), "x");
 }
