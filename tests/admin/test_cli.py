@@ -223,7 +223,7 @@ def machines(tmp_path):
 def test_from_nothing_to_three_nodes_with_a_bucket_a_key_and_a_token(machines):
     first, second, third = machines
     for server in machines:
-        server.start()
+        server.start(in_layout=server is first)
     assert wait_until(lambda: len(first.cli_json("node", "list")) == 3, 60)
     ids = [node["short"] for node in first.cli_json("node", "list")]
     first.cli("layout", "assign", *ids, "--capacity", "10GB")

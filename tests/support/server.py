@@ -160,16 +160,17 @@ class Server:
         assert done.returncode != 0, "nothing is wrong"
         return done.stderr
 
-    def start(self, ready_s: float = READY_S) -> None:
+    def start(self, ready_s: float = READY_S, in_layout: bool = True) -> None:
+        """Waits until the server answers: requests of S3, or of administration only if it is in no layout."""
         command = [str(binary()), "server", "--config", str(self.folder / "archipel.toml")]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        if not wait_until(self._answers, ready_s):
+        if not wait_until(lambda: self._answers(*(["status"] if in_layout else ["node", "id"])), ready_s):
             self.stop()
             raise ServerFailed(f"not ready: {self.log_text()[-2000:]}")
 
-    def _answers(self) -> bool:
-        command = [str(binary()), "status", "--data-dir", str(self.data)]
+    def _answers(self, *question: str) -> bool:
+        command = [str(binary()), *question, "--data-dir", str(self.data)]
         return subprocess.run(command, capture_output=True, timeout=60).returncode == 0
 
     def cli(self, *arguments: str) -> str:

@@ -22,7 +22,19 @@ pub fn load(settings: &Settings) -> Result<Option<Tls>, String> {
         make(settings, tls)?;
     }
     let content = read(&tls.certificates)?;
-    Ok(Some(Tls::new(parse(&content)?)))
+    let tls = Tls::new(parse(&content)?);
+    if let Some(acme) = &settings.acme {
+        tls.use_placeholder(placeholder(&acme.domains)?);
+    }
+    Ok(Some(tls))
+}
+
+/// Returns a certificate for the time before the authority has given one. No client trusts it.
+fn placeholder(domains: &[String]) -> Result<Certificate, String> {
+    let made = rcgen::generate_simple_self_signed(domains.to_vec());
+    let made = made.map_err(|error| format!("acme.domains: {error}"))?;
+    let (chain, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    Certificate::from_pem(chain.as_bytes(), key.as_bytes())
 }
 
 fn make(settings: &Settings, tls: &config::Tls) -> Result<(), String> {

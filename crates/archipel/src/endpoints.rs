@@ -18,6 +18,8 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::acme::Acme;
+use crate::acme::door::PlainDoor;
 use crate::config::{self, Settings};
 use crate::listeners::{self, Addresses};
 
@@ -68,6 +70,12 @@ pub fn web(
     Web::new(model.clone(), config, metrics, &SystemRandom)
 }
 
+/// HTTP/2: the polls that one connection may have. Each takes little memory.
+const K2V_STREAMS: u32 = 256;
+/// HTTP/1.1: the least that hyper can do with. It reads into one buffer of this size then, and else,
+/// because its first read takes only the beginning, into one of twice the size.
+const K2V_HEAD_BYTES: usize = 8 << 10;
+
 /// Creates the K2V API on `model`, with its metrics in `registry`.
 pub fn k2v(
     settings: &Settings,
@@ -85,6 +93,8 @@ pub fn k2v(
             connections_per_address: of_k2v.connections as usize,
             // Many polls wait on behalf of clients that may go away.
             half_close: false,
+            streams: K2V_STREAMS,
+            head_bytes: K2V_HEAD_BYTES,
             ..limits(settings)
         },
         rates: rates(settings),
@@ -92,6 +102,12 @@ pub fn k2v(
     };
     let registry = registry.sub_registry_with_prefix("archipel");
     K2v::new(model.clone(), config, registry, clock, &SystemRandom)
+}
+
+/// Creates the door that answers an authority over plain HTTP.
+pub fn plain(settings: &Settings, acme: Acme, registry: &mut Registry) -> PlainDoor {
+    let registry = registry.sub_registry_with_prefix("archipel");
+    PlainDoor::new(acme, limits(settings), Metrics::register(registry, "acme"))
 }
 
 /// Creates the web console over the admin API and S3 of this node.

@@ -16,6 +16,8 @@ pub struct Listeners {
     pub k2v: Option<TcpListener>,
     /// The web console.
     pub console: Option<TcpListener>,
+    /// Plain HTTP, for an authority.
+    pub plain: Option<TcpListener>,
 }
 
 /// The addresses of the listeners for users.
@@ -49,6 +51,10 @@ impl Listeners {
             },
             console: match &settings.console {
                 Some(console) => Some(listen("console.listen", console.listen).await?),
+                None => None,
+            },
+            plain: match settings.acme.as_ref().and_then(|acme| acme.listen) {
+                Some(address) => Some(listen("acme.listen", address).await?),
                 None => None,
             },
         })

@@ -16,7 +16,7 @@
 //! | [`background`] | the work of a node beside its endpoints |
 //! | [`login_link`] | links to the web console |
 //! | [`drain`], [`snapshots`] | moving blocks off disks; snapshots of the metadata |
-//! | [`certificates`] | TLS for users and operators |
+//! | [`certificates`], [`acme`] | TLS for users and operators; certificates from an authority |
 //! | [`audit`], [`event_targets`] | the targets of the audit log, and of events |
 //! | [`keyring`] | what opens the keyring |
 //! | [`logs`], [`metrics`], [`status`], [`process`], [`version`] | operation |
@@ -27,6 +27,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+mod acme;
 mod audit;
 mod background;
 mod certificates;

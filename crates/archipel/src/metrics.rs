@@ -21,7 +21,9 @@ use crate::network::Links;
 use crate::{process, version};
 
 mod anti_entropy;
+pub mod certificates;
 pub mod events;
+mod journal;
 pub mod lifecycle;
 mod lookups;
 pub mod upkeep;
@@ -215,6 +217,12 @@ impl Collector for Storage {
             about,
             damaged as f64,
         )?;
+        gauge(
+            &mut encoder,
+            "archipel_blocks_unsearched_segments",
+            "Segments not yet searched for space that the last run did not free",
+            self.0.blocks().unsearched_segments() as f64,
+        )?;
         self.disks(&mut encoder)
     }
 }
@@ -253,7 +261,8 @@ impl Storage {
         all.iter().try_for_each(|(name, about, value)| {
             let name = format!("archipel_metadata_{name}");
             counter(encoder, &name, about, value.load(Ordering::Relaxed))
-        })
+        })?;
+        journal::encode(&self.0.journal().unwrap_or_default(), encoder)
     }
 
     fn blocks(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {

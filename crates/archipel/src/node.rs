@@ -18,6 +18,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::acme::Acme;
 use crate::client::Failure;
 use crate::config::Settings;
 use crate::identity::Identity;
@@ -28,8 +29,8 @@ use crate::process::StopSignals;
 use crate::status::NodeView;
 use crate::storage::Storage;
 use crate::{
-    audit, background, certificates, endpoints, event_targets, first_start, founding, keyring,
-    metrics, socket, storage,
+    acme, audit, background, certificates, endpoints, event_targets, first_start, founding,
+    keyring, metrics, socket, storage,
 };
 
 /// The threads for blocking work outside storage: name lookups and small files.
@@ -61,6 +62,7 @@ pub struct Node {
     store: Store,
     addresses: Addresses,
     tls: Option<Tls>,
+    acme: Option<Acme>,
     signals: StopSignals,
     stop: watch::Sender<bool>,
     tasks: JoinSet<()>,
@@ -106,23 +108,18 @@ impl Node {
         keyring::set_secrets(&settings, &model)?;
         let mut background = background::start(&settings, &model, &store);
         background.spawn(keyring::rewrap(model.clone()));
-        background.spawn(first_start::run(
-            model.clone(),
-            settings.first_start.clone(),
-        ));
+        let first = settings.first_start.clone();
+        background.spawn(first_start::run(model.clone(), first));
         if let (Some(links), Some(network)) = (&links, &settings.cluster.network) {
             links.start(model.cluster(), &mut background);
-            links.find(
-                network,
-                &settings.cluster.zone,
-                model.cluster(),
-                &mut background,
-            );
+            let zone = &settings.cluster.zone;
+            links.find(network, zone, model.cluster(), &mut background);
         }
         if let (Some(tls), Some(configured)) = (&tls, &settings.tls) {
             let files = configured.certificates.clone();
             background.spawn(certificates::watch(files, tls.clone()));
         }
+        let acme = acme::start(&settings, tls.as_ref(), &model, &clock, &mut background);
         for warning in listeners::plain_text(&settings, addresses) {
             tracing::warn!("{warning}");
         }
@@ -134,6 +131,7 @@ impl Node {
             store,
             addresses,
             tls,
+            acme,
             signals,
             audit: audit::Targets::default(),
             stop: watch::channel(false).0,
@@ -183,6 +181,11 @@ impl Node {
             &mut registry,
         );
         self.open_door("s3", s3.clone(), listeners.s3);
+        if let (Some(listener), Some(acme)) = (listeners.plain, &self.acme) {
+            let plain = endpoints::plain(&settings, acme.clone(), &mut registry);
+            self.open_door("acme", plain, listener);
+        }
+        metrics::certificates::register(&mut registry, self.acme.clone());
         if let (Some(listener), Some(web)) = (listeners.web, &settings.web) {
             let root = web.root_domain.as_deref();
             let web = endpoints::web(&settings, root, &model, audit.clone(), &mut registry);
@@ -200,6 +203,7 @@ impl Node {
             self.addresses,
             clock.clone(),
             self.links.clone(),
+            self.acme.clone(),
         );
         let view: Arc<dyn admin::Node> = Arc::new(view);
         admin::metrics::register(&mut registry, self.model.clone(), view.clone());

@@ -14,6 +14,7 @@ use archipel_storage::Store;
 use archipel_storage::blocks::{self, DiskState};
 use futures_util::future::BoxFuture;
 
+use crate::acme::Acme;
 use crate::config::{Settings, Transport, durability_name};
 use crate::identity::Identity;
 use crate::listeners::{self, Addresses};
@@ -35,6 +36,7 @@ pub struct NodeView {
     addresses: Addresses,
     clock: Arc<dyn WallClock>,
     links: Option<Links>,
+    acme: Option<Acme>,
     started_ms: u64,
 }
 
@@ -47,6 +49,7 @@ impl NodeView {
         addresses: Addresses,
         clock: Arc<dyn WallClock>,
         links: Option<Links>,
+        acme: Option<Acme>,
     ) -> NodeView {
         NodeView {
             settings,
@@ -57,6 +60,7 @@ impl NodeView {
             started_ms: clock.now_millis(),
             clock,
             links,
+            acme,
         }
     }
 
@@ -83,6 +87,9 @@ impl NodeView {
             warnings: listeners::plain_text(&self.settings, self.addresses),
             ..NodeStatus::default()
         };
+        status
+            .warnings
+            .extend(self.acme.iter().flat_map(Acme::warnings));
         match self.store.status().await {
             Ok(store) => {
                 status.metadata_bytes = store.metadata_bytes;
@@ -90,12 +97,23 @@ impl NodeView {
                     .read_only
                     .map(|why| format!("the metadata accepts no writes: {why}"));
                 status.troubles.extend(read_only);
+                if !store.has_room {
+                    status.warnings.push(self.no_room());
+                }
             }
             Err(error) => status.troubles.push(format!("metadata: {error}")),
         }
         status.troubles.extend(disks.iter().filter_map(trouble));
         status.disks = disks;
         status
+    }
+
+    fn no_room(&self) -> String {
+        format!(
+            "the metadata takes no new data: there is little space left on the disk of {}, or for LMDB's file; \
+             fix: free space, or raise metadata_map_size and restart",
+            self.settings.metadata_dir.display()
+        )
     }
 
     /// Returns the disks in the order of their numbers, with their current paths.
@@ -216,6 +234,7 @@ impl NodeView {
             version: member.info.version,
             epoch: member.info.epoch,
             level: member.info.level,
+            lagging: member.lagging,
             round_trip_ms: round_trip.map(|time| time.as_secs_f64() * 1000.0),
             zone: Some(member.info.zone).filter(|zone| !zone.is_empty()),
             capacity_bytes: Some(member.info.capacity_bytes).filter(|bytes| *bytes > 0),

@@ -27,6 +27,7 @@
 //! | `intents` | an upload points to the write of the object that completes or aborts it |
 //! | [`gc`], `orphans` | drops unneeded content; finds content that no GC task names |
 //! | `content`, `reader` | writes and reads content |
+//! | [`certificates`] | certificates from an authority, and the account there |
 //! | `cipher`, [`encryption`] | the cipher of content; encrypted content and its keys |
 //! | `control`, `objects`, `uploads` | operations on buckets and keys, objects, uploads |
 //! | `versions`, `version_rows` | operations on versions of objects |
@@ -45,10 +46,11 @@ use std::time::Duration;
 use archipel_base::Id;
 use archipel_cluster::{Cluster, Hooks};
 use archipel_storage::engine::Durability;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 pub mod access;
 pub mod bucket;
+pub mod certificates;
 pub mod checksum;
 mod cipher;
 mod content;
@@ -135,7 +137,7 @@ use events::Events;
 use expiry::Expiry;
 use gc::Delays;
 use in_use::InUse;
-use uploads::KnownUploads;
+use uploads::{KnownUploads, UploadIds};
 
 /// The pause of GC before it looks again at tasks whose content was in use.
 const GC_INTERVAL: Duration = Duration::from_secs(10);
@@ -168,10 +170,13 @@ struct Inner {
     gc_delays: Delays,
     gc_wake: Notify,
     uploads: KnownUploads,
+    upload_ids: UploadIds,
     expiry: Expiry,
     keyring: Keyring,
     quotas: room::Filled,
     events: Events,
+    /// Room for reads of K2V items and ranges by batches.
+    batched: Semaphore,
     /// The length of a day of lifecycle rules.
     day_ms: u64,
     /// The most buckets that one user may create.
@@ -197,9 +202,11 @@ impl Model {
             gc_delays: Delays::default(),
             gc_wake: Notify::new(),
             uploads: KnownUploads::default(),
+            upload_ids: UploadIds::default(),
             expiry: Expiry::default(),
             keyring: Keyring::default(),
             quotas: room::Filled::default(),
+            batched: Semaphore::new(k2v::BATCHED_READS),
             day_ms: (options.day.as_millis() as u64).max(1),
             buckets_per_user: options.buckets_per_user,
             extent_blocks: options.extent_blocks.max(1),

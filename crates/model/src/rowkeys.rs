@@ -28,6 +28,7 @@ const IDENTITY: u8 = b'i';
 /// Of the row with the keys that seal tokens, behind [`IDENTITY`].
 pub(crate) const TOKEN_KEYS: u8 = b't';
 const KEYRING: u8 = b'R';
+const CERTIFICATE: u8 = b'C';
 const VERSION: u8 = b'v';
 const EVENT: u8 = b'n';
 
@@ -60,6 +61,11 @@ pub(crate) fn access_key(id: &str) -> RowKey {
 /// Returns the row of the keyring.
 pub(crate) fn keyring() -> RowKey {
     join(PartitionId::CONTROL, KEYRING, &[])
+}
+
+/// Returns the row of a domain's certificate (kind `d`), or of the account at an authority (kind `a`).
+pub(crate) fn certificate(kind: u8, name: &[u8]) -> RowKey {
+    join(PartitionId::CONTROL, CERTIFICATE, &[&[kind], name])
 }
 
 /// The beginning of all row keys of access keys.

@@ -369,3 +369,23 @@ async fn uploads_are_listed_by_key_with_common_prefixes() {
     assert_eq!(page.uploads[0].key, "c");
     assert!(!page.truncated && page.prefixes.is_empty());
 }
+
+#[tokio::test]
+async fn uploads_of_a_key_are_listed_as_they_began() {
+    let (model, bucket) = model().await;
+    let mut begun = Vec::new();
+    for _ in 0..8 {
+        let upload = model.create_upload(&bucket, "k", None, UploadMeta::default());
+        begun.push(upload.await.unwrap().id);
+    }
+    let mut query = UploadQuery {
+        limit: 5,
+        ..UploadQuery::default()
+    };
+    let first = model.list_uploads(&bucket, &query).await.unwrap();
+    query.after_key = Some("k".into());
+    query.after_id = first.uploads.last().map(|upload| upload.id);
+    let rest = model.list_uploads(&bucket, &query).await.unwrap();
+    let listed = first.uploads.iter().chain(&rest.uploads);
+    assert_eq!(listed.map(|upload| upload.id).collect::<Vec<_>>(), begun);
+}

@@ -17,6 +17,7 @@ mod package;
 mod placement;
 mod power_cuts;
 mod tidy;
+mod website_pages;
 
 #[derive(Parser)]
 #[command(about = "Checks, tests and fault runs of this repository")]
@@ -43,6 +44,8 @@ enum Command {
     Clients(clients::Args),
     /// Looks at every page of the web console in Chromium: pictures, accessibility (installs the tools, once)
     ConsolePages,
+    /// Walks through a generated website in Chromium and with curl (installs the tools, once)
+    WebsitePages,
     /// Cuts the power under load, again and again, and looks for what was acknowledged
     PowerCuts(power_cuts::Args),
     /// Breaks a cluster of real processes under load and checks what its clients saw
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::Package(args) => package::run_all(&args),
         Command::Clients(args) => clients::run(&args),
         Command::ConsolePages => console_pages::go(),
+        Command::WebsitePages => website_pages::go(),
         Command::PowerCuts(args) => power_cuts::run(&args),
         Command::Faults(args) => faults::run(&args),
         Command::CheckModel(args) => model::check(&args),

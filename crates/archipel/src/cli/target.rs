@@ -102,7 +102,7 @@ impl Target {
 
     fn token(&self) -> Result<String, Failure> {
         if let Some(path) = &self.token_file {
-            let token = config::secret::read_token(path);
+            let token = config::secret::read_token(path, config::secret::MIN_TOKEN_CHARS);
             return token
                 .map(|token| token.expose().to_owned())
                 .map_err(|refused| {

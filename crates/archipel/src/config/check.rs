@@ -1,6 +1,7 @@
 //! The check of the settings: from the texts in the file to typed values. All problems are found at
 //! once.
 
+mod acme;
 mod audit;
 mod cluster;
 mod console;
@@ -8,6 +9,7 @@ mod encryption;
 mod event_targets;
 mod first_start;
 mod limits;
+mod metadata;
 mod tls;
 mod web;
 
@@ -28,12 +30,14 @@ const K2V_CONNECTIONS: u32 = 12_288;
 pub fn settings(file: &File, secret: Option<String>) -> Result<Settings, Vec<Problem>> {
     let mut check = Check::default();
     let data_dir = check.data_dir(file);
+    let engine = check.choice("engine", file.engine.as_deref(), &ENGINES);
     let settings = Settings {
         metadata_dir: file
             .metadata_dir
             .clone()
             .unwrap_or_else(|| data_dir.join("metadata")),
-        engine: check.choice("engine", file.engine.as_deref(), &ENGINES),
+        engine,
+        metadata_map_bytes: check.map_size(file.metadata_map_size.as_ref(), engine),
         durability: check.choice("durability", file.durability.as_deref(), &DURABILITIES),
         disks: check.disks(&file.disks, &data_dir),
         s3: check.s3(&file.s3),
@@ -41,7 +45,8 @@ pub fn settings(file: &File, secret: Option<String>) -> Result<Settings, Vec<Pro
         k2v: check.k2v(&file.k2v),
         admin: check.admin(&file.admin, &data_dir),
         console: check.console(&file.console),
-        tls: check.tls(&file.tls, &data_dir),
+        tls: check.tls(&file.tls, &data_dir, !file.acme.domains.is_empty()),
+        acme: check.acme(&file.acme),
         encryption: check.encryption(&file.encryption),
         cluster: check.cluster(&file.cluster),
         first_start: check.first_start(&file.first_start, secret),
@@ -184,8 +189,17 @@ impl Check {
     }
 
     fn token(&mut self, key: &str, path: Option<&Path>) -> Option<secret::Secret> {
+        self.secret(key, path, secret::MIN_TOKEN_CHARS)
+    }
+
+    pub(super) fn secret(
+        &mut self,
+        key: &str,
+        path: Option<&Path>,
+        min_chars: usize,
+    ) -> Option<secret::Secret> {
         let path = path?;
-        match secret::read_token(path) {
+        match secret::read_token(path, min_chars) {
             Ok(token) => Some(token),
             Err(refused) => {
                 self.problem(

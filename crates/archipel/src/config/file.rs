@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 /// The sections. Their names begin the environment variables of their keys.
-pub const SECTIONS: [&str; 12] = [
+pub const SECTIONS: [&str; 13] = [
     "s3",
     "web",
     "k2v",
     "admin",
     "console",
     "tls",
+    "acme",
     "cluster",
     "first_start",
     "log",
@@ -29,12 +30,14 @@ pub struct File {
     pub metadata_dir: Option<PathBuf>,
     pub engine: Option<String>,
     pub durability: Option<String>,
+    pub metadata_map_size: Option<toml::Value>,
     pub s3: S3,
     pub web: Web,
     pub k2v: K2v,
     pub admin: Admin,
     pub console: Console,
     pub tls: Tls,
+    pub acme: Acme,
     pub cluster: Cluster,
     pub first_start: FirstStart,
     pub log: Log,
@@ -97,6 +100,19 @@ pub struct Tls {
     pub certificates: Vec<Certificate>,
     pub self_signed: Option<bool>,
     pub listeners: Option<Vec<String>>,
+}
+
+/// `[acme]`
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Acme {
+    pub domains: Vec<String>,
+    pub accept_terms: Option<bool>,
+    pub contact: Option<String>,
+    pub directory: Option<String>,
+    pub ca_file: Option<PathBuf>,
+    pub challenge: Option<String>,
+    pub listen: Option<String>,
 }
 
 /// An entry of `tls.certificates`.

@@ -7,7 +7,7 @@
 //! | [`check`] | the check of the values; every problem has key, value and fix |
 //! | [`certificates`] | certificates from files |
 //! | [`demo`] | the settings of `archipel demo` |
-//! | [`audit`], [`discover`], [`encryption`], [`event_targets`], [`first_start`], [`transport`] | the types of these settings |
+//! | [`acme`], [`audit`], [`discover`], [`encryption`], [`event_targets`], [`first_start`], [`tls`], [`transport`] | the types of these settings |
 //! | [`secret`] | tokens from files |
 //! | [`size`] | sizes as text |
 
@@ -21,6 +21,7 @@ use std::time::Duration;
 use archipel_storage::engine::{Durability, EngineKind};
 use serde::Deserialize;
 
+mod acme;
 mod audit;
 pub mod certificates;
 mod check;
@@ -33,8 +34,10 @@ mod file;
 mod first_start;
 pub mod secret;
 pub mod size;
+mod tls;
 mod transport;
 
+pub use acme::{Acme, Challenge};
 pub use audit::Audit;
 pub use certificates::CertificateFiles;
 pub use demo::for_demo;
@@ -43,6 +46,7 @@ pub use encryption::Encryption;
 pub use event_targets::EventTarget;
 pub use first_start::FirstStart;
 pub use secret::Secret;
+pub use tls::Tls;
 pub use transport::Transport;
 
 #[cfg(test)]
@@ -68,6 +72,8 @@ pub struct Settings {
     pub metadata_dir: PathBuf,
     /// The metadata engine.
     pub engine: EngineKind,
+    /// The configured size of LMDB's map.
+    pub metadata_map_bytes: Option<u64>,
     /// The durability of a write before it is acknowledged.
     pub durability: Durability,
     /// The disks for blocks; at least one.
@@ -84,6 +90,8 @@ pub struct Settings {
     pub console: Option<Console>,
     /// TLS for users and operators, if it is used.
     pub tls: Option<Tls>,
+    /// Certificates from an authority, if there is one.
+    pub acme: Option<Acme>,
     /// What opens the keyring.
     pub encryption: Encryption,
     /// The settings about other nodes.
@@ -185,25 +193,6 @@ pub struct Console {
     pub listen: SocketAddr,
     /// The address of S3 in links for others, without a slash at the end.
     pub s3_url: Option<String>,
-}
-
-/// TLS for users and operators.
-#[derive(Clone, Debug)]
-pub struct Tls {
-    /// The certificates; the first one is for clients that name no known host.
-    pub certificates: Vec<CertificateFiles>,
-    /// The listeners that speak TLS: names of sections.
-    pub listeners: Vec<String>,
-    /// True if the certificates are made by the node itself, where there are none yet.
-    pub self_signed: bool,
-}
-
-impl Settings {
-    /// Returns true if the listener of a section speaks TLS.
-    pub fn has_tls(&self, section: &str) -> bool {
-        let tls = self.tls.as_ref();
-        tls.is_some_and(|tls| tls.listeners.iter().any(|name| name == section))
-    }
 }
 
 /// The settings about other nodes.

@@ -7,7 +7,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// The minimum length of a token, in characters.
-const MIN_TOKEN_CHARS: usize = 16;
+pub const MIN_TOKEN_CHARS: usize = 16;
+
+/// The minimum length of the cluster's secret, in characters. A node that joins proves the secret to
+/// whatever answers at the address, and such a proof lets its receiver try secrets without limit.
+pub const MIN_CLUSTER_SECRET_CHARS: usize = 32;
 
 /// The limit of a secret file, in bytes.
 const MAX_FILE_BYTES: u64 = 4096;
@@ -43,16 +47,19 @@ pub struct Refused {
     pub fix: String,
 }
 
-/// Reads a token from a file: one line with at least 16 printable characters.
+/// Reads a token from a file: one line with at least this many printable characters.
 ///
 /// A file that everybody can read is refused. One that its group can read is accepted, because
 /// container platforms hand over secrets that way.
-pub fn read_token(path: &Path) -> Result<Secret, Refused> {
+pub fn read_token(path: &Path, min_chars: usize) -> Result<Secret, Refused> {
     let text = read(path)?;
     let token = text.trim();
-    if token.len() < MIN_TOKEN_CHARS || token.bytes().any(|b| !b.is_ascii_graphic()) {
+    if token.len() < min_chars || token.bytes().any(|b| !b.is_ascii_graphic()) {
+        let len = token.chars().count();
         return Err(Refused {
-            why: format!("a token is one line of at least {MIN_TOKEN_CHARS} printable characters"),
+            why: format!(
+                "the content has {len} characters; it must be one line of at least {min_chars} printable characters"
+            ),
             fix: format!(
                 "make one with: head -c 32 /dev/urandom | base64 > {}",
                 path.display()
@@ -93,3 +100,6 @@ fn read(path: &Path) -> Result<String, Refused> {
         .map_err(unreadable)?;
     Ok(text)
 }
+
+#[cfg(test)]
+mod tests;

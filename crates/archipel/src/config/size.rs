@@ -41,3 +41,28 @@ pub fn show(bytes: u64) -> String {
         _ => format!("{value:.1} {}", SHOWN[unit]),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{parse, show};
+
+    #[test]
+    fn sizes_are_parsed_with_and_without_units() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("1000", 1000),
+            ("1kB", 1000),
+            ("1 KiB", 1024),
+            (" 4TB ", 4_000_000_000_000),
+            ("2GiB", 2 << 30),
+            ("7B", 7),
+        ] {
+            assert_eq!(parse(text), Some(bytes), "{text}");
+        }
+        for text in ["", "GB", "1.5GB", "-1", "1XB", "99999999999PB"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+        assert_eq!(show(1023), "1023 B");
+        assert_eq!(show(1536), "1.5 KiB");
+    }
+}

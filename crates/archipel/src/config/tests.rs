@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use archipel_storage::engine::{Durability, EngineKind};
 
-use super::{EXAMPLE, Error, Loaded, LogFormat, MINIMAL, Transport, file, parse, size};
+use super::{EXAMPLE, Error, Loaded, LogFormat, MINIMAL, Transport, file, parse};
 
-fn read(text: &str) -> Result<Loaded, Error> {
+pub fn read(text: &str) -> Result<Loaded, Error> {
     with_env(text, &[])
 }
 
@@ -19,7 +19,7 @@ fn with_env(text: &str, variables: &[(&str, &str)]) -> Result<Loaded, Error> {
     parse(text, Path::new("test.toml"), variables)
 }
 
-fn refusal(text: &str) -> String {
+pub fn refusal(text: &str) -> String {
     read(text).expect_err("it should be refused").to_string()
 }
 
@@ -76,6 +76,7 @@ fn example_shows_every_setting() {
         ("console.", struct_fields::<file::Console>()),
         ("tls.", struct_fields::<file::Tls>()),
         ("tls.certificates.", struct_fields::<file::Certificate>()),
+        ("acme.", struct_fields::<file::Acme>()),
         ("cluster.", struct_fields::<file::Cluster>()),
         ("first_start.", struct_fields::<file::FirstStart>()),
         ("log.", struct_fields::<file::Log>()),
@@ -131,7 +132,12 @@ fn example_shows_the_real_defaults() {
         "bucket",
         "access_key",
         "certificates",
+        "domains",
+        "contact",
+        "ca_file",
+        "listen = \"0.0.0.0:80\"",
         "disk_reserve",
+        "metadata_map_size",
         "file",
         "webhook",
         "connections_per_address",
@@ -196,6 +202,37 @@ fn values_are_parsed() {
 }
 
 #[test]
+fn the_size_of_the_map_is_for_lmdb_and_within_bounds() {
+    let map_bytes = |lines: &str| {
+        let settings = read(&format!("data_dir = \"/d\"\n{lines}\n"))
+            .unwrap()
+            .settings;
+        crate::storage::engine_options(&settings).map_bytes
+    };
+    assert_eq!(map_bytes(""), None);
+    assert_eq!(map_bytes("metadata_map_size = \"64MiB\""), Some(64 << 20));
+    assert_eq!(
+        map_bytes("metadata_map_size = 2000000000"),
+        Some(2_000_000_000)
+    );
+    for (lines, expected) in [
+        (
+            "metadata_map_size = \"65TiB\"",
+            "metadata_map_size = \"65TiB\": the map is too small",
+        ),
+        ("metadata_map_size = 0", "not a size"),
+        (
+            "metadata_map_size = \"1GiB\"\nengine = \"fjall\"",
+            "the engine fjall has no map; fix: remove",
+        ),
+    ] {
+        let refusal = refusal(&format!("data_dir = \"/d\"\n{lines}\n"));
+        assert!(refusal.contains(expected), "{refusal}");
+        assert_eq!(refusal.lines().count(), 2, "{refusal}");
+    }
+}
+
+#[test]
 fn error_about_unknown_key_or_wrong_type_names_the_line() {
     let unknown = refusal("data_dir = \"/d\"\n[s3]\nlistn = \"x\"\n");
     assert!(
@@ -219,6 +256,7 @@ fn error_about_unknown_key_or_wrong_type_names_the_line() {
 fn all_problems_are_reported_at_once_with_key_value_and_fix() {
     let text = r#"
         engine = "oracle"
+        metadata_map_size = "1MiB"
         [s3]
         listen = "localhost"
         region = "EU West"
@@ -244,6 +282,7 @@ fn all_problems_are_reported_at_once_with_key_value_and_fix() {
     let expected = [
         "data_dir: the setting is missing; fix:",
         "engine = \"oracle\": unknown choice; fix: one of \"lmdb\", \"sqlite\", \"fjall\"",
+        "metadata_map_size = \"1MiB\": the map is too small for any data, or too large",
         "s3.listen = \"localhost\"",
         "s3.region = \"EU West\"",
         "s3.base_domains = \".example.org\"",
@@ -308,63 +347,10 @@ fn error_names_a_variable_of_the_wrong_type() {
 }
 
 #[test]
-fn secret_that_everybody_can_read_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let token = folder.path().join("token");
-    fs::write(&token, "0123456789abcdef0123\n").unwrap();
-    let text =
-        format!("data_dir = \"/d\"\n[admin]\nlisten = \"127.0.0.1:1\"\ntoken_file = {token:?}\n");
-    fs::set_permissions(&token, fs::Permissions::from_mode(0o644)).unwrap();
-    let refusal = refusal(&text);
-    assert!(
-        refusal.contains("mode 644") && refusal.contains("chmod 600"),
-        "{refusal}"
-    );
-    assert!(!refusal.contains("0123456789abcdef"), "{refusal}");
-    fs::set_permissions(&token, fs::Permissions::from_mode(0o640)).unwrap();
-    let settings = read(&text).unwrap().settings;
-    assert_eq!(
-        settings.admin.token.as_ref().unwrap().expose(),
-        "0123456789abcdef0123"
-    );
-    assert!(!format!("{settings:?}").contains("0123456789abcdef"));
-}
-
-#[test]
-fn short_tokens_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let token = folder.path().join("token");
-    fs::write(&token, "short\n").unwrap();
-    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
-    let text = format!("data_dir = \"/d\"\n[admin]\nmetrics_token_file = {token:?}\n");
-    assert!(refusal(&text).contains("at least 16"));
-}
-
-#[test]
-fn sizes_are_parsed_with_and_without_units() {
-    for (text, bytes) in [
-        ("0", 0),
-        ("1000", 1000),
-        ("1kB", 1000),
-        ("1 KiB", 1024),
-        (" 4TB ", 4_000_000_000_000),
-        ("2GiB", 2 << 30),
-        ("7B", 7),
-    ] {
-        assert_eq!(size::parse(text), Some(bytes), "{text}");
-    }
-    for text in ["", "GB", "1.5GB", "-1", "1XB", "99999999999PB"] {
-        assert_eq!(size::parse(text), None, "{text}");
-    }
-    assert_eq!(size::show(1023), "1023 B");
-    assert_eq!(size::show(1536), "1.5 KiB");
-}
-
-#[test]
 fn transport_is_selected_and_addresses_may_not_repeat_it() {
     let folder = tempfile::tempdir().unwrap();
     let secret = folder.path().join("secret");
-    fs::write(&secret, "0123456789abcdef0123\n").unwrap();
+    fs::write(&secret, "0123456789abcdef0123456789abcdef\n").unwrap();
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
     let text = |more: &str| {
         format!(

@@ -10,7 +10,7 @@ use super::{Discovery, Error, Loaded, Settings, parse};
 fn with(cluster: &str, variables: &[(&str, &str)]) -> Result<Loaded, Error> {
     let folder = tempfile::tempdir().unwrap();
     let secret = folder.path().join("secret");
-    fs::write(&secret, "0123456789abcdef0123\n").unwrap();
+    fs::write(&secret, "0123456789abcdef0123456789abcdef\n").unwrap();
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
     let text = format!(
         "data_dir = \"/d\"\n[cluster]\nlisten = \"127.0.0.1:3901\"\nsecret_file = {secret:?}\n{cluster}\n"

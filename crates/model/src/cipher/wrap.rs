@@ -1,4 +1,4 @@
-//! Wraps the key of a content by an outer key: a customer's, or one of the keyring.
+//! Wraps the key of a content, or another secret, by an outer key: a customer's, or one of the keyring.
 //!
 //! Each wrapping has a random salt and a key of its own, derived from the outer key, the salt and the
 //! context. So an outer key wraps any number of keys, and a wrapped key opens in its context only.
@@ -10,7 +10,6 @@ use ring::hmac;
 /// The bytes of a key.
 pub(crate) const KEY_BYTES: usize = 32;
 const SALT_BYTES: usize = 32;
-const TAG_BYTES: usize = 16;
 
 /// The key of one content, or of one upload. Debug output does not exist.
 #[derive(Clone)]
@@ -75,24 +74,42 @@ pub(crate) fn wrap(
     salt: [u8; SALT_BYTES],
     key: &DataKey,
 ) -> Option<Bytes> {
-    let mut inner = *key.bytes();
+    seal(outer, context, salt, key.bytes())
+}
+
+/// Unwraps a key. Returns `None` if the outer key or the context is another, or the wrapped key was
+/// changed.
+pub(crate) fn unwrap(outer: &[u8; KEY_BYTES], context: &[u8], wrapped: &[u8]) -> Option<DataKey> {
+    let mut opened = open(outer, context, wrapped)?;
+    let key = opened[..].try_into().ok().map(DataKey);
+    wipe(&mut opened);
+    key
+}
+
+/// Seals a secret of any length. `salt` must be random.
+pub(crate) fn seal(
+    outer: &[u8; KEY_BYTES],
+    context: &[u8],
+    salt: [u8; SALT_BYTES],
+    secret: &[u8],
+) -> Option<Bytes> {
+    let mut inner = secret.to_vec();
     let cipher = cipher(outer, &salt, context)?;
     let tag = cipher.seal_in_place_separate_tag(nonce(), Aad::empty(), &mut inner);
     let tag = tag.ok()?;
     Some([&salt[..], &inner[..], tag.as_ref()].concat().into())
 }
 
-/// Unwraps a key. Returns `None` if the outer key or the context is another, or the wrapped key was
+/// Opens what [`seal`] returned. Returns `None` if the outer key or the context is another, or it was
 /// changed.
-pub(crate) fn unwrap(outer: &[u8; KEY_BYTES], context: &[u8], wrapped: &[u8]) -> Option<DataKey> {
-    if wrapped.len() != SALT_BYTES + KEY_BYTES + TAG_BYTES {
-        return None;
-    }
-    let (salt, sealed) = wrapped.split_at(SALT_BYTES);
+pub(crate) fn open(outer: &[u8; KEY_BYTES], context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
+    let (salt, sealed) = sealed.split_at_checked(SALT_BYTES)?;
     let mut sealed = sealed.to_vec();
     let cipher = cipher(outer, salt, context)?;
-    let opened = cipher.open_in_place(nonce(), Aad::empty(), &mut sealed);
-    let key = DataKey(opened.ok()?.try_into().ok()?);
-    wipe(&mut sealed);
-    Some(key)
+    let length = cipher
+        .open_in_place(nonce(), Aad::empty(), &mut sealed)
+        .ok()?
+        .len();
+    sealed.truncate(length);
+    Some(sealed)
 }

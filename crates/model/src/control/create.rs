@@ -148,6 +148,7 @@ impl Model {
             acl: Acl::default(),
             buffered: None,
             encrypts: false,
+            has_bucket_key: false,
             quota: None,
             generation: 0,
             token: FencingToken::default(),

@@ -8,8 +8,10 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`keyring`] | the cluster's keys |
+//! | `secret` | secrets in rows of the control data |
 
 pub mod keyring;
+pub(crate) mod secret;
 #[cfg(test)]
 mod tests;
 
@@ -52,9 +54,13 @@ fn context(bucket: &Bucket, key: &str) -> Vec<u8> {
 }
 
 impl Model {
-    /// Sets whether new objects of a bucket are encrypted where the request does not say how.
-    pub async fn set_encrypts(&self, name: &str, encrypts: bool) -> Result<(), Error> {
-        let changed = self.change_bucket(name, move |bucket| bucket.encrypts = encrypts);
+    /// Sets whether new objects of a bucket are encrypted where the request does not say how, and
+    /// whether an S3 Bucket Key was asked for.
+    pub async fn set_encrypts(&self, name: &str, encrypts: bool, key: bool) -> Result<(), Error> {
+        let changed = self.change_bucket(name, move |bucket| {
+            bucket.encrypts = encrypts;
+            bucket.has_bucket_key = key;
+        });
         changed.await.map(|_| ())
     }
 

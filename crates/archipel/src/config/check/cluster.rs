@@ -4,7 +4,7 @@ use archipel_cluster::layout::{MAX_NODES, MAX_REPLICAS};
 use archipel_net::dual::{host_and_port, is_tcp};
 
 use super::{Check, file};
-use crate::config::{Cluster, Discovery, Network, Transport, discover};
+use crate::config::{Cluster, Discovery, Network, Transport, discover, secret};
 
 impl Check {
     pub(super) fn cluster(&mut self, cluster: &file::Cluster) -> Cluster {
@@ -64,8 +64,10 @@ impl Check {
             self.problem("cluster.secret_file", None, why, fix);
         }
         let previous = cluster.previous_secret_file.as_deref();
+        // A short one can be changed with it.
         let previous_secret = self.token("cluster.previous_secret_file", previous);
-        let secret = self.token("cluster.secret_file", cluster.secret_file.as_deref())?;
+        let (file, least) = (&cluster.secret_file, secret::MIN_CLUSTER_SECRET_CHARS);
+        let secret = self.secret("cluster.secret_file", file.as_deref(), least)?;
         let advertise = if !cluster.advertise.is_empty() {
             cluster.advertise.clone()
         } else if !listen.ip().is_unspecified() {

@@ -9,7 +9,8 @@ use crate::config::{CertificateFiles, Tls, file};
 const TLS_LISTENERS: [&str; 5] = ["s3", "web", "k2v", "admin", "console"];
 
 impl Check {
-    pub(super) fn tls(&mut self, tls: &file::Tls, data_dir: &Path) -> Option<Tls> {
+    /// `has_acme` is true if there will be certificates of an authority.
+    pub(super) fn tls(&mut self, tls: &file::Tls, data_dir: &Path, has_acme: bool) -> Option<Tls> {
         let all = || TLS_LISTENERS.map(String::from).to_vec();
         let listeners = tls.listeners.clone().unwrap_or_else(all);
         for name in &listeners {
@@ -44,7 +45,7 @@ impl Check {
             chain: files.chain.clone(),
             key: files.key.clone(),
         });
-        (!tls.certificates.is_empty()).then(|| Tls {
+        (has_acme || !tls.certificates.is_empty()).then(|| Tls {
             certificates: certificates.collect(),
             listeners,
             self_signed,

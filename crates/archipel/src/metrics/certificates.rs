@@ -1,0 +1,56 @@
+//! Metrics of certificates that an authority gives.
+
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+
+use crate::acme::Acme;
+
+/// Registers the metrics of certificates.
+pub fn register(registry: &mut Registry, acme: Option<Acme>) {
+    registry.register_collector(Box::new(Certificates(acme)));
+}
+
+struct Certificates(Option<Acme>);
+
+impl fmt::Debug for Certificates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Certificates")
+    }
+}
+
+impl Collector for Certificates {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let domains = self.0.as_ref().map(Acme::domains).unwrap_or_default();
+        let ends = domains.iter().map(|(name, domain)| {
+            let end = domain.not_after_ms.unwrap_or_default() as f64 / 1000.0;
+            (name, end)
+        });
+        let failures = domains.iter().map(|(name, domain)| {
+            let times = domain.failure.as_ref().map_or(0, |(_, times, _)| *times);
+            (name, f64::from(times))
+        });
+        let mut family = |name: &str, about: &str, values: Vec<(&String, f64)>| {
+            let mut family = encoder.encode_descriptor(name, about, None, MetricType::Gauge)?;
+            for (domain, value) in values {
+                let labels = [("domain", domain.as_str())];
+                ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
+            }
+            Ok::<_, fmt::Error>(())
+        };
+        family(
+            "archipel_certificate_end_timestamp_seconds",
+            "Until when the certificate of a domain in acme.domains is valid; 0 without one",
+            ends.collect(),
+        )?;
+        family(
+            "archipel_certificate_failed_orders",
+            "Orders of a certificate that have failed since the last one that did not",
+            failures.collect(),
+        )
+    }
+}
