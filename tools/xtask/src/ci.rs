@@ -123,6 +123,8 @@ struct Done {
     name: &'static str,
     outcome: Outcome,
     took: Duration,
+    /// What was free on the disk afterwards, in GiB, if the system tells.
+    free_gib: Option<u64>,
 }
 
 /// Runs all steps.
@@ -163,6 +165,7 @@ fn run_steps<'a>(steps: impl Iterator<Item = &'a Step>, keep_going: bool) -> Out
             name: step.name,
             outcome,
             took: now().saturating_sub(started),
+            free_gib: free_gib(),
         });
         if failed && !keep_going {
             break;
@@ -172,14 +175,18 @@ fn run_steps<'a>(steps: impl Iterator<Item = &'a Step>, keep_going: bool) -> Out
 }
 
 fn verdict(done: &[Done]) -> Outcome {
-    println!("\nstep         result   time");
+    println!("\nstep         result   time     disk");
     for step in done {
         let result = if step.outcome.is_ok() {
             "passed"
         } else {
             "FAILED"
         };
-        println!("{:12} {result:8} {:>5} s", step.name, step.took.as_secs());
+        let took = step.took.as_secs();
+        match step.free_gib {
+            Some(free) => println!("{:12} {result:8} {took:>5} s  {free} GiB free", step.name),
+            None => println!("{:12} {result:8} {took:>5} s", step.name),
+        }
     }
     let total: u64 = done.iter().map(|step| step.took.as_secs()).sum();
     let failed: Vec<&str> = done
@@ -197,8 +204,25 @@ fn verdict(done: &[Done]) -> Outcome {
             );
             Ok(())
         }
-        false => Err(format!("these steps failed: {}", failed.join(", "))),
+        false => {
+            let full = done.iter().any(|step| step.free_gib == Some(0));
+            let hint = match full {
+                true => "; the disk was nearly full: a whole run takes about 12 GiB",
+                false => "",
+            };
+            Err(format!("these steps failed: {}{hint}", failed.join(", ")))
+        }
     }
+}
+
+/// Returns what is free on the disk of the repository, in whole GiB. Servers refuse new data on a disk
+/// that is nearly full, and then tests of all kinds fail.
+fn free_gib() -> Option<u64> {
+    let mut df = Command::new("df");
+    let shown = df.args(["-k", "--output=avail"]).arg(root()).output();
+    let shown = String::from_utf8(shown.ok()?.stdout).ok()?;
+    let kib: u64 = shown.lines().nth(1)?.trim().parse().ok()?;
+    Some(kib >> 20)
 }
 
 /// Time since an arbitrary start; steps are measured by it.
