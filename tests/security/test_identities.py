@@ -52,6 +52,15 @@ def policy(action, resource) -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": action, "Resource": resource}]})
 
 
+def test_the_account(iam):
+    before = iam.get_account_summary()["SummaryMap"]
+    iam.create_group(GroupName="counted")
+    assert iam.get_account_summary()["SummaryMap"] == before | {"Groups": before["Groups"] + 1}
+    iam.delete_group(GroupName="counted")
+    assert before["Users"] >= 1
+    assert iam.list_account_aliases()["AccountAliases"] == []
+
+
 def test_the_life_of_a_user(iam, server, s3, bucket):
     s3.put_object(Bucket=bucket, Key="home/alice/x", Body=b"x")
     user = iam.create_user(UserName="alice", Path="/team/", Tags=[{"Key": "who", "Value": "a person"}])["User"]

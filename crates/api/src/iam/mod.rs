@@ -16,9 +16,11 @@
 //! | `service` | from a request to an answer: form, signature, decision |
 //! | `form`, `error`, `reply` | parameters, errors, documents |
 //! | `actions` | the table of actions: resources and parameters |
+//! | `account` | the account's counts and aliases |
 //! | `users`, `keys`, `groups`, `roles`, `policies`, `providers` | the actions on each |
 //! | `inline`, `attached`, `tags` | what users, groups and roles share |
 
+mod account;
 mod actions;
 mod attached;
 mod error;

@@ -16,7 +16,9 @@ use parking_lot::Mutex;
 use super::actions::{ACTIONS, On};
 use super::error::{IamError, IamResult};
 use super::form::Form;
-use super::{attached, groups, inline, keys, policies, providers, reply, roles, tags, users};
+use super::{
+    account, attached, groups, inline, keys, policies, providers, reply, roles, tags, users,
+};
 use crate::s3::auth::Caller;
 use crate::s3::auth::conditions;
 use crate::s3::body::RequestBody;
@@ -241,6 +243,7 @@ impl Ask<'_> {
             || inline::run(self, action, xml).await?
             || attached::run(self, action, xml).await?
             || tags::run(self, action, xml).await?
+            || account::run(self, action, xml)?
         {
             return Ok(());
         }
