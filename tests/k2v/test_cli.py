@@ -76,4 +76,6 @@ def test_mistakes_are_named(cli):
     assert "no server at 127.0.0.1:1" in fails("index", ARCHIPEL_K2V_URL="http://127.0.0.1:1")
     for url in ("127.0.0.1:3904", "http://127.0.0.1", "ftp://127.0.0.1:3904"):
         assert "fix: write for example http://" in fails("index", ARCHIPEL_K2V_URL=url)
-    assert "does not speak TLS" in fails("index", ARCHIPEL_K2V_URL="https://127.0.0.1:3904")
+    assert "no server at 127.0.0.1:1" in fails("index", ARCHIPEL_K2V_URL="https://127.0.0.1:1")
+    secure = {"ARCHIPEL_K2V_URL": "https://127.0.0.1:1", "AWS_CA_BUNDLE": "/none"}
+    assert "fix: name a readable file" in fails("index", **secure)

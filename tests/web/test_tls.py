@@ -11,7 +11,7 @@ from pathlib import Path
 import boto3
 import pytest
 from botocore.config import Config
-from support.server import Server, free_port, wait_until
+from support.server import Server, binary, free_port, wait_until
 
 pytestmark = pytest.mark.process
 
@@ -31,7 +31,7 @@ class Node:
     """A server with TLS on all of its listeners."""
 
     def __init__(self, folder: Path, tls: str):
-        self.folder, self.ports = folder, {name: free_port() for name in ("s3", "web", "admin")}
+        self.folder, self.ports = folder, {name: free_port() for name in ("s3", "web", "admin", "k2v")}
         token = folder / "token"
         token.write_text("a-token-of-the-operator\n")
         token.chmod(0o600)
@@ -39,6 +39,7 @@ class Node:
             f'data_dir = "{folder}/data"\n'
             f'[s3]\nlisten = "127.0.0.1:{self.ports["s3"]}"\n'
             f'[web]\nlisten = "127.0.0.1:{self.ports["web"]}"\nroot_domain = "web.test"\n'
+            f'[k2v]\nlisten = "127.0.0.1:{self.ports["k2v"]}"\n'
             f'[admin]\nlisten = "127.0.0.1:{self.ports["admin"]}"\ntoken_file = "{token}"\n'
             f"[tls]\n{tls}\n"
         )
@@ -110,6 +111,24 @@ def test_s3_websites_and_admin_over_tls(node, key):
     assert node.get("admin", first, "s3.test", "/v1/status")[0] == 401
     shown = node.server.cli_json("status")
     assert shown["s3_endpoint"].startswith("https://") and not shown.get("warnings")
+
+
+def test_k2v_by_the_command_line(node, key):
+    address = f"https://127.0.0.1:{node.ports['k2v']}"
+    node.s3(node.folder / "first.pem", key).create_bucket(Bucket="items")
+
+    def k2v(ca: str, command: str, *words: str) -> subprocess.CompletedProcess:
+        line = [str(binary()), "k2v", command, "items", "p", "s", *words, "--endpoint", address]
+        line += ["--access-key", key["id"], "--ca-file", str(node.folder / ca)]
+        env = {"AWS_SECRET_ACCESS_KEY": key["secret"]}
+        return subprocess.run(line, capture_output=True, text=True, timeout=60, env=env)
+
+    assert k2v("first.pem", "insert", "one").stdout == "inserted\n"
+    assert k2v("first.pem", "read").stdout.startswith("one\n")
+    refused = k2v("second.pem", "insert", "two")
+    assert refused.returncode == 1 and "certificate" in refused.stderr
+    assert "holds no certificate" in k2v("first.key", "insert", "two").stderr
+    assert k2v("first.pem", "read").stdout.splitlines()[:-1] == ["one"]
 
 
 def test_http_2_by_alpn_and_no_plain_text(node):

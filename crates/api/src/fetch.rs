@@ -87,11 +87,22 @@ pub fn trust(roots: Option<&[u8]>) -> Result<Arc<ClientConfig>, String> {
     trusting(roots)
 }
 
+/// Returns the settings of a client that trusts nobody, for one that speaks no TLS.
+///
+/// # Errors
+/// A text for people.
+pub fn trust_nobody() -> Result<Arc<ClientConfig>, String> {
+    trusting(RootCertStore::empty())
+}
+
 fn read_roots(pem: &[u8]) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem) {
         let certificate = certificate.map_err(|error| error.to_string())?;
         roots.add(certificate).map_err(|error| error.to_string())?;
+    }
+    if roots.is_empty() {
+        return Err("the file holds no certificate".into());
     }
     Ok(roots)
 }

@@ -1,6 +1,7 @@
 //! `archipel k2v`: a client of the K2V API. It signs with an access key, as any client does.
 
 use std::io::Read;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use base64::Engine;
@@ -48,6 +49,9 @@ pub struct Door {
         default_value = "us-east-1"
     )]
     pub region: String,
+    /// Certificates in PEM that an https address is checked by, instead of the system's
+    #[arg(long, env = "AWS_CA_BUNDLE", value_name = "FILE", global = true)]
+    pub ca_file: Option<PathBuf>,
     /// Print JSON; values are base64
     #[arg(long, global = true)]
     pub json: bool,

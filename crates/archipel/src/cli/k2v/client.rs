@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
+use archipel_api::fetch::{trust, trust_nobody};
 use archipel_api::k2v::sign::{Signer, Unsigned};
 use archipel_base::clock::{SystemClock, WallClock};
 use bytes::Bytes;
+use http::uri::Scheme;
 use http::{HeaderMap, HeaderName, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper_util::rt::TokioIo;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client as HyperClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
 use serde::Deserialize;
-use tokio::net::TcpStream;
 
 use super::{Door, Item};
 use crate::client::Failure;
@@ -96,8 +100,10 @@ impl Answer {
 }
 
 pub(super) struct Client {
+    scheme: Scheme,
     authority: String,
     signer: Signer,
+    http: HyperClient<HttpsConnector<HttpConnector>, Full<Bytes>>,
 }
 
 impl Client {
@@ -109,12 +115,11 @@ impl Client {
             ))
         };
         let uri: Uri = door.endpoint.parse().map_err(|_| invalid())?;
-        if uri.scheme_str() == Some("https") {
-            let why = "--endpoint: archipel k2v does not speak TLS; fix: give an address without TLS, or use k2v-cli";
-            return Err(Failure(why.into()));
-        }
         let authority = uri.authority().ok_or_else(invalid)?;
-        if uri.scheme_str() != Some("http") || authority.port_u16().is_none() {
+        let scheme = uri.scheme().ok_or_else(invalid)?;
+        let is_secure = *scheme == Scheme::HTTPS;
+        let is_plain = *scheme == Scheme::HTTP && authority.port_u16().is_some();
+        if !is_secure && !is_plain {
             return Err(invalid());
         }
         let missing = |what: &str, variable: &str| {
@@ -125,6 +130,8 @@ impl Client {
         let id = door.access_key.clone();
         let secret = door.secret_key.clone();
         Ok(Client {
+            http: HyperClient::builder(TokioExecutor::new()).build(connector(door, is_secure)?),
+            scheme: scheme.clone(),
             authority: authority.to_string(),
             signer: Signer {
                 access_key: id.ok_or_else(|| missing("access key", "AWS_ACCESS_KEY_ID"))?,
@@ -181,35 +188,63 @@ impl Client {
         };
         let signed = self.signer.sign(&unsigned, SystemClock.now_millis());
         let mut request = Request::new(Full::new(Bytes::copy_from_slice(ask.body)));
-        *request.uri_mut() = unsigned.target().parse().map_err(|e| cannot(&e))?;
+        *request.uri_mut() = Uri::builder()
+            .scheme(self.scheme.clone())
+            .authority(self.authority.as_str())
+            .path_and_query(unsigned.target())
+            .build()
+            .map_err(|e| cannot(&e))?;
         *request.headers_mut() = signed.ok_or_else(|| cannot(&"the time or the host is wrong"))?;
         for (name, value) in &ask.headers {
             let value = value.parse().map_err(|e| cannot(&e))?;
             request.headers_mut().insert(name, value);
         }
         *request.method_mut() = ask.method.clone();
-        let stream = TcpStream::connect(&self.authority).await;
-        let stream =
-            stream.map_err(|error| Failure(format!("no server at {}: {error}", self.authority)))?;
-        let broken =
-            |error: hyper::Error| Failure(format!("the server closed the connection: {error}"));
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-            .await
-            .map_err(broken)?;
-        // The task ends with its sender, which also receives its errors.
-        let driver = tokio::spawn(connection);
-        let (parts, body) = sender
-            .send_request(request)
-            .await
-            .map_err(broken)?
-            .into_parts();
+        let answer = self.http.request(request).await;
+        let answer = answer.map_err(|error| {
+            let why = chain(&error);
+            match error.is_connect() {
+                true => Failure(format!("no server at {}: {why}", self.authority)),
+                false => Failure(format!("the server closed the connection: {why}")),
+            }
+        })?;
+        let (parts, body) = answer.into_parts();
         let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
         let body = body.map_err(|error| Failure(format!("the answer was cut off: {error}")))?;
-        driver.abort();
         Ok(Answer {
             status: parts.status,
             headers: parts.headers,
             body: body.to_bytes(),
         })
     }
+}
+
+/// Returns a connector for both schemes. Certificates are read only for TLS.
+fn connector(door: &Door, is_secure: bool) -> Result<HttpsConnector<HttpConnector>, Failure> {
+    let roots = match &door.ca_file {
+        Some(path) if is_secure => Some(std::fs::read(path).map_err(|error| {
+            let fix = "fix: name a readable file with certificates in PEM";
+            Failure(format!("--ca-file {path:?}: {error}; {fix}"))
+        })?),
+        _ => None,
+    };
+    let config = match is_secure {
+        true => trust(roots.as_deref()),
+        false => trust_nobody(),
+    };
+    let config = config.map_err(Failure)?;
+    Ok(HttpsConnectorBuilder::new()
+        .with_tls_config((*config).clone())
+        .https_or_http()
+        .enable_http1()
+        .build())
+}
+
+/// Returns the text of the innermost error, which says what is wrong.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut inner = error;
+    while let Some(source) = inner.source() {
+        inner = source;
+    }
+    inner.to_string()
 }
