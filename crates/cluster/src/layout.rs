@@ -258,13 +258,21 @@ impl Epoch {
     /// Returns the replicas of a partition in each live version, oldest first, without skipped
     /// ones.
     pub fn replicas(&self, partition: PartitionId) -> Vec<Vec<Member<StoreName>>> {
+        let mut versions = self.named(partition);
+        for replicas in &mut versions {
+            replicas.retain(|member| !self.config.skipped.contains(member));
+        }
+        versions
+    }
+
+    /// Returns the replicas of a partition in each live version, oldest first, with skipped ones.
+    pub fn named(&self, partition: PartitionId) -> Vec<Vec<Member<StoreName>>> {
         let versions = self.layouts.iter().zip(&self.config.live);
         versions
             .map(|(layout, members)| {
                 let places = layout.replicas_of(partition).iter();
                 let named = places.filter_map(|place| members.get(usize::from(*place)));
-                let counting = named.filter(|member| !self.config.skipped.contains(member));
-                counting.copied().collect()
+                named.copied().collect()
             })
             .collect()
     }

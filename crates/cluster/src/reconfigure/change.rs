@@ -96,7 +96,7 @@ pub struct Progress {
     pub rows: u64,
     /// Why the change does not continue, if so.
     pub trouble: Option<String>,
-    /// The node that moves the data.
+    /// The node that moves the data, or will as soon as it answers.
     pub driver: NodeId,
 }
 
@@ -289,14 +289,22 @@ impl LayoutChanges {
         } else {
             Work::default()
         };
+        // Nobody drives the change as long as this node hears of no node of the newest version.
+        // Then the change has not ended, and whoever waits for it must not be told so.
+        let driver = self.driver(&epoch);
+        let alone = || Some("no node of the new layout answers this node".to_owned());
+        let trouble = work
+            .trouble
+            .or_else(|| alone().filter(|_| driver.is_none()));
+        let first = epoch.newest().roles.iter().map(|role| role.store.node);
         Some(Progress {
             from_version: epoch.layouts.first()?.version,
             to_version: epoch.newest().version,
             partitions: moved(&epoch).len() as u32,
             done: work.done,
             rows: work.rows,
-            trouble: work.trouble,
-            driver: self.driver(&epoch)?,
+            trouble,
+            driver: driver.or_else(|| first.min())?,
         })
     }
 

@@ -265,10 +265,14 @@ impl LayoutChanges {
 }
 
 /// Returns the partitions whose replicas differ between the oldest and a newer live version.
+///
+/// Skipped replicas count as replicas. Let a version of five lose two, and let the newer version name the
+/// three that are left: a write that one of the three and the two had acknowledged is on no majority of
+/// the newer version yet.
 pub(crate) fn moved(epoch: &Epoch) -> Vec<PartitionId> {
     all_partitions()
         .filter(|partition| {
-            let mut versions = epoch.replicas(*partition);
+            let mut versions = epoch.named(*partition);
             versions
                 .iter_mut()
                 .for_each(|replicas| replicas.sort_unstable());

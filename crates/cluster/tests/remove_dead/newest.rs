@@ -128,3 +128,25 @@ async fn change_that_lost_the_nodes_it_moves_data_to_goes_on_without_them() {
         }
     }
 }
+
+/// The asked node leaves the layout, and hears of none that stays. The change has not ended.
+#[tokio::test(start_paused = true)]
+async fn change_that_nobody_drives_is_told_as_one() {
+    let world = world(32).await;
+    let [a, b, c] = world.three();
+    let added = [&world.nodes[3], &world.nodes[4]].map(|node| LayoutChange::Assign(role(node)));
+    let removed = [b, c].map(|node| LayoutChange::Remove(node.me().node));
+    let staged = stage(a, added.into_iter().chain(removed).collect()).await;
+    apply(a, &staged).await.unwrap();
+    b.learn_from(&world.ids[0]).await.unwrap();
+    assert_eq!(b.layouts().progress().unwrap().trouble, None);
+    for n in [0, 3, 4] {
+        world.kill(n);
+    }
+    wait(30).await;
+    let progress = b.layouts().progress().expect("the change has not ended");
+    assert_eq!(
+        progress.trouble.as_deref(),
+        Some("no node of the new layout answers this node")
+    );
+}

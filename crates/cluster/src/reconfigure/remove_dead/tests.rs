@@ -2,6 +2,7 @@ use archipel_base::Id;
 
 use super::*;
 use crate::layout::{Layout, Redundancy, Role};
+use crate::reconfigure::rebalance::moved;
 use crate::register::ReplicaSet;
 use crate::register::epoch::reduced;
 
@@ -126,6 +127,29 @@ fn only_a_dead_node_outside_the_newest_layout_is_removed() {
         assert!(skippable(epoch, &store(node).node).is_err(), "{node}");
     }
     assert_eq!(epoch.skipping(&store(1)), None);
+}
+
+/// The remaining copies of five are the three of the newer version. A write that one of them and the
+/// two lost ones had acknowledged is on no majority of the three, so the version may not retire before
+/// each key was read and written back.
+#[test]
+fn a_partition_moves_also_if_the_newer_version_names_what_is_left() {
+    let before = Layout {
+        control: (0..5).collect(),
+        ..layout(1, 3, &[1, 2, 3, 4, 5])
+    };
+    let after = layout(2, 3, &[1, 2, 3]);
+    let changing = Epoch::first(Id([9; 16]), before).with_next(after);
+    let lost = [4, 5].map(store);
+    let skipped = lost
+        .iter()
+        .fold(changing, |epoch, store| epoch.skipping(store).unwrap());
+    let control = skipped.replicas(PartitionId::CONTROL);
+    assert_eq!(control[0], control[1]);
+    assert!(moved(&skipped).contains(&PartitionId::CONTROL));
+    let same = Epoch::first(Id([9; 16]), layout(1, 3, &[1, 2, 3]));
+    let same = same.with_next(layout(2, 3, &[1, 2, 3]));
+    assert_eq!(moved(&same), []);
 }
 
 #[test]
