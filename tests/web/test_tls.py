@@ -22,6 +22,7 @@ def certificate(folder: Path, name: str, *hosts: str) -> tuple[Path, Path]:
     names = ",".join(f"IP:{h}" if h[0].isdigit() else f"DNS:{h}" for h in hosts)
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
     command += ["-days", "2", "-subj", f"/CN={name}", "-addext", f"subjectAltName={names}"]
+    command += ["-addext", "basicConstraints=critical,CA:FALSE"]
     subprocess.run([*command, "-keyout", key, "-out", chain], check=True, capture_output=True)
     key.chmod(0o600)
     return chain, key
@@ -123,7 +124,8 @@ def test_k2v_by_the_command_line(node, key):
         env = {"AWS_SECRET_ACCESS_KEY": key["secret"]}
         return subprocess.run(line, capture_output=True, text=True, timeout=60, env=env)
 
-    assert k2v("first.pem", "insert", "one").stdout == "inserted\n"
+    inserted = k2v("first.pem", "insert", "one")
+    assert inserted.stdout == "inserted\n", inserted
     assert k2v("first.pem", "read").stdout.startswith("one\n")
     refused = k2v("second.pem", "insert", "two")
     assert refused.returncode == 1 and "certificate" in refused.stderr

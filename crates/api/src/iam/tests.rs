@@ -1,11 +1,12 @@
 //! IAM as clients see it: documents, errors, decisions.
 
+mod account;
 mod forms;
 
 use std::sync::Arc;
 
 use archipel_model::AccessKey;
-use archipel_model::identity::{Held, NewUser, User};
+use archipel_model::identity::{Held, User};
 use bytes::Bytes;
 
 use crate::s3::tests::client::{Door, Reply, signed, signed_for};
@@ -125,37 +126,6 @@ async fn a_user_gets_a_key_and_a_policy_and_reads() {
     ask(&door, &admin, "GetUser", &[("UserName", "alice")])
         .await
         .is(404, "NoSuchEntity");
-}
-
-#[tokio::test]
-async fn the_account_counts_what_it_holds() {
-    let door = Door::open().await;
-    let admin = administrator(&door).await;
-    let group = [("GroupName", "family")];
-    ask(&door, &admin, "CreateGroup", &group).await.ok();
-    let summary = ask(&door, &admin, "GetAccountSummary", &[]).await.ok();
-    for (name, count) in [("Users", 1), ("Groups", 1), ("Roles", 0), ("Policies", 0)] {
-        let entry = format!("<entry><key>{name}</key><value>{count}</value></entry>");
-        assert!(
-            summary.text().contains(&entry),
-            "{name}: {}",
-            summary.text()
-        );
-    }
-    let aliases = ask(&door, &admin, "ListAccountAliases", &[]).await.ok();
-    assert_eq!(aliases.element("IsTruncated").unwrap(), "false");
-
-    let nobody = door.model.create_user(NewUser {
-        name: "bob".into(),
-        path: "/".into(),
-        attach: Vec::new(),
-        tags: Vec::new(),
-    });
-    nobody.await.unwrap();
-    let bob = door.model.create_user_key("bob").await.unwrap();
-    for action in ["GetAccountSummary", "ListAccountAliases"] {
-        ask(&door, &bob, action, &[]).await.is(403, "AccessDenied");
-    }
 }
 
 #[tokio::test]

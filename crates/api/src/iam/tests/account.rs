@@ -1,0 +1,37 @@
+//! What the account counts.
+
+use archipel_model::identity::NewUser;
+
+use super::{administrator, ask};
+use crate::s3::tests::client::Door;
+
+#[tokio::test]
+async fn the_account_counts_what_it_holds() {
+    let door = Door::open().await;
+    let admin = administrator(&door).await;
+    let group = [("GroupName", "family")];
+    ask(&door, &admin, "CreateGroup", &group).await.ok();
+    let summary = ask(&door, &admin, "GetAccountSummary", &[]).await.ok();
+    for (name, count) in [("Users", 1), ("Groups", 1), ("Roles", 0), ("Policies", 0)] {
+        let entry = format!("<entry><key>{name}</key><value>{count}</value></entry>");
+        assert!(
+            summary.text().contains(&entry),
+            "{name}: {}",
+            summary.text()
+        );
+    }
+    let aliases = ask(&door, &admin, "ListAccountAliases", &[]).await.ok();
+    assert_eq!(aliases.element("IsTruncated").unwrap(), "false");
+
+    let nobody = door.model.create_user(NewUser {
+        name: "bob".into(),
+        path: "/".into(),
+        attach: Vec::new(),
+        tags: Vec::new(),
+    });
+    nobody.await.unwrap();
+    let bob = door.model.create_user_key("bob").await.unwrap();
+    for action in ["GetAccountSummary", "ListAccountAliases"] {
+        ask(&door, &bob, action, &[]).await.is(403, "AccessDenied");
+    }
+}
