@@ -44,7 +44,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use clap::{Command, CommandFactory};
+    use clap::{Arg, Command, CommandFactory};
 
     use super::super::Cli;
 
@@ -79,6 +79,24 @@ mod tests {
             kept == made,
             "crates/archipel/testdata/help.txt differs; fix: REWRITE=1 cargo test -p archipel help"
         );
+    }
+
+    #[test]
+    fn help_shows_no_value_of_a_variable() {
+        fn look(command: &Command) {
+            let from_variable = |argument: &&Arg| argument.get_env().is_some();
+            for argument in command.get_arguments().filter(from_variable) {
+                let name = argument.get_id();
+                let hidden = argument.is_hide_env_values_set();
+                assert!(
+                    hidden,
+                    "{}: {name}: add hide_env_values",
+                    command.get_name()
+                );
+            }
+            command.get_subcommands().for_each(look);
+        }
+        look(&Cli::command());
     }
 
     #[test]

@@ -23,13 +23,20 @@ pub struct Door {
     #[arg(
         long,
         env = "ARCHIPEL_K2V_URL",
+        hide_env_values = true,
         value_name = "URL",
         global = true,
         default_value = "http://127.0.0.1:3904"
     )]
     pub endpoint: String,
     /// The access key's id
-    #[arg(long, env = "AWS_ACCESS_KEY_ID", value_name = "KEY_ID", global = true)]
+    #[arg(
+        long,
+        env = "AWS_ACCESS_KEY_ID",
+        hide_env_values = true,
+        value_name = "KEY_ID",
+        global = true
+    )]
     pub access_key: Option<String>,
     /// The access key's secret. Other users of this machine see options: prefer the variable
     #[arg(
@@ -44,13 +51,20 @@ pub struct Door {
     #[arg(
         long,
         env = "AWS_DEFAULT_REGION",
+        hide_env_values = true,
         value_name = "REGION",
         global = true,
         default_value = "us-east-1"
     )]
     pub region: String,
     /// Certificates in PEM that an https address is checked by, instead of the system's
-    #[arg(long, env = "AWS_CA_BUNDLE", value_name = "FILE", global = true)]
+    #[arg(
+        long,
+        env = "AWS_CA_BUNDLE",
+        hide_env_values = true,
+        value_name = "FILE",
+        global = true
+    )]
     pub ca_file: Option<PathBuf>,
     /// Print JSON; values are base64
     #[arg(long, global = true)]

@@ -297,7 +297,13 @@ pub enum Command {
 #[derive(Args)]
 pub struct ServerArgs {
     /// The configuration file
-    #[arg(long, short, env = "ARCHIPEL_CONFIG", value_name = "FILE")]
+    #[arg(
+        long,
+        short,
+        env = "ARCHIPEL_CONFIG",
+        hide_env_values = true,
+        value_name = "FILE"
+    )]
     pub config: Option<PathBuf>,
 }
 

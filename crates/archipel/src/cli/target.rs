@@ -25,23 +25,37 @@ fn socket_in(config: &Path) -> Result<PathBuf, Failure> {
 #[derive(Args)]
 pub struct Target {
     /// The address of the admin API, such as http://127.0.0.1:3903, instead of the local socket
-    #[arg(long, env = "ARCHIPEL_ADMIN_URL", value_name = "URL", global = true)]
+    #[arg(
+        long,
+        env = "ARCHIPEL_ADMIN_URL",
+        hide_env_values = true,
+        value_name = "URL",
+        global = true
+    )]
     pub admin: Option<String>,
     /// A file with the token for --admin (or set ARCHIPEL_ADMIN_TOKEN)
     #[arg(
         long,
         env = "ARCHIPEL_ADMIN_TOKEN_FILE",
+        hide_env_values = true,
         value_name = "FILE",
         global = true
     )]
     pub token_file: Option<PathBuf>,
     /// The server's data folder; the admin socket in it is used
-    #[arg(long, env = "ARCHIPEL_DATA_DIR", value_name = "FOLDER", global = true)]
+    #[arg(
+        long,
+        env = "ARCHIPEL_DATA_DIR",
+        hide_env_values = true,
+        value_name = "FOLDER",
+        global = true
+    )]
     pub data_dir: Option<PathBuf>,
     /// The path of the admin socket
     #[arg(
         long,
         env = "ARCHIPEL_ADMIN_SOCKET",
+        hide_env_values = true,
         value_name = "FILE",
         global = true
     )]
@@ -51,6 +65,7 @@ pub struct Target {
         long,
         short,
         env = "ARCHIPEL_CONFIG",
+        hide_env_values = true,
         value_name = "FILE",
         global = true
     )]
