@@ -1,12 +1,18 @@
+use archipel_net::Peer;
+use archipel_net::rpc::Rpc;
 use archipel_storage::engine::Durability;
 use archipel_storage::{ListQuery, RowKey, Value};
 use bytes::Bytes;
+use futures_util::FutureExt;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::*;
 use crate::data::options::WriteOptions;
+use crate::layout::Layout;
 use crate::memory::World;
 use crate::node::options::Hooks;
+use crate::node::peers::Directory;
 
 const LATENCY: Duration = Duration::from_millis(1);
 
@@ -71,5 +77,92 @@ async fn deferred_request_is_sent_when_a_nearer_replica_is_silent() {
     for took in [read, listed] {
         let late = took.saturating_sub(DEFER);
         assert!(took >= DEFER && late <= 6 * LATENCY, "{took:?}");
+    }
+}
+
+/// A directory in which the node learns an epoch as soon as it is asked about another node.
+struct Meddling {
+    node: crate::cluster::Cluster,
+    next: Mutex<Option<Epoch>>,
+}
+
+impl Directory for Meddling {
+    fn is_suspected(&self, _: &NodeId) -> bool {
+        if let Some(next) = self.next.lock().take() {
+            // A store without threads of its own never waits.
+            let learnt = self.node.epochs.learn(self.node.store(), next);
+            learnt.now_or_never().unwrap().unwrap();
+        }
+        false
+    }
+
+    fn peer(&self, _: &NodeId) -> Option<Peer> {
+        None
+    }
+
+    fn report(&self, _: &NodeId, _: bool) {}
+
+    fn level(&self, _: &NodeId) -> u32 {
+        0
+    }
+
+    fn is_named(&self, _: &NodeId) -> bool {
+        true
+    }
+
+    fn is_joined(&self, _: &NodeId) -> bool {
+        true
+    }
+
+    fn knows_layout(&self, _: &NodeId) -> bool {
+        true
+    }
+
+    fn is_lagging(&self, _: &NodeId) -> bool {
+        false
+    }
+
+    fn heard_of_cluster(&self) -> Option<String> {
+        None
+    }
+
+    fn others(&self) -> Vec<NodeId> {
+        Vec::new()
+    }
+}
+
+/// A layout is learnt in the middle of a renewal. The quorums and the replicas of the group are of
+/// one epoch: a quorum of the later epoch would count only the replicas that were known before.
+#[tokio::test(start_paused = true)]
+async fn a_group_is_of_one_epoch() {
+    let world = World::new(4, 3, LATENCY, 1, Hooks::NONE).await.unwrap();
+    let node = world.nodes[0].clone();
+    let before = node.epochs.current().unwrap();
+    let mut moved: Layout = before.newest().clone();
+    moved.version += 1;
+    moved.assignment.rotate_left(3);
+    let after = before.with_next(moved);
+    let group = node.group(PartitionId(0)).unwrap();
+    let directory = Arc::new(Meddling {
+        node: node.clone(),
+        next: Mutex::new(Some(after.clone())),
+    });
+    let peers = Peers {
+        rpc: Rpc::new(world.network.node(NodeId([9; 32]))),
+        directory,
+        outbound: Default::default(),
+    };
+    for epoch in [&*before, &after] {
+        let renewed = group.renewed(&node.epochs, Some(&peers)).unwrap();
+        assert_eq!(renewed.epoch, epoch.number());
+        for version in epoch.replicas(PartitionId(0)) {
+            let known = version
+                .iter()
+                .map(|m| renewed.members.iter().position(|k| k == m));
+            let known: ReplicaSet = known.map(Option::unwrap).collect();
+            assert_eq!(known.len(), 3);
+            assert!(known.iter().all(|one| renewed.quorums.all().contains(one)));
+        }
+        assert_eq!(node.epochs.number(), after.number());
     }
 }
