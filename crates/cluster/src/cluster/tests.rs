@@ -5,6 +5,7 @@ use archipel_storage::Threads;
 use archipel_storage::disk::MemoryDisk;
 use archipel_storage::store::StoreOptions;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use archipel_base::stamp::StampClock;
 use archipel_base::{NodeId, Stamp};
@@ -15,7 +16,7 @@ use bytes::Bytes;
 use super::*;
 use crate::data::options::WriteOptions;
 use crate::layout::LEVEL;
-use crate::memory::memory_options;
+use crate::memory::{World, memory_options};
 use crate::memory_store;
 use crate::node::options::Hooks;
 
@@ -101,4 +102,40 @@ async fn a_node_whose_metadata_disk_is_full_starts_and_deletes() {
         "{refused}"
     );
     cluster.write(&key, None, how).await.unwrap();
+}
+
+/// A node whose clock was hours ahead has stored a write that no other node accepts. The two others
+/// agree, so reads of the row go on, with and without its content.
+#[tokio::test(start_paused = true)]
+async fn reads_go_on_while_one_replica_holds_a_version_from_the_future() {
+    const HOURS: Duration = Duration::from_secs(10 * 3600);
+    let latency = Duration::from_millis(5);
+    let world = World::new(3, 3, latency, 1, Hooks::NONE).await.unwrap();
+    let key = RowKey {
+        partition: PartitionId(0),
+        key: Bytes::from_static(b"row"),
+    };
+    let value = |metadata: &'static [u8]| Value {
+        metadata: Bytes::from_static(metadata),
+        ..Value::default()
+    };
+    let write = async |node: &Cluster, metadata| {
+        let how = WriteOptions::durable(Durability::Fsync);
+        node.write(&key, Some(value(metadata)), how).await
+    };
+    write(&world.nodes[1], b"agreed").await.unwrap();
+    world.set_clock_ahead(0, HOURS);
+    write(&world.nodes[0], b"ahead").await.unwrap_err();
+    world.set_clock_ahead(0, Duration::ZERO);
+    for node in &world.nodes {
+        let read = node.read(&key).await.unwrap();
+        assert_eq!(read, Some(value(b"agreed")));
+        let read = node.metadata(&key).await.unwrap();
+        assert_eq!(read.as_deref(), Some(&b"agreed"[..]));
+    }
+    write(&world.nodes[2], b"newer").await.unwrap();
+    for node in &world.nodes {
+        let read = node.read(&key).await.unwrap();
+        assert_eq!(read, Some(value(b"newer")));
+    }
 }

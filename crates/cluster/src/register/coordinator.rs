@@ -2,9 +2,8 @@
 //! request.
 //!
 //! # For the author of a driver
-//! [`Operation::read`], [`write`](Operation::write), [`update`](Operation::update) or
-//! [`resolve`](Operation::resolve) starts an [`Operation`] and returns the first [`Output`]s. Every later call returns more, until
-//! [`Output::Done`]:
+//! [`Operation::read`], `write`, `update` or `resolve` starts an [`Operation`] and returns the first
+//! [`Output`]s. Every later call returns more, until [`Output::Done`]:
 //!
 //! | output | what the driver does |
 //! |---|---|
@@ -50,8 +49,7 @@ pub struct Operation<V> {
     rules: Rules,
     kind: Kind<V>,
     guarded: bool,
-    /// The layouts under which the operation ran since its first own write went out. The last is in
-    /// force.
+    /// The layouts since the operation's first own write went out. The last is in force.
     layouts: Vec<Quorums>,
     /// True if an epoch passed since then under which the operation did not run.
     skipped_epochs: bool,
@@ -63,11 +61,12 @@ pub struct Operation<V> {
     memories: Vec<Memory>,
     /// The replicas that could not be asked in this round.
     failed: ReplicaSet,
+    /// The replicas that a read does without: others cannot store what these hold.
+    left_out: ReplicaSet,
     /// The highest stamp seen, and the highest floor.
     highest: Stamp,
     floor: Stamp,
-    /// The operation's own writes that went out: their stamps, and the replicas known to have
-    /// accepted.
+    /// The operation's own writes that went out: stamps, and replicas known to have accepted.
     attempts: Vec<(Stamp, ReplicaSet)>,
     /// No quorum held one of them below this stamp, nor ever will.
     never_below: Stamp,
@@ -89,8 +88,7 @@ pub struct Operation<V> {
 
 /// The number of times that an operation yields to others before it gives up.
 const MAX_PAUSES: u32 = 64;
-/// The number of pauses up to which an operation resolves its write again when others interrupted
-/// it.
+/// The number of pauses up to which an operation resolves an interrupted write again.
 const MAX_SECOND_LOOKS: u32 = 8;
 /// The number of own writes that an operation sends before it gives up.
 const MAX_ATTEMPTS: usize = 32;
@@ -192,6 +190,7 @@ impl<V: Clone + Eq> Operation<V> {
             refused: ReplicaSet::EMPTY,
             memories: Vec::new(),
             failed: ReplicaSet::EMPTY,
+            left_out: ReplicaSet::EMPTY,
             highest: Stamp::ZERO,
             floor: Stamp::ZERO,
             attempts: Vec::new(),
@@ -319,7 +318,7 @@ impl<V: Clone + Eq> Operation<V> {
         if !outputs.is_empty() {
             return outputs;
         }
-        self.failed = ReplicaSet::EMPTY;
+        self.failed = self.left_out;
         self.send_to(self.unanswered())
     }
 
@@ -357,6 +356,7 @@ impl<V: Clone + Eq> Operation<V> {
         }
         self.layouts.push(counted(self.rules, quorums));
         self.never_below = Stamp::ZERO;
+        self.left_out = ReplicaSet::EMPTY;
         match self.kind {
             Kind::Read => self.begin_reading(false),
             Kind::Look { .. } => self.begin_reading(true),

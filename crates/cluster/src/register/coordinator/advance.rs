@@ -39,6 +39,13 @@ impl<V: Clone + Eq> Operation<V> {
                 }
                 match self.obstacle(timeout) {
                     Some(Obstacle::Others) => self.refused_write(purpose, next),
+                    // Too few can store it: it is ahead of their clocks, or their disks are full.
+                    Some(Obstacle::Failures)
+                        if self.kind == Kind::Read
+                            && !accepted.without(self.left_out).is_empty() =>
+                    {
+                        self.read_without(accepted)
+                    }
                     Some(Obstacle::Failures) => self.end(self.cannot_go_on()),
                     None => Vec::new(),
                 }

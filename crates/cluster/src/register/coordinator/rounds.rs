@@ -13,7 +13,7 @@ impl<V: Clone + Eq> Operation<V> {
         self.round += 1;
         self.refused = ReplicaSet::EMPTY;
         self.memories.clear();
-        self.failed = ReplicaSet::EMPTY;
+        self.failed = self.left_out;
         self.is_held = false;
         self.send_to(to)
     }
@@ -23,7 +23,15 @@ impl<V: Clone + Eq> Operation<V> {
             with_values,
             found: Vec::new(),
         };
-        self.enter(phase, self.quorums().all())
+        self.enter(phase, self.quorums().all().without(self.left_out))
+    }
+
+    /// Reads again without the replicas that hold a version which the others cannot store. If a
+    /// quorum of the others agrees on an older version, that one is chosen, and nothing newer was
+    /// before they answered.
+    pub(super) fn read_without(&mut self, holders: ReplicaSet) -> Vec<Output<V>> {
+        self.left_out = self.left_out.union(holders);
+        self.begin_reading(true)
     }
 
     pub(super) fn prepare(&mut self, next: &mut NextStamp<'_>) -> Vec<Output<V>> {

@@ -251,6 +251,47 @@ fn stamps_far_ahead_are_refused() {
     assert!(replicas.cells.iter().all(|c| *c == Cell::default()));
 }
 
+/// Writes 1 to all, and then 2 to the first replica alone, under a stamp that others do not accept.
+fn one_replica_from_the_future() -> Replicas {
+    let mut replicas = Replicas::new(3);
+    replicas.write(&mut Clock::new(1, 1000), Some(1));
+    let mut ahead = Clock::new(2, 1_000_000);
+    let stamp = ahead.next()(Stamp::ZERO);
+    replicas.cells[0] = Cell {
+        promised: stamp,
+        stamp,
+        write: ahead.id(),
+        value: Some(2),
+    };
+    replicas
+}
+
+/// Others cannot store what one replica holds. They agree on an older version, so that is chosen,
+/// and nothing newer is.
+#[test]
+fn a_read_does_without_a_replica_whose_version_nobody_else_can_store() {
+    let mut replicas = one_replica_from_the_future();
+    let mut clock = Clock::new(1, 2000);
+    assert_eq!(replicas.read(&mut clock).0, Some(1));
+    replicas.write(&mut clock, Some(3));
+    assert_eq!(replicas.read(&mut clock).0, Some(3));
+    // Time has caught up with the version of the first replica.
+    replicas.now = 1_000_000;
+    assert_eq!(replicas.read(&mut clock).0, Some(2));
+    assert_eq!(replicas.cells[1].value, Some(2));
+}
+
+/// One of the two that agree is away. The version of the third may be chosen.
+#[test]
+fn a_read_does_not_do_without_a_replica_that_the_quorum_needs() {
+    let mut replicas = one_replica_from_the_future();
+    let mut clock = Clock::new(1, 2000);
+    replicas.down.insert(2);
+    let read = Operation::read(replicas.start());
+    let (outcome, _) = replicas.run(read, &mut clock, |_| Decision::Keep);
+    assert_eq!(outcome, Outcome::Unavailable);
+}
+
 #[test]
 fn an_update_ends_when_its_guard_does_not_hold() {
     let (mut replicas, mut clock) = (Replicas::new(3), Clock::new(1, 1000));
