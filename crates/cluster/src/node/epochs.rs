@@ -261,6 +261,31 @@ impl Epochs {
     pub fn fence(&self) -> Arc<AtomicU64> {
         self.fence.clone()
     }
+
+    /// Returns the epoch of a request that was [checked](Epochs::check), for the transaction or the
+    /// view that answers it.
+    pub fn under(&self, epoch: u64) -> Under {
+        Under {
+            epoch,
+            fence: self.fence.clone(),
+        }
+    }
+}
+
+/// The epoch under which rows are read or changed.
+pub(crate) struct Under {
+    epoch: u64,
+    fence: Arc<AtomicU64>,
+}
+
+impl Under {
+    /// Returns the newer epoch, if one was learnt since the request was checked. To be asked inside
+    /// the transaction or the view: a store that learns an epoch may drop rows, and then a row that is
+    /// not there says nothing about the older epoch.
+    pub fn superseded(&self) -> Option<u64> {
+        let newest = self.fence.load(Ordering::SeqCst);
+        (newest > self.epoch).then_some(newest)
+    }
 }
 
 /// Returns the epoch that a store knows.

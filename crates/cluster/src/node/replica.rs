@@ -1,7 +1,6 @@
 //! The local replica. It answers the register's requests from the store.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use archipel_base::Id;
 use archipel_base::clock::WallClock;
@@ -11,13 +10,14 @@ use archipel_storage::{BlockRef, Payload, Row, RowKey, RowReader, RowTxn, Store,
 use parking_lot::Mutex;
 
 use crate::node::companions::CompanionNews;
-use crate::node::epochs::{Check, Epochs};
+use crate::node::epochs::Epochs;
 use crate::node::feed::Feed;
 use crate::node::options::Hooks;
 use crate::node::wire::RowCall;
 use crate::node::{floors, tombstones::TombstoneStats};
 use crate::register::{Answer, Bounds, Cell, Recent, Request, Rules, Version, replica};
 
+mod address;
 mod companions;
 mod guards;
 mod limits;
@@ -101,24 +101,8 @@ impl Replica {
     /// [`storage::Error::NoBlock`] if the row refers to blocks that are not here yet;
     /// [`storage::Error::Busy`] if a newer layout must be learnt first.
     pub async fn answer(&self, call: RowCall) -> Result<Answer<Value>, storage::Error> {
-        match self.epochs.check(&call.address) {
-            Check::Pass => {}
-            Check::Superseded(epoch) => return Ok(Answer::Superseded { epoch }),
-            Check::Learn => return Err(storage::Error::Busy("the layout is being learnt".into())),
-            // The caller asks again, because this takes only a moment.
-            Check::Unconfirmed => {
-                let why = "other nodes have not confirmed this store yet";
-                return Err(storage::Error::Busy(why.into()));
-            }
-            Check::TooOld => {
-                let why = "this node does not speak the cluster's feature level";
-                return Err(storage::Error::Io(why.into()));
-            }
-            // Fails as if no node had answered: the node is here, but the store of that name is
-            // not.
-            Check::NotHere => {
-                return Err(storage::Error::Io("the partition is not held here".into()));
-            }
+        if let Some(refusal) = self.refuse(&call.address)? {
+            return Ok(refusal);
         }
         match call.request {
             Request::Read { with_value } => self.read(&call, with_value).await,
@@ -144,7 +128,12 @@ impl Replica {
         let (key, with_payload) = (call.row_key(), call.with_payload);
         let (about, hooks) = (call.about.clone(), self.around.hooks);
         let guards = guards::of(call);
+        let under = self.epochs.under(call.address.epoch);
         let read = move |rows: &RowReader<'_>| {
+            // Rows of the older epoch may have been dropped meanwhile.
+            if let Some(epoch) = under.superseded() {
+                return Ok(Answer::Superseded { epoch });
+            }
             let bounds = floors::bounds(rows, key.partition, bounds)?;
             if guards::refuse(rows, &guards, hooks)? {
                 return Ok(Answer::Guarded);
@@ -173,7 +162,8 @@ impl Replica {
     /// Answers a `Prepare` or a `Write`.
     async fn change(&self, call: RowCall) -> Result<Answer<Value>, storage::Error> {
         let (bounds, around) = (self.bounds(), self.around.clone());
-        let (memory, fence) = (self.recent.clone(), self.epochs.fence());
+        let memory = self.recent.clone();
+        let under = self.epochs.under(call.address.epoch);
         let how = how_to_run(&call);
         let is_alone = self.epochs.is_alone_in(call.address.partition);
         let news = around.news.clone();
@@ -184,9 +174,8 @@ impl Replica {
             Request::Read { .. } | Request::Prepare { .. } => None,
         };
         let change = move |txn: &mut RowTxn<'_>| {
-            let epoch = fence.load(Ordering::SeqCst);
-            if epoch > call.address.epoch {
-                // A newer epoch was learnt while the request waited.
+            // A newer epoch was learnt while the request waited.
+            if let Some(epoch) = under.superseded() {
                 return Ok(Answer::Superseded { epoch });
             }
             let key = call.row_key();

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::data::Data;
 use crate::merge::{Page, wire};
-use crate::node::epochs::Check;
+use crate::node::epochs::{Check, Under};
 use crate::node::floors;
 use crate::node::options::Hooks;
 use crate::node::wire::{ListCall, ListReply, PageReply};
@@ -28,6 +28,7 @@ pub(super) fn read_page(rows: &RowReader<'_>, query: &ListQuery) -> Result<Page,
 
 /// A page that another node asks for.
 struct Asked {
+    under: Under,
     query: ListQuery,
     known: Option<BlockHash>,
     fence: Option<Bytes>,
@@ -88,6 +89,7 @@ impl Data {
                 return Err("a query for another partition".into());
             }
             asked.push(Asked {
+                under: self.epochs.under(address.epoch),
                 query,
                 known: request.known,
                 fence: request.fence,
@@ -96,23 +98,25 @@ impl Data {
         warm(self.store(), asked.iter().map(|asked| &asked.query)).await;
         let (hooks, most) = (self.replica.hooks(), self.options.sizes.listed_bytes);
         let answer = move |rows: &RowReader<'_>| replies(rows, &asked, hooks, most);
-        let pages = self.store().read(answer).await;
-        pages
-            .map(ListReply::Pages)
-            .map_err(|error| error.to_string())
+        let reply = self.store().read(answer).await;
+        reply.map_err(|error| error.to_string())
     }
 }
 
-/// Returns the answers to the first requests, as many as fit.
+/// Returns the answers to the first requests, as many as fit. Rows of an epoch that was superseded
+/// meanwhile may be gone.
 fn replies(
     rows: &RowReader<'_>,
     asked: &[Asked],
     hooks: Hooks,
     most: usize,
-) -> Result<Vec<PageReply>, storage::Error> {
+) -> Result<ListReply, storage::Error> {
     let (mut replies, mut bytes) = (Vec::with_capacity(asked.len()), 0);
     for asked in asked {
         let query = &asked.query;
+        if let Some(epoch) = asked.under.superseded() {
+            return Ok(ListReply::Superseded(epoch));
+        }
         check_fence(rows, query.partition, asked.fence.as_ref(), hooks)?;
         let page = read_page(rows, query)?;
         if asked
@@ -129,5 +133,5 @@ fn replies(
             break;
         }
     }
-    Ok(replies)
+    Ok(ListReply::Pages(replies))
 }

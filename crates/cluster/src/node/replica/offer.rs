@@ -1,7 +1,5 @@
 //! Applying the versions of other replicas.
 
-use std::sync::atomic::Ordering;
-
 use archipel_storage as storage;
 use archipel_storage::engine::Durability;
 use archipel_storage::store::Transact;
@@ -29,12 +27,12 @@ impl Replica {
             return Ok(Applied::Not);
         }
         let (bounds, around) = (self.bounds(), self.around.clone());
-        let (memory, fence) = (self.recent.clone(), self.epochs.fence());
+        let (memory, under) = (self.recent.clone(), self.epochs.under(address.epoch));
         let weight = offer.version.value.as_ref().map_or(0, weight);
         let how = Transact::new(Durability::Fsync).weighing(weight);
         let told = key.clone();
         let change = move |txn: &mut RowTxn<'_>| {
-            if fence.load(Ordering::SeqCst) > address.epoch {
+            if under.superseded().is_some() {
                 return Ok(Applied::Not);
             }
             let bounds = floors::bounds(&txn.reader(), key.partition, bounds)?;

@@ -15,6 +15,8 @@ use crate::memory::memory_options;
 use crate::node::options::Hooks;
 use crate::register::{Intent, Version};
 
+mod stale;
+
 fn recent() -> Recent {
     let bounds = Bounds::without_floors(0, 0);
     Recent::forgotten(Rules::CORRECT, &Cell::<Value>::default(), &bounds)
@@ -319,7 +321,7 @@ async fn an_emptiness_scan_does_not_pass_over_a_damaged_row() {
 /// is nearly full it must be able to, or the disk stays full.
 #[tokio::test]
 async fn a_row_can_be_settled_on_a_disk_that_is_nearly_full() {
-    use std::sync::atomic::AtomicU64;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     let random = Arc::new(SeededRandom::new(1));
     let disk = Arc::new(MemoryDisk::new());

@@ -13,7 +13,7 @@ use super::wire::{
     CompareCall, CompareReply, MAX_PARTITIONS, MAX_ROWS, MAX_WINDOWS, Part, ROWS_BYTES, RowsCall,
     RowsReply, STAMPS_BYTES, Scope, StampsCall, StampsReply, WindowsCall, WindowsReply, method,
 };
-use crate::node::epochs::Check;
+use crate::node::epochs::{Check, Under};
 use crate::node::replica::weight;
 use crate::register::Version;
 use crate::upkeep::Upkeep;
@@ -44,14 +44,14 @@ impl Upkeep {
     }
 
     /// Checks that a request is for this replica, in its epoch and incarnation, and that it asks
-    /// for `count` things, at most `most`.
+    /// for `count` things, at most `most`. Returns the epoch, for the view that answers it.
     async fn check_scope(
         &self,
         from: NodeId,
         scope: Scope,
         (count, most): (usize, usize),
         mut partitions: impl Iterator<Item = PartitionId>,
-    ) -> Result<(), String> {
+    ) -> Result<Under, String> {
         if count > most {
             return Err(format!("more than {most} at once"));
         }
@@ -62,7 +62,7 @@ impl Upkeep {
             other => Some(other),
         });
         match other {
-            None => Ok(()),
+            None => Ok(self.epochs.under(scope.epoch)),
             Some(Check::Superseded(epoch)) => Err(format!("this node knows epoch {epoch}")),
             Some(_) => Err("a partition is not held here".into()),
         }
@@ -71,7 +71,8 @@ impl Upkeep {
     async fn serve_compare(&self, from: NodeId, call: CompareCall) -> Result<CompareReply, String> {
         let partitions = call.digests.iter().map(|(partition, _)| *partition);
         let size = (call.digests.len(), MAX_PARTITIONS);
-        self.check_scope(from, call.scope, size, partitions).await?;
+        let under = self.check_scope(from, call.scope, size, partitions);
+        let under = under.await?;
         let compare = move |rows: &RowReader<'_>| {
             let (mut differ, mut digests) = (Vec::new(), digests::Digests::new(rows));
             for (partition, theirs) in call.digests {
@@ -81,13 +82,14 @@ impl Upkeep {
             }
             Ok(CompareReply(differ))
         };
-        self.read_for_heal(compare).await
+        self.read_for_heal(under, compare).await
     }
 
     async fn serve_windows(&self, from: NodeId, call: WindowsCall) -> Result<WindowsReply, String> {
         let partitions = call.spans.iter().map(|span| span.partition);
         let size = (call.spans.len(), MAX_WINDOWS);
-        self.check_scope(from, call.scope, size, partitions).await?;
+        let under = self.check_scope(from, call.scope, size, partitions);
+        let under = under.await?;
         let look = move |rows: &RowReader<'_>| {
             let mut parts = Vec::new();
             for (of, span) in call.spans.iter().enumerate() {
@@ -104,22 +106,24 @@ impl Upkeep {
             }
             Ok(WindowsReply(parts))
         };
-        self.read_for_heal(look).await
+        self.read_for_heal(under, look).await
     }
 
     async fn serve_stamps(&self, from: NodeId, call: StampsCall) -> Result<StampsReply, String> {
         let partitions = call.hours.iter().map(|(partition, _)| *partition);
         let size = (call.hours.len(), MAX_WINDOWS);
-        self.check_scope(from, call.scope, size, partitions).await?;
+        let under = self.check_scope(from, call.scope, size, partitions);
+        let under = under.await?;
         let most = self.options.sizes.stamps;
-        self.read_for_heal(move |rows| stamps(rows, &call, most))
+        self.read_for_heal(under, move |rows| stamps(rows, &call, most))
             .await
     }
 
     async fn serve_rows(&self, from: NodeId, call: RowsCall) -> Result<RowsReply, String> {
         let partitions = call.keys.iter().map(|(partition, _)| *partition);
         let size = (call.keys.len(), MAX_ROWS);
-        self.check_scope(from, call.scope, size, partitions).await?;
+        let under = self.check_scope(from, call.scope, size, partitions);
+        let under = under.await?;
         let look = move |rows: &RowReader<'_>| {
             let (mut found, mut bytes) = (Vec::new(), 0);
             for (partition, key) in call.keys {
@@ -137,15 +141,19 @@ impl Upkeep {
             }
             Ok(RowsReply(found))
         };
-        self.read_for_heal(look).await
+        self.read_for_heal(under, look).await
     }
 
-    async fn read_for_heal<T, F>(&self, read: F) -> Result<T, String>
+    async fn read_for_heal<T, F>(&self, under: Under, read: F) -> Result<T, String>
     where
         T: Send + 'static,
         F: FnOnce(&RowReader<'_>) -> Result<T, Error> + Send + 'static,
     {
-        let read = self.store().read(read).await;
+        let in_force = move |rows: &RowReader<'_>| match under.superseded() {
+            None => read(rows),
+            Some(epoch) => Err(Error::Busy(format!("this node knows epoch {epoch}"))),
+        };
+        let read = self.store().read(in_force).await;
         read.map_err(|error| error.to_string())
     }
 }

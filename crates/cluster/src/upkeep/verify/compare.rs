@@ -162,7 +162,12 @@ pub(super) async fn serve(upkeep: &Upkeep, call: DigestCall) -> Result<DigestRep
         (upkeep.epochs.check(&address) == Check::Pass).then_some(address.partition)
     });
     let here: Vec<Option<PartitionId>> = here.collect();
+    let under = upkeep.epochs.under(epoch);
     let read = move |rows: &RowReader<'_>| {
+        if under.superseded().is_some() {
+            // Partitions that moved away may have been dropped.
+            return Err(archipel_storage::Error::Busy("the layout changed".into()));
+        }
         let each = here.into_iter();
         each.map(|partition| partition.map(|one| digest(rows, one)).transpose())
             .collect()
