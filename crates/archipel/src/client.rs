@@ -22,13 +22,76 @@ const MAX_ANSWER_BYTES: usize = 64 << 20;
 /// The time limit for the server's answer.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// An error message for the person at the terminal.
+/// The code of an error that no server told.
+const FAILED: &str = "CommandFailed";
+
+/// The code of the error that no server answers.
+const NO_SERVER: &str = "NoServer";
+
+/// An error: a text for the person at the terminal, a document for programs.
 #[derive(Debug)]
-pub struct Failure(pub String);
+pub enum Failure {
+    /// The command itself failed.
+    Own {
+        /// A stable name, as those of the API.
+        code: &'static str,
+        /// What is wrong and what to do.
+        detail: String,
+    },
+    /// The server refused the request.
+    Refused(Box<Problem>),
+}
+
+impl Failure {
+    /// Creates an error of the command itself.
+    pub fn new(detail: String) -> Failure {
+        let code = FAILED;
+        Failure::Own { code, detail }
+    }
+
+    /// Creates the error that a server told in another shape than a problem document.
+    pub fn refused(status: StatusCode, code: String, detail: String) -> Failure {
+        Failure::Refused(Box::new(Problem {
+            kind: format!("urn:archipel:problem:{code}"),
+            title: status.canonical_reason().unwrap_or("Refused").to_owned(),
+            status: status.as_u16(),
+            detail,
+            code,
+        }))
+    }
+
+    /// Creates the error that no server answers.
+    pub fn no_server(detail: String) -> Failure {
+        let code = NO_SERVER;
+        Failure::Own { code, detail }
+    }
+
+    /// Creates the error of a command line that is not understood.
+    pub fn usage(detail: String) -> Failure {
+        let code = "WrongCommandLine";
+        Failure::Own { code, detail }
+    }
+
+    /// Returns the error as programs read it: the problem document of the API, or as much of one as a
+    /// command has that no server refused.
+    pub fn json(&self) -> serde_json::Value {
+        match self {
+            Failure::Own { code, detail } => serde_json::json!({
+                "type": format!("urn:archipel:problem:{code}"),
+                "detail": detail,
+                "code": code,
+            }),
+            Failure::Refused(problem) => serde_json::json!(problem),
+        }
+    }
+}
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        match self {
+            Failure::Own { detail, .. } => f.write_str(detail),
+            Failure::Refused(problem) => write!(f, "{} ({})", problem.detail, problem.code),
+        }
     }
 }
 
@@ -73,7 +136,7 @@ impl Client {
     /// a tunnel.
     pub fn tcp(url: &str, token: &str) -> Result<Client, Failure> {
         let invalid = || {
-            Failure(format!(
+            Failure::new(format!(
                 "--admin {url:?}: not an address; fix: write for example http://127.0.0.1:3903"
             ))
         };
@@ -165,15 +228,15 @@ impl Client {
                     exchange(stream, request).await
                 }
                 Address::Tcp { authority, .. } => {
-                    let stream = TcpStream::connect(authority)
-                        .await
-                        .map_err(|e| Failure(format!("no server at {authority}: {e}")))?;
+                    let stream = TcpStream::connect(authority).await.map_err(|e| {
+                        Failure::no_server(format!("no server at {authority}: {e}"))
+                    })?;
                     exchange(stream, request).await
                 }
             }
         };
         tokio::time::timeout(TIMEOUT, answer).await.map_err(|_| {
-            Failure(format!(
+            Failure::new(format!(
                 "the server did not answer within {} s",
                 TIMEOUT.as_secs()
             ))
@@ -198,7 +261,7 @@ impl Client {
         };
         request
             .body(Full::new(Bytes::from(body)))
-            .map_err(|error| Failure(format!("the request cannot be made: {error}")))
+            .map_err(|error| Failure::new(format!("the request cannot be made: {error}")))
     }
 }
 
@@ -209,7 +272,7 @@ fn no_server(path: &Path, error: &std::io::Error) -> Failure {
         }
         _ => format!("{error}; is the server running?"),
     };
-    Failure(format!("no server at {}: {why}", path.display()))
+    Failure::no_server(format!("no server at {}: {why}", path.display()))
 }
 
 async fn exchange<Io>(stream: Io, request: Request<Full<Bytes>>) -> Result<Bytes, Failure>
@@ -217,7 +280,7 @@ where
     Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let broken =
-        |error: hyper::Error| Failure(format!("the server closed the connection: {error}"));
+        |error: hyper::Error| Failure::new(format!("the server closed the connection: {error}"));
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .map_err(broken)?;
@@ -228,7 +291,7 @@ where
     let body = Limited::new(answer.into_body(), MAX_ANSWER_BYTES)
         .collect()
         .await
-        .map_err(|error| Failure(format!("the answer was cut off: {error}")))?
+        .map_err(|error| Failure::new(format!("the answer was cut off: {error}")))?
         .to_bytes();
     driver.abort();
     if status.is_success() {
@@ -240,18 +303,18 @@ where
 
 fn refused(status: StatusCode, body: &[u8]) -> Failure {
     match serde_json::from_slice::<Problem>(body) {
-        Ok(problem) => Failure(format!("{} ({})", problem.detail, problem.code)),
-        Err(_) => Failure(format!("the server answered {status}")),
+        Ok(problem) => Failure::Refused(Box::new(problem)),
+        Err(_) => Failure::new(format!("the server answered {status}")),
     }
 }
 
 fn encode(body: &impl Serialize) -> Result<Vec<u8>, Failure> {
-    serde_json::to_vec(body).map_err(|error| Failure(error.to_string()))
+    serde_json::to_vec(body).map_err(|error| Failure::new(error.to_string()))
 }
 
 fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(body).map_err(|error| {
-        Failure(format!(
+        Failure::new(format!(
             "this release does not understand the answer: {error}"
         ))
     })

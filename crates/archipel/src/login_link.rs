@@ -19,7 +19,7 @@ pub async fn login_link(admin: &Client) -> Result<String, Failure> {
     let status: NodeStatus = admin.get("/v1/status").await?;
     let closed = || {
         let fix = "set console.listen, such as \"127.0.0.1:3905\", and restart the node";
-        Failure(format!("this node has no console; fix: {fix}"))
+        Failure::new(format!("this node has no console; fix: {fix}"))
     };
     let console = status.console_endpoint.ok_or_else(closed)?;
     let tokens: Vec<TokenInfo> = admin.list("/v1/tokens").await?;

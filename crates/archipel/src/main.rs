@@ -22,7 +22,6 @@
 //! | [`logs`], [`metrics`], [`status`], [`process`], [`version`] | operation |
 //! | [`unsafe_no_fsync`] | the deliberately unsafe mode that the power-cut tests must detect |
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -68,17 +67,19 @@ use cli::{Cli, Command, ConfigCommand};
 use client::Failure;
 
 fn main() -> ExitCode {
-    let command = match Cli::parse().command {
-        Command::Verify(args) => return cli::verify::exit(ask(cli::verify::run(args))),
-        command => command,
+    let command = match Cli::try_parse() {
+        Ok(Cli { command }) => command,
+        Err(wrong) => return cli::failure::command_line(&wrong),
     };
-    match run(command) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            // Errors are ignored, because the exit status also reports the failure.
-            let _ = writeln!(io::stderr(), "error: {failure}");
-            ExitCode::FAILURE
-        }
+    match command {
+        Command::Verify(args) => cli::verify::exit(ask(cli::verify::run(args))),
+        command => match run(command) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => {
+                cli::failure::print(&failure);
+                ExitCode::FAILURE
+            }
+        },
     }
 }
 
@@ -124,6 +125,6 @@ fn ask<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failur
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure(error.to_string()))?;
+        .map_err(|error| Failure::new(error.to_string()))?;
     runtime.block_on(command)
 }

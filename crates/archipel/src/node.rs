@@ -52,7 +52,7 @@ pub fn runtime() -> Result<Runtime, Failure> {
         .thread_name("archipel")
         .max_blocking_threads(BLOCKING_THREADS)
         .build()
-        .map_err(|error| Failure(format!("cannot start threads: {error}")))
+        .map_err(|error| Failure::new(format!("cannot start threads: {error}")))
 }
 
 /// A running node.

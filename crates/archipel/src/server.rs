@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::ServerArgs;
 use crate::cli::table;
+use crate::cli::{CheckArgs, ServerArgs};
 use crate::client::Failure;
 use crate::config::{self, Loaded, MINIMAL};
 use crate::node::{self, Node};
@@ -17,23 +17,28 @@ pub fn run(args: &ServerArgs) -> Result<(), Failure> {
     process::keep_files_private();
     let loaded = load(args)?;
     let settings = loaded.settings;
-    logs::start(&settings.log).map_err(Failure)?;
+    logs::start(&settings.log).map_err(Failure::new)?;
     warn_unknown(&loaded.unknown_variables);
     match process::raise_open_files() {
         Ok(limit) => tracing::debug!(limit, "open files"),
         Err(error) => tracing::warn!(%error, "cannot raise the limit of open files"),
     }
     node::runtime()?.block_on(async {
-        let node = Node::start(settings).await.map_err(Failure)?;
+        let node = Node::start(settings).await.map_err(Failure::new)?;
         process::tell_ready();
-        node.run_until_signal().await.map_err(Failure)
+        node.run_until_signal().await.map_err(Failure::new)
     })
 }
 
 /// Checks a configuration and reports its problems.
-pub fn check(args: &ServerArgs) -> Result<(), Failure> {
-    let loaded = load(args)?;
-    for name in &loaded.unknown_variables {
+pub fn check(args: &CheckArgs) -> Result<(), Failure> {
+    let loaded = load(&args.server)?;
+    let unknown = &loaded.unknown_variables;
+    if args.json {
+        let told = serde_json::json!({ "valid": true, "unknown_variables": unknown });
+        return table::print_json(&told);
+    }
+    for name in unknown {
         table::text(&format!(
             "warning: {name} is set, but there is no such setting"
         ))?;
@@ -45,9 +50,9 @@ fn load(args: &ServerArgs) -> Result<Loaded, Failure> {
     let path = match &args.config {
         Some(path) => path.clone(),
         None if Path::new(USUAL_CONFIG).exists() => PathBuf::from(USUAL_CONFIG),
-        None => return Err(Failure(no_config())),
+        None => return Err(Failure::new(no_config())),
     };
-    config::load(&path, std::env::vars()).map_err(|error| Failure(error.to_string()))
+    config::load(&path, std::env::vars()).map_err(|error| Failure::new(error.to_string()))
 }
 
 fn no_config() -> String {

@@ -13,6 +13,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::advice::explain;
 use super::types::Problem;
 
 /// The largest request body, in bytes: requests are a few short texts.
@@ -78,7 +79,7 @@ impl From<ModelError> for Refusal {
         if status.is_server_error() {
             tracing::error!(%error, "an admin request failed");
         }
-        Refusal::new(status, code, error.to_string())
+        Refusal::new(status, code, explain(&error))
     }
 }
 

@@ -17,7 +17,7 @@
 //! | `upkeep`, `verify`, `repair` | scrubbing and repair; verification; faults of all nodes |
 //! | `work` | all long operations in one shape |
 //! | `events` | the targets of event notifications |
-//! | `answer`, `page` | responses, errors, bounded bodies; pages of lists |
+//! | `answer`, `advice`, `page` | responses, errors, what to do about them, bounded bodies; pages of lists |
 //! | [`metrics`] | metrics of the cluster as the node sees it |
 //! | [`inside`] | the API for other endpoints of the process |
 //! | [`listen`] | serving connections, with bounds, until shutdown |
@@ -36,6 +36,7 @@ use prometheus_client::registry::Registry;
 use crate::audit::Audit;
 
 mod access;
+mod advice;
 mod answer;
 mod audited;
 mod auth;

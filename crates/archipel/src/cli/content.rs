@@ -2,6 +2,7 @@
 
 use archipel_api::admin::types::{AbortUploads, AbortedUploads, ObjectInfo, UploadInfo};
 
+use super::progress::waiting;
 use super::table;
 use super::target::Target;
 use crate::client::{Client, Failure, path};
@@ -32,7 +33,8 @@ pub async fn abort(
     ask: AbortUploads,
 ) -> Result<(), Failure> {
     let route = path(&["v1", "buckets", bucket, "uploads", "abort"]);
-    let told: AbortedUploads = client.post(&route, &ask).await?;
+    let what = format!("aborting uploads of {bucket}");
+    let told: AbortedUploads = waiting(&what, all(client, &route, &ask)).await?;
     if target.json {
         return table::print_json(&told);
     }
@@ -41,10 +43,26 @@ pub async fn abort(
         false => "would be aborted",
     };
     let more = match told.more {
-        true => "; more are left: run the command again",
+        true => ", at least",
         false => "",
     };
     table::text(&format!("{} uploads {what}{more}", told.uploads))
+}
+
+/// Repeats the request, which aborts a bounded number of uploads, until none is left.
+async fn all(client: &Client, route: &str, ask: &AbortUploads) -> Result<AbortedUploads, Failure> {
+    let mut told: AbortedUploads = client.post(route, ask).await?;
+    while told.done && told.more {
+        let next: AbortedUploads = client.post(route, ask).await?;
+        let stays = next.uploads == 0;
+        told.uploads += next.uploads;
+        told.keys.extend(next.keys);
+        told.more = next.more;
+        if stays {
+            break;
+        }
+    }
+    Ok(told)
 }
 
 /// Shows the metadata of an object.

@@ -22,10 +22,10 @@ pub fn manual(folder: Option<&Path>) -> Result<(), Failure> {
     let Some(folder) = folder else {
         let mut page = Vec::new();
         let rendered = clap_mangen::Man::new(Cli::command()).render(&mut page);
-        rendered.map_err(|error| Failure(error.to_string()))?;
+        rendered.map_err(|error| Failure::new(error.to_string()))?;
         return print(&page);
     };
-    let cannot = |error: std::io::Error| Failure(format!("{}: {error}", folder.display()));
+    let cannot = |error: std::io::Error| Failure::new(format!("{}: {error}", folder.display()));
     fs::create_dir_all(folder).map_err(cannot)?;
     clap_mangen::generate_to(Cli::command(), folder).map_err(cannot)
 }
@@ -33,7 +33,7 @@ pub fn manual(folder: Option<&Path>) -> Result<(), Failure> {
 fn print(bytes: &[u8]) -> Result<(), Failure> {
     match std::io::stdout().lock().write_all(bytes) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure(format!("standard output: {error}")))
+            Err(Failure::new(format!("standard output: {error}")))
         }
         _ => Ok(()),
     }

@@ -47,4 +47,7 @@ pub struct InitArgs {
     /// the first one must be there already
     #[arg(long, value_name = "ID")]
     pub access_key: Option<String>,
+    /// Print JSON instead of what to do next. Questions go to standard error
+    #[arg(long)]
+    pub json: bool,
 }

@@ -69,6 +69,9 @@ pub struct Door {
     /// Print JSON; values are base64
     #[arg(long, global = true)]
     pub json: bool,
+    /// Print results and errors only: no confirmations
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
 }
 
 /// The name of an item.
@@ -175,7 +178,9 @@ pub async fn run(door: &Door, command: Command) -> Result<(), Failure> {
             ask.time += Duration::from_secs(seconds);
             let answer = client.send(ask).await?;
             match answer.status {
-                StatusCode::NOT_MODIFIED => Err(Failure(format!("no change within {seconds} s"))),
+                StatusCode::NOT_MODIFIED => {
+                    Err(Failure::new(format!("no change within {seconds} s")))
+                }
                 _ => show(door, &answer),
             }
         }
@@ -187,12 +192,12 @@ fn standard_input() -> Result<Vec<u8>, Failure> {
     let mut value = Vec::new();
     let most = archipel_model::k2v::MAX_VALUE_BYTES as u64 + 1;
     let read = std::io::stdin().take(most).read_to_end(&mut value);
-    read.map_err(|error| Failure(format!("standard input: {error}")))?;
+    read.map_err(|error| Failure::new(format!("standard input: {error}")))?;
     Ok(value)
 }
 
 fn done(door: &Door, text: &str) -> Result<(), Failure> {
-    match door.json {
+    match door.json || door.quiet {
         true => Ok(()),
         false => table::text(text),
     }

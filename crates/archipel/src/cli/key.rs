@@ -202,7 +202,9 @@ async fn change(target: &Target, client: &Client, permit: Permit, to: bool) -> R
     let of_bucket = permit.read || permit.write || permit.owner;
     if permit.bucket.is_some() != of_bucket || !(of_bucket || permit.create_bucket) {
         let what = "--bucket NAME with --read, --write or --owner, or --create-bucket";
-        return Err(Failure(format!("no permission named; fix: add {what}")));
+        return Err(Failure::new(format!(
+            "no permission named; fix: add {what}"
+        )));
     }
     let key_path = path(&["v1", "keys", &permit.id]);
     if let Some(bucket) = &permit.bucket {
@@ -225,7 +227,7 @@ async fn change(target: &Target, client: &Client, permit: Permit, to: bool) -> R
 }
 
 fn read_secret(file: &PathBuf) -> Result<String, Failure> {
-    let cannot = |error| Failure(format!("{}: {error}", file.display()));
+    let cannot = |error| Failure::new(format!("{}: {error}", file.display()));
     let mut secret = String::new();
     let read = if file.as_os_str() == "-" {
         std::io::stdin()

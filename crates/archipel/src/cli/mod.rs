@@ -21,6 +21,7 @@
 //! |
 //! | [`progress`] | progress on standard error |
 //! | [`top`] | a live view |
+//! | [`failure`] | errors on standard error |
 //! | [`generate`] | shell completions and manual pages |
 //! | [`table`], [`terminal`] | tables for people; width and colours |
 
@@ -34,6 +35,7 @@ pub mod bucket;
 pub mod console;
 pub mod content;
 pub mod event;
+pub mod failure;
 pub mod generate;
 pub mod group;
 pub mod init;
@@ -84,7 +86,8 @@ Examples:
   archipel completions bash > /etc/bash_completion.d/archipel
 
 Exit status: 0 for success; 1 if the command failed, or found what it looks for to be wrong; 2 for a
-wrong command line, and of verify if a part could not be checked.";
+wrong command line, and of verify if a part could not be checked. Errors are texts on standard error;
+with --json they are problem documents with a code and a detail.";
 
 /// The commands.
 #[derive(Subcommand)]
@@ -238,7 +241,8 @@ pub enum Command {
     },
     /// Show the nodes, their traffic and their repairs, again and again
     Top(top::TopArgs),
-    /// Show a running node: version, cluster, disks, problems
+    /// Show a running node: version, cluster, disks, problems. Exit status 1 if the node has
+    /// problems, or a part of the data can be neither read nor written
     Status {
         /// The server.
         #[command(flatten)]
@@ -256,7 +260,8 @@ pub enum Command {
     /// Verify the data of all nodes. Exit status: 0 if all is well, 1 if not, 2 if a part could not
     /// be checked
     Verify(verify::VerifyArgs),
-    /// Show problems, what the cluster does about them, and what you can do; repair blocks
+    /// Show problems, what the cluster does about them, and what you can do; repair blocks. Exit
+    /// status 1 if damaged blocks could not be repaired
     Repair {
         /// The server.
         #[command(flatten)]
@@ -307,6 +312,17 @@ pub struct ServerArgs {
     pub config: Option<PathBuf>,
 }
 
+/// `archipel config check`
+#[derive(Args)]
+pub struct CheckArgs {
+    /// The server.
+    #[command(flatten)]
+    pub server: ServerArgs,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// `archipel demo`
 #[derive(Args)]
 pub struct DemoArgs {
@@ -329,7 +345,7 @@ pub struct DemoArgs {
 #[derive(Subcommand)]
 pub enum ConfigCommand {
     /// Check a configuration and show its problems
-    Check(ServerArgs),
+    Check(CheckArgs),
     /// Print all settings with their defaults and comments
     Example,
 }

@@ -1,11 +1,12 @@
 //! `archipel operation`
 
-use archipel_api::admin::types::OperationInfo;
+use archipel_api::admin::types::{OperationInfo, OperationState};
 use clap::Subcommand;
 
+use super::progress::{LOOK, Progress, bar};
 use super::table;
 use super::target::Target;
-use crate::client::{Failure, path};
+use crate::client::{Client, Failure, path};
 use crate::config::size;
 
 /// The subcommands of `archipel operation`.
@@ -15,6 +16,11 @@ pub enum Command {
     List,
     /// Show an operation
     Info {
+        /// The operation's id, as in the list
+        id: String,
+    },
+    /// Wait until an operation runs no more. Exit status 1 if it found problems or cannot go on
+    Wait {
         /// The operation's id, as in the list
         id: String,
     },
@@ -37,27 +43,68 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
         }
         Command::Info { id } => {
             let one: OperationInfo = client.get(&path(&["v1", "operations", &id])).await?;
-            if target.json {
-                return table::print_json(&one);
-            }
-            let ago = |time: u64| format!("{} ago", table::age(time));
-            let or_never = |time: Option<String>| time.unwrap_or("never".into());
-            let [operation, state, progress, problems, trouble] = row(&one);
-            table::print_pairs(&[
-                ("operation", operation),
-                ("state", state),
-                ("progress", progress),
-                ("began", or_never(one.began_ms.map(ago))),
-                ("ended", or_never(one.ended_ms.map(ago))),
-                (
-                    "next",
-                    or_never(one.next_ms.map(|time| format!("in {}", table::until(time)))),
-                ),
-                ("problems", problems),
-                ("trouble", trouble),
-            ])
+            show(target, &one)
+        }
+        Command::Wait { id } => {
+            let one = follow(&client, &path(&["v1", "operations", &id])).await?;
+            show(target, &one)?;
+            failure(&one).map_or(Ok(()), |why| Err(Failure::new(why)))
         }
     }
+}
+
+/// Waits until the operation at `route` runs no more.
+async fn follow(client: &Client, route: &str) -> Result<OperationInfo, Failure> {
+    let mut progress = Progress::new();
+    let one = loop {
+        let one: OperationInfo = client.get(route).await?;
+        if one.state != OperationState::Running {
+            break one;
+        }
+        let bar = one.all.map(|all| format!("{} ", bar(one.done, all)));
+        let (bar, progress_of) = (bar.unwrap_or_default(), self::progress(&one));
+        progress.show(&format!("{} {bar}{progress_of}", one.id));
+        tokio::time::sleep(LOOK).await;
+    };
+    progress.end();
+    Ok(one)
+}
+
+/// Returns why an operation that runs no more did not end well.
+fn failure(one: &OperationInfo) -> Option<String> {
+    let id = &one.id;
+    match (one.state, one.problems, &one.trouble) {
+        (OperationState::Idle | OperationState::Done, 0, _) => None,
+        (_, 0, trouble) => {
+            let why = trouble.as_deref().unwrap_or("for no known reason");
+            Some(format!("{id} is {}: {why}", one.state.name()))
+        }
+        (_, problems, _) => Some(format!(
+            "{id} has {problems} problems; archipel repair says what is done about them"
+        )),
+    }
+}
+
+fn show(target: &Target, one: &OperationInfo) -> Result<(), Failure> {
+    if target.json {
+        return table::print_json(one);
+    }
+    let ago = |time: u64| format!("{} ago", table::age(time));
+    let or_never = |time: Option<String>| time.unwrap_or("never".into());
+    let [operation, state, progress, problems, trouble] = row(one);
+    table::print_pairs(&[
+        ("operation", operation),
+        ("state", state),
+        ("progress", progress),
+        ("began", or_never(one.began_ms.map(ago))),
+        ("ended", or_never(one.ended_ms.map(ago))),
+        (
+            "next",
+            or_never(one.next_ms.map(|time| format!("in {}", table::until(time)))),
+        ),
+        ("problems", problems),
+        ("trouble", trouble),
+    ])
 }
 
 fn row(one: &OperationInfo) -> [String; 5] {
@@ -101,5 +148,21 @@ mod tests {
         assert_eq!(shown(of(0, None, None, None)), "-");
         assert_eq!(shown(of(0, None, Some(7), Some("rows"))), "7 rows left");
         assert_eq!(shown(of(3, Some(8), None, Some("nodes"))), "3 of 8 nodes");
+    }
+
+    #[test]
+    fn an_operation_ends_well_without_problems_only() {
+        let of = |state, problems, trouble: Option<&str>| OperationInfo {
+            id: "scrub:0badcafe".into(),
+            state,
+            problems,
+            trouble: trouble.map(String::from),
+            ..OperationInfo::default()
+        };
+        assert_eq!(failure(&of(OperationState::Done, 0, None)), None);
+        assert_eq!(failure(&of(OperationState::Idle, 0, None)), None);
+        let stuck = failure(&of(OperationState::Stuck, 0, Some("no space")));
+        assert_eq!(stuck.as_deref(), Some("scrub:0badcafe is stuck: no space"));
+        assert!(failure(&of(OperationState::Done, 2, None)).is_some());
     }
 }

@@ -212,7 +212,7 @@ pub fn read(file: &Path) -> Result<String, Failure> {
         true => std::io::read_to_string(std::io::stdin()),
         false => std::fs::read_to_string(file),
     };
-    text.map_err(|error| Failure(format!("{}: {error}", file.display())))
+    text.map_err(|error| Failure::new(format!("{}: {error}", file.display())))
 }
 
 fn list(target: &Target, policies: &[PolicyInfo]) -> Result<(), Failure> {

@@ -1,7 +1,10 @@
 //! Progress on standard error: one changing line on a terminal, a line now and then elsewhere.
 
 use std::io::{self, IsTerminal, Write};
+use std::pin::pin;
 use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::terminal;
 
@@ -37,7 +40,10 @@ impl Progress {
             return;
         }
         if self.is_terminal {
-            let width = self.shown.max(line.chars().count());
+            // A longer line would wrap, and `\r` would return to the beginning of its last part only.
+            let fits = terminal::width_of_errors().map_or(usize::MAX, |width| width - 1);
+            let line: String = line.chars().take(fits).collect();
+            let width = self.shown.max(line.chars().count()).min(fits);
             self.shown = line.chars().count();
             let _ = write!(io::stderr(), "\r{line:width$}");
             let _ = io::stderr().flush();
@@ -55,6 +61,20 @@ impl Progress {
         }
         self.shown = 0;
     }
+}
+
+/// Waits for work of which no progress is known, and shows for how long it has been.
+pub async fn waiting<T>(what: &str, work: impl Future<Output = T>) -> T {
+    let (mut progress, began) = (Progress::new(), Instant::now());
+    let mut work = pin!(work);
+    let done = loop {
+        match tokio::time::timeout(LOOK, work.as_mut()).await {
+            Ok(done) => break done,
+            Err(_) => progress.show(&format!("{what}: {} s", began.elapsed().as_secs())),
+        }
+    };
+    progress.end();
+    done
 }
 
 /// Returns a bar with its percentage.

@@ -40,7 +40,7 @@ pub async fn run(target: &Target, command: Option<Command>) -> Result<(), Failur
     let stuck: u64 = info.nodes.iter().map(|node| node.repair.stuck).sum();
     match stuck {
         0 => Ok(()),
-        stuck => Err(Failure(format!(
+        stuck => Err(Failure::new(format!(
             "{stuck} damaged blocks could not be repaired"
         ))),
     }
@@ -49,11 +49,6 @@ pub async fn run(target: &Target, command: Option<Command>) -> Result<(), Failur
 /// Starts a scrub on all nodes and waits until everything was read and repaired as far as possible.
 async fn blocks(client: &Client, ask: RepairBlocks) -> Result<RepairInfo, Failure> {
     let mut info: RepairInfo = client.post("/v1/repair/blocks", &ask).await?;
-    let unreachable = info.nodes.iter().filter(|node| node.away.is_some());
-    for node in unreachable {
-        let why = node.away.as_deref().unwrap_or_default();
-        table::text(&format!("node {} did not answer: {why}", node.short))?;
-    }
     let mut progress = Progress::new();
     while info.nodes.iter().any(is_busy) {
         progress.show(&progress_line(&info));
@@ -71,6 +66,9 @@ fn is_busy(node: &RepairNode) -> bool {
 
 fn progress_line(info: &RepairInfo) -> String {
     let each = info.nodes.iter().map(|node| {
+        if node.away.is_some() {
+            return format!("{} did not answer", node.short);
+        }
         let scrub = &node.scrub;
         let all = scrub.stored_bytes.max(scrub.bytes);
         let done = if scrub.running {

@@ -3,9 +3,10 @@
 use archipel_api::admin::types::{RepairCounts, ScrubInfo, StartScrub, Upkeep};
 use clap::Subcommand;
 
+use super::progress::{LOOK, Progress, bar};
 use super::table;
 use super::target::Target;
-use crate::client::Failure;
+use crate::client::{Client, Failure};
 use crate::config::size;
 
 /// The subcommands of `archipel scrub`.
@@ -16,6 +17,9 @@ pub enum Command {
         /// The read rate, in MB a second
         #[arg(long, value_name = "MB/S")]
         rate: Option<u64>,
+        /// Wait until everything was read. Exit status 1 if damaged blocks could not be repaired
+        #[arg(long)]
+        wait: bool,
     },
     /// Show the progress, and the state of damaged blocks
     Status,
@@ -27,11 +31,15 @@ pub enum Command {
 pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let client = target.client()?;
     let upkeep: Upkeep = match command {
-        Command::Start { rate } => {
+        Command::Start { rate, wait } => {
             let ask = StartScrub {
                 rate: rate.map(|megabytes| megabytes.saturating_mul(1_000_000)),
             };
-            client.post("/v1/scrub/start", &ask).await?
+            let started = client.post("/v1/scrub/start", &ask).await?;
+            if wait {
+                return ended(target, &follow(&client, started).await?);
+            }
+            started
         }
         Command::Status => client.get("/v1/scrub").await?,
         Command::Stop => {
@@ -44,6 +52,47 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
         table::print_json(&upkeep)
     } else {
         show(&upkeep)
+    }
+}
+
+/// Waits for the end of a scrub.
+async fn follow(client: &Client, mut upkeep: Upkeep) -> Result<Upkeep, Failure> {
+    let began_ms = upkeep.scrub.began_ms;
+    let mut progress = Progress::new();
+    while upkeep.scrub.running {
+        let scrub = &upkeep.scrub;
+        let (done, all) = (scrub.bytes, scrub.stored_bytes);
+        progress.show(&format!(
+            "{} {} of {}, {} damaged",
+            // The data may have grown, and the end is told by the server.
+            bar(done.min(all.saturating_sub(1)), all),
+            size::show(done),
+            size::show(all),
+            scrub.damaged
+        ));
+        tokio::time::sleep(LOOK).await;
+        upkeep = client.get("/v1/scrub").await?;
+        if upkeep.scrub.began_ms < began_ms {
+            progress.end();
+            let why = "the server restarted during the scrub; fix: start it again";
+            return Err(Failure::new(why.into()));
+        }
+    }
+    progress.end();
+    Ok(upkeep)
+}
+
+/// Shows the result of a scrub. Fails if damage is left.
+fn ended(target: &Target, upkeep: &Upkeep) -> Result<(), Failure> {
+    match target.json {
+        true => table::print_json(upkeep)?,
+        false => show(upkeep)?,
+    }
+    match upkeep.repair.stuck {
+        0 => Ok(()),
+        stuck => Err(Failure::new(format!(
+            "{stuck} damaged blocks could not be repaired yet: archipel repair says what to do"
+        ))),
     }
 }
 

@@ -242,7 +242,8 @@ pub async fn lifecycle(target: &Target, command: LifecycleCommand) -> Result<(),
 
 fn read(file: &Path) -> Result<BucketLifecycle, Failure> {
     let text = policy::read(file)?;
-    serde_json::from_str(&text).map_err(|error| Failure(format!("{}: {error}", file.display())))
+    serde_json::from_str(&text)
+        .map_err(|error| Failure::new(format!("{}: {error}", file.display())))
 }
 
 /// Says which objects a rule is for.

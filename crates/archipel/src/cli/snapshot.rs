@@ -3,6 +3,7 @@
 use archipel_api::admin::types::SnapshotInfo;
 use clap::Subcommand;
 
+use super::progress::waiting;
 use super::table;
 use super::target::Target;
 use crate::client::Failure;
@@ -29,7 +30,10 @@ pub enum Command {
 /// Runs a subcommand.
 pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let snapshots: Vec<SnapshotInfo> = match command {
-        Command::Create => vec![target.client()?.post("/v1/snapshots", &()).await?],
+        Command::Create => {
+            let client = target.client()?;
+            vec![waiting("making a snapshot", client.post("/v1/snapshots", &())).await?]
+        }
         Command::List => target.client()?.list("/v1/snapshots").await?,
         Command::Restore { name } => return restore(target, &name),
         Command::Accept => return accept(target).await,
@@ -46,10 +50,10 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
 
 /// Returns the settings of a stopped server.
 fn settings(target: &Target) -> Result<Settings, Failure> {
-    let missing = || Failure("name the server's configuration with --config".into());
+    let missing = || Failure::new("name the server's configuration with --config".into());
     let path = target.config.as_ref().ok_or_else(missing)?;
     let loaded = config::load(path, std::env::vars());
-    let loaded = loaded.map_err(|error| Failure(error.to_string()))?;
+    let loaded = loaded.map_err(|error| Failure::new(error.to_string()))?;
     // The metadata holds secrets.
     process::keep_files_private();
     Ok(loaded.settings)
@@ -58,7 +62,10 @@ fn settings(target: &Target) -> Result<Settings, Failure> {
 async fn accept(target: &Target) -> Result<(), Failure> {
     let epoch = snapshots::accept(settings(target)?)
         .await
-        .map_err(Failure)?;
+        .map_err(Failure::new)?;
+    if target.json {
+        return table::print_json(&serde_json::json!({ "epoch": epoch }));
+    }
     table::text(&format!(
         "This node's data is accepted as it is (layout epoch {epoch}). Run this command on all other nodes, too, \
          before the first one starts.\nThen start all nodes, wait until `archipel status` shows on each that \
@@ -67,7 +74,11 @@ async fn accept(target: &Target) -> Result<(), Failure> {
 }
 
 fn restore(target: &Target, name: &str) -> Result<(), Failure> {
-    let kept = snapshots::restore(&settings(target)?, name).map_err(Failure)?;
+    let kept = snapshots::restore(&settings(target)?, name).map_err(Failure::new)?;
+    if target.json {
+        let previous = kept.display().to_string();
+        return table::print_json(&serde_json::json!({ "name": name, "previous": previous }));
+    }
     table::text(&format!(
         "The metadata is now that of {name}. The previous metadata is in {}\n\
          When the server starts, it frees content that was written after {name} for good. To go back, swap the \

@@ -26,17 +26,17 @@ pub async fn run(target: &Target) -> Result<(), Failure> {
     }
     if !status.troubles.is_empty() {
         let troubles = status.troubles.join("; ");
-        return Err(Failure(format!("the node has problems: {troubles}")));
+        return Err(Failure::new(format!("the node has problems: {troubles}")));
     }
     let stuck = status.upkeep.repair.stuck;
     if stuck > 0 {
-        return Err(Failure(format!(
+        return Err(Failure::new(format!(
             "{stuck} damaged blocks could not be repaired yet: archipel scrub status names them"
         )));
     }
     let state = status.cluster.map(|cluster| cluster.state);
     match state {
-        Some(ClusterState::Unavailable) => Err(Failure(
+        Some(ClusterState::Unavailable) => Err(Failure::new(
             "too many nodes are unreachable: part of the data can be neither read nor written"
                 .into(),
         )),

@@ -73,7 +73,7 @@ pub fn print_pairs(pairs: &[(&str, String)]) -> Result<(), Failure> {
 
 /// Prints `value` as JSON.
 pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    let json = serde_json::to_string_pretty(value).map_err(|e| Failure(e.to_string()))?;
+    let json = serde_json::to_string_pretty(value).map_err(|e| Failure::new(e.to_string()))?;
     text(&json)
 }
 
@@ -81,7 +81,7 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
 pub fn text(line: &str) -> Result<(), Failure> {
     match writeln!(io::stdout().lock(), "{line}") {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure(format!("standard output: {error}")))
+            Err(Failure::new(format!("standard output: {error}")))
         }
         _ => Ok(()),
     }

@@ -1,5 +1,6 @@
 //! The server that a command talks to: the one on the local socket unless flags name another.
 
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -17,7 +18,7 @@ const USUAL_CONFIGS: [&str; 2] = ["archipel.toml", "/etc/archipel/archipel.toml"
 /// Returns the admin socket that a configuration names.
 fn socket_in(config: &Path) -> Result<PathBuf, Failure> {
     let loaded = config::load(config, std::env::vars());
-    let loaded = loaded.map_err(|error| Failure(error.to_string()))?;
+    let loaded = loaded.map_err(|error| Failure::new(error.to_string()))?;
     Ok(loaded.settings.admin.socket)
 }
 
@@ -81,7 +82,8 @@ pub struct Target {
 impl Target {
     /// Returns a client of the server.
     pub fn client(&self) -> Result<Client, Failure> {
-        if self.quiet {
+        // Standard error of a program that reads JSON holds the problem document, and nothing else.
+        if self.quiet || (self.json && !io::stderr().is_terminal()) {
             terminal::be_quiet();
         }
         match &self.admin {
@@ -108,7 +110,7 @@ impl Target {
         if let Some(config) = USUAL_CONFIGS.iter().find(|file| Path::new(file).exists()) {
             return socket_in(Path::new(config));
         }
-        Err(Failure(format!(
+        Err(Failure::no_server(format!(
             "no server found at {} or {}\nfix: name it with --data-dir, --socket, --config or --admin",
             sockets[0].display(),
             sockets[1].display()
@@ -121,7 +123,7 @@ impl Target {
             return token
                 .map(|token| token.expose().to_owned())
                 .map_err(|refused| {
-                    Failure(format!(
+                    Failure::new(format!(
                         "{}: {}; fix: {}",
                         path.display(),
                         refused.why,
@@ -130,7 +132,9 @@ impl Target {
                 });
         }
         std::env::var("ARCHIPEL_ADMIN_TOKEN").map_err(|_| {
-            Failure("--admin needs a token: give --token-file or set ARCHIPEL_ADMIN_TOKEN".into())
+            Failure::new(
+                "--admin needs a token: give --token-file or set ARCHIPEL_ADMIN_TOKEN".into(),
+            )
         })
     }
 }

@@ -25,13 +25,23 @@ pub fn width() -> Option<usize> {
     size().map(|(width, _)| width.max(MIN_WIDTH))
 }
 
+/// Returns the width of the terminal behind standard error.
+pub fn width_of_errors() -> Option<usize> {
+    let size = size_of(io::stderr().is_terminal(), libc::STDERR_FILENO);
+    size.map(|(width, _)| width.max(MIN_WIDTH))
+}
+
 /// Returns the height of the terminal behind standard output, in lines.
 pub fn height() -> Option<usize> {
     size().map(|(_, height)| height)
 }
 
 fn size() -> Option<(usize, usize)> {
-    if !io::stdout().is_terminal() {
+    size_of(io::stdout().is_terminal(), libc::STDOUT_FILENO)
+}
+
+fn size_of(is_terminal: bool, descriptor: libc::c_int) -> Option<(usize, usize)> {
+    if !is_terminal {
         return None;
     }
     let mut size = libc::winsize {
@@ -41,7 +51,7 @@ fn size() -> Option<(usize, usize)> {
         ws_ypixel: 0,
     };
     // SAFETY: the call writes one `winsize` to the pointer, which is valid for the time of the call.
-    let done = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) };
+    let done = unsafe { libc::ioctl(descriptor, libc::TIOCGWINSZ, &mut size) };
     (done == 0 && size.ws_col > 0).then_some((size.ws_col.into(), size.ws_row.into()))
 }
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use archipel_api::admin::types::{StartVerify, VerifyInfo, VerifyNode};
 use clap::Args;
 
+use super::failure;
 use super::progress::{LOOK, Progress, bar};
 use super::table;
 use super::target::Target;
@@ -28,14 +29,9 @@ const UNCHECKED: u8 = 2;
 /// part could not be checked.
 pub fn exit(result: Result<ExitCode, Failure>) -> ExitCode {
     result.unwrap_or_else(|failure| {
-        eprintln_quietly(&format!("error: {failure}"));
+        failure::print(&failure);
         ExitCode::from(UNCHECKED)
     })
-}
-
-fn eprintln_quietly(line: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// Verifies the cluster and shows the result.
@@ -76,7 +72,7 @@ async fn follow(client: &Client, deep: bool) -> Result<VerifyInfo, Failure> {
         info = client.get("/v1/verify").await?;
         if info.began_ms == 0 {
             progress.end();
-            return Err(Failure(
+            return Err(Failure::new(
                 "the server restarted during the verification".into(),
             ));
         }

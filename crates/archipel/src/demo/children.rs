@@ -16,7 +16,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 /// Starts `archipel server` on a configuration; what it logs goes to `log`.
 pub fn start(config: &Path, log: &Path) -> Result<Child, Failure> {
     let cannot = |error: std::io::Error| {
-        Failure(format!(
+        Failure::new(format!(
             "a node cannot be started ({}): {error}",
             config.display()
         ))

@@ -70,7 +70,7 @@ struct ReadyNode {
 /// Runs it until a signal.
 pub fn run(args: &DemoArgs) -> Result<(), Failure> {
     if !(1..=MAX_NODES).contains(&args.nodes) {
-        return Err(Failure(format!(
+        return Err(Failure::new(format!(
             "--nodes {}: fix: give a number from 1 to {MAX_NODES}",
             args.nodes
         )));
@@ -90,21 +90,21 @@ fn alone(args: &DemoArgs, dir: PathBuf) -> Result<(), Failure> {
     let k2v = SocketAddr::from(([127, 0, 0, 1], ports::k2v(args.port)));
     let console = SocketAddr::from(([127, 0, 0, 1], ports::console(args.port)));
     let settings = config::for_demo(dir.clone(), listen, web, k2v, console);
-    logs::start(&settings.log).map_err(Failure)?;
+    logs::start(&settings.log).map_err(Failure::new)?;
     if let Err(error) = process::raise_open_files() {
         tracing::warn!(%error, "the limit of open files cannot be raised");
     }
     node::runtime()?.block_on(async {
-        let node = Node::start(settings).await.map_err(Failure)?;
+        let node = Node::start(settings).await.map_err(Failure::new)?;
         // A new key must not be made because the earlier one is not known yet.
         node.model().wait_until_read(READ_TIMEOUT).await;
         let key = prepare(node.model())
             .await
-            .map_err(|error| Failure(format!("the demo's bucket and key: {error}")))?;
+            .map_err(|error| Failure::new(format!("the demo's bucket and key: {error}")))?;
         let admin = Client::socket(node.settings().admin.socket.clone());
         let link = link(&admin).await;
         ready(&node, &key, link, dir).announce(args.json)?;
-        node.run_until_signal().await.map_err(Failure)
+        node.run_until_signal().await.map_err(Failure::new)
     })
 }
 
@@ -145,15 +145,16 @@ fn ready(node: &Node, key: &AccessKey, console_login: Option<String>, dir: PathB
 async fn link(admin: &Client) -> Option<String> {
     match login_link(admin).await {
         Ok(link) => Some(link),
-        Err(Failure(why)) => {
-            tracing::warn!(why, "no link to the console could be made");
+        Err(failure) => {
+            tracing::warn!(why = %failure, "no link to the console could be made");
             None
         }
     }
 }
 
 fn absolute(dir: &Path) -> Result<PathBuf, Failure> {
-    std::path::absolute(dir).map_err(|error| Failure(format!("--dir {}: {error}", dir.display())))
+    std::path::absolute(dir)
+        .map_err(|error| Failure::new(format!("--dir {}: {error}", dir.display())))
 }
 
 /// The key of an earlier run, or a new one; and the bucket, which it may use for everything.
@@ -178,7 +179,7 @@ impl Ready {
         if !json {
             return table::text(&self.instructions());
         }
-        let line = serde_json::to_string(self).map_err(|error| Failure(error.to_string()))?;
+        let line = serde_json::to_string(self).map_err(|error| Failure::new(error.to_string()))?;
         table::text(&line)
     }
 

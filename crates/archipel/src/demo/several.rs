@@ -51,7 +51,7 @@ struct Member {
 pub fn refuse_in(dir: &Path) -> Result<(), Failure> {
     match dir.join(PLAN).exists() {
         false => Ok(()),
-        true => Err(Failure(format!(
+        true => Err(Failure::new(format!(
             "--dir {}: a demo of several nodes is kept there; fix: give --nodes as before, or another folder",
             dir.display()
         ))),
@@ -62,11 +62,11 @@ pub fn refuse_in(dir: &Path) -> Result<(), Failure> {
 pub fn run(args: &DemoArgs, dir: &Path) -> Result<(), Failure> {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let settings = crate::config::for_demo(dir.to_owned(), any, any, any, any);
-    logs::start(&settings.log).map_err(Failure)?;
+    logs::start(&settings.log).map_err(Failure::new)?;
     let plan = plan(dir, args.nodes as usize)?;
     node::runtime()?.block_on(async {
         let mut signals =
-            StopSignals::new().map_err(|error| Failure(format!("signals: {error}")))?;
+            StopSignals::new().map_err(|error| Failure::new(format!("signals: {error}")))?;
         let mut running = Vec::new();
         for (place, member) in plan.nodes.iter().enumerate() {
             let port = match args.port {
@@ -104,7 +104,7 @@ fn late(plan: &Plan) -> Failure {
         .iter()
         .map(|m| log_of(m).display().to_string())
         .collect();
-    Failure(format!(
+    Failure::new(format!(
         "the nodes do not serve together; their logs: {}",
         logs.join(", ")
     ))
@@ -116,15 +116,15 @@ fn log_of(member: &Member) -> PathBuf {
 
 /// The plan of an earlier start, or a new one.
 fn plan(dir: &Path, nodes: usize) -> Result<Plan, Failure> {
-    let cannot = |error: std::io::Error| Failure(format!("--dir {}: {error}", dir.display()));
+    let cannot = |error: std::io::Error| Failure::new(format!("--dir {}: {error}", dir.display()));
     std::fs::create_dir_all(dir).map_err(cannot)?;
     let file = dir.join(PLAN);
     if let Ok(text) = std::fs::read(&file) {
         let plan: Plan = serde_json::from_slice(&text)
-            .map_err(|error| Failure(format!("{}: {error}", file.display())))?;
+            .map_err(|error| Failure::new(format!("{}: {error}", file.display())))?;
         if plan.nodes.len() != nodes {
             let (there, asked) = (plan.nodes.len(), nodes);
-            return Err(Failure(format!(
+            return Err(Failure::new(format!(
                 "--nodes {asked}: a demo of {there} nodes is kept in {}; fix: --nodes {there}, or another folder",
                 dir.display()
             )));
@@ -132,7 +132,7 @@ fn plan(dir: &Path, nodes: usize) -> Result<Plan, Failure> {
         return Ok(plan);
     }
     if dir.join("node.key").exists() {
-        return Err(Failure(format!(
+        return Err(Failure::new(format!(
             "--dir {}: a demo of one node is kept there; fix: --nodes 1, or another folder",
             dir.display()
         )));
@@ -149,7 +149,7 @@ fn plan(dir: &Path, nodes: usize) -> Result<Plan, Failure> {
         });
     }
     let plan = Plan { nodes: members };
-    let text = serde_json::to_vec_pretty(&plan).map_err(|error| Failure(error.to_string()))?;
+    let text = serde_json::to_vec_pretty(&plan).map_err(|error| Failure::new(error.to_string()))?;
     replace(&file, &text).map_err(cannot)?;
     Ok(plan)
 }
@@ -159,7 +159,7 @@ fn taken(members: &[Member]) -> Vec<SocketAddr> {
 }
 
 fn start(dir: &Path, plan: &Plan, member: &Member, port: u16) -> Result<Child, Failure> {
-    let cannot = |error: std::io::Error| Failure(format!("{}: {error}", member.dir.display()));
+    let cannot = |error: std::io::Error| Failure::new(format!("{}: {error}", member.dir.display()));
     std::fs::create_dir_all(&member.dir).map_err(cannot)?;
     let first = plan.nodes.first().map(|node| node.cluster);
     let join: Vec<String> = first
@@ -228,7 +228,7 @@ async fn node_ready(member: &Member, child: &mut Child) -> Result<ReadyNode, Fai
             let log = log_of(member);
             let text = std::fs::read_to_string(&log).unwrap_or_default();
             let last = text.lines().last().unwrap_or_default().to_owned();
-            return Err(Failure(format!(
+            return Err(Failure::new(format!(
                 "a node ended ({status}): {last} (log: {})",
                 log.display()
             )));

@@ -11,6 +11,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use ring::rand::{SecureRandom, SystemRandom};
+use serde::Serialize;
 
 use crate::cli::init::InitArgs;
 use crate::cli::table;
@@ -30,6 +31,19 @@ const KEY_SECRET: &str = "first-secret-key";
 #[derive(Default)]
 struct Made(Vec<PathBuf>);
 
+/// What was written: what `--json` prints.
+#[derive(Serialize)]
+struct Written {
+    config: PathBuf,
+    access_key: String,
+    /// The file of the secret of the access key.
+    key_file: PathBuf,
+    /// The file of the secret of the cluster, if several nodes begin together.
+    secret_file: Option<PathBuf>,
+    /// The files of which no owner is known, because the data folder is missing.
+    without_owner: Vec<PathBuf>,
+}
+
 /// Asks, and writes the files.
 ///
 /// # Errors
@@ -37,7 +51,7 @@ struct Made(Vec<PathBuf>);
 pub fn run(args: &InitArgs) -> Result<(), Failure> {
     let folder = folder_of(&args.config)?;
     if args.config.exists() {
-        return Err(Failure(format!(
+        return Err(Failure::new(format!(
             "{} is there already, and is not overwritten; fix: move it away, or name another file with --config",
             args.config.display()
         )));
@@ -45,7 +59,8 @@ pub fn run(args: &InitArgs) -> Result<(), Failure> {
     let answers = questions::ask(args)?;
     let mut made = Made::default();
     match write(args, &folder, &answers, &mut made) {
-        Ok(said) => table::text(said.trim_end()),
+        Ok(written) if args.json => table::print_json(&written),
+        Ok(written) => table::text(text::next_steps(args, &answers, &written).trim_end()),
         Err(failure) => {
             for path in &made.0 {
                 // The first error is the one to tell.
@@ -61,7 +76,7 @@ fn folder_of(config: &Path) -> Result<PathBuf, Failure> {
     let parent = config.parent().filter(|path| !path.as_os_str().is_empty());
     let folder = parent.unwrap_or(Path::new("."));
     let made = fs::create_dir_all(folder).and_then(|()| folder.canonicalize());
-    made.map_err(|error| Failure(format!("the folder {}: {error}", folder.display())))
+    made.map_err(|error| Failure::new(format!("the folder {}: {error}", folder.display())))
 }
 
 fn write(
@@ -69,10 +84,10 @@ fn write(
     folder: &Path,
     answers: &Answers,
     made: &mut Made,
-) -> Result<String, Failure> {
+) -> Result<Written, Failure> {
     let key_file = folder.join(KEY_SECRET);
     if key_file.exists() && args.access_key.is_none() {
-        return Err(Failure(format!(
+        return Err(Failure::new(format!(
             "{} is there already; fix: name its access key with --access-key, or move the file away",
             key_file.display()
         )));
@@ -88,7 +103,8 @@ fn write(
     };
     let text = text::configuration(answers, &access_key, &key_file, secret_file.as_deref());
     create(&args.config, &text, made)?;
-    config::load(&args.config, std::iter::empty()).map_err(|error| Failure(error.to_string()))?;
+    config::load(&args.config, std::iter::empty())
+        .map_err(|error| Failure::new(error.to_string()))?;
     // The secrets may be copies that root has put there.
     let files: Vec<&Path> = [&*args.config, &*key_file]
         .into_iter()
@@ -101,21 +117,17 @@ fn write(
             give(path, owner)?;
         }
     }
-    let missing = (is_root && owner.is_none()).then(|| {
-        let files: Vec<String> = files
-            .iter()
-            .map(|path| path.display().to_string())
-            .collect();
-        files.join(" ")
-    });
-    Ok(text::next_steps(
-        args,
-        answers,
-        &access_key,
-        &key_file,
-        secret_file.as_deref(),
-        missing.as_deref(),
-    ))
+    let without_owner = match is_root && owner.is_none() {
+        true => files.iter().map(|path| path.to_path_buf()).collect(),
+        false => Vec::new(),
+    };
+    Ok(Written {
+        config: args.config.clone(),
+        access_key,
+        key_file,
+        secret_file,
+        without_owner,
+    })
 }
 
 /// Returns the file of a secret: one that is there, or a new one.
@@ -124,7 +136,7 @@ fn secret(args: &InitArgs, path: PathBuf, made: &mut Made) -> Result<PathBuf, Fa
         return Ok(path);
     }
     if args.access_key.is_some() {
-        return Err(Failure(format!(
+        return Err(Failure::new(format!(
             "{} is missing; fix: copy it from the first machine (mode 600): all nodes have the same secrets",
             path.display()
         )));
@@ -136,13 +148,14 @@ fn secret(args: &InitArgs, path: PathBuf, made: &mut Made) -> Result<PathBuf, Fa
 fn random<const N: usize>() -> Result<[u8; N], Failure> {
     let mut bytes = [0; N];
     let filled = SystemRandom::new().fill(&mut bytes);
-    filled.map_err(|_| Failure("the operating system provides no randomness".into()))?;
+    filled.map_err(|_| Failure::new("the operating system provides no randomness".into()))?;
     Ok(bytes)
 }
 
 /// Makes a file that only its owner can read. A file that is there is an error.
 fn create(path: &Path, text: &str, made: &mut Made) -> Result<(), Failure> {
-    let cannot = |error: io::Error| Failure(format!("cannot write {}: {error}", path.display()));
+    let cannot =
+        |error: io::Error| Failure::new(format!("cannot write {}: {error}", path.display()));
     let mut options = OpenOptions::new();
     let opened = options.write(true).create_new(true).mode(0o600).open(path);
     let mut file = opened.map_err(cannot)?;
@@ -153,7 +166,8 @@ fn create(path: &Path, text: &str, made: &mut Made) -> Result<(), Failure> {
 
 /// Gives a file to the owner of the data folder, so that the server can read what root has made.
 fn give(path: &Path, owner: &Metadata) -> Result<(), Failure> {
-    let cannot = |error: io::Error| Failure(format!("the owner of {}: {error}", path.display()));
+    let cannot =
+        |error: io::Error| Failure::new(format!("the owner of {}: {error}", path.display()));
     let current = fs::metadata(path).map_err(cannot)?;
     if current.uid() != 0 || owner.uid() == 0 {
         return Ok(());

@@ -52,7 +52,7 @@ pub(super) fn ask(args: &InitArgs) -> Result<Answers, Failure> {
         Some(nodes) => nodes.to_string(),
         None => answer(args, "--nodes", "Number of nodes that begin together", "1")?,
     };
-    let wrong = |_| Failure(format!("{nodes:?} is not a number of nodes"));
+    let wrong = |_| Failure::new(format!("{nodes:?} is not a number of nodes"));
     let nodes: u16 = nodes.parse().map_err(wrong)?;
     let together = match nodes {
         1 => None,
@@ -95,12 +95,12 @@ fn others(args: &InitArgs) -> Result<Vec<String>, Failure> {
 
 /// Returns the answer of the person, or the default. An empty default means that there is none.
 fn answer(args: &InitArgs, flag: &str, question: &str, usual: &str) -> Result<String, Failure> {
-    let missing = || Failure(format!("{question}: no answer; fix: give {flag}"));
+    let missing = || Failure::new(format!("{question}: no answer; fix: give {flag}"));
     let default = || Some(usual.to_owned()).filter(|usual| !usual.is_empty());
     if args.non_interactive {
         return default().ok_or_else(missing);
     }
-    let cannot = |error: io::Error| Failure(format!("cannot ask: {error}"));
+    let cannot = |error: io::Error| Failure::new(format!("cannot ask: {error}"));
     let shown = default().map_or(String::new(), |usual| format!(" [{usual}]"));
     let mut out = io::stderr().lock();
     write!(out, "{question}{shown}: ").map_err(cannot)?;

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use super::Written;
 use super::questions::{Answers, Together};
 use crate::cli::init::InitArgs;
 
@@ -104,17 +105,10 @@ fn quoted(text: &str) -> String {
     toml::Value::from(text).to_string()
 }
 
-/// Returns what to do next. `missing` names the files of which no owner is known, because the data
-/// folder is missing.
-pub(super) fn next_steps(
-    args: &InitArgs,
-    answers: &Answers,
-    access_key: &str,
-    key_file: &Path,
-    secret_file: Option<&Path>,
-    missing: Option<&str>,
-) -> String {
-    let (config, key_file) = (args.config.display(), key_file.display());
+/// Returns what to do next.
+pub(super) fn next_steps(args: &InitArgs, answers: &Answers, written: &Written) -> String {
+    let (config, key_file) = (written.config.display(), written.key_file.display());
+    let access_key = &written.access_key;
     let mut said = format!(
         "wrote {config}\n\
          access key  {access_key}\n\
@@ -122,7 +116,7 @@ pub(super) fn next_steps(
          start with  archipel server --config {config}\n"
     );
     if let (Some(together), Some(secret_file), None) =
-        (&answers.together, secret_file, &args.access_key)
+        (&answers.together, &written.secret_file, &args.access_key)
     {
         let (nodes, bucket) = (together.nodes, answers.bucket.as_deref().unwrap_or("none"));
         let _ = write!(
@@ -133,7 +127,13 @@ pub(super) fn next_steps(
             secret_file.display()
         );
     }
-    if let Some(files) = missing {
+    let files: Vec<String> = written
+        .without_owner
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    if !files.is_empty() {
+        let files = files.join(" ");
         let _ = write!(
             said,
             "\n{} is missing, so root has the files. Make it for the server's user, and then:\n\

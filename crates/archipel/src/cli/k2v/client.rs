@@ -78,7 +78,7 @@ struct ErrorText {
 }
 
 pub(super) fn strange(error: impl std::fmt::Display) -> Failure {
-    Failure(format!(
+    Failure::new(format!(
         "this release does not understand the answer: {error}"
     ))
 }
@@ -110,7 +110,7 @@ impl Client {
     pub fn new(door: &Door) -> Result<Client, Failure> {
         let invalid = || {
             let url = &door.endpoint;
-            Failure(format!(
+            Failure::new(format!(
                 "--endpoint {url:?}: not an address; fix: write for example http://127.0.0.1:3904"
             ))
         };
@@ -123,7 +123,7 @@ impl Client {
             return Err(invalid());
         }
         let missing = |what: &str, variable: &str| {
-            Failure(format!(
+            Failure::new(format!(
                 "no {what}; fix: set {variable}, or give the option"
             ))
         };
@@ -164,20 +164,21 @@ impl Client {
         let answer = tokio::time::timeout(time, self.exchange(ask)).await;
         let answer = answer.map_err(|_| {
             let seconds = time.as_secs();
-            Failure(format!("the server did not answer within {seconds} s"))
+            Failure::new(format!("the server did not answer within {seconds} s"))
         })??;
         if answer.status.is_success() || answer.status == StatusCode::NOT_MODIFIED {
             return Ok(answer);
         }
         Err(match answer.document::<ErrorText>() {
-            Ok(error) => Failure(format!("{} ({})", error.message, error.code)),
-            Err(_) => Failure(format!("the server answered {}", answer.status)),
+            Ok(error) => Failure::refused(answer.status, error.code, error.message),
+            Err(_) => Failure::new(format!("the server answered {}", answer.status)),
         })
     }
 
     async fn exchange(&self, ask: Ask<'_>) -> Result<Answer, Failure> {
-        let cannot =
-            |error: &dyn std::fmt::Display| Failure(format!("the request cannot be made: {error}"));
+        let cannot = |error: &dyn std::fmt::Display| {
+            Failure::new(format!("the request cannot be made: {error}"))
+        };
         let unsigned = Unsigned {
             method: &ask.method,
             host: &self.authority,
@@ -204,13 +205,14 @@ impl Client {
         let answer = answer.map_err(|error| {
             let why = chain(&error);
             match error.is_connect() {
-                true => Failure(format!("no server at {}: {why}", self.authority)),
-                false => Failure(format!("the server closed the connection: {why}")),
+                true => Failure::no_server(format!("no server at {}: {why}", self.authority)),
+                false => Failure::new(format!("the server closed the connection: {why}")),
             }
         })?;
         let (parts, body) = answer.into_parts();
         let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
-        let body = body.map_err(|error| Failure(format!("the answer was cut off: {error}")))?;
+        let body =
+            body.map_err(|error| Failure::new(format!("the answer was cut off: {error}")))?;
         Ok(Answer {
             status: parts.status,
             headers: parts.headers,
@@ -224,7 +226,7 @@ fn connector(door: &Door, is_secure: bool) -> Result<HttpsConnector<HttpConnecto
     let roots = match &door.ca_file {
         Some(path) if is_secure => Some(std::fs::read(path).map_err(|error| {
             let fix = "fix: name a readable file with certificates in PEM";
-            Failure(format!("--ca-file {path:?}: {error}; {fix}"))
+            Failure::new(format!("--ca-file {path:?}: {error}; {fix}"))
         })?),
         _ => None,
     };
@@ -232,7 +234,7 @@ fn connector(door: &Door, is_secure: bool) -> Result<HttpsConnector<HttpConnecto
         true => trust(roots.as_deref()),
         false => trust_nobody(),
     };
-    let config = config.map_err(Failure)?;
+    let config = config.map_err(Failure::new)?;
     Ok(HttpsConnectorBuilder::new()
         .with_tls_config((*config).clone())
         .https_or_http()
