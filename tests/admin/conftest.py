@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.server import Demo
+from support.server import Demo, Server, free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,3 +33,35 @@ def sdk(tmp_path_factory):
 
     yield archipel_admin
     sys.path.remove(str(folder))
+
+
+@pytest.fixture
+def machines(tmp_path):
+    """Three configured servers, of which the last two join the first."""
+    secret = tmp_path / "secret"
+    secret.write_text("a-secret-of-all-nodes-of-this-test\n")
+    secret.chmod(0o600)
+    token = tmp_path / "token"
+    token.write_text("the-token-of-this-test\n")
+    token.chmod(0o600)
+    servers = []
+    for zone in ("paris", "oslo", "rome"):
+        folder = tmp_path / zone
+        folder.mkdir()
+        server = Server(folder)
+        server.s3, server.cluster, server.admin = free_port(), free_port(), free_port()
+        join = f'join = ["127.0.0.1:{servers[0].cluster}"]\n' if servers else ""
+        (folder / "archipel.toml").write_text(
+            f'data_dir = "{server.data}"\n'
+            f'[s3]\nlisten = "127.0.0.1:{server.s3}"\n'
+            f'[cluster]\nlisten = "127.0.0.1:{server.cluster}"\nsecret_file = "{secret}"\nzone = "{zone}"\n{join}'
+            f'[admin]\nlisten = "127.0.0.1:{server.admin}"\ntoken_file = "{token}"\n'
+        )
+        servers.append(server)
+    try:
+        for server in servers:
+            server.start(in_layout=server is servers[0])
+        yield servers
+    finally:
+        for server in servers:
+            server.stop()

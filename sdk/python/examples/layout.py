@@ -16,6 +16,9 @@ def main(url: str, token: str, capacity_bytes: str) -> None:
             print("all nodes with a zone are in the layout")
             return
         staged = admin.stage([Assign(node=node.id, capacity_bytes=int(capacity_bytes)) for node in idle]).staged
+        if not staged:
+            print("the layout already has these values")
+            return
         print(*staged.plan, sep="\n")
         admin.apply(wait_s=3600)
         print("done")

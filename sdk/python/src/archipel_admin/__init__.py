@@ -7,41 +7,92 @@ them; the methods beside it are shortcuts for what is done most.
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar, cast
 
 import httpx
 
-from .api.buckets import change_grant, create_bucket, get_bucket, list_buckets
-from .api.keys import create_key, list_keys
+from .api.buckets import (
+    change_grant,
+    create_bucket,
+    delete_bucket,
+    get_bucket,
+    list_buckets,
+    publish_bucket,
+    set_bucket_lifecycle,
+    set_bucket_policy,
+    set_bucket_quota,
+    set_bucket_tags,
+    set_versioning,
+    set_website,
+)
+from .api.keys import create_key, delete_key, list_keys
 from .api.layout import apply_layout, get_layout, stage_layout
+from .api.maintenance import get_operation, list_operations, start_verification
 from .api.metrics import get_metrics
 from .api.nodes import join_nodes, list_nodes
 from .api.status import get_status
 from .api.tokens import create_token
+from .api.users import (
+    change_group,
+    change_role,
+    change_user,
+    create_group,
+    create_policy,
+    create_user,
+    create_user_key,
+    list_groups,
+    list_policies,
+    list_users,
+    replace_policy,
+)
 from .client import AuthenticatedClient, Client
 from .models import (
     Apply,
     Assign,
     BucketInfo,
+    BucketLifecycle,
+    BucketRule,
     BucketSummary,
+    BucketTags,
+    BucketVersioning,
     ChangeGrant,
+    ChangeGroup,
+    ChangeRole,
+    ChangeUser,
     CreateBucket,
+    CreateGroup,
     CreateKey,
+    CreatePolicy,
     CreateToken,
+    CreateUser,
     Grant,
+    GroupInfo,
     Join,
     KeyInfo,
     KeyWithSecret,
     LayoutInfo,
+    NameValue,
     NodeInfo,
     NodeStatus,
+    OperationInfo,
+    OperationState,
+    PolicyDocument,
+    PolicyInfo,
     Problem,
+    Quota,
+    QuotaUse,
     Redundancy,
+    SetWebsite,
     Stage,
     StagedInfo,
+    StartVerify,
     TokenWithSecret,
+    UserInfo,
+    VersioningState,
+    WebsiteInfo,
 )
 from .types import UNSET, Response, Unset
 
@@ -170,6 +221,102 @@ class Archipel:
         """Changes what an access key may do with a bucket: `grant("photos", "AK...", read=True, write=False)`."""
         return self.call(change_grant, bucket, key, body=ChangeGrant(**permissions))
 
+    def delete_key(self, key: str) -> None:
+        """Deletes an access key."""
+        self.call(delete_key, key)
+
+    def delete_bucket(self, name: str) -> None:
+        """Deletes a bucket that is empty."""
+        self.call(delete_bucket, name)
+
+    def set_quota(self, bucket: str, size: int | None = None, objects: int | None = None) -> QuotaUse:
+        """Sets the most that a bucket may hold, in bytes and in objects; None for no limit. Returns what it holds."""
+        return self.call(set_bucket_quota, bucket, body=Quota(bytes_=size, objects=objects))
+
+    def set_versioning(self, bucket: str, enabled: bool = True) -> BucketVersioning:
+        """Lets a bucket keep older versions of objects, or lets it keep no new ones."""
+        state = VersioningState.ENABLED if enabled else VersioningState.SUSPENDED
+        return self.call(set_versioning, bucket, body=BucketVersioning(state=state))
+
+    def set_tags(self, bucket: str, tags: Mapping[str, str]) -> BucketTags:
+        """Replaces the tags of a bucket."""
+        pairs = [NameValue(name=name, value=value) for name, value in tags.items()]
+        return self.call(set_bucket_tags, bucket, body=BucketTags(tags=pairs))
+
+    def set_lifecycle(self, bucket: str, *rules: BucketRule) -> BucketLifecycle:
+        """Replaces the lifecycle rules of a bucket."""
+        return self.call(set_bucket_lifecycle, bucket, body=BucketLifecycle(rules=list(rules)))
+
+    def set_bucket_policy(self, bucket: str, document: Mapping[str, Any]) -> None:
+        """Replaces the policy of a bucket, in AWS's language."""
+        self.call(set_bucket_policy, bucket, body=PolicyDocument(document=json.dumps(document)))
+
+    def set_website(self, bucket: str, index: str = "index.html", error: str | Unset = UNSET) -> WebsiteInfo:
+        """Makes a bucket a website with this index document in each folder, and this page for errors."""
+        return self.call(set_website, bucket, body=SetWebsite(index=index, error=error))
+
+    def publish(self, bucket: str) -> None:
+        """Lets everybody read the objects of a bucket."""
+        self.call(publish_bucket, bucket)
+
+    def users(self) -> list[UserInfo]:
+        """All users."""
+        return list(self.pages(list_users))
+
+    def create_user(self, name: str, *policies: str) -> UserInfo:
+        """Creates a user with these managed policies, by name or ARN."""
+        return self.call(create_user, body=CreateUser(name=name, attach=list(policies)))
+
+    def create_user_key(self, user: str) -> KeyWithSecret:
+        """Creates an access key of a user and returns it with its secret."""
+        return self.call(create_user_key, user)
+
+    def groups(self) -> list[GroupInfo]:
+        """All groups."""
+        return list(self.pages(list_groups))
+
+    def create_group(self, name: str, *users: str) -> GroupInfo:
+        """Creates a group of these users."""
+        group = self.call(create_group, body=CreateGroup(name=name))
+        return self.call(change_group, name, body=ChangeGroup(add_users=list(users))) if users else group
+
+    def policies(self) -> list[PolicyInfo]:
+        """All managed policies: yours, and those that every cluster has."""
+        return list(self.pages(list_policies))
+
+    def create_policy(self, name: str, document: Mapping[str, Any], description: str | Unset = UNSET) -> PolicyInfo:
+        """Creates a managed policy, in AWS's language: `{"Version": "2012-10-17", "Statement": [...]}`."""
+        body = CreatePolicy(name=name, document=json.dumps(document), description=description)
+        return self.call(create_policy, body=body)
+
+    def replace_policy(self, name: str, document: Mapping[str, Any]) -> PolicyInfo:
+        """Replaces the document of a managed policy. The new one counts at once."""
+        return self.call(replace_policy, name, body=PolicyDocument(document=json.dumps(document)))
+
+    def attach(
+        self, policy: str, *, user: str | None = None, group: str | None = None, role: str | None = None
+    ) -> None:
+        """Attaches a managed policy, by name or ARN: `attach("readers", group="family")`."""
+        self._change(user, group, role, [policy], [])
+
+    def detach(
+        self, policy: str, *, user: str | None = None, group: str | None = None, role: str | None = None
+    ) -> None:
+        """Detaches a managed policy from a user, a group or a role."""
+        self._change(user, group, role, [], [policy])
+
+    def _change(
+        self, user: str | None, group: str | None, role: str | None, attach: list[str], detach: list[str]
+    ) -> None:
+        if sum(holder is not None for holder in (user, group, role)) != 1:
+            raise ValueError("name one user, group or role")
+        if user is not None:
+            self.call(change_user, user, body=ChangeUser(attach=attach, detach=detach))
+        elif group is not None:
+            self.call(change_group, group, body=ChangeGroup(attach=attach, detach=detach))
+        elif role is not None:
+            self.call(change_role, role, body=ChangeRole(attach=attach, detach=detach))
+
     def create_token(self, name: str, *scopes: str, valid_seconds: int | Unset = UNSET) -> TokenWithSecret:
         """Creates a token with these scopes, such as `buckets/photos:write`."""
         body = CreateToken(name=name, scopes=list(scopes), valid_seconds=valid_seconds)
@@ -205,3 +352,30 @@ class Archipel:
                 moved = f"{layout.progress.done} of {layout.progress.partitions} partitions"
                 raise TimeoutError(f"the layout still changes: {moved} are done")
             time.sleep(every_s)
+
+    def operations(self) -> list[OperationInfo]:
+        """Everything that goes on in the background."""
+        return list(self.pages(list_operations))
+
+    def operation(self, id: str) -> OperationInfo:
+        """A long operation with its progress, such as `scrub:0badcafe`."""
+        return self.call(get_operation, id)
+
+    def wait_for_operation(self, id: str, timeout_s: float = 3600, every_s: float = 0.5) -> OperationInfo:
+        """Waits until a long operation runs no more. Raises `TimeoutError` if it still does.
+
+        Look at `problems` and `trouble` of what it returns: an operation that cannot go on is `stuck`.
+        """
+        end = time.monotonic() + timeout_s
+        while True:
+            operation = self.operation(id)
+            if operation.state is not OperationState.RUNNING:
+                return operation
+            if time.monotonic() >= end:
+                raise TimeoutError(f"{id} still runs: {operation.done} of {operation.all_ or 'all'} are done")
+            time.sleep(every_s)
+
+    def verify(self, deep: bool = False, timeout_s: float = 3600) -> OperationInfo:
+        """Verifies the data of all nodes, with `deep` by reading all of it, and waits for the end."""
+        self.call(start_verification, body=StartVerify(deep=deep))
+        return self.wait_for_operation("verification", timeout_s)

@@ -1,0 +1,109 @@
+"""The command line on a terminal: tables that fit, colours, bars. A terminal is a pair of pseudo terminals."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+
+import boto3
+import pytest
+from support import cli
+from support.server import binary
+
+ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+
+def on_a_terminal(three, line: str, width: int = 60, height: int = 20, **env: str) -> tuple[int, str]:
+    """Runs a command whose output and errors are a terminal of this size; its exit status and all that it wrote."""
+    ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+    known = {name: value for name, value in os.environ.items() if not name.startswith(("ARCHIPEL_", "NO_COLOR"))}
+    known |= {"ARCHIPEL_ADMIN_SOCKET": three.nodes[0]["admin"], "TERM": "xterm", **env}
+    process = subprocess.Popen([str(binary()), *line.split()], stdin=its, stdout=its, stderr=its, env=known)
+    os.close(its)
+    written = b""
+    # Linux tells the end of the other side as an error.
+    with contextlib.suppress(OSError):
+        while part := os.read(ours, 4096):
+            written += part
+    os.close(ours)
+    return process.wait(60), written.decode()
+
+
+def shown(text: str) -> list[str]:
+    """The lines that stay on the screen, and each state of a line that changes, without colours."""
+    return [part for line in ESCAPES.sub("", text).split("\r\n") for part in line.split("\r")]
+
+
+def test_a_table_fits_its_terminal(three):
+    status, wide = on_a_terminal(three, "node list", width=250)
+    assert status == 0 and "…" not in wide
+    natural = max(len(line) for line in shown(wide) if "127.0.0.1" in line)
+    for width in (natural - 1, natural - 5):
+        status, text = on_a_terminal(three, "node list", width=width)
+        assert status == 0
+        assert all(len(line) <= width for line in shown(text)), text
+        assert "…" in text, "nothing had to be cut"
+
+
+def test_states_have_colours_unless_they_are_refused(three):
+    _, text = on_a_terminal(three, "node list")
+    assert "\x1b[32malive" in text
+    for refusal in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        assert "\x1b" not in on_a_terminal(three, "node list", **refusal)[1]
+
+
+@pytest.fixture
+def slow_scrub(three):
+    """Data that a scrub of 1 MB a second needs some time for."""
+    s3 = boto3.client(
+        "s3",
+        endpoint_url=three.endpoint,
+        region_name=three.region,
+        aws_access_key_id=three.access_key,
+        aws_secret_access_key=three.secret_key,
+    )
+    s3.put_object(Bucket=three.bucket, Key="terminal", Body=os.urandom(4_000_000))
+
+
+def bars(text: str) -> list[int]:
+    """The percentages of the bars that were shown."""
+    return [int(percent) for percent in re.findall(r"\[[#.]{24}\] +(\d+) %", text)]
+
+
+def test_a_scrub_that_is_waited_for_has_a_bar(three, slow_scrub):
+    status, text = on_a_terminal(three, "scrub start --rate 1 --wait", width=70)
+    assert status == 0, text
+    assert len(bars(text)) > 1 and max(bars(text)) < 100, text
+    assert all(len(line) < 70 for line in shown(text) if bars(line)), text
+    assert re.search(r"scrub +done", text), text
+    # A program that reads the output gets no bars.
+    done = cli.run(three, "scrub start --wait --json")
+    assert (done.returncode, done.stderr) == (0, "") and not json.loads(done.stdout)["scrub"]["running"]
+
+
+def test_an_operation_can_be_waited_for(three, slow_scrub):
+    short = cli.run(three, "node id").stdout[:8]
+    assert cli.run(three, "scrub start --rate 1").returncode == 0
+    status, text = on_a_terminal(three, f"operation wait scrub:{short}", width=90)
+    assert status == 0, text
+    assert f"scrub:{short} [" in text and bars(text), text
+    assert re.search(r"state +(idle|done)", text), text
+
+
+def test_quiet_shows_no_bars(three, slow_scrub):
+    status, text = on_a_terminal(three, "scrub start --rate 1 --wait --quiet")
+    assert status == 0 and not bars(text)
+
+
+def test_uploads_are_aborted_and_snapshots_made(three):
+    for line in (f"bucket uploads {three.bucket} --abort --older-than 1d", "snapshot create"):
+        status, text = on_a_terminal(three, line)
+        assert status == 0, text
