@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from faults import changes, checker, disks, losses, network  # noqa: E402
+from faults import changes, checker, disks, losses, network, revoke  # noqa: E402
 from faults.cluster import BUCKET, Cluster, NotServing  # noqa: E402
 from faults.history import ABSENT, UNKNOWN, History  # noqa: E402
 from faults.injector import Injector, give_clock  # noqa: E402
@@ -309,7 +309,7 @@ def print_latencies(what: str, rows: list[tuple]) -> None:
             print(f"{what:10} {kind:10} {len(times):6}  median {middle:.1f} ms, 99 % {high:.1f} ms, most {times[-1]:.1f} ms")
 
 
-SCENARIOS = {"faults": under_faults, "losses": losses.lose, "grow": changes.grow, "return": changes.come_back, "space": changes.space, "rolling": rolling, "cut": zone_cut, "dead": dead_peer}
+SCENARIOS = {"faults": under_faults, "losses": losses.lose, "grow": changes.grow, "return": changes.come_back, "space": changes.space, "rolling": rolling, "cut": zone_cut, "dead": dead_peer, "revoke": revoke.revoke}
 
 
 def main() -> int:

@@ -1,4 +1,5 @@
-"""Short runs of what `cargo xtask faults` does for hours: faults at random, losses, a zone cut off, a dead peer, a rolling restart."""
+"""Short runs of what `cargo xtask faults` does for hours: faults at random, losses, a zone cut off, a dead peer, a rolling restart,
+a key that is revoked."""
 
 from __future__ import annotations
 
@@ -46,3 +47,7 @@ def test_a_dead_peer(tmp_path):
 
 def test_a_rolling_restart_fails_no_request(tmp_path):
     passes(tmp_path, "rolling", 10)
+
+
+def test_a_key_that_is_revoked_while_a_node_is_cut_off(tmp_path):
+    passes(tmp_path, "revoke", 10)

@@ -10,8 +10,9 @@ use crate::black_box::{self, Program};
 pub struct Args {
     /// The kind of faults: at random; disks lost, full or damaged and the layout changed, too; each node restarted in turn
     /// (no request may fail); one zone cut off; one node killed; three nodes become five and three again (no request may
-    /// fail); a node comes back after a time away; much is written and deleted
-    #[arg(long, default_value = "faults", value_parser = ["faults", "losses", "rolling", "cut", "dead", "grow", "return", "space"])]
+    /// fail); a node comes back after a time away; much is written and deleted;
+    /// an access key is revoked while a node is cut off
+    #[arg(long, default_value = "faults", value_parser = ["faults", "losses", "rolling", "cut", "dead", "grow", "return", "space", "revoke"])]
     scenario: String,
     /// The same as --scenario rolling
     #[arg(long)]
