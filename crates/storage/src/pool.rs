@@ -53,12 +53,28 @@ impl Default for PoolOptions {
     }
 }
 
+/// The slowness of a store without threads, for simulation.
+pub trait Pace: Send + Sync {
+    /// Runs a job a while later, also if its caller goes away.
+    fn later(&self, work: Work, job: Box<dyn FnOnce() + Send>);
+}
+
+/// What a job does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Work {
+    /// It reads, or writes blocks.
+    Job,
+    /// It commits all transactions that wait.
+    Commit,
+}
+
 /// A fixed number of threads with a bounded queue, or no threads at all (see [`Pool::inline`]).
 ///
 /// Clones share the same pool. The threads end when the last clone is dropped and the work is done.
 #[derive(Clone)]
 pub struct Pool {
     workers: Option<Arc<Workers>>,
+    pace: Option<Arc<dyn Pace>>,
     memory: Memory,
     scratch: Option<Arc<Scratch>>,
 }
@@ -101,6 +117,7 @@ impl Pool {
             .start("storage-later", (threads / 2).clamp(3, 8))?;
         Ok(Pool {
             workers: Some(workers),
+            pace: None,
             memory: Memory::new(options.buffer_bytes, options.holdable_bytes),
             scratch: None,
         })
@@ -120,8 +137,18 @@ impl Pool {
     pub fn inline() -> Pool {
         Pool {
             workers: None,
+            pace: None,
             memory: Memory::unbounded(),
             scratch: None,
+        }
+    }
+
+    /// Makes a pool without threads whose jobs run when `pace` lets them. Deferred jobs run at once,
+    /// because others may wait for them without an end of their own.
+    pub fn paced(pace: Arc<dyn Pace>) -> Pool {
+        Pool {
+            pace: Some(pace),
+            ..Pool::inline()
         }
     }
 
@@ -137,19 +164,24 @@ impl Pool {
         R: Send + 'static,
         F: FnOnce() -> Result<R> + Send + 'static,
     {
-        let workers = self.workers.clone();
+        let (workers, pace) = (self.workers.clone(), self.pace.clone());
         async move {
-            let Some(workers) = workers else {
-                return guarded(job);
+            let permit = match &workers {
+                Some(workers) => workers.room.clone().acquire_owned().await.ok(),
+                None => None,
             };
-            let permit = workers.room.clone().acquire_owned().await;
             let (answer, answered) = oneshot::channel();
-            workers.shared.push(Box::new(move || {
+            let job = move || {
                 let result = guarded(job);
                 drop(permit);
                 // An error means that the caller went away, so nobody needs the answer.
                 let _ = answer.send(result);
-            }));
+            };
+            match (workers, pace) {
+                (Some(workers), _) => workers.shared.push(Box::new(job)),
+                (None, Some(pace)) => pace.later(Work::Job, Box::new(job)),
+                (None, None) => job(),
+            }
             answered
                 .await
                 .unwrap_or_else(|_| Err(Error::Failed("the storage threads have ended".into())))
@@ -166,6 +198,14 @@ impl Pool {
         match &self.workers {
             Some(workers) => workers.deferred.push(Box::new(guarded_job)),
             None => guarded_job(),
+        }
+    }
+
+    /// Runs a commit in the calling thread: at once, or when the [pace](Pace) lets it.
+    pub(crate) fn commit_inline(&self, commit: impl FnOnce() + Send + 'static) {
+        match &self.pace {
+            Some(pace) => pace.later(Work::Commit, Box::new(commit)),
+            None => commit(),
         }
     }
 

@@ -268,8 +268,12 @@ impl Core {
         let Some(last) = self.ledger.due() else {
             return Ok(());
         };
-        let engine = self.engine.clone();
-        let synced = self.blocks.pool().run(move || engine.sync()).await;
+        let (engine, pool) = (self.engine.clone(), self.blocks.pool());
+        let synced = match pool.is_inline() {
+            // A committer without a thread waits for this in the thread that would run the job.
+            true => engine.sync(),
+            false => pool.run(move || engine.sync()).await,
+        };
         self.ledger.postpone_sync(self.clock.now_millis());
         match &synced {
             Ok(()) => {

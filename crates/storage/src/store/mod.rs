@@ -137,7 +137,9 @@ impl Store {
         let (call, answer) = Call::new(how, closure, room);
         self.0.committer.submit(Box::new(call));
         if self.0.threads == Threads::Inline {
-            self.0.committer.run_waiting();
+            let inner = self.0.clone();
+            let commit = move || inner.committer.run_waiting();
+            self.0.pool.commit_inline(commit);
         }
         answer
             .await
@@ -155,10 +157,7 @@ impl Store {
             let _watched = inner.read_path.watch();
             inner.core.read(closure)
         };
-        match self.0.threads {
-            Threads::Own => self.0.pool.run(job).await,
-            Threads::Inline => job(),
-        }
+        self.0.pool.run(job).await
     }
 
     /// Runs a closure that reads only a few rows. It may run in the calling thread, which saves

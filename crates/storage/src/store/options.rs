@@ -20,7 +20,8 @@ pub type FreeSpace = Arc<dyn Fn() -> Result<u64> + Send + Sync>;
 pub enum Threads {
     /// The store's own committer thread for transactions, and the pool for reads.
     Own,
-    /// The caller's thread, at once. This is for deterministic simulation on one thread.
+    /// The caller's thread: at once, or when the [`Pace`](crate::pool::Pace) of the pool lets it. This
+    /// is for deterministic simulation on one thread.
     Inline,
 }
 
