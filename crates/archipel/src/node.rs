@@ -353,6 +353,7 @@ pub async fn open_model(
         random: Arc::new(SystemRandom),
         durability: settings.durability,
         sizes: archipel_cluster::Sizes::USUAL,
+        times: archipel_cluster::Times::USUAL,
         hooks: archipel_model::HOOKS,
         network,
     })
@@ -361,10 +362,8 @@ pub async fn open_model(
     if settings.cluster.founds_alone() && cluster.epoch().is_none() {
         founding::check(settings, store.boot(), identity)?;
         let capacity = storage::capacity_bytes(settings, store).await;
-        cluster
-            .found(&settings.cluster.zone, capacity)
-            .await
-            .map_err(|error| format!("cannot write the layout: {error}"))?;
+        let founded = cluster.found(&settings.cluster.zone, capacity).await;
+        founded.map_err(|error| format!("cannot write the layout: {error}"))?;
     }
     let limits = &settings.limits;
     let options = ModelOptions {

@@ -66,6 +66,7 @@ pub use node::own_history::Rollback;
 pub use node::peers::Directory;
 pub use node::replica::versions::split_kept;
 pub use node::sizes::Sizes;
+pub use node::times::Times;
 pub use reconfigure::{LayoutChanges, change, remove_dead};
 pub use register::Intent;
 pub use register::intent::Fate;

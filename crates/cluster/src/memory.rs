@@ -50,6 +50,7 @@ impl Cluster {
             random,
             durability: Durability::Fsync,
             sizes: crate::Sizes::USUAL,
+            times: crate::Times::USUAL,
             hooks,
             network,
         })

@@ -33,6 +33,7 @@ async fn started(store: &Store, millis: u64) -> Result<Cluster, Error> {
         random: Arc::new(SeededRandom::new(1)),
         durability: Durability::Fsync,
         sizes: crate::Sizes::USUAL,
+        times: crate::Times::USUAL,
         hooks: Hooks::NONE,
         network: None,
     });

@@ -257,7 +257,7 @@ impl Remote {
             let class = Class::Data { remaining: 0 };
             let is_away = || peers.directory.is_suspected(&node);
             let open_stream = || peers.stream(&node, method::UPLOAD, class);
-            let served = match again_if_it_fails(is_away, open_stream).await {
+            let served = match again_if_it_fails(&peers.times, is_away, open_stream).await {
                 Ok(stream) => feed(stream, open, queue).await,
                 Err(error) => Err(error.to_string()),
             };

@@ -34,14 +34,6 @@ use waiting::{Due, Replicas, Waiting, again_if_it_fails, is_passing, is_settled}
 mod sent;
 pub(crate) mod waiting;
 
-/// The longest first pause of a contended operation. It doubles with each attempt.
-const FIRST_PAUSE: Duration = Duration::from_millis(1);
-/// The longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_millis(100);
-/// How long a read waits at least for the value once the other replicas have answered. Then it asks
-/// all replicas for the value.
-const LEAST_HEDGE: Duration = Duration::from_millis(20);
-
 /// One operation on one row, with what its requests need.
 pub(crate) struct Run<'a> {
     pub inner: &'a Arc<Data>,
@@ -87,7 +79,7 @@ impl Run<'_> {
         outputs: Vec<Output<Value>>,
         decide: &mut Decide<'_>,
     ) -> Result<Outcome<Value>, Error> {
-        let mut waiting = Waiting::new(Instant::now());
+        let mut waiting = Waiting::new(Instant::now(), self.inner.options.times);
         let mut todo: VecDeque<_> = outputs.into();
         let mut sent = Sent {
             replies: FuturesUnordered::new(),
@@ -147,7 +139,8 @@ impl Run<'_> {
             }
             let more = match self.reply(&mut sent, &waiting, operation.round()).await {
                 Came::Reply(reply) => {
-                    let hedge = || (self.inner.round_trip(&self.group) / 2).max(LEAST_HEDGE);
+                    let least = self.inner.options.times.least_hedge;
+                    let hedge = || (self.inner.round_trip(&self.group) / 2).max(least);
                     waiting.on_answer(Instant::now(), operation.is_reading().then(hedge));
                     self.take(&mut operation, &mut sent, &mut waiting, *reply)
                 }
@@ -366,7 +359,7 @@ impl Run<'_> {
             };
             let node = member.node.node;
             let away = || self.group.is_away(inner.peers.as_ref(), &node);
-            again_if_it_fails(away, || inner.learn_from(&node)).await?;
+            again_if_it_fails(&inner.options.times, away, || inner.learn_from(&node)).await?;
         }
         inner.epochs.settled().await;
         let before = self.group.epoch;
@@ -379,8 +372,9 @@ impl Run<'_> {
     /// Pauses for a random time, whose limit doubles with each attempt.
     async fn pause(&self, attempt: u32) {
         let far = self.inner.round_trip(&self.group);
-        let most = FIRST_PAUSE.max(far) * 2u32.pow(attempt.min(10));
-        let most = most.min(LONGEST_PAUSE.max(2 * far)).as_micros() as u64;
+        let times = &self.inner.options.times;
+        let most = times.first_pause.max(far) * 2u32.pow(attempt.min(10));
+        let most = most.min(times.longest_pause.max(2 * far)).as_micros() as u64;
         let micros = self.inner.options.random.next_u64() % most.max(1);
         tokio::time::sleep(Duration::from_micros(micros)).await;
     }

@@ -130,6 +130,7 @@ impl Site {
             random,
             durability: Durability::Fsync,
             sizes: crate::Sizes::USUAL,
+            times: crate::Times::USUAL,
             hooks: Hooks::NONE,
             network: Some(Network {
                 rpc: rpc.clone(),

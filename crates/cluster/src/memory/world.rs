@@ -269,6 +269,7 @@ impl World {
             random,
             durability: Durability::Fsync,
             sizes: crate::Sizes::USUAL,
+            times: crate::Times::USUAL,
             hooks,
             network: Some(network),
         });

@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::layout::{Epoch, StoreName};
 use crate::node::epochs::Epochs;
 use crate::node::peers::Peers;
+use crate::node::times::Times;
 use crate::node::wire::Address;
 use crate::register::epoch::Member;
 use crate::register::{Quorums, ReplicaSet};
@@ -16,9 +17,6 @@ use crate::register::{Quorums, ReplicaSet};
 /// Replicas that usually answer within this time are near. The time includes their work, such as
 /// the sync of a write.
 const NEAR: Duration = Duration::from_millis(10);
-/// How long a request to a replica that a quorum does not need is deferred. Near replicas mostly
-/// answer within this time, also under load.
-const DEFER: Duration = Duration::from_millis(15);
 
 /// The replicas of a partition in all live layout versions, nearest first. An operation names them
 /// by their replica index.
@@ -106,12 +104,13 @@ impl Group {
         if !self.quorums.is_quorum(asked) {
             return None;
         }
+        let defer = peers.map_or(Times::USUAL.defer, |peers| peers.times.defer);
         let is_near = |index: usize| {
             let node = self.members.get(index).map(|member| member.node.node);
             let distance = peers.zip(node).map(|(peers, node)| peers.distance(&node));
             self.is_local(index) || distance.is_some_and(|(away, far)| !away && far < NEAR)
         };
-        asked.iter().all(is_near).then_some(DEFER)
+        asked.iter().all(is_near).then_some(defer)
     }
 
     /// Returns true if this node's replica is the only one.

@@ -4,7 +4,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `options`, `sizes` | what a node is made of; how much is done at once |
+//! | `options`, `sizes`, `times` | what a node is made of; how much is done at once; how long it waits |
 //! | `replica` | answers the register's requests from the store |
 //! | `companions` | rows that writes bring with them |
 //! | `feed` | the changes that the replica has accepted, for those who watch rows |
@@ -47,6 +47,7 @@ pub(crate) mod replica;
 pub(crate) mod sizes;
 mod talk;
 pub(crate) mod throttle;
+pub(crate) mod times;
 pub(crate) mod tombstones;
 pub(crate) mod wire;
 
@@ -108,6 +109,7 @@ impl Node {
             None => (None, None),
             Some(network) => {
                 let peers = Peers {
+                    times: options.times,
                     rpc: network.rpc,
                     directory: network.directory,
                     outbound: Outbound::default(),
@@ -123,6 +125,7 @@ impl Node {
                 random: options.random,
                 durability: options.durability,
                 sizes: options.sizes,
+                times: options.times,
             },
             replica,
             epochs,

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::peers::Directory;
 use crate::node::sizes::Sizes;
+use crate::node::times::Times;
 use crate::register::Intent;
 
 /// The rules that the model adds to rows.
@@ -116,6 +117,8 @@ pub struct ClusterOptions {
     pub durability: Durability,
     /// How much is done at once.
     pub sizes: Sizes,
+    /// How long the node waits.
+    pub times: Times,
     /// The rules of the model.
     pub hooks: Hooks,
     /// The connections to other nodes; `None` for a node that stays alone.
@@ -130,6 +133,7 @@ pub(crate) struct Settings {
     pub random: Arc<dyn Random>,
     pub durability: Durability,
     pub sizes: Sizes,
+    pub times: Times,
 }
 
 /// The connections to other nodes.

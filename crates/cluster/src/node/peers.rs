@@ -13,10 +13,9 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::error::Error;
+use crate::node::times::Times;
 use crate::node::wire::method;
 
-/// How long a call may take.
-pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a node that has not answered is asked for a sign of life.
 const NEXT_DOUBT: Duration = Duration::from_secs(1);
 /// How long a sign of life may take: this time, or twice the node's distance if that is longer.
@@ -52,6 +51,7 @@ pub trait Directory: Send + Sync + 'static {
 /// The other nodes.
 #[derive(Clone)]
 pub(crate) struct Peers {
+    pub times: Times,
     pub rpc: Rpc,
     pub directory: Arc<dyn Directory>,
     pub outbound: Outbound,
@@ -109,7 +109,7 @@ impl Peers {
         let peer = self.find(node)?;
         let answer = self
             .rpc
-            .call(&peer, method, class, CALL_TIMEOUT, request)
+            .call(&peer, method, class, self.times.call, request)
             .await;
         self.note(node, answer)
     }
@@ -117,7 +117,7 @@ impl Peers {
     /// Opens a stream.
     pub async fn stream(&self, node: &NodeId, method: &str, class: Class) -> Result<Stream, Error> {
         let peer = self.find(node)?;
-        let stream = self.rpc.stream(&peer, method, class, CALL_TIMEOUT).await;
+        let stream = self.rpc.stream(&peer, method, class, self.times.call).await;
         self.note(node, stream)
     }
 

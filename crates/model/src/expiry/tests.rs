@@ -29,6 +29,7 @@ async fn model() -> (Model, Arc<ManualClock>) {
         random,
         durability: Durability::Fsync,
         sizes: archipel_cluster::Sizes::USUAL,
+        times: archipel_cluster::Times::USUAL,
         hooks: crate::HOOKS,
         level: archipel_cluster::layout::LEVEL,
         network: None,

@@ -66,6 +66,7 @@ impl Door {
                 random: random(seed),
                 durability: Durability::Fsync,
                 sizes: archipel_cluster::Sizes::USUAL,
+                times: archipel_cluster::Times::USUAL,
                 hooks: archipel_model::HOOKS,
                 network: None,
             })

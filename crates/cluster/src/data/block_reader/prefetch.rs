@@ -15,7 +15,6 @@ use super::Source;
 use crate::data::Data;
 use crate::error::Error;
 use crate::node::group::Group;
-use crate::node::peers::CALL_TIMEOUT;
 use crate::node::wire::{FetchCall, RowCall, RowReply, method};
 use crate::register::Answer;
 
@@ -83,7 +82,7 @@ impl Prefetch {
             let reply: RowReply = codec::decode(&reply).map_err(|error| broken(&error))?;
             Ok::<_, Error>((reply, stream.receive))
         };
-        let (reply, receive) = tokio::time::timeout(CALL_TIMEOUT, asking)
+        let (reply, receive) = tokio::time::timeout(peers.times.call, asking)
             .await
             .map_err(|_| broken(&"a row does not arrive"))??;
         let answer = reply.0.map_err(storage::Error::from)?;

@@ -10,21 +10,8 @@ use archipel_storage as storage;
 use tokio::time::Instant;
 
 use crate::error::Error;
+use crate::node::times::Times;
 use crate::register::{Answer, Quorums, ReplicaSet};
-
-/// How long an operation waits for an answer before it continues with what it has, or asks again.
-/// It doubles.
-const PATIENCE: Duration = Duration::from_millis(250);
-const LONGEST_PATIENCE: Duration = Duration::from_secs(1);
-/// How long an operation may take in all.
-const DEADLINE: Duration = Duration::from_secs(20);
-/// How long suspected nodes are awaited if there is no quorum without them.
-const ABSENCE: Duration = Duration::from_secs(3);
-/// For how long failed replicas are asked again if there is no quorum without them.
-const RETRIES: Duration = Duration::from_secs(2);
-/// The first pause before a retry. It doubles.
-const FIRST_RETRY: Duration = Duration::from_millis(20);
-const LONGEST_RETRY: Duration = Duration::from_millis(500);
 
 /// The next step if nothing came until [`Waiting::until`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +25,7 @@ pub(super) enum Due {
 /// The time limits of one operation.
 #[derive(Debug)]
 pub(super) struct Waiting {
+    times: Times,
     begun: Instant,
     patience: Duration,
     /// When the operation's patience ends.
@@ -68,11 +56,12 @@ pub(super) struct Replicas<'a> {
 }
 
 impl Waiting {
-    pub fn new(now: Instant) -> Waiting {
+    pub fn new(now: Instant, times: Times) -> Waiting {
         Waiting {
+            times,
             begun: now,
-            patience: PATIENCE,
-            patient_until: now + PATIENCE,
+            patience: times.patience,
+            patient_until: now + times.patience,
             retry: None,
             round: 0,
             failed: ReplicaSet::EMPTY,
@@ -105,10 +94,10 @@ impl Waiting {
             return true;
         }
         let (pause, until) = match self.retry {
-            None => (FIRST_RETRY, now + RETRIES),
+            None => (self.times.first_retry, now + self.times.retries),
             // The pending retry covers this replica, too.
             Some(retry) if retry.at > now => return false,
-            Some(retry) => ((2 * retry.pause).min(LONGEST_RETRY), retry.until),
+            Some(retry) => ((2 * retry.pause).min(self.times.longest_retry), retry.until),
         };
         if now >= until {
             return true;
@@ -131,9 +120,14 @@ impl Waiting {
         }
         let absent = self
             .waits_for_absent(replicas)
-            .then(|| self.begun + ABSENCE);
+            .then(|| self.begun + self.times.absence);
         let patient = (!replicas.open.is_empty()).then_some(self.patient_until);
-        let all = [Some(self.begun + DEADLINE), absent, patient, retry];
+        let all = [
+            Some(self.begun + self.times.operation),
+            absent,
+            patient,
+            retry,
+        ];
         all.into_iter().flatten().min()
     }
 
@@ -149,8 +143,8 @@ impl Waiting {
 
     /// Decides what to do, because nothing came in time.
     pub fn on_silence(&mut self, now: Instant, replicas: &Replicas<'_>) -> Due {
-        let absent = self.waits_for_absent(replicas) && now >= self.begun + ABSENCE;
-        if absent || now >= self.begun + DEADLINE {
+        let absent = self.waits_for_absent(replicas) && now >= self.begun + self.times.absence;
+        if absent || now >= self.begun + self.times.operation {
             return Due::Over;
         }
         // The failed replicas are asked again now, and may fail again.
@@ -159,7 +153,7 @@ impl Waiting {
             retry.at = retry.at.min(now);
         }
         if now >= self.patient_until {
-            self.patience = (2 * self.patience).min(LONGEST_PATIENCE);
+            self.patience = (2 * self.patience).min(self.times.longest_patience);
         }
         self.patient_until = now + self.patience;
         Due::Again
@@ -184,21 +178,22 @@ pub(super) fn is_settled<V, E>(answer: &Result<Answer<V>, E>) -> bool {
 
 /// Calls `ask` again for a while if a retry may help, unless the node is suspected.
 pub(crate) async fn again_if_it_fails<T, F: Future<Output = Result<T, Error>>>(
+    times: &Times,
     is_away: impl Fn() -> bool,
     ask: impl Fn() -> F,
 ) -> Result<T, Error> {
-    let mut pause = FIRST_RETRY;
+    let mut pause = times.first_retry;
     let mut until = None;
     loop {
         let answer = ask().await;
         let now = Instant::now();
-        let last = *until.get_or_insert(now + RETRIES);
+        let last = *until.get_or_insert(now + times.retries);
         match answer {
             Err(error) if is_passing(&error) && !is_away() && now < last => {}
             answer => return answer,
         }
         tokio::time::sleep(pause).await;
-        pause = (2 * pause).min(LONGEST_RETRY);
+        pause = (2 * pause).min(times.longest_retry);
     }
 }
 

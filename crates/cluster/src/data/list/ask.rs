@@ -131,7 +131,7 @@ pub(super) async fn ask_node(
                 }
             }
         };
-        match again_if_it_fails(is_away, asked).await? {
+        match again_if_it_fails(&inner.options.times, is_away, asked).await? {
             Some(more) => pages.extend(more),
             None => return Ok(None),
         }

@@ -75,8 +75,11 @@ async fn deferred_request_is_sent_when_a_nearer_replica_is_silent() {
     world.network.cut(world.ids[0], nearest);
     let (read, listed) = read_and_list(&world).await;
     for took in [read, listed] {
-        let late = took.saturating_sub(DEFER);
-        assert!(took >= DEFER && late <= 6 * LATENCY, "{took:?}");
+        let late = took.saturating_sub(Times::USUAL.defer);
+        assert!(
+            took >= Times::USUAL.defer && late <= 6 * LATENCY,
+            "{took:?}"
+        );
     }
 }
 
@@ -148,6 +151,7 @@ async fn a_group_is_of_one_epoch() {
         next: Mutex::new(Some(after.clone())),
     });
     let peers = Peers {
+        times: Times::USUAL,
         rpc: Rpc::new(world.network.node(NodeId([9; 32]))),
         directory,
         outbound: Default::default(),

@@ -33,13 +33,13 @@ impl Seen {
 #[tokio::test(start_paused = true)]
 async fn only_a_replica_that_the_quorum_needs_is_asked_again() {
     let now = Instant::now();
-    let mut waiting = Waiting::new(now);
+    let mut waiting = Waiting::new(now, Times::USUAL);
     let seen = Seen::new(&[], &[0, 2]);
     assert!(waiting.on_failure(now, (1, 1), true, &seen.replicas()));
     let seen = Seen::new(&[], &[0]);
     assert!(!waiting.on_failure(now, (2, 1), true, &seen.replicas()));
     let retry = waiting.until(now, &seen.replicas()).unwrap();
-    assert_eq!(retry - now, FIRST_RETRY);
+    assert_eq!(retry - now, Times::USUAL.first_retry);
     assert_eq!(waiting.on_silence(retry, &seen.replicas()), Due::Again);
     // No replica has failed in the next round yet.
     assert!(waiting.on_failure(retry, (2, 2), true, &seen.replicas()));
@@ -51,18 +51,18 @@ async fn a_replica_is_asked_again_if_another_is_lost() {
     let now = Instant::now();
     let (seen, away) = (Seen::new(&[], &[]), Seen::new(&[2], &[]));
     for [first, second] in [[(1, false), (2, true)], [(2, true), (1, false)]] {
-        let mut waiting = Waiting::new(now);
+        let mut waiting = Waiting::new(now, Times::USUAL);
         assert!(waiting.on_failure(now, (first.0, 1), first.1, &seen.replicas()));
         assert!(!waiting.on_failure(now, (second.0, 1), second.1, &seen.replicas()));
         let retry = waiting.until(now, &seen.replicas()).unwrap();
-        assert_eq!(retry - now, FIRST_RETRY);
+        assert_eq!(retry - now, Times::USUAL.first_retry);
     }
     // There is no quorum without a suspected one.
-    let mut waiting = Waiting::new(now);
+    let mut waiting = Waiting::new(now, Times::USUAL);
     assert!(waiting.on_failure(now, (1, 1), false, &away.replicas()));
     assert!(waiting.on_failure(now, (2, 1), true, &away.replicas()));
     // Nobody is asked again if two are lost.
-    let mut waiting = Waiting::new(now);
+    let mut waiting = Waiting::new(now, Times::USUAL);
     assert!(waiting.on_failure(now, (1, 1), false, &seen.replicas()));
     assert!(waiting.on_failure(now, (2, 1), false, &seen.replicas()));
     assert_eq!(waiting.until(now, &seen.replicas()), None);
@@ -71,7 +71,7 @@ async fn a_replica_is_asked_again_if_another_is_lost() {
 #[tokio::test(start_paused = true)]
 async fn pauses_double_and_come_to_an_end() {
     let begun = Instant::now();
-    let (mut now, mut waiting) = (begun, Waiting::new(begun));
+    let (mut now, mut waiting) = (begun, Waiting::new(begun, Times::USUAL));
     let nobody = Seen::new(&[], &[]);
     let mut pauses = Vec::new();
     loop {
@@ -92,7 +92,7 @@ async fn pauses_double_and_come_to_an_end() {
 #[tokio::test(start_paused = true)]
 async fn suspected_replica_is_not_asked_again_and_awaited_for_less_time() {
     let now = Instant::now();
-    let mut waiting = Waiting::new(now);
+    let mut waiting = Waiting::new(now, Times::USUAL);
     let away = Seen::new(&[1, 2], &[1]);
     assert!(waiting.on_failure(now, (2, 1), true, &away.replicas()));
     assert!(waiting.on_failure(now, (1, 1), true, &away.replicas()));
@@ -104,13 +104,13 @@ async fn suspected_replica_is_not_asked_again_and_awaited_for_less_time() {
             break;
         }
     }
-    assert_eq!(later - now, ABSENCE);
+    assert_eq!(later - now, Times::USUAL.absence);
     // A node that is not suspected is awaited for longer.
-    let mut waiting = Waiting::new(now);
+    let mut waiting = Waiting::new(now, Times::USUAL);
     let there = Seen::new(&[2], &[1, 2]);
     later = now;
     while waiting.on_silence(later, &there.replicas()) == Due::Again {
         later = waiting.until(later, &there.replicas()).unwrap();
     }
-    assert_eq!(later - now, DEADLINE);
+    assert_eq!(later - now, Times::USUAL.operation);
 }
