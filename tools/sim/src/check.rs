@@ -13,6 +13,10 @@ use sim::model::versions::{self, Versions};
 use sim::model::walk::{self, Walk};
 use stateright::{Checker, Model};
 
+mod verdict;
+
+use verdict::{Explored, Findings};
+
 /// The options of `sim check-model`.
 #[derive(clap::Args)]
 pub struct Args {
@@ -32,6 +36,10 @@ pub struct Args {
     /// all)
     #[arg(long, default_value_t = 8_000_000)]
     states: usize,
+    /// Fail if the exploration of a scenario was cut off. Without this option the verdict only names
+    /// those scenarios
+    #[arg(long)]
+    whole: bool,
 }
 
 /// Runs the checks. Returns true if the protocol held and each mutant was caught.
@@ -46,22 +54,19 @@ pub fn run(args: &Args) -> bool {
         return show_walk(args, seed);
     }
     let began = SystemClock.now_millis();
-    let mut good = true;
+    let mut findings = Findings::default();
     if args.mutant.is_none() {
-        good &= explore_all(args) & walk_all(args);
+        explore_all(args, &mut findings);
+        findings.checked(walk_all(args));
     }
-    good &= catch_all(args);
+    findings.checked(catch_all(args));
     let took = Duration::from_millis(SystemClock.now_millis() - began);
-    let verdict = if good {
-        "the protocol holds and every mutant is caught"
-    } else {
-        "FAILED"
-    };
+    let verdict = findings.verdict(args.whole);
     println!("verdict after {:.0} s: {verdict}", took.as_secs_f64());
-    good
+    findings.are_good(args.whole)
 }
 
-fn explore_all(args: &Args) -> bool {
+fn explore_all(args: &Args, findings: &mut Findings) {
     let mut scenarios = catalogue::small();
     if args.large {
         scenarios.extend(catalogue::large());
@@ -71,23 +76,21 @@ fn explore_all(args: &Args) -> bool {
     worlds.retain(|s| s.name.contains(&args.only));
     // The large space has six times as many steps.
     let room = args.states * if args.large { 6 } else { 1 };
-    let mut good = true;
     for scenario in scenarios {
-        good &= explore(scenario.name, scenario, room);
+        findings.explored(scenario.name, explore(scenario.name, scenario, room));
     }
     for world in worlds {
-        good &= explore(world.name, world, room);
+        findings.explored(world.name, explore(world.name, world, room));
     }
     // The values are larger, so each step takes longer.
     for world in versions::small() {
         if world.name.contains(&args.only) {
-            good &= explore(world.name, world, room / 16);
+            findings.explored(world.name, explore(world.name, world, room.div_ceil(16)));
         }
     }
-    good
 }
 
-fn explore<M>(name: &str, model: M, states: usize) -> bool
+fn explore<M>(name: &str, model: M, states: usize) -> Explored
 where
     M: Model<Action: Clone + Debug + PartialEq> + Send + Sync + 'static,
     M::State: Hash + Debug + Clone + PartialEq + Send + Sync + 'static,
@@ -100,18 +103,14 @@ where
     let checker = builder.spawn_dfs().join();
     let took = Duration::from_millis(SystemClock.now_millis() - began);
     let found = checker.discovery("linearizable");
+    let end = Explored::new(found.is_some(), checker.state_count(), states);
     println!(
         "explored  {name}: {} states ({} steps), depth {}, {:.1} s: {}",
         checker.unique_state_count(),
         checker.state_count(),
         checker.max_depth(),
         took.as_secs_f64(),
-        match &found {
-            Some(_) => "VIOLATED",
-            None if states > 0 && checker.state_count() >= states =>
-                "holds, but not all was explored",
-            None => "holds everywhere",
-        }
+        end.describe()
     );
     if let Some(path) = &found {
         for action in path.clone().into_actions() {
@@ -119,7 +118,7 @@ where
         }
         println!("    {:?}", path.last_state());
     }
-    found.is_none()
+    end
 }
 
 fn walk_all(args: &Args) -> bool {

@@ -94,7 +94,7 @@ const TESTS: &[Step] = &[
     },
     Step {
         name: "model",
-        about: "the register protocol, model-checked (the small model)",
+        about: "the register protocol, model-checked; the verdict names the scenarios that were cut off",
         run: || xtask(&["check-model"]),
     },
     Step {

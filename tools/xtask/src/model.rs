@@ -17,6 +17,9 @@ pub struct CheckArgs {
     /// Only scenarios whose name contains this
     #[arg(long)]
     only: Option<String>,
+    /// Fail if the exploration of a scenario was cut off. Without this option the verdict only names those scenarios
+    #[arg(long)]
+    whole: bool,
 }
 
 /// Options of `sim`.
@@ -44,6 +47,9 @@ pub fn check(args: &CheckArgs) -> Outcome {
     let mut options = vec!["check-model".to_owned()];
     if args.large {
         options.push("--large".into());
+    }
+    if args.whole {
+        options.push("--whole".into());
     }
     if let Some(states) = args.states {
         options.push(format!("--states={states}"));
