@@ -9,6 +9,9 @@ const SHORT: Options = Options {
     answer_before_sync: false,
     trust_old_store: false,
     ignore_fences: false,
+    swallow_full: false,
+    newest_part: false,
+    trust_buffered: false,
     rules: Rules::CORRECT,
 };
 

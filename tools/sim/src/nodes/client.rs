@@ -16,6 +16,7 @@ use super::buckets;
 use super::content::{content, etag, value_of};
 use super::faults;
 use super::history::End;
+use super::loose;
 use super::machine::Called;
 use super::uploads;
 use super::world::{BUCKET, World};
@@ -23,8 +24,8 @@ use crate::linear::{Call, MAX_EVENTS, Reply};
 use crate::rng::Rng;
 
 pub use listing::list_page;
-pub use parts::send_parts;
 use parts::upload;
+pub use parts::{parts_of, send_part};
 
 /// The keys of objects.
 pub const KEYS: [&str; 8] = ["a/1", "a/2", "a", "b/1", "a/b/3", "b/2", "c", "c/"];
@@ -55,6 +56,10 @@ pub async fn run(world: Arc<World>, number: usize, mut rng: Rng) {
         }
         if rng.chance(world.style.bucket_percent) {
             buckets::act(&world, number, machine, &mut rng).await;
+            continue;
+        }
+        if rng.chance(world.style.loose_percent) {
+            loose::act(&world, number, machine, &mut rng).await;
             continue;
         }
         let key = KEYS[rng.below(world.style.keys as u64) as usize];
@@ -93,6 +98,7 @@ fn patience(rng: &mut Rng) -> Duration {
 
 /// A request to a model, with everything that the judgement of its answer needs.
 struct Order {
+    bucket: &'static str,
     key: &'static str,
     wish: Wish,
     call: Call,
@@ -106,6 +112,7 @@ struct Order {
 fn order(world: &World, key: &'static str, rng: &mut Rng) -> Order {
     let wish = wish(rng);
     Order {
+        bucket: BUCKET,
         key,
         wish,
         call: call(world, key, wish, rng),
@@ -115,8 +122,14 @@ fn order(world: &World, key: &'static str, rng: &mut Rng) -> Order {
 }
 
 /// Reads a key after all faults are over. Returns true if there was an answer.
-pub async fn read(world: &World, client: usize, machine: usize, key: &'static str) -> bool {
+pub async fn read(
+    world: &World,
+    client: usize,
+    machine: usize,
+    (bucket, key): (&'static str, &'static str),
+) -> bool {
     let order = Order {
+        bucket,
         key,
         wish: Wish::Get,
         call: Call::Read,
@@ -131,13 +144,14 @@ pub async fn read(world: &World, client: usize, machine: usize, key: &'static st
 
 async fn operate(world: &World, client: usize, machine: usize, order: Order) -> End {
     let Order {
+        bucket,
         key,
         wish,
         call,
         patience,
         ..
     } = order;
-    let index = world.record().history.begin(client, key, call);
+    let index = world.record().of(bucket).begin(client, key, call);
     world.note(format!(
         "client {client} → {machine}: {key} {wish:?} {call:?} #{index}"
     ));
@@ -159,7 +173,7 @@ async fn operate(world: &World, client: usize, machine: usize, order: Order) -> 
     ));
     let mut record = world.record();
     record.counts.usage(end);
-    record.history.end(key, index, end);
+    record.of(bucket).end(key, index, end);
     end
 }
 
@@ -207,8 +221,9 @@ impl World {
 
     /// Reports a violation, unless the error leaves open what happened.
     pub fn may_happen(&self, error: &Error) {
-        use Error::{Busy, Conflict, Unavailable, Unconfirmed};
-        if !matches!(error, Unavailable(_) | Unconfirmed(_) | Busy(_) | Conflict) {
+        use Error::{Busy, Conflict, Full, Unavailable, Unconfirmed};
+        let may_fail = matches!(error, Unavailable(_) | Unconfirmed(_) | Busy(_) | Conflict);
+        if !may_fail && !(self.style.fills && matches!(error, Full(_))) {
             self.violation(format!("an impossible error: {error:?}"));
         }
     }
@@ -228,14 +243,14 @@ impl From<Error> for Fault {
     }
 }
 
-/// Returns the bucket.
-pub async fn bucket(model: &Model) -> Result<Arc<Bucket>, Fault> {
-    let found = model.find_bucket(BUCKET).await?;
+/// Returns a bucket that is never deleted.
+pub async fn bucket(model: &Model, name: &str) -> Result<Arc<Bucket>, Fault> {
+    let found = model.find_bucket(name).await?;
     found.ok_or_else(|| Fault::Wrong("the bucket is gone".into()))
 }
 
 async fn perform(model: Model, order: Order) -> Result<End, Fault> {
-    let bucket = bucket(&model).await?;
+    let bucket = bucket(&model, order.bucket).await?;
     let saw: Saw = Arc::default();
     let done = match order.wish {
         Wish::Head => return metadata(&model, &bucket, order.key).await,
@@ -288,7 +303,8 @@ async fn metadata(model: &Model, bucket: &Bucket, key: &str) -> Result<End, Faul
     Ok(End::Answered(Reply::Saw(value)))
 }
 
-async fn get(model: &Model, bucket: &Bucket, key: &str) -> Result<End, Fault> {
+/// Reads an object, and checks its content.
+pub async fn get(model: &Model, bucket: &Bucket, key: &str) -> Result<End, Fault> {
     let reader = match model.open_object(bucket, key).await {
         Ok(reader) => reader,
         Err(Error::NoSuchKey) => return Ok(End::Answered(Reply::Saw(None))),

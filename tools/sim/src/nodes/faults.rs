@@ -8,8 +8,8 @@ use archipel_base::BlockHash;
 use archipel_base::random::SeededRandom;
 use archipel_net::simulated::Link;
 
-use super::replicas;
 use super::world::World;
+use super::{disks, replicas};
 use crate::rng::Rng;
 
 fn millis(millis: u64) -> Duration {
@@ -55,6 +55,7 @@ pub async fn go_wrong(world: Arc<World>, mut rng: Rng) {
 /// Ends all faults.
 pub async fn end_all(world: &World) {
     world.note("all faults are over");
+    disks::free_all(world);
     world.network.heal_all();
     for from in &world.machines {
         for to in &world.machines {
@@ -93,7 +94,11 @@ fn cut_some(world: &World, rng: &mut Rng) {
 pub fn crash(world: &World, index: usize, rng: &mut Rng) {
     if world.machines[index].is_up() {
         world.note(format!("machine {index} loses power"));
-        world.record().counts.crashes += 1;
+        let now = world.now_millis();
+        let mut record = world.record();
+        record.counts.crashes += 1;
+        record.loose.cut(now);
+        drop(record);
         world.machines[index].crash(&SeededRandom::new(rng.number()));
     }
 }

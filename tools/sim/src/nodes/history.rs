@@ -116,6 +116,14 @@ impl History {
         }
     }
 
+    /// Forgets the answer to an operation: nobody knows whether it took effect.
+    pub fn forget(&mut self, key: &str, index: usize) {
+        let all = self.keys.get_mut(key);
+        if let Some(happened) = all.and_then(|all| all.get_mut(index)) {
+            (happened.ended, happened.reply) = (None, None);
+        }
+    }
+
     /// Returns the history of a key for the checker of linearizability.
     pub fn events(happened: &[Happened]) -> Vec<Event> {
         happened.iter().filter_map(Happened::event).collect()

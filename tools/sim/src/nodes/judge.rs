@@ -4,8 +4,8 @@ use archipel_model::ListQuery;
 
 use super::client::{self, KEYS};
 use super::history::{End, History};
-use super::world::World;
-use super::{buckets, k2v, listings, proof, replicas, uploads};
+use super::world::{BUCKET, OTHER, World};
+use super::{buckets, k2v, listings, loose, proof, replicas, uploads};
 use crate::linear;
 use crate::rng::Rng;
 
@@ -33,6 +33,10 @@ pub struct Counts {
     pub layouts: u64,
     /// Polls that told a change.
     pub told: u64,
+    /// Disks that were slow for a while.
+    pub slow_disks: u64,
+    /// Disks that were full for a while.
+    pub full_disks: u64,
 }
 
 impl Counts {
@@ -47,6 +51,8 @@ impl Counts {
         self.rolled_back += other.rolled_back;
         self.layouts += other.layouts;
         self.told += other.told;
+        self.slow_disks += other.slow_disks;
+        self.full_disks += other.full_disks;
     }
 
     /// Returns how often a machine's data was lost or spoiled. After the first time, no other
@@ -90,6 +96,7 @@ pub(super) async fn judge(world: &World) -> Verdict {
     uploads::judge(world).await;
     buckets::judge(world).await;
     k2v::judge(world).await;
+    loose::judge(world).await;
     // This comes before the reads, because reads would bring rows, too.
     replicas::converge(world).await;
     replicas::drop_tombstones(world).await;
@@ -111,6 +118,7 @@ pub(super) async fn judge(world: &World) -> Verdict {
         .violation
         .clone()
         .or_else(|| keys_fault(&record.history))
+        .or_else(|| keys_fault(&record.other))
         .or_else(|| listings::fault(&record.history));
     let counts = record.counts;
     drop(record);
@@ -119,6 +127,12 @@ pub(super) async fn judge(world: &World) -> Verdict {
         hash: world.hash(),
         counts,
     }
+}
+
+/// Returns the keys of the buckets that are never deleted.
+fn all_keys() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let of = |bucket| KEYS.map(|key| (bucket, key));
+    [BUCKET, OTHER].into_iter().flat_map(of)
 }
 
 /// Checks that no change of the layout is under way.
@@ -151,10 +165,10 @@ fn is_what_it_was(world: &World, machine: usize) {
 
 /// Reads all keys and lists the whole bucket. At rest every machine answers.
 async fn look_through(world: &World, machine: usize) {
-    for key in KEYS {
-        if !client::read(world, LAST + machine, machine, key).await {
+    for (bucket, key) in all_keys() {
+        if !client::read(world, LAST + machine, machine, (bucket, key)).await {
             world.violation(format!(
-                "{key} cannot be read through machine {machine} at rest"
+                "{key} of {bucket} cannot be read through machine {machine} at rest"
             ));
         }
     }
@@ -174,8 +188,8 @@ async fn is_shut_out(world: &World, machine: usize) {
     if world.style.admits {
         return world.violation(format!("machine {machine} is shut out, and was admitted"));
     }
-    for key in KEYS {
-        if client::read(world, LAST + machine, machine, key).await {
+    for (bucket, key) in all_keys() {
+        if client::read(world, LAST + machine, machine, (bucket, key)).await {
             world.violation(format!(
                 "{key} is read through machine {machine}, which is shut out"
             ));

@@ -1,10 +1,9 @@
 //! A machine: the state that survives a crash, and the node that runs on it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use archipel_base::clock::WallClock;
 use archipel_base::random::{Random, SeededRandom};
 use archipel_base::stamp::StampClock;
 use archipel_base::{BlockHash, Id, NodeId};
@@ -18,48 +17,19 @@ use archipel_storage::blocks::{BlockOptions, DiskConfig};
 use archipel_storage::disk::{Disk, MemoryDisk};
 use archipel_storage::engine::Durability;
 use archipel_storage::engine::memory::MemoryEngine;
-use archipel_storage::pool::Pool;
-use archipel_storage::{Limits, Store, StoreOptions, Threads};
+use archipel_storage::store::FreeSpace;
+use archipel_storage::{Store, StoreOptions, Threads};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 
+use super::clock::MachineClock;
+use super::disks::{Condition, Room};
+use super::loose;
 use super::power::{Power, PoweredDisk, PoweredEngine};
-use super::world::{Options, Style};
+use super::style::Style;
+use super::world::Options;
 use crate::rng::Rng;
-
-/// The start of simulated time in milliseconds since 1970. An hour ends 45 seconds later, and
-/// floors lie on hours.
-const EPOCH_MILLIS: u64 = 1_700_002_800_000 - 45_000;
-
-/// A machine's clock: virtual time, and the clock's offset.
-#[derive(Clone, Debug)]
-pub struct MachineClock {
-    start: Instant,
-    skew_millis: Arc<AtomicI64>,
-    passed_millis: Arc<AtomicU64>,
-}
-
-impl MachineClock {
-    /// Sets the clock this far ahead (or behind, if negative).
-    pub fn set_skew(&self, millis: i64) {
-        self.skew_millis.store(millis, Ordering::SeqCst);
-    }
-
-    /// Returns the offset in milliseconds.
-    pub fn skew(&self) -> i64 {
-        self.skew_millis.load(Ordering::SeqCst)
-    }
-}
-
-impl WallClock for MachineClock {
-    fn now_millis(&self) -> u64 {
-        let passed = self.passed_millis.load(Ordering::SeqCst);
-        let now = EPOCH_MILLIS + passed + self.start.elapsed().as_millis() as u64;
-        now.saturating_add_signed(self.skew_millis.load(Ordering::SeqCst))
-    }
-}
 
 /// A machine.
 pub struct Machine {
@@ -69,6 +39,8 @@ pub struct Machine {
     pub clock: MachineClock,
     /// The names of all machines.
     pub all: Arc<[NodeId]>,
+    /// How fast and how full its disks are.
+    pub condition: Arc<Condition>,
     media: Mutex<Media>,
     network: Arc<SimulatedNetwork>,
     seed: u64,
@@ -135,12 +107,9 @@ impl Machine {
         let random = SeededRandom::new(seed ^ u64::from(index) << 32);
         Machine {
             id: all[usize::from(index)],
-            clock: MachineClock {
-                start: Instant::now(),
-                skew_millis: Arc::default(),
-                passed_millis,
-            },
+            clock: MachineClock::new(passed_millis),
             all,
+            condition: Condition::new(style.speed, Rng::new(seed ^ u64::from(index) << 40)),
             media: Mutex::default(),
             network,
             seed: random.next_u64(),
@@ -157,6 +126,15 @@ impl Machine {
 
     fn media(&self) -> MutexGuard<'_, Media> {
         self.media.lock()
+    }
+
+    /// Sets how much room its disks have.
+    pub fn set_room(&self, room: Room) {
+        self.condition.set_room(room);
+        let media = self.media();
+        let taken = media.disk.allocated_total();
+        let capacity = (room != Room::Free).then_some(taken);
+        media.disk.set_capacity(capacity);
     }
 
     /// Loses the content of its disks. The machine must be off.
@@ -241,6 +219,7 @@ impl Machine {
             random,
             durability: Durability::Fsync,
             sizes: self.style.sizes,
+            times: self.style.times,
             hooks: self.options.hooks(),
             network: Some(Network {
                 rpc: rpc.clone(),
@@ -289,7 +268,9 @@ impl Machine {
         let engine = PoweredEngine {
             engine: media.engine.clone(),
             power: power.clone(),
+            condition: self.condition.clone(),
             lies: self.options.answer_before_sync,
+            swallows: self.options.swallow_full,
         };
         let disk = PoweredDisk {
             disk: media.disk.clone(),
@@ -310,13 +291,13 @@ impl Machine {
                 reserve_bytes: Some(0),
                 compression_level: None,
             },
-            pool: Pool::inline(),
+            pool: self.condition.pool(),
             threads: Threads::Inline,
             clock: Arc::new(self.clock.clone()),
             random,
             identity: None,
-            metadata_space: None,
-            limits: Limits::default(),
+            metadata_space: Some(free_space(&self.condition)),
+            limits: self.style.limits,
         })
     }
 
@@ -352,6 +333,12 @@ impl Machine {
     }
 }
 
+/// Returns the free space of the metadata disk: none, or plenty.
+fn free_space(condition: &Arc<Condition>) -> FreeSpace {
+    let condition = condition.clone();
+    Arc::new(move || Ok(if condition.is_short() { 0 } else { 1 << 40 }))
+}
+
 /// Starts the tasks that the daemon runs for other nodes.
 fn on_the_network(cluster: &Cluster, rpc: Rpc, members: Members) -> Vec<JoinHandle<()>> {
     members.tell_layout_of(cluster);
@@ -381,6 +368,7 @@ fn background(model: &Model, options: Options, style: Style) -> Vec<JoinHandle<(
     let (refresher, collector, rebalancer) = (model.clone(), model.clone(), model.clone());
     let (comparer, repairer) = (model.clone(), model.clone());
     vec![
+        tokio::spawn(loose::sync_forever(model.cluster().store().clone())),
         tokio::spawn(async move { refresher.refresh_forever().await }),
         tokio::spawn(async move { collector.run_gc().await }),
         tokio::spawn(async move { rebalancer.cluster().layouts().run_rebalance().await }),

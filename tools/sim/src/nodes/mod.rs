@@ -10,11 +10,15 @@
 //! |---|---|
 //! | [`power`] | engines and disks that stop with a power cut |
 //! | [`machine`] | a machine: its disks, and the node that runs on it |
+//! | [`clock`] | the clocks of machines |
+//! | [`style`] | what a seed draws for its run |
 //! | [`world`] | machines, network, and the record of a run |
+//! | [`disks`] | slow and full disks |
 //! | [`faults`] | causes faults |
 //! | [`client`] | runs clients |
 //! | [`uploads`] | uploads that several clients complete and abort |
 //! | [`buckets`] | buckets that clients make, fill, empty and delete |
+//! | [`loose`] | a bucket whose commits are buffered |
 //! | [`k2v`] | K2V items that clients write, read and poll |
 //! | [`content`] | the content of objects |
 //! | [`history`] | requests of clients and their answers |
@@ -28,17 +32,21 @@
 pub mod backups;
 pub mod buckets;
 pub mod client;
+pub mod clock;
 pub mod content;
+pub mod disks;
 pub mod faults;
 pub mod history;
 pub mod judge;
 pub mod k2v;
 pub mod listings;
+pub mod loose;
 pub mod machine;
 pub mod operator;
 pub mod power;
 pub mod proof;
 pub mod replicas;
+pub mod style;
 pub mod uploads;
 pub mod world;
 

@@ -14,6 +14,8 @@ use archipel_storage::engine::{
     Direction, Durability, Edit, Engine, KeyRange, ReadTxn, Result, Tree, Visitor, WriteTxn,
 };
 
+use super::disks::Condition;
+
 /// The power of one run of a machine.
 #[derive(Clone, Debug)]
 pub struct Power(Arc<AtomicBool>);
@@ -57,6 +59,11 @@ pub struct PoweredEngine {
     pub engine: Arc<MemoryEngine>,
     /// The run's power.
     pub power: Power,
+    /// The state of the machine's disks.
+    pub condition: Arc<Condition>,
+    /// True if it reports commits as done although the disk is full: a planted defect that a checker
+    /// must notice.
+    pub swallows: bool,
     /// True if it reports commits as stable before they are: a planted defect that a checker must
     /// notice.
     pub lies: bool,
@@ -71,7 +78,13 @@ impl Engine for PoweredEngine {
     fn write(&self) -> Result<Box<dyn WriteTxn + '_>> {
         self.power.engine()?;
         let txn = self.engine.write()?;
-        Ok(if self.lies { Box::new(Lying(txn)) } else { txn })
+        let end = match (self.condition.is_short(), self.condition.is_full()) {
+            (true, _) if self.swallows => End::Swallowed,
+            (_, true) => End::Fails,
+            _ if self.lies => End::Unsynced,
+            _ => return Ok(txn),
+        };
+        Ok(Box::new(Ending { txn, end }))
     }
 
     fn sync(&self) -> Result<()> {
@@ -88,12 +101,25 @@ impl Engine for PoweredEngine {
     }
 }
 
-/// A transaction that is never synced, whatever durability is asked for.
-struct Lying<'e>(Box<dyn WriteTxn + 'e>);
+/// How a transaction ends that does not end as it should.
+enum End {
+    /// It is never synced, whatever durability is asked for.
+    Unsynced,
+    /// It fails, because the disk is full.
+    Fails,
+    /// It is dropped, and reported as committed.
+    Swallowed,
+}
 
-impl ReadTxn for Lying<'_> {
+/// A transaction with another end than it is asked for.
+struct Ending<'e> {
+    txn: Box<dyn WriteTxn + 'e>,
+    end: End,
+}
+
+impl ReadTxn for Ending<'_> {
     fn get(&self, tree: Tree, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
-        self.0.get(tree, key)
+        self.txn.get(tree, key)
     }
 
     fn scan(
@@ -103,23 +129,27 @@ impl ReadTxn for Lying<'_> {
         direction: Direction,
         visit: &mut Visitor<'_>,
     ) -> Result<()> {
-        self.0.scan(tree, range, direction, visit)
+        self.txn.scan(tree, range, direction, visit)
     }
 }
 
-impl Edit for Lying<'_> {
+impl Edit for Ending<'_> {
     fn put(&mut self, tree: Tree, key: &[u8], value: &[u8]) -> Result<()> {
-        self.0.put(tree, key, value)
+        self.txn.put(tree, key, value)
     }
 
     fn delete(&mut self, tree: Tree, key: &[u8]) -> Result<bool> {
-        self.0.delete(tree, key)
+        self.txn.delete(tree, key)
     }
 }
 
-impl WriteTxn for Lying<'_> {
+impl WriteTxn for Ending<'_> {
     fn commit(self: Box<Self>, _: Durability) -> Result<()> {
-        self.0.commit(Durability::Buffered)
+        match self.end {
+            End::Unsynced => self.txn.commit(Durability::Buffered),
+            End::Fails => Err(Error::Full("the disk is full".into())),
+            End::Swallowed => Ok(()),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use super::client::{self, MOST};
 use super::content::{attempt, content_of, value_of};
 use super::history::{End, History};
 use super::machine::Called;
-use super::world::World;
+use super::world::{BUCKET, OTHER, World};
 use crate::linear::{Call, Reply};
 use crate::rng::Rng;
 
@@ -28,6 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// An upload that clients share, and what they know of it.
 #[derive(Clone, Debug)]
 pub struct Shared {
+    bucket: &'static str,
     key: &'static str,
     upload: Upload,
     parts: Vec<Part>,
@@ -73,33 +74,106 @@ pub async fn act(world: &World, client: usize, machine: usize, key: &'static str
             complete(world, client, machine, at, call).await;
         }
         60..75 => abort(world, machine, at).await,
+        75..85 => trespass(world, machine, at, rng).await,
         _ => look(world, machine, at).await,
     }
 }
 
+/// Begins an upload, most often in the usual bucket. Its parts may go through other machines.
 async fn begin(world: &World, machine: usize, key: &'static str, rng: &mut Rng) {
     let base = world.next_value();
     let piece = rng.between(1000, 400_000) as usize;
+    let bucket = if rng.chance(30) { OTHER } else { BUCKET };
+    let scatter = rng.chance(60);
+    let through = |rng: &mut Rng| match scatter {
+        true => &world.machines[rng.below(world.machines.len() as u64) as usize],
+        false => &world.machines[machine],
+    };
     let called = world.machines[machine].call(PATIENCE, |model| async move {
-        let bucket = client::bucket(&model).await?;
+        let bucket = client::bucket(&model, bucket).await?;
         let upload = model.create_upload(&bucket, key, None, UploadMeta::default());
-        let upload = upload.await?;
-        client::send_parts(&model, &bucket, &upload, base, piece).await?;
-        let (parts, _) = model.list_parts(&bucket, &upload, 0, 10).await?;
-        Ok::<_, client::Fault>((upload, parts))
+        Ok::<_, client::Fault>(upload.await?)
     });
-    if let Called::Answered(Ok((upload, parts))) = called.await {
-        world.note(format!("upload {} of {key} has number {base}", upload.id));
-        world.record().uploads.push(Shared {
-            key,
-            upload,
-            parts,
-            base,
-            attempts: 0,
-            aborted: false,
-            completed: false,
-            unknown: false,
+    let Called::Answered(Ok(upload)) = called.await else {
+        return;
+    };
+    world.note(format!(
+        "upload {} of {key} of {bucket} has number {base}",
+        upload.id
+    ));
+    for part in client::parts_of(base) {
+        let upload = upload.clone();
+        let sent = through(rng).call(PATIENCE, |model| async move {
+            let bucket = client::bucket(&model, bucket).await?;
+            let sent = client::send_part(&model, &bucket, &upload, part, piece);
+            Ok::<_, client::Fault>(sent.await?)
         });
+        if !matches!(sent.await, Called::Answered(Ok(()))) {
+            return;
+        }
+    }
+    let id = upload.id;
+    let found = through(rng).call(PATIENCE, |model| async move {
+        let bucket = client::bucket(&model, bucket).await?;
+        let sent = model.sent_parts(&bucket, key, &id);
+        Ok::<_, client::Fault>(sent.await?)
+    });
+    let Called::Answered(Ok(found)) = found.await else {
+        return;
+    };
+    let Some(parts) = chosen(&found, base, world.options.newest_part) else {
+        return world.violation(format!(
+            "{base} of {key} lacks a part that was acknowledged"
+        ));
+    };
+    world.record().uploads.push(Shared {
+        bucket,
+        key,
+        upload,
+        parts,
+        base,
+        attempts: 0,
+        aborted: false,
+        completed: false,
+        unknown: false,
+    });
+}
+
+/// Returns the last attempt of each part that the client sent: its tag chooses among the attempts.
+fn chosen(found: &[Part], base: u32, newest: bool) -> Option<Vec<Part>> {
+    let [second, _, first] = client::parts_of(base);
+    let chosen = [first, second].into_iter().map(|sent| {
+        let is_it = |part: &&Part| part.number == sent.number && (newest || part.etag == sent.etag);
+        found.iter().find(is_it).cloned()
+    });
+    chosen.collect()
+}
+
+/// Sends a part of another content under the id of an upload, in the bucket that the upload is not
+/// in. It must be refused, and must not change the upload.
+async fn trespass(world: &World, machine: usize, at: usize, rng: &mut Rng) {
+    let of = shared(world, at);
+    let value = world.next_value();
+    let wrong = if of.bucket == OTHER { BUCKET } else { OTHER };
+    let [_, _, mut part] = client::parts_of(value);
+    if rng.chance(50) {
+        part.number = 2;
+    }
+    let (key, base) = (of.key, of.base);
+    let called = world.machines[machine].call(PATIENCE, |model| async move {
+        let bucket = client::bucket(&model, wrong).await?;
+        let sent = client::send_part(&model, &bucket, &of.upload, part, 100_000);
+        Ok::<_, client::Fault>(sent.await?)
+    });
+    match called.await {
+        Called::Answered(Ok(())) => {
+            world.violation(format!("{base} of {key} took a part in {wrong}"));
+        }
+        Called::Answered(Err(client::Fault::Error(Error::NoSuchUpload)))
+        | Called::Down
+        | Called::Lost => {}
+        Called::Answered(Err(client::Fault::Error(error))) => world.may_happen(&error),
+        Called::Answered(Err(client::Fault::Wrong(why))) => world.violation(why),
     }
 }
 
@@ -116,23 +190,23 @@ async fn complete(
     call: impl FnOnce(Option<u32>) -> Call,
 ) -> bool {
     let of = shared(world, at);
-    if of.attempts >= ATTEMPTS || world.record().history.of(of.key) >= MOST {
+    if of.attempts >= ATTEMPTS || world.record().of(of.bucket).of(of.key) >= MOST {
         return false;
     }
     let call = call(Some(attempt(of.base, of.attempts + 1)));
     let index = {
         let mut record = world.record();
         record.uploads[at].attempts += 1;
-        record.history.begin(client, of.key, call)
+        record.of(of.bucket).begin(client, of.key, call)
     };
-    let (key, base) = (of.key, of.base);
+    let (name, key, base) = (of.bucket, of.key, of.base);
     world.note(format!(
         "client {client} → {machine}: {key} completes {base}: {call:?} #{index}"
     ));
     let saw: client::Saw = Arc::default();
     let condition = client::condition(call, &saw);
     let called = world.machines[machine].call(PATIENCE, |model| async move {
-        let bucket = client::bucket(&model).await?;
+        let bucket = client::bucket(&model, of.bucket).await?;
         let meta = client::meta(client::new_value(call));
         let (upload, parts) = (&of.upload, &of.parts);
         let done = model.complete_upload(&bucket, upload, parts, meta, condition);
@@ -165,7 +239,7 @@ async fn complete(
     ));
     let mut record = world.record();
     record.counts.usage(end);
-    record.history.end(key, index, end);
+    record.of(name).end(key, index, end);
     record.uploads[at].completed |= completed;
     record.uploads[at].unknown |= unknown;
     completed
@@ -181,7 +255,7 @@ async fn abort(world: &World, machine: usize, at: usize) {
     let of = shared(world, at);
     let (key, base) = (of.key, of.base);
     let called = world.machines[machine].call(PATIENCE, |model| async move {
-        let bucket = client::bucket(&model).await?;
+        let bucket = client::bucket(&model, of.bucket).await?;
         let abort = model.abort_upload(&bucket, of.key, &of.upload.id);
         Ok::<_, client::Fault>(abort.await?)
     });
@@ -208,7 +282,7 @@ async fn look(world: &World, machine: usize, at: usize) {
     let before = shared(world, at);
     let of = before.clone();
     let called = world.machines[machine].call(PATIENCE, |model| async move {
-        let bucket = client::bucket(&model).await?;
+        let bucket = client::bucket(&model, of.bucket).await?;
         let found = model.upload(&bucket, of.key, &of.upload.id).await;
         Ok::<_, client::Fault>(found.map(drop)?)
     });
@@ -229,7 +303,7 @@ pub async fn judge(world: &World) {
     let mut usable = 0;
     for at in 0..count {
         let of = shared(world, at);
-        let effects = effects(&world.record().history, &of);
+        let effects = effects(world.record().of(of.bucket), &of);
         let (key, base) = (of.key, of.base);
         if effects.len() > 1 {
             world.violation(format!("{base} of {key} was completed twice: {effects:?}"));
@@ -248,7 +322,7 @@ pub async fn judge(world: &World) {
                 world.violation(format!("{base} of {key} is not in progress at {machine}"));
             }
         }
-        let room = of.attempts < ATTEMPTS && world.record().history.of(key) < MOST;
+        let room = of.attempts < ATTEMPTS && world.record().of(of.bucket).of(key) < MOST;
         let machine = serving[at % serving.len()];
         if room && !complete(world, LAST, machine, at, Call::Write).await {
             world.violation(format!("{base} of {key} cannot be completed at rest"));
@@ -261,7 +335,7 @@ pub async fn judge(world: &World) {
 
 async fn listed(world: &World, machine: usize, of: &Shared) -> Option<usize> {
     let called = world.machines[machine].call(PATIENCE, |model| async move {
-        let bucket = client::bucket(&model).await?;
+        let bucket = client::bucket(&model, of.bucket).await?;
         let upload = model.upload(&bucket, of.key, &of.upload.id).await?;
         let (parts, _) = model.list_parts(&bucket, &upload, 0, 10).await?;
         Ok::<_, client::Fault>(parts.len())

@@ -7,21 +7,23 @@ use std::time::Duration;
 
 use archipel_base::random::SeededRandom;
 use archipel_base::{Id, NodeId};
+use archipel_cluster::Hooks;
 use archipel_cluster::layout::{Epoch, Layout, PARTITIONS, Redundancy};
 use archipel_cluster::register::Rules;
-use archipel_cluster::{Hooks, Sizes};
-use archipel_model::EXTENT_BLOCKS;
 use archipel_net::simulated::{Link, SimulatedNetwork};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::buckets::Buckets;
+use super::disks::Speed;
 use super::history::History;
 use super::judge::{self, Counts, Verdict};
 use super::k2v::Items;
+use super::loose::{LOOSE, Loose};
 use super::machine::Machine;
+use super::style::Style;
 use super::uploads::Shared;
-use super::{backups, client, faults, k2v, operator};
+use super::{backups, client, disks, faults, k2v, operator};
 use crate::rng::Rng;
 
 /// The time in which machines must hear of one another.
@@ -30,6 +32,8 @@ const ACQUAINTANCE: Duration = Duration::from_secs(10);
 const REST: Duration = Duration::from_secs(120);
 /// The bucket that clients use.
 pub const BUCKET: &str = "bucket";
+/// Another bucket, in which clients only upload.
+pub const OTHER: &str = "other";
 /// The number of replicas of a row.
 pub const REPLICAS: u8 = 3;
 /// The number of clients at once.
@@ -49,6 +53,14 @@ pub struct Options {
     pub trust_old_store: bool,
     /// Closed write fences keep no write out: a planted defect that a checker must notice.
     pub ignore_fences: bool,
+    /// Completions take the newest attempt of a part, whatever the client sent last: a planted
+    /// defect that a checker must notice.
+    pub newest_part: bool,
+    /// Acknowledged writes of a buffered bucket count as durable, so that a checker must notice what a
+    /// power cut undoes.
+    pub trust_buffered: bool,
+    /// Full disks report commits as done: a planted defect that a checker must notice.
+    pub swallow_full: bool,
     /// The rules of anti-entropy and floors. A broken one is a planted defect that a checker must
     /// notice.
     pub rules: Rules,
@@ -62,6 +74,9 @@ impl Default for Options {
             answer_before_sync: false,
             trust_old_store: false,
             ignore_fences: false,
+            swallow_full: false,
+            newest_part: false,
+            trust_buffered: false,
             rules: Rules::CORRECT,
         }
     }
@@ -84,88 +99,11 @@ impl Options {
     }
 }
 
-/// The settings that a run draws at random.
-#[derive(Clone, Copy, Debug)]
-pub struct Style {
-    /// The number of keys in use.
-    pub keys: usize,
-    /// The longest time that clients think, in milliseconds.
-    pub think_millis: u64,
-    /// The percentage of answers that a blackout follows at once.
-    pub blackout_percent: u64,
-    /// True if operators change the layout.
-    operated: bool,
-    /// True if a machine may lose its disks.
-    pub loses_disk: bool,
-    /// True if bits flip on a machine's disk.
-    pub flips: bool,
-    /// True if a machine's disks may be rolled back to an older state.
-    pub rolls_back: bool,
-    /// The interval of anti-entropy.
-    pub anti_entropy_seconds: u64,
-    /// The longest time that a row from a peer waits before it is applied.
-    pub apply_delay_seconds: u64,
-    /// The number of rows that a transaction purges.
-    pub purge_rows: usize,
-    /// The pause after each such transaction.
-    pub purge_pause_seconds: u64,
-    /// How much nodes do at once.
-    pub sizes: Sizes,
-    /// The number of blocks of a full extent: content of more blocks has a tail.
-    pub extent_blocks: usize,
-    /// The percentage of a client's requests that concern uploads which clients share.
-    pub upload_percent: u64,
-    /// The percentage of a client's requests that concern buckets which come and go.
-    pub bucket_percent: u64,
-    /// True if operators admit machines that the layout dropped. Otherwise those stay shut out.
-    pub admits: bool,
-    /// True if there are K2V items.
-    pub k2v: bool,
-}
-
-impl Style {
-    fn new(rng: &mut Rng, k2v: bool) -> Style {
-        Style {
-            keys: [client::KEYS.len(), 4, 2][rng.below(3) as usize],
-            think_millis: [1500, 600, 100][rng.below(3) as usize],
-            blackout_percent: if rng.chance(30) { 3 } else { 0 },
-            operated: rng.chance(40),
-            loses_disk: rng.chance(30),
-            rolls_back: rng.chance(30),
-            flips: rng.chance(20),
-            anti_entropy_seconds: if rng.chance(50) { 4 } else { 60 },
-            apply_delay_seconds: if rng.chance(50) { 40 } else { 0 },
-            purge_rows: [1, 2, 500][rng.below(3) as usize],
-            purge_pause_seconds: [0, 5, 20][rng.below(3) as usize],
-            sizes: sizes(rng),
-            extent_blocks: [1, 2, EXTENT_BLOCKS][rng.below(3) as usize],
-            upload_percent: [0, 20, 50][rng.below(3) as usize],
-            bucket_percent: [0, 20, 60][rng.below(3) as usize],
-            admits: rng.chance(50),
-            k2v,
-        }
-    }
-}
-
-/// Returns the usual sizes, or small ones, in which the boundaries between pages and transactions
-/// fall everywhere.
-fn sizes(rng: &mut Rng) -> Sizes {
-    if rng.chance(30) {
-        return Sizes::USUAL;
-    }
-    Sizes::drawn(|usual| match rng.below(4) {
-        0 => 1,
-        1 => rng.between(1, 4) as usize,
-        2 => rng.between(1, usual as u64) as usize,
-        _ => usual,
-    })
-}
-
 /// A cluster with its clients, network and faults.
 pub struct World {
     /// The settings of this run.
     pub style: Style,
-    options: Options,
+    pub(super) options: Options,
     seed: u64,
     start: Instant,
     /// The time that passed while nothing happened. All clocks are ahead by it.
@@ -182,6 +120,10 @@ pub struct World {
 pub struct Record {
     /// The answers to clients.
     pub history: History,
+    /// The answers about objects of the [`OTHER`] bucket.
+    pub other: History,
+    /// What happened in the bucket whose commits are buffered.
+    pub loose: Loose,
     /// The uploads that clients share.
     pub uploads: Vec<Shared>,
     /// The buckets that come and go.
@@ -195,6 +137,16 @@ pub struct Record {
     /// The last number given to an object.
     pub last_value: u32,
     hash: DefaultHasher,
+}
+
+impl Record {
+    /// Returns the answers about objects of a bucket.
+    pub fn of(&mut self, bucket: &str) -> &mut History {
+        match bucket {
+            OTHER => &mut self.other,
+            _ => &mut self.history,
+        }
+    }
 }
 
 /// Runs the cluster of a seed to its end.
@@ -221,6 +173,9 @@ async fn run(seed: u64, options: Options) -> Verdict {
     }
     if world.style.flips {
         tasks.push(tokio::spawn(faults::flip_bits(world.clone(), world.rng(3))));
+    }
+    if world.style.fills || world.style.speed == Speed::Slow {
+        tasks.push(tokio::spawn(disks::wear(world.clone(), world.rng(4))));
     }
     if world.style.rolls_back {
         tasks.push(tokio::spawn(backups::run(world.clone(), world.rng(2))));
@@ -251,7 +206,7 @@ impl World {
         let machines = if rng.chance(50) { 3 } else { 5 };
         let ids: Arc<[NodeId]> = (1..=machines).map(|n| NodeId([n; 32])).collect();
         let passed_millis: Arc<AtomicU64> = Arc::default();
-        let style = Style::new(&mut rng, k2v::is_in(seed));
+        let style = Style::new(&mut rng, &mut Rng::new(!seed), k2v::is_in(seed));
         let machine = |index| {
             let (ids, network) = (ids.clone(), network.clone());
             Machine::new(
@@ -279,6 +234,16 @@ impl World {
     /// Returns a generator for one purpose.
     pub fn rng(&self, purpose: u64) -> Rng {
         Rng::new(self.seed.wrapping_mul(1_000_003).wrapping_add(purpose))
+    }
+
+    /// Returns the virtual time since the start in milliseconds.
+    pub fn now_millis(&self) -> u64 {
+        self.start.elapsed().as_millis() as u64
+    }
+
+    /// Returns true if acknowledged writes of a buffered bucket count as durable.
+    pub fn trusts_buffered(&self) -> bool {
+        self.options.trust_buffered
     }
 
     /// Returns the record.
@@ -356,8 +321,12 @@ impl World {
         }
         tokio::time::sleep(ACQUAINTANCE).await;
         let model = self.machines[0].model().ok_or("a machine is off")?;
-        let made = model.create_bucket(BUCKET, None).await;
-        made.map_err(|error| format!("the bucket cannot be made: {error}"))?;
+        for name in [BUCKET, OTHER, LOOSE] {
+            let made = model.create_bucket(name, None).await;
+            made.map_err(|error| format!("the bucket cannot be made: {error}"))?;
+        }
+        let set = model.set_buffered(LOOSE, Some(true)).await;
+        set.map_err(|error| format!("the bucket cannot be changed: {error}"))?;
         Ok(())
     }
 

@@ -41,11 +41,14 @@ pub trait Kind: Copy + Sync {
 const ANSWER_BEFORE_SYNC: &str = "answer-before-sync";
 const TRUST_OLD: &str = "trust-old";
 const IGNORE_FENCES: &str = "ignore-fences";
+const SWALLOW_FULL: &str = "swallow-full";
+const NEWEST_PART: &str = "newest-part";
+const TRUST_BUFFERED: &str = "trust-buffered";
 
 /// Lists the rules that can be broken, for people.
 pub fn mutants() -> String {
     format!(
-        "{ANSWER_BEFORE_SYNC}, {TRUST_OLD} and {IGNORE_FENCES} (whole nodes), {:?} (whole nodes), and {:?} (for whole nodes only those of floors and of spreading)",
+        "{ANSWER_BEFORE_SYNC}, {TRUST_OLD}, {IGNORE_FENCES}, {SWALLOW_FULL}, {NEWEST_PART} and {TRUST_BUFFERED} (whole nodes), {:?} (whole nodes), and {:?} (for whole nodes only those of floors and of spreading)",
         Mutant::BY_SCHEDULE,
         Mutant::ALL
     )
@@ -121,6 +124,9 @@ impl Kind for Nodes {
             Some(ANSWER_BEFORE_SYNC) => options.answer_before_sync = true,
             Some(TRUST_OLD) => options.trust_old_store = true,
             Some(IGNORE_FENCES) => options.ignore_fences = true,
+            Some(SWALLOW_FULL) => options.swallow_full = true,
+            Some(NEWEST_PART) => options.newest_part = true,
+            Some(TRUST_BUFFERED) => options.trust_buffered = true,
             Some(name) => options.rules = Rules::broken(named(name)?),
         }
         Some(Nodes(options))
@@ -148,7 +154,7 @@ impl Kind for Nodes {
 
     fn describe(c: &Self::Counts) -> String {
         format!(
-            "{} operations answered, {} unknown, {} pages listed; {} power cuts, {} disks lost, {} rolled back, {} bits flipped, {} changes of the layout, {} polls told",
+            "{} operations answered, {} unknown, {} pages listed; {} power cuts, {} disks lost, {} rolled back, {} bits flipped, {} changes of the layout, {} polls told, {} disks slow, {} disks full",
             c.answered,
             c.unknown,
             c.pages,
@@ -157,7 +163,9 @@ impl Kind for Nodes {
             c.rolled_back,
             c.flips,
             c.layouts,
-            c.told
+            c.told,
+            c.slow_disks,
+            c.full_disks
         )
     }
 }

@@ -6,7 +6,7 @@ use super::{Fault, bucket, patience};
 use crate::nodes::content::value_of;
 use crate::nodes::history::Page;
 use crate::nodes::machine::Called;
-use crate::nodes::world::World;
+use crate::nodes::world::{BUCKET, World};
 use crate::rng::Rng;
 
 /// Lists one page. Returns true if there is another, and moves the query there.
@@ -20,7 +20,7 @@ pub async fn list_page(
     let from = world.record().history.tick();
     let asked = query.clone();
     let called = world.machines[machine].call(patience(rng), |model| async move {
-        let bucket = bucket(&model).await?;
+        let bucket = bucket(&model, BUCKET).await?;
         Ok(model.list_objects(&bucket, &asked).await?)
     });
     let listing = match called.await {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use archipel_model::{Bucket, Condition, Error, Model, PartMeta, Upload, UploadMeta};
+use bytes::Bytes;
 
 use super::{Order, meta, new_value, pieces};
 use crate::nodes::content::{content, etag};
@@ -18,37 +19,55 @@ pub async fn upload(
     let upload = model
         .create_upload(bucket, order.key, None, UploadMeta::default())
         .await?;
-    send_parts(model, bucket, &upload, value, order.piece).await?;
+    for part in parts_of(value) {
+        send_part(model, bucket, &upload, part, order.piece).await?;
+    }
     let (parts, _) = model.list_parts(bucket, &upload, 0, 10).await?;
     let completed = model.complete_upload(bucket, &upload, &parts, meta(value), condition);
     completed.await.map(drop)
 }
 
-/// Sends the content with this number in two parts, one of which is sent twice.
-pub async fn send_parts(
+/// A part as it is sent.
+#[derive(Clone)]
+pub struct Sent {
+    /// Its number.
+    pub number: u16,
+    /// Its tag. Each attempt has another one.
+    pub etag: String,
+    content: Bytes,
+}
+
+/// Returns the content with this number in two parts, one of which is sent twice.
+pub fn parts_of(value: u32) -> [Sent; 3] {
+    let content = content(value);
+    let middle = content.len() / 2;
+    let part = |number, attempt: u8, content| Sent {
+        number,
+        etag: format!("{}-{attempt}", etag(value)),
+        content,
+    };
+    [
+        part(2, 0, content.slice(middle..)),
+        part(1, 0, content.slice(..middle / 2)),
+        part(1, 1, content.slice(..middle)),
+    ]
+}
+
+/// Sends a part.
+pub async fn send_part(
     model: &Model,
     bucket: &Arc<Bucket>,
     upload: &Upload,
-    value: u32,
+    part: Sent,
     piece: usize,
 ) -> Result<(), Error> {
-    let content = content(value);
-    let middle = content.len() / 2;
-    for (number, part) in [
-        (2, content.slice(middle..)),
-        (1, content.slice(..middle / 2)),
-        (1, content.slice(..middle)),
-    ] {
-        let mut writer = model.begin_part(bucket, upload, number)?;
-        for piece in pieces(part, piece) {
-            writer.write(piece).await?;
-        }
-        writer
-            .finish(PartMeta {
-                etag: etag(value),
-                checksum: None,
-            })
-            .await?;
+    let mut writer = model.begin_part(bucket, upload, part.number)?;
+    for piece in pieces(part.content, piece) {
+        writer.write(piece).await?;
     }
-    Ok(())
+    let meta = PartMeta {
+        etag: part.etag,
+        checksum: None,
+    };
+    writer.finish(meta).await.map(drop)
 }

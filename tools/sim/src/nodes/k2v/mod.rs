@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::client::{self, Fault};
 use super::machine::Called;
-use super::world::World;
+use super::world::{BUCKET, World};
 use crate::rng::Rng;
 use reference::{History, Read, Values, Write};
 
@@ -90,7 +90,7 @@ async fn call<T>(
     call: impl AsyncFnOnce(&Model, &archipel_model::Bucket) -> Result<T, Error>,
 ) -> Option<T> {
     let called = world.machines[machine].call(patience, |model| async move {
-        let bucket = client::bucket(&model).await?;
+        let bucket = client::bucket(&model, BUCKET).await?;
         call(&model, &bucket).await.map_err(Fault::Error)
     });
     match called.await {
