@@ -238,7 +238,7 @@ def test_errors_say_what_they_said(three, files, tmp_path):
         assert told.returncode != 0 and told.stdout == "", line
         assert told.stderr.startswith("error: "), line
         text = re.sub(r"\n\nFor more information.*", "", told.stderr, flags=re.S).strip()
-        text = text.replace(" --socket <FILE>", "")
+        text = text.replace(" --socket <FILE>", "").replace(f"Usage: {binary().name} ", "Usage: archipel ")
         status = f"exit status {told.returncode}"
         if "--json" in commands().get(command_of(line), ""):
             problem = run(three, line + " --json", files, tmp_path)
