@@ -11,6 +11,8 @@ import re
 import struct
 import subprocess
 import termios
+import urllib.error
+import urllib.request
 
 import boto3
 import pytest
@@ -51,6 +53,11 @@ def test_a_table_fits_its_terminal(three):
         assert status == 0
         assert all(len(line) <= width for line in shown(text)), text
         assert "…" in text, "nothing had to be cut"
+    # Where even that is too wide, each node is a paragraph.
+    for width in (80, 45):
+        status, text = on_a_terminal(three, "node list", width=width)
+        assert status == 0 and len(re.findall(r"(?m)^NODE +[0-9a-f]{8}", ESCAPES.sub("", text))) == 3, text
+        assert all(len(line) <= width for line in shown(text)), text
 
 
 def test_states_have_colours_unless_they_are_refused(three):
@@ -107,3 +114,15 @@ def test_uploads_are_aborted_and_snapshots_made(three):
     for line in (f"bucket uploads {three.bucket} --abort --older-than 1d", "snapshot create"):
         status, text = on_a_terminal(three, line)
         assert status == 0, text
+
+
+def test_top_fits_its_terminal(three):
+    # A kind of request is shown once there was one.
+    with pytest.raises(urllib.error.HTTPError):
+        urllib.request.urlopen(three.k2v, timeout=30)
+    status, text = on_a_terminal(three, "top --interval 1 --count 2", width=80, height=12)
+    assert status == 0
+    screens = text.split("\x1b[H\x1b[2J")[1:]
+    assert len(screens) == 2 and "S3 requests" in screens[1] and "K2V requests" in screens[1], text
+    for screen in screens:
+        assert len(shown(screen)) <= 12 and all(len(line) <= 80 for line in shown(screen)), screen

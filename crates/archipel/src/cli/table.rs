@@ -15,7 +15,7 @@ const GAP: &str = "  ";
 const MIN_CELL: usize = 8;
 
 /// Prints rows below headings, in columns as wide as their widest cell. On a terminal the widest
-/// columns are cut until the table fits.
+/// columns are cut until the table fits. If it cannot, each row is a paragraph of names and values.
 pub fn print<const N: usize>(headings: [&str; N], rows: &[[String; N]]) -> Result<(), Failure> {
     lines(headings, rows, terminal::width(), terminal::colours())
         .iter()
@@ -34,8 +34,10 @@ pub fn lines<const N: usize>(
         cells.chain([headings[column].len()]).max().unwrap_or(0)
     };
     let mut widths: [usize; N] = std::array::from_fn(widest);
-    if let Some(width) = width {
-        fit(&mut widths, &headings, width);
+    if let Some(width) = width
+        && !fit(&mut widths, &headings, width)
+    {
+        return paragraphs(headings, rows, width, colours);
     }
     let heading = line(&headings.map(String::from), &widths, |cell| cell.to_owned());
     let heading = if colours {
@@ -51,16 +53,41 @@ pub fn lines<const N: usize>(
     [heading].into_iter().chain(rows).collect()
 }
 
+/// Returns the rows one below the other, a line for each cell.
+fn paragraphs<const N: usize>(
+    headings: [&str; N],
+    rows: &[[String; N]],
+    width: usize,
+    colours: bool,
+) -> Vec<String> {
+    let names = headings.iter().map(|name| name.len()).max().unwrap_or(0);
+    let room = width.saturating_sub(names + GAP.len());
+    let line = |(name, value): (&&str, &String)| {
+        let (name, value) = (format!("{name:names$}"), cut(value, room));
+        match colours {
+            true => format!("{}{GAP}{}", terminal::bold(&name), terminal::paint(&value)),
+            false => format!("{name}{GAP}{value}"),
+        }
+    };
+    let each = rows.iter().enumerate().map(|(at, row)| {
+        let gap = (at > 0).then(String::new);
+        gap.into_iter().chain(headings.iter().zip(row).map(line))
+    });
+    each.flatten().collect()
+}
+
 /// Narrows the widest columns until all fit into `width`. No column gets narrower than its heading.
-fn fit<const N: usize>(widths: &mut [usize; N], headings: &[&str; N], width: usize) {
+/// Returns false if they do not fit.
+fn fit<const N: usize>(widths: &mut [usize; N], headings: &[&str; N], width: usize) -> bool {
     let gaps = GAP.len() * N.saturating_sub(1);
     while widths.iter().sum::<usize>() + gaps > width {
         let shrinkable = (0..N).filter(|&n| widths[n] > headings[n].len().max(MIN_CELL));
         let Some(widest) = shrinkable.max_by_key(|&n| widths[n]) else {
-            return;
+            return false;
         };
         widths[widest] -= 1;
     }
+    true
 }
 
 /// Prints names and values, one pair a line.
@@ -154,6 +181,15 @@ mod tests {
         );
         assert!(lines[1].starts_with("0badcafe  alive  [2001") && lines[1].ends_with('…'));
         assert_eq!(lines[2], "12345678  gone   -");
+    }
+
+    #[test]
+    fn a_table_that_cannot_fit_is_shown_row_by_row() {
+        let lines = lines(["NODE", "STATE", "ADDRESSES"], &rows(), Some(25), false);
+        assert_eq!(lines.len(), 7, "{lines:?}");
+        assert!(lines.iter().all(|line| line.chars().count() <= 25));
+        assert_eq!(lines[0], "NODE       0badcafe");
+        assert_eq!(lines[4], "NODE       12345678");
     }
 
     #[test]

@@ -32,8 +32,10 @@ pub struct TopArgs {
 type Counters = BTreeMap<String, f64>;
 
 /// The counters that are shown as rates.
-const RATES: [(&str, &str); 5] = [
+const RATES: [(&str, &str); 7] = [
     ("S3 requests", "archipel_s3_requests_total"),
+    ("K2V requests", "archipel_k2v_requests_total"),
+    ("web requests", "archipel_web_requests_total"),
     ("received", "archipel_s3_received_bytes_total"),
     ("sent", "archipel_s3_sent_bytes_total"),
     ("commits", "archipel_metadata_commits_total"),
@@ -113,7 +115,8 @@ fn rates(old: &Counters, new: &Counters, seconds: f64) -> BTreeMap<&'static str,
 }
 
 fn show(look: &Look, height: Option<usize>) -> Result<(), Failure> {
-    let mut lines = vec![headline(&look.status), traffic(look)];
+    let mut lines = vec![headline(&look.status)];
+    lines.extend(traffic(look));
     let width = terminal::width();
     let rows: Vec<[String; 7]> = look.nodes.iter().map(|node| row(node, look)).collect();
     let headings = [
@@ -154,18 +157,23 @@ fn headline(status: &NodeStatus) -> String {
     )
 }
 
-fn traffic(look: &Look) -> String {
+/// Describes the traffic of the asked node in lines that fit a terminal.
+fn traffic(look: &Look) -> Vec<String> {
     let Some(rates) = &look.rates else {
-        return "traffic of this node: known from the second look on".into();
+        return vec!["traffic of this node: known from the second look on".into()];
     };
-    let each = RATES.iter().filter_map(|(label, name)| {
+    let shown = |(label, name): &(&str, &'static str)| {
         let rate = rates.get(name)?;
         Some(match name.contains("bytes") {
             true => format!("{label} {}/s", size::show(*rate as u64)),
             false => format!("{label} {rate:.1}/s"),
         })
-    });
-    format!("this node: {}", each.collect::<Vec<_>>().join(", "))
+    };
+    let line = |some: &[(&'static str, &'static str)]| {
+        let each: Vec<String> = some.iter().filter_map(shown).collect();
+        format!("this node: {}", each.join(", "))
+    };
+    RATES.chunks(3).map(line).collect()
 }
 
 fn row(node: &NodeInfo, look: &Look) -> [String; 7] {
