@@ -72,6 +72,7 @@ fn part(part: NodePart) -> VerifyNode {
         },
         Some(Ok(found)) => VerifyNode {
             rows: found.rows,
+            digest: format!("{:016x}", found.digest),
             blocks: found.blocks,
             verified: found.verified,
             compared: found.compared,

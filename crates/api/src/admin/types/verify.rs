@@ -49,6 +49,9 @@ pub struct VerifyNode {
     pub all: u64,
     /// Rows that it read.
     pub rows: u64,
+    /// The digest of these rows, in hexadecimal digits: the same for the same rows.
+    #[serde(default)]
+    pub digest: String,
     /// Blocks in its index.
     pub blocks: u64,
     /// Blocks that were read and verified.

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use archipel_base::{BlockHash, PartitionId};
-use archipel_storage::RowTxn;
 use archipel_storage::engine::Durability;
-use archipel_storage::rows::Report;
+use archipel_storage::rows::{Report, Window};
 use archipel_storage::store::Transact;
+use archipel_storage::{RowReader, RowTxn};
 
 use super::compare::{compare, counterparts};
 use super::message::{Findings, Step, VerifyCall, VerifyReply};
@@ -15,6 +15,7 @@ use super::{Run, Verify};
 use crate::error::Error;
 use crate::layout::{Epoch, PARTITIONS};
 use crate::upkeep::Upkeep;
+use crate::upkeep::anti_entropy::digests::{of_partition, shortened};
 
 /// About how many bytes one step of a deep verification reads.
 const STEP_BYTES: u64 = 16 << 20;
@@ -85,14 +86,15 @@ pub(super) async fn verify_here(upkeep: &Arc<Upkeep>, deep: bool) -> Findings {
 async fn rows(upkeep: &Arc<Upkeep>, findings: &mut Findings) -> Result<(), Error> {
     let this = upkeep.clone();
     let all = u64::from(PARTITIONS) + 1;
-    let verify = move |rows: &archipel_storage::RowReader<'_>| {
+    let verify = move |rows: &RowReader<'_>| {
         rows.verify_with(&mut |partition: PartitionId| {
             let done = u64::from(partition.0).min(all - 2) + 1;
             this.verify.at("partitions", done, all);
         })
+        .and_then(|report| Ok((report, digest(rows)?)))
     };
-    let report: Report = upkeep.store().read(verify).await?;
-    findings.rows = report.rows;
+    let (report, digest): (Report, u64) = upkeep.store().read(verify).await?;
+    (findings.rows, findings.digest) = (report.rows, digest);
     findings.blocks = report.blocks;
     let more = report.problems - report.told.len() as u64;
     report
@@ -105,6 +107,24 @@ async fn rows(upkeep: &Arc<Upkeep>, findings: &mut Findings) -> Result<(), Error
         upkeep.repair_row(&row).await;
     }
     upkeep.release_surplus(report.surplus).await
+}
+
+/// Returns the digest of all rows of this store.
+fn digest(rows: &RowReader<'_>) -> Result<u64, archipel_storage::Error> {
+    let (mut parts, mut from) = (Vec::new(), Some(PartitionId(0)));
+    while let Some(first) = from
+        && let Some(partition) = rows.next_partition(first)?
+    {
+        let window = of_partition(rows, partition)?;
+        if window != Window::default() {
+            parts.extend(partition.0.to_be_bytes());
+            parts.extend(shortened(&window).to_be_bytes());
+        }
+        from = partition.0.checked_add(1).map(PartitionId);
+    }
+    let hash = BlockHash::of(&parts);
+    let first = hash.as_bytes().iter().take(8);
+    Ok(first.fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
 }
 
 /// Verifies that this store is purged. It purges now if it has not yet.

@@ -61,6 +61,9 @@ pub struct Findings {
     /// Rows that it looked at.
     #[serde(rename = "r")]
     pub rows: u64,
+    /// The digest of these rows: the same on two nodes that hold the same rows.
+    #[serde(rename = "g", default)]
+    pub digest: u64,
     /// Blocks in its index.
     #[serde(rename = "b")]
     pub blocks: u64,

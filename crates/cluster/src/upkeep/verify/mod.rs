@@ -41,8 +41,11 @@ mod tests;
 pub(crate) use message::{DigestCall, DigestReply, VerifyCall, VerifyReply};
 pub use message::{Findings, Step};
 
-/// How often other nodes are asked for their progress.
+/// How often nodes are asked for their progress. A small store is done long before, so the first
+/// questions come sooner.
 const POLL: Duration = Duration::from_millis(500);
+/// The pause after the first question. Each later one is twice as long, up to [`POLL`].
+const FIRST_POLL: Duration = Duration::from_millis(5);
 /// How many times in a row a node may fail to answer before it counts as unreachable. A suspected
 /// node may once.
 const PATIENCE: u32 = 3;
@@ -190,7 +193,7 @@ async fn follow(
     call: VerifyCall,
     store: StoreName,
 ) -> Result<Findings, String> {
-    let mut failures = 0;
+    let (mut failures, mut pause) = (0, FIRST_POLL);
     loop {
         match ask(upkeep, call, store.node).await {
             Ok(reply) if reply.busy => {
@@ -207,6 +210,7 @@ async fn follow(
             }
             Err(error) => {
                 failures += 1;
+                pause = POLL;
                 let peers = upkeep.peers.as_ref();
                 let is_away = peers.is_none_or(|peers| peers.directory.is_suspected(&store.node));
                 if is_away || failures >= PATIENCE {
@@ -214,7 +218,8 @@ async fn follow(
                 }
             }
         }
-        tokio::time::sleep(POLL).await;
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(POLL);
     }
 }
 
