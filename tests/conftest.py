@@ -18,6 +18,7 @@ from support.client import Client
 from support.picture import Observer
 from support.server import Demo, Endpoint
 from support.sigv4 import Credentials
+from support.unchanged import watched
 
 
 for _name in [n for n in os.environ if n.startswith("AWS_") or n.lower().endswith("_proxy")]:
@@ -33,11 +34,25 @@ def server(tmp_path_factory):
     """The endpoint under test."""
     given = os.environ.get("ARCHIPEL_DEMO_JSON")
     if given:
-        yield Endpoint.parse(given)
+        endpoint = Endpoint.parse(given)
+        watched.add(endpoint.sockets())
+        yield shared(endpoint, "server")
         return
     demo = Demo(tmp_path_factory.mktemp("server") / "data")
-    yield demo.start()
+    yield shared(demo.start(), "server")
     demo.stop()
+
+
+def shared(endpoint: Endpoint, fixture: str) -> Endpoint:
+    """A server of many tests: refusals of others need not look at it."""
+    watched.share(endpoint.sockets(), fixture)
+    return endpoint
+
+
+@pytest.fixture(autouse=True)
+def fixtures_of_this_test(request):
+    """For each refusal's look whether it changed a row: which servers concern the test."""
+    watched.fixtures = request.fixturenames
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.server import Demo, Server, free_port
+from support.unchanged import watched
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -18,7 +19,9 @@ def three(tmp_path_factory):
     # Nothing is ever sent there: it makes the metrics of targets appear.
     target = '[{name = "hook", url = "http://127.0.0.1:9/"}]'
     demo = Demo(tmp_path_factory.mktemp("three") / "data", env={"ARCHIPEL_EVENT_TARGETS": target}, nodes=3)
-    yield demo.start(ready_s=120)
+    endpoint = demo.start(ready_s=120)
+    watched.share(endpoint.sockets(), "three")
+    yield endpoint
     demo.stop()
 
 

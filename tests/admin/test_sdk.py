@@ -14,6 +14,7 @@ from pathlib import Path
 import boto3
 import pytest
 from botocore.exceptions import ClientError
+from support.unchanged import unchanged
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "sdk/python/examples"
 
@@ -43,7 +44,7 @@ def test_a_bucket_and_a_key_are_made_and_used_through_another_node(three, admin)
     assert (admin.bucket("sdk-photos").objects, admin.bucket("sdk-photos").bytes_) == (1, 5)
     grant = admin.grant("sdk-photos", key.id, write=False)
     assert (grant.read, grant.write) == (True, False)
-    with pytest.raises(ClientError) as refused:
+    with pytest.raises(ClientError) as refused, unchanged():
         s3_of(three, key.id, key.secret).put_object(Bucket="sdk-photos", Key="b", Body=b"x")
     assert refused.value.response["Error"]["Code"] == "AccessDenied"
 
@@ -59,7 +60,7 @@ def test_lists_are_read_page_by_page(sdk, admin):
 
 
 def test_errors_have_codes(sdk, admin):
-    with pytest.raises(sdk.ArchipelError) as refused:
+    with pytest.raises(sdk.ArchipelError) as refused, unchanged():
         admin.bucket("sdk-none")
     assert (refused.value.status, refused.value.code) == (404, "NoSuchBucket")
 
@@ -88,7 +89,7 @@ def test_settings_of_a_bucket_are_set_and_read(sdk, admin):
     assert admin.call(set_bucket_tags, "sdk-settings", body=tags).tags[0].value == "storage"
     limited = admin.call(set_bucket_quota, "sdk-settings", body=Quota(objects=5))
     assert (limited.quota.objects, limited.objects) == (5, 0)
-    with pytest.raises(sdk.ArchipelError) as refused:
+    with pytest.raises(sdk.ArchipelError) as refused, unchanged():
         admin.call(set_lock, "sdk-settings", body=BucketLockInfo(enabled=True))
     assert (refused.value.status, refused.value.code) == (409, "LockNeedsVersions")
 

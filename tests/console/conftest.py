@@ -7,13 +7,14 @@ import subprocess
 import pytest
 from support.browser import Browser
 from support.server import Demo, binary
+from support.unchanged import watched
 
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory):
     """A node with a console. What is printed for scripts names it and a link."""
     demo = Demo(tmp_path_factory.mktemp("console") / "data")
-    demo.start()
+    watched.share(demo.start().sockets(), "demo")
     yield demo
     demo.stop()
 

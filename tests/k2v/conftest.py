@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import uuid
 from pathlib import Path
@@ -29,4 +30,10 @@ def k2v(server, s3, example):
         pytest.skip("this server has no K2V")
     name = f"k2v-{uuid.uuid4().hex[:12]}"
     s3.create_bucket(Bucket=name)
-    return example.K2V(server.k2v, name, server.access_key, server.secret_key, server.region)
+    client = example.K2V(server.k2v, name, server.access_key, server.secret_key, server.region)
+    yield client
+    # What is left would be in each later picture of the store.
+    with contextlib.suppress(example.K2VError):  # the test deleted the bucket itself
+        for one in client.index()["partitionKeys"]:
+            client.delete_batch([{"partitionKey": one["pk"]}])
+        s3.delete_bucket(Bucket=name)

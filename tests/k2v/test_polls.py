@@ -7,6 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from support.unchanged import unchanged
 
 
 def later(seconds: float, call, *args):
@@ -69,7 +70,7 @@ def test_refused_polls(k2v, example):
         lambda: k2v.poll_range("q", seenMarker=marker, timeout=1),
         lambda: k2v.poll_range("p", seenMarker="AAAA", timeout=1),
     ]:
-        with pytest.raises(example.K2VError) as error:
+        with pytest.raises(example.K2VError) as error, unchanged():
             call()
         assert error.value.status == 400
 

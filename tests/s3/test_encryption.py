@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from support.data import MIB, content
 from support.server import Demo, lone_server
 from support.tools import run, same_tree
+from support.unchanged import unchanged
 
 KEY, OTHER = b"k" * 32, b"o" * 32
 
@@ -27,7 +28,7 @@ def source(key: bytes = KEY) -> dict:
 
 
 def refused(call, status: int, code: str | None = None) -> None:
-    with pytest.raises(ClientError) as error:
+    with pytest.raises(ClientError) as error, unchanged():
         call()
     assert error.value.response["ResponseMetadata"]["HTTPStatusCode"] == status
     assert code in (None, error.value.response["Error"]["Code"])

@@ -3,6 +3,7 @@
 import pytest
 from support.expect import answer, refused
 from support.sigv4 import object_path
+from support.unchanged import unchanged
 
 KEYS = [
     "a b", "a+b", "a%b", "a%20b", "a%2Fb", "%", "%%", "a&b=c", "a?b", "a#b", "a;b", "a:b", "a@b", "a,b",
@@ -24,7 +25,8 @@ def test_round_trip(raw, bucket, key):
     answer(raw.put(bucket, "copied", b"", source), 200)
     assert raw.get(bucket, "copied").body == data
     answer(raw.delete(bucket, key), 204)
-    answer(raw.get(bucket, key), 404, "NoSuchKey")
+    with unchanged():
+        answer(raw.get(bucket, key), 404, "NoSuchKey")
     assert listed(raw, bucket) == ["copied"]
 
 
@@ -93,7 +95,8 @@ def test_raw_dots_in_the_path_are_not_resolved(raw, make_bucket):
     """`/a/x/../../b/y` names the key `x/../../b/y` of bucket a, and nothing in bucket b."""
     one, other = make_bucket(), make_bucket()
     answer(raw.put(other, "secret", b"other's"), 200)
-    answer(raw.request("GET", f"/{one}/../{other}/secret"), 404, "NoSuchKey")
+    with unchanged():
+        answer(raw.request("GET", f"/{one}/../{other}/secret"), 404, "NoSuchKey")
     answer(raw.request("PUT", f"/{one}/../{other}/secret", body=b"mine"), 200)
     assert raw.get(other, "secret").body == b"other's"
     assert listed(raw, one) == [f"../{other}/secret"]

@@ -4,6 +4,7 @@ import datetime
 
 import pytest
 from support.expect import answer, refused
+from support.unchanged import unchanged
 
 DAYS = {"Days": 3}
 DATE = datetime.datetime(2100, 1, 1, tzinfo=datetime.timezone.utc)
@@ -114,7 +115,8 @@ def test_refusals_change_nothing(s3, bucket, case):
 
 def test_documents_that_are_none(raw, bucket):
     for body in (b"<x/>", b"<LifecycleConfiguration/>", b"<LifecycleConfiguration><Rule/></LifecycleConfiguration>"):
-        answer(raw.request("PUT", f"/{bucket}", [("lifecycle", "")], body=body), 400, "MalformedXML")
+        with unchanged():
+            answer(raw.request("PUT", f"/{bucket}", [("lifecycle", "")], body=body), 400, "MalformedXML")
 
 
 def test_expiration_is_told(s3, bucket):

@@ -10,7 +10,7 @@ import time
 import pytest
 from conftest import boto3_client
 from support.expect import keys, refused
-from support.picture import Admin
+from support.unchanged import Admin
 from support.server import Demo, binary, wait_until
 
 DAY_S = 4

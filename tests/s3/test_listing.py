@@ -5,6 +5,7 @@ import random
 import pytest
 from support.data import etag
 from support.expect import answer, refused
+from support.unchanged import unchanged
 
 
 @pytest.fixture(scope="module")
@@ -126,8 +127,9 @@ def test_page_sizes(s3, raw, bucket):
     capped = s3.list_objects_v2(Bucket=bucket, MaxKeys=5000)
     assert capped["MaxKeys"] == 1000 and capped["KeyCount"] == 3
     for bad in ("-1", "x", "2147483648", "99999999999999999999", "1.5"):
-        reply = raw.request("GET", f"/{bucket}", [("list-type", "2"), ("max-keys", bad)])
-        answer(reply, 400, "InvalidArgument")
+        with unchanged():
+            reply = raw.request("GET", f"/{bucket}", [("list-type", "2"), ("max-keys", bad)])
+            answer(reply, 400, "InvalidArgument")
 
 
 def test_more_than_a_thousand(s3, raw, bucket):
@@ -152,8 +154,9 @@ def test_bad_arguments(raw, bucket):
         [("list-type", "2"), ("encoding-type", "base64")],
         [("list-type", "3")],
     ):
-        reply = raw.request("GET", f"/{bucket}", query)
-        answer(reply, 400, "InvalidArgument")
+        with unchanged():
+            reply = raw.request("GET", f"/{bucket}", query)
+            answer(reply, 400, "InvalidArgument")
 
 
 def test_encoding_type_url(raw, bucket):

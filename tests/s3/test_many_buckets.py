@@ -7,6 +7,7 @@ from support.client import Client
 from support.expect import answer
 from support.server import lone_server
 from support.sigv4 import Credentials
+from support.unchanged import unchanged
 
 pytestmark = pytest.mark.process
 
@@ -17,8 +18,9 @@ def test_a_user_creates_only_so_many_buckets(tmp_path):
         client = Client(f"http://127.0.0.1:{port}", Credentials(key["id"], key["secret"], "us-east-1"))
         for name in ("first", "second"):
             assert client.request("PUT", f"/{name}").status == 200
-        answer(client.request("PUT", "/third"), 400, "TooManyBuckets")
-        answer(client.request("GET", "/third"), 404, "NoSuchBucket")
+        with unchanged():
+            answer(client.request("PUT", "/third"), 400, "TooManyBuckets")
+            answer(client.request("GET", "/third"), 404, "NoSuchBucket")
         # In us-east-1, one's own bucket is created again.
         assert client.request("PUT", "/first").status == 200
         assert client.request("DELETE", "/first").status == 204

@@ -4,6 +4,7 @@ import pytest
 from support.data import KIB, MIB, content, etag, multipart_etag
 from support.expect import absent, answer, holds, keys, refused
 from support.sigv4 import object_path
+from support.unchanged import unchanged
 
 
 def start(s3, bucket, key="k", **more) -> str:
@@ -258,7 +259,8 @@ def test_part_number_of_a_simple_object(s3, raw, bucket):
     with refused(416, "InvalidPartNumber"):
         s3.get_object(Bucket=bucket, Key="k", PartNumber=2)
     for bad in ("0", "x", "10001"):
-        answer(raw.get(bucket, "k", query=[("partNumber", bad)]), 400, "InvalidArgument")
+        with unchanged():
+            answer(raw.get(bucket, "k", query=[("partNumber", bad)]), 400, "InvalidArgument")
 
 
 def test_upload_part_copy(s3, bucket):

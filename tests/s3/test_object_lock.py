@@ -7,6 +7,7 @@ import datetime
 import pytest
 from support.expect import answer, holds, refused
 from support.sigv4 import object_path
+from support.unchanged import unchanged
 
 HOUR = datetime.timedelta(hours=1)
 
@@ -179,13 +180,14 @@ def test_refusals(s3, raw, bucket, locked):
         s3.put_object_retention(Bucket=locked, Key="k", Retention=retain("GOVERNANCE", past))
     # Without a checksum of the content nothing is locked.
     headers = [("x-amz-object-lock-legal-hold", "ON")]
-    reply = raw.request("PUT", object_path(locked, "raw"), headers=headers, body=b"x")
-    answer(reply, 400, "InvalidRequest")
-    reply = raw.request("PUT", object_path(locked, "k"), [("legal-hold", "")], body=b"<LegalHold/>")
-    answer(reply, 400, "InvalidRequest")
-    # A header that would be ignored.
-    reply = raw.request("GET", object_path(locked, "k"), headers=headers)
-    answer(reply, 501, "NotImplemented")
+    with unchanged():
+        reply = raw.request("PUT", object_path(locked, "raw"), headers=headers, body=b"x")
+        answer(reply, 400, "InvalidRequest")
+        reply = raw.request("PUT", object_path(locked, "k"), [("legal-hold", "")], body=b"<LegalHold/>")
+        answer(reply, 400, "InvalidRequest")
+        # A header that would be ignored.
+        reply = raw.request("GET", object_path(locked, "k"), headers=headers)
+        answer(reply, 501, "NotImplemented")
 
 
 def test_who_may_bypass_governance(s3, server, locked, tmp_path):

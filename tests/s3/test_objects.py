@@ -6,6 +6,7 @@ from email.utils import format_datetime, parsedate_to_datetime
 import pytest
 from support.data import KIB, MIB, content, etag
 from support.expect import absent, answer, holds, refused
+from support.unchanged import unchanged
 
 SIZES = [0, 1, 3 * KIB, 3 * KIB + 1, 20 * KIB, MIB - 1, MIB, MIB + 1, 5 * MIB + 7]
 
@@ -130,7 +131,8 @@ def test_non_ascii_metadata_is_refused_or_kept(raw, bucket):
         assert raw.head(bucket, "k").headers["x-amz-meta-name"] == value
     else:
         assert reply.status in (400, 403), reply.brief()
-        answer(raw.head(bucket, "k"), 404)
+        with unchanged():
+            answer(raw.head(bucket, "k"), 404)
 
 
 @pytest.mark.parametrize("name", ["STANDARD", "STANDARD_IA", "REDUCED_REDUNDANCY", "INTELLIGENT_TIERING"])
@@ -277,8 +279,9 @@ def test_modified_since(raw, bucket):
     answer(raw.get(bucket, "k", [("If-Modified-Since", earlier)]), 200)
     answer(raw.get(bucket, "k", [("If-Modified-Since", same)]), 304)
     answer(raw.get(bucket, "k", [("If-Unmodified-Since", same)]), 200)
-    answer(raw.get(bucket, "k", [("If-Unmodified-Since", earlier)]), 412, "PreconditionFailed")
-    answer(raw.head(bucket, "k", [("If-Unmodified-Since", earlier)]), 412)
+    with unchanged():
+        answer(raw.get(bucket, "k", [("If-Unmodified-Since", earlier)]), 412, "PreconditionFailed")
+        answer(raw.head(bucket, "k", [("If-Unmodified-Since", earlier)]), 412)
     answer(raw.get(bucket, "k", [("If-Modified-Since", "no date")]), 200)
 
 

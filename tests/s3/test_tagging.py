@@ -3,6 +3,7 @@
 import pytest
 from support.expect import answer, holds, refused
 from support.sigv4 import object_path
+from support.unchanged import unchanged
 
 
 def tag_set(**tags):
@@ -91,8 +92,9 @@ def test_refusals(s3, raw, bucket):
     with refused(404, "NoSuchKey"):
         s3.get_object_tagging(Bucket=bucket, Key="none")
     for body in (b"<x/>", b"<Tagging/>", b"<Tagging><TagSet><Tag><Key>a</Key></Tag></TagSet></Tagging>"):
-        reply = raw.request("PUT", object_path(bucket, "k"), [("tagging", "")], body=body)
-        answer(reply, 400, "MalformedXML")
+        with unchanged():
+            reply = raw.request("PUT", object_path(bucket, "k"), [("tagging", "")], body=body)
+            answer(reply, 400, "MalformedXML")
     holds(s3, bucket, "k", b"x")
     assert tags_of(s3, bucket, "k") == {"a": "1"}
 

@@ -12,6 +12,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from support.expect import holds, refused
 from support.tools import run
+from support.unchanged import unchanged
 
 pytestmark = pytest.mark.process
 
@@ -65,7 +66,7 @@ def test_the_life_of_a_user(iam, server, s3, bucket):
     s3.put_object(Bucket=bucket, Key="home/alice/x", Body=b"x")
     user = iam.create_user(UserName="alice", Path="/team/", Tags=[{"Key": "who", "Value": "a person"}])["User"]
     assert user["Arn"] == "arn:aws:iam::000000000000:user/team/alice"
-    with pytest.raises(iam.exceptions.EntityAlreadyExistsException):
+    with pytest.raises(iam.exceptions.EntityAlreadyExistsException), unchanged():
         iam.create_user(UserName="alice")
     key = iam.create_access_key(UserName="alice")["AccessKey"]
     alice = client("s3", server, key["AccessKeyId"], key["SecretAccessKey"])
@@ -87,15 +88,15 @@ def test_the_life_of_a_user(iam, server, s3, bucket):
     states = {k["AccessKeyId"]: k["Status"] for k in iam.list_access_keys(UserName="alice")["AccessKeyMetadata"]}
     assert states == {key["AccessKeyId"]: "Inactive", second["AccessKeyId"]: "Active"}
 
-    with pytest.raises(iam.exceptions.DeleteConflictException):
+    with pytest.raises(iam.exceptions.DeleteConflictException), unchanged():
         iam.delete_user(UserName="alice")
     for one in states:
         iam.delete_access_key(UserName="alice", AccessKeyId=one)
     iam.delete_user_policy(UserName="alice", PolicyName="home")
     iam.delete_user(UserName="alice")
-    with pytest.raises(iam.exceptions.NoSuchEntityException):
+    with pytest.raises(iam.exceptions.NoSuchEntityException), unchanged():
         iam.get_user(UserName="alice")
-    with pytest.raises(iam.exceptions.MalformedPolicyDocumentException):
+    with pytest.raises(iam.exceptions.MalformedPolicyDocumentException), unchanged():
         iam.create_policy(PolicyName="bad", PolicyDocument="{}")
 
 
@@ -148,7 +149,7 @@ def test_groups_and_managed_policies_in_terraforms_order(iam, server, s3, bucket
 
     for list_of_nothing in ("list_mfa_devices", "list_signing_certificates", "list_ssh_public_keys"):
         getattr(iam, list_of_nothing)(UserName="bob")
-    with pytest.raises(iam.exceptions.NoSuchEntityException):
+    with pytest.raises(iam.exceptions.NoSuchEntityException), unchanged():
         iam.delete_login_profile(UserName="bob")
     iam.delete_access_key(UserName="bob", AccessKeyId=key["AccessKeyId"])
     iam.remove_user_from_group(GroupName="readers", UserName="bob")
@@ -197,7 +198,7 @@ def test_a_role_and_its_sessions(iam, admin, server, s3, bucket):
     assert iam.list_instance_profiles_for_role(RoleName="worker")["InstanceProfiles"] == []
     iam.detach_role_policy(RoleName="worker", PolicyArn="arn:aws:iam::aws:policy/AmazonS3FullAccess")
     iam.delete_role(RoleName="worker")
-    with pytest.raises(ClientError) as gone:
+    with pytest.raises(ClientError) as gone, unchanged():
         worker.get_object(Bucket=bucket, Key="a/k")
     assert gone.value.response["Error"]["Code"] == "InvalidAccessKeyId"
 

@@ -7,6 +7,7 @@ import pytest
 from support import sigv4
 from support.expect import absent, answer, holds
 from support.sigv4 import Credentials, object_path
+from support.unchanged import unchanged
 
 
 # A new bucket allows no lists that grant anything to others.
@@ -45,7 +46,8 @@ def test_overrides_are_part_of_the_signature(raw, target):
     reply = answer(raw.presigned("GET", url(raw, "GET", target, "k", query=overrides[:1])), 200)
     assert reply.headers["content-type"] == "text/x"
     plain = url(raw, "GET", target, "k")
-    answer(raw.presigned("GET", plain + "&response-content-type=text/html"), 403, "SignatureDoesNotMatch")
+    with unchanged():
+        answer(raw.presigned("GET", plain + "&response-content-type=text/html"), 403, "SignatureDoesNotMatch")
 
 
 def test_line_breaks_in_overrides(raw, target):
@@ -58,17 +60,20 @@ def test_line_breaks_in_overrides(raw, target):
 
 def test_expired(raw, target):
     made = url(raw, "GET", target, "k", expires=1, stamp=sigv4.shifted(-10))
-    answer(raw.presigned("GET", made), 403, "AccessDenied")
+    with unchanged():
+        answer(raw.presigned("GET", made), 403, "AccessDenied")
     made = url(raw, "GET", target, "k", expires=3600, stamp=sigv4.shifted(-3000))
     answer(raw.presigned("GET", made), 200)
     made = url(raw, "GET", target, "k", expires=3600, stamp=sigv4.shifted(3600))
-    answer(raw.presigned("GET", made), 403, "AccessDenied", "RequestTimeTooSkewed")
+    with unchanged():
+        answer(raw.presigned("GET", made), 403, "AccessDenied", "RequestTimeTooSkewed")
 
 
 @pytest.mark.parametrize("expires", ["604801", "-1", "x", "", "9223372036854775808"])
 def test_impossible_lifetimes(raw, target, expires):
-    reply = raw.presigned("GET", url(raw, "GET", target, "k", expires=expires))
-    answer(reply, 400, "AuthorizationQueryParametersError")
+    with unchanged():
+        reply = raw.presigned("GET", url(raw, "GET", target, "k", expires=expires))
+        answer(reply, 400, "AuthorizationQueryParametersError")
 
 
 def test_longest_lifetime(raw, target):
@@ -128,7 +133,8 @@ def test_signed_headers_must_come(raw, s3, target, nothing_changes):
     with nothing_changes():
         answer(raw.presigned("PUT", made, body=b"x"), 403, "AccessDenied", "SignatureDoesNotMatch")
     wrong = [("x-amz-meta-a", "2"), ("content-type", "text/x")]
-    answer(raw.presigned("PUT", made, wrong, b"x"), 403, "SignatureDoesNotMatch")
+    with unchanged():
+        answer(raw.presigned("PUT", made, wrong, b"x"), 403, "SignatureDoesNotMatch")
     answer(raw.presigned("PUT", made, headers, b"x"), 200)
     assert s3.head_object(Bucket=target, Key="new")["Metadata"] == {"a": "1"}
 
@@ -137,37 +143,45 @@ def test_header_and_query_together(raw, target):
     """Class of CVE-2026-40344: two credentials, of which only one is checked."""
     path = object_path(target, "k")
     headers = sigv4.sign_headers(raw.credentials, "GET", path, [], [("Host", raw.host)], sigv4.EMPTY_SHA256)
-    reply = raw.send("GET", url(raw, "GET", target, "k"), headers)
-    answer(reply, 400, "InvalidArgument", "InvalidRequest")
+    with unchanged():
+        reply = raw.send("GET", url(raw, "GET", target, "k"), headers)
+        answer(reply, 400, "InvalidArgument", "InvalidRequest")
     forged = url(raw, "GET", target, "k")[:-64] + "0" * 64
-    assert raw.send("GET", forged, headers).status in (400, 403)
+    with unchanged():
+        assert raw.send("GET", forged, headers).status in (400, 403)
 
 
 def test_wrong_secret_and_unknown_key(raw, target, credentials):
     path = object_path(target, "k")
     wrong = Credentials(credentials.access_key, "wrong" * 8, credentials.region)
-    answer(raw.presigned("GET", sigv4.presign(wrong, "GET", raw.host, path)), 403, "SignatureDoesNotMatch")
+    with unchanged():
+        answer(raw.presigned("GET", sigv4.presign(wrong, "GET", raw.host, path)), 403, "SignatureDoesNotMatch")
     unknown = Credentials("GKNOSUCHKEY", "s" * 40, credentials.region)
-    answer(raw.presigned("GET", sigv4.presign(unknown, "GET", raw.host, path)), 403, "InvalidAccessKeyId")
+    with unchanged():
+        answer(raw.presigned("GET", sigv4.presign(unknown, "GET", raw.host, path)), 403, "InvalidAccessKeyId")
 
 
 @pytest.mark.parametrize("missing", ["Algorithm", "Credential", "Date", "Expires", "SignedHeaders", "Signature"])
 def test_missing_parameters(raw, target, missing):
     path, query = url(raw, "GET", target, "k").split("?")
     kept = "&".join(p for p in query.split("&") if not p.startswith(f"X-Amz-{missing}="))
-    reply = raw.presigned("GET", f"{path}?{kept}")
-    assert reply.status in (400, 403), reply.brief()
+    with unchanged():
+        reply = raw.presigned("GET", f"{path}?{kept}")
+        assert reply.status in (400, 403), reply.brief()
 
 
 def test_wrong_signature_of_version_2(raw, target, credentials):
     made = f"{object_path(target, 'k')}?AWSAccessKeyId={credentials.access_key}&Expires=9999999999&Signature=AAAA"
-    answer(raw.presigned("GET", made), 403, "SignatureDoesNotMatch")
+    with unchanged():
+        answer(raw.presigned("GET", made), 403, "SignatureDoesNotMatch")
     unknown = made.replace(credentials.access_key, "AK" + "0" * 18)
-    answer(raw.presigned("GET", unknown), 403, "InvalidAccessKeyId")
+    with unchanged():
+        answer(raw.presigned("GET", unknown), 403, "InvalidAccessKeyId")
     for bucket_level in (f"/{target}", f"/{target}?list-type=2", "/"):
         path = made.replace(object_path(target, "k"), bucket_level)
         path = path if path.count("?") == 1 else path[::-1].replace("?", "&", 1)[::-1]
-        answer(raw.presigned("GET", path), 400, "InvalidRequest")
+        with unchanged():
+            answer(raw.presigned("GET", path), 400, "InvalidRequest")
 
 
 def test_payload_mode_in_the_query(raw, s3, target, nothing_changes):
@@ -218,7 +232,8 @@ def test_metadata_and_storage_class_in_the_query_are_kept(raw, s3, target):
 def test_checksum_in_the_query_must_match(raw, s3, target):
     right = base64_of(hashlib.sha256(b"new").digest())
     pairs = [("X-Amz-Checksum-Sha256", right)]
-    answer(in_query(raw, "PUT", target, "new", pairs, b"bad"), 400, "BadDigest")
+    with unchanged():
+        answer(in_query(raw, "PUT", target, "new", pairs, b"bad"), 400, "BadDigest")
     absent(s3, target, "new")
     answer(in_query(raw, "PUT", target, "new", pairs, b"new"), 200)
     reply = answer(in_query(raw, "GET", target, "new", [("x-amz-checksum-mode", "ENABLED")]), 200)
@@ -274,8 +289,9 @@ def test_tags_in_the_query_count(raw, s3, target):
 
 def test_expected_owner_in_the_query_is_checked(raw, s3, target):
     pairs = [("x-amz-expected-bucket-owner", "123456789012")]
-    answer(in_query(raw, "GET", target, "k", pairs), 403, "AccessDenied")
-    answer(in_query(raw, "PUT", target, "k", pairs, b"new"), 403, "AccessDenied")
+    with unchanged():
+        answer(in_query(raw, "GET", target, "k", pairs), 403, "AccessDenied")
+        answer(in_query(raw, "PUT", target, "k", pairs, b"new"), 403, "AccessDenied")
     holds(s3, target, "k", b"kept")
 
 
@@ -286,12 +302,14 @@ def test_header_and_query_must_agree(raw, s3, target):
         answer(raw.presigned("PUT", made, header, other.encode()), status, *(["InvalidArgument"] if status == 400 else []))
     holds(s3, target, "new", b"1")
     twice = [("x-amz-meta-a", "1"), ("X-Amz-Meta-A", "2")]
-    answer(in_query(raw, "PUT", target, "new", twice, b"new"), 400, "InvalidArgument")
+    with unchanged():
+        answer(in_query(raw, "PUT", target, "new", twice, b"new"), 400, "InvalidArgument")
     holds(s3, target, "new", b"1")
 
 
 def test_line_breaks_in_headers_of_the_query(raw, s3, target):
-    answer(in_query(raw, "PUT", target, "new", [("x-amz-meta-a", "1\r\nx-b: 2")], b"x"), 400, "InvalidArgument")
+    with unchanged():
+        answer(in_query(raw, "PUT", target, "new", [("x-amz-meta-a", "1\r\nx-b: 2")], b"x"), 400, "InvalidArgument")
     absent(s3, target, "new")
 
 
@@ -300,7 +318,8 @@ def test_payload_hash_in_the_query_counts(raw, s3, target):
     right = hashlib.sha256(b"new").hexdigest()
     for name in ("X-Amz-Content-Sha256", "x-amz-content-sha256"):
         made = url(raw, "PUT", target, "new", query=[(name, right)], payload_hash=right)
-        answer(raw.presigned("PUT", made, body=b"bad"), 400, "XAmzContentSHA256Mismatch")
+        with unchanged():
+            answer(raw.presigned("PUT", made, body=b"bad"), 400, "XAmzContentSHA256Mismatch")
         absent(s3, target, "new")
     answer(raw.presigned("PUT", made, body=b"new"), 200)
 
@@ -322,9 +341,11 @@ SHA256 = base64_of(hashlib.sha256(b"new").digest())
 def test_boto3_put_urls(raw, s3, target, server, params, headers, wrong):
     made = s3.generate_presigned_url("put_object", Params={"Bucket": target, "Key": "new"} | params, ExpiresIn=60)
     made = made.removeprefix(server.endpoint)
-    answer(raw.presigned("PUT", made, body=b"new"), 403, "AccessDenied", "SignatureDoesNotMatch")
+    with unchanged():
+        answer(raw.presigned("PUT", made, body=b"new"), 403, "AccessDenied", "SignatureDoesNotMatch")
     if wrong:
-        answer(raw.presigned("PUT", made, headers.items(), b"bad"), 400, wrong)
+        with unchanged():
+            answer(raw.presigned("PUT", made, headers.items(), b"bad"), 400, wrong)
     absent(s3, target, "new")
     answer(raw.presigned("PUT", made, headers.items(), b"new"), 200)
     head = s3.head_object(Bucket=target, Key="new")
@@ -350,7 +371,8 @@ def test_boto3_put_urls_that_ask_for_more(raw, s3, target, server, params, heade
 def test_boto3_copy_url(raw, s3, target, server):
     params = {"Bucket": target, "Key": "copy", "CopySource": f"{target}/k"}
     made = s3.generate_presigned_url("copy_object", Params=params, ExpiresIn=60).removeprefix(server.endpoint)
-    answer(raw.presigned("PUT", made), 403, "AccessDenied", "SignatureDoesNotMatch")
+    with unchanged():
+        answer(raw.presigned("PUT", made), 403, "AccessDenied", "SignatureDoesNotMatch")
     absent(s3, target, "copy")
     answer(raw.presigned("PUT", made, [("x-amz-copy-source", f"{target}/k")]), 200)
     holds(s3, target, "copy", b"kept")

@@ -15,6 +15,7 @@ from support import sigv4
 from support.expect import answer, holds, refused
 from support.sigv4 import object_path
 from support.tools import run
+from support.unchanged import unchanged
 
 pytestmark = pytest.mark.process
 
@@ -225,7 +226,8 @@ def test_a_mailbox(raw, s3, nobody, bucket):
             nobody.get_object(Bucket=bucket, Key=key)
     with refused(403, "AccessDenied"):
         nobody.put_object(Bucket=bucket, Key="elsewhere", Body=b"x")
-    answer(send(raw, bucket, [("key", "elsewhere")]), 403, "AccessDenied")
+    with unchanged():
+        answer(send(raw, bucket, [("key", "elsewhere")]), 403, "AccessDenied")
 
 
 def test_keep_objects_from_being_deleted(s3, explain, credentials, bucket):
@@ -263,7 +265,8 @@ def test_only_short_lived_presigned_urls(raw, s3, bucket):
 
     answer(raw.presigned("GET", made()), 200)
     answer(raw.presigned("GET", made(stamp=sigv4.shifted(-590), expires=3600)), 200)
-    answer(raw.presigned("GET", made(stamp=sigv4.shifted(-620), expires=3600)), 403, "AccessDenied")
+    with unchanged():
+        answer(raw.presigned("GET", made(stamp=sigv4.shifted(-620), expires=3600)), 403, "AccessDenied")
     holds(s3, bucket, "k", b"x")
 
 

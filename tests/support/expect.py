@@ -6,14 +6,16 @@ import contextlib
 
 from botocore.exceptions import ClientError
 
+from .unchanged import unchanged
 from .wire import Response
 
 
 @contextlib.contextmanager
 def refused(status: int, *codes: str):
-    """The boto3 call inside must fail with this HTTP status and one of these codes."""
+    """The boto3 call inside must fail with this HTTP status and one of these codes, and must change no row."""
     try:
-        yield
+        with unchanged():
+            yield
     except ClientError as error:
         seen = (error.response["ResponseMetadata"]["HTTPStatusCode"], error.response["Error"]["Code"])
         assert seen[0] == status and (not codes or seen[1] in codes), f"{seen}, not {status} {codes}"

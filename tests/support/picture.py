@@ -10,58 +10,25 @@ import contextlib
 import hashlib
 import http.client
 import json
-import socket
 import time
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from .client import Client
 from .server import Endpoint
 from .sigv4 import Credentials, object_path
+from .unchanged import EVERY_S, GC_S, Admin, collect_garbage, held, watched
 
-GC_S = 60
-EVERY_S = 0.1
 # They differ from answer to answer.
 PASSING = {"date", "x-amz-request-id", "x-amz-id-2", "connection"}
-
-
-class Admin:
-    """The admin API of one node, through its socket."""
-
-    def __init__(self, path: str):
-        self.path = path
-
-    def call(self, method: str, target: str, body: dict | None = None):
-        return json.loads(self.text(target, method, body))
-
-    def text(self, target: str, method: str = "GET", body: dict | None = None) -> str:
-        """The answer as it is."""
-        connection = http.client.HTTPConnection("localhost", timeout=30)
-        connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            connection.sock.settimeout(30)
-            connection.sock.connect(self.path)
-            text = None if body is None else json.dumps(body)
-            connection.request(method, target, text, {"Content-Type": "application/json"})
-            reply = connection.getresponse()
-            answer = reply.read().decode()
-            assert reply.status < 300, f"{method} {target}: {reply.status} {answer}"
-            return answer
-        finally:
-            connection.close()
-
-    def gc_tasks(self) -> int:
-        return self.call("GET", "/v1/status")["upkeep"]["gc"]["tasks"]
-
-    def verified(self) -> list[dict]:
-        """What a verification that begins now finds on each node."""
-        self.call("POST", "/v1/verify", {})
-        end = time.monotonic() + GC_S
-        while True:
-            found = self.call("GET", "/v1/verify")
-            if found["ended_ms"]:
-                return found["nodes"]
-            assert time.monotonic() < end, f"the verification does not end: {found}"
-            time.sleep(EVERY_S / 5)
+SETTINGS = (
+    "acl", "cors", "encryption", "lifecycle", "notification", "object-lock", "ownershipControls", "policy",
+    "publicAccessBlock", "tagging", "versioning", "website",
+)  # fmt: skip
+# The things that operators see, by what names one of them.
+OPERATED = {"keys": "id", "users": "name", "groups": "name", "roles": "name", "policies": "name", "tokens": "id"}
+# What nodes keep in memory, by the beginnings of its names.
+KEPT = ("bucket ", "usage, ", "inline ", *(f"{kind}: " for kind in OPERATED))
+KINDS = {"users": "user", "groups": "group", "roles": "role"}
 
 
 class Observer:
@@ -69,89 +36,112 @@ class Observer:
 
     def __init__(self, server: Endpoint, credentials: Credentials):
         self.client = Client(server.endpoint, credentials, keep_alive=True)
-        sockets = [node["admin"] for node in server.nodes if node.get("admin", "").startswith("/")]
-        self.admins = [Admin(path) for path in sockets]
+        self.k2v = Client(server.k2v, credentials, keep_alive=True) if server.k2v else None
+        self.admins = [Admin(path) for path in server.sockets()]
+        # The last picture, and what the nodes held then.
+        self.last: tuple[dict, dict] | None = None
 
     @contextlib.contextmanager
     def nothing_changes(self):
         """What is requested inside must be refused, and leave the store as it is, also after garbage collection."""
         self.collect_garbage()
-        before, held = self.visible(), self.held()
-        yield
+        before = self.picture()
+        holding = self.held()
+        with watched.not_here():
+            yield
+        if holding and self.held() == holding:
+            # All that stands in rows and blocks is as it was. What nodes keep in memory is looked at.
+            same({name: thing for name, thing in before.items() if name.startswith(KEPT)}, self.kept_in_memory(), "in memory")
+            return
         same(before, self.visible(), "at once")
         if self.collect_garbage():
             same(before, self.visible(), "after garbage collection")
-        self.nothing_was_added(held)
+        self.nothing_was_added(holding)
+
+    def picture(self) -> dict[str, object]:
+        """All that is visible now. Where no row differs from those of the last picture, that one is still right."""
+        holding = self.held()
+        if self.last is None or not holding or self.last[0] != holding:
+            self.last = (holding, self.visible())
+        return self.last[1]
 
     def collect_garbage(self) -> bool:
         """Waits until no node has garbage; tells whether there was some."""
-        waited, end = False, time.monotonic() + GC_S
-        while any(admin.gc_tasks() for admin in self.admins):
-            assert time.monotonic() < end, "garbage is not collected"
-            waited = True
-            time.sleep(EVERY_S)
-        return waited
+        return collect_garbage(self.admins)
 
-    def nothing_was_added(self, held: dict[str, int]) -> None:
-        """No node holds more than `held`. It may hold less: what an earlier request left goes bit by bit."""
+    def nothing_was_added(self, before: dict[str, tuple]) -> None:
+        """No node holds more than `before`. It may hold less: what an earlier request left goes bit by bit."""
         end = time.monotonic() + GC_S
-        while more := {name: (held[name], now) for name, now in self.held().items() if now > held[name]}:
+        while more := [(was, now) for was, now in pairs(before, self.held()) if any(n > w for w, n in zip(was[1:], now[1:]))]:
             assert time.monotonic() < end, f"more is stored than before (before, now): {more}"
             time.sleep(EVERY_S)
 
-    def held(self) -> dict[str, int]:
-        """How many rows and blocks each node has, and how many things are wrong."""
-        if not self.admins:
-            return {}
-        nodes = self.admins[0].verified()
-        return {f"{what} of {node['short']}": node[what] for node in nodes for what in ("rows", "blocks", "problems")}
+    def held(self) -> dict[str, tuple]:
+        """The digest of all rows of each node, how many rows and blocks it has, and how many things are wrong."""
+        return held(self.admins)
 
     def blocks(self) -> int:
         """How many blocks all nodes have."""
-        return sum(n for what, n in self.held().items() if what.startswith("blocks"))
+        return sum(blocks for _, _, blocks, _ in self.held().values())
+
+    def problems(self) -> int:
+        """How many things are wrong on all nodes."""
+        return sum(problems for *_, problems in self.held().values())
 
     def visible(self) -> dict[str, object]:
         """All that clients and operators can see, by name."""
         self.client.close()  # the server closes connections that rest
+        if self.k2v:
+            self.k2v.close()
         seen: dict[str, object] = {}
-        names = [b.findtext("Name") for b in self.ask("GET", "/").xml().iter("Bucket")]
-        for name in names:
-            seen[f"bucket {name}"] = "there"
-            seen |= self.settings(name) | self.objects(name) | self.uploads(name)
-        if self.admins:
-            admin = self.admins[0]
-            for key in admin.call("GET", "/v1/keys")["items"]:
-                seen[f"key {key['id']}"] = key
-            for bucket in admin.call("GET", "/v1/buckets")["items"]:
-                info = admin.call("GET", f"/v1/buckets/{bucket['name']}")
-                seen[f"usage and grants of {bucket['name']}"] = info
+        for name in self.buckets():
+            seen |= self.settings(name) | self.objects(name) | self.uploads(name) | self.items(name)
+        return seen | self.kept_in_memory()
+
+    def buckets(self) -> list[str]:
+        return [b.findtext("Name") for b in self.ask("GET", "/").xml().iter("Bucket")]
+
+    def kept_in_memory(self) -> dict[str, object]:
+        """Buckets, keys and identities, of which each node keeps copies."""
+        seen: dict[str, object] = {f"bucket {name}": "there" for name in self.buckets()}
+        for admin in self.admins[:1]:
+            seen |= operated(admin)
         return seen
 
     def settings(self, bucket: str) -> dict[str, object]:
         seen = {}
-        for part in ("acl", "cors", "ownershipControls", "policy", "publicAccessBlock"):
+        for part in SETTINGS:
             reply = self.client.request("GET", object_path(bucket), [(part, "")])
             seen[f"{part} of {bucket}"] = (reply.status, reply.code or reply.body)
         return seen
 
     def objects(self, bucket: str) -> dict[str, object]:
-        """Each object's headers, and the hash of its content as it is read now."""
+        """Each version's headers (with retention and legal hold), tags, and the hash of its content as it is read now."""
         seen: dict[str, object] = {}
-        query = [("list-type", "2"), ("encoding-type", "url")]
-        for page in self.pages(bucket, query, "NextContinuationToken", "continuation-token"):
+        listing = [("list-type", "2"), ("encoding-type", "url")]
+        for page in self.pages(bucket, listing, [("NextContinuationToken", "continuation-token")]):
             for entry in page.iter("Contents"):
-                key = unquote(entry.findtext("Key").replace("+", "%20"))
+                seen[f"object {bucket}/{decoded(entry)}"] = {child.tag: child.text for child in entry}
+        markers = [("NextKeyMarker", "key-marker"), ("NextVersionIdMarker", "version-id-marker")]
+        for page in self.pages(bucket, [("versions", ""), ("encoding-type", "url")], markers):
+            for entry in [*page.iter("Version"), *page.iter("DeleteMarker")]:
+                key, version = decoded(entry), entry.findtext("VersionId")
                 listed = {child.tag: child.text for child in entry}
-                seen[f"object {bucket}/{key}"] = (listed, *self.content(bucket, key))
+                more = () if entry.tag == "DeleteMarker" else self.content(bucket, key, version)
+                seen[f"{entry.tag} {version} of {bucket}/{key}"] = (listed, *more)
         return seen
 
-    def content(self, bucket: str, key: str) -> tuple:
+    def content(self, bucket: str, key: str, version: str) -> tuple:
+        of = [("versionId", version)]
         try:
-            reply = self.client.get(bucket, key)
+            reply = self.client.request("GET", object_path(bucket, key), of)
         except http.client.IncompleteRead:
             return ("breaks off",)
         headers = {n: v for n, v in reply.headers.items() if n not in PASSING}
-        return reply.status, headers, hashlib.sha256(reply.body).hexdigest()
+        tags = None
+        if "x-amz-tagging-count" in headers:
+            tags = self.ask("GET", object_path(bucket, key), [("tagging", ""), *of]).body
+        return reply.status, headers, hashlib.sha256(reply.body).hexdigest(), tags
 
     def uploads(self, bucket: str) -> dict[str, object]:
         """Each upload in progress, with its parts."""
@@ -159,24 +149,84 @@ class Observer:
         root = self.ask("GET", object_path(bucket), [("uploads", ""), ("encoding-type", "url")]).xml()
         assert root.findtext("IsTruncated") == "false", f"{bucket} has too many uploads for a picture"
         for entry in root.iter("Upload"):
-            key, upload = unquote(entry.findtext("Key").replace("+", "%20")), entry.findtext("UploadId")
+            key, upload = decoded(entry), entry.findtext("UploadId")
             parts = self.ask("GET", object_path(bucket, key), [("uploadId", upload)])
             seen[f"upload {upload} of {bucket}/{key}"] = parts.body
         return seen
 
-    def pages(self, bucket: str, query, token: str, parameter: str):
+    def items(self, bucket: str) -> dict[str, object]:
+        """Each K2V item with its values and its token."""
+        if self.k2v is None:
+            return {}
+        seen: dict[str, object] = {}
+        index = self.asked_of_k2v("GET", bucket)
+        assert not index["more"], f"{bucket} has too many K2V partitions for a picture"
+        for partition in [entry["pk"] for entry in index["partitionKeys"]]:
+            start = None
+            while True:
+                search = {"partitionKey": partition, "tombstones": True, "start": start}
+                [page] = self.asked_of_k2v("POST", bucket, [("search", "")], [search])
+                seen |= {f"item {item['sk']!r} of {partition!r} of {bucket}": item for item in page["items"]}
+                start = page["nextStart"]
+                if not page["more"]:
+                    break
+        return seen
+
+    def asked_of_k2v(self, method: str, bucket: str, query=(), body=None):
+        text = b"" if body is None else json.dumps(body).encode()
+        reply = self.k2v.request(method, object_path(bucket), query, body=text, service="k2v")
+        assert reply.status == 200, f"{method} {bucket} {query}: {reply.brief()}"
+        return json.loads(reply.body)
+
+    def pages(self, bucket: str, query, tokens: list[tuple[str, str]]):
+        """All pages of a listing; `tokens` are what a page tells of the next one, and its parameter."""
         more = []
         while True:
             root = self.ask("GET", object_path(bucket), [*query, *more]).xml()
             yield root
             if root.findtext("IsTruncated") != "true":
                 return
-            more = [(parameter, root.findtext(token))]
+            more = [(parameter, unquote(root.findtext(token) or "")) for token, parameter in tokens]
 
     def ask(self, method: str, path: str, query=()):
         reply = self.client.request(method, path, query)
         assert reply.status == 200, f"{method} {path} {query}: {reply.brief()}"
         return reply
+
+
+def operated(admin: Admin) -> dict[str, object]:
+    """What the admin API shows: keys, identities with their policies, tokens, buckets with grants, aliases, quota and usage."""
+    seen: dict[str, object] = {}
+    for kind, name in OPERATED.items():
+        for one in every(admin, f"/v1/{kind}"):
+            seen[f"{kind}: {one[name]}"] = one
+            for policy in one.get("inline_policies", ()):
+                path = f"/v1/inline-policies/{KINDS[kind]}/{quote(one[name], safe='')}/{quote(policy, safe='')}"
+                seen[f"inline policy {policy} of {kind}: {one[name]}"] = admin.call("GET", path)
+    for bucket in every(admin, "/v1/buckets"):
+        seen[f"usage, grants, aliases and quota of {bucket['name']}"] = admin.call("GET", f"/v1/buckets/{bucket['name']}")
+    return seen
+
+
+def every(admin: Admin, path: str) -> list[dict]:
+    """All things of a list, page by page."""
+    found, after = [], ""
+    while True:
+        page = admin.call("GET", path + (f"?after={quote(after, safe='')}" if after else ""))
+        found += page["items"]
+        after = page.get("next")
+        if not after:
+            return found
+
+
+def decoded(entry) -> str:
+    """The key of an entry of a listing."""
+    return unquote(entry.findtext("Key").replace("+", "%20"))
+
+
+def pairs(before: dict[str, tuple], after: dict[str, tuple]):
+    """What each node held before, and what it holds after."""
+    return [(before[name], now) for name, now in after.items()]
 
 
 def same(before: dict[str, object], after: dict[str, object], when: str) -> None:

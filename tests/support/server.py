@@ -14,6 +14,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .unchanged import watched
+
 READY_S = 60
 
 
@@ -32,6 +34,10 @@ class Endpoint:
     bucket: str
     nodes: list[dict] = field(default_factory=list)
     k2v: str = ""
+
+    def sockets(self) -> list[str]:
+        """The admin sockets of its nodes, where they can be reached as files."""
+        return [node["admin"] for node in self.nodes if node.get("admin", "").startswith("/")]
 
     @staticmethod
     def parse(text: str) -> "Endpoint":
@@ -81,7 +87,13 @@ class Demo:
             raise ServerFailed(f"not ready: {self.log_end()}")
         self.printed = json.loads(line)
         self.info = Endpoint.parse(line)
+        watched.add(self.info.sockets())
         return self.info
+
+    def _forget(self) -> None:
+        """Refusals look at it no longer."""
+        if self.info:
+            watched.remove(self.info.sockets())
 
     def _first_line(self, ready_s: float) -> str:
         lines: queue.Queue[str] = queue.Queue()
@@ -108,6 +120,7 @@ class Demo:
 
     def stop(self, wait_s: float = 20) -> int:
         """Asks it to end (SIGTERM) and returns its exit status; kills it after `wait_s`."""
+        self._forget()
         if self.process is None:
             return 0
         pid = self.server_pid if self.info and self.wrapper else self.process.pid
@@ -123,6 +136,7 @@ class Demo:
 
         A server under a wrapper is nobody's to wait for, and lives on until the sync that one of its threads is in has ended.
         """
+        self._forget()
         if self.process is None:
             return
         group = self.process.pid
@@ -165,9 +179,13 @@ class Server:
         command = [str(binary()), "server", "--config", str(self.folder / "archipel.toml")]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        if not wait_until(lambda: self._answers(*(["status"] if in_layout else ["node", "id"])), ready_s):
+        question = ["status"] if in_layout else ["node", "id"]
+        wait_until(lambda: self.process.poll() is not None or self._answers(*question), ready_s)
+        if self.process.poll() is not None or not self._answers(*question):
             self.stop()
             raise ServerFailed(f"not ready: {self.log_text()[-2000:]}")
+        if in_layout:
+            watched.add([str(self.data / "admin.sock")])
 
     def _answers(self, *question: str) -> bool:
         command = [str(binary()), *question, "--data-dir", str(self.data)]
@@ -184,6 +202,7 @@ class Server:
         return self.log.read_text(errors="replace")
 
     def stop(self, wait_s: float = 40) -> None:
+        watched.remove([str(self.data / "admin.sock")])
         if self.process is None:
             return
         _signal(self.process.pid, signal.SIGTERM)
