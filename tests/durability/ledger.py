@@ -2,6 +2,8 @@
 
 Each writer owns its keys, so the history of a key is a sequence. After a crash a key must hold its last acknowledged
 content, or that of an operation that was under way and never answered; a deleted key must be gone, or hold the latter.
+
+With `buffered` a power cut may undo what was acknowledged within the last second, the newest first: see `Buffered`.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import hashlib
 import http.client
 import random
 import threading
+import time
 from dataclasses import dataclass, field
 
 from support.client import Client
@@ -26,15 +29,29 @@ class Entry:
 
     acknowledged: str = ABSENT
     pending: list[str] = field(default_factory=list)
+    # As it was when the last crash was looked at.
+    acknowledged_before: str = ABSENT
 
 
 def fingerprint(data: bytes) -> str:
     return f"{len(data)} bytes {hashlib.sha256(data).hexdigest()}"
 
 
+@dataclass
+class Operation:
+    """What a writer did to a key, in its order; `at` is when the answer came (None if none did, or an error)."""
+
+    key: str
+    state: str
+    at: float | None = None
+    etag: str = ""
+
+
 class Ledger:
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
+        # What each writer did since the last cut, by the first part of its keys.
+        self.done: dict[str, list[Operation]] = {}
         self.acknowledged = 0
         self.refused: dict[tuple[int, str | None], int] = {}
         self.lock = threading.Lock()
@@ -43,6 +60,8 @@ class Ledger:
         """Runs `send() -> Response`; records its outcome. False: no answer came (the server is gone)."""
         entry = self.entries.setdefault(key, Entry())
         entry.pending.append(state)
+        operation = Operation(key, state)
+        self.done.setdefault(key.partition("/")[0], []).append(operation)
         try:
             reply = send()
         except LOST:
@@ -50,6 +69,7 @@ class Ledger:
         with self.lock:
             if reply.status in (200, 204) and reply.code is None:
                 entry.acknowledged, entry.pending = state, []
+                operation.at, operation.etag = time.monotonic(), etag_of(reply)
                 self.acknowledged += 1
             else:
                 known = (reply.status, reply.code)
@@ -64,9 +84,95 @@ class Ledger:
         return f"{key}: acknowledged {entry.acknowledged}, found {seen}"
 
 
+    def judge_all(self, seen: dict[str, str]) -> list[str]:
+        """What is wrong with all that was seen after a crash; from here on, that is what is known."""
+        wrong = [problem for key, state in seen.items() if (problem := self.judge(key, state))]
+        for key, state in seen.items():
+            self.entries[key] = Entry(state, [], state)
+        self.done = {}
+        return wrong
+
+    def created(self, until: float | None = None) -> set[tuple[str, str]]:
+        """Keys and entity tags of all objects that were acknowledged since the last cut; `until`: before that time."""
+        operations = [one for all_ in self.done.values() for one in all_ if one.at and one.etag]
+        return {(one.key, one.etag) for one in operations if until is None or one.at < until}
+
+
+def etag_of(reply) -> str:
+    """The entity tag of what was written; empty for a deletion."""
+    if "etag" in reply.headers:
+        return reply.headers["etag"].strip('"')
+    return (reply.xml().findtext("ETag") or "").strip('"') if reply.body else ""
+
+
+class Buffered(Ledger):
+    """What a power cut may leave with `buffered`.
+
+    Commits are synced after a second, and a cut undoes any number of the last ones. So of what a writer did, in its
+    order, a first part is in effect and the rest is not; the rest was acknowledged within the last second. Contents
+    are whole: a key holds one of the states that the writer gave it, to the byte.
+    """
+
+    # The second, and the sync itself, on a machine that does much else. What was acknowledged earlier must be there.
+    UNDONE_S = 5.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cut_at = 0.0
+        self.undone = 0
+        # How old the oldest of what was undone was at the cut.
+        self.oldest = 0.0
+
+    def judge_all(self, seen: dict[str, str]) -> list[str]:
+        wrong = []
+        for writer in {key.partition("/")[0] for key in seen}:
+            operations = self.done.get(writer, [])
+            before = {key: self.entries[key].acknowledged_before for key in seen if key.partition("/")[0] == writer}
+            kept = kept_part(before, operations, seen)
+            if kept is None:
+                wrong.append(f"{writer}: no first part of what it did leads to what is there: {self.told(before, operations, seen)}")
+                continue
+            lost = [one for one in operations[kept:] if one.at is not None]
+            self.undone += len(lost)
+            for one in lost:
+                age = self.cut_at - one.at
+                self.oldest = max(self.oldest, age)
+                if age > self.UNDONE_S:
+                    wrong.append(f"{one.key}: {one.state} was acknowledged {age:.1f} s before the cut, and is undone")
+        for key, state in seen.items():
+            self.entries[key] = Entry(state, [], state)
+        self.done = {}
+        return wrong
+
+    def told(self, before: dict[str, str], operations: list[Operation], seen: dict[str, str]) -> str:
+        """The keys that hold nothing that their writer gave them; else those that differ from the end."""
+        strange = [key for key in before if seen[key] not in {before[key], *(o.state for o in operations if o.key == key)}]
+        last = before | {one.key: one.state for one in operations if one.at is not None}
+        differ = strange or [key for key in before if seen[key] != last[key]]
+        return "; ".join(f"{key} is {seen[key]}, last acknowledged {last[key]}" for key in differ[:4])
+
+
+def kept_part(before: dict[str, str], operations: list[Operation], seen: dict[str, str]) -> int | None:
+    """How many of the operations are in effect, the most if several numbers fit; None if no number does.
+
+    An operation without an answer may be in effect or not.
+    """
+    fits = None
+    state = {key: {first} for key, first in before.items()}
+    wrong = {key for key, possible in state.items() if seen[key] not in possible}
+    if not wrong:
+        fits = 0
+    for number, one in enumerate(operations, 1):
+        state[one.key] = {one.state} if one.at is not None else state[one.key] | {one.state}
+        (wrong.discard if seen[one.key] in state[one.key] else wrong.add)(one.key)
+        if not wrong:
+            fits = number
+    return fits
+
+
 def verify(client: Client, bucket: str, ledger: Ledger) -> list[str]:
     """Reads every key, and the listing; returns what is lost, damaged, half there, or back from the dead."""
-    wrong = []
+    wrong, found = [], {}
     listed = listing(client, bucket)
     for key in sorted(ledger.entries):
         try:
@@ -83,12 +189,10 @@ def verify(client: Client, bucket: str, ledger: Ledger) -> list[str]:
         else:
             wrong.append(f"{key}: {reply.brief()}")
             continue
-        problem = ledger.judge(key, seen)
-        if problem:
-            wrong.append(problem)
+        found[key] = seen
         if (key in listed) != (seen != ABSENT):
             wrong.append(f"{key}: {'listed but absent' if key in listed else 'there but not listed'}")
-        ledger.entries[key] = Entry(seen)
+    wrong += ledger.judge_all(found)
     return wrong + [f"{key}: was never written" for key in sorted(listed - set(ledger.entries))]
 
 
@@ -107,15 +211,21 @@ def listing(client: Client, bucket: str) -> set[str]:
 
 
 SIZES = [100, 3 * KIB, 20 * KIB, 20 * KIB, 3 * MIB]
+# Most with one block: such an object is overwritten by a row that names another block.
+BUFFERED_SIZES = [100, 20 * KIB, MIB, MIB, MIB, 3 * MIB]
 
 
 class Writer(threading.Thread):
     """Puts, overwrites, deletes and completes uploads under its own keys until the server is gone or it is told to stop."""
 
-    def __init__(self, client: Client, bucket: str, ledger: Ledger, name: str, seed: int, keys: int = 12):
+    def __init__(
+        self, client: Client, bucket: str, ledger: Ledger, name: str, seed: int, keys: int = 12, sizes: list[int] = SIZES
+    ):
         super().__init__(daemon=True)
         self.client, self.bucket, self.ledger = client, bucket, ledger
-        self.prefix, self.rng, self.keys = name, random.Random(seed), keys
+        self.prefix, self.rng, self.keys, self.sizes = name, random.Random(seed), keys, sizes
+        # No two contents are the same, whatever run of the writer they are of.
+        self.seed = f"{name} {seed}"
         self.done = threading.Event()
         self.number = 0
         self.failure: BaseException | None = None
@@ -138,13 +248,13 @@ class Writer(threading.Thread):
             return self.ledger.attempt(key, ABSENT, lambda: self.client.delete(self.bucket, key))
         if action < 0.25:
             return self.multipart(key)
-        data = content(self.rng.choice(SIZES), f"{self.prefix} {self.number}")
+        data = content(self.rng.choice(self.sizes), f"{self.seed} {self.number}")
         return self.ledger.attempt(key, fingerprint(data), lambda: self.client.put(self.bucket, key, data))
 
     def multipart(self, key: str) -> bool:
         """A part of 5 MiB and a small one, completed; only the completion changes the key."""
         path = object_path(self.bucket, key)
-        parts = [content(5 * MIB, f"{self.prefix} {self.number} a"), content(999, f"{self.prefix} {self.number} b")]
+        parts = [content(5 * MIB, f"{self.seed} {self.number} a"), content(999, f"{self.seed} {self.number} b")]
         try:
             upload = self.client.request("POST", path, [("uploads", "")])
             if upload.status != 200:

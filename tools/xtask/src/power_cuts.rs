@@ -14,6 +14,9 @@ pub struct Args {
     /// Only this file system (both by default)
     #[arg(long, value_parser = ["ext4", "xfs"])]
     fs: Option<String>,
+    /// What the server promises; with buffered a cut may undo the last second, newest first, and leaves what remains whole
+    #[arg(long, default_value = "fsync", value_parser = ["fsync", "buffered"])]
+    durability: String,
     /// The server must not sync, and the run must find losses: shows that the run can fail
     #[arg(long)]
     control: bool,
@@ -28,6 +31,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("mkfs.xfs", "xfsprogs"),
     ("losetup", "mount"),
     ("umount", "mount"),
+    ("unshare", "util-linux"),
 ];
 
 /// Runs it.
@@ -37,6 +41,7 @@ pub fn run(args: &Args) -> Outcome {
     command.arg(black_box::root().join("tests/durability/power_cuts.py"));
     command.env("ARCHIPEL_BIN", black_box::build(Program::Archipel)?);
     command.arg("--rounds").arg(args.rounds.to_string());
+    command.arg("--durability").arg(&args.durability);
     if let Some(fs) = &args.fs {
         command.arg("--fs").arg(fs);
     }
