@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from cluster.loopback import running
+from faults import checker
 from faults.cluster import BUCKET, Cluster, Node
+from faults.workload import Worker, Workload
 from support.client import Client
 from support.server import wait_until
 
 pytestmark = pytest.mark.process
-# A bucket lies in 16 partitions, and a node purges 500 rows of one at a time: this is two rounds for each.
-OBJECTS = 12_000
-THREADS = 8
+# A bucket lies in 16 partitions, and a node purges 500 rows of one at a time: 12,000 are two rounds for each. `cargo xtask
+# soak` stores 20,000.
+OBJECTS = int(os.environ.get("ARCHIPEL_TEST_OBJECTS", "12000"))
+THREADS, WORKERS = 8, 3
 
 
 def on_all(node: Node, cluster: Cluster, numbers: range, request) -> list:
@@ -34,6 +38,16 @@ def change(node: Node, **changes) -> None:
     assert wait_until(lambda: node.admin("GET", "/v1/layout")["progress"] is None, 180)
 
 
+def load_of(cluster: Cluster, nodes: list[Node]) -> tuple[Workload, list[Worker]]:
+    """Clients that write down what they see through these nodes."""
+    endpoints = [node.endpoint for node in cluster.nodes]
+    load = Workload(endpoints, cluster.credentials, BUCKET, fresh_connections=True, writers=WORKERS)
+    workers = [Worker(load, f"c{number}", number, [node.number for node in nodes]) for number in range(WORKERS)]
+    for worker in workers:
+        worker.start()
+    return load, workers
+
+
 def test_every_object_is_readable_through_every_node_after_two_changes(tmp_path):
     def three_of_four(cluster: Cluster) -> None:
         cluster.members = 3
@@ -43,10 +57,17 @@ def test_every_object_is_readable_through_every_node_after_two_changes(tmp_path)
         put = lambda client, number: client.put(BUCKET, f"key-{number}", b"%d" % number).status  # noqa: E731
         assert set(on_all(first, cluster, numbers, put)) == {200}
 
+        # Nobody uses the node that will go.
+        load, workers = load_of(cluster, [cluster.nodes[0], cluster.nodes[2]])
         fourth = {"node": cluster.nodes[3].id, "zone": "zone3", "capacity_bytes": 100_000_000_000}
         change(first, assign=[fourth])
         # At once: the nodes that gave partitions away have only begun to purge them, and get some back.
         change(first, remove=[cluster.nodes[1].id])
+        for worker in workers:
+            worker.done.set()
+        for worker in workers:
+            worker.join(60)
+            assert not worker.is_alive() and worker.failure is None, worker.failure
 
         def read(client: Client, number: int) -> tuple[int, int, bytes]:
             response = client.get(BUCKET, f"key-{number}")
@@ -57,3 +78,10 @@ def test_every_object_is_readable_through_every_node_after_two_changes(tmp_path)
             found = on_all(node, cluster, numbers, read)
             wrong = [answer for answer in found if answer[1:] != (200, b"%d" % answer[0])]
             assert not wrong, (node.name, len(wrong), wrong[:3])
+            reader = Worker(load, f"last{node.number}", 0, [node.number])
+            for key in sorted({one.key for one in load.history.operations}):
+                reader.read(node.number, key)
+            reader.close()
+        assert load.history.operations and not load.unexpected and not load.failures, (load.unexpected, load.failures[:3])
+        verdict = checker.check(load.history)
+        assert verdict.good(), verdict.violations[:3]

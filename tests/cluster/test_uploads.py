@@ -1,7 +1,8 @@
-"""Completions, aborts and puts of one key at once, through three nodes."""
+"""Completions, aborts and puts of one key through three nodes: at once, and under clocks that stand apart."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -9,8 +10,10 @@ from threading import Barrier
 import pytest
 from cluster.loopback import running
 from faults.cluster import BUCKET, Cluster
+from faults.injector import clocks_can_jump, give_clock, set_clock
 from support.client import Client
 from support.sigv4 import object_path
+from support.unchanged import unchanged
 from support.wire import Response
 
 pytestmark = pytest.mark.process
@@ -75,6 +78,11 @@ def test_a_failed_completion_leaves_its_upload_whole_and_one_of_several_ends_it(
             if done == 200:
                 continue
             failed += 1
+            # Alone: nothing is written beside it that would hide what a refusal changes.
+            if failed == 1:
+                with unchanged():
+                    again = upload.complete(nodes[2], NONE)
+                    assert again.status == 412, again.brief()
             for node in nodes:
                 listed = upload.parts(node)
                 assert listed.status == 200 and b"<PartNumber>1<" in listed.body, listed.brief()
@@ -104,4 +112,36 @@ def test_a_failed_completion_leaves_its_upload_whole_and_one_of_several_ends_it(
                 upload.abort(nodes[0])
             for node in nodes:
                 assert upload.parts(node).status == 404
+                assert upload.abort(node).status == 404
+        with unchanged():
+            for node in nodes:
+                assert upload.abort(node).status == 404
+                assert upload.complete(node).status in (200, 404)
+
+
+@pytest.mark.skipif(not clocks_can_jump(), reason="libfaketime is missing: apt-get install faketime")
+def test_an_upload_is_completed_once_though_the_nodes_clocks_stand_apart(tmp_path):
+    """The stamp of the upload's row may be ahead of the clock of the node that completes it."""
+
+    def apart(cluster: Cluster) -> None:
+        for node, offset in zip(cluster.nodes, (4.0, 2.0, 0.0)):
+            give_clock(node)
+            set_clock(node, offset)
+
+    with running(tmp_path, 3, apart) as cluster:
+        nodes = clients(cluster)
+        for begins, completes in itertools.product(range(3), range(3)):
+            key = f"apart-{begins}-{completes}"
+            upload = Upload(nodes[begins], key, b"multi")
+            done = upload.complete(nodes[completes])
+            assert done.status == 200, done.brief()
+            for node in nodes:
+                assert upload.parts(node).status == 404, (begins, completes)
+            put = nodes[completes].put(BUCKET, key, b"later")
+            assert put.status == 200, put.brief()
+            # Whatever a retry is told, it does nothing.
+            for node in nodes:
+                again = upload.complete(node)
+                assert again.status in (200, 404), again.brief()
+                assert node.get(BUCKET, key).body == b"later", (begins, completes)
                 assert upload.abort(node).status == 404

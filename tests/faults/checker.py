@@ -11,7 +11,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
+from faults.endings import as_writes, wrong_endings
 from faults.history import ABSENT, CREATE, DELETE, FAILED, NEVER, OK, READ, SWAP, UNKNOWN, WRITE, History, Listing, Operation
+from faults.items import wrong_items
 
 # How many states one key's search may visit; then the key counts as undecided, which is no pass.
 MOST_STATES = 2_000_000
@@ -34,7 +36,10 @@ class Verdict:
 def check(history: History, most_states: int = MOST_STATES) -> Verdict:
     """Everything."""
     by_key = history.by_key()
-    verdict = Verdict(list(history.damaged), [], len(by_key), len(history.operations), len(history.listings))
+    for write in as_writes(history.endings):
+        by_key.setdefault(write.key, []).append(write)
+    count = len(history.operations) + len(history.endings) + len(history.items)
+    verdict = Verdict(list(history.damaged), [], len(by_key), count, len(history.listings))
     for key in sorted(by_key):
         found = linearizable(by_key[key], most_states)
         if found is None:
@@ -42,6 +47,7 @@ def check(history: History, most_states: int = MOST_STATES) -> Verdict:
         elif not found:
             verdict.violations.append(f"{key} is not linearizable:\n{shown(smallest(by_key[key], most_states))}")
     verdict.violations += wrong_listings(history.listings, by_key)
+    verdict.violations += wrong_endings(history.endings) + wrong_items(history.items)
     return verdict
 
 

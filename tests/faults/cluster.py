@@ -18,8 +18,9 @@ from faults.network import Network
 from support.client import Client
 from support.server import binary, wait_until
 from support.sigv4 import Credentials
+from support.unchanged import watched
 
-S3_PORT, CLUSTER_PORT = 3900, 3901
+S3_PORT, CLUSTER_PORT, K2V_PORT = 3900, 3901, 3904
 START_S, FORM_S = 60, 120
 BUCKET = "faults"
 
@@ -52,6 +53,7 @@ class Node:
     id: str = ""  # known once the cluster is formed
     process: subprocess.Popen | None = None
     paused: bool = False
+    skew: float = 0.0  # of its clock against the machine's, in seconds, for the whole run
     starts: int = 0
     env: dict[str, str] = field(default_factory=lambda: {"ARCHIPEL_LIMITS_DISK_RESERVE": "256MiB"})
     lock: threading.Lock = field(default_factory=threading.Lock)  # of who kills, pauses or starts it
@@ -68,6 +70,10 @@ class Node:
     @property
     def endpoint(self) -> str:
         return f"http://{self.address}:{S3_PORT}"
+
+    @property
+    def k2v(self) -> str:
+        return f"http://{self.address}:{K2V_PORT}"
 
     @property
     def log(self) -> Path:
@@ -139,6 +145,7 @@ class Cluster:
         join = [f"{self.network.address(0)}:{CLUSTER_PORT}"] if node.number else []
         return (
             f'data_dir = "{node.data}"\n[s3]\nlisten = "{node.address}:{S3_PORT}"\n'
+            f'[k2v]\nlisten = "{node.address}:{K2V_PORT}"\n'
             f'[cluster]\nlisten = "{node.address}:{CLUSTER_PORT}"\nsecret_file = "{self.folder}/secret"\n'
             f'join = {json.dumps(join)}\nzone = "zone{node.number}"\n'
             f'[log]\nlevel = "{level}"\n[limits]\nshutdown_seconds = 10\n'
@@ -209,6 +216,7 @@ class Cluster:
         self.credentials = Credentials(key["id"], key["secret"])
         first.admin("POST", "/v1/buckets", {"name": BUCKET, "owner": key["id"]})
         self.wait_serving()
+        watched.add([str(node.data / "admin.sock") for node in self.nodes[: self.members]])
 
     def learn_id(self, node: Node) -> None:
         """After its key may have changed."""
@@ -279,6 +287,7 @@ class Cluster:
         raise NotServing(f"{what} within {timeout_s:.0f} s; last: {last}; the logs' ends:\n{ends}")
 
     def stop_all(self) -> None:
+        watched.remove([str(node.data / "admin.sock") for node in self.nodes[: self.members]])
         for node in self.nodes:
             if node.running():
                 self.go_on(node)

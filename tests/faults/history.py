@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 NEVER = math.inf
@@ -17,6 +17,9 @@ WRITE = "write"  # of `value`, on no condition
 DELETE = "delete"
 CREATE = "create"  # `value`, if the key is absent
 SWAP = "swap"  # `value`, if the key holds `expected`
+
+# What clients do to an upload that they share.
+COMPLETE, ABORT, LOOK = "complete", "abort", "look"
 
 OK, FAILED, UNKNOWN = "ok", "failed", "unknown"
 
@@ -54,12 +57,45 @@ class Listing:
     node: int = -1
 
 
+@dataclass
+class Ending:
+    """A completion or an abort of a shared upload, or a look whether it goes on; FAILED: there is no such upload."""
+
+    kind: str
+    key: str
+    upload: str
+    value: str | None
+    called: float
+    answered: float = NEVER
+    outcome: str = UNKNOWN
+    client: str = ""
+    node: int = -1
+
+
+@dataclass
+class ItemOperation:
+    """What was done to a K2V item: `found` is what a read gave, `replaced` what was seen under the token of a change."""
+
+    kind: str
+    item: str
+    value: str | None = None
+    replaced: list[str] = field(default_factory=list)
+    found: list[str] = field(default_factory=list)
+    called: float = 0.0
+    answered: float = NEVER
+    outcome: str = UNKNOWN
+    client: str = ""
+    node: int = -1
+
+
 class History:
     """What all clients saw; threads may add to it."""
 
     def __init__(self) -> None:
         self.operations: list[Operation] = []
         self.listings: list[Listing] = []
+        self.endings: list[Ending] = []
+        self.items: list[ItemOperation] = []
         self.damaged: list[str] = []
         self.lock = threading.Lock()
 
@@ -70,6 +106,14 @@ class History:
     def add_listing(self, listing: Listing) -> None:
         with self.lock:
             self.listings.append(listing)
+
+    def add_ending(self, ending: Ending) -> None:
+        with self.lock:
+            self.endings.append(ending)
+
+    def add_item(self, operation: ItemOperation) -> None:
+        with self.lock:
+            self.items.append(operation)
 
     def add_damage(self, what: str) -> None:
         """Something no history can excuse, such as content that does not fit its ETag."""
@@ -84,7 +128,7 @@ class History:
 
     def save(self, file: Path) -> None:
         """One JSON object per line, in the order of the calls."""
-        rows = [*self.operations, *self.listings]
+        rows = [*self.operations, *self.listings, *self.endings, *self.items]
         with open(file, "w") as out:
             for row in sorted(rows, key=lambda row: row.called):
                 shown = asdict(row)
@@ -99,7 +143,11 @@ class History:
             row = json.loads(line)
             if row["answered"] is None:
                 row["answered"] = NEVER
-            if "prefix" in row:
+            if "upload" in row:
+                history.endings.append(Ending(**row))
+            elif "item" in row:
+                history.items.append(ItemOperation(**row))
+            elif "prefix" in row:
                 history.listings.append(Listing(**row))
             else:
                 history.operations.append(Operation(**row))

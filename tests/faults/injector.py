@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import random
+import shutil
 import threading
 import time
 from pathlib import Path
 
 from faults.cluster import Cluster, Node
 from faults.gate import Gate
+from support import strace
 
 CLOCK_LIBRARY = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
+# How far the nodes' clocks stand apart, in steps from one node to the next.
+SKEW_S = (1.0, 5.0)
+SYNC_S = (1.0, 4.0)
+SYNCS = "fsync,fdatasync,msync,sync_file_range"
 # S3 refuses requests whose clock is further away than 15 minutes.
 CLOCK_JUMP_S = 600
 
@@ -22,6 +28,7 @@ FAULTS = {
     "isolate": 3,
     "loss": 3,
     "clock": 2,
+    "slow sync": 3,
     "restart": 2,
     "rolling restart": 1,
     "kill all": 1,
@@ -37,6 +44,8 @@ class Injector(threading.Thread):
         self.faults = dict(faults or FAULTS)
         if not clocks_can_jump():
             self.faults.pop("clock", None)
+        if not shutil.which("strace"):
+            self.faults.pop("slow sync", None)
         self.rest_s, self.gate = rest_s, gate or Gate()
         self.done = threading.Event()
         self.failure: BaseException | None = None
@@ -145,10 +154,23 @@ class Injector(threading.Thread):
             self.network.heal(*pair)
 
     def clock(self) -> None:
+        """A jump, and sometimes back to where it stood at first."""
         node = self.some_node()
         jump = self.rng.choice([-1, 1]) * self.rng.choice([0.2, 3, 60, CLOCK_JUMP_S]) * self.rng.random()
-        set_clock(node, jump)
-        self.note(f"clock of {node.name}: {jump:+.3f} s from now on")
+        offset = node.skew + (0 if self.rng.random() < 0.3 else jump)
+        set_clock(node, offset)
+        self.note(f"clock of {node.name}: {offset:+.3f} s from now on")
+
+    def slow_sync(self) -> None:
+        """Each sync of a node takes seconds longer: a disk that is about to fail, or shares its device."""
+        node = self.some_node()
+        delay = self.rng.uniform(*SYNC_S)
+        with node.lock:
+            try:
+                with strace.inject(node.process.pid, SYNCS, f"delay_enter={round(delay * 1e6)}"):
+                    self.last(3, 15, f"each sync of {node.name} takes {delay:.1f} s more")
+            except AssertionError as error:  # it was starting or ending just then
+                self.note(f"syncs of {node.name} are as before: {error}")
 
 
 def answers(node: Node) -> bool:
@@ -174,6 +196,19 @@ def give_clock(node: Node) -> None:
         "FAKETIME_CACHE_DURATION": "1",
         "NO_FAKE_STAT": "1",
     }
+
+
+def stand_apart(cluster: Cluster, seed: int) -> list[float]:
+    """From their next start the nodes' clocks stand 1 to 5 s apart, one ahead and one behind; by how much each."""
+    if not clocks_can_jump():
+        return []
+    rng = random.Random(seed)
+    offset = -rng.uniform(*SKEW_S)
+    for node in rng.sample(cluster.nodes, len(cluster.nodes)):
+        node.skew = offset
+        set_clock(node, offset)
+        offset += rng.uniform(*SKEW_S)
+    return [node.skew for node in cluster.nodes]
 
 
 def set_clock(node: Node, offset_s: float) -> None:

@@ -11,11 +11,13 @@ import threading
 import time
 from contextlib import ExitStack, contextmanager
 
-from faults import disks
-from faults.cluster import Cluster, Node, NotServing
+from faults import changes, disks
+from faults.cluster import BUCKET, Cluster, Node, NotServing
 from faults.gate import Gate
 from faults.injector import FAULTS, Injector
 from faults.operate import Operator
+from support.client import Client
+from support.data import KIB, content
 
 LOSSES = {
     "flip": 3,
@@ -228,3 +230,56 @@ class Losses(threading.Thread):
     def remove(self, nodes: list[Node]) -> None:
         version = self.operator.change({"remove": [node.id for node in nodes]})
         self.note(f"{', '.join(f'-{n.name}' for n in nodes)}: version {version}")
+
+
+# Larger than what is stored within a row, so that each object is one block.
+BLOCK = 17 * KIB
+DISK_S = 1800
+
+
+def lose_disk(run) -> None:
+    """One of two disks is lost with half of a node's blocks, while clients go on; the cluster mends all of them."""
+    run.form(calm=True)
+    node, operator = run.cluster.nodes[1], Operator(run.cluster, run.note)
+    count, lost = run.args.blocks, disks.DISKS[0]
+    took = changes.fill(run, 2 * count, BLOCK, "blocks")
+    print(f"{2 * count} objects of {BLOCK} bytes stored in {took:.0f} s; verify --deep is clean after {operator.wait_whole(DISK_S):.1f} s")
+    # It is lost while others read and write.
+    run.start_workers(2, [other.number for other in run.cluster.nodes if other is not node][: run.cluster.members - 1])
+    with node.lock:
+        run.cluster.kill(node)
+        on_disk = sum(1 for path, _ in disks.records(node) if lost in path.parts)
+        disks.lose_blocks(node, [lost])
+        began = time.monotonic()
+        run.cluster.start(node)
+    run.cluster.wait_serving()
+    print(f"{node.name} lost {lost} with {on_disk} blocks, and serves {time.monotonic() - began:.1f} s later")
+    operator.repair_blocks(DISK_S)
+    operator.wait_whole(DISK_S)
+    print(f"verify --deep is clean {time.monotonic() - began:.1f} s after the loss")
+    run.stop_workers()
+    run.wrong += [f"failed: {failure}" for failure in run.load.failures]
+    if on_disk < count // 2:
+        run.wrong.append(f"{lost} had {on_disk} blocks only: too few for what was to be shown")
+    missing = unreadable(run, 2 * count)
+    run.wrong += [f"{key}: {what}" for key, what in missing[:20]]
+    print(f"{2 * count - len(missing)} of {2 * count} objects are right through {node.name}")
+    run.read_everything()
+    print(f"and verify --deep is clean after {operator.wait_whole(DISK_S):.1f} s")
+
+
+def unreadable(run, count: int) -> list[tuple[str, str]]:
+    """The objects of `changes.fill` that the node with the lost disk does not give as they were stored."""
+    wrong: list[tuple[str, str]] = []
+
+    def some(worker: int) -> None:
+        client = Client(run.cluster.nodes[1].endpoint, run.cluster.credentials, keep_alive=True, timeout=60)
+        for number in range(worker, count, changes.FILLERS):
+            key = f"blocks/{number:07}"
+            reply = client.get(BUCKET, key)
+            if reply.status != 200 or reply.body != content(BLOCK, f"blocks {number}"):
+                wrong.append((key, reply.brief()[:200]))
+        client.close()
+
+    changes.together(some)
+    return wrong

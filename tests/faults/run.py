@@ -18,14 +18,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from faults import changes, checker, disks, losses, network, revoke  # noqa: E402
+from faults import changes, checker, disks, final, losses, network, revoke, versions  # noqa: E402
 from faults.cluster import BUCKET, Cluster, NotServing  # noqa: E402
-from faults.history import ABSENT, UNKNOWN, History  # noqa: E402
-from faults.injector import Injector, give_clock  # noqa: E402
+from faults.history import History  # noqa: E402
+from faults.injector import Injector, give_clock, stand_apart  # noqa: E402
 from faults.workload import Worker, Workload  # noqa: E402
 
 WORKERS = 8
-PASSES = 10
 MOST_NODES = 5  # of runs that change the layout: those beyond --nodes stand by at first
 SHOWN = 5  # of each kind of trouble
 
@@ -38,7 +37,7 @@ class Run:
         if args.dir:
             Path(args.dir).mkdir(parents=True, exist_ok=True)
         self.folder = Path(tempfile.mkdtemp(prefix="faults-", dir=args.dir))
-        nodes = max(args.nodes, MOST_NODES) if self.loses() or args.scenario == "grow" else args.nodes
+        nodes = max(args.nodes, MOST_NODES) if args.scenario in ("losses", "grow") else args.nodes
         blocks = disks.DISKS if self.loses() else ()
         self.cluster = Cluster(self.folder, network.shared(nodes), args.log_level, args.nodes, blocks)
         for node in self.cluster.nodes:
@@ -53,7 +52,7 @@ class Run:
 
     def loses(self) -> bool:
         """Disks fail, fill up and are lost: each node has a file system of its own, and some nodes stand by."""
-        return self.args.scenario == "losses"
+        return self.args.scenario in ("losses", "disk")
 
     def note(self, what: str) -> None:
         """Into the run's diary, with the clock of the history."""
@@ -72,8 +71,23 @@ class Run:
             BUCKET,
             fresh_connections=calm,
             writers=WORKERS if calm else 0,
+            others=not calm,
+            k2v=[node.k2v for node in self.cluster.nodes],
         )
+        if self.load.others:
+            self.make_versioned()
         self.note("formed")
+
+    def make_versioned(self) -> None:
+        client = self.load.client(0)
+        enabled = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
+        replies = [
+            client.request("PUT", f"/{versions.BUCKET}"),
+            client.request("PUT", f"/{versions.BUCKET}", [("versioning", "")], body=enabled),
+        ]
+        client.close()
+        if any(reply.status != 200 for reply in replies):
+            raise NotServing(f"no bucket with versions: {[reply.brief() for reply in replies]}")
 
     def start_workers(self, count: int = WORKERS, nodes: list[int] | None = None) -> list[Worker]:
         first = len(self.workers)
@@ -111,47 +125,8 @@ class Run:
         self.note("all restarted")
 
     def read_everything(self) -> None:
-        """Reads every key through every node, into the history, until all see and list the same.
-
-        They may differ at first: an operation of unknown outcome takes effect when somebody sees it.
-        """
-        keys, differing = sorted({op.key for op in self.load.history.operations}), {}
-        for _ in range(PASSES):
-            differing = self._read_pass(differing or keys)
-            if not differing:
-                break
-            self.note(f"{len(differing)} keys differ")
-            time.sleep(1)
-        self.wrong += [f"{key} differs at the end: {what}" for key, what in differing.items()]
-        self.note(f"read {len(keys)} keys through every node")
-
-    def _read_pass(self, keys) -> dict[str, str]:
-        """Keys that the nodes see or list differently, and how."""
-        seen: list[dict[str, str | None]] = [{} for _ in self.cluster.nodes]
-        jobs = [(node.number, list(keys), seen[node.number]) for node in self.cluster.nodes]
-        readers = [threading.Thread(target=self._read_through, args=job) for job in jobs]
-        for reader in readers:
-            reader.start()
-        for reader in readers:
-            reader.join()
-        differing = {}
-        for key in keys:
-            found = [s[key] for s in seen]
-            if len(set(found)) > 1 or " but " in str(found[0]):
-                differing[key] = ", ".join(map(str, found))
-        return differing
-
-    def _read_through(self, node: int, keys: list[str], seen: dict) -> None:
-        """What one node gives for each key, and whether it lists it."""
-        reader = Worker(self.load, f"final{node}", 0, [node])
-        etags = {key: next(filter(answered, (reader.read(node, key) for _ in range(3))), UNKNOWN) for key in keys}
-        listed = next(filter(answered, (reader.list(node, "g") for _ in range(3))), UNKNOWN)
-        for key, etag in etags.items():
-            there = "no listing" if listed is UNKNOWN else "listed" if key in listed else "not listed"
-            right = "not listed" if etag is ABSENT else "listed"
-            seen[key] = etag if there == right else f"{etag} but {there} (node {node})"
-        for client in reader.clients.values():
-            client.close()
+        """Reads all that is there through every node, into the history, until all see and list the same."""
+        final.read_everything(self)
 
     def judge(self) -> bool:
         """Prints the verdict; True if nothing is wrong."""
@@ -192,10 +167,6 @@ class Run:
             print(f"logs, events, history: {self.folder}")
 
 
-def answered(found) -> bool:
-    return found != UNKNOWN
-
-
 def stop(threads: list, wait_s: float) -> None:
     for thread in threads:
         thread.done.set()
@@ -205,7 +176,9 @@ def stop(threads: list, wait_s: float) -> None:
 
 
 def under_faults(run: Run) -> None:
-    """Faults at random for the time asked for."""
+    """Faults at random for the time asked for, under clocks that stand apart."""
+    skews = stand_apart(run.cluster, run.seed)
+    run.note(f"clocks: {', '.join(f'{skew:+.1f} s' for skew in skews) or 'all as this machine'}")
     run.form()
     run.start_workers()
     run.start_injectors()
@@ -309,7 +282,7 @@ def print_latencies(what: str, rows: list[tuple]) -> None:
             print(f"{what:10} {kind:10} {len(times):6}  median {middle:.1f} ms, 99 % {high:.1f} ms, most {times[-1]:.1f} ms")
 
 
-SCENARIOS = {"faults": under_faults, "losses": losses.lose, "grow": changes.grow, "return": changes.come_back, "space": changes.space, "rolling": rolling, "cut": zone_cut, "dead": dead_peer, "revoke": revoke.revoke}
+SCENARIOS = {"faults": under_faults, "losses": losses.lose, "disk": losses.lose_disk, "grow": changes.grow, "return": changes.come_back, "space": changes.space, "rolling": rolling, "cut": zone_cut, "dead": dead_peer, "revoke": revoke.revoke}
 
 
 def main() -> int:
@@ -322,6 +295,7 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=WORKERS, help="of grow")
     parser.add_argument("--objects", type=int, default=10_000, help="that are there when a node goes away (return)")
     parser.add_argument("--gigabytes", type=float, default=1, help="that are written and deleted (space)")
+    parser.add_argument("--blocks", type=int, default=50_000, help="on the disk that is lost (disk)")
     parser.add_argument("--log-level", default="info")
     parser.add_argument("--dir", default=None, help="where the nodes' folders are made")
     parser.add_argument("--keep", action="store_true", help="keep logs and history of good runs too")

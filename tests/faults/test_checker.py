@@ -7,7 +7,7 @@ import random
 
 import pytest
 from faults.checker import check, linearizable, must_be_absent, must_be_there
-from faults.history import ABSENT, CREATE, DELETE, FAILED, NEVER, OK, READ, SWAP, UNKNOWN, WRITE, History, Listing, Operation
+from faults.history import ABSENT, CREATE, DELETE, FAILED, NEVER, OK, READ, SWAP, UNKNOWN, WRITE, Ending, History, ItemOperation, Listing, Operation
 
 
 def write(value, called, answered, kind=WRITE, expected=ABSENT, outcome=OK):
@@ -197,6 +197,9 @@ def test_histories_are_kept(tmp_path):
     history = History()
     history.operations = [write("a", 0, 1), unknown("b", 2)]
     history.listings = [Listing("", 3, 4, ["k"])]
+    history.endings = [Ending("abort", "k", "u", "t", 5, 6, OK), Ending("complete", "k", "u", "t", 7)]
+    history.items = [ItemOperation("insert", "p:s", "v", ["w"], [], 8, 9, OK)]
     history.save(tmp_path / "history.jsonl")
     again = History.load(tmp_path / "history.jsonl")
     assert again.operations == history.operations and again.listings == history.listings
+    assert again.endings == history.endings and again.items == history.items

@@ -1,5 +1,4 @@
-"""Short runs of what `cargo xtask faults` does for hours: faults at random, losses, a zone cut off, a dead peer, a rolling restart,
-a key that is revoked."""
+"""Short runs of what `cargo xtask faults` does for hours: faults at random, losses, a zone cut off, a lost disk, and others."""
 
 from __future__ import annotations
 
@@ -51,3 +50,7 @@ def test_a_rolling_restart_fails_no_request(tmp_path):
 
 def test_a_key_that_is_revoked_while_a_node_is_cut_off(tmp_path):
     passes(tmp_path, "revoke", 10)
+
+
+def test_a_lost_disk(tmp_path):
+    passes(tmp_path, "disk", 1, "--blocks", "300")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import json
 import random
 import threading
 import time
@@ -15,6 +16,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
+from faults import buckets, items, uploads, versions
 from faults.history import ABSENT, CREATE, DELETE, FAILED, OK, READ, SWAP, UNKNOWN, WRITE, History, Listing, Operation
 from support.client import Client
 from support.data import KIB, MIB, content, etag, multipart_etag
@@ -24,6 +26,9 @@ from support.wire import Response
 LOST = (OSError, http.client.HTTPException)
 SIZES = [(0.6, 100), (0.9, 100 * KIB), (1.0, 3 * MIB)]
 GENERATION_OPERATIONS = 400
+# The share of operations that are about more than keys of one bucket, where a run has them.
+OTHERS = 0.35
+OTHER_KINDS = [(buckets.step, 4), (uploads.step, 4), (items.step, 3), (versions.step, 3)]
 PLAIN, ONCE, COUNTERS = 6, 3, 3
 TIMEOUT_S = 10.0
 
@@ -38,6 +43,10 @@ class Workload:
     history: History = field(default_factory=History)
     fresh_connections: bool = False  # one per request, so that none is lost with an idle one
     writers: int = 0  # if not 0, each client writes keys of its own, and reads those of so many: no race makes an outcome unknown
+    others: bool = False  # shared uploads, buckets that come and go, versions, K2V items
+    k2v: list[str] = field(default_factory=list)
+    shared: dict[str, list] = field(default_factory=dict)  # uploads, by prefix
+    versions: dict[str, list[tuple[str, str]]] = field(default_factory=dict)  # names and ETags, by key
     answers: Counter = field(default_factory=Counter)
     unexpected: list[str] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
@@ -54,6 +63,27 @@ class Workload:
 
     def client(self, node: int, timeout: float = TIMEOUT_S) -> Client:
         return Client(self.endpoints[node], self.credentials, not self.fresh_connections, timeout)
+
+    def k2v_client(self, node: int) -> Client:
+        return Client(self.k2v[node], self.credentials, not self.fresh_connections, TIMEOUT_S)
+
+    def share(self, prefix: str, upload, most: int) -> None:
+        """Others may complete or abort it from now on; the oldest of too many is forgotten."""
+        with self.lock:
+            self.shared.setdefault(prefix, []).append(upload)
+            del self.shared[prefix][:-most]
+
+    def uploads_of(self, prefix: str) -> list:
+        with self.lock:
+            return list(self.shared.get(prefix, ()))
+
+    def add_version(self, key: str, version: str, tag: str) -> None:
+        with self.lock:
+            self.versions.setdefault(key, []).append((version, tag))
+
+    def path(self, key: str) -> str:
+        """Where a key of the history is: most are keys of the one bucket."""
+        return buckets.path_of(self.bucket, key)
 
     def announce(self, tag: str, data: bytes) -> None:
         """This content may be found from now on."""
@@ -88,6 +118,8 @@ class Worker(threading.Thread):
         self.load, self.rng = load, random.Random(seed)
         self.nodes = nodes or list(range(len(load.endpoints)))
         self.clients = {node: load.client(node) for node in self.nodes}
+        self.k2v_clients = {node: load.k2v_client(node) for node in self.nodes} if load.k2v else {}
+        self.final = False  # nothing changes any more, so that all nodes know which buckets there are
         self.done = threading.Event()
         self.failure: BaseException | None = None
         self.number = 0
@@ -99,8 +131,11 @@ class Worker(threading.Thread):
         except BaseException as error:  # a bug of the harness must not look like a quiet client
             self.failure = error
         finally:
-            for client in self.clients.values():
-                client.close()
+            self.close()
+
+    def close(self) -> None:
+        for client in [*self.clients.values(), *self.k2v_clients.values()]:
+            client.close()
 
     def step(self) -> None:
         """One operation."""
@@ -108,7 +143,10 @@ class Worker(threading.Thread):
         prefix = f"g{self.load.generation():05}/"
         node, draw = self.rng.choice(self.nodes), self.rng.random()
         try:
-            if draw < 0.05:
+            if self.load.others and self.rng.random() < OTHERS:
+                steps, weights = zip(*OTHER_KINDS)
+                self.rng.choices(steps, weights)[0](self, node, prefix)
+            elif draw < 0.05:
                 self.list(node, prefix)
             elif draw < 0.20:
                 self.create_or_look(node, prefix, f"once{self.rng.randrange(ONCE)}")
@@ -163,23 +201,33 @@ class Worker(threading.Thread):
         else:
             self.put(node, key, SWAP, found)
 
-    def request(self, kind: str, node: int, method: str, path: str, query=(), headers=(), body=b"") -> Response | None:
-        """The answer, or None: whether it took effect is not known. Raises `Refused` if nothing was sent."""
-        began, client = time.monotonic(), self.clients[node]
+    def ask(self, kind: str, node: int, method: str, key: str, headers=(), body=b"", query=()) -> Response | None:
+        """A request about a key of the history; a bucket that comes and goes may be gone."""
+        may = buckets.GONE if key.startswith(buckets.MARK) else ()
+        return self.request(kind, node, method, self.load.path(key), query, headers, body, may)
+
+    def request(
+        self, kind: str, node: int, method: str, path: str, query=(), headers=(), body=b"", may: tuple[str, ...] = (), k2v=False
+    ) -> Response | None:
+        """The answer, or None: whether it took effect is not known. Raises `Refused` if nothing was sent.
+
+        `may`: errors that are right beside those of any request.
+        """
+        began, client = time.monotonic(), (self.k2v_clients if k2v else self.clients)[node]
         try:
-            reply = client.request(method, path, query, headers, body)
+            reply = client.request(method, path, query, headers, body, service="k2v" if k2v else "s3")
         except ConnectionRefusedError:
             raise Refused from None
         except LOST as error:
             self.load.count(kind, node, began, type(error).__name__)
             self.load.fail(f"{began:.3f} {self.name} node {node}: {kind} {path}: {error!r}")
             return None
-        code = reply.code if reply.body.startswith(b"<?xml") else None
+        code = (k2v_code(reply) if k2v else reply.code) if reply.status >= 300 or reply.body.startswith(b"<?xml") else None
         self.load.count(kind, node, began, f"{reply.status} {code or ''}".strip())
         if reply.status >= 500 or (reply.status == 200 and code):
             self.load.fail(f"{began:.3f} {self.name} node {node}: {kind} {path}: {reply.status} {code}")
             return None
-        if not expected(reply.status, code):
+        if code not in may and not expected(reply.status, code):
             self.load.surprise(f"{began:.3f} {self.name} node {node}: {kind} {path}: {reply.brief()}")
         return reply
 
@@ -195,8 +243,11 @@ class Worker(threading.Thread):
     def read(self, node: int, key: str, method: str = "GET") -> str | None:
         """The ETag, ABSENT, or UNKNOWN."""
         operation = self.begin(READ, key, node, note=method)
-        reply = self.request(method, node, method, object_path(self.load.bucket, key))
+        method = "GET" if key.startswith(buckets.MARK) else method  # which says whether it is the bucket that is gone
+        reply = self.ask(method, node, method, key)
         if reply is None or reply.status not in (200, 404):
+            return UNKNOWN
+        if reply.status == 404 and reply.code in buckets.GONE and not self.final:
             return UNKNOWN
         operation.found = reply.headers.get("etag") if reply.status == 200 else ABSENT
         self.end(operation, OK)
@@ -221,13 +272,15 @@ class Worker(threading.Thread):
         self.load.announce(tag, data)
         headers = {WRITE: [], CREATE: [("If-None-Match", "*")], SWAP: [("If-Match", wanted)]}[kind]
         operation = self.begin(kind, key, node, value=tag, expected=wanted)
-        self.change(operation, lambda: self.request(f"PUT {kind}", node, "PUT", object_path(self.load.bucket, key), (), headers, data))
+        reply = self.change(operation, lambda: self.ask(f"PUT {kind}", node, "PUT", key, headers, data))
+        if reply is not None and reply.status == 200 and key.startswith(versions.MARK):
+            self.load.add_version(key, reply.headers["x-amz-version-id"], tag)
 
     def delete(self, node: int, key: str) -> None:
         operation = self.begin(DELETE, key, node)
-        self.change(operation, lambda: self.request("DELETE", node, "DELETE", object_path(self.load.bucket, key)))
+        self.change(operation, lambda: self.ask("DELETE", node, "DELETE", key))
 
-    def change(self, operation: Operation, send) -> None:
+    def change(self, operation: Operation, send) -> Response | None:
         """Sends and notes what became of it; nothing if nothing was sent, or nothing changed for another reason."""
         reply = send()
         if reply is None:
@@ -236,8 +289,9 @@ class Worker(threading.Thread):
             self.end(operation, OK)
         elif operation.kind in (CREATE, SWAP) and reply.status in (404, 412):
             self.end(operation, FAILED)
-        elif reply.status != 409:
+        elif reply.status != 409 and reply.code not in buckets.GONE:
             self.load.surprise(f"{operation.called:.3f} {self.name} node {operation.node}: {operation.kind}: {reply.brief()}")
+        return reply
 
     def multipart(self, node: int, key: str) -> None:
         """Two parts, sent through nodes of any choice; only the completion changes the key."""
@@ -263,15 +317,17 @@ class Worker(threading.Thread):
     def list(self, node: int, prefix: str) -> list[str] | str:
         """All keys, each page through a node of any choice; UNKNOWN if one of them did not come."""
         began, keys = time.monotonic(), []
+        bucket, within = buckets.where(self.load.bucket, prefix)
         size = self.rng.choice([1000, 1000, 3])
-        query = [("list-type", "2"), ("prefix", prefix), ("max-keys", str(size)), ("encoding-type", "url")]
+        query = [("list-type", "2"), ("prefix", within), ("max-keys", str(size)), ("encoding-type", "url")]
         token: list[tuple[str, str]] = []
         while True:
-            reply = self.request("LIST", node, "GET", f"/{self.load.bucket}", query + token)
+            reply = self.request("LIST", node, "GET", f"/{bucket}", query + token)
             if reply is None or reply.status != 200:
                 return UNKNOWN
             root = reply.xml()
-            keys += [unquote(c.findtext("Key").replace("+", " ")) for c in root.iter("Contents")]
+            mark = prefix.removesuffix(within)
+            keys += [mark + unquote(c.findtext("Key").replace("+", " ")) for c in root.iter("Contents")]
             following = root.findtext("NextContinuationToken")
             if not following:
                 break
@@ -286,3 +342,11 @@ def expected(status: int, code: str | None) -> bool:
     if status in (404, 409):
         return code in (None, "NoSuchKey", "ConditionalRequestConflict")
     return status in (200, 204, 412)
+
+
+def k2v_code(reply: Response) -> str | None:
+    """The code of an error of K2V, which is JSON."""
+    try:
+        return json.loads(reply.body).get("code") if reply.body else None
+    except (ValueError, AttributeError):
+        return None
