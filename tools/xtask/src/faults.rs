@@ -10,9 +10,9 @@ use crate::black_box::{self, Program};
 pub struct Args {
     /// The kind of faults: at random; disks lost, full or damaged and the layout changed, too; each node restarted in turn
     /// (no request may fail); one zone cut off; one node killed; three nodes become five and three again (no request may
-    /// fail); a node comes back after a time away; much is written and deleted;
+    /// fail); a node comes back after a time away; much is written and deleted; one of two disks is lost with all its blocks;
     /// an access key is revoked while a node is cut off
-    #[arg(long, default_value = "faults", value_parser = ["faults", "losses", "rolling", "cut", "dead", "grow", "return", "space", "revoke"])]
+    #[arg(long, default_value = "faults", value_parser = ["faults", "losses", "rolling", "cut", "dead", "grow", "return", "space", "disk", "revoke"])]
     scenario: String,
     /// The same as --scenario rolling
     #[arg(long)]
@@ -32,7 +32,7 @@ pub struct Args {
     /// Keep logs and history of good runs too
     #[arg(long)]
     keep: bool,
-    /// More arguments for the script (`--verbose`, `--log-level debug`, `--dir FOLDER`, `--objects N`, `--gigabytes N`), after `--`
+    /// More arguments for the script (`--verbose`, `--log-level debug`, `--dir FOLDER`, `--objects N`, `--gigabytes N`, `--blocks N`), after `--`
     #[arg(last = true)]
     more: Vec<String>,
 }
@@ -44,6 +44,7 @@ pub const PROGRAMS: &[(&str, &str)] = &[
     ("nsenter", "util-linux"),
     ("faketime", "faketime"),
     ("mount", "mount"),
+    ("strace", "strace"),
 ];
 
 /// Runs it.

@@ -16,6 +16,7 @@ mod openapi;
 mod package;
 mod placement;
 mod power_cuts;
+mod soak;
 mod tidy;
 mod website_pages;
 
@@ -56,6 +57,8 @@ enum Command {
     Placement,
     /// Simulates clusters with faults, one seed after another
     Sim(model::SimArgs),
+    /// All that takes hours: model, simulator, power cuts, faults and losses, with a table at the end
+    Soak(soak::Args),
 }
 
 /// The end of a command: nothing, or the reason of its failure.
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         Command::CheckModel(args) => model::check(&args),
         Command::Placement => placement::run(),
         Command::Sim(args) => model::sim(&args),
+        Command::Soak(args) => soak::run(&args),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
