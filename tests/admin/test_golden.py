@@ -12,7 +12,6 @@ from pathlib import Path
 import boto3
 import pytest
 from support.server import Server, binary, free_port, wait_until
-from support.unchanged import unchanged
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).resolve().parent / "golden"
@@ -235,8 +234,7 @@ def test_json_has_the_shape_that_it_had(three, files, stopped, tmp_path):
 def test_errors_say_what_they_said(three, files, tmp_path):
     made = ""
     for line in ERRORS:
-        with unchanged():
-            told = run(three, line, files, tmp_path)
+        told = run(three, line, files, tmp_path)
         assert told.returncode != 0 and told.stdout == "", line
         assert told.stderr.startswith("error: "), line
         text = re.sub(r"\n\nFor more information.*", "", told.stderr, flags=re.S).strip()
