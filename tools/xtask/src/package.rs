@@ -102,9 +102,25 @@ fn check(package: &Path, content: &Path) -> Outcome {
         .arg("--extract")
         .arg(package)
         .arg(content))?;
+    check_installation(package, &content.join("DEBIAN"))?;
     run(Command::new(content.join("usr/bin/archipel"))
         .args(["config", "check", "--config"])
         .arg(content.join("etc/archipel/archipel.toml")))
+}
+
+/// Checks that the installation starts nothing: a node that starts before it is configured founds a
+/// cluster of its own. An upgrade restarts a server that runs.
+fn check_installation(package: &Path, control: &Path) -> Outcome {
+    run(Command::new("dpkg-deb")
+        .arg("--control")
+        .arg(package)
+        .arg(control))?;
+    let script = control.join("postinst");
+    let text = fs::read_to_string(&script).map_err(|e| format!("{}: {e}", script.display()))?;
+    match text.contains("try-restart") {
+        true => Ok(()),
+        false => Err("the package starts the server when it is installed".into()),
+    }
 }
 
 fn find_or_install() -> Result<PathBuf, String> {
