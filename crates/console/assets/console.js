@@ -1,5 +1,7 @@
 // The script of all pages. Every page works without it, except uploads and charts.
 
+import "./upload.js";
+
 // A login link holds its token behind "#", which browsers do not send to servers.
 const login = document.querySelector("[data-login]");
 const follow = () => {
@@ -48,96 +50,6 @@ for (const text of document.querySelectorAll("[data-copy]")) {
     button.textContent = "Copied";
   });
   text.after(button);
-}
-
-// Uploads: files go one after the other, through the console, as the bodies of requests.
-const zone = document.querySelector("[data-upload]");
-if (zone) {
-  const list = zone.querySelector("ul");
-  const queue = [];
-  let busy = false;
-  let failed = false;
-
-  const send = (path, file, line) =>
-    new Promise((done) => {
-      const bar = line.querySelector("progress");
-      const state = line.querySelector("span:last-child");
-      const name = encodeURIComponent(zone.dataset.prefix + path);
-      const to = zone.dataset.upload;
-      const request = new XMLHttpRequest();
-      request.open("PUT", `${to}${to.includes("?") ? "&" : "?"}o=${name}`);
-      request.setRequestHeader("x-console-csrf", document.body.dataset.csrf);
-      if (file.type) request.setRequestHeader("content-type", file.type);
-      request.upload.addEventListener("progress", (event) => {
-        if (event.lengthComputable && event.total) bar.value = event.loaded / event.total;
-      });
-      request.addEventListener("loadend", () => {
-        const fine = request.status >= 200 && request.status < 300 && !request.responseURL.includes("/login");
-        bar.value = fine ? 1 : bar.value;
-        state.textContent = fine ? "stored" : request.responseText || "the connection broke";
-        failed ||= !fine;
-        done();
-      });
-      request.send(file);
-    });
-
-  const work = async () => {
-    if (busy) return;
-    busy = true;
-    for (let next = queue.shift(); next; next = queue.shift()) await send(...next);
-    busy = false;
-    if (!failed) location.reload();
-  };
-
-  const add = (path, file) => {
-    const line = document.createElement("li");
-    const name = document.createElement("span");
-    name.textContent = path;
-    const bar = document.createElement("progress");
-    bar.value = 0;
-    bar.setAttribute("aria-label", path);
-    const state = document.createElement("span");
-    state.textContent = "waits";
-    line.append(name, bar, state);
-    list.append(line);
-    queue.push([path, file, line]);
-  };
-
-  // A folder gives its entries in portions, until one is empty.
-  const walk = async (entry) => {
-    if (entry.isFile) {
-      const file = await new Promise((ok, no) => entry.file(ok, no));
-      return add(entry.fullPath.slice(1), file);
-    }
-    const reader = entry.createReader();
-    for (;;) {
-      const some = await new Promise((ok, no) => reader.readEntries(ok, no));
-      if (!some.length) return;
-      for (const one of some) await walk(one);
-    }
-  };
-
-  for (const input of zone.querySelectorAll("input[type=file]")) {
-    input.addEventListener("change", () => {
-      for (const file of input.files) add(file.webkitRelativePath || file.name, file);
-      input.value = "";
-      work();
-    });
-  }
-  for (const name of ["dragover", "dragenter"]) {
-    zone.addEventListener(name, (event) => {
-      event.preventDefault();
-      zone.classList.add("over");
-    });
-  }
-  zone.addEventListener("dragleave", () => zone.classList.remove("over"));
-  zone.addEventListener("drop", async (event) => {
-    event.preventDefault();
-    zone.classList.remove("over");
-    const entries = [...event.dataTransfer.items].map((item) => item.webkitGetAsEntry()).filter(Boolean);
-    for (const entry of entries) await walk(entry);
-    work();
-  });
 }
 
 // Charts: counters are polled, and each interval gives one point.

@@ -1,4 +1,4 @@
-//! The style, the script and the icon of all pages: files of the console's own.
+//! The style, the scripts and the icon of all pages: files of the console's own.
 
 use axum::body::Body;
 use http::{HeaderValue, Response, header};
@@ -6,6 +6,7 @@ use http::{HeaderValue, Response, header};
 const STYLE: &str = include_str!("../assets/console.css");
 const ICON: &str = include_str!("../assets/icon.svg");
 const SCRIPT: &str = include_str!("../assets/console.js");
+const UPLOAD_SCRIPT: &str = include_str!("../assets/upload.js");
 
 pub async fn style() -> Response<Body> {
     asset("text/css; charset=utf-8", STYLE)
@@ -13,6 +14,10 @@ pub async fn style() -> Response<Body> {
 
 pub async fn script() -> Response<Body> {
     asset("text/javascript; charset=utf-8", SCRIPT)
+}
+
+pub async fn upload_script() -> Response<Body> {
+    asset("text/javascript; charset=utf-8", UPLOAD_SCRIPT)
 }
 
 pub async fn icon() -> Response<Body> {

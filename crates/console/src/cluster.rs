@@ -3,19 +3,21 @@
 use std::collections::BTreeMap;
 
 use archipel_api::admin::types::{
-    ClusterState, DiskStatus, LayoutInfo, NodeInfo, NodeState, NodeStatus, OperationInfo,
+    ClusterState, DiskStatus, Join, LayoutInfo, NodeInfo, NodeState, NodeStatus, OperationInfo,
     OperationState,
 };
 use askama::Template;
 use axum::body::Body;
 use axum::extract::State;
-use http::Response;
+use http::{Method, Response};
+use serde_json::Value;
 
 use crate::App;
+use crate::backend::path;
 use crate::fault::Fault;
 use crate::page::{Frame, Shown};
 use crate::render::{html, see};
-use crate::request::User;
+use crate::request::{Posted, User};
 use crate::show;
 
 #[derive(Template)]
@@ -29,6 +31,7 @@ struct ClusterPage {
 #[derive(Template)]
 #[template(path = "cluster_live.html")]
 struct Live {
+    csrf: String,
     status: Result<StatusView, String>,
     zones: Result<Vec<Zone>, String>,
     operations: Result<Operations, String>,
@@ -69,6 +72,28 @@ pub async fn show(State(app): State<App>, user: User) -> Shown {
     Ok(html(&ClusterPage { frame, live }))
 }
 
+/// Admits or dismisses a node, or connects to one: the form says what.
+pub async fn change(State(app): State<App>, posted: Posted) -> Shown {
+    let (admin, fields) = (posted.user.admin(&app), &posted.fields);
+    let node = path(&["v1", "nodes", fields.get("node"), "admission"]);
+    match fields.get("change") {
+        "admit" => {
+            let _: Value = admin.send(Method::PUT, &node, &Value::Null).await?;
+        }
+        "dismiss" => admin.delete(&node).await?,
+        "join" => {
+            let addresses = fields.get("addresses").split([',', ' ']);
+            let addresses = addresses.filter(|address| !address.is_empty());
+            let ask = Join {
+                addresses: addresses.map(str::to_owned).collect(),
+            };
+            let _: Value = admin.send(Method::POST, "/v1/nodes/join", &ask).await?;
+        }
+        other => return Err(Fault::invalid(format!("there is no change {other:?}"))),
+    }
+    Ok(see("/cluster"))
+}
+
 /// Shows the part that changes.
 pub async fn live(State(app): State<App>, user: User) -> Shown {
     Ok(html(&look(&app, &user).await?))
@@ -86,6 +111,7 @@ async fn look(app: &App, user: &User) -> Result<Live, Fault> {
     let layout = visible(layout)?.ok();
     let zones = visible(nodes)?.map(|nodes| zones(nodes, layout.as_ref(), now_ms));
     Ok(Live {
+        csrf: user.session.csrf.clone(),
         status: visible(status)?.map(|status| StatusView { status }),
         zones,
         operations: visible(operations)?.map(Operations::new),

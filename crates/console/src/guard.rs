@@ -11,7 +11,7 @@ use crate::{App, Shared};
 
 /// The policy of every page: only what the console's own origin serves, and nothing inside of pages.
 pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
-    connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+    connect-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// Headers that each answer has, unless its handler chose another value.
 const HEADERS: [(HeaderName, &str); 7] = [

@@ -21,11 +21,12 @@
 //! | `show` | numbers and times for people |
 //! | `page`, `render` | what pages have in common; templates as answers |
 //! | `assets` | style and script |
+//! | `parts`, `preview` | uploads of large files; images and texts that run nothing |
 //! | `store`, `presign` | requests to S3 inside the process, and links for others |
 //! | `login` | login and logout |
 //! | `cluster`, `layout`, `activity` | pages about the nodes |
-//! | `buckets`, `settings`, `objects` | pages about what is stored |
-//! | `keys`, `users`, `groups`, `roles`, `policies`, `tokens` | pages about who may do what |
+//! | `buckets`, `settings`, `rules`, `objects`, `history` | pages about what is stored |
+//! | `keys`, `users`, `groups`, `roles`, `policies`, `access`, `tokens` | pages about who may do what |
 //! | `held` | what users, groups and roles have of policies; forms with the text of one |
 
 use std::sync::Arc;
@@ -45,6 +46,7 @@ use hyper::body::Incoming;
 use prometheus_client::registry::Registry;
 use tower::ServiceExt;
 
+mod access;
 mod activity;
 mod assets;
 mod backend;
@@ -54,16 +56,20 @@ mod fault;
 mod groups;
 mod guard;
 mod held;
+mod history;
 mod keys;
 mod layout;
 mod login;
 mod objects;
 mod page;
+mod parts;
 mod policies;
 mod presign;
+mod preview;
 mod render;
 mod request;
 mod roles;
+mod rules;
 mod session;
 mod settings;
 mod show;
@@ -159,18 +165,36 @@ fn routes(app: App) -> Router {
         .route("/login", get(login::show).post(login::enter))
         .route("/login/link", post(login::follow_link))
         .route("/logout", post(login::leave))
-        .route("/cluster", get(cluster::show))
+        .route("/cluster", get(cluster::show).post(cluster::change))
         .route("/cluster/live", get(cluster::live))
         .route("/buckets", get(buckets::list).post(buckets::create))
         .route("/buckets/{name}", get(objects::list))
         .route("/buckets/{name}/object", get(objects::show))
         .route("/buckets/{name}/download", get(objects::download))
+        .route("/buckets/{name}/versions", get(history::list))
+        .route(
+            "/buckets/{name}/history",
+            get(history::show).post(history::change),
+        )
         .route("/buckets/{name}/upload", put(objects::upload))
+        .route(
+            "/buckets/{name}/parts",
+            get(parts::list)
+                .post(parts::begin)
+                .put(parts::put)
+                .delete(parts::abort),
+        )
+        .route("/buckets/{name}/parts/complete", post(parts::complete))
+        .route("/buckets/{name}/preview", get(preview::show))
         .route("/buckets/{name}/share", post(objects::share))
         .route("/buckets/{name}/delete", post(objects::delete))
         .route(
             "/buckets/{name}/settings",
             get(settings::show).post(settings::change),
+        )
+        .route(
+            "/buckets/{name}/rules",
+            get(rules::show).post(rules::change),
         )
         .route("/buckets/{name}/delete-bucket", post(buckets::delete))
         .route("/keys", get(keys::list).post(keys::create))
@@ -191,6 +215,7 @@ fn routes(app: App) -> Router {
             "/inline/{kind}/{name}/{policy}",
             get(held::show_inline).post(held::change_inline),
         )
+        .route("/access", get(access::show))
         .route("/tokens", get(tokens::list).post(tokens::create))
         .route("/tokens/{id}/revoke", post(tokens::revoke))
         .route("/layout", get(layout::show).post(layout::change))
@@ -200,6 +225,7 @@ fn routes(app: App) -> Router {
         .route("/assets/console.css", get(assets::style))
         .route("/assets/icon.svg", get(assets::icon))
         .route("/assets/console.js", get(assets::script))
+        .route("/assets/upload.js", get(assets::upload_script))
         .fallback(fault::nothing_here)
         .layer(request::form_limit())
         .layer(middleware::from_fn_with_state(app.clone(), guard::protect))

@@ -12,6 +12,7 @@ use crate::App;
 use crate::backend::{encode, path, query};
 use crate::fault::Fault;
 use crate::page::{Frame, Shown};
+use crate::preview::{self, Preview};
 use crate::render::{html, see};
 use crate::request::{Posted, User};
 use crate::show;
@@ -31,12 +32,14 @@ const DOWNLOAD_POLICY: &str = "default-src 'none'; sandbox";
 #[serde(default)]
 pub struct Which {
     /// The folder: a prefix of keys.
-    prefix: String,
-    after: String,
+    pub prefix: String,
+    pub after: String,
     /// The object's key.
-    o: String,
+    pub o: String,
     /// The access key's id; the one that may do most if it is empty.
-    k: String,
+    pub k: String,
+    /// The version; the current one if it is empty.
+    pub v: String,
 }
 
 #[derive(Template)]
@@ -59,6 +62,7 @@ struct ObjectPage {
     base: String,
     key: String,
     object: ObjectInfo,
+    preview: Preview,
     link: Option<Link>,
 }
 
@@ -132,11 +136,14 @@ async fn object(
 ) -> Shown {
     let of_api = path(&["v1", "buckets", bucket, "object"]);
     let of_api = format!("{of_api}?key={}", encode(o));
+    let base = path(&["buckets", bucket]);
+    let object = user.admin(app).get(&of_api).await?;
     Ok(html(&ObjectPage {
         frame: Frame::new(user, "buckets"),
-        base: path(&["buckets", bucket]),
         key: k.to_owned(),
-        object: user.admin(app).get(&of_api).await?,
+        preview: preview::of(app, user, bucket, &base, &object, k).await,
+        base,
+        object,
         link,
     }))
 }
@@ -151,7 +158,9 @@ pub async fn download(
 ) -> Shown {
     let (_, store) = store_of(&app, &user, &name, &which.k).await?;
     let asked = [header::RANGE, header::IF_RANGE, header::IF_NONE_MATCH];
-    let mut answer = store.get(&which.o, only(&headers, &asked)).await?;
+    let mut answer = store
+        .get(&which.o, &which.v, only(&headers, &asked))
+        .await?;
     let kept = [
         header::CONTENT_LENGTH,
         header::CONTENT_RANGE,
@@ -214,12 +223,12 @@ pub async fn delete(
     Ok(see(&format!("{}{here}", path(&["buckets", &name]))))
 }
 
-async fn find(app: &App, user: &User, name: &str) -> Result<BucketInfo, Fault> {
+pub async fn find(app: &App, user: &User, name: &str) -> Result<BucketInfo, Fault> {
     user.admin(app).get(&path(&["v1", "buckets", name])).await
 }
 
 /// Returns the access key to use, and the objects of a bucket as it may use them.
-async fn store_of<'a>(
+pub async fn store_of<'a>(
     app: &'a App,
     user: &'a User,
     name: &str,
@@ -245,7 +254,8 @@ fn chosen(bucket: &BucketInfo, wanted: &str) -> Result<String, Fault> {
     })
 }
 
-fn only(headers: &HeaderMap, names: &[HeaderName]) -> HeaderMap {
+/// Returns the headers of these names.
+pub fn only(headers: &HeaderMap, names: &[HeaderName]) -> HeaderMap {
     let found = names
         .iter()
         .filter_map(|name| Some((name.clone(), headers.get(name)?.clone())));
@@ -287,14 +297,17 @@ impl ObjectsPage {
     }
 
     fn modified(&self, item: &Item) -> String {
-        let seconds = item.modified.split('.').next().unwrap_or_default();
-        format!("{} UTC", seconds.trim_end_matches('Z').replace('T', " "))
+        show::iso(&item.modified)
     }
 
     fn next(&self, listing: &Listing) -> Option<String> {
         let after = listing.next.as_deref()?;
         let query = query(&[("prefix", &self.prefix), ("after", after), ("k", &self.key)]);
         Some(format!("{}{query}", self.base))
+    }
+
+    fn parts(&self) -> String {
+        format!("{}/parts{}", self.base, query(&[("k", &self.key)]))
     }
 
     fn upload(&self) -> String {
@@ -307,11 +320,13 @@ impl ObjectPage {
         about(&self.base, "download", &self.object.key, &self.key)
     }
 
+    fn history(&self) -> String {
+        about(&self.base, "history", &self.object.key, &self.key)
+    }
+
     /// The prefix of the object's folder.
     fn prefix(&self) -> &str {
-        let key = &self.object.key;
-        let end = key.trim_end_matches('/').rfind('/');
-        end.map_or("", |end| &key[..=end])
+        folder_of(&self.object.key)
     }
 
     fn folder(&self) -> String {
@@ -329,6 +344,13 @@ impl ObjectPage {
     }
 }
 
-fn about(base: &str, what: &str, object: &str, key: &str) -> String {
+/// Returns the prefix of a key's folder.
+pub fn folder_of(key: &str) -> &str {
+    let end = key.trim_end_matches('/').rfind('/');
+    end.map_or("", |end| &key[..=end])
+}
+
+/// Returns the path of something about an object.
+pub fn about(base: &str, what: &str, object: &str, key: &str) -> String {
     format!("{base}/{what}{}", query(&[("o", object), ("k", key)]))
 }

@@ -33,6 +33,8 @@ pub struct Target<'a> {
     /// Empty for the bucket itself.
     pub key: &'a str,
     pub query: &'a [(&'a str, &'a str)],
+    /// The headers that are signed besides `host`: lower case, in order of their names.
+    pub headers: &'a [(&'a str, &'a str)],
 }
 
 impl Presigner<'_> {
@@ -42,12 +44,14 @@ impl Presigner<'_> {
         let scope = format!("{day}/{}/s3/aws4_request", self.region);
         let credential = format!("{}/{scope}", self.access_key);
         let seconds = seconds.to_string();
+        let names: String = target.headers.iter().map(|h| format!(";{}", h.0)).collect();
+        let names = format!("host{names}");
         let mut pairs = vec![
             ("X-Amz-Algorithm", "AWS4-HMAC-SHA256"),
             ("X-Amz-Credential", &credential),
             ("X-Amz-Date", &at),
             ("X-Amz-Expires", &seconds),
-            ("X-Amz-SignedHeaders", "host"),
+            ("X-Amz-SignedHeaders", &names),
         ];
         pairs.extend(target.query);
         let mut pairs: Vec<String> = pairs
@@ -64,7 +68,10 @@ impl Presigner<'_> {
             }
         };
         let (method, host) = (target.method, target.host);
-        let canonical = format!("{method}\n{path}\n{query}\nhost:{host}\n\nhost\nUNSIGNED-PAYLOAD");
+        let headers = target.headers.iter();
+        let headers: String = headers.map(|h| format!("{}:{}\n", h.0, h.1)).collect();
+        let canonical =
+            format!("{method}\n{path}\n{query}\nhost:{host}\n{headers}\n{names}\nUNSIGNED-PAYLOAD");
         let hash = hex::encode(digest(&SHA256, canonical.as_bytes()));
         let text = format!("AWS4-HMAC-SHA256\n{at}\n{scope}\n{hash}");
         let signature = hex::encode(mac(&self.signing_key(&day), text.as_bytes()));
@@ -115,6 +122,7 @@ mod tests {
             bucket: "test.txt",
             key: "",
             query: &[],
+            headers: &[],
         };
         let signed = signer.sign(&target, 86400);
         let expected = "aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404";

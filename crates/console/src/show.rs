@@ -42,6 +42,12 @@ pub fn time(ms: u64) -> String {
     text.map_or_else(String::new, |text| format!("{text} UTC"))
 }
 
+/// Returns a time of S3 (`2026-01-31T10:20:30.000Z`) as [`time`] writes it.
+pub fn iso(text: &str) -> String {
+    let seconds = text.split('.').next().unwrap_or_default();
+    format!("{} UTC", seconds.trim_end_matches('Z').replace('T', " "))
+}
+
 /// Returns a length of time in its largest unit that is not too coarse.
 pub fn duration(seconds: u64) -> String {
     match seconds {

@@ -1,8 +1,15 @@
 //! Requests to S3 inside the process, signed with an access key whose secret the login may read.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`versions`] | versions of objects: lists, copies of old ones, protection |
+//! | [`multipart`] | uploads in parts |
+//! | [`documents`] | documents about buckets and objects, as text |
 
 use archipel_api::admin::types::{BucketInfo, Grant, KeyWithSecret};
 use axum::body::Body;
-use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use hyper::body::Body as _;
 use percent_encoding::percent_decode_str;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -12,6 +19,10 @@ use crate::backend::path;
 use crate::fault::Fault;
 use crate::presign::{Presigner, Target};
 use crate::request::User;
+
+pub mod documents;
+pub mod multipart;
+pub mod versions;
 
 /// The largest document that is read.
 const MAX_DOCUMENT_BYTES: usize = 4 << 20;
@@ -121,9 +132,16 @@ impl Store<'_> {
         Ok(listing)
     }
 
-    /// Gets an object. `headers` are those of the browser about ranges.
-    pub async fn get(&self, key: &str, headers: HeaderMap) -> Result<Response<Body>, Fault> {
-        self.ask(Method::GET, key, &[], headers, Body::empty())
+    /// Gets an object, or the version of it if one is named. `headers` are those of the browser about
+    /// ranges.
+    pub async fn get(
+        &self,
+        key: &str,
+        version: &str,
+        headers: HeaderMap,
+    ) -> Result<Response<Body>, Fault> {
+        let query = versions::query(version);
+        self.ask(Method::GET, key, &query, headers, Body::empty())
             .await
     }
 
@@ -142,12 +160,19 @@ impl Store<'_> {
 
     /// Returns a link that gets an object, for so many seconds, without a login.
     pub fn link(&self, key: &str, seconds: u64) -> String {
-        let query = self.presign(&Method::GET, key, &[], seconds);
+        let query = self.presign(&Method::GET, key, &[], &[], seconds);
         format!("{}{query}", self.app.config.s3_url)
     }
 
     /// Returns path and query of a signed request.
-    fn presign(&self, method: &Method, key: &str, query: &[(&str, &str)], seconds: u64) -> String {
+    fn presign(
+        &self,
+        method: &Method,
+        key: &str,
+        query: &[(&str, &str)],
+        headers: &[(&str, &str)],
+        seconds: u64,
+    ) -> String {
         let signer = Presigner {
             access_key: &self.key.key.id,
             secret: &self.key.secret,
@@ -160,6 +185,7 @@ impl Store<'_> {
             bucket: &self.bucket,
             key,
             query,
+            headers,
         };
         signer.sign(&target, seconds)
     }
@@ -177,14 +203,20 @@ impl Store<'_> {
         headers: HeaderMap,
         body: Body,
     ) -> Result<Response<Body>, Fault> {
-        let uri = self.presign(&method, key, query, VALID_SECONDS);
+        let signed = to_sign(&headers);
+        let uri = self.presign(&method, key, query, &signed, VALID_SECONDS);
         let mut request = Request::builder()
             .method(method)
             .uri(uri)
             .header(header::HOST, self.host())
             .body(body)
             .map_err(|error| Fault::internal(&error))?;
+        let length = request.body().size_hint().exact();
         request.headers_mut().extend(headers);
+        if let Some(length) = length.filter(|length| *length > 0) {
+            let headers = request.headers_mut();
+            headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+        }
         if let Some(peer) = self.user.peer {
             let peer = archipel_api::serve::Peer(peer);
             request.extensions_mut().insert(peer);
@@ -194,13 +226,35 @@ impl Store<'_> {
         if status.is_success() || status == StatusCode::NOT_MODIFIED {
             return Ok(answer);
         }
-        let error: ErrorDocument = parse(&document(answer).await?).unwrap_or_default();
-        Err(Fault {
-            status,
-            code: error.code,
-            detail: error.message,
-        })
+        Err(refusal(status, &document(answer).await?))
     }
+}
+
+/// Returns the headers that have no effect unless they are signed.
+fn to_sign(headers: &HeaderMap) -> Vec<(&str, &str)> {
+    let of_amz = headers.iter().filter_map(|(name, value)| {
+        let name = name.as_str();
+        let value = value.to_str().ok()?;
+        name.starts_with("x-amz-").then_some((name, value.trim()))
+    });
+    let mut signed: Vec<_> = of_amz.collect();
+    signed.sort_unstable();
+    signed
+}
+
+/// Returns what a refusal says. The answer to a HEAD has no document.
+fn refusal(status: StatusCode, document: &[u8]) -> Fault {
+    let error: ErrorDocument = parse(document).unwrap_or_default();
+    let mut fault = Fault {
+        status,
+        code: error.code,
+        detail: error.message,
+    };
+    if fault.code.is_empty() {
+        fault.code = status.canonical_reason().unwrap_or("Refused").into();
+        fault.detail = format!("S3 answered {status}");
+    }
+    fault
 }
 
 async fn document(answer: Response<Body>) -> Result<Vec<u8>, Fault> {

@@ -19,9 +19,12 @@ use crate::guard::POLICY;
 use crate::{Console, ConsoleConfig};
 
 mod changes;
+mod history;
 mod identities;
 mod logins;
 mod people;
+mod rules;
+mod uploads;
 
 const TOKEN: &str = "the-token-of-the-operator";
 const HOSTILE: &str = "<script>alert(1)</script>\"'&";
@@ -209,12 +212,15 @@ async fn logged_in() -> Site {
 }
 
 /// Every page that a GET shows.
-const PAGES: [&str; 19] = [
+const PAGES: [&str; 24] = [
     "/cluster",
     "/cluster/live",
     "/buckets",
     "/buckets/photos",
     "/buckets/photos/settings",
+    "/buckets/photos/rules",
+    "/buckets/photos/versions",
+    "/buckets/photos/history?o=%3Cb%3E",
     "/buckets/photos/object?o=%3Cb%3E",
     "/keys",
     "/keys/AKTEST",
@@ -225,6 +231,8 @@ const PAGES: [&str; 19] = [
     "/roles",
     "/policies",
     "/policies/AdministratorAccess",
+    "/access",
+    "/access?key=anonymous&action=s3%3AGetObject&resource=photos%2Fx",
     "/tokens",
     "/layout",
     "/layout/live",
@@ -246,6 +254,7 @@ async fn every_answer_has_the_policy_and_no_script_inside() {
         "/login",
         "/nothing",
         "/assets/console.js",
+        "/assets/upload.js",
         "/assets/console.css",
     ];
     for path in PAGES.iter().chain(&others) {
@@ -296,6 +305,8 @@ async fn hostile_texts_are_escaped() {
         "/buckets/photos".to_owned(),
         format!("/buckets/photos?prefix={folder}"),
         format!("/buckets/photos/object?o={name}"),
+        "/buckets/photos/versions".to_owned(),
+        format!("/buckets/photos/history?o={name}"),
         "/buckets?prefix=%3Cscript%3Ealert(1)".to_owned(),
     ] {
         let page = site.get(&path).await;

@@ -1,0 +1,96 @@
+//! Why a request is allowed or denied.
+
+use std::collections::BTreeMap;
+
+use archipel_api::admin::types::{Explain, Explanation, KeyInfo};
+use askama::Template;
+use axum::extract::{Query, State};
+use http::{Method, StatusCode};
+use serde::Deserialize;
+
+use crate::App;
+use crate::buckets::offered_keys;
+use crate::fault::Fault;
+use crate::page::{Frame, Shown};
+use crate::render::html;
+use crate::request::User;
+
+/// Actions that the form offers. Others can be typed.
+const ACTIONS: [&str; 10] = [
+    "s3:GetObject",
+    "s3:PutObject",
+    "s3:DeleteObject",
+    "s3:ListBucket",
+    "s3:GetObjectVersion",
+    "s3:DeleteObjectVersion",
+    "s3:ListBucketVersions",
+    "s3:PutBucketPolicy",
+    "s3:PutObjectRetention",
+    "s3:BypassGovernanceRetention",
+];
+
+/// A question: may this key do this to that?
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct Question {
+    key: String,
+    action: String,
+    resource: String,
+    /// Condition keys of the request: lines such as `aws:SourceIp=192.0.2.1`.
+    context: String,
+}
+
+#[derive(Template)]
+#[template(path = "access.html")]
+struct AccessPage {
+    frame: Frame,
+    question: Question,
+    keys: Vec<KeyInfo>,
+    answer: Option<Result<Explanation, Fault>>,
+}
+
+impl AccessPage {
+    fn actions(&self) -> [&'static str; 10] {
+        ACTIONS
+    }
+}
+
+/// Shows the form, and the answer once there is a question. Nothing changes, so that a link to an answer
+/// can be kept.
+pub async fn show(State(app): State<App>, user: User, Query(question): Query<Question>) -> Shown {
+    let is_whole = [&question.key, &question.action, &question.resource];
+    let answer = match is_whole.iter().all(|part| !part.trim().is_empty()) {
+        true => match ask(&app, &user, &question).await {
+            Err(fault) if fault.status == StatusCode::UNAUTHORIZED => return Err(fault),
+            answer => Some(answer),
+        },
+        false => None,
+    };
+    Ok(html(&AccessPage {
+        frame: Frame::new(&user, "users"),
+        keys: offered_keys(&app, &user).await,
+        question,
+        answer,
+    }))
+}
+
+async fn ask(app: &App, user: &User, question: &Question) -> Result<Explanation, Fault> {
+    let ask = Explain {
+        key: question.key.trim().to_owned(),
+        action: question.action.trim().to_owned(),
+        resource: question.resource.trim_start().to_owned(),
+        context: context(&question.context)?,
+    };
+    let admin = user.admin(app);
+    admin.send(Method::POST, "/v1/access/explain", &ask).await
+}
+
+fn context(text: &str) -> Result<BTreeMap<String, String>, Fault> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let pair = |line: &str| {
+        let pair = line.split_once('=');
+        let pair = pair.map(|(name, value)| (name.trim().into(), value.trim().into()));
+        pair.ok_or_else(|| Fault::invalid(format!("{line:?}: write NAME=VALUE")))
+    };
+    lines.map(pair).collect()
+}

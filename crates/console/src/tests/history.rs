@@ -1,0 +1,128 @@
+//! Versions: shown, downloaded, restored, deleted, protected.
+
+use archipel_model::Versioning;
+use http::StatusCode;
+
+use super::{Site, logged_in};
+
+const KEY: &str = "dir%2Fa%20b%2B.txt";
+
+/// A bucket with versions, and three versions of one object. Returns their ids, the newest first.
+async fn with_versions() -> (Site, Vec<String>) {
+    let site = logged_in().await;
+    site.bucket("photos").await;
+    let on = site.model.set_versioning("photos", Versioning::Enabled);
+    on.await.unwrap();
+    for content in ["first", "second", "third"] {
+        let upload = format!("/buckets/photos/upload?o={KEY}");
+        let stored = site.put(&upload, &site.csrf, content).await;
+        assert_eq!(stored.status, StatusCode::NO_CONTENT, "{}", stored.text);
+    }
+    let ids = site.versions().await;
+    assert_eq!(ids.len(), 3);
+    (site, ids)
+}
+
+impl Site {
+    async fn history(&self) -> String {
+        let page = self.get(&format!("/buckets/photos/history?o={KEY}")).await;
+        assert_eq!(page.status, StatusCode::OK, "{}", page.text);
+        page.text
+    }
+
+    /// Returns the ids that the page offers to delete.
+    async fn versions(&self) -> Vec<String> {
+        let page = self.history().await;
+        let rest = page.split("aria-label=\"Delete version ").skip(1);
+        rest.map(|rest| rest.split('"').next().unwrap().to_owned())
+            .collect()
+    }
+
+    async fn download(&self, version: &str) -> String {
+        let path = format!("/buckets/photos/download?o={KEY}&v={version}");
+        self.get(&path).await.text
+    }
+
+    async fn change_version(&self, version: &str, change: &str) -> super::Reply {
+        let form = format!("o={KEY}&v={version}&change={change}");
+        self.post("/buckets/photos/history", &form).await
+    }
+}
+
+#[tokio::test]
+async fn old_version_is_downloaded_restored_and_deleted() {
+    let (site, ids) = with_versions().await;
+    assert_eq!(site.download(&ids[2]).await, "first");
+    assert_eq!(site.download("").await, "third");
+    let done = site.change_version(&ids[2], "restore").await;
+    assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
+    assert_eq!(site.download("").await, "first");
+    let after = site.versions().await;
+    assert_eq!(after[1..], ids, "the copy is a new version");
+    let gone = site.change_version(&ids[1], "delete").await;
+    assert_eq!(gone.status, StatusCode::SEE_OTHER, "{}", gone.text);
+    assert!(!site.versions().await.contains(&ids[1]));
+    let unknown = site.change_version(&ids[2], "paint").await;
+    assert_eq!(unknown.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn deleted_object_is_found_and_comes_back() {
+    let (site, ids) = with_versions().await;
+    let form = format!("o={KEY}");
+    let deleted = site.post("/buckets/photos/delete", &form);
+    assert_eq!(deleted.await.status, StatusCode::SEE_OTHER);
+    let folder = site
+        .get("/buckets/photos/versions?prefix=dir%2F")
+        .await
+        .text;
+    assert!(folder.contains("</span>deleted"), "{folder}");
+    assert!(folder.contains("a b+.txt</a>"), "{folder}");
+    let marker = site.versions().await.remove(0);
+    assert!(!ids.contains(&marker));
+    let removed = site.change_version(&marker, "delete").await;
+    assert_eq!(removed.status, StatusCode::SEE_OTHER, "{}", removed.text);
+    assert_eq!(site.download("").await, "third");
+}
+
+#[tokio::test]
+async fn protected_version_cannot_be_deleted_until_the_protection_ends() {
+    let (site, ids) = with_versions().await;
+    let refused = site
+        .change_version(&ids[0], "retain&mode=GOVERNANCE&day=2099-01-01")
+        .await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{}", refused.text);
+    let lock = site.model.set_bucket_lock("photos", Default::default());
+    lock.await.unwrap();
+    let change = "retain&mode=GOVERNANCE&day=2099-01-01";
+    let kept = site.change_version(&ids[0], change).await;
+    assert_eq!(kept.status, StatusCode::SEE_OTHER, "{}", kept.text);
+    let page = site.get(kept.header("location")).await.text;
+    assert!(
+        page.contains("governance until 2099-01-01 00:00:00 UTC"),
+        "{page}"
+    );
+    assert_eq!(
+        site.change_version(&ids[0], "hold").await.status,
+        StatusCode::SEE_OTHER
+    );
+    for change in ["delete", "delete&bypass=on"] {
+        let refused = site.change_version(&ids[0], change).await;
+        assert_eq!(refused.status, StatusCode::FORBIDDEN, "{change}");
+    }
+    assert_eq!(
+        site.change_version(&ids[0], "release").await.status,
+        StatusCode::SEE_OTHER
+    );
+    let refused = site.change_version(&ids[0], "delete").await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
+    let done = site.change_version(&ids[0], "delete&bypass=on").await;
+    assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
+    for wrong in [
+        "retain&mode=STRICT&day=2099-01-01",
+        "retain&mode=COMPLIANCE&day=%3Cx%3E",
+    ] {
+        let refused = site.change_version(&ids[1], wrong).await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{wrong}");
+    }
+}
