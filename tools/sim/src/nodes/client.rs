@@ -223,7 +223,8 @@ impl World {
     pub fn may_happen(&self, error: &Error) {
         use Error::{Busy, Conflict, Full, Unavailable, Unconfirmed};
         let may_fail = matches!(error, Unavailable(_) | Unconfirmed(_) | Busy(_) | Conflict);
-        if !may_fail && !(self.style.fills && matches!(error, Full(_))) {
+        let may_be_full = self.style.fills && matches!(error, Full(_));
+        if !may_fail && !may_be_full {
             self.violation(format!("an impossible error: {error:?}"));
         }
     }
