@@ -227,7 +227,7 @@ fn free_gib() -> Option<u64> {
 
 /// Time since an arbitrary start; steps are measured by it.
 #[allow(clippy::disallowed_methods)]
-fn now() -> Duration {
+pub fn now() -> Duration {
     use std::time::{SystemTime, UNIX_EPOCH};
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
