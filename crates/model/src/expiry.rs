@@ -29,6 +29,7 @@ use archipel_storage::RowMetadata;
 use bytes::Bytes;
 use futures_util::{StreamExt, future::join_all, stream};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::Model;
 use crate::bucket::Bucket;
@@ -53,11 +54,30 @@ const UNITS: usize = 4;
 
 /// The state of the worker that others look at.
 #[derive(Default)]
-pub(crate) struct Expiry(Mutex<ExpiryStatus>);
+pub(crate) struct Expiry {
+    status: Mutex<ExpiryStatus>,
+    asked: Mutex<Asked>,
+    wake: Notify,
+}
+
+/// What operators ask for.
+#[derive(Clone, Copy, Default)]
+struct Asked {
+    /// How many times a walk was asked for. Each makes everything due once more.
+    walks: u64,
+    /// The day, and the number of walks by then, for which nothing more is walked.
+    stopped: Option<(u64, u64)>,
+}
 
 impl Expiry {
     fn change(&self, change: impl FnOnce(&mut ExpiryStatus)) {
-        change(&mut self.0.lock());
+        change(&mut self.status.lock());
+    }
+
+    /// Returns true if nothing more is to be walked on a day.
+    fn is_stopped(&self, day: u64) -> bool {
+        let asked = *self.asked.lock();
+        asked.stopped == Some((day, asked.walks))
     }
 }
 
@@ -97,7 +117,7 @@ impl Model {
         let day_ms = self.day_ms();
         ExpiryStatus {
             day_ms,
-            ..*self.0.expiry.0.lock()
+            ..*self.0.expiry.status.lock()
         }
     }
 
@@ -110,8 +130,30 @@ impl Model {
             if let Err(error) = self.expire_what_is_due(&mut progress).await {
                 tracing::warn!(%error, "lifecycle rules cannot be applied now; next try soon");
             }
-            tokio::time::sleep(tick).await;
+            tokio::select! {
+                () = tokio::time::sleep(tick) => {}
+                () = self.0.expiry.wake.notified() => {}
+            }
         }
+    }
+
+    /// Applies all rules once more on this node, as soon as the walk under way, if there is one, has
+    /// ended.
+    pub fn start_expiry(&self) {
+        let expiry = &self.0.expiry;
+        expiry.asked.lock().walks += 1;
+        expiry.wake.notify_one();
+    }
+
+    /// Applies no more rules on this node until the next day, or until somebody asks for a walk. Returns
+    /// false if no walk runs.
+    pub fn stop_expiry(&self) -> bool {
+        let expiry = &self.0.expiry;
+        let day = self.now_ms() / self.day_ms();
+        let mut asked = expiry.asked.lock();
+        asked.stopped = Some((day, asked.walks));
+        drop(asked);
+        expiry.status.lock().running
     }
 
     /// Walks what has not been walked today under the present rules. Does nothing while the time is
@@ -121,6 +163,9 @@ impl Model {
             return Ok(());
         }
         let day = self.now_ms() / self.day_ms();
+        if self.0.expiry.is_stopped(day) {
+            return Ok(());
+        }
         let rules = self.present_rules(day)?;
         progress.begin(self, &rules).await?;
         let due = self.due_units(&rules, progress);
@@ -137,7 +182,7 @@ impl Model {
             status.began_ms = self.now_ms();
             (status.parts, status.parts_done) = (due.len() as u64, 0);
         });
-        let walked = self.walk_all(due, &rules, progress).await;
+        let walked = self.walk_all(day, due, &rules, progress).await;
         self.0.expiry.change(|status| {
             status.running = false;
             status.ended_ms = self.now_ms();
@@ -149,18 +194,21 @@ impl Model {
     fn present_rules(&self, day: u64) -> Result<Rules, Error> {
         let epoch = self.cluster().epoch().map_or(0, |epoch| epoch.config.epoch);
         let number = |number: u64| number.to_be_bytes().to_vec();
+        let walks = self.0.expiry.asked.lock().walks;
         let mut rules = BTreeMap::new();
         for bucket in self.buckets()? {
             let Some(lifecycle) = bucket.lifecycle.as_ref().filter(|l| l.is_active()) else {
                 continue;
             };
             let versions = u64::from(bucket.versioning.has_versions());
-            let fields = [
+            let mut fields = vec![
                 codec::encode(lifecycle),
                 number(day),
                 number(epoch),
                 number(versions),
             ];
+            // What was done before a restart counts, unless a walk was asked for since.
+            fields.extend((walks > 0).then(|| number(walks)));
             let hash = progress::hash(&fields);
             rules.insert(bucket.id, (bucket.clone(), hash));
         }
@@ -186,11 +234,15 @@ impl Model {
 
     async fn walk_all(
         &self,
+        day: u64,
         due: Vec<Unit>,
         rules: &Rules,
         progress: &mut Progress,
     ) -> Result<(), Error> {
         for unit in due {
+            if self.0.expiry.is_stopped(day) {
+                break;
+            }
             let Some((bucket, hash)) = rules.get(&unit.bucket) else {
                 continue;
             };

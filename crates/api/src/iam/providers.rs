@@ -2,16 +2,12 @@
 
 use archipel_access::Action;
 use archipel_access::principal::provider_arn;
-use archipel_model::identity::{Limits, Provider, provider_of_url};
+use archipel_model::identity::{NewProvider, Provider, ProviderChange};
 
-use super::error::{IamError, IamResult};
+use super::error::IamResult;
 use super::reply;
 use super::service::Ask;
 use crate::s3::xml::Writer;
-
-/// The longest name of a client, and the most thumbprints.
-const MAX_CLIENT: usize = 255;
-const MAX_THUMBPRINTS: usize = 5;
 
 pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<bool> {
     match action {
@@ -37,85 +33,53 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
         }
         Action::AddClientIDToOpenIDConnectProvider => {
             let client = ask.form.required("ClientID")?.to_owned();
-            change(ask, move |provider| {
-                provider.clients.insert(client.clone());
-                check_clients(provider)
-            })
-            .await?;
+            let change = ProviderChange {
+                add_clients: vec![client],
+                ..ProviderChange::default()
+            };
+            self::change(ask, change).await?;
         }
         Action::RemoveClientIDFromOpenIDConnectProvider => {
             let client = ask.form.required("ClientID")?.to_owned();
-            change(ask, move |provider| {
-                provider.clients.remove(&client);
-                Ok(())
-            })
-            .await?;
+            let change = ProviderChange {
+                remove_clients: vec![client],
+                ..ProviderChange::default()
+            };
+            self::change(ask, change).await?;
         }
         Action::UpdateOpenIDConnectProviderThumbprint => {
-            let thumbprints = thumbprints(ask)?;
-            change(ask, move |provider| {
-                provider.thumbprints.clone_from(&thumbprints);
-                Ok(())
-            })
-            .await?;
+            let change = ProviderChange {
+                thumbprints: Some(members(ask, "ThumbprintList")),
+                ..ProviderChange::default()
+            };
+            self::change(ask, change).await?;
         }
         _ => return Ok(false),
     }
     Ok(true)
 }
 
-async fn change(
-    ask: &Ask<'_>,
-    change: impl Fn(&mut Provider) -> Result<(), archipel_model::Error> + Send + Sync,
-) -> IamResult<()> {
-    let changed = ask.model.change_entity(ask.provider()?, change).await?;
+async fn change(ask: &Ask<'_>, change: ProviderChange) -> IamResult<()> {
+    let changed = ask.model.change_provider(ask.provider()?, change).await?;
     ask.done(changed);
     Ok(())
 }
 
-fn check_clients(provider: &Provider) -> Result<(), archipel_model::Error> {
-    let plain = |client: &String| (1..=MAX_CLIENT).contains(&client.len());
-    if !provider.clients.iter().all(plain) {
-        let why = format!("A client has 1 to {MAX_CLIENT} characters");
-        return Err(archipel_model::Error::InvalidName(why));
-    }
-    match provider.clients.len() > Limits::CLIENTS {
-        true => {
-            let why = format!(
-                "Cannot exceed quota for ClientIdsPerOpenIdConnectProvider: {}",
-                Limits::CLIENTS
-            );
-            Err(archipel_model::Error::LimitExceeded(why))
-        }
-        false => Ok(()),
-    }
-}
-
-fn thumbprints(ask: &Ask<'_>) -> IamResult<Vec<String>> {
-    let all = ask.form.members("ThumbprintList");
-    let plain = |t: &&str| t.len() == 40 && t.bytes().all(|b| b.is_ascii_hexdigit());
-    match all.len() > MAX_THUMBPRINTS || !all.iter().all(plain) {
-        true => Err(IamError::invalid(
-            "ThumbprintList holds up to 5 SHA-1 hashes in hexadecimal",
-        )),
-        false => Ok(all.into_iter().map(str::to_owned).collect()),
-    }
+fn members(ask: &Ask<'_>, list: &str) -> Vec<String> {
+    let members = ask.form.members(list).into_iter();
+    members.map(str::to_owned).collect()
 }
 
 async fn create(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
-    let url = ask.form.required("Url")?;
-    let clients = ask.form.members("ClientIDList").into_iter();
-    let provider = Provider {
-        name: provider_of_url(url)?,
-        url: url.to_owned(),
-        created_ms: ask.now_ms,
-        incarnation: ask.model.new_incarnation(),
-        clients: clients.map(str::to_owned).collect(),
-        thumbprints: thumbprints(ask)?,
-    };
-    check_clients(&provider)?;
-    let provider = ask.model.create_entity(provider).await?;
-    xml.text("OpenIDConnectProviderArn", &provider_arn(&provider.name));
+    let created = ask.model.create_provider(NewProvider {
+        url: ask.form.required("Url")?.to_owned(),
+        clients: members(ask, "ClientIDList"),
+        thumbprints: members(ask, "ThumbprintList"),
+    });
+    xml.text(
+        "OpenIDConnectProviderArn",
+        &provider_arn(&created.await?.name),
+    );
     Ok(())
 }
 

@@ -28,6 +28,7 @@ pub async fn administrator(door: &Door) -> Arc<AccessKey> {
         path: "/".into(),
         created_ms: 0,
         incarnation: door.model.new_incarnation(),
+        disabled: false,
         groups: Default::default(),
         held: Held::default(),
         tags: Vec::new(),

@@ -41,7 +41,10 @@ impl Model {
     }
 
     /// Returns true if a bucket is empty now.
-    pub(super) async fn is_empty(&self, bucket: &Bucket) -> Result<bool, Error> {
+    ///
+    /// # Errors
+    /// Errors of listing rows.
+    pub async fn is_empty(&self, bucket: &Bucket) -> Result<bool, Error> {
         for partition in rowkeys::bucket_partitions(self.cluster(), &bucket.id) {
             for prefix in prefixes(bucket) {
                 if self.has_rows(partition, prefix).await? {

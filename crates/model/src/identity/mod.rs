@@ -39,7 +39,8 @@ pub use names::{
     MAX_SESSION_NAME, check_name, check_path, managed_policy_arn, provider_of_url, unique_id,
 };
 pub use new::{
-    Attachments, GroupChange, Holder, KeyChange, NewKey, NewPolicy, NewRole, NewUser, RoleChange,
+    Attachments, GroupChange, Holder, KeyChange, NewKey, NewPolicy, NewProvider, NewRole, NewUser,
+    ProviderChange, RoleChange, UserChange,
 };
 pub use policies::{
     Attached, BUILT_IN, Held, IdentityPolicy, ManagedPolicy, PolicyRef, PolicyVersion, TrustPolicy,
@@ -135,6 +136,9 @@ pub struct User {
     /// The random identity.
     #[serde(default)]
     pub incarnation: Id,
+    /// True if the user's access keys, and the sessions that they began, do not count for now.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub disabled: bool,
     /// The groups.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub groups: BTreeSet<Reference>,

@@ -84,6 +84,37 @@ pub struct Attachments {
     pub detach: Vec<String>,
 }
 
+/// A change of a user. What is `None` stays as it is.
+#[derive(Clone, Default, Debug)]
+pub struct UserChange {
+    /// True if the user's access keys, and the sessions that they began, shall not count.
+    pub disabled: Option<bool>,
+    /// The managed policies.
+    pub policies: Attachments,
+}
+
+/// What a new identity provider is made from.
+#[derive(Clone, Default, Debug)]
+pub struct NewProvider {
+    /// The issuer's URL.
+    pub url: String,
+    /// The audiences that tokens may be for.
+    pub clients: Vec<String>,
+    /// Thumbprints of certificates.
+    pub thumbprints: Vec<String>,
+}
+
+/// A change of an identity provider. What is `None` stays as it is.
+#[derive(Clone, Default, Debug)]
+pub struct ProviderChange {
+    /// Audiences to add.
+    pub add_clients: Vec<String>,
+    /// Audiences to remove after that.
+    pub remove_clients: Vec<String>,
+    /// The thumbprints from now on.
+    pub thumbprints: Option<Vec<String>>,
+}
+
 /// A change of a group.
 #[derive(Clone, Default, Debug)]
 pub struct GroupChange {

@@ -8,7 +8,7 @@ use crate::bucket::AccessKey;
 use crate::error::Error;
 use crate::identity::{
     Attached, Attachments, Changed, Group, GroupChange, Holder, Limits, PolicyRef, Reference, Role,
-    User,
+    User, UserChange,
 };
 
 impl Model {
@@ -103,6 +103,23 @@ impl Model {
         let change = self.find_attachments(change).await?;
         let change = move |entity: &mut E| change.apply(entity);
         self.change_entity(name, change).await
+    }
+
+    /// Changes a user in one write.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchEntity`], [`Error::LimitExceeded`].
+    pub async fn change_user(
+        &self,
+        name: &str,
+        change: UserChange,
+    ) -> Result<Changed<Arc<User>>, Error> {
+        let policies = self.find_attachments(change.policies).await?;
+        self.change_entity(name, move |user: &mut User| {
+            user.disabled = change.disabled.unwrap_or(user.disabled);
+            policies.apply(user)
+        })
+        .await
     }
 
     /// Finds the policies that are to be attached.

@@ -5,6 +5,7 @@ mod attach;
 mod documents;
 mod named;
 mod operations;
+mod providers;
 mod resolve;
 mod sessions;
 #[cfg(test)]

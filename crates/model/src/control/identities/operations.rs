@@ -109,6 +109,7 @@ impl Model {
             path: new.path,
             created_ms: self.now_ms(),
             incarnation: self.new_incarnation(),
+            disabled: false,
             groups: BTreeSet::new(),
             held: Held::default(),
             tags: new.tags,

@@ -85,6 +85,9 @@ impl Resolver<'_> {
         }
         // A user that is gone takes its keys with it, and the sessions of its keys.
         let user = user.map(|user| self.find::<User>(&user)).transpose()?;
+        if user.as_ref().is_some_and(|user| user.disabled) {
+            return Err(Void::Gone);
+        }
         let session = key.session.as_ref();
         let role = session.and_then(|session| session.role.as_ref());
         let mut identity = Identity::default();

@@ -23,6 +23,7 @@ async fn make_user(model: &Model, name: &str) -> Arc<User> {
         path: "/".into(),
         created_ms: 0,
         incarnation: model.random_id(),
+        disabled: false,
         groups: BTreeSet::new(),
         held: Held::default(),
         tags: Tags::new(),
