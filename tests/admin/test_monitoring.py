@@ -24,7 +24,7 @@ HEAD = """# Metrics
 `GET /metrics` on the admin API answers with these, as OpenMetrics text ([how to scrape
 them](operations.md#metrics)). Counters have `_total` after their name, histograms `_bucket`, `_count` and
 `_sum`. `monitoring/` has a dashboard for Grafana and alert rules for Prometheus; a test checks that every
-metric they name exists.
+metric and label they name exists. `GET /v1/metrics` lists the same.
 
 `REWRITE=1 cargo xtask clients -k monitoring` writes this page anew.
 
@@ -56,39 +56,50 @@ def metrics(three, sdk) -> str:
         return admin.metrics()
 
 
-def series(text: str) -> set[str]:
-    """The names of all samples."""
-    lines = (line for line in text.splitlines() if line and not line.startswith("#"))
-    return {re.split(r"[{ ]", line)[0] for line in lines}
+@pytest.fixture(scope="module")
+def families(metrics, three, sdk) -> list[dict]:
+    """The metrics that the node declares."""
+    from archipel_admin.api.metrics import list_metrics
+
+    with sdk.Archipel(socket=three.nodes[0]["admin"]) as admin:
+        return [family.to_dict() for family in admin.pages(list_metrics)]
 
 
-def families(text: str) -> dict[str, tuple[str, str, str]]:
-    """Kind, labels and meaning of each metric."""
-    found: dict[str, list[str]] = {}
+def labels(text: str) -> dict[str, set[str]]:
+    """The labels that the samples of each metric have."""
+    found: dict[str, set[str]] = {}
     for line in text.splitlines():
-        if match := re.match(r"# (HELP|TYPE) (\S+) (.*)", line):
-            what, name, value = match.groups()
-            found.setdefault(name, ["", "", ""])[2 if what == "HELP" else 0] = value
-    for line in text.splitlines():
-        if match := re.match(r"([a-z0-9_]+)\{(.*)\} ", line):
-            sample, labels = match.groups()
-            for name in (sample, sample.removesuffix("_total"), sample.removesuffix("_bucket"), sample.removesuffix("_info")):
-                if name in found:
-                    names = re.findall(r"([a-z_]+)=\"", labels)
-                    found[name][1] = ", ".join(f"`{label}`" for label in names if label != "le")
-    return {name: (kind, labels, about.rstrip(".")) for name, (kind, labels, about) in found.items()}
+        if match := re.match(r"([a-z0-9_]+)(?:\{(.*)\})? ", line):
+            names = re.findall(r"([a-z_]+)=\"", match[2] or "")
+            found.setdefault(match[1], set()).update(set(names) - {"le"})
+    return found
 
 
-def unknown(text: str, known: set[str]) -> list[str]:
-    return sorted({name for name in NAME.findall(text) if name not in known})
+def names(family: dict) -> set[str]:
+    """The names of the samples that a metric can have."""
+    ends = {"counter": ["_total"], "histogram": ["_bucket", "_count", "_sum"], "info": ["_info"]}
+    return {family["name"] + end for end in ends.get(family["kind"], [""])}
 
 
-def test_alert_rules_name_existing_metrics(metrics):
+def wrong(expression: str, families: list[dict]) -> list[str]:
+    """What an expression names that does not exist: metrics, and labels in selectors and groupings."""
+    known = {name: set(family["labels"]) for family in families for name in names(family)}
+    found = sorted({name for name in NAME.findall(expression) if name not in known})
+    of_scrapes = {"instance", "job"}
+    for name, selector in re.findall(r"([a-z0-9_]+)\{([^}]*)\}", expression):
+        asked = set(re.findall(r"([a-z_]+)\s*(?:=~|!=|!~|=)", selector)) - of_scrapes
+        found += [f"{name}{{{label}}}" for label in sorted(asked - known.get(name, set()))]
+    grouped = {label.strip() for group in re.findall(r"by \(([^)]*)\)", expression) for label in group.split(",")}
+    used = set().union(*(known.get(name, set()) for name in NAME.findall(expression)))
+    return found + [f"by ({label})" for label in sorted(grouped - used - of_scrapes - {"le"})]
+
+
+def test_alert_rules_name_existing_metrics_and_labels(families):
     groups = yaml.safe_load(RULES.read_text())["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
     assert len(rules) > 8
     for rule in rules:
-        assert unknown(rule["expr"], series(metrics)) == [], rule["alert"]
+        assert wrong(rule["expr"], families) == [], rule["alert"]
         assert rule["labels"]["severity"] in ("warning", "critical"), rule["alert"]
         assert rule["annotations"]["summary"] and rule["annotations"]["runbook"], rule["alert"]
         page = rule["annotations"]["runbook"].split("#")[0]
@@ -97,19 +108,36 @@ def test_alert_rules_name_existing_metrics(metrics):
 
 
 @pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.name)
-def test_dashboards_name_existing_metrics(metrics, path):
+def test_dashboards_name_existing_metrics_and_labels(families, path):
     panels = [panel for panel in json.loads(path.read_text())["panels"] if panel["type"] != "row"]
     assert len(panels) > 8
     for panel in panels:
         for target in panel["targets"]:
             assert NAME.search(target["expr"]), panel["title"]
-            assert unknown(target["expr"], series(metrics)) == [], panel["title"]
+            assert wrong(target["expr"], families) == [], panel["title"]
 
 
-def test_the_reference_page_lists_all_metrics(metrics):
-    rows = [
-        f"| `{name}` | {kind} | {labels} | {about} |\n" for name, (kind, labels, about) in sorted(families(metrics).items())
-    ]
+def test_what_does_not_exist_is_found(families):
+    assert wrong("sum by (operation) (archipel_s3_requests_total{status='500',instance='a'})", families) == []
+    assert wrong("archipel_s3_nothing_total > 1", families) == ["archipel_s3_nothing_total"]
+    assert wrong("archipel_s3_requests_total{bucket='b'}", families) == ["archipel_s3_requests_total{bucket}"]
+    assert wrong("sum by (bucket) (archipel_s3_requests_total)", families) == ["by (bucket)"]
+
+
+def test_samples_have_the_labels_that_are_declared(metrics, families):
+    declared = {name: set(family["labels"]) for family in families for name in names(family)}
+    samples = labels(metrics)
+    assert set(samples) - set(declared) == set()
+    assert {name: seen for name, seen in samples.items() if seen != declared[name]} == {}
+    for door in ("s3", "web", "k2v", "console"):
+        assert declared[f"archipel_{door}_requests_total"] == {"operation", "status"}
+
+
+def test_the_reference_page_lists_all_metrics(families):
+    rows = []
+    for family in families:
+        of = ", ".join(f"`{label}`" for label in family["labels"])
+        rows.append(f"| `{family['name']}` | {family['kind']} | {of} | {family['about']} |\n")
     page = HEAD + "".join(rows)
     if os.environ.get("REWRITE"):
         PAGE.write_text(page)
@@ -122,9 +150,10 @@ def test_buckets_and_keys_have_counters(three, metrics):
     assert of_bucket in metrics and of_key in metrics
 
 
-def test_names_follow_the_conventions(metrics):
-    for name, (kind, _, about) in families(metrics).items():
-        assert about, f"{name} says nothing"
+def test_names_follow_the_conventions(families):
+    for family in families:
+        name = family["name"]
+        assert family["about"], f"{name} says nothing"
         assert not name.endswith(("_total", "_count", "_sum", "_bucket")), name
         assert not re.search(r"_(ms|millis|kb|mb|percent)$", name), f"{name}: seconds, bytes and ratios only"
-        assert kind in ("counter", "gauge", "histogram", "info"), name
+        assert family["kind"] in ("counter", "gauge", "histogram", "info"), name

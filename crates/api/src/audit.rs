@@ -3,14 +3,18 @@
 //! A door begins an [`Entry`] when a request arrives and adds what it learns. The entry is written
 //! when it is dropped, at the end of the answer: only then are its bytes and its duration known.
 //!
+//! The newest lines are kept in memory, for the admin API, also without a target.
+//!
 //! # Invariants
 //! - A line holds no secret: no signature, no token, no header, no query, no content.
 //! - Requests never wait for the log. Lines for which a queue has no room are lost, and counted.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use archipel_base::clock::WallClock;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
 use serde::Serialize;
@@ -24,12 +28,17 @@ use crate::serve::Peer;
 /// The lines that wait for a slow target.
 const QUEUE_LINES: usize = 4096;
 
+/// The most lines that are kept in memory, and their most bytes.
+const RECENT_LINES: usize = 1000;
+const RECENT_BYTES: usize = 1 << 20;
+
 /// Writes lines to all targets. Cheap to clone. The default writes nothing.
 #[derive(Clone, Default)]
 pub struct Audit(Option<Arc<Shared>>);
 
 struct Shared {
     targets: Vec<mpsc::Sender<Bytes>>,
+    recent: Mutex<Recent>,
     clock: Arc<dyn WallClock>,
     lost: Counter,
 }
@@ -51,17 +60,25 @@ impl Audit {
             "Lines of the audit log for which a target had no room",
             lost.clone(),
         );
-        if targets == 0 {
-            return (Audit::default(), Vec::new());
-        }
         let queues = (0..targets).map(|_| mpsc::channel(QUEUE_LINES));
         let (targets, lines) = queues.unzip();
         let shared = Shared {
             targets,
+            recent: Mutex::default(),
             clock,
             lost,
         };
         (Audit(Some(Arc::new(shared))), lines)
+    }
+
+    /// Returns the newest lines that are kept in memory, oldest first, each with its number.
+    pub fn recent(&self) -> Vec<(u64, Bytes)> {
+        let Some(shared) = &self.0 else {
+            return Vec::new();
+        };
+        let recent = shared.recent.lock();
+        let first = recent.ended - recent.lines.len() as u64;
+        (first + 1..).zip(recent.lines.iter().cloned()).collect()
     }
 
     /// Begins the entry of a request at a door.
@@ -88,6 +105,29 @@ impl Audit {
             started: Instant::now(),
             record,
         })))
+    }
+}
+
+/// The newest lines.
+#[derive(Default)]
+struct Recent {
+    lines: VecDeque<Bytes>,
+    bytes: usize,
+    /// The number of lines since the start.
+    ended: u64,
+}
+
+impl Recent {
+    fn add(&mut self, line: Bytes) {
+        self.ended += 1;
+        self.bytes += line.len();
+        self.lines.push_back(line);
+        while self.lines.len() > RECENT_LINES || self.bytes > RECENT_BYTES {
+            let Some(oldest) = self.lines.pop_front() else {
+                return;
+            };
+            self.bytes -= oldest.len();
+        }
     }
 }
 
@@ -191,6 +231,7 @@ impl Drop for Entry {
         };
         line.push(b'\n');
         let line = Bytes::from(line);
+        open.shared.recent.lock().add(line.clone());
         for target in &open.shared.targets {
             if target.try_send(line.clone()).is_err() {
                 open.shared.lost.inc();
@@ -216,7 +257,7 @@ mod tests {
     use archipel_base::clock::ManualClock;
     use prometheus_client::registry::Registry;
 
-    use super::{Audit, QUEUE_LINES};
+    use super::{Audit, QUEUE_LINES, RECENT_BYTES, RECENT_LINES};
     use crate::serve::Peer;
 
     fn parts() -> http::request::Parts {
@@ -257,6 +298,31 @@ mod tests {
     }
 
     #[test]
+    fn the_newest_lines_are_kept_within_bounds() {
+        let clock = Arc::new(ManualClock::at(0));
+        let (audit, lines) = Audit::new(0, clock, &mut Registry::default());
+        assert!(lines.is_empty() && audit.recent().is_empty());
+        for number in 0..RECENT_LINES + 5 {
+            let mut entry = audit.begin("s3", &number.to_string(), &parts());
+            entry.answered(200, "", 0);
+        }
+        let recent = audit.recent();
+        let numbers: Vec<u64> = recent.iter().map(|(number, _)| *number).collect();
+        let last = RECENT_LINES as u64 + 5;
+        assert_eq!(numbers, (6..=last).collect::<Vec<_>>());
+        let newest: serde_json::Value =
+            serde_json::from_slice(&recent[RECENT_LINES - 1].1).unwrap();
+        assert_eq!(newest["request_id"], (last - 1).to_string());
+        let long = "p".repeat(RECENT_BYTES / 3);
+        for _ in 0..4 {
+            audit.begin("web", "ID", &parts()).path(&long);
+        }
+        let recent = audit.recent();
+        assert_eq!(recent.len(), 2);
+        assert_eq!(recent[1].0, last + 4);
+    }
+
+    #[test]
     fn lines_without_room_are_lost_and_counted() {
         let (audit, mut lines) =
             Audit::new(1, Arc::new(ManualClock::at(0)), &mut Registry::default());
@@ -271,10 +337,12 @@ mod tests {
     }
 
     #[test]
-    fn log_without_targets_writes_nothing() {
-        let (audit, lines) = Audit::new(0, Arc::new(ManualClock::at(0)), &mut Registry::default());
+    fn a_log_that_nobody_opened_writes_nothing() {
+        let audit = Audit::default();
         let mut entry = audit.begin("s3", "ID", &parts());
         entry.answered(200, "", 0);
-        assert!(entry.0.is_none() && lines.is_empty());
+        assert!(entry.0.is_none());
+        drop(entry);
+        assert!(audit.recent().is_empty());
     }
 }

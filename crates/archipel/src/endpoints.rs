@@ -105,9 +105,13 @@ pub fn k2v(
 }
 
 /// Creates the door that answers an authority over plain HTTP.
-pub fn plain(settings: &Settings, acme: Acme, registry: &mut Registry) -> PlainDoor {
-    let registry = registry.sub_registry_with_prefix("archipel");
-    PlainDoor::new(acme, limits(settings), Metrics::register(registry, "acme"))
+pub fn plain(settings: &Settings, acme: Acme, metrics: Metrics) -> PlainDoor {
+    PlainDoor::new(acme, limits(settings), metrics)
+}
+
+/// Registers the metrics of a door.
+pub fn metrics_of(door: &str, registry: &mut Registry) -> Metrics {
+    Metrics::register(registry.sub_registry_with_prefix("archipel"), door)
 }
 
 /// Creates the web console over the admin API and S3 of this node.
@@ -118,6 +122,7 @@ pub fn console(
     s3: S3,
     clock: Arc<dyn WallClock>,
     addresses: Addresses,
+    metrics: Metrics,
 ) -> Console {
     let here = || listeners::url(settings, "s3", addresses.s3);
     let config = ConsoleConfig {
@@ -126,7 +131,7 @@ pub fn console(
         s3_url: of_console.s3_url.clone().unwrap_or_else(here),
         region: settings.s3.region.clone(),
     };
-    Console::new(admin, s3, config, clock, Arc::new(SystemRandom))
+    Console::new(admin, s3, config, clock, Arc::new(SystemRandom), metrics)
 }
 
 fn limits(settings: &Settings) -> Limits {

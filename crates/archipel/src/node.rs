@@ -173,16 +173,12 @@ impl Node {
         let audit = opened.0;
         self.audit = opened.1;
         let (settings, model) = (self.settings.clone(), self.model.clone());
-        let s3 = endpoints::s3(
-            &settings,
-            &model,
-            clock.clone(),
-            audit.clone(),
-            &mut registry,
-        );
+        let (of_s3, log) = (clock.clone(), audit.clone());
+        let s3 = endpoints::s3(&settings, &model, of_s3, log, &mut registry);
         self.open_door("s3", s3.clone(), listeners.s3);
+        let of_acme = endpoints::metrics_of("acme", &mut registry);
         if let (Some(listener), Some(acme)) = (listeners.plain, &self.acme) {
-            let plain = endpoints::plain(&settings, acme.clone(), &mut registry);
+            let plain = endpoints::plain(&settings, acme.clone(), of_acme);
             self.open_door("acme", plain, listener);
         }
         metrics::certificates::register(&mut registry, self.acme.clone());
@@ -196,6 +192,7 @@ impl Node {
             let k2v = endpoints::k2v(&settings, of_k2v, &model, clock, audit, &mut registry);
             self.open_door("k2v", k2v, listener);
         }
+        let pages = endpoints::metrics_of("console", &mut registry);
         let view = NodeView::new(
             self.settings.clone(),
             storage,
@@ -220,7 +217,7 @@ impl Node {
         s3.set_health(endpoints::health(admin.clone()));
         if let (Some(listener), Some(of_console)) = (listeners.console, &settings.console) {
             let (inside, at) = (Inside::new(admin.clone()), self.addresses);
-            let console = endpoints::console(&settings, of_console, inside, s3, clock, at);
+            let console = endpoints::console(&settings, of_console, inside, s3, clock, at, pages);
             self.open_door("console", console, listener);
         }
         let path = &self.settings.admin.socket;

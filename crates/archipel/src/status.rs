@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use archipel_api::admin::Node;
-use archipel_api::admin::types::{DiskStatus, NodeInfo, NodeState, NodeStatus, SnapshotInfo};
+use archipel_api::admin::types::{
+    CertificateInfo, DiskStatus, NodeInfo, NodeState, NodeStatus, SnapshotInfo,
+};
 use archipel_base::Id;
 use archipel_base::clock::WallClock;
 use archipel_cluster::layout::LEVEL;
@@ -197,6 +199,14 @@ impl Node for NodeView {
 
     fn snapshots(&self) -> BoxFuture<'_, Result<Vec<SnapshotInfo>, String>> {
         Box::pin(snapshots::list(snapshots::folder(&self.settings)))
+    }
+
+    fn certificates(&self) -> Vec<CertificateInfo> {
+        let now_ms = self.clock.now_millis();
+        let domains = self.acme.iter().flat_map(Acme::domains);
+        domains
+            .map(|(name, domain)| domain.describe(name, now_ms))
+            .collect()
     }
 }
 

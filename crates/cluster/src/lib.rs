@@ -74,7 +74,8 @@ pub use register::versions::VersionReport;
 pub use upkeep::Upkeep;
 pub use upkeep::anti_entropy::{AntiEntropyOptions, AntiEntropyStatus, FloorProgress, PeerStatus};
 pub use upkeep::repair::{
-    Lagging, MaintenanceStatus, RepairRound, RepairStatus, ScrubStatus, Trouble,
+    BlockCopy, BlockReport, Lagging, MaintenanceStatus, RepairRound, RepairStatus, ScrubStatus,
+    Trouble,
 };
 pub use upkeep::rollback::accept_rollback;
-pub use upkeep::verify::{Findings, NodePart, Step, Verification};
+pub use upkeep::verify::{Findings, NodePart, Step, Verification, VerificationState};

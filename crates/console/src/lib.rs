@@ -43,7 +43,7 @@ use axum::routing::{get, post, put};
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use prometheus_client::registry::Registry;
+use tokio::time::Instant;
 use tower::ServiceExt;
 
 mod access;
@@ -113,13 +113,14 @@ pub struct Console {
 }
 
 impl Console {
-    /// Makes the console of a node.
+    /// Makes the console of a node. What its pages ask for counts as requests to S3, too.
     pub fn new(
         admin: Inside,
         s3: S3,
         config: ConsoleConfig,
         clock: Arc<dyn WallClock>,
         random: Arc<dyn Random>,
+        metrics: Metrics,
     ) -> Console {
         let limits = config.limits;
         let app = Arc::new(Shared {
@@ -132,8 +133,7 @@ impl Console {
         Console {
             router: routes(app),
             limits,
-            // What the pages ask for counts as requests to the admin API and to S3.
-            metrics: Metrics::register(&mut Registry::default(), "console"),
+            metrics,
         }
     }
 
@@ -154,8 +154,21 @@ impl Door for Console {
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Response<serve::Body> {
+        let (started, under_way) = (Instant::now(), self.metrics.enter());
         let answer = self.handle(request.map(Body::new)).await;
-        answer.map(|body| body.map_err(BoxError::from).boxed_unsync())
+        let status = answer.status().as_u16();
+        self.metrics.answered("Page", status, started.elapsed(), 0);
+        let sent = self.metrics.concerned(None, None, status, 0);
+        let answer = answer.map(|body| body.map_err(BoxError::from).boxed_unsync());
+        answer.map(|body| {
+            let counted = body.map_frame(move |frame| {
+                let _until_the_end = &under_way;
+                let bytes = frame.data_ref().map_or(0, |data| data.len());
+                sent.bytes(bytes as u64);
+                frame
+            });
+            counted.boxed_unsync()
+        })
     }
 }
 

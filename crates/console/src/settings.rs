@@ -111,8 +111,9 @@ pub async fn change(
         "unpublish" => admin.delete(&below("public")).await?,
         "website" => {
             let ask = SetWebsite {
-                index: fields.get("index").to_owned(),
+                index: Some(fields.get("index").to_owned()),
                 error: fields.some("error"),
+                ..SetWebsite::default()
             };
             let at = below("website");
             let _: Value = admin.send(Method::PUT, &at, &ask).await?;

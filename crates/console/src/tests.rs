@@ -107,7 +107,8 @@ async fn site() -> Site {
         region: "us-east-1".into(),
     };
     let inside = Inside::new(Arc::new(admin));
-    let console = Console::new(inside, s3, config, clock, Arc::new(SystemRandom));
+    let door = Metrics::register(&mut Registry::default(), "console");
+    let console = Console::new(inside, s3, config, clock, Arc::new(SystemRandom), door);
     Site {
         console,
         model,

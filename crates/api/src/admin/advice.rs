@@ -36,6 +36,7 @@ fn missing(text: &str) -> &'static str {
     match text.split(' ').nth(1) {
         Some("user") => "archipel user list (GET /v1/users) shows all",
         Some("group") => "archipel group list (GET /v1/groups) shows all",
+        Some("OIDC") => "GET /v1/identity-providers shows all",
         Some("role") => "archipel role list (GET /v1/roles) shows all",
         _ => {
             "archipel policy list (GET /v1/policies) shows managed policies; archipel user info NAME shows what \

@@ -60,6 +60,7 @@ impl From<ModelError> for Refusal {
             ModelError::OwnName => (StatusCode::CONFLICT, "OwnName"),
             ModelError::BucketNotEmpty => (StatusCode::CONFLICT, "BucketNotEmpty"),
             ModelError::PublicAccessBlocked => (StatusCode::CONFLICT, "PublicAccessBlocked"),
+            ModelError::AclGrantsOthers => (StatusCode::CONFLICT, "AclGrantsOthers"),
             ModelError::LockKeepsVersions => (StatusCode::CONFLICT, "LockKeepsVersions"),
             ModelError::LockNeedsVersions => (StatusCode::CONFLICT, "LockNeedsVersions"),
             ModelError::Conflict => (StatusCode::CONFLICT, "Conflict"),
@@ -123,6 +124,19 @@ pub(super) struct Created<T>(pub T);
 impl<T: Serialize> IntoResponse for Created<T> {
     fn into_response(self) -> Answer {
         json(StatusCode::CREATED, "application/json", &self.0)
+    }
+}
+
+/// The answer to the start of an operation, by its id: where to follow it, and the state now.
+pub(super) struct Accepted<T>(pub String, pub T);
+
+impl<T: Serialize> IntoResponse for Accepted<T> {
+    fn into_response(self) -> Answer {
+        let mut answer = json(StatusCode::ACCEPTED, "application/json", &self.1);
+        if let Ok(location) = HeaderValue::try_from(format!("/v1/operations/{}", self.0)) {
+            answer.headers_mut().insert(header::LOCATION, location);
+        }
+        answer
     }
 }
 

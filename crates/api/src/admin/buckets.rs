@@ -1,22 +1,24 @@
-//! Buckets, their names, grants and websites.
+//! Buckets, their names and grants.
 
 use std::sync::Arc;
 
-use archipel_model::website::Pages;
-use archipel_model::{Bucket, Error, GrantChange, Permissions, Website};
+use archipel_model::{Bucket, Error, GrantChange, Permissions};
 use axum::extract::State;
-use http::StatusCode;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::Admin;
 use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
+use super::deletion::{Deletion, DryRun, Plan};
 use super::page::page;
 use super::settings::quota_of;
 use super::types::{
-    AddAlias, BucketInfo, BucketSummary, ChangeGrant, CreateBucket, Grant, NameOfKey, Page,
-    SetWebsite, WebsiteInfo,
+    AddAlias, BucketInfo, BucketSummary, ChangeGrant, CreateBucket, DeletionPlan, Grant, NameOfKey,
+    Page,
 };
+use super::{Admin, content};
+
+/// The most incomplete uploads that are told of a bucket that is to be deleted.
+const UPLOADS_OF_PLAN: usize = 20;
 
 /// Which buckets to list.
 #[derive(Deserialize, IntoParams)]
@@ -93,15 +95,50 @@ pub(super) async fn info(
 /// Deletes an empty bucket.
 #[utoipa::path(
     delete, path = "/v1/buckets/{name}", tag = "buckets", operation_id = "delete_bucket",
-    params(("name" = String, Path, description = "The bucket")),
-    responses((status = 204, description = "It is deleted")),
+    params(("name" = String, Path, description = "The bucket"), DryRun),
+    responses(
+        (status = 204, description = "It is deleted"),
+        (status = 200, description = "With `dry_run`: what would happen", body = DeletionPlan),
+    ),
 )]
 pub(super) async fn delete(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
-) -> Result<NoContent, Refusal> {
+    Query(how): Query<DryRun>,
+) -> Result<Deletion, Refusal> {
+    if how.dry_run {
+        return plan(&admin, &name).await;
+    }
     admin.model.delete_bucket(&name).await?;
-    Ok(NoContent)
+    Ok(Deletion::Done)
+}
+
+async fn plan(admin: &Admin, name: &str) -> Result<Deletion, Refusal> {
+    let bucket = find(admin, name).await?;
+    let info = describe(admin, &bucket).await?;
+    let mut obstacle = None;
+    if !admin.model.is_empty(&bucket).await? {
+        let (objects, bytes) = (info.objects, info.bytes);
+        obstacle = Some(format!(
+            "it is not empty: {objects} objects and versions with {bytes} bytes, or delete markers and \
+             K2V items"
+        ));
+    }
+    let of_keys = info.names_of_keys.iter();
+    let of_keys: Vec<String> = of_keys
+        .map(|name| format!("{} of {}", name.name, name.key))
+        .collect();
+    let grants: Vec<String> = info.grants.into_iter().map(|grant| grant.key).collect();
+    let (uploads, more) = content::part(admin, &bucket, "", None, UPLOADS_OF_PLAN).await?;
+    let mut keys: Vec<String> = uploads.into_iter().map(|upload| upload.key).collect();
+    keys.extend(more.then(|| "...".to_owned()));
+    Ok(Plan::default()
+        .blocked(obstacle)
+        .takes("aliases", &info.aliases)
+        .takes("names for single keys", &of_keys)
+        .takes("permissions of keys", &grants)
+        .takes("incomplete uploads", &keys)
+        .finish())
 }
 
 /// Returns the bucket of that name.
@@ -184,97 +221,6 @@ pub(super) async fn remove_alias(
         Some(key) => admin.model.remove_name_of_key(&bucket, key, &name).await?,
     };
     Ok(NoContent)
-}
-
-/// Shows a bucket's website.
-#[utoipa::path(
-    get, path = "/v1/buckets/{name}/website", tag = "buckets", operation_id = "get_website",
-    params(("name" = String, Path, description = "The bucket")),
-    responses((status = 200, description = "The website", body = WebsiteInfo)),
-)]
-pub(super) async fn website(
-    State(admin): State<Arc<Admin>>,
-    At(name): At<String>,
-) -> Result<Json<WebsiteInfo>, Refusal> {
-    describe_website(&*find(&admin, &name).await?).map(Json)
-}
-
-/// Ends a bucket's website. Its objects stay.
-#[utoipa::path(
-    delete, path = "/v1/buckets/{name}/website", tag = "buckets", operation_id = "delete_website",
-    params(("name" = String, Path, description = "The bucket")),
-    responses((status = 204, description = "The bucket is no website")),
-)]
-pub(super) async fn end_website(
-    State(admin): State<Arc<Admin>>,
-    At(name): At<String>,
-) -> Result<NoContent, Refusal> {
-    admin.model.set_website(&name, |_| None).await?;
-    Ok(NoContent)
-}
-
-/// Makes a bucket a website. Routing rules stay: only the S3 API changes them.
-#[utoipa::path(
-    put, path = "/v1/buckets/{name}/website", tag = "buckets", operation_id = "set_website",
-    params(("name" = String, Path, description = "The bucket")),
-    request_body = SetWebsite,
-    responses((status = 200, description = "The website", body = WebsiteInfo)),
-)]
-pub(super) async fn set_website(
-    State(admin): State<Arc<Admin>>,
-    At(name): At<String>,
-    Read(set): Read<SetWebsite>,
-) -> Result<Json<WebsiteInfo>, Refusal> {
-    if set.index.is_empty() || set.index.contains('/') {
-        return Err(Refusal::invalid(
-            "index must be the name of a page without slash, such as index.html",
-        ));
-    }
-    if set.error.as_deref() == Some("") {
-        return Err(Refusal::invalid("error must be the key of a page"));
-    }
-    let change = move |now: Option<&Website>| {
-        let rules = match now {
-            Some(Website::Pages(pages)) => pages.rules.clone(),
-            _ => Vec::new(),
-        };
-        Some(Website::Pages(Pages {
-            index: set.index.clone(),
-            error: set.error.clone(),
-            rules,
-        }))
-    };
-    describe_website(&*admin.model.set_website(&name, change).await?).map(Json)
-}
-
-fn describe_website(bucket: &Bucket) -> Result<WebsiteInfo, Refusal> {
-    let mut info = WebsiteInfo {
-        bucket: bucket.name.clone(),
-        index: None,
-        error: None,
-        rules: 0,
-        redirect: None,
-    };
-    match &bucket.website {
-        Some(Website::Pages(pages)) => {
-            info.index = Some(pages.index.clone());
-            info.error = pages.error.clone();
-            info.rules = pages.rules.len();
-        }
-        Some(Website::Redirect(all)) => {
-            let scheme = all.protocol.as_ref().map(|protocol| format!("{protocol}:"));
-            info.redirect = Some(format!("{}//{}", scheme.unwrap_or_default(), all.host));
-        }
-        None => {
-            let message = format!("the bucket {} is no website", bucket.name);
-            return Err(Refusal::new(
-                StatusCode::NOT_FOUND,
-                "NoSuchWebsite",
-                message,
-            ));
-        }
-    }
-    Ok(info)
 }
 
 /// Describes the permissions of `key` on `bucket`.

@@ -152,7 +152,7 @@ pub(super) async fn object(
 }
 
 /// Returns uploads after a place, and whether more follow.
-async fn part(
+pub(super) async fn part(
     admin: &Admin,
     bucket: &Bucket,
     prefix: &str,

@@ -22,12 +22,14 @@ pub(super) struct ListTargets {
     limit: Option<usize>,
     /// Only targets after this name: the `next` of the former page.
     after: Option<String>,
+    /// Only targets in this state.
+    state: Option<EventTargetState>,
 }
 
 /// Lists the targets of event notifications that this node declares or has met in rules, by name,
 /// and how their events come along on this node.
 #[utoipa::path(
-    get, path = "/v1/event-targets", tag = "maintenance", operation_id = "list_event_targets",
+    get, path = "/v1/event-targets", tag = "events", operation_id = "list_event_targets",
     params(ListTargets),
     responses((status = 200, description = "Targets", body = Page<EventTargetInfo>)),
 )]
@@ -35,7 +37,8 @@ pub(super) async fn list(
     State(admin): State<Arc<Admin>>,
     Query(query): Query<ListTargets>,
 ) -> Result<Json<Page<EventTargetInfo>>, Refusal> {
-    let targets: Vec<_> = admin.model.event_status().into_iter().map(info).collect();
+    let mut targets: Vec<_> = admin.model.event_status().into_iter().map(info).collect();
+    targets.retain(|one| query.state.is_none_or(|state| one.state == state));
     let after = query.after.as_deref();
     page(targets, |one| &one.name, query.limit, after).map(Json)
 }

@@ -9,10 +9,11 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::Admin;
-use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
+use super::answer::{At, Created, Json, Query, Read, Refusal};
+use super::deletion::{Deletion, DryRun, Plan};
 use super::page::page;
 use super::policies::{attached, attachments, inline_names};
-use super::types::{ChangeGroup, CreateGroup, GroupInfo, Page};
+use super::types::{ChangeGroup, CreateGroup, DeletionPlan, GroupInfo, Page};
 
 /// The users of each group.
 type Members = BTreeMap<Reference, Vec<Arc<User>>>;
@@ -27,6 +28,8 @@ pub(super) struct ListGroups {
     limit: Option<usize>,
     /// Only groups after this name: the `next` of the former page.
     after: Option<String>,
+    /// Only groups whose name begins so.
+    prefix: Option<String>,
 }
 
 /// Lists groups, by name.
@@ -40,6 +43,8 @@ pub(super) async fn list(
     Query(query): Query<ListGroups>,
 ) -> Result<Json<Page<GroupInfo>>, Refusal> {
     let mut groups = admin.model.entities::<Group>()?;
+    let prefix = query.prefix.as_deref().unwrap_or_default();
+    groups.retain(|group| group.name.starts_with(prefix));
     groups.sort_by(|a, b| a.name.cmp(&b.name));
     let after = query.after.as_deref();
     let part = page(groups, |group| &group.name, query.limit, after)?;
@@ -106,15 +111,27 @@ pub(super) async fn change(
 /// Deletes a group that has no users and policies any more.
 #[utoipa::path(
     delete, path = "/v1/groups/{name}", tag = "users", operation_id = "delete_group",
-    params(("name" = String, Path, description = "The group's name")),
-    responses((status = 204, description = "It is deleted")),
+    params(("name" = String, Path, description = "The group's name"), DryRun),
+    responses(
+        (status = 204, description = "It is deleted"),
+        (status = 200, description = "With `dry_run`: what would happen", body = DeletionPlan),
+    ),
 )]
 pub(super) async fn delete(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
-) -> Result<NoContent, Refusal> {
+    Query(how): Query<DryRun>,
+) -> Result<Deletion, Refusal> {
+    if how.dry_run {
+        let Json(group) = info(State(admin), At(name)).await?;
+        return Ok(Plan::default()
+            .blocked_by("users", &group.users)
+            .blocked_by("inline policies", &group.inline_policies)
+            .blocked_by("attached policies", &group.policies)
+            .finish());
+    }
     admin.model.delete_group(&name).await?;
-    Ok(NoContent)
+    Ok(Deletion::Done)
 }
 
 fn describe(group: &Group, members: &Members) -> GroupInfo {

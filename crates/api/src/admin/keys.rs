@@ -9,10 +9,11 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::Admin;
-use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
+use super::answer::{At, Created, Json, Query, Read, Refusal};
 use super::buckets::grant;
+use super::deletion::{Deletion, DryRun, Plan};
 use super::page::page;
-use super::types::{ChangeKey, CreateKey, KeyInfo, KeyWithSecret, Page};
+use super::types::{ChangeKey, CreateKey, DeletionPlan, KeyInfo, KeyWithSecret, Page};
 
 /// Which access keys to list.
 #[derive(Deserialize, IntoParams)]
@@ -126,7 +127,7 @@ pub(super) async fn change(
 ) -> Result<Json<KeyInfo>, Refusal> {
     let expires_ms = change.expires_ms.map(|at| expiry(&admin.model, at));
     let change = KeyChange {
-        name: None,
+        name: change.name,
         may_create_buckets: change.create_bucket,
         disabled: change.disabled,
         expires_ms: expires_ms.transpose()?,
@@ -147,15 +148,29 @@ fn expiry(model: &Model, at_ms: u64) -> Result<Option<u64>, Refusal> {
 /// Deletes an access key. Requests that are signed with it are refused from then on.
 #[utoipa::path(
     delete, path = "/v1/keys/{id}", tag = "keys", operation_id = "delete_key",
-    params(("id" = String, Path, description = "The access key's id")),
-    responses((status = 204, description = "It is deleted")),
+    params(("id" = String, Path, description = "The access key's id"), DryRun),
+    responses(
+        (status = 204, description = "It is deleted"),
+        (status = 200, description = "With `dry_run`: what would happen", body = DeletionPlan),
+    ),
 )]
 pub(super) async fn delete(
     State(admin): State<Arc<Admin>>,
     At(id): At<String>,
-) -> Result<NoContent, Refusal> {
+    Query(how): Query<DryRun>,
+) -> Result<Deletion, Refusal> {
+    if how.dry_run {
+        let (key, buckets) = find(&admin, &id).await?;
+        let info = describe(&key, &buckets);
+        let buckets: Vec<String> = info.grants.into_iter().map(|grant| grant.bucket).collect();
+        let names: Vec<String> = key.names.keys().cloned().collect();
+        return Ok(Plan::default()
+            .takes("permissions for buckets", &buckets)
+            .takes("names that only it has for buckets", &names)
+            .finish());
+    }
     admin.model.delete_access_key(&id).await?;
-    Ok(NoContent)
+    Ok(Deletion::Done)
 }
 
 pub(super) fn reveal(key: &AccessKey, buckets: &[Arc<Bucket>]) -> KeyWithSecret {

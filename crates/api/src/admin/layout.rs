@@ -174,6 +174,8 @@ pub(super) struct ListHistory {
     limit: Option<usize>,
     /// Only epochs after this one: the `next` of the former page.
     after: Option<u64>,
+    /// Only epochs that began at this time or later, in milliseconds since 1970.
+    since_ms: Option<u64>,
 }
 
 /// Lists the epochs of the layout so far, oldest first.
@@ -195,7 +197,12 @@ pub(super) async fn history(
     cluster.epoch().ok_or_else(no_layout)?;
     let entries = cluster.layouts().history().await.map_err(refusal)?;
     let after = query.after.unwrap_or(0);
-    let mut entries = entries.into_iter().filter(|entry| entry.epoch > after);
+    let mut entries = entries.into_iter().filter(|entry| {
+        entry.epoch > after
+            && query
+                .since_ms
+                .is_none_or(|since_ms| entry.at_ms >= since_ms)
+    });
     let shown = entries.by_ref().take(limit).map(|entry| HistoryInfo {
         epoch: entry.epoch,
         versions: entry.versions,

@@ -12,11 +12,16 @@
 //! | `openapi` | the OpenAPI document |
 //! | `auth`, `operations` | who asks, and what operations take |
 //! | `audited` | the audit log |
-//! | `access`, `buckets`, `content`, `groups`, `keys`, `node`, `nodes`, `layout`, `policies`, `roles`, `settings`, `snapshots`, `tokens`, `users` | the handlers |
+//! | `access`, `buckets`, `content`, `groups`, `keys`, `node`, `nodes`, `layout`, `policies`, `providers`, `roles`, `snapshots`, `tokens`, `users` | the handlers |
+//! | `cors`, `notifications`, `protection`, `settings`, `website` | the settings of buckets |
+//! | `certificates` | certificates from an authority |
 //! | `condition` | the state of the cluster: absences, risks, advice |
-//! | `upkeep`, `verify`, `repair` | scrubbing and repair; verification; faults of all nodes |
+//! | `upkeep`, `verify`, `repair`, `blocks` | scrubbing and repair; verification; faults of all nodes; single blocks |
 //! | `work` | all long operations in one shape |
+//! | `deletion` | what deletions would do |
+//! | `recent` | the newest lines of the audit log |
 //! | `events` | the targets of event notifications |
+//! | `families` | the reference of metrics |
 //! | `answer`, `advice`, `page` | responses, errors, what to do about them, bounded bodies; pages of lists |
 //! | [`metrics`] | metrics of the cluster as the node sees it |
 //! | [`inside`] | the API for other endpoints of the process |
@@ -31,6 +36,7 @@ use std::sync::Arc;
 
 use archipel_model::Model;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 
 use crate::audit::Audit;
@@ -40,10 +46,15 @@ mod advice;
 mod answer;
 mod audited;
 mod auth;
+mod blocks;
 mod buckets;
+mod certificates;
 mod condition;
 mod content;
+mod cors;
+mod deletion;
 mod events;
+mod families;
 mod groups;
 mod inside;
 mod keys;
@@ -52,10 +63,14 @@ pub mod listen;
 pub mod metrics;
 mod node;
 mod nodes;
+mod notifications;
 mod openapi;
 mod operations;
 mod page;
 mod policies;
+mod protection;
+mod providers;
+mod recent;
 mod repair;
 mod roles;
 mod route;
@@ -66,6 +81,7 @@ pub mod types;
 mod upkeep;
 mod users;
 mod verify;
+mod website;
 mod work;
 
 #[cfg(test)]
@@ -105,6 +121,11 @@ pub trait Node: Send + Sync {
     fn snapshots(&self) -> BoxFuture<'_, Result<Vec<types::SnapshotInfo>, String>> {
         Box::pin(async { Ok(Vec::new()) })
     }
+
+    /// The certificates that an authority gives for the domains of the settings, by domain.
+    fn certificates(&self) -> Vec<types::CertificateInfo> {
+        Vec::new()
+    }
 }
 
 /// The state that all requests share.
@@ -115,6 +136,7 @@ pub struct Admin {
     metrics: Arc<Registry>,
     tokens: auth::Tokens,
     audit: Audit,
+    snapshots: Arc<Mutex<snapshots::LastSnapshot>>,
     /// The resources that tokens can be scoped to.
     resources: Arc<[String]>,
 }
@@ -144,6 +166,7 @@ impl Admin {
             metrics,
             tokens: auth::Tokens::new(token, metrics_token),
             audit: Audit::default(),
+            snapshots: Arc::default(),
             resources: operations::resources(&openapi::base()).into(),
         }
     }

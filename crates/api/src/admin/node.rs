@@ -151,14 +151,20 @@ async fn assess(admin: &Admin) -> NodeStatus {
     )),
 )]
 pub(super) async fn metrics(State(admin): State<Arc<Admin>>) -> Result<impl IntoResponse, Refusal> {
+    let text = encoded(&admin).await?.into_bytes();
+    Ok(with_type(StatusCode::OK, OPENMETRICS, text))
+}
+
+/// Returns the metrics as OpenMetrics text.
+pub(super) async fn encoded(admin: &Admin) -> Result<String, Refusal> {
     let metrics = admin.metrics.clone();
     // Some figures come from file systems, which may hang, so they are read on a blocking thread.
     let encoded = tokio::task::spawn_blocking(move || {
         let mut text = String::new();
-        encode(&mut text, &metrics).map(|()| text.into_bytes())
+        encode(&mut text, &metrics).map(|()| text)
     });
     match tokio::time::timeout(STATUS_TIMEOUT, encoded).await {
-        Ok(Ok(Ok(text))) => Ok(with_type(StatusCode::OK, OPENMETRICS, text)),
+        Ok(Ok(Ok(text))) => Ok(text),
         _ => {
             let message = "the metrics cannot be read";
             let status = StatusCode::INTERNAL_SERVER_ERROR;

@@ -12,9 +12,10 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::answer::{At, Json, NoContent, Query, Read, Refusal};
+use super::deletion::{Deletion, DryRun, Plan};
 use super::layout;
 use super::page::page;
-use super::types::{Join, NodeInfo, NodeState, Page};
+use super::types::{DeletionPlan, Join, NodeInfo, NodeState, Page};
 use super::{Admin, Node};
 
 /// The fewest digits that may stand for a node.
@@ -174,17 +175,45 @@ pub(super) async fn admit(
 /// Takes the admission of a node back: other nodes refuse it from now on.
 #[utoipa::path(
     delete, path = "/v1/nodes/{node}/admission", tag = "nodes", operation_id = "dismiss_node",
-    params(("node" = String, Path, description = "An id, or the unambiguous beginning of one")),
-    responses((status = 204, description = "It is not admitted")),
+    params(
+        ("node" = String, Path, description = "An id, or the unambiguous beginning of one"),
+        DryRun,
+    ),
+    responses(
+        (status = 204, description = "It is not admitted"),
+        (status = 200, description = "With `dry_run`: what would happen", body = DeletionPlan),
+    ),
 )]
 pub(super) async fn dismiss(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
-) -> Result<NoContent, Refusal> {
+    Query(how): Query<DryRun>,
+) -> Result<Deletion, Refusal> {
     let id = named(&admin, &name)?;
+    if how.dry_run {
+        return Ok(plan(&admin, &id));
+    }
     let layouts = admin.model.cluster().layouts();
     layouts.dismiss(id).await.map_err(layout::refusal)?;
-    Ok(NoContent)
+    Ok(Deletion::Done)
+}
+
+/// Says what the dismissal of a node would do.
+fn plan(admin: &Admin, id: &NodeId) -> Deletion {
+    let epoch = admin.model.cluster().epoch();
+    let obstacle = match &epoch {
+        None => Some("this node is in no layout".to_owned()),
+        Some(epoch) if epoch.has_member(id) => Some(format!(
+            "it is in the layout; fix: archipel layout remove {}",
+            id.short()
+        )),
+        Some(_) => None,
+    };
+    let is_admitted = epoch.is_some_and(|epoch| epoch.admitted.contains(id));
+    let gone = is_admitted.then(|| "other nodes refuse it from then on".to_owned());
+    let gone: Vec<String> = gone.into_iter().collect();
+    let plan = Plan::default().blocked(obstacle);
+    plan.takes("its admission", &gone).finish()
 }
 
 /// Returns the id that `name` means: that of a known node, or a whole id.

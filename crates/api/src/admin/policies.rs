@@ -15,8 +15,9 @@ use utoipa::IntoParams;
 use super::Admin;
 use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
 use super::buckets::find;
+use super::deletion::{Deletion, DryRun, Plan};
 use super::page::page;
-use super::types::{CreatePolicy, HolderKind, Page, PolicyDocument, PolicyInfo};
+use super::types::{CreatePolicy, DeletionPlan, HolderKind, Page, PolicyDocument, PolicyInfo};
 use crate::s3::read_bucket_policy;
 
 /// What each managed policy is attached to.
@@ -32,6 +33,10 @@ pub(super) struct ListPolicies {
     limit: Option<usize>,
     /// Only policies after this ARN: the `next` of the former page.
     after: Option<String>,
+    /// Only policies whose name begins so.
+    prefix: Option<String>,
+    /// True for those that every cluster has only, false for the others only.
+    built_in: Option<bool>,
 }
 
 /// Lists managed policies, by ARN: those that were created, and those that every cluster has.
@@ -49,6 +54,13 @@ pub(super) async fn list(
     let built_in = BUILT_IN.iter();
     let built_in = built_in.map(|policy| (policy.arn(), Arc::new(policy.clone())));
     let mut all: Vec<_> = created.chain(built_in).collect();
+    let prefix = query.prefix.as_deref().unwrap_or_default();
+    all.retain(|(_, policy)| {
+        policy.name.starts_with(prefix)
+            && query
+                .built_in
+                .is_none_or(|asked| policy.is_built_in() == asked)
+    });
     all.sort_by(|(a, _), (b, _)| a.cmp(b));
     let part = page(all, |(arn, _)| arn, query.limit, query.after.as_deref())?;
     let holders = admin.model.holders()?;
@@ -116,16 +128,31 @@ pub(super) async fn replace(
 /// Deletes a managed policy that is attached to nothing.
 #[utoipa::path(
     delete, path = "/v1/policies/{name}", tag = "users", operation_id = "delete_policy",
-    params(("name" = String, Path, description = "The policy: its name or ARN")),
-    responses((status = 204, description = "It is deleted")),
+    params(("name" = String, Path, description = "The policy: its name or ARN"), DryRun),
+    responses(
+        (status = 204, description = "It is deleted"),
+        (status = 200, description = "With `dry_run`: what would happen", body = DeletionPlan),
+    ),
 )]
 pub(super) async fn delete(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
-) -> Result<NoContent, Refusal> {
+    Query(how): Query<DryRun>,
+) -> Result<Deletion, Refusal> {
     let name = changeable(&admin.model, &name).await?;
+    if how.dry_run {
+        let policy = admin.model.named_policy(&name).await?;
+        let info = describe(&policy, &admin.model.holders()?)?;
+        let versions = policy.versions.keys().map(u32::to_string);
+        return Ok(Plan::default()
+            .blocked_by("users", &info.users)
+            .blocked_by("groups", &info.groups)
+            .blocked_by("roles", &info.roles)
+            .takes("versions", &versions.collect::<Vec<_>>())
+            .finish());
+    }
     admin.model.delete_policy_and_versions(&name).await?;
-    Ok(NoContent)
+    Ok(Deletion::Done)
 }
 
 /// Returns the name of a policy that is named by its ARN or its name, if it can be changed.

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use archipel_base::NodeId;
-use archipel_cluster::{Lagging, MaintenanceStatus};
+use archipel_cluster::{Lagging, MaintenanceStatus, VerificationState};
 use axum::extract::State;
 
-use super::answer::{Json, Read, Refusal};
-use super::types::{BehindInfo, RepairBlocks, RepairInfo, RepairNode, VerifyInfo};
+use super::answer::{Accepted, Json, Read, Refusal};
+use super::types::{
+    BehindInfo, OperationKind, RepairBlocks, RepairInfo, RepairNode, VerificationSummary,
+    VerifyInfo,
+};
 use super::{Admin, condition, layout, nodes, upkeep, verify};
 
 /// The default rate of a repairing scrub, in bytes a second.
@@ -26,17 +29,20 @@ pub(super) async fn show(State(admin): State<Arc<Admin>>) -> Json<RepairInfo> {
 #[utoipa::path(
     post, path = "/v1/repair/blocks", tag = "maintenance", operation_id = "repair_blocks",
     request_body = RepairBlocks,
-    responses((status = 200, description = "Faults and repairs", body = RepairInfo)),
+    responses((
+        status = 202, description = "The scrubs have begun", body = RepairInfo,
+        headers(("Location" = String, description = "The operation of the node that was asked")),
+    )),
 )]
 pub(super) async fn blocks(
     State(admin): State<Arc<Admin>>,
     Read(ask): Read<RepairBlocks>,
-) -> Result<Json<RepairInfo>, Refusal> {
+) -> Result<Accepted<RepairInfo>, Refusal> {
     if ask.rate == Some(0) {
         return Err(Refusal::invalid("a rate of 0 would never end"));
     }
     let told = gather(&admin, Some(ask.rate.unwrap_or(RATE))).await;
-    Ok(Json(told))
+    Ok(Accepted(upkeep::id(&admin, OperationKind::Scrub), told))
 }
 
 pub(super) async fn gather(admin: &Admin, scrub: Option<u64>) -> RepairInfo {
@@ -81,8 +87,20 @@ async fn describe(
                 .map(|(number, why)| format!("disk {number}: {why}"))
                 .collect(),
             behind: status.lagging.into_iter().map(behind).collect(),
+            verification: status.verification.map(verification),
             ..told
         },
+    }
+}
+
+fn verification(state: VerificationState) -> VerificationSummary {
+    VerificationSummary {
+        began_ms: state.began_ms,
+        ended_ms: state.ended_ms,
+        nodes: state.nodes,
+        nodes_done: state.done,
+        problems: state.problems,
+        trouble: state.trouble,
     }
 }
 

@@ -8,10 +8,11 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::Admin;
-use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
+use super::answer::{At, Created, Json, Query, Read, Refusal};
+use super::deletion::{Deletion, DryRun, Plan};
 use super::page::page;
 use super::policies::{attached, attachments, inline_names};
-use super::types::{ChangeRole, CreateRole, Page, RoleInfo};
+use super::types::{ChangeRole, CreateRole, DeletionPlan, Page, RoleInfo};
 
 /// Which roles to list.
 #[derive(Deserialize, IntoParams)]
@@ -23,6 +24,8 @@ pub(super) struct ListRoles {
     limit: Option<usize>,
     /// Only roles after this name: the `next` of the former page.
     after: Option<String>,
+    /// Only roles whose name begins so.
+    prefix: Option<String>,
 }
 
 /// Lists roles, by name.
@@ -36,6 +39,8 @@ pub(super) async fn list(
     Query(query): Query<ListRoles>,
 ) -> Result<Json<Page<RoleInfo>>, Refusal> {
     let mut roles = admin.model.entities::<Role>()?;
+    let prefix = query.prefix.as_deref().unwrap_or_default();
+    roles.retain(|role| role.name.starts_with(prefix));
     roles.sort_by(|a, b| a.name.cmp(&b.name));
     let after = query.after.as_deref();
     let part = page(roles, |role| &role.name, query.limit, after)?;
@@ -107,15 +112,26 @@ pub(super) async fn change(
 /// Deletes a role that has no policies any more. Its sessions end.
 #[utoipa::path(
     delete, path = "/v1/roles/{name}", tag = "users", operation_id = "delete_role",
-    params(("name" = String, Path, description = "The role's name")),
-    responses((status = 204, description = "It is deleted")),
+    params(("name" = String, Path, description = "The role's name"), DryRun),
+    responses(
+        (status = 204, description = "It is deleted"),
+        (status = 200, description = "With `dry_run`: what would happen", body = DeletionPlan),
+    ),
 )]
 pub(super) async fn delete(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
-) -> Result<NoContent, Refusal> {
+    Query(how): Query<DryRun>,
+) -> Result<Deletion, Refusal> {
+    if how.dry_run {
+        let Json(role) = info(State(admin), At(name)).await?;
+        return Ok(Plan::default()
+            .blocked_by("inline policies", &role.inline_policies)
+            .blocked_by("attached policies", &role.policies)
+            .finish());
+    }
     admin.model.delete_role(&name).await?;
-    Ok(NoContent)
+    Ok(Deletion::Done)
 }
 
 fn describe(role: &Role) -> RoleInfo {

@@ -21,8 +21,9 @@ use super::answer::{Answer, Refusal};
 use super::auth::{Caller, unauthorized};
 use super::operations::{Operations, operations};
 use super::{
-    Admin, access, buckets, content, events, groups, keys, layout, node, nodes, openapi, policies,
-    repair, roles, settings, snapshots, tokens, upkeep, users, verify, work,
+    Admin, access, blocks, buckets, certificates, content, cors, events, families, groups, keys,
+    layout, node, nodes, notifications, openapi, policies, protection, providers, recent, repair,
+    roles, settings, snapshots, tokens, upkeep, users, verify, website, work,
 };
 
 /// The most bytes of a query. The longest parameter is the key of an object: 1024 bytes, each of
@@ -36,6 +37,7 @@ pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {
         .routes(routes!(node::live))
         .routes(routes!(node::quorum))
         .routes(routes!(node::metrics))
+        .routes(routes!(families::list))
         .routes(routes!(openapi::show))
         .routes(routes!(node::status))
         .routes(routes!(buckets::list, buckets::create))
@@ -43,11 +45,19 @@ pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {
         .routes(routes!(buckets::change_grant))
         .routes(routes!(buckets::add_alias))
         .routes(routes!(buckets::remove_alias))
+        .routes(routes!(website::show, website::set, website::end))
+        .routes(routes!(cors::show, cors::set, cors::delete))
         .routes(routes!(
-            buckets::website,
-            buckets::set_website,
-            buckets::end_website
+            notifications::show,
+            notifications::set,
+            notifications::delete
         ))
+        .routes(routes!(protection::encryption, protection::set_encryption))
+        .routes(routes!(
+            protection::public_access,
+            protection::set_public_access
+        ))
+        .routes(routes!(protection::ownership, protection::set_ownership))
         .routes(routes!(settings::versioning, settings::set_versioning))
         .routes(routes!(settings::lock, settings::set_lock))
         .routes(routes!(settings::quota, settings::set_quota))
@@ -84,6 +94,13 @@ pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {
             policies::set_of_bucket,
             policies::delete_of_bucket
         ))
+        .routes(routes!(providers::list, providers::create))
+        .routes(routes!(
+            providers::info,
+            providers::change,
+            providers::delete
+        ))
+        .routes(routes!(certificates::list))
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::current))
         .routes(routes!(tokens::info, tokens::change, tokens::revoke))
@@ -101,12 +118,17 @@ pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {
         .routes(routes!(upkeep::start))
         .routes(routes!(upkeep::stop))
         .routes(routes!(upkeep::lifecycle))
+        .routes(routes!(upkeep::start_lifecycle))
+        .routes(routes!(upkeep::start_anti_entropy))
+        .routes(routes!(recent::list))
         .routes(routes!(events::list))
         .routes(routes!(verify::show, verify::start))
         .routes(routes!(work::list))
         .routes(routes!(work::info))
+        .routes(routes!(work::cancel))
         .routes(routes!(repair::show))
         .routes(routes!(repair::blocks))
+        .routes(routes!(blocks::info))
         .routes(routes!(snapshots::list, snapshots::create))
         .split_for_parts()
 }

@@ -364,8 +364,16 @@ fn describe_rule(rule: &LifecycleRule) -> BucketRule {
     info
 }
 
+/// Checks that a document of the S3 API says what was asked for: it cannot hold control characters.
+pub(super) fn same<T: PartialEq>(asked: &T, read: &T) -> Result<(), Refusal> {
+    match asked == read {
+        true => Ok(()),
+        false => Err(Refusal::invalid("text with control characters")),
+    }
+}
+
 /// Says what the S3 API finds wrong.
-fn refused(error: &S3Error) -> Refusal {
+pub(super) fn refused(error: &S3Error) -> Refusal {
     match error.code() {
         Code::MalformedXML => Refusal::invalid("text with control characters, or a wrong number"),
         _ => Refusal::invalid(error.message()),

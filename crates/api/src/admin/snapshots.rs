@@ -22,6 +22,8 @@ pub(super) struct ListSnapshots {
     limit: Option<usize>,
     /// Only snapshots after this name: the `next` of the former page.
     after: Option<String>,
+    /// Only snapshots whose name begins so.
+    prefix: Option<String>,
 }
 
 /// Lists the snapshots of this node's metadata, oldest first.
@@ -35,11 +37,27 @@ pub(super) async fn list(
     Query(query): Query<ListSnapshots>,
 ) -> Result<Json<Page<SnapshotInfo>>, Refusal> {
     let mut all = admin.node.snapshots().await.map_err(failed)?;
+    let prefix = query.prefix.as_deref().unwrap_or_default();
+    all.retain(|one| one.name.starts_with(prefix));
     all.sort_by(|a, b| a.name.cmp(&b.name));
     page(all, |one| &one.name, query.limit, query.after.as_deref()).map(Json)
 }
 
-/// Makes a snapshot of this node's metadata.
+/// The last snapshot that the node was asked for.
+#[derive(Clone, Default)]
+pub(super) struct LastSnapshot {
+    /// When it began, in milliseconds since 1970; 0 for never.
+    pub began_ms: u64,
+    /// When it ended; 0 while it is made.
+    pub ended_ms: u64,
+    /// Its bytes on disk.
+    pub bytes: u64,
+    /// Why there is none.
+    pub trouble: Option<String>,
+}
+
+/// Makes a snapshot of this node's metadata, and answers when it is made. It is an operation meanwhile,
+/// which goes on if the client goes away.
 #[utoipa::path(
     post, path = "/v1/snapshots", tag = "maintenance", operation_id = "create_snapshot",
     responses((status = 201, description = "The snapshot", body = SnapshotInfo)),
@@ -47,8 +65,32 @@ pub(super) async fn list(
 pub(super) async fn create(
     State(admin): State<Arc<Admin>>,
 ) -> Result<Created<SnapshotInfo>, Refusal> {
-    let made = admin.node.snapshot().await;
+    begin(&admin)?;
+    let making = tokio::spawn(async move {
+        let made = admin.node.snapshot().await;
+        let mut last = admin.snapshots.lock();
+        last.ended_ms = admin.model.cluster().now_ms();
+        match &made {
+            Ok(made) => last.bytes = made.bytes,
+            Err(why) => last.trouble = Some(why.clone()),
+        }
+        made
+    });
+    let made = making.await.unwrap_or_else(|why| Err(why.to_string()));
     made.map(Created).map_err(failed)
+}
+
+fn begin(admin: &Admin) -> Result<(), Refusal> {
+    let mut last = admin.snapshots.lock();
+    if last.began_ms > 0 && last.ended_ms == 0 {
+        let why = "a snapshot is being made already";
+        return Err(Refusal::new(StatusCode::CONFLICT, "SnapshotRuns", why));
+    }
+    *last = LastSnapshot {
+        began_ms: admin.model.cluster().now_ms(),
+        ..LastSnapshot::default()
+    };
+    Ok(())
 }
 
 fn failed(why: String) -> Refusal {

@@ -16,15 +16,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use super::route::Door;
-use super::types::{NodeInfo, NodeStatus};
+use super::types::{CertificateInfo, CertificateState, NodeInfo, NodeStatus};
 use super::{Admin, Node, Trust, audited};
 
+mod blocks;
 mod cluster;
 mod content;
 mod control;
+mod dry_runs;
 mod identities;
 mod names;
+mod providers;
+mod recent;
 mod requests;
+mod rules;
 mod settings;
 mod tokens;
 mod website;
@@ -52,6 +57,28 @@ impl Node for FakeNode {
 
     fn join(&self, _: Vec<String>) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async { Err("no".into()) })
+    }
+
+    fn certificates(&self) -> Vec<CertificateInfo> {
+        let missing = CertificateInfo {
+            domain: "a.example.com".into(),
+            state: CertificateState::Missing,
+            not_after_ms: None,
+            failure: Some("the authority refused".into()),
+            failed_orders: 3,
+            next_order_ms: Some(5),
+            trouble: None,
+        };
+        let valid = CertificateInfo {
+            domain: "b.example.com".into(),
+            state: CertificateState::Valid,
+            not_after_ms: Some(7),
+            failure: None,
+            failed_orders: 0,
+            next_order_ms: None,
+            trouble: None,
+        };
+        vec![missing, valid]
     }
 }
 

@@ -4,17 +4,28 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 mod access;
+mod blocks;
+mod certificates;
 mod cluster;
 mod content;
+mod deletion;
+mod families;
 mod identities;
+mod protection;
+mod providers;
+mod recent;
+mod rules;
 mod settings;
 mod tokens;
 mod upkeep;
 mod users;
 mod verify;
+mod website;
 mod work;
 
 pub use access::{Explain, Explanation};
+pub use blocks::{BlockInfo, BlockNode, CopyState};
+pub use certificates::{CertificateInfo, CertificateState};
 pub use cluster::{
     Apply, Assign, ClusterState, ClusterStatus, HistoryInfo, Join, LayoutInfo, LayoutNode,
     NodeInfo, NodeState, ProgressInfo, Redundancy, RemoveDead, RemovedInfo, Stage, StagedInfo,
@@ -22,10 +33,16 @@ pub use cluster::{
 };
 
 pub use content::{AbortUploads, AbortedUploads, NameValue, ObjectInfo, UploadInfo};
+pub use deletion::DeletionPlan;
+pub use families::MetricInfo;
 pub use identities::{
     ChangeGroup, ChangeRole, CreateGroup, CreatePolicy, CreateRole, GroupInfo, HolderKind,
     PolicyDocument, PolicyInfo, RoleInfo,
 };
+pub use protection::{BucketEncryption, BucketOwnership, ObjectOwnership, PublicAccess};
+pub use providers::{ChangeProvider, CreateProvider, ProviderInfo};
+pub use recent::AuditLine;
+pub use rules::{BucketCors, BucketNotifications, CorsRule, NotificationRule, NotificationStyle};
 pub use settings::{
     BucketLifecycle, BucketLockInfo, BucketRule, BucketTags, BucketVersioning, LockMode, Quota,
     QuotaUse, VersioningState,
@@ -37,10 +54,10 @@ pub use upkeep::{
 };
 pub use users::{ChangeUser, CreateUser, UserInfo};
 pub use verify::{
-    BehindInfo, RepairBlocks, RepairInfo, RepairNode, SnapshotInfo, StartVerify, VerifyInfo,
-    VerifyNode,
+    BehindInfo, RepairBlocks, RepairInfo, RepairNode, SnapshotInfo, StartVerify,
+    VerificationSummary, VerifyInfo, VerifyNode,
 };
-
+pub use website::{SetWebsite, WebsiteInfo, WebsiteRedirect, WebsiteRule};
 pub use work::{OperationInfo, OperationKind, OperationState};
 
 /// The error in every answer that is not a success: problem details (RFC 9457), with a code.
@@ -219,36 +236,6 @@ pub struct AddAlias {
     pub key: Option<String>,
 }
 
-/// `GET /v1/buckets/{name}/website`
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct WebsiteInfo {
-    /// The bucket's name.
-    pub bucket: String,
-    /// The page of a folder; absent if all requests are redirected.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub index: Option<String>,
-    /// The key of the page that tells of errors.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// The number of routing rules.
-    #[serde(default)]
-    pub rules: usize,
-    /// The address to which all requests are redirected.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub redirect: Option<String>,
-}
-
-/// `PUT /v1/buckets/{name}/website`: the bucket's objects are pages. Routing rules stay.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SetWebsite {
-    /// The page of a folder, such as `index.html`.
-    pub index: String,
-    /// The key of the page that tells of errors.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-}
-
 /// The permissions of an access key on a bucket.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Grant {
@@ -338,6 +325,9 @@ pub struct CreateKey {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeKey {
+    /// A name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// True if it may create buckets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub create_bucket: Option<bool>,

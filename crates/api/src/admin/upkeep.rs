@@ -6,11 +6,11 @@ use archipel_cluster::{AntiEntropyStatus, PeerStatus, RepairStatus, ScrubStatus}
 use axum::extract::State;
 
 use super::Admin;
-use super::answer::{Json, Read, Refusal};
+use super::answer::{Accepted, Json, Read, Refusal};
 use super::node::STATUS_TIMEOUT;
 use super::types::{
-    AntiEntropyInfo, BlockTrouble, GcInfo, LifecycleInfo, RepairCounts, ScrubInfo, StartScrub,
-    Upkeep,
+    AntiEntropyInfo, BlockTrouble, GcInfo, LifecycleInfo, OperationKind, RepairCounts, ScrubInfo,
+    StartScrub, Upkeep,
 };
 
 /// Shows scrubbing, repair and anti-entropy on this node.
@@ -35,7 +35,7 @@ pub(super) async fn describe(admin: &Admin) -> Upkeep {
 
 /// Shows what this node does about lifecycle rules.
 #[utoipa::path(
-    get, path = "/v1/lifecycle", tag = "maintenance", operation_id = "get_lifecycle",
+    get, path = "/v1/lifecycle", tag = "lifecycle", operation_id = "get_lifecycle",
     responses((status = 200, description = "Lifecycle rules on this node", body = LifecycleInfo)),
 )]
 pub(super) async fn lifecycle(State(admin): State<Arc<Admin>>) -> Json<LifecycleInfo> {
@@ -94,12 +94,15 @@ fn anti_entropy_info(anti_entropy: &AntiEntropyStatus) -> AntiEntropyInfo {
 #[utoipa::path(
     post, path = "/v1/scrub/start", tag = "maintenance", operation_id = "start_scrub",
     request_body = StartScrub,
-    responses((status = 200, description = "The maintenance of this node", body = Upkeep)),
+    responses((
+        status = 202, description = "It has begun", body = Upkeep,
+        headers(("Location" = String, description = "The operation")),
+    )),
 )]
 pub(super) async fn start(
     State(admin): State<Arc<Admin>>,
     Read(ask): Read<StartScrub>,
-) -> Result<Json<Upkeep>, Refusal> {
+) -> Result<Accepted<Upkeep>, Refusal> {
     if ask.rate == Some(0) {
         return Err(Refusal::invalid(
             "a rate of 0 would never end: stop the scrub instead",
@@ -112,7 +115,43 @@ pub(super) async fn start(
         .await
         .map_err(failed)?;
     cluster.upkeep().retry_repairs();
-    Ok(Json(describe(&admin).await))
+    let operation = id(&admin, OperationKind::Scrub);
+    Ok(Accepted(operation, describe(&admin).await))
+}
+
+/// Returns the id of an operation of this node.
+pub(super) fn id(admin: &Admin, kind: OperationKind) -> String {
+    let me = admin.model.cluster().me().node;
+    format!("{}:{}", kind.name(), me.short())
+}
+
+/// Applies all lifecycle rules once more, on this node: it removes what has expired by now. A walk that
+/// was cancelled begins again.
+#[utoipa::path(
+    post, path = "/v1/lifecycle/start", tag = "lifecycle", operation_id = "start_lifecycle",
+    responses((
+        status = 202, description = "It begins", body = LifecycleInfo,
+        headers(("Location" = String, description = "The operation")),
+    )),
+)]
+pub(super) async fn start_lifecycle(State(admin): State<Arc<Admin>>) -> Accepted<LifecycleInfo> {
+    admin.model.start_expiry();
+    let operation = OperationKind::Lifecycle.name().to_owned();
+    Accepted(operation, lifecycle_info(&admin))
+}
+
+/// Compares this node's data with those of all other nodes soon, instead of when it is due.
+#[utoipa::path(
+    post, path = "/v1/anti-entropy/start", tag = "maintenance", operation_id = "start_anti_entropy",
+    responses((
+        status = 202, description = "It begins", body = Upkeep,
+        headers(("Location" = String, description = "The operation")),
+    )),
+)]
+pub(super) async fn start_anti_entropy(State(admin): State<Arc<Admin>>) -> Accepted<Upkeep> {
+    admin.model.cluster().upkeep().anti_entropy_start();
+    let operation = id(&admin, OperationKind::AntiEntropy);
+    Accepted(operation, describe(&admin).await)
 }
 
 /// Ends the current pass of scrubbing on this node.

@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use archipel_model::AccessKey;
-use archipel_model::identity::{Attached, NewUser, Reference, User};
+use archipel_model::identity::{Attached, Group, NewUser, Reference, User, UserChange};
 use axum::extract::State;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::Admin;
-use super::answer::{At, Created, Json, NoContent, Query, Read, Refusal};
+use super::answer::{At, Created, Json, Query, Read, Refusal};
+use super::deletion::{Deletion, DryRun, Plan};
 use super::page::page;
 use super::policies::{attached, attachments, inline_names};
-use super::types::{ChangeUser, CreateUser, KeyWithSecret, Page, UserInfo};
+use super::types::{ChangeUser, CreateUser, DeletionPlan, KeyWithSecret, Page, UserInfo};
 
 /// The access keys of each user.
 type Keys = BTreeMap<Reference, Vec<Arc<AccessKey>>>;
@@ -28,6 +29,12 @@ pub(super) struct ListUsers {
     limit: Option<usize>,
     /// Only users after this name: the `next` of the former page.
     after: Option<String>,
+    /// Only users whose name begins so.
+    prefix: Option<String>,
+    /// Only users of this group.
+    group: Option<String>,
+    /// True for disabled users only, false for the others only.
+    disabled: Option<bool>,
 }
 
 /// Lists users, by name.
@@ -41,6 +48,13 @@ pub(super) async fn list(
     Query(query): Query<ListUsers>,
 ) -> Result<Json<Page<UserInfo>>, Refusal> {
     let mut users = admin.model.entities::<User>()?;
+    let prefix = query.prefix.as_deref().unwrap_or_default();
+    users.retain(|user| {
+        let is_in = |asked: &String| user.groups.iter().any(|group| group.name == *asked);
+        user.name.starts_with(prefix)
+            && query.group.as_ref().is_none_or(is_in)
+            && query.disabled.is_none_or(|asked| user.disabled == asked)
+    });
     users.sort_by(|a, b| a.name.cmp(&b.name));
     let part = page(
         users,
@@ -92,7 +106,7 @@ pub(super) async fn info(
     Ok(Json(describe(&user, &admin.model.keys_of_users()?)))
 }
 
-/// Attaches managed policies to a user, and detaches some.
+/// Attaches managed policies to a user, and detaches some; disables the user, or enables it again.
 #[utoipa::path(
     patch, path = "/v1/users/{name}", tag = "users", operation_id = "change_user",
     params(("name" = String, Path, description = "The user's name")),
@@ -105,23 +119,44 @@ pub(super) async fn change(
     Read(change): Read<ChangeUser>,
 ) -> Result<Json<UserInfo>, Refusal> {
     let model = &admin.model;
-    let change = attachments(model, change.attach, change.detach).await?;
-    let changed = model.reattach::<User>(&name, change).await?;
+    let change = UserChange {
+        disabled: change.disabled,
+        policies: attachments(model, change.attach, change.detach).await?,
+    };
+    let changed = model.change_user(&name, change).await?;
     Ok(Json(describe(&changed.value, &model.keys_of_users()?)))
 }
 
 /// Deletes a user that has no access keys, groups and policies any more.
 #[utoipa::path(
     delete, path = "/v1/users/{name}", tag = "users", operation_id = "delete_user",
-    params(("name" = String, Path, description = "The user's name")),
-    responses((status = 204, description = "It is deleted")),
+    params(("name" = String, Path, description = "The user's name"), DryRun),
+    responses(
+        (status = 204, description = "It is deleted"),
+        (status = 200, description = "With `dry_run`: what would happen", body = DeletionPlan),
+    ),
 )]
 pub(super) async fn delete(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
-) -> Result<NoContent, Refusal> {
+    Query(how): Query<DryRun>,
+) -> Result<Deletion, Refusal> {
+    if how.dry_run {
+        let Json(user) = info(State(admin.clone()), At(name)).await?;
+        let mut groups = Vec::new();
+        for group in user.groups {
+            // A group that is gone is none.
+            groups.extend(admin.model.entity::<Group>(&group)?.map(|_| group));
+        }
+        return Ok(Plan::default()
+            .blocked_by("access keys", &user.keys)
+            .blocked_by("groups", &groups)
+            .blocked_by("inline policies", &user.inline_policies)
+            .blocked_by("attached policies", &user.policies)
+            .finish());
+    }
     admin.model.delete_user(&name).await?;
-    Ok(NoContent)
+    Ok(Deletion::Done)
 }
 
 /// Creates an access key of a user.
@@ -146,6 +181,7 @@ fn describe(user: &User, keys: &Keys) -> UserInfo {
         id: user.id(),
         arn: user.arn(),
         created_ms: user.created_ms,
+        disabled: user.disabled,
         groups: user.groups.iter().map(|group| group.name.clone()).collect(),
         inline_policies: inline_names(user),
         policies: attached(user),

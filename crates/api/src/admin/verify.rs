@@ -6,22 +6,25 @@ use archipel_cluster::{NodePart, Verification};
 use axum::extract::State;
 
 use super::Admin;
-use super::answer::{Json, Read, Refusal};
+use super::answer::{Accepted, Json, Read, Refusal};
 use super::types::{StartVerify, VerifyInfo, VerifyNode};
 
 /// Begins a verification of all nodes.
 #[utoipa::path(
     post, path = "/v1/verify", tag = "maintenance", operation_id = "start_verification",
     request_body = StartVerify,
-    responses((status = 200, description = "The verification", body = VerifyInfo)),
+    responses((
+        status = 202, description = "It has begun", body = VerifyInfo,
+        headers(("Location" = String, description = "The operation")),
+    )),
 )]
 pub(super) async fn start(
     State(admin): State<Arc<Admin>>,
     Read(ask): Read<StartVerify>,
-) -> Result<Json<VerifyInfo>, Refusal> {
+) -> Result<Accepted<VerifyInfo>, Refusal> {
     let begun = admin.model.cluster().upkeep().verify_start(ask.deep);
     begun.map_err(archipel_model::Error::from)?;
-    Ok(Json(describe(&admin)))
+    Ok(Accepted("verification".into(), describe(&admin)))
 }
 
 /// Shows the last verification that this node was asked for.
@@ -43,6 +46,7 @@ pub(super) fn describe(admin: &Admin) -> VerifyInfo {
         began_ms,
         ended_ms,
         moving,
+        stopped,
         nodes,
     } = verification;
     VerifyInfo {
@@ -50,6 +54,7 @@ pub(super) fn describe(admin: &Admin) -> VerifyInfo {
         began_ms,
         ended_ms,
         moving,
+        stopped,
         nodes: nodes.into_iter().map(part).collect(),
     }
 }

@@ -10,7 +10,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::answer::{At, Json, Query, Refusal};
+use super::answer::{Accepted, At, Json, Query, Refusal};
 use super::page::page;
 use super::types::{OperationInfo, OperationKind, OperationState, Page, RepairNode};
 use super::{Admin, repair, upkeep, verify};
@@ -69,11 +69,68 @@ pub(super) async fn info(
     })
 }
 
+/// Cancels a long operation that runs: a scrub, the verification that this node was asked for, or what
+/// lifecycle rules do on this node. It ends after the step that it is at, so it may still run for a
+/// while.
+#[utoipa::path(
+    post, path = "/v1/operations/{id}/cancel", tag = "maintenance",
+    operation_id = "cancel_operation",
+    params(("id" = String, Path, description = "The id, as in the list")),
+    responses((
+        status = 202, description = "It is about to end", body = OperationInfo,
+        headers(("Location" = String, description = "The operation")),
+    )),
+)]
+pub(super) async fn cancel(
+    State(admin): State<Arc<Admin>>,
+    At(id): At<String>,
+) -> Result<Accepted<OperationInfo>, Refusal> {
+    let Json(one) = info(State(admin.clone()), At(id)).await?;
+    let cannot = |why: &str| {
+        let why = format!("{}: {why}", one.id);
+        Err(Refusal::new(StatusCode::CONFLICT, "CannotCancel", why))
+    };
+    match (one.kind, &one.node) {
+        (OperationKind::Scrub | OperationKind::Verification | OperationKind::Lifecycle, _)
+            if one.state != OperationState::Running =>
+        {
+            return cannot("it does not run");
+        }
+        (OperationKind::Scrub, Some(node)) => {
+            let node = node
+                .parse()
+                .map_err(|_| Refusal::invalid("the node's id"))?;
+            let stopped = admin.model.cluster().upkeep().stop_scrub_of(node).await;
+            stopped.map_err(archipel_model::Error::from)?;
+        }
+        (OperationKind::Verification, None) => {
+            admin.model.cluster().upkeep().verify_stop();
+        }
+        (OperationKind::Verification, Some(_)) => {
+            return cannot("another node was asked for it; fix: ask that node to cancel it");
+        }
+        (OperationKind::Lifecycle, _) => {
+            admin.model.stop_expiry();
+        }
+        (OperationKind::LayoutChange, _) => {
+            return cannot("data that moved stays moved; fix: stage and apply another layout");
+        }
+        (OperationKind::Snapshot, _) => return cannot("a snapshot ends by itself"),
+        _ => return cannot("it goes on whenever there is something to do, as it must"),
+    }
+    let Json(now) = info(State(admin), At(one.id)).await?;
+    Ok(Accepted(now.id.clone(), now))
+}
+
 /// Returns all operations, by id.
 async fn operations(admin: &Admin) -> Vec<OperationInfo> {
     let mut all = vec![lifecycle(admin), verification(admin)];
     all.extend(garbage_collection(admin).await);
+    all.push(snapshot(admin));
     let told = repair::gather(admin, None).await;
+    let me = admin.model.cluster().me().node.to_string();
+    let others = told.nodes.iter().filter(|node| node.node != me);
+    all.extend(others.filter_map(verification_of));
     all.extend(told.moving.map(|moving| OperationInfo {
         done: moving.done.into(),
         all: Some(moving.partitions.into()),
@@ -164,6 +221,48 @@ fn verification(admin: &Admin) -> OperationInfo {
         problems: info.problems(),
         trouble: info.unchecked().into_iter().next(),
         ..OperationInfo::new(OperationKind::Verification, None, state)
+    }
+}
+
+/// Returns the verification that another node was asked for.
+fn verification_of(node: &RepairNode) -> Option<OperationInfo> {
+    let asked = node.verification.as_ref()?;
+    Some(OperationInfo {
+        began_ms: some(asked.began_ms),
+        ended_ms: some(asked.ended_ms),
+        done: asked.nodes_done,
+        all: Some(asked.nodes),
+        unit: Some("nodes".into()),
+        problems: asked.problems,
+        trouble: asked.trouble.clone(),
+        ..OperationInfo::new(
+            OperationKind::Verification,
+            Some(node),
+            match asked.ended_ms {
+                0 => OperationState::Running,
+                _ => OperationState::Done,
+            },
+        )
+    })
+}
+
+/// Returns the last snapshot that this node was asked for.
+fn snapshot(admin: &Admin) -> OperationInfo {
+    let last = admin.snapshots.lock().clone();
+    let state = match (last.began_ms, last.ended_ms, &last.trouble) {
+        (0, ..) => OperationState::Idle,
+        (_, 0, _) => OperationState::Running,
+        (_, _, Some(_)) => OperationState::Stuck,
+        _ => OperationState::Done,
+    };
+    OperationInfo {
+        trouble: last.trouble.clone(),
+        began_ms: some(last.began_ms),
+        ended_ms: some(last.ended_ms),
+        done: last.bytes,
+        unit: Some("bytes".into()),
+        problems: last.trouble.iter().count() as u64,
+        ..OperationInfo::new(OperationKind::Snapshot, None, state)
     }
 }
 

@@ -131,14 +131,19 @@ impl K2v {
             shared.config.limits.body_idle,
             pool,
         ));
-        let mut operation = "Unknown";
+        let mut told = Told {
+            operation: "Unknown",
+            bucket: None,
+            user: None,
+        };
         // A defect must cost one request, not the connection's other streams. The future is boxed,
         // because thousands of polls wait in it.
-        let answering = Box::pin(respond_to(shared, &parts, body, &mut operation, &mut entry));
+        let answering = Box::pin(respond_to(shared, &parts, body, &mut told, &mut entry));
         let (result, body) = match AssertUnwindSafe(answering).catch_unwind().await {
             Ok((result, body)) => (result, body),
             Err(_) => (Err(Code::InternalError.into()), None),
         };
+        let operation = told.operation;
         let (code, mut answer) = match result {
             Ok(answer) => ("", answer),
             Err(error) => {
@@ -160,6 +165,8 @@ impl K2v {
         let (status, elapsed) = (answer.status().as_u16(), started.elapsed());
         let metrics = &shared.metrics;
         metrics.answered(operation, status, elapsed, received);
+        let known = told.bucket.as_deref();
+        let sent = metrics.concerned(known, told.user.as_deref(), status, received);
         entry.action(operation);
         entry.answered(status, code, received);
         // No query, no headers: they carry signatures.
@@ -174,7 +181,7 @@ impl K2v {
             milliseconds = elapsed.as_millis() as u64,
             "k2v request"
         );
-        answer.map(|body| counted(body, shared.metrics.clone(), guard, entry))
+        answer.map(|body| counted(body, sent, guard, entry))
     }
 
     fn request_id(&self) -> String {
@@ -208,6 +215,15 @@ fn apart(mut parts: Parts) -> Parts {
     parts
 }
 
+/// What a request tells on its way, for metrics.
+struct Told {
+    operation: &'static str,
+    /// The name of the bucket, if it exists.
+    bucket: Option<String>,
+    /// The unique id of the user or role.
+    user: Option<String>,
+}
+
 /// Returns the answer, and the body as far as it was read.
 ///
 /// The body comes in a box: an argument keeps its room also after its value has moved.
@@ -215,7 +231,7 @@ async fn respond_to(
     shared: &Shared,
     parts: &Parts,
     body: Box<RequestBody>,
-    operation: &mut &'static str,
+    told: &mut Told,
     entry: &mut Entry,
 ) -> (S3Result<Answer>, Option<RequestBody>) {
     let peer = parts.extensions.get::<Peer>();
@@ -235,12 +251,19 @@ async fn respond_to(
         *body,
     );
     // Boxed, so that thousands of polls that wait hold no room for checking signatures.
-    let result = match Box::pin(identify(shared, parts, &mut call, operation)).await {
+    let result = match Box::pin(identify(shared, parts, &mut call, &mut told.operation)).await {
         Ok((caller, asked)) => permit_and_answer(shared, &mut call, caller, asked).await,
         Err(error) => Err(error),
     };
     entry.who(call.learned.who.as_deref());
     entry.resource(target.bucket.as_deref(), None);
+    told.user = call.learned.user.take();
+    let known = target
+        .bucket
+        .as_deref()
+        .map(|name| shared.model.bucket(name));
+    let known = known.and_then(|found| found.ok().flatten());
+    told.bucket = known.map(|bucket| bucket.name.clone());
     (result, Some(call.body))
 }
 
@@ -271,6 +294,7 @@ async fn identify(
     call.learned.who = Some(verified.key.id.clone());
     let (key, rates) = (&verified.key, &shared.config.rates);
     let caller = Caller::verified(model, rates, key, verified.credential).await?;
+    call.learned.name(&caller);
     let operation = routed?;
     call.set_payload(verified.payload, Some(&verified.chunks))?;
     // The route has checked that there is one.

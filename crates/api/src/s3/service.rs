@@ -34,7 +34,7 @@ use super::slow;
 use super::target::Target;
 use crate::audit::Entry;
 use crate::iam;
-use crate::serve::metrics::Guard;
+use crate::serve::metrics::{Guard, Sent};
 use crate::serve::{Door, Limits, Metrics};
 
 use exchange::Exchange;
@@ -146,7 +146,7 @@ impl S3 {
         let known = bucket.and_then(|name| shared.model.bucket(name).ok().flatten());
         let known = known.as_ref().map(|bucket| bucket.name.as_str());
         let metrics = &shared.metrics;
-        metrics.concerned(known, learned.user.as_deref(), status, received);
+        let sent = metrics.concerned(known, learned.user.as_deref(), status, received);
         entry.action(operation);
         entry.resource(bucket, key.or(learned.key.as_deref()));
         entry.answered(status, status_code, received);
@@ -164,7 +164,7 @@ impl S3 {
             milliseconds = elapsed.as_millis() as u64,
             "request"
         );
-        answer.map(|body| counted(body, shared.metrics.clone(), guard, entry))
+        answer.map(|body| counted(body, sent, guard, entry))
     }
 
     fn request_id(&self) -> String {
@@ -312,11 +312,11 @@ pub(crate) fn leave(parts: &Parts, body: Option<RequestBody>, answer: &mut Answe
 
 /// Counts sent bytes, and the request as in progress until all are sent. Then its entry of the audit
 /// log ends.
-pub(crate) fn counted(body: Body, metrics: Metrics, guard: Guard, mut entry: Entry) -> Body {
+pub(crate) fn counted(body: Body, sent: Sent, guard: Guard, mut entry: Entry) -> Body {
     body.map_frame(move |frame: Frame<Bytes>| {
         let _under_way = &guard;
         if let Some(bytes) = frame.data_ref() {
-            metrics.sent(bytes.len() as u64);
+            sent.bytes(bytes.len() as u64);
             entry.sent(bytes.len() as u64);
         }
         frame

@@ -1,11 +1,13 @@
 //! Counters of a door's requests.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -25,8 +27,11 @@ const OTHERS: &str = "(others)";
 pub struct Metrics {
     requests: Family<Request, Counter>,
     of_buckets: Family<OfBucket, Counter>,
-    bytes_of_buckets: Family<Bucket, Counter>,
+    received_of_buckets: Family<Bucket, Counter>,
+    sent_of_buckets: Family<Bucket, Counter>,
     of_users: Family<OfUser, Counter>,
+    received_of_users: Family<User, Counter>,
+    sent_of_users: Family<User, Counter>,
     buckets: Named,
     users: Named,
     seconds: Family<Operation, Histogram>,
@@ -65,6 +70,49 @@ struct OfUser {
     status: &'static str,
 }
 
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct User {
+    user: String,
+}
+
+/// A family that is shown also while it has no samples: whoever looks for a metric finds it, with its
+/// meaning.
+struct Shown<F> {
+    name: &'static str,
+    about: &'static str,
+    family: F,
+}
+
+impl<F> fmt::Debug for Shown<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl<F: EncodeMetric + Send + Sync + 'static> Collector for Shown<F> {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let kind = self.family.metric_type();
+        let encoder = encoder.encode_descriptor(self.name, self.about, None, kind)?;
+        self.family.encode(encoder)
+    }
+}
+
+fn show<F: EncodeMetric + Send + Sync + 'static>(
+    registry: &mut Registry,
+    name: &'static str,
+    about: &'static str,
+    family: &F,
+) where
+    F: Clone,
+{
+    let family = family.clone();
+    registry.register_collector(Box::new(Shown {
+        name,
+        about,
+        family,
+    }));
+}
+
 /// The names that have counters of their own.
 #[derive(Clone, Default)]
 struct Named(Arc<Mutex<BTreeSet<String>>>);
@@ -101,8 +149,11 @@ impl Metrics {
         let metrics = Metrics {
             requests: Family::default(),
             of_buckets: Family::default(),
-            bytes_of_buckets: Family::default(),
+            received_of_buckets: Family::default(),
+            sent_of_buckets: Family::default(),
             of_users: Family::default(),
+            received_of_users: Family::default(),
+            sent_of_users: Family::default(),
             buckets: Named::default(),
             users: Named::default(),
             seconds: Family::new_with_constructor(|| {
@@ -116,30 +167,53 @@ impl Metrics {
         };
         let m = &metrics;
         let registry = registry.sub_registry_with_prefix(door);
-        registry.register(
+        show(
+            registry,
             "requests",
             "Requests by operation and status",
-            m.requests.clone(),
+            &m.requests,
         );
-        registry.register(
+        show(
+            registry,
             "bucket_requests",
             "Requests by bucket and class of status; at most 500 buckets by name",
-            m.of_buckets.clone(),
+            &m.of_buckets,
         );
-        registry.register(
+        show(
+            registry,
             "bucket_received_bytes",
             "Bytes of request bodies by bucket; at most 500 buckets by name",
-            m.bytes_of_buckets.clone(),
+            &m.received_of_buckets,
         );
-        registry.register(
+        show(
+            registry,
+            "bucket_sent_bytes",
+            "Bytes of answer bodies by bucket; at most 500 buckets by name",
+            &m.sent_of_buckets,
+        );
+        show(
+            registry,
             "user_requests",
-            "Requests by user or role and class of status; at most 500 by unique id",
-            m.of_users.clone(),
+            "Requests by user, role or access key without a user, and class of status; at most 500 by unique id",
+            &m.of_users,
         );
-        registry.register(
+        show(
+            registry,
+            "user_received_bytes",
+            "Bytes of request bodies by user, role or access key without a user; at most 500 by unique id",
+            &m.received_of_users,
+        );
+        show(
+            registry,
+            "user_sent_bytes",
+            "Bytes of answer bodies by user, role or access key without a user; at most 500 by unique id",
+            &m.sent_of_users,
+        );
+        show(
+            registry,
             "request_seconds",
             "Time until an answer begins, by operation",
-            m.seconds.clone(),
+            &m.seconds,
         );
         registry.register(
             "received_bytes",
@@ -172,27 +246,36 @@ impl Metrics {
     }
 
     /// A request was about this bucket, and came from this user or role, by unique id. Both exist: a
-    /// client cannot make series by naming what does not.
-    pub fn concerned(&self, bucket: Option<&str>, user: Option<&str>, status: u16, received: u64) {
+    /// client cannot make series by naming what does not. Returns what counts the answer's content.
+    pub fn concerned(
+        &self,
+        bucket: Option<&str>,
+        user: Option<&str>,
+        status: u16,
+        received: u64,
+    ) -> Sent {
         let status = class(status);
+        let mut sent = vec![self.sent.clone()];
         if let Some(bucket) = bucket {
             let bucket = self.buckets.label(bucket);
             let of = Bucket {
                 bucket: bucket.clone(),
             };
-            self.bytes_of_buckets.get_or_create(&of).inc_by(received);
+            let counter = self.received_of_buckets.get_or_create_owned(&of);
+            counter.inc_by(received);
+            sent.push(self.sent_of_buckets.get_or_create_owned(&of));
             let of = OfBucket { bucket, status };
             self.of_buckets.get_or_create(&of).inc();
         }
         if let Some(user) = user {
             let user = self.users.label(user);
+            let of = User { user: user.clone() };
+            let counter = self.received_of_users.get_or_create_owned(&of);
+            counter.inc_by(received);
+            sent.push(self.sent_of_users.get_or_create_owned(&of));
             self.of_users.get_or_create(&OfUser { user, status }).inc();
         }
-    }
-
-    /// Counts content that was sent.
-    pub fn sent(&self, bytes: u64) {
-        self.sent.inc_by(bytes);
+        Sent(sent)
     }
 
     /// Counts a connection that was refused.
@@ -208,6 +291,18 @@ impl Metrics {
     /// Counts a connection until the guard is dropped.
     pub fn connected(&self) -> Guard {
         Guard::new(&self.connections)
+    }
+}
+
+/// Counts the content of one answer: for the door, the bucket and the user.
+pub struct Sent(Vec<Counter>);
+
+impl Sent {
+    /// Counts content that was sent.
+    pub fn bytes(&self, bytes: u64) {
+        for counter in &self.0 {
+            counter.inc_by(bytes);
+        }
     }
 }
 
@@ -236,9 +331,10 @@ mod tests {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry, "s3");
         for number in 0..MAX_NAMED + 3 {
-            metrics.concerned(Some(&format!("b{number}")), Some("AK1"), 200, 7);
+            let sent = metrics.concerned(Some(&format!("b{number}")), Some("AK1"), 200, 7);
+            sent.bytes(2);
         }
-        metrics.concerned(Some("b0"), None, 404, 0);
+        drop(metrics.concerned(Some("b0"), None, 404, 0));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         let series = |name: &str| {
@@ -253,10 +349,34 @@ mod tests {
         assert!(of_buckets.iter().any(|line| line == missing));
         let bytes = r#"s3_bucket_received_bytes_total{bucket="(others)"} 21"#;
         assert_eq!(series(bytes).len(), 1);
+        for sample in [
+            r#"s3_bucket_sent_bytes_total{bucket="(others)"} 6"#,
+            r#"s3_user_received_bytes_total{user="AK1"} 3521"#,
+            r#"s3_user_sent_bytes_total{user="AK1"} 1006"#,
+            "s3_sent_bytes_total 1006",
+        ] {
+            assert_eq!(series(sample), [sample]);
+        }
         let keys = series("s3_user_requests_total{");
         assert_eq!(
             keys,
             [r#"s3_user_requests_total{user="AK1",status="2xx"} 503"#]
         );
+    }
+
+    #[test]
+    fn families_are_shown_before_the_first_request() {
+        let mut registry = Registry::default();
+        let _unused = Metrics::register(&mut registry, "k2v");
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for line in [
+            "# TYPE k2v_requests counter",
+            "# TYPE k2v_bucket_sent_bytes counter",
+            "# TYPE k2v_request_seconds histogram",
+            "# HELP k2v_requests Requests by operation and status",
+        ] {
+            assert!(text.lines().any(|one| one == line), "{line}: {text}");
+        }
     }
 }

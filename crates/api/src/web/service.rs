@@ -119,10 +119,11 @@ impl Web {
             "request"
         );
         let bucket = outcome.bucket.as_ref().map(|bucket| bucket.name.as_str());
+        let sent = shared.metrics.concerned(bucket, None, status, 0);
         entry.resource(bucket, None);
         entry.action(outcome.operation);
         entry.answered(status, error.map_or("", |error| error.code().as_str()), 0);
-        answer.map(|body| counted(body, shared.metrics.clone(), guard, entry))
+        answer.map(|body| counted(body, sent, guard, entry))
     }
 }
 

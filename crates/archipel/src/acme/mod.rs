@@ -21,6 +21,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use archipel_api::admin::types::{CertificateInfo, CertificateState};
 use archipel_api::serve::tls::{Certificate, Tls};
 use archipel_base::clock::WallClock;
 use archipel_model::Model;
@@ -74,6 +75,29 @@ pub struct Domain {
     chain: String,
     /// When the next order may begin after one of this node's that failed: another node shall try first.
     own_wait_ms: Option<u64>,
+}
+
+impl Domain {
+    /// Describes the certificate for the admin API.
+    pub fn describe(self, name: String, now_ms: u64) -> CertificateInfo {
+        let (failure, failed_orders, next_order_ms) = match self.failure {
+            Some((why, times, next_ms)) => (Some(why), times, Some(next_ms)),
+            None => (None, 0, None),
+        };
+        CertificateInfo {
+            domain: name,
+            state: match self.not_after_ms {
+                None => CertificateState::Missing,
+                Some(end) if end <= now_ms => CertificateState::Ended,
+                Some(_) => CertificateState::Valid,
+            },
+            not_after_ms: self.not_after_ms,
+            failure,
+            failed_orders,
+            next_order_ms,
+            trouble: self.trouble,
+        }
+    }
 }
 
 /// Starts to get and renew certificates, if the settings say so.

@@ -43,7 +43,11 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             index,
             error,
         } => {
-            let set = SetWebsite { index, error };
+            let set = SetWebsite {
+                index: Some(index),
+                error,
+                ..SetWebsite::default()
+            };
             show(target, &client.put(&route(&bucket), &set).await?)
         }
         Command::Disable { bucket } => {
@@ -63,16 +67,20 @@ fn show(target: &Target, info: &WebsiteInfo) -> Result<(), Failure> {
         return table::print_json(info);
     }
     let mut pairs = vec![("website", info.bucket.clone())];
+    let redirect = info.redirect.as_ref().map(|all| match &all.protocol {
+        Some(protocol) => format!("{protocol}://{}", all.host),
+        None => all.host.clone(),
+    });
     let optional = [
-        ("redirects to", &info.redirect),
+        ("redirects to", &redirect),
         ("index", &info.index),
         ("error page", &info.error),
     ];
     for (name, value) in optional {
         pairs.extend(value.clone().map(|value| (name, value)));
     }
-    if info.rules > 0 {
-        pairs.push(("routing rules", info.rules.to_string()));
+    if !info.rules.is_empty() {
+        pairs.push(("routing rules", info.rules.len().to_string()));
     }
     table::print_pairs(&pairs)
 }

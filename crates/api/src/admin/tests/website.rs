@@ -4,6 +4,53 @@ use serde_json::{Value, json};
 use super::{admin, ask, get, make_bucket};
 
 #[tokio::test]
+async fn websites_have_rules_or_redirect_everything() {
+    let admin = admin().await;
+    make_bucket(&admin, "photos").await;
+    let path = "/v1/buckets/photos/website";
+    let put = async |set: Value| ask(&admin, Method::PUT, path, set).await;
+    let rules = json!([
+        {"key_prefix": "old/", "replace_prefix": "new/", "status": 302},
+        {"error_status": 404, "host": "example.com", "protocol": "https", "replace_key": "gone"},
+    ]);
+    let (status, shown) = put(json!({"index": "index.html", "rules": rules})).await;
+    assert_eq!((status, &shown["rules"]), (StatusCode::OK, &rules));
+    // Rules that are not named stay.
+    let (_, shown) = put(json!({"index": "start.html"})).await;
+    assert_eq!(
+        (&shown["index"], &shown["rules"]),
+        (&json!("start.html"), &rules)
+    );
+    for bad in [
+        json!({}),
+        json!({"rules": rules}),
+        json!({"index": "i", "redirect": {"host": "example.com"}}),
+        json!({"redirect": {"host": "example.com"}, "rules": []}),
+        json!({"redirect": {"host": "a b"}}),
+        json!({"redirect": {"host": "example.com", "protocol": "ftp"}}),
+        json!({"index": "i", "rules": [{}]}),
+        json!({"index": "i", "rules": [{"host": "a", "status": 200}]}),
+        json!({"index": "i", "rules": [{"replace_key": "a", "replace_prefix": "b"}]}),
+        json!({"index": "i", "rules": vec![json!({"host": "a"}); 51]}),
+    ] {
+        let (status, refused) = put(bad.clone()).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{bad}: {refused}");
+    }
+    assert_eq!(get(&admin, path).await.1, shown);
+    let (_, all) = put(json!({"redirect": {"host": "example.com", "protocol": "https"}})).await;
+    assert_eq!(
+        all,
+        json!({"bucket": "photos", "rules": [],
+               "redirect": {"host": "example.com", "protocol": "https"}})
+    );
+    let (_, shown) = put(json!({"index": "i", "rules": []})).await;
+    assert_eq!(
+        (&shown["rules"], &shown["redirect"]),
+        (&json!([]), &Value::Null)
+    );
+}
+
+#[tokio::test]
 async fn websites_are_enabled_shown_and_disabled() {
     let admin = admin().await;
     make_bucket(&admin, "photos").await;

@@ -1,9 +1,13 @@
 //! Long operations in one shape.
 
-use http::{Method, StatusCode};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::Full;
 use serde_json::{Value, json};
 
-use super::{admin, ask, get};
+use super::{Door, Trust, admin, ask, audited, get};
 
 #[tokio::test]
 async fn operations_tell_their_progress_and_are_found_by_id() {
@@ -23,7 +27,7 @@ async fn operations_tell_their_progress_and_are_found_by_id() {
     assert_eq!(verification["began_ms"], Value::Null);
 
     let (status, _) = ask(&admin, Method::POST, "/v1/verify", json!({})).await;
-    assert_eq!(status, StatusCode::OK);
+    assert_eq!(status, StatusCode::ACCEPTED);
     // It ends by itself: the loop does, too, or the test's time is over.
     loop {
         let (_, one) = get(&admin, "/v1/operations/verification").await;
@@ -43,4 +47,70 @@ async fn operations_tell_their_progress_and_are_found_by_id() {
     );
     let (status, _) = get(&admin, "/v1/operations?kind=dance").await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn operations_answer_where_they_can_be_followed() {
+    let admin = admin().await;
+    let door = Door::new(Arc::new(admin.clone()));
+    for (path, operation) in [
+        ("/v1/verify", "verification"),
+        ("/v1/scrub/start", "scrub:00000000"),
+        ("/v1/repair/blocks", "scrub:00000000"),
+        ("/v1/lifecycle/start", "lifecycle"),
+        ("/v1/anti-entropy/start", "anti-entropy:00000000"),
+    ] {
+        let request = Request::post(path).body(Full::new(Bytes::from_static(b"{}")));
+        let answer = audited::handle(&door, Trust::Peer, None, request.unwrap()).await;
+        assert_eq!(answer.status(), StatusCode::ACCEPTED, "{path}");
+        let location = answer.headers()["location"].to_str().unwrap();
+        assert_eq!(location, format!("/v1/operations/{operation}"));
+        let (status, one) = get(&admin, location).await;
+        assert_eq!(status, StatusCode::OK, "{one}");
+    }
+}
+
+#[tokio::test]
+async fn only_what_runs_and_can_end_is_cancelled() {
+    let admin = admin().await;
+    let cancel = async |id: &str| {
+        let path = format!("/v1/operations/{id}/cancel");
+        let (status, answer) = ask(&admin, Method::POST, &path, Value::Null).await;
+        let code = answer["code"].as_str().unwrap_or_default();
+        (status.as_u16(), code.to_owned())
+    };
+    let refused = (409, "CannotCancel".to_owned());
+    for id in [
+        "verification",
+        "lifecycle",
+        "scrub:00000000",
+        "garbage-collection",
+        "anti-entropy:00000000",
+        "block-repair:00000000",
+        "snapshot",
+    ] {
+        assert_eq!(cancel(id).await, refused, "{id}");
+    }
+    assert_eq!(cancel("none").await, (404, "NoSuchOperation".to_owned()));
+    // Nothing drives the scrub in this test, so it runs until it is cancelled.
+    let slow = json!({"rate": 1});
+    ask(&admin, Method::POST, "/v1/scrub/start", slow).await;
+    let scrub = "/v1/operations/scrub:00000000";
+    assert_eq!(get(&admin, scrub).await.1["state"], "running");
+    assert_eq!(cancel("scrub:00000000").await, (202, String::new()));
+    assert_eq!(get(&admin, scrub).await.1["state"], "idle");
+}
+
+#[tokio::test]
+async fn a_snapshot_is_an_operation() {
+    let admin = admin().await;
+    let one = async || get(&admin, "/v1/operations/snapshot").await.1;
+    assert_eq!(one().await["state"], "idle");
+    let (status, _) = ask(&admin, Method::POST, "/v1/snapshots", Value::Null).await;
+    assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+    let failed = one().await;
+    assert_eq!(
+        (&failed["state"], &failed["trouble"]),
+        (&json!("stuck"), &json!("this node keeps no snapshots"))
+    );
 }

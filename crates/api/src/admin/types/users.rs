@@ -16,6 +16,9 @@ pub struct UserInfo {
     pub arn: String,
     /// Milliseconds since 1970.
     pub created_ms: u64,
+    /// True if requests with the user's access keys, and with the sessions that they began, are refused.
+    #[serde(default)]
+    pub disabled: bool,
     /// The groups.
     pub groups: Vec<String>,
     /// The names of the policies that only this user has.
@@ -44,6 +47,10 @@ pub struct CreateUser {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeUser {
+    /// True to refuse requests with the user's access keys, and with the sessions that they began; false
+    /// to take them again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disabled: Option<bool>,
     /// Managed policies to attach, by ARN or name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attach: Vec<String>,

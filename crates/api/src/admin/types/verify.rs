@@ -26,6 +26,9 @@ pub struct VerifyInfo {
     /// True if data moved to a newer layout version at the start.
     #[serde(default)]
     pub moving: bool,
+    /// True if somebody stopped it before it had verified everything.
+    #[serde(default)]
+    pub stopped: bool,
     /// The nodes' parts.
     pub nodes: Vec<VerifyNode>,
 }
@@ -130,6 +133,26 @@ pub struct RepairNode {
     /// The nodes from which it has rows to fetch, or may have.
     #[serde(default)]
     pub behind: Vec<BehindInfo>,
+    /// The last verification that this node was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verification: Option<VerificationSummary>,
+}
+
+/// A verification in short, as the node that was asked for it tells others.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct VerificationSummary {
+    /// When it began, in milliseconds since 1970.
+    pub began_ms: u64,
+    /// When it ended; 0 while it runs.
+    pub ended_ms: u64,
+    /// The nodes that it asks.
+    pub nodes: u64,
+    /// The nodes whose part has ended.
+    pub nodes_done: u64,
+    /// The number of faults that it found.
+    pub problems: u64,
+    /// The first part that could not be checked, with the reason.
+    pub trouble: Option<String>,
 }
 
 /// The data that a node has to fetch from another, as far as it knows.

@@ -21,6 +21,8 @@ pub enum OperationKind {
     AntiEntropy,
     /// Removes what lifecycle rules make expire.
     Lifecycle,
+    /// Makes a snapshot of a node's metadata.
+    Snapshot,
     /// Drops what nothing refers to any more.
     #[default]
     GarbageCollection,
@@ -36,6 +38,7 @@ impl OperationKind {
             OperationKind::BlockRepair => "block-repair",
             OperationKind::AntiEntropy => "anti-entropy",
             OperationKind::Lifecycle => "lifecycle",
+            OperationKind::Snapshot => "snapshot",
             OperationKind::GarbageCollection => "garbage-collection",
         }
     }

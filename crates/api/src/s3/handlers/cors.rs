@@ -13,7 +13,7 @@ use crate::s3::xml::{self, Element, Writer};
 const MAX_DOCUMENT: usize = 64 << 10;
 
 /// The most rules.
-const MAX_RULES: usize = 100;
+pub const MAX_RULES: usize = 100;
 
 /// The longest name of a rule.
 const MAX_ID_BYTES: usize = 255;
@@ -41,11 +41,14 @@ pub fn get(on: &Authorised<OnBucket>) -> S3Result<Answer> {
         let none = S3Error::from(Code::NoSuchCORSConfiguration);
         return Err(none.with("BucketName", &bucket.name));
     }
+    Ok(respond::xml(document(&bucket.cors)))
+}
+
+/// Writes rules as a document.
+pub fn document(rules: &[CorsRule]) -> Writer {
     let mut xml = Writer::new("CORSConfiguration");
-    for rule in &bucket.cors {
-        write(&mut xml, rule);
-    }
-    Ok(respond::xml(xml))
+    rules.iter().for_each(|rule| write(&mut xml, rule));
+    xml
 }
 
 fn write(xml: &mut Writer, rule: &CorsRule) {
@@ -69,7 +72,10 @@ fn write(xml: &mut Writer, rule: &CorsRule) {
 }
 
 /// Reads a configuration and checks it, so that it can be used without further thought.
-fn parse(document: &[u8]) -> S3Result<Vec<CorsRule>> {
+///
+/// # Errors
+/// [`Code::MalformedXML`], [`Code::InvalidRequest`].
+pub fn parse(document: &[u8]) -> S3Result<Vec<CorsRule>> {
     let root = xml::parse(document, "CORSConfiguration")?;
     let rules = root.only(&["CORSRule"])?;
     if rules.is_empty() || rules.len() > MAX_RULES {

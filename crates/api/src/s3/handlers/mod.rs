@@ -5,7 +5,7 @@ mod attributes;
 mod buckets;
 mod complete;
 mod copy;
-mod cors;
+pub(crate) mod cors;
 mod delete;
 mod encryption;
 pub(crate) mod get;
@@ -21,7 +21,7 @@ mod tagging;
 mod unconfigured;
 mod uploads;
 mod versions;
-mod website;
+pub(crate) mod website;
 
 use archipel_model::{Bucket, Checksum, VersionId};
 

@@ -41,6 +41,11 @@ pub fn get(on: &Authorised<OnBucket>) -> S3Result<Answer> {
         let none = S3Error::from(Code::NoSuchWebsiteConfiguration);
         return Err(none.with("BucketName", &bucket.name));
     };
+    Ok(respond::xml(document(website)))
+}
+
+/// Writes a website as a document.
+pub fn document(website: &Website) -> Writer {
     let mut xml = Writer::new("WebsiteConfiguration");
     match website {
         Website::Redirect(redirect) => {
@@ -51,7 +56,7 @@ pub fn get(on: &Authorised<OnBucket>) -> S3Result<Answer> {
         }
         Website::Pages(pages) => write_pages(&mut xml, pages),
     }
-    Ok(respond::xml(xml))
+    xml
 }
 
 fn write_pages(xml: &mut Writer, pages: &Pages) {
@@ -91,7 +96,10 @@ fn write_pages(xml: &mut Writer, pages: &Pages) {
 }
 
 /// Reads a configuration and checks it, so that it can be used without further thought.
-fn parse(document: &[u8]) -> S3Result<Website> {
+///
+/// # Errors
+/// [`Code::MalformedXML`], [`Code::InvalidArgument`], [`Code::InvalidRequest`].
+pub fn parse(document: &[u8]) -> S3Result<Website> {
     let root = xml::parse(document, "WebsiteConfiguration")?;
     root.only(&[
         "ErrorDocument",

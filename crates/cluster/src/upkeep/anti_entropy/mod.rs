@@ -139,6 +139,12 @@ impl AntiEntropy {
         self.progress.lock()
     }
 
+    /// Makes the passes with all nodes due soon.
+    pub fn hurry_all(&self) {
+        self.schedule().hurry_all();
+        self.wake.notify_one();
+    }
+
     /// Makes the pass with a node due soon, because it says that this node may lack something.
     pub fn hurry(&self, node: &NodeId) {
         self.schedule().hurry(node);

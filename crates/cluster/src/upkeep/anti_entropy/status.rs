@@ -72,6 +72,11 @@ impl AntiEntropy {
 }
 
 impl Upkeep {
+    /// Compares with all nodes that share data with this one, soon.
+    pub fn anti_entropy_start(&self) {
+        self.anti_entropy.hurry_all();
+    }
+
     /// Returns the progress of anti-entropy on this node.
     pub fn anti_entropy_status(&self) -> AntiEntropyStatus {
         let state = &self.anti_entropy;

@@ -4,19 +4,23 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use archipel_base::NodeId;
 use archipel_base::codec::Versioned;
+use archipel_base::{BlockHash, NodeId};
 use archipel_net::Class;
 use archipel_storage::blocks::DiskState;
 use serde::{Deserialize, Serialize};
 
+use super::look_up::BlockReport;
 use super::{RepairStatus, ScrubStatus};
 use crate::error::Error;
 use crate::node::wire::method;
 use crate::upkeep::Upkeep;
+use crate::upkeep::verify::VerificationState;
 
 /// How long a node may take to answer.
 const ANSWER: Duration = Duration::from_secs(3);
+/// How long it may take to look a block up: it reads the payloads of all rows.
+const BLOCK_ANSWER: Duration = Duration::from_secs(40);
 
 /// Asks a node for its maintenance status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -24,6 +28,12 @@ pub(crate) struct MaintenanceCall {
     /// Begins a scrub first, with this many bytes a second, and retries failed repairs at once.
     #[serde(rename = "s", default)]
     pub scrub: Option<u64>,
+    /// Stops the scrub.
+    #[serde(rename = "x", default)]
+    pub stop: bool,
+    /// Looks this block up.
+    #[serde(rename = "b", default)]
+    pub block: Option<BlockHash>,
 }
 
 impl Versioned for MaintenanceCall {
@@ -45,6 +55,12 @@ pub struct MaintenanceStatus {
     /// The nodes from which it has rows to fetch, or may have.
     #[serde(rename = "b", default)]
     pub lagging: Vec<Lagging>,
+    /// The last verification that it was asked for.
+    #[serde(rename = "v", default)]
+    pub verification: Option<VerificationState>,
+    /// What it knows of the block that it was asked for.
+    #[serde(rename = "k", default)]
+    pub block: Option<BlockReport>,
 }
 
 /// The rows that a node has to fetch from another node, as far as it knows.
@@ -78,14 +94,12 @@ impl Upkeep {
         self: &Arc<Upkeep>,
         scrub: Option<u64>,
     ) -> Vec<(NodeId, Result<MaintenanceStatus, String>)> {
-        let Some(epoch) = self.epoch() else {
-            return Vec::new();
+        let call = MaintenanceCall {
+            scrub,
+            ..MaintenanceCall::default()
         };
-        let layouts = epoch.layouts.iter();
-        let roles = layouts.flat_map(|layout| layout.storage_roles());
-        let nodes: BTreeSet<NodeId> = roles.map(|role| role.store.node).collect();
-        let asked = nodes.into_iter().map(|node| async move {
-            let status = self.ask_maintenance(node, MaintenanceCall { scrub }).await;
+        let asked = self.storing_nodes().into_iter().map(|node| async move {
+            let status = self.ask_maintenance(node, call, ANSWER).await;
             (node, status.map_err(|error| error.to_string()))
         });
         futures_util::future::join_all(asked).await
@@ -93,17 +107,57 @@ impl Upkeep {
 }
 
 impl Upkeep {
+    /// Stops the scrub of a node, and returns its maintenance status after that.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] if it does not answer.
+    pub async fn stop_scrub_of(
+        self: &Arc<Upkeep>,
+        node: NodeId,
+    ) -> Result<MaintenanceStatus, Error> {
+        let call = MaintenanceCall {
+            stop: true,
+            ..MaintenanceCall::default()
+        };
+        self.ask_maintenance(node, call, ANSWER).await
+    }
+
+    /// Returns the nodes of the layout that hold data.
+    pub(super) fn storing_nodes(&self) -> BTreeSet<NodeId> {
+        let epoch = self.epoch();
+        let layouts = epoch.iter().flat_map(|epoch| &epoch.layouts);
+        let roles = layouts.flat_map(|layout| layout.storage_roles());
+        roles.map(|role| role.store.node).collect()
+    }
+
+    /// Asks a node what it knows of a block.
+    pub(super) async fn ask_for_block(
+        self: &Arc<Upkeep>,
+        node: NodeId,
+        hash: BlockHash,
+    ) -> Result<BlockReport, String> {
+        let call = MaintenanceCall {
+            block: Some(hash),
+            ..MaintenanceCall::default()
+        };
+        let told = self.ask_maintenance(node, call, BLOCK_ANSWER).await;
+        let told = told.map_err(|error| error.to_string())?;
+        let old = || "its release does not look blocks up".to_owned();
+        told.block.ok_or_else(old)
+    }
+
     async fn ask_maintenance(
         self: &Arc<Upkeep>,
         node: NodeId,
         call: MaintenanceCall,
+        time: Duration,
     ) -> Result<MaintenanceStatus, Error> {
         if node == self.epochs.me().node {
             return self.serve_maintenance(call).await;
         }
         let peers = self.peers()?;
         let asked = peers.call(&node, method::MAINTENANCE, Class::Small, &call);
-        tokio::time::timeout(ANSWER, asked)
+        tokio::time::timeout(time, asked)
             .await
             .unwrap_or_else(|_| Err(Error::Unavailable("it does not answer".into())))
     }
@@ -118,6 +172,9 @@ impl Upkeep {
             upkeep.scrub_start(Some(rate)).await?;
             upkeep.retry_repairs();
         }
+        if call.stop {
+            upkeep.scrub_stop().await?;
+        }
         let blocks = self.store().blocks().clone();
         let disks = self.store().blocks().pool().run(move || Ok(blocks.disks()));
         let failed = disks.await?.into_iter();
@@ -129,6 +186,11 @@ impl Upkeep {
                 .map(|disk| (disk.id, disk.reason.unwrap_or_default()))
                 .collect(),
             lagging: lagging(upkeep),
+            verification: upkeep.verification().map(|asked| asked.state()),
+            block: match call.block {
+                Some(hash) => Some(upkeep.look_up_block(hash).await?),
+                None => None,
+            },
         })
     }
 }

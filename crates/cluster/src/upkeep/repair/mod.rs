@@ -19,6 +19,7 @@
 //! | `block` | repairs one block |
 //! | `row` | repairs a row whose payload is damaged |
 //! | `everywhere` | maintenance of all nodes |
+//! | `look_up` | what each node knows of a block |
 //! | `scrub`, `pace` | reads everything from time to time; when and how fast: pure |
 
 use std::collections::BTreeSet;
@@ -40,6 +41,7 @@ use crate::upkeep::Upkeep;
 
 mod block;
 mod everywhere;
+mod look_up;
 mod pace;
 mod queue;
 mod row;
@@ -48,6 +50,7 @@ mod scrub;
 mod tests;
 
 pub use everywhere::{Lagging, MaintenanceStatus};
+pub use look_up::{BlockCopy, BlockReport};
 pub use queue::Trouble;
 use queue::{Noted, Queue};
 use scrub::Scrub;

@@ -17,6 +17,9 @@ use crate::layout::{Epoch, PARTITIONS};
 use crate::upkeep::Upkeep;
 use crate::upkeep::anti_entropy::digests::{of_partition, shortened};
 
+/// What was not checked of a verification that was stopped.
+const STOPPED: &str = "the rest: the verification was stopped";
+
 /// About how many bytes one step of a deep verification reads.
 const STEP_BYTES: u64 = 16 << 20;
 
@@ -24,8 +27,12 @@ impl Upkeep {
     /// Begins this node's part, unless it has begun. Returns its progress.
     pub(crate) fn serve_verify(self: &Arc<Upkeep>, call: VerifyCall) -> VerifyReply {
         let mut run = self.verify.run();
-        match &*run {
-            Some(run) if run.id == call.run => return run.reply.clone(),
+        match &mut *run {
+            Some(run) if run.id == call.run => {
+                run.is_stopped |= call.stop;
+                return run.reply.clone();
+            }
+            _ if call.stop => return VerifyReply::ended_early(),
             Some(run) if run.reply.findings.is_none() => {
                 return VerifyReply {
                     busy: true,
@@ -37,6 +44,7 @@ impl Upkeep {
         *run = Some(Run {
             id: call.run,
             reply: VerifyReply::default(),
+            is_stopped: false,
         });
         let upkeep = self.clone();
         tokio::spawn(async move {
@@ -69,12 +77,20 @@ pub(super) async fn verify_here(upkeep: &Arc<Upkeep>, deep: bool) -> Findings {
     if let Err(error) = rows(upkeep, &mut findings).await {
         findings.unchecked.push(format!("the rows: {error}"));
     }
+    if verify.is_stopped() {
+        findings.unchecked.push(STOPPED.into());
+        return findings;
+    }
     if deep && let Err(error) = content(upkeep, &mut findings).await {
         findings.unchecked.push(format!("the content: {error}"));
     }
     let counterparts = counterparts(&epoch, upkeep.me());
     let all = counterparts.len() as u64;
     for (done, (node, replicas)) in counterparts.into_iter().enumerate() {
+        if verify.is_stopped() {
+            findings.unchecked.push(STOPPED.into());
+            return findings;
+        }
         verify.at("comparing replicas with other nodes", done as u64, all);
         compare(upkeep, node, replicas, &mut findings).await;
     }
@@ -162,6 +178,7 @@ async fn content(upkeep: &Arc<Upkeep>, findings: &mut Findings) -> Result<(), Er
         upkeep.note_damaged(step.damaged);
         match step.next {
             None => return Ok(()),
+            Some(_) if verify.is_stopped() => return Ok(()),
             next => after = next,
         }
     }
@@ -183,6 +200,10 @@ impl Upkeep {
 }
 
 impl Verify {
+    fn is_stopped(&self) -> bool {
+        self.run().as_ref().is_some_and(|run| run.is_stopped)
+    }
+
     fn at(&self, name: &str, done: u64, all: u64) {
         if let Some(run) = self.run().as_mut() {
             run.reply.step = Step {

@@ -18,6 +18,9 @@ pub(crate) struct VerifyCall {
     /// True if every block is read.
     #[serde(rename = "d")]
     pub deep: bool,
+    /// True if a verification of this name shall end before it has verified everything. Nothing begins.
+    #[serde(rename = "x", default)]
+    pub stop: bool,
 }
 
 impl Versioned for VerifyCall {
@@ -35,6 +38,20 @@ pub(crate) struct VerifyReply {
     /// True if another verification runs there, so that this one was not begun.
     #[serde(rename = "b", default)]
     pub busy: bool,
+}
+
+impl VerifyReply {
+    /// The reply of a node that knows nothing of a verification that is to be stopped.
+    pub fn ended_early() -> VerifyReply {
+        let findings = Findings {
+            unchecked: vec!["everything: the verification was stopped".into()],
+            ..Findings::default()
+        };
+        VerifyReply {
+            findings: Some(findings),
+            ..VerifyReply::default()
+        }
+    }
 }
 
 impl Versioned for VerifyReply {

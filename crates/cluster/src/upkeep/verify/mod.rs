@@ -26,6 +26,7 @@ use std::time::Duration;
 use archipel_base::{Id, NodeId};
 use archipel_net::Class;
 use parking_lot::{Mutex, MutexGuard};
+use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::layout::{Epoch, StoreName, all_partitions};
@@ -65,6 +66,7 @@ pub(crate) struct Verify {
 struct Run {
     id: Id,
     reply: VerifyReply,
+    is_stopped: bool,
 }
 
 /// A verification of all nodes.
@@ -79,8 +81,58 @@ pub struct Verification {
     /// True if data moved to a newer layout version when it began. Replicas that are being filled
     /// are not compared.
     pub moving: bool,
+    /// True if it shall end before it has verified everything.
+    pub stopped: bool,
     /// The nodes' parts, by node.
     pub nodes: Vec<NodePart>,
+}
+
+/// A verification in short, for other nodes.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct VerificationState {
+    /// When it began, in milliseconds since 1970.
+    #[serde(rename = "b")]
+    pub began_ms: u64,
+    /// When it ended; 0 while it runs.
+    #[serde(rename = "e")]
+    pub ended_ms: u64,
+    /// The nodes that it asks.
+    #[serde(rename = "n")]
+    pub nodes: u64,
+    /// The nodes whose part has ended.
+    #[serde(rename = "d")]
+    pub done: u64,
+    /// The number of problems.
+    #[serde(rename = "p")]
+    pub problems: u64,
+    /// The first part that could not be checked, with the reason.
+    #[serde(rename = "t")]
+    pub trouble: Option<String>,
+}
+
+impl Verification {
+    /// Returns it in short.
+    pub fn state(&self) -> VerificationState {
+        let ended = self.nodes.iter().filter_map(|part| part.ended.as_ref());
+        let mut state = VerificationState {
+            began_ms: self.began_ms,
+            ended_ms: self.ended_ms,
+            nodes: self.nodes.len() as u64,
+            ..VerificationState::default()
+        };
+        for part in ended {
+            state.done += 1;
+            let trouble = match part {
+                Ok(findings) => {
+                    state.problems += findings.problems;
+                    findings.unchecked.first()
+                }
+                Err(why) => Some(why),
+            };
+            state.trouble = state.trouble.or_else(|| trouble.cloned());
+        }
+        state
+    }
 }
 
 /// A node's part of a verification.
@@ -101,6 +153,10 @@ impl Verify {
 
     fn asked(&self) -> MutexGuard<'_, Option<Verification>> {
         self.asked.lock()
+    }
+
+    fn shall_stop(&self) -> bool {
+        self.asked().as_ref().is_some_and(|asked| asked.stopped)
     }
 
     fn part(&self, node: NodeId, change: impl FnOnce(&mut NodePart)) {
@@ -138,15 +194,25 @@ impl Upkeep {
             began_ms: self.now_ms(),
             ended_ms: 0,
             moving: epoch.is_changing(),
+            stopped: false,
             nodes: stores.iter().map(part).collect(),
         });
         let call = VerifyCall {
             run: self.random_id(),
             deep,
+            stop: false,
         };
         let upkeep = self.clone();
         tokio::spawn(async move { gather(&upkeep, call, stores).await });
         Ok(())
+    }
+
+    /// Ends the verification that this node was asked for: each node ends its part after the step that
+    /// it is at. Returns false if none runs.
+    pub fn verify_stop(&self) -> bool {
+        let mut asked = self.verify.asked();
+        let running = asked.as_mut().filter(|asked| asked.ended_ms == 0);
+        running.map(|asked| asked.stopped = true).is_some()
     }
 
     /// Returns the last verification that this node was asked for.
@@ -190,11 +256,12 @@ async fn gather(upkeep: &Arc<Upkeep>, call: VerifyCall, stores: Vec<StoreName>) 
 /// Asks a node until it has ended its part.
 async fn follow(
     upkeep: &Arc<Upkeep>,
-    call: VerifyCall,
+    mut call: VerifyCall,
     store: StoreName,
 ) -> Result<Findings, String> {
     let (mut failures, mut pause) = (0, FIRST_POLL);
     loop {
+        call.stop = upkeep.verify.shall_stop();
         match ask(upkeep, call, store.node).await {
             Ok(reply) if reply.busy => {
                 return Err("another verification is under way there".into());

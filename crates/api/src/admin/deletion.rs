@@ -1,0 +1,69 @@
+//! Deletions, and what they would do.
+
+use axum::response::IntoResponse;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::answer::{Answer, Json, NoContent};
+use super::types::DeletionPlan;
+
+/// Whether to delete.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct DryRun {
+    /// True to delete nothing and to say what would go and what stands in the way.
+    #[serde(default)]
+    #[param(required = false)]
+    pub dry_run: bool,
+}
+
+/// The answer to a deletion.
+pub(super) enum Deletion {
+    /// It is deleted.
+    Done,
+    /// What would happen.
+    Plan(DeletionPlan),
+}
+
+impl IntoResponse for Deletion {
+    fn into_response(self) -> Answer {
+        match self {
+            Deletion::Done => NoContent.into_response(),
+            Deletion::Plan(plan) => Json(plan).into_response(),
+        }
+    }
+}
+
+/// Collects what a deletion would do.
+#[derive(Default)]
+pub(super) struct Plan(DeletionPlan);
+
+impl Plan {
+    /// Notes names that stand in the way, if there are any.
+    pub(super) fn blocked_by(mut self, what: &str, names: &[String]) -> Plan {
+        self.0.obstacles.extend(told(what, names));
+        self
+    }
+
+    /// Notes why it is not possible.
+    pub(super) fn blocked(mut self, why: Option<String>) -> Plan {
+        self.0.obstacles.extend(why);
+        self
+    }
+
+    /// Notes names that go with it, if there are any.
+    pub(super) fn takes(mut self, what: &str, names: &[String]) -> Plan {
+        self.0.goes.extend(told(what, names));
+        self
+    }
+
+    pub(super) fn finish(mut self) -> Deletion {
+        self.0.possible = self.0.obstacles.is_empty();
+        Deletion::Plan(self.0)
+    }
+}
+
+fn told(what: &str, names: &[String]) -> Option<String> {
+    (!names.is_empty()).then(|| format!("{what}: {}", names.join(", ")))
+}

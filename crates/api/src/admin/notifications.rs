@@ -1,0 +1,157 @@
+//! The event notifications of buckets. The rules of the S3 API apply: what is asked for is read back
+//! from its document.
+
+use std::sync::Arc;
+
+use archipel_model::{Notification, NotificationKind};
+use axum::extract::State;
+use http::StatusCode;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::Admin;
+use super::answer::{At, Json, NoContent, Query, Read, Refusal};
+use super::buckets::find;
+use super::settings::{refused, same};
+use super::types::{BucketNotifications, NotificationRule, NotificationStyle};
+use crate::s3::notification;
+
+/// Shows the event notifications of a bucket.
+#[utoipa::path(
+    get, path = "/v1/buckets/{name}/notifications", tag = "buckets",
+    operation_id = "get_bucket_notifications",
+    params(("name" = String, Path, description = "The bucket")),
+    responses((status = 200, description = "The rules", body = BucketNotifications)),
+)]
+pub(super) async fn show(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+) -> Result<Json<BucketNotifications>, Refusal> {
+    let bucket = find(&admin, &name).await?;
+    Ok(Json(describe(bucket.notification.as_ref())))
+}
+
+/// How to set notifications.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct SetNotifications {
+    /// True to send no test message to the targets.
+    #[serde(default)]
+    #[param(required = false)]
+    skip_test: bool,
+}
+
+/// Replaces the event notifications of a bucket. Each target must first take a test message. The rules
+/// count for every write that begins after the answer.
+#[utoipa::path(
+    put, path = "/v1/buckets/{name}/notifications", tag = "buckets",
+    operation_id = "set_bucket_notifications",
+    params(("name" = String, Path, description = "The bucket"), SetNotifications),
+    request_body = BucketNotifications,
+    responses((status = 200, description = "The rules", body = BucketNotifications)),
+)]
+pub(super) async fn set(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+    Query(how): Query<SetNotifications>,
+    Read(set): Read<BucketNotifications>,
+) -> Result<Json<BucketNotifications>, Refusal> {
+    let model = &admin.model;
+    if set.rules.is_empty() {
+        return Err(Refusal::invalid("rules: give at least one, or delete them"));
+    }
+    let rules = set.rules.into_iter().map(|rule| asked(&admin, rule));
+    let asked = Notification {
+        rules: rules.collect::<Result<_, _>>()?,
+    };
+    let document = notification::document(Some(&asked)).finish();
+    let known = |name: &str| model.event_target(name);
+    let new_id = || model.cluster().random_id().to_string();
+    let checked = notification::parse(&document, known, new_id);
+    let checked = checked.map_err(|error| refused(&error))?;
+    let read = checked.iter().flat_map(|all| &all.rules);
+    for (asked, read) in asked.rules.iter().zip(read) {
+        same(
+            &(&asked.prefix, &asked.suffix),
+            &(&read.prefix, &read.suffix),
+        )?;
+        if !asked.id.is_empty() {
+            same(&asked.id, &read.id)?;
+        }
+    }
+    let bucket = find(&admin, &name).await?;
+    if let Some(rules) = checked.as_ref().filter(|_| !how.skip_test) {
+        let told = model.test_event_targets(&bucket.name, rules).await;
+        told.map_err(|(arn, why)| {
+            let message = format!(
+                "{arn} does not take the test message: {why}; repair the target, or set skip_test"
+            );
+            Refusal::new(StatusCode::CONFLICT, "EventTargetFails", message)
+        })?;
+    }
+    let changed = model.set_notification(&bucket.name, checked).await?;
+    Ok(Json(describe(changed.notification.as_ref())))
+}
+
+/// Deletes the event notifications of a bucket. Events that wait are still delivered.
+#[utoipa::path(
+    delete, path = "/v1/buckets/{name}/notifications", tag = "buckets",
+    operation_id = "delete_bucket_notifications",
+    params(("name" = String, Path, description = "The bucket")),
+    responses((status = 204, description = "The bucket has no rules")),
+)]
+pub(super) async fn delete(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+) -> Result<NoContent, Refusal> {
+    admin.model.set_notification(&name, None).await?;
+    Ok(NoContent)
+}
+
+fn asked(
+    admin: &Admin,
+    rule: NotificationRule,
+) -> Result<archipel_model::NotificationRule, Refusal> {
+    let target = admin.model.event_target(&rule.target).ok_or_else(|| {
+        let name = &rule.target;
+        Refusal::invalid(format!(
+            "target: this node declares no target {name:?}; GET /v1/event-targets lists them"
+        ))
+    })?;
+    if rule.events.is_empty() {
+        return Err(Refusal::invalid("events: give at least one"));
+    }
+    Ok(archipel_model::NotificationRule {
+        id: rule.id,
+        kind: match rule.style {
+            NotificationStyle::Topic => NotificationKind::Topic,
+            NotificationStyle::Queue => NotificationKind::Queue,
+            NotificationStyle::Function => NotificationKind::Function,
+        },
+        arn: notification::arn(&target),
+        target: target.name,
+        events: rule.events,
+        prefix: rule.prefix,
+        suffix: rule.suffix,
+    })
+}
+
+fn describe(notification: Option<&Notification>) -> BucketNotifications {
+    let rules = notification.iter().flat_map(|all| &all.rules);
+    let rules = rules.cloned().map(|rule| NotificationRule {
+        id: rule.id,
+        target: rule.target,
+        events: rule.events,
+        prefix: rule.prefix,
+        suffix: rule.suffix,
+        style: match rule.kind {
+            NotificationKind::Topic => NotificationStyle::Topic,
+            NotificationKind::Queue => NotificationStyle::Queue,
+            NotificationKind::Function => NotificationStyle::Function,
+        },
+    });
+    BucketNotifications {
+        rules: rules.collect(),
+    }
+}

@@ -1,0 +1,142 @@
+//! Settings that protect a bucket: encryption, public access, ownership.
+
+use std::sync::Arc;
+
+use archipel_access::{Ownership, PublicAccessBlock};
+use archipel_model::Bucket;
+use axum::extract::State;
+
+use super::Admin;
+use super::answer::{At, Json, Read, Refusal};
+use super::buckets::find;
+use super::types::{BucketEncryption, BucketOwnership, ObjectOwnership, PublicAccess};
+
+/// Shows the default encryption of a bucket.
+#[utoipa::path(
+    get, path = "/v1/buckets/{name}/encryption", tag = "buckets",
+    operation_id = "get_bucket_encryption",
+    params(("name" = String, Path, description = "The bucket")),
+    responses((status = 200, description = "The default encryption", body = BucketEncryption)),
+)]
+pub(super) async fn encryption(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+) -> Result<Json<BucketEncryption>, Refusal> {
+    Ok(Json(describe_encryption(&*find(&admin, &name).await?)))
+}
+
+/// Sets the default encryption of a bucket. It counts for new objects; the others stay as they are.
+#[utoipa::path(
+    put, path = "/v1/buckets/{name}/encryption", tag = "buckets",
+    operation_id = "set_bucket_encryption",
+    params(("name" = String, Path, description = "The bucket")),
+    request_body = BucketEncryption,
+    responses((status = 200, description = "The default encryption", body = BucketEncryption)),
+)]
+pub(super) async fn set_encryption(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+    Read(set): Read<BucketEncryption>,
+) -> Result<Json<BucketEncryption>, Refusal> {
+    if set.bucket_key && !set.enabled {
+        return Err(Refusal::invalid("bucket_key needs enabled"));
+    }
+    let model = &admin.model;
+    model
+        .set_encrypts(&name, set.enabled, set.bucket_key)
+        .await?;
+    encryption(State(admin), At(name)).await
+}
+
+fn describe_encryption(bucket: &Bucket) -> BucketEncryption {
+    BucketEncryption {
+        enabled: bucket.encrypts,
+        bucket_key: bucket.has_bucket_key,
+    }
+}
+
+/// Shows the Public Access Block of a bucket: which public permissions it refuses and ignores.
+#[utoipa::path(
+    get, path = "/v1/buckets/{name}/public-access", tag = "buckets",
+    operation_id = "get_public_access",
+    params(("name" = String, Path, description = "The bucket")),
+    responses((status = 200, description = "The Public Access Block", body = PublicAccess)),
+)]
+pub(super) async fn public_access(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+) -> Result<Json<PublicAccess>, Refusal> {
+    let block = find(&admin, &name).await?.blocked();
+    Ok(Json(PublicAccess {
+        block_public_acls: block.block_public_acls,
+        ignore_public_acls: block.ignore_public_acls,
+        block_public_policy: block.block_public_policy,
+        restrict_public_buckets: block.restrict_public_buckets,
+    }))
+}
+
+/// Replaces the Public Access Block of a bucket. Policies and lists stay as they are.
+#[utoipa::path(
+    put, path = "/v1/buckets/{name}/public-access", tag = "buckets",
+    operation_id = "set_public_access",
+    params(("name" = String, Path, description = "The bucket")),
+    request_body = PublicAccess,
+    responses((status = 200, description = "The Public Access Block", body = PublicAccess)),
+)]
+pub(super) async fn set_public_access(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+    Read(set): Read<PublicAccess>,
+) -> Result<Json<PublicAccess>, Refusal> {
+    let block = PublicAccessBlock {
+        block_public_acls: set.block_public_acls,
+        ignore_public_acls: set.ignore_public_acls,
+        block_public_policy: set.block_public_policy,
+        restrict_public_buckets: set.restrict_public_buckets,
+    };
+    let model = &admin.model;
+    model.set_public_access_block(&name, Some(block)).await?;
+    public_access(State(admin), At(name)).await
+}
+
+/// Shows who owns new objects of a bucket, and whether access control lists count.
+#[utoipa::path(
+    get, path = "/v1/buckets/{name}/ownership", tag = "buckets",
+    operation_id = "get_bucket_ownership",
+    params(("name" = String, Path, description = "The bucket")),
+    responses((status = 200, description = "The object ownership", body = BucketOwnership)),
+)]
+pub(super) async fn ownership(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+) -> Result<Json<BucketOwnership>, Refusal> {
+    let ownership = match find(&admin, &name).await?.ownership() {
+        Ownership::BucketOwnerEnforced => ObjectOwnership::BucketOwnerEnforced,
+        Ownership::BucketOwnerPreferred => ObjectOwnership::BucketOwnerPreferred,
+        Ownership::ObjectWriter => ObjectOwnership::ObjectWriter,
+    };
+    Ok(Json(BucketOwnership { ownership }))
+}
+
+/// Sets who owns new objects of a bucket, and whether access control lists count. A bucket whose own
+/// list grants something to others cannot ignore lists.
+#[utoipa::path(
+    put, path = "/v1/buckets/{name}/ownership", tag = "buckets",
+    operation_id = "set_bucket_ownership",
+    params(("name" = String, Path, description = "The bucket")),
+    request_body = BucketOwnership,
+    responses((status = 200, description = "The object ownership", body = BucketOwnership)),
+)]
+pub(super) async fn set_ownership(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+    Read(set): Read<BucketOwnership>,
+) -> Result<Json<BucketOwnership>, Refusal> {
+    let ownership = match set.ownership {
+        ObjectOwnership::BucketOwnerEnforced => Ownership::BucketOwnerEnforced,
+        ObjectOwnership::BucketOwnerPreferred => Ownership::BucketOwnerPreferred,
+        ObjectOwnership::ObjectWriter => Ownership::ObjectWriter,
+    };
+    admin.model.set_ownership(&name, Some(ownership)).await?;
+    self::ownership(State(admin), At(name)).await
+}

@@ -1,0 +1,69 @@
+//! Answers about single blocks.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A block: which nodes have it, and what refers to it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct BlockInfo {
+    /// Its hash.
+    pub hash: String,
+    /// The bytes of its content before compression, if anything refers to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u32>,
+    /// True if something refers to it, all nodes answered, and none has a good copy.
+    pub lost: bool,
+    /// What refers to it, in words: `object photos/cat.jpg`. At most eight for each node.
+    pub used_by: Vec<String>,
+    /// The nodes of the layout.
+    pub nodes: Vec<BlockNode>,
+}
+
+/// What a node knows of a block.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct BlockNode {
+    /// The node's id.
+    pub node: String,
+    /// Its first digits.
+    pub short: String,
+    /// The node's copy.
+    pub copy: CopyState,
+    /// The references that its index counts.
+    pub references: u64,
+    /// Why the node could not be asked, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub away: Option<String>,
+}
+
+/// A node's copy of a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CopyState {
+    /// The node was not asked, or did not answer.
+    #[default]
+    Unknown,
+    /// Nothing on the node refers to the block.
+    Unneeded,
+    /// It was read and is good.
+    Good,
+    /// It is damaged.
+    Damaged,
+    /// Something refers to it, and it is not there.
+    Missing,
+    /// It could not be read: its disk fails, for example.
+    Unreadable,
+}
+
+impl CopyState {
+    /// Its name, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            CopyState::Unknown => "unknown",
+            CopyState::Unneeded => "unneeded",
+            CopyState::Good => "good",
+            CopyState::Damaged => "damaged",
+            CopyState::Missing => "missing",
+            CopyState::Unreadable => "unreadable",
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Settings that protect a bucket: encryption, public access, ownership.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The default encryption of a bucket: `GET` and `PUT /v1/buckets/{name}/encryption`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BucketEncryption {
+    /// True if new objects are encrypted by the cluster's keys (`AES256`) where the request does not say
+    /// how.
+    pub enabled: bool,
+    /// True if an S3 Bucket Key was asked for. It changes nothing here; tools expect to read it.
+    #[serde(default)]
+    pub bucket_key: bool,
+}
+
+/// The Public Access Block of a bucket: `GET` and `PUT /v1/buckets/{name}/public-access`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PublicAccess {
+    /// Refuses access control lists that grant everybody something.
+    pub block_public_acls: bool,
+    /// Ignores such lists.
+    pub ignore_public_acls: bool,
+    /// Refuses policies that grant everybody something.
+    pub block_public_policy: bool,
+    /// Ignores such policies for clients outside the account.
+    pub restrict_public_buckets: bool,
+}
+
+/// The object ownership of a bucket: `GET` and `PUT /v1/buckets/{name}/ownership`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BucketOwnership {
+    /// Who owns new objects, and whether access control lists count.
+    pub ownership: ObjectOwnership,
+}
+
+/// Who owns new objects, and whether access control lists count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub enum ObjectOwnership {
+    /// The bucket's owner. Access control lists do not count.
+    BucketOwnerEnforced,
+    /// The bucket's owner, if the request asks for `bucket-owner-full-control`.
+    BucketOwnerPreferred,
+    /// Whoever writes it.
+    ObjectWriter,
+}
