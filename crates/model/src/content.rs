@@ -319,6 +319,7 @@ impl ContentWriter {
                 bundle: None,
                 background: false,
                 taking: None,
+                by_all: false,
                 companions: Vec::new(),
                 frees: false,
             };

@@ -34,6 +34,17 @@ pub struct Deleted {
     pub is_marker: bool,
 }
 
+/// What goes with a decision: what it would take from the version, and the event that it is.
+#[derive(Clone, Copy)]
+pub(crate) struct Deciding<'a> {
+    pub taking: Option<Taking>,
+    pub happening: Option<Happening<'a>>,
+    /// True if all replicas must promise it.
+    pub by_all: bool,
+    /// True if no client waits for it.
+    pub background: bool,
+}
+
 /// A change of an object's metadata that its client asked for.
 pub(crate) type HeadChange<'a> = &'a (dyn Fn(&mut ObjectHead) -> Result<(), Error> + Sync);
 
@@ -188,7 +199,12 @@ impl Model {
             bucket,
             key,
             id,
-            (background, taking, Some(Happening::Deleted(Some(id)))),
+            Deciding {
+                taking,
+                happening: Some(Happening::Deleted(Some(id))),
+                by_all: false,
+                background,
+            },
             &decide,
         );
         match decided.await? {
@@ -211,7 +227,7 @@ impl Model {
         bucket: &Bucket,
         key: &str,
         id: VersionId,
-        (taking, happening): (Option<Taking>, Option<Happening<'_>>),
+        how: Deciding<'_>,
         change: HeadChange<'_>,
     ) -> Result<(), Error> {
         check_key(key)?;
@@ -223,8 +239,7 @@ impl Model {
                 Err(error) => VersionDecision::Abort(error),
             }
         };
-        self.decide(bucket, key, id, (false, taking, happening), &decide)
-            .await?
+        self.decide(bucket, key, id, how, &decide).await?
     }
 
     /// Sets the tags of an object, or of the named version. The object stays the same in all else.
@@ -245,7 +260,7 @@ impl Model {
             Ok(())
         };
         let tagged = |id| Some(Happening::Tagged(id, any));
-        let changed = self.change_object(bucket, key, id, None, tagged, &change);
+        let changed = self.change_object(bucket, key, id, (None, false), tagged, &change);
         changed.await
     }
 
@@ -266,11 +281,12 @@ impl Model {
             Ok(())
         };
         let listed = |id| Some(Happening::Listed(id));
-        let changed = self.change_object(bucket, key, id, None, listed, &change);
+        let changed = self.change_object(bucket, key, id, (None, false), listed, &change);
         changed.await
     }
 
     /// Changes the protection of an object, or of the named version. Returns the id of the version.
+    /// To protect the null version takes all replicas.
     ///
     /// # Errors
     /// [`Error::Held`] if the present protection does not allow it; [`Error::NoBucketLock`]; and as
@@ -305,7 +321,12 @@ impl Model {
             }),
             LockChange::LegalHold(_) => None,
         };
-        let changed = self.change_object(bucket, key, id, taking, |_| None, &apply);
+        let protects = match change {
+            LockChange::LegalHold(on) => on,
+            LockChange::Retention { retention, .. } => retention.is_some(),
+        };
+        let what = (taking, protects);
+        let changed = self.change_object(bucket, key, id, what, |_| None, &apply);
         changed.await
     }
 
@@ -315,7 +336,7 @@ impl Model {
         bucket: &Bucket,
         key: &str,
         id: Option<VersionId>,
-        taking: Option<Taking>,
+        (taking, protects): (Option<Taking>, bool),
         happening: impl FnOnce(VersionId) -> Option<Happening<'static>>,
         change: HeadChange<'_>,
     ) -> Result<VersionId, Error> {
@@ -328,10 +349,20 @@ impl Model {
                 head => head?.id,
             },
         };
-        let told = (taking, happening(current));
-        let changed = self.change_version(bucket, key, current, told, change);
-        match changed.await {
+        // A write from before there were versions must not replace a protected null version. So all
+        // replicas promise to take none any more.
+        let by_all = protects && current == VersionId::Null;
+        let how = Deciding {
+            taking,
+            happening: happening(current),
+            by_all,
+            background: false,
+        };
+        match self.change_version(bucket, key, current, how, change).await {
             Err(Error::NoSuchVersion) if id.is_none() => Err(Error::NoSuchKey),
+            Err(Error::Unavailable(why)) if by_all => Err(Error::Unavailable(format!(
+                "the version null can be protected only while all replicas of the object answer: {why}"
+            ))),
             changed => changed.map(|()| current),
         }
     }
@@ -341,7 +372,7 @@ impl Model {
         bucket: &Bucket,
         key: &str,
         id: VersionId,
-        (background, taking, happening): (bool, Option<Taking>, Option<Happening<'_>>),
+        how: Deciding<'_>,
         decide: &(impl Fn(&VersionSeen<'_>) -> VersionDecision<E> + Send + Sync),
     ) -> Result<Result<(), E>, Error> {
         let row = rowkeys::object(self.cluster(), &bucket.id, key);
@@ -349,12 +380,15 @@ impl Model {
         let row = &row;
         let commit = |newer: Option<Arc<Bucket>>| async move {
             let bucket = newer.as_deref().unwrap_or(bucket);
-            let events = happening.map(|what| self.events_of(bucket, row, what, background));
+            let background = how.background;
+            let events = how.happening;
+            let events = events.map(|what| self.events_of(bucket, row, what, background));
             let how = WriteOptions {
                 guards: vec![self.fence_of(bucket, row).unlimited()],
                 companions: events.unwrap_or_default(),
                 background,
-                taking: taking.map(|taking| held::taking(taking, id)),
+                taking: how.taking.map(|taking| held::taking(taking, id)),
+                by_all: how.by_all,
                 ..WriteOptions::durable(durability)
             };
             let making = bucket.versioning.of_writes();

@@ -101,6 +101,8 @@ pub struct WriteOptions<'a> {
     pub frees: bool,
     /// What an update would take from a version of an object.
     pub taking: Option<Taking>,
+    /// True if a decision about a version must be promised by all replicas, not only by a quorum.
+    pub by_all: bool,
     /// The version of an object that a write without a condition makes.
     pub versioning: Versioning,
     /// Rows that the write brings with it.
@@ -143,6 +145,7 @@ impl WriteOptions<'_> {
             background: false,
             frees: false,
             taking: None,
+            by_all: false,
             versioning: Versioning::Plain,
             companions: Vec::new(),
         }

@@ -299,7 +299,9 @@ impl Data {
         });
         let next = &mut |seen| self.next_stamp(seen);
         let (operation, outputs) = Operation::update(start(&run.group), id, guarded, next);
-        let operation = operation.repeating(Repeat::Never);
+        let operation = operation
+            .repeating(Repeat::Never)
+            .promised_by_all(how.by_all);
         let (mut aborted, mut ask, mut repeats) = (None, None, false);
         let mut lacking: Option<VersionReport> = None;
         let mut adapter = |promises: &Promises<'_>| {

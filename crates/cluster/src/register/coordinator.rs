@@ -14,10 +14,9 @@
 //! | `Refresh` | a replica knows a newer layout: fetches it and calls [`restart`](Operation::restart) |
 //! | `Done` | answers the client |
 //!
-//! If no answer arrives for a few round trips, call [`on_timeout`](Operation::on_timeout). It goes
-//! on with the answers it has, or repeats the unanswered requests. When the client's time is over,
-//! call [`give_up`](Operation::give_up). It returns the best outcome that is certain. Messages may
-//! be lost, repeated and reordered.
+//! If no answer arrives for a few round trips, call [`on_timeout`](Operation::on_timeout), and when the
+//! client's time is over, [`give_up`](Operation::give_up). Messages may be lost, repeated and
+//! reordered.
 //!
 //! `next` must return a stamp that this process never returned before and that is above its
 //! argument: `|seen| { clock.observe(seen); clock.next(wall) }`.
@@ -76,6 +75,8 @@ pub struct Operation<V> {
     repeat: Repeat,
     /// True if only a quorum that accepted the operation's own messages acknowledges it.
     own_quorum: bool,
+    /// True if all replicas must promise before it writes.
+    by_all: bool,
     /// True if replicas keep the operation's value when another one replaces it.
     is_kept: bool,
     /// True if a replica refused in this round what the operation would take from a version.
@@ -123,7 +124,6 @@ impl<V: Clone + Eq> Operation<V> {
     }
 
     /// Reads, decides and writes in one atomic step: two rounds if nobody contends.
-    ///
     /// The operation may ask for the decision more than once. A later decision replaces the earlier
     /// one, which has not taken effect then. If the outcome is `Written`, one of the decided values
     /// took effect on the version that it was decided on.
@@ -143,7 +143,6 @@ impl<V: Clone + Eq> Operation<V> {
     /// more. `Unavailable` means that too few replicas answered. If the write makes a version with
     /// a name of its own and took no effect, the version is dead. If the outcome is `Unknown`, the
     /// version may live.
-    ///
     /// `epoch` is the current one. `seen` is the stamp of the intent.
     pub fn resolve(
         start: Start,
@@ -170,9 +169,9 @@ impl<V: Clone + Eq> Operation<V> {
         Operation { repeat, ..self }
     }
 
-    /// Returns the operation. If `own_quorum` is true, only a quorum that accepted the operation's
-    /// own messages acknowledges it. It is for writes that mark another row, if their value does
-    /// not name that row: a reader brings such a value to other replicas without the mark.
+    /// Returns the operation. If `own_quorum` is true, only a quorum that accepted its own messages
+    /// acknowledges it. It is for writes that mark another row, if their value does not name that
+    /// row: a reader brings such a value to other replicas without the mark.
     #[must_use]
     pub fn by_own_quorum(self, own_quorum: bool) -> Operation<V> {
         Operation { own_quorum, ..self }
@@ -198,6 +197,7 @@ impl<V: Clone + Eq> Operation<V> {
             guard_refused: false,
             repeat: Repeat::Always,
             own_quorum: false,
+            by_all: false,
             is_kept: false,
             is_held: false,
             buried_with: Vec::new(),

@@ -82,6 +82,10 @@ pub enum Mutant {
     RepeatDecision,
     /// A replica that another replica gives a value of the object's row keeps nothing.
     SpreadUnkept,
+    /// A quorum of promises is enough to protect a null version.
+    HoldByQuorum,
+    /// A change of a bucket's settings is answered before every node knows of it.
+    AnswerEarly,
 }
 
 impl Mutant {
@@ -117,7 +121,7 @@ impl Mutant {
     ];
 
     /// The mutants that the model of versions shows.
-    pub const OF_VERSIONS: [Mutant; 11] = [
+    pub const OF_VERSIONS: [Mutant; 13] = [
         Mutant::DropDisplaced,
         Mutant::IgnoreChanges,
         Mutant::AcceptLacking,
@@ -129,6 +133,8 @@ impl Mutant {
         Mutant::LeaveGhost,
         Mutant::RepeatDecision,
         Mutant::SpreadUnkept,
+        Mutant::HoldByQuorum,
+        Mutant::AnswerEarly,
     ];
 
     /// The mutants that the model does not show, because its scenarios are too small. A test of each

@@ -1,16 +1,25 @@
 //! The settings that decide what a write stores: versioning and object lock.
 
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::Model;
 use crate::bucket::Bucket;
 use crate::error::Error;
 use crate::lock::BucketLock;
+use crate::rowkeys;
 use crate::version::Versioning;
+
+/// The pause before the nodes that did not answer are told again.
+const PAUSE: Duration = Duration::from_secs(1);
+/// A lease is over for sure after this many times its length, although clocks do not run alike.
+const LEASES: f64 = 1.1;
 
 impl Model {
     /// Enables or suspends versioning. That counts for every write that begins after this returns,
-    /// on all nodes.
+    /// on all nodes. While a node does not answer, it takes as long as the node's lease.
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`]; [`Error::LockKeepsVersions`] for suspension of a bucket with object
@@ -21,7 +30,7 @@ impl Model {
         versioning: Versioning,
     ) -> Result<Arc<Bucket>, Error> {
         let bucket = self.find_bucket(name).await?.ok_or(Error::NoSuchBucket)?;
-        self.change_settings(&bucket, move |bucket| {
+        let change = move |bucket: &mut Bucket| {
             if bucket.lock.is_some() && versioning != Versioning::Enabled {
                 return Err(Error::LockKeepsVersions);
             }
@@ -30,12 +39,16 @@ impl Model {
                 return Ok(());
             }
             Err(Error::Internal("versioning never ends".into()))
-        })
-        .await
+        };
+        let changed = self.change_settings(&bucket, change).await?;
+        if versioning == Versioning::Enabled {
+            self.wait_until_known(&changed).await;
+        }
+        Ok(changed)
     }
 
-    /// Sets the object lock configuration, with the same effect on writes. It can be changed, and
-    /// not removed.
+    /// Sets the object lock configuration, with the same effect on writes and the same wait. It can be
+    /// changed, and not removed.
     ///
     /// # Errors
     /// [`Error::NoSuchBucket`]; [`Error::LockNeedsVersions`] unless versioning is enabled;
@@ -46,13 +59,35 @@ impl Model {
         lock: BucketLock,
     ) -> Result<Arc<Bucket>, Error> {
         let bucket = self.find_bucket(name).await?.ok_or(Error::NoSuchBucket)?;
-        self.change_settings(&bucket, move |bucket| {
+        let change = move |bucket: &mut Bucket| {
             if bucket.versioning != Versioning::Enabled {
                 return Err(Error::LockNeedsVersions);
             }
             bucket.lock = Some(lock);
             Ok(())
-        })
-        .await
+        };
+        let changed = self.change_settings(&bucket, change).await?;
+        self.wait_until_known(&changed).await;
+        Ok(changed)
+    }
+
+    /// Waits until no node begins a write by older settings of a bucket any more: it has read the
+    /// bucket's row again, or its view of the row no longer counts.
+    ///
+    /// Fences alone do not do that. A majority of them refuses such a write, but a replica whose fence
+    /// lags accepts it, and a reader may complete it later. It would replace the null version.
+    async fn wait_until_known(&self, bucket: &Bucket) {
+        let row = rowkeys::bucket(&bucket.name);
+        let over = Instant::now() + self.control().lease.mul_f64(LEASES);
+        loop {
+            let silent = self.cluster().notify(row.key.clone()).await;
+            let left = over.saturating_duration_since(Instant::now());
+            if silent.is_empty() || left.is_zero() {
+                return;
+            }
+            let silent = silent.len();
+            tracing::debug!(bucket = bucket.name, silent, "new settings wait for nodes");
+            tokio::time::sleep(PAUSE.min(left)).await;
+        }
     }
 }

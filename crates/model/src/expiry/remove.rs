@@ -17,7 +17,7 @@ use crate::lock::Taking;
 use crate::object::{Condition, ObjectHead, Predicate};
 use crate::upload::Upload;
 use crate::version::VersionId;
-use crate::versions::head_of;
+use crate::versions::{Deciding, head_of};
 use crate::{rowkeys, version_rows};
 
 /// What a removal removed.
@@ -192,9 +192,13 @@ impl Model {
             Err(error) => VersionDecision::Abort(error),
         };
         let taking = Some(Taking::Version { bypass: false });
-        let gone = Some(Happening::Deleted(Some(seen.id)));
-        self.decide(bucket, key, seen.id, (true, taking, gone), &decide)
-            .await??;
+        let how = Deciding {
+            taking,
+            happening: Some(Happening::Deleted(Some(seen.id))),
+            by_all: false,
+            background: true,
+        };
+        self.decide(bucket, key, seen.id, how, &decide).await??;
         self.wake_gc();
         Ok(())
     }

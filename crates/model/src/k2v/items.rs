@@ -253,6 +253,7 @@ impl Model {
                 bundle: bundle.cloned(),
                 background: false,
                 taking: None,
+                by_all: false,
                 companions: Vec::new(),
                 frees: false,
             };

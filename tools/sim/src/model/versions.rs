@@ -11,6 +11,7 @@ mod client;
 mod packet;
 mod replica;
 mod scenario;
+mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,6 +28,7 @@ pub use check::{Call, Event, Reply};
 use client::Client;
 pub use packet::{Packet, Row, RunningFloor};
 pub use scenario::{Task, Versions};
+use settings::Change;
 
 use super::walk::Walk;
 
@@ -38,6 +40,8 @@ pub struct Node {
     kept: BTreeMap<VersionName, Cell<Value>>,
     floors: Floors,
     epoch: u64,
+    /// True once the write fence follows the change of the settings.
+    has_moved: bool,
 }
 
 /// The whole state.
@@ -58,6 +62,8 @@ pub struct World {
     chosen: u64,
     /// The names of all attempts of puts.
     sent: Vec<Stamp>,
+    /// The change of the bucket's settings, once it began.
+    change: Option<Change>,
     violated: bool,
 }
 
@@ -93,6 +99,12 @@ pub enum Action {
     FloorStep(usize),
     /// The next epoch is chosen.
     Choose,
+    /// A replica's fence follows the change of the settings.
+    Move(usize),
+    /// A client's node hears of that change.
+    Hear(usize),
+    /// The change is answered.
+    Confirm,
 }
 
 impl Versions {
@@ -127,6 +139,7 @@ impl Versions {
             kept: BTreeMap::new(),
             floors: Floors::joining(epoch),
             epoch,
+            has_moved: false,
         }
     }
 }
@@ -150,6 +163,7 @@ impl Model for Versions {
             floors_begun: 0,
             chosen: 1,
             sent: Vec::new(),
+            change: None,
             violated: false,
         }]
     }
@@ -157,7 +171,7 @@ impl Model for Versions {
     fn actions(&self, world: &World, actions: &mut Vec<Action>) {
         for (c, client) in world.clients.iter().enumerate() {
             if client.is_idle() {
-                if client.has_more(&self.clients[c].1) {
+                if !world.is_changing(c) && client.has_more(&self.clients[c].1) {
                     actions.push(Action::Begin(c));
                 }
                 continue;
@@ -191,6 +205,7 @@ impl Model for Versions {
         if world.chosen < self.epochs.len() as u64 {
             actions.push(Action::Choose);
         }
+        self.settings_actions(world, actions);
     }
 
     fn next_state(&self, last: &World, action: Action) -> Option<World> {
@@ -235,6 +250,9 @@ impl Model for Versions {
             Action::Floor => self.begin_floor(&mut world),
             Action::FloorStep(n) => self.floor_step(&mut world, n),
             Action::Choose => world.chosen += 1,
+            Action::Move(n) => world.nodes[n].has_moved = true,
+            Action::Hear(c) => world.clients[c].knows = true,
+            Action::Confirm => self.confirm(&mut world),
         }
         world.drop_late_answers();
         (world != *last).then_some(world)
@@ -286,9 +304,11 @@ impl Versions {
                 to,
                 round,
                 about,
+                by_new,
                 request,
             } => {
-                let answer = self.answer(&mut world.nodes[to], epoch, about, request);
+                let asked = (epoch, by_new, about);
+                let answer = self.answer(&mut world.nodes[to], asked, request);
                 world.network.insert(Packet::Answer {
                     client,
                     operation,

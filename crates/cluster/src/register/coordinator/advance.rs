@@ -20,7 +20,7 @@ impl<V: Clone + Eq> Operation<V> {
             Phase::Preparing { ballot, promises } => {
                 let from = promises.iter().map(|p| p.report.from).collect();
                 self.note_fate(ballot, &promises);
-                if self.quorums().is_quorum(from) {
+                if self.quorums().is_quorum(from) && !self.lacks_promises(from) {
                     return self.act_on(ballot, &promises, timeout);
                 }
                 match self.obstacle(timeout) {
@@ -54,12 +54,27 @@ impl<V: Clone + Eq> Operation<V> {
         }
     }
 
+    /// Returns true if the operation needs a promise of a replica that is not among these. Once it has
+    /// sent its write, it only asks what became of it.
+    fn lacks_promises(&self, from: ReplicaSet) -> bool {
+        let needs_all = self.by_all && self.attempts.is_empty();
+        needs_all
+            && !self.rules.breaks(Mutant::HoldByQuorum)
+            && !self.quorums().all().without(from).is_empty()
+    }
+
+    /// Returns true if the round cannot succeed without these replicas.
+    fn is_blocked_by(&self, those: ReplicaSet) -> bool {
+        let is_preparing = matches!(self.phase, Phase::Preparing { .. });
+        let others = self.quorums().all().without(those);
+        self.quorums().is_blocked_by(those) || (is_preparing && self.lacks_promises(others))
+    }
+
     fn obstacle(&self, timeout: bool) -> Option<Obstacle> {
-        let quorums = self.quorums();
-        if quorums.is_blocked_by(self.failed) {
+        if self.is_blocked_by(self.failed) {
             return Some(Obstacle::Failures);
         }
-        let blocked = quorums.is_blocked_by(self.failed.union(self.refused));
+        let blocked = self.is_blocked_by(self.failed.union(self.refused));
         let tired = timeout && !self.refused.is_empty();
         (blocked || tired).then_some(Obstacle::Others)
     }

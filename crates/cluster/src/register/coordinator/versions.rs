@@ -23,6 +23,14 @@ impl<V: Clone + Eq> Operation<V> {
         }
     }
 
+    /// Returns the operation. If `by_all` is true, an update writes only after all replicas have
+    /// promised, and ends without effect if one does not. So no replica can accept a write from before
+    /// its guard moved above the stamp of this one.
+    #[must_use]
+    pub fn promised_by_all(self, by_all: bool) -> Operation<V> {
+        Operation { by_all, ..self }
+    }
+
     /// Reads a version of an object: [`Outcome::Seen`] or [`Outcome::Open`]. The driver asks each
     /// replica about the version.
     pub fn look(start: Start, name: VersionName) -> (Operation<V>, Vec<Output<V>>) {

@@ -255,10 +255,14 @@ async fn only_what_still_is_as_the_walk_saw_it_is_removed() {
         assert!(!versions.is_alone && versions.is_current && head.is_marker);
         VersionDecision::Abort(head)
     };
-    let decided = model
-        .decide(&on, "k", told.id, (true, None, None), &decide)
-        .await
-        .unwrap();
+    let how = crate::versions::Deciding {
+        taking: None,
+        happening: None,
+        by_all: false,
+        background: true,
+    };
+    let decided = model.decide(&on, "k", told.id, how, &decide).await;
+    let decided = decided.unwrap();
     let head = decided.unwrap_err();
     let key = String::from("k");
     assert!(model.remove(&on, Seen::Marker { key, head }).await);

@@ -35,6 +35,15 @@ const NULL_CHANGES: &[(u64, &[Task])] = &[
     (6, &[Task::PutNull, Task::ChangeNull, Task::LookNull]),
     (3, &[Task::Put, Task::LookNull, Task::LookNull]),
 ];
+/// The first client may write by the old settings while they change.
+const SETTINGS: &[(u64, &[Task])] = &[
+    (12, &[Task::PutNull, Task::PutNull]),
+    (
+        0,
+        &[Task::PutNull, Task::Enable, Task::HoldNull, Task::LookNull],
+    ),
+    (3, &[Task::Get, Task::Get, Task::Put, Task::LookNull]),
+];
 const ALL: &[(u64, &[Task])] = &[
     (0, &[Task::Put, Task::Kill(0), Task::List, Task::Put]),
     (6, &[Task::Put, Task::Change(1), Task::Look(0)]),
@@ -95,6 +104,7 @@ pub fn walks() -> Vec<Versions> {
             nodes: 4,
             ..faulty("versions: everything, a layout change", ALL)
         },
+        faulty("versions: the settings change", SETTINGS),
     ]
 }
 
@@ -105,6 +115,7 @@ pub fn for_mutant(mutant: Mutant) -> Vec<Versions> {
         Mutant::NoPromotion | Mutant::IgnoreChanges => 1,
         Mutant::LeaveGhost | Mutant::ForgetChanges => 2,
         Mutant::MixNullVersions => 6,
+        Mutant::HoldByQuorum | Mutant::AnswerEarly => all.len() - 1,
         Mutant::AcceptLacking | Mutant::RepeatDecision => 3,
         _ => 0,
     };

@@ -24,6 +24,10 @@ pub enum Call {
     Change(VersionName, u32),
     /// Lists the versions.
     List,
+    /// Enables versions. No later put replaces the null version.
+    Enable,
+    /// Protects the null version for good, and gives it this metadata.
+    Hold(u32),
 }
 
 /// A client's answer.
@@ -60,8 +64,8 @@ pub struct Event {
     pub reply: Option<(u64, Reply)>,
 }
 
-/// The versions, and the current one.
-type State = (BTreeMap<VersionName, Numbers>, Option<VersionName>);
+/// The versions, the current one, and whether the null version is protected.
+type State = (BTreeMap<VersionName, Numbers>, Option<VersionName>, bool);
 
 /// Returns true if the history is linearizable, with two relaxations: a put without an answer may
 /// show as an older version, and a listing may show a put that is in progress or was not answered.
@@ -76,7 +80,8 @@ pub fn is_linearizable(history: &[Event]) -> bool {
             return false;
         }
     }
-    search(history, 0, (BTreeMap::new(), None), &mut HashSet::new())
+    let nothing = (BTreeMap::new(), None, false);
+    search(history, 0, nothing, &mut HashSet::new())
 }
 
 /// Returns true if a listing has all versions that certainly lived, and none that certainly did
@@ -126,18 +131,31 @@ fn search(history: &[Event], placed: u64, state: State, tried: &mut HashSet<(u64
     }
     let mut open = unplaced.filter(|i| history[*i].called < first);
     open.any(|i| {
+        if comes_too_late(history, &history[i]) {
+            return false;
+        }
         let mut next = after(&history[i], &state).into_iter();
         next.any(|state| search(history, placed | 1 << i, state, tried))
     })
 }
 
+/// Returns true for a write of the null version that began after versions had been enabled.
+fn comes_too_late(history: &[Event], event: &Event) -> bool {
+    let is_earlier = |enabling: &Event| {
+        let reply = enabling.reply.as_ref();
+        enabling.call == Call::Enable && reply.is_some_and(|(at, _)| *at < event.called)
+    };
+    matches!(event.call, Call::PutNull(_)) && history.iter().any(is_earlier)
+}
+
 /// Returns the states after an operation, if its answer is right.
 fn after(event: &Event, state: &State) -> Vec<State> {
-    let (versions, current) = state;
+    let (versions, current, is_held) = state;
     let with = |name: VersionName, number: u32, is_current: bool| {
         let mut versions = versions.clone();
         versions.insert(name, (number, number));
-        (versions, if is_current { Some(name) } else { *current })
+        let current = if is_current { Some(name) } else { *current };
+        (versions, current, *is_held)
     };
     let reply = event.reply.as_ref().map(|(_, reply)| reply);
     let when = |holds: bool, states: Vec<State>| if holds { states } else { Vec::new() };
@@ -160,6 +178,8 @@ fn after(event: &Event, state: &State) -> Vec<State> {
                 .collect()
         }
         (Call::Create(_), Some(Reply::Failed)) => when(current.is_some(), same()),
+        (Call::Enable, _) => same(),
+        (Call::PutNull(_), _) if *is_held => Vec::new(),
         (Call::PutNull(number), Some(Reply::Done(_))) => vec![with(None, number, true)],
         (Call::PutNull(number), None) => {
             vec![with(None, number, true), with(None, number, false)]
@@ -171,32 +191,38 @@ fn after(event: &Event, state: &State) -> Vec<State> {
         (Call::Look(name), Some(Reply::Saw(saw))) => {
             when(versions.get(&name).copied() == *saw, same())
         }
-        (Call::Kill(name), None | Some(Reply::Done(_))) => without(versions, *current, name),
+        (Call::Kill(None), _) if *is_held => Vec::new(),
+        (Call::Kill(name), None | Some(Reply::Done(_))) => without(state, name),
         (Call::Change(name, number), None | Some(Reply::Done(_))) => {
-            let changed = versions.get(&name).map(|(_, payload)| {
-                let mut versions = versions.clone();
-                versions.insert(name, (number, *payload));
-                (versions, *current)
-            });
-            changed.into_iter().collect()
+            changed(state, name, number).into_iter().collect()
         }
+        (Call::Hold(number), None | Some(Reply::Done(_))) => {
+            let held = changed(state, None, number).into_iter();
+            held.map(|(versions, current, _)| (versions, current, true))
+                .collect()
+        }
+        (Call::Hold(_), Some(Reply::Failed)) => when(!versions.contains_key(&None), same()),
         (Call::Change(name, _), Some(Reply::Gone)) => when(!versions.contains_key(&name), same()),
         (Call::List, _) => same(),
         _ => Vec::new(),
     }
 }
 
+/// Returns the state after a change of a version's metadata, if there is such a version.
+fn changed(state: &State, name: VersionName, number: u32) -> Option<State> {
+    let (mut versions, current, is_held) = state.clone();
+    let numbers = versions.get_mut(&name)?;
+    numbers.0 = number;
+    Some((versions, current, is_held))
+}
+
 /// Returns the states after a deletion. The place of the null version among the others depends on
 /// times that the history does not show, so it may be the next one or not.
-fn without(
-    versions: &BTreeMap<VersionName, Numbers>,
-    current: Option<VersionName>,
-    name: VersionName,
-) -> Vec<State> {
+fn without((versions, current, is_held): &State, name: VersionName) -> Vec<State> {
     let mut left = versions.clone();
     left.remove(&name);
-    if current != Some(name) {
-        return vec![(left, current)];
+    if *current != Some(name) {
+        return vec![(left, *current, *is_held)];
     }
     let newest = left.keys().rev().find(|name| name.is_some()).copied();
     let null = left.contains_key(&None).then_some(None);
@@ -204,5 +230,6 @@ fn without(
     if next.is_empty() {
         next.push(None);
     }
-    next.into_iter().map(|next| (left.clone(), next)).collect()
+    let states = next.into_iter();
+    states.map(|next| (left.clone(), next, *is_held)).collect()
 }

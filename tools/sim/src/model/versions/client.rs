@@ -10,7 +10,7 @@ use archipel_storage::Value;
 use decide::{id, numbers_of};
 
 use super::check::{self, Call, Event, Reply};
-use super::{Packet, Task, Versions, World};
+use super::{Change, Packet, Task, Versions, World};
 
 /// The number of times that a coordinator begins again.
 const TRIES: u8 = 4;
@@ -25,6 +25,8 @@ pub struct Client {
     epoch: u64,
     last_stamp: u64,
     pub(super) timeouts: u8,
+    /// True once its node knows of the change of the settings.
+    pub(super) knows: bool,
 }
 
 /// A task in progress.
@@ -34,6 +36,8 @@ struct Doing {
     called: u64,
     tries: u8,
     step: Step,
+    /// True if the task follows the settings after the change.
+    by_new: bool,
     /// The put's last attempt.
     attempt: Option<Stamp>,
     /// Of a listing: what the replicas told.
@@ -60,6 +64,7 @@ impl Client {
             epoch: 1,
             last_stamp: lead,
             timeouts: 0,
+            knows: false,
         }
     }
 
@@ -121,7 +126,12 @@ impl Versions {
         let call = match task {
             Task::Put => Call::Put(number),
             Task::Create => Call::Create(number),
+            Task::PutNull if client.knows => Call::Put(number),
             Task::PutNull => Call::PutNull(number),
+            // A node knows of the lock once it knows of the versions.
+            Task::HoldNull if !client.knows => return,
+            Task::HoldNull => Call::Hold(number),
+            Task::Enable => Call::Enable,
             Task::Get => Call::Get,
             Task::List => Call::List,
             Task::LookNull => Call::Look(None),
@@ -145,6 +155,7 @@ impl Versions {
             called: world.now,
             tries: 0,
             step: Step::Main,
+            by_new: client.knows,
             attempt: None,
             told: Vec::new(),
             means: None,
@@ -156,6 +167,15 @@ impl Versions {
             called: world.now,
             reply: None,
         });
+        if call == Call::Enable {
+            world.clients[c].doing = None;
+            world.clients[c].knows = true;
+            world.change = Some(Change {
+                client: c,
+                is_answered: false,
+            });
+            return;
+        }
         self.run(world, c, Step::Main);
     }
 
@@ -230,6 +250,7 @@ impl Versions {
                             Request::Write { .. } => None,
                             _ => doing.about(),
                         },
+                        by_new: doing.by_new,
                         request,
                     };
                     world.network.insert(packet);
@@ -311,7 +332,8 @@ impl Versions {
                 let reply = doing.means.clone().unwrap_or(Reply::Failed);
                 self.answer_client(world, c, reply);
             }
-            (_, Call::Get | Call::List | Call::Look(_), _) | (_, _, Outcome::Unavailable) => {
+            (_, Call::Get | Call::List | Call::Look(_), _)
+            | (_, _, Outcome::Unavailable | Outcome::Guarded) => {
                 self.void(world, c);
             }
             _ => world.clients[c].crash(),

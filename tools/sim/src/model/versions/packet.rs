@@ -33,6 +33,8 @@ pub enum Packet {
         round: u32,
         /// The version that the request asks about, besides those that the replica holds.
         about: Option<VersionName>,
+        /// True if it follows the settings after the change.
+        by_new: bool,
         /// The request.
         request: Request<Value>,
     },

@@ -34,8 +34,7 @@ impl Versions {
     pub(super) fn answer(
         &self,
         node: &mut Node,
-        epoch: u64,
-        about: Option<VersionName>,
+        (epoch, by_new, about): (u64, bool, Option<VersionName>),
         request: Request<Value>,
     ) -> Answer<Value> {
         match fence(self.rules, node.epoch, epoch) {
@@ -56,7 +55,7 @@ impl Versions {
             &node.current,
             &mut recent,
             request,
-            true,
+            by_new == node.has_moved,
         );
         if let (Some(cell), Some(version)) = (&step.cell, &written)
             && !self.keep(node, version)

@@ -29,6 +29,11 @@ pub enum Task {
     ChangeNull,
     /// Lists the versions.
     List,
+    /// Enables versions. Until then a node that has not heard of them writes null versions only. A
+    /// world with this task has fences.
+    Enable,
+    /// Protects the null version, and changes its metadata.
+    HoldNull,
 }
 
 /// A small world to explore.
@@ -79,5 +84,11 @@ impl Versions {
             epochs: vec![Config::first(vec![0, 1, 2])],
             nodes: 3,
         }
+    }
+
+    /// Returns true if the bucket's settings change, so that replicas have write fences.
+    pub(super) fn has_fences(&self) -> bool {
+        let mut tasks = self.clients.iter().flat_map(|(_, tasks)| tasks);
+        tasks.any(|task| *task == Task::Enable)
     }
 }

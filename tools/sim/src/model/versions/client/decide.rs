@@ -48,6 +48,7 @@ impl Doing {
     pub(super) fn about(&self) -> Option<VersionName> {
         match self.call {
             Call::Look(name) | Call::Kill(name) | Call::Change(name, _) => Some(name),
+            Call::Hold(_) => Some(None),
             _ => self.attempt.map(Some),
         }
     }
@@ -65,6 +66,12 @@ impl Doing {
             }
             (Step::Main, Call::Kill(name)) => {
                 (versions::kill(rules, promises, name), Reply::Done(None))
+            }
+            (Step::Main, Call::Hold(number)) => {
+                let metadata = Bytes::copy_from_slice(&number.to_be_bytes());
+                let value = versions::change(promises, None, |_| metadata);
+                let means = value.as_ref().map_or(Reply::Failed, |_| Reply::Done(None));
+                (value.map(Some), means)
             }
             (Step::Main, Call::Change(name, number)) => {
                 let metadata = Bytes::copy_from_slice(&number.to_be_bytes());
@@ -100,27 +107,32 @@ impl Versions {
         what: (Step, Call),
     ) -> (Operation<Value>, Vec<Output<Value>>) {
         let next = &mut next_stamp(&mut client.last_stamp, c);
+        let guarded = self.has_fences();
         match what {
             (Step::Main, Call::Put(number)) => {
                 let at = next(Stamp::ZERO);
                 let value = Some(object(number, Some(at)));
-                let (operation, outputs) = Operation::write(start, id, value, false, &mut |_| at);
+                let (operation, outputs) = Operation::write(start, id, value, guarded, &mut |_| at);
                 (operation.keeping(true), outputs)
             }
             (Step::Main, Call::PutNull(number)) => {
                 let value = Some(object(number, None));
-                let (operation, outputs) = Operation::write(start, id, value, false, next);
+                let (operation, outputs) = Operation::write(start, id, value, guarded, next);
                 (operation.repeating(Repeat::UnlessOvertaken), outputs)
             }
             (Step::Main, Call::Create(_)) => {
-                let (operation, outputs) = Operation::update(start, id, false, next);
+                let (operation, outputs) = Operation::update(start, id, guarded, next);
                 (operation.keeping(true), outputs)
             }
             (Step::Main, Call::Get | Call::List) => Operation::read(start),
             (Step::Main, Call::Look(name)) => Operation::look(start, name),
-            _ => {
-                let (operation, outputs) = Operation::update(start, id, false, next);
-                (operation.repeating(Repeat::Never), outputs)
+            (step, call) => {
+                // To settle a version follows no settings.
+                let guarded = guarded && step == Step::Main;
+                let by_all = matches!(call, Call::Hold(_));
+                let (operation, outputs) = Operation::update(start, id, guarded, next);
+                let operation = operation.repeating(Repeat::Never);
+                (operation.promised_by_all(by_all), outputs)
             }
         }
     }

@@ -1,0 +1,93 @@
+//! Nodes that have not heard that versions were enabled, and write the null version.
+
+use archipel_model::{BucketLock, LockChange, ObjectMeta, ObjectWriter};
+
+use super::*;
+
+/// The clock of the last node is ahead by so much. Stamps tolerate it.
+const AHEAD: Duration = Duration::from_secs(50);
+
+async fn finish(writer: ObjectWriter, tag: &str) -> Result<ObjectHead, Error> {
+    let meta = ObjectMeta {
+        etag: tag.to_owned(),
+        ..ObjectMeta::default()
+    };
+    writer.finish(meta, Condition::Always).await
+}
+
+/// Returns the null version as the last node reads it from its own replica and the first node's.
+async fn null_at_the_last(system: &mut System) -> String {
+    system.cut(Some(1));
+    let model = system.models[2].clone();
+    let bucket = system.bucket_of(&model).await;
+    // Whoever reads the object completes what the replica has.
+    let _ = model.head_object(&bucket, "a").await;
+    let head = model.head_version(&bucket, "a", VersionId::Null).await;
+    system.cut(None);
+    head.unwrap().etag
+}
+
+/// The node's replica took the write, no other did, and a reader completed it later.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_begins_after_versions_were_enabled_replaces_nothing() {
+    let mut system = System::new(3).await;
+    system.put("a", "old", Condition::Always).await.unwrap();
+    system.cut(Some(2));
+    let enabled = system.models[0].set_versioning("bucket", Versioning::Enabled);
+    enabled.await.unwrap();
+
+    let late = system.models[2].clone();
+    let written = match late.find_bucket("bucket").await {
+        Ok(found) => {
+            let writer = late.begin_object(&found.unwrap(), "a").unwrap();
+            finish(writer, "late").await.map(|_| ())
+        }
+        Err(error) => Err(error),
+    };
+    assert!(written.is_err(), "{written:?}");
+    assert_eq!(null_at_the_last(&mut system).await, "old");
+}
+
+/// The write began before versions were enabled, so it may replace the null version. But it must not
+/// do so after somebody was told that the null version is protected.
+#[tokio::test(start_paused = true)]
+async fn a_write_from_before_replaces_no_protected_null_version() {
+    let mut system = System::new(3).await;
+    system.put("a", "old", Condition::Always).await.unwrap();
+    let world = system.world.as_ref().unwrap();
+    world.set_clock_ahead(2, AHEAD);
+    let late = system.models[2].begin_object(&system.bucket, "a").unwrap();
+    system.cut(Some(2));
+    let first = system.models[0].clone();
+    let enabled = first.set_versioning("bucket", Versioning::Enabled);
+    enabled.await.unwrap();
+    first.refresh_all().await.unwrap();
+    let locked = first.set_bucket_lock("bucket", BucketLock::default());
+    let bucket = locked.await.unwrap();
+    first.refresh_all().await.unwrap();
+    let written = finish(late, "late").await;
+    assert!(written.is_err(), "{written:?}");
+
+    let hold = || {
+        let change = LockChange::LegalHold(true);
+        first.change_lock(&bucket, "a", Some(VersionId::Null), change)
+    };
+    let held = hold().await;
+    let protected = match held {
+        Ok(_) => first.head_version(&bucket, "a", VersionId::Null).await,
+        // Not all replicas answer, so none may be told.
+        Err(Error::Unavailable(_)) => {
+            system.cut(None);
+            hold().await.unwrap();
+            first.head_version(&bucket, "a", VersionId::Null).await
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let protected = protected.unwrap();
+    assert_eq!(protected.lock.legal_hold, Some(true));
+    assert_eq!(null_at_the_last(&mut system).await, protected.etag);
+    for model in &system.models {
+        let head = model.head_version(&bucket, "a", VersionId::Null).await;
+        assert_eq!(head.unwrap(), protected);
+    }
+}
