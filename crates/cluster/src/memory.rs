@@ -19,6 +19,8 @@ use crate::error::Error;
 use crate::layout::LEVEL;
 use crate::node::options::{ClusterOptions, Hooks, Network};
 
+#[cfg(test)]
+pub(crate) mod versioned;
 mod world;
 
 pub use world::World;

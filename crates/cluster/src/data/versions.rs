@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use archipel_base::{Id, Stamp};
+use archipel_base::Stamp;
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, RowVersion, Value, VersionKind, VersionName};
 use bytes::Bytes;
@@ -23,11 +23,15 @@ use crate::register::{self, Operation, Outcome, Request, Rules, Version};
 
 mod open;
 mod promised;
+#[cfg(test)]
+mod tests;
 
 use promised::{Asked, lacked, to_ask};
 
 /// How often a write or a decision begins again after others were faster.
 const TRIES: usize = 16;
+/// How often a decision asks for more versions. Each time it passes over thousands that are dead.
+const MOST_ASKED: usize = 1024;
 
 /// The versions that a decision about one of them is based on.
 #[derive(Clone, Copy, Debug)]
@@ -184,8 +188,7 @@ impl Data {
             let mut run = self.run(row, &how)?;
             run.about = Some(About {
                 names: vec![name],
-                newest: false,
-                least: 0,
+                ..About::default()
             });
             let (operation, outputs) = Operation::look(start(&run.group), name);
             let mut never = |_: &Promises<'_>| register::Decision::Keep;
@@ -270,11 +273,18 @@ impl Data {
     {
         let _turn = self.queues.turn(row).await;
         let mut asked = Asked::default();
-        for _ in 0..TRIES {
+        let (mut tries, mut asks) = (0, 0);
+        while tries < TRIES && asks < MOST_ASKED {
             match self.decide_once(row, (name, asked), &how, &decide).await? {
                 Attempt::Done(done) => return Ok(done),
-                Attempt::Ask(more) => asked = more,
-                Attempt::Again => {}
+                Attempt::Ask(more) => {
+                    asks += 1;
+                    asked = more;
+                }
+                Attempt::Again => {
+                    tries += 1;
+                    asked = Asked::default();
+                }
             }
         }
         Err(Error::Unavailable("too much contention".into()))
@@ -292,10 +302,19 @@ impl Data {
         let (guarded, id) = (!how.guards.is_empty(), self.random_id());
         let refused = AtomicBool::new(false);
         let mut run = self.run(row, how)?.writing(id).unless(&refused);
+        // The null version comes before all others in the rows.
+        let null = asked.below.map(|_| None);
+        let mut names: Vec<VersionName> = vec![name];
+        for other in asked.other.into_iter().chain(null) {
+            if !names.contains(&other) {
+                names.push(other);
+            }
+        }
         run.about = Some(About {
-            names: std::iter::once(name).chain(asked.other).collect(),
+            names,
             newest: true,
             least: asked.least,
+            below: asked.below,
         });
         let next = &mut |seen| self.next_stamp(seen);
         let (operation, outputs) = Operation::update(start(&run.group), id, guarded, next);
@@ -356,25 +375,6 @@ impl Data {
             (Outcome::Overtaken, _) if repeats => Ok(Attempt::Again),
             (other, _) => Err(unexpected(&other)),
         }
-    }
-
-    /// Returns all kept versions of an object that live, as a quorum shows them.
-    pub async fn kept_versions(
-        self: &Arc<Data>,
-        row: &RowKey,
-    ) -> Result<Vec<(VersionName, Id, Value)>, Error> {
-        let Some(prefix) = (self.replica.hooks().kept_prefix)(row) else {
-            return Ok(Vec::new());
-        };
-        let mut kept = Vec::new();
-        for found in self.scan_whole(row.partition, &prefix).await? {
-            let Some((_, name)) = crate::split_kept(&found.key.key) else {
-                continue;
-            };
-            let version = self.read_whole(&found.key, true).await?;
-            kept.extend(version.value.map(|value| (name, version.write, value)));
-        }
-        Ok(kept)
     }
 }
 

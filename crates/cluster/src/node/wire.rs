@@ -110,12 +110,11 @@ pub(crate) struct About {
     #[serde(rename = "l", default, skip_serializing_if = "std::ops::Not::not")]
     pub newest: bool,
     /// With `newest`: so many of them at least, if there are so many.
-    #[serde(rename = "m", default, skip_serializing_if = "is_none_asked")]
+    #[serde(rename = "m", default)]
     pub least: usize,
-}
-
-fn is_none_asked(least: &usize) -> bool {
-    *least == 0
+    /// With `newest`: only those older than this one.
+    #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
+    pub below: VersionName,
 }
 
 /// A guard: see [`Guard`](crate::Guard).

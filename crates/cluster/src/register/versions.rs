@@ -34,8 +34,9 @@ use super::rules::{Mutant, Rules};
 /// tells fewer, it holds no others.
 pub const NEWEST: usize = 32;
 
-/// The largest number of deleted versions that a replica passes over to find the newest living one.
-pub const MOST_DEAD: usize = 4096;
+/// The largest number of versions that a replica tells, dead ones among them, to find the newest living
+/// one. The answer must fit into a message.
+pub const MOST_DEAD: usize = if cfg!(test) { 64 } else { 4096 };
 
 /// The kept rows that change when a replica accepts a value of the object's row.
 #[derive(Clone, PartialEq, Eq, Debug)]

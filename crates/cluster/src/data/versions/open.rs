@@ -1,8 +1,9 @@
-//! Reading the content of a version.
+//! Reading the content of a version, and all kept versions.
 
 use std::sync::Arc;
 
-use archipel_storage::{RowKey, VersionName};
+use archipel_base::Id;
+use archipel_storage::{RowKey, Value, VersionName};
 
 use crate::data::Data;
 use crate::data::rows::OpenRow;
@@ -13,6 +14,25 @@ use crate::register::Bounds;
 use crate::register::versions::{self, VersionReport};
 
 impl Data {
+    /// Returns all kept versions of an object that live, as a quorum shows them.
+    pub async fn kept_versions(
+        self: &Arc<Data>,
+        row: &RowKey,
+    ) -> Result<Vec<(VersionName, Id, Value)>, Error> {
+        let Some(prefix) = (self.replica.hooks().kept_prefix)(row) else {
+            return Ok(Vec::new());
+        };
+        let mut kept = Vec::new();
+        for found in self.scan_whole(row.partition, &prefix).await? {
+            let Some((_, name)) = crate::split_kept(&found.key.key) else {
+                continue;
+            };
+            let version = self.read_whole(&found.key, true).await?;
+            kept.extend(version.value.map(|value| (name, version.write, value)));
+        }
+        Ok(kept)
+    }
+
     /// Opens a version of an object: returns its value, and a pin that keeps the blocks of its
     /// payload readable. Takes as many rounds as [`version_of`](Data::version_of).
     pub async fn open_version(

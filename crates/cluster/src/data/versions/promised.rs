@@ -12,28 +12,31 @@ pub(super) struct Asked {
     pub other: Option<VersionName>,
     /// So many of the newest versions at least.
     pub least: usize,
+    /// Only those older than this one: the newer ones are dead.
+    pub below: VersionName,
 }
 
 /// Returns what must be asked before `name` is deleted and the newest other version becomes
 /// current, unless the promises tell all about it.
+///
+/// A list holds at most [`MOST_DEAD`] dead versions. If they are more, the replicas are asked for the
+/// older ones.
 pub(super) fn to_ask(promises: &Promises<'_>, name: VersionName, asked: Asked) -> Option<Asked> {
     if !promises.is_current(name) {
         return None;
     }
     let next = promises.newest_but(name);
     let told = promises.reports.iter().map(|(_, of, _)| of.as_slice());
+    // Versions that were asked for by name say nothing about how far a list goes.
+    let listed = |one: &&VersionReport| {
+        one.name != name && Some(one.name) != asked.other && one.name.is_some()
+    };
+    let lowest = |of: &[VersionReport]| of.iter().filter(listed).filter_map(|one| one.name).min();
     // A replica that lags may tell so many versions which are dead by now that a living one is
     // not among them.
-    let lowest = |of: &[VersionReport]| {
-        let named = of.iter().filter(|one| Some(one.name) != asked.other);
-        named.filter_map(|one| one.name).min()
-    };
     let hides = |of: &[VersionReport]| match &next {
         // A replica tells few versions if one of them lives in its own view.
-        None if of
-            .iter()
-            .any(|one| one.name.is_some() && one.value.is_some()) =>
-        {
+        None if of.iter().filter(listed).any(|one| one.value.is_some()) => {
             of.len() >= NEWEST.max(asked.least)
         }
         None => of.len() >= MOST_DEAD.max(asked.least),
@@ -41,9 +44,12 @@ pub(super) fn to_ask(promises: &Promises<'_>, name: VersionName, asked: Asked) -
             of.len() >= NEWEST.max(asked.least) && lowest(of).is_some_and(|at| at > order_of(next))
         }
     };
-    if let Some(of) = told.clone().find(|of| hides(of)) {
+    let hiding = told.clone().filter(|of| hides(of));
+    if let Some((below, longest)) = hiding.map(|of| (lowest(of), of.len())).max() {
         return Some(Asked {
-            least: 4 * of.len(),
+            // Each list goes at least as far, and so far none shows one that lives.
+            below: below.or(asked.below),
+            least: (4 * longest).min(MOST_DEAD),
             ..asked
         });
     }
@@ -138,10 +144,37 @@ mod tests {
             reports: &reports,
         };
         let asked = to_ask(&promises, Some(stamp(1000)), Asked::default());
-        let least = 4 * NEWEST;
-        assert_eq!(asked, Some(Asked { other: None, least }));
+        let least = (4 * NEWEST).min(MOST_DEAD);
+        let below = Some(stamp(100));
+        let more = Asked {
+            other: None,
+            least,
+            below,
+        };
+        assert_eq!(asked, Some(more));
         // With more asked for, so many are all.
+        assert_eq!(to_ask(&promises, Some(stamp(1000)), more), None);
+    }
+
+    /// However many versions are dead, a list has a limit, and the next one goes on after it.
+    #[test]
+    fn lists_of_dead_versions_do_not_grow_without_limit() {
+        let current = Version {
+            stamp: stamp(1_000_000),
+            write: Id([2; 16]),
+            value: Some(named(1_000_000)),
+        };
+        let numbers = 10_000..10_000 + MOST_DEAD as u64;
+        let dead: Vec<_> = numbers.map(|at| report(at, 500_000 + at, false)).collect();
+        let reports = [(0, dead.clone(), Stamp::ZERO), (1, dead, Stamp::ZERO)];
+        let promises = Promises {
+            current: &current,
+            ballot: stamp(2_000_000),
+            reports: &reports,
+        };
+        let asked = to_ask(&promises, Some(stamp(1_000_000)), Asked::default());
         let asked = asked.unwrap();
-        assert_eq!(to_ask(&promises, Some(stamp(1000)), asked), None);
+        assert_eq!(asked.least, MOST_DEAD);
+        assert_eq!(asked.below, Some(stamp(10_000)));
     }
 }

@@ -186,15 +186,17 @@ pub(super) fn told(
         // The null version is the first, and need not be the newest.
         lives |= row.is_some_and(|row| row.is_live()) && name.is_some();
         names.push(name);
-        let is_enough =
-            seen >= NEWEST.max(about.least) && (lives || seen >= MOST_DEAD.max(about.least));
+        let least = about.least.min(MOST_DEAD);
+        let is_enough = seen >= NEWEST.max(least) && (lives || seen >= MOST_DEAD);
         Ok(if is_enough {
             Flow::Stop
         } else {
             Flow::Continue
         })
     };
-    rows.scan_metadata(key.partition, &prefix, Bound::Unbounded, visit)?;
+    let below = about.below.map(|at| kept_row(&prefix, key, Some(at)).key);
+    let start = below.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+    rows.scan_metadata(key.partition, &prefix, start, visit)?;
     let mut others = Vec::new();
     for name in names {
         if !about.names.contains(&name) {
