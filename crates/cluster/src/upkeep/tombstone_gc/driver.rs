@@ -57,8 +57,11 @@ impl Upkeep {
     }
 
     async fn sweep_one(self: &Arc<Upkeep>, partition: PartitionId) {
-        if let Err(error) = self.sweep(partition).await {
-            tracing::warn!(%error, %partition, "tombstones cannot be dropped yet");
+        match self.sweep(partition).await {
+            Ok(void) => self.retire(partition, void).await,
+            Err(error) => {
+                tracing::warn!(%error, %partition, "tombstones cannot be dropped yet");
+            }
         }
     }
 

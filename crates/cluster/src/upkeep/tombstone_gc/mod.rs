@@ -13,6 +13,7 @@
 //! | `sweep` | drops what lies below a floor |
 //! | `serve` | a replica's answers to a round |
 //! | `stale` | purges stale partitions |
+//! | `void` | retires rows that hold no version any more |
 //!
 //! # Invariants
 //! - A floor lies on an hour, so that the windows of the store add up to what is compared.
@@ -34,6 +35,7 @@ mod stale;
 mod sweep;
 #[cfg(test)]
 mod tests;
+mod void;
 
 use crate::faults::Faults;
 use crate::layout::StoreName;
@@ -46,6 +48,8 @@ pub struct FloorProgress {
     pub moved: u64,
     /// Tombstones and promises that it dropped.
     pub dropped: u64,
+    /// Rows without a version that it made tombstones of.
+    pub retired: u64,
     /// Partitions with tombstones or promises that are old enough to go but could not.
     pub waiting: u64,
     /// The oldest of these, in milliseconds since 1970; 0 for none.

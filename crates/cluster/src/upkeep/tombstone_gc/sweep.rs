@@ -4,10 +4,10 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use archipel_base::PartitionId;
+use archipel_base::{PartitionId, Stamp};
 use archipel_storage::engine::{Durability, Flow};
 use archipel_storage::store::Transact;
-use archipel_storage::{Error, Row, RowKey, RowMetadata, RowReader, RowTxn, Value};
+use archipel_storage::{Error, Row, RowKey, RowMetadata, RowReader, RowTxn, Value, VersionKind};
 use bytes::Bytes;
 
 use crate::node::floors as record;
@@ -20,6 +20,8 @@ use crate::upkeep::Upkeep;
 struct Page {
     /// Rows of which something may be dropped.
     droppable: Vec<Bytes>,
+    /// Rows that hold no version and that all replicas hold, with their stamps.
+    void: Vec<(Bytes, Stamp)>,
     /// Damaged rows. They stay as they are.
     damaged: u64,
     next: Option<Bytes>,
@@ -27,11 +29,12 @@ struct Page {
 
 impl Upkeep {
     /// Drops what may be dropped in a partition. If a crash undoes it, it is dropped again. Reads
-    /// the rows beside the writers, and writes only where there is something to drop.
+    /// the rows beside the writers, and writes only where there is something to drop. Returns the
+    /// rows to [retire](Upkeep::retire).
     pub(in crate::upkeep) async fn sweep(
         self: &Arc<Upkeep>,
         partition: PartitionId,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<(RowKey, Stamp)>, Error> {
         let _one_at_a_time = self.anti_entropy.floors.sweeping.lock().await;
         let how = || Transact::new(Durability::Buffered).shrinking();
         let tombstones = self.replica.tombstones();
@@ -42,7 +45,7 @@ impl Upkeep {
             Ok(())
         };
         self.store().transact(how(), begin).await?;
-        let (mut from, mut damaged) = (None, 0);
+        let (mut from, mut damaged, mut void) = (None, 0, Vec::new());
         let rows = self.options.sizes.swept_rows;
         loop {
             let tombstones = self.replica.tombstones();
@@ -58,6 +61,9 @@ impl Upkeep {
                 let floors = &self.anti_entropy.floors;
                 floors.count(|total| total.dropped += dropped);
             }
+            let room = super::void::MOST.saturating_sub(void.len());
+            let found = page.void.into_iter().take(room);
+            void.extend(found.map(|(key, stamp)| (RowKey { partition, key }, stamp)));
             damaged += page.damaged;
             match page.next {
                 Some(next) => from = Some(next),
@@ -68,7 +74,7 @@ impl Upkeep {
         if damaged > 0 {
             tracing::error!(%partition, damaged, "damaged rows were passed over: a verification names them");
         }
-        Ok(())
+        Ok(void)
     }
 }
 
@@ -80,12 +86,17 @@ fn read_page(
     tombstones: &TombstoneStats,
 ) -> Result<Page, Error> {
     let bounds = bounds_of(reader, partition)?;
-    let (mut droppable, mut seen, mut damaged, mut next) = (Vec::new(), 0, 0, None);
+    let (mut droppable, mut void) = (Vec::new(), Vec::new());
+    let (mut seen, mut damaged, mut next) = (0, 0, None);
     let start = from.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
     reader.scan_metadata(partition, &[], start, &mut |key, metadata| {
         seen += 1;
         match metadata {
-            Some(metadata) if metadata.is_live() => {}
+            Some(metadata) if metadata.is_live() => {
+                if is_void(&metadata) && metadata.stamp <= bounds.agreed {
+                    void.push((Bytes::copy_from_slice(key), metadata.stamp));
+                }
+            }
             Some(metadata) => {
                 let cell = cell_of(metadata);
                 if above_floor(&cell, &bounds) == cell {
@@ -104,9 +115,15 @@ fn read_page(
     })?;
     Ok(Page {
         droppable,
+        void,
         damaged,
         next,
     })
+}
+
+fn is_void(metadata: &RowMetadata) -> bool {
+    let version = metadata.version.as_ref();
+    version.is_some_and(|version| version.kind == VersionKind::Void)
 }
 
 /// Drops what may be dropped of rows that a read found, as they are now. Returns the number of
