@@ -11,6 +11,7 @@ use archipel_storage::{RowReader, RowTxn};
 
 use super::compare::{compare, counterparts};
 use super::message::{Findings, Step, VerifyCall, VerifyReply};
+use super::versions::versions;
 use super::{Run, Verify};
 use crate::error::Error;
 use crate::layout::{Epoch, PARTITIONS};
@@ -76,6 +77,12 @@ pub(super) async fn verify_here(upkeep: &Arc<Upkeep>, deep: bool) -> Findings {
     }
     if let Err(error) = rows(upkeep, &mut findings).await {
         findings.unchecked.push(format!("the rows: {error}"));
+    }
+    verify.at("versions", 0, 0);
+    if !verify.is_stopped()
+        && let Err(error) = versions(upkeep, &mut findings).await
+    {
+        findings.unchecked.push(format!("the versions: {error}"));
     }
     if verify.is_stopped() {
         findings.unchecked.push(STOPPED.into());

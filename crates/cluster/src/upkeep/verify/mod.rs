@@ -3,6 +3,7 @@
 //! Each node checks what it holds:
 //! - Every row decodes.
 //! - Derived data (the log, windows, counters, references) are exact.
+//! - Every kept version of an object fits the object's row.
 //! - Every block that a row refers to is there, and no other block is.
 //! - With `deep`, the content of every block is right.
 //! - Nothing is left of partitions that the layout gives to other nodes.
@@ -17,6 +18,7 @@
 //! |---|---|
 //! | `message` | the messages of verification |
 //! | `local` | one node's part |
+//! | `versions` | compares kept versions with their objects |
 //! | `compare` | compares replicas with one another |
 
 use std::collections::BTreeMap;
@@ -38,6 +40,7 @@ mod local;
 mod message;
 #[cfg(test)]
 mod tests;
+mod versions;
 
 pub(crate) use message::{DigestCall, DigestReply, VerifyCall, VerifyReply};
 pub use message::{Findings, Step};

@@ -8,7 +8,9 @@ use bytes::Bytes;
 use super::local::verify_here;
 use super::*;
 use crate::cluster::Cluster;
+use crate::data::options::{Versioning, WriteOptions};
 use crate::memory::World;
+use crate::memory::versioned::VERSIONED;
 use crate::node::options::Hooks;
 
 /// Puts a row into one store, whatever the layout says.
@@ -24,6 +26,114 @@ async fn plant(node: &Cluster, key: &RowKey, stamp: Stamp) {
         txn.set(&key, &row)
     };
     node.store().transact(Durability::Fsync, set).await.unwrap();
+}
+
+/// Three versions of an object and the null version fit. Each way to break them is reported.
+#[tokio::test(start_paused = true)]
+async fn verification_compares_kept_versions_with_their_objects() {
+    let latency = Duration::from_millis(5);
+    let world = World::new(3, 3, latency, 1, VERSIONED).await.unwrap();
+    let node = &world.nodes[0];
+    let object = RowKey {
+        partition: PartitionId(0),
+        key: Bytes::from_static(b"o/k"),
+    };
+    let put = async |versioning| {
+        let how = WriteOptions {
+            versioning,
+            ..WriteOptions::durable(Durability::Fsync)
+        };
+        let value = Some(Value::default());
+        node.write(&object, value, how).await.unwrap()
+    };
+    put(Versioning::Plain).await;
+    let one = put(Versioning::New).await;
+    put(Versioning::New).await;
+    let three = put(Versioning::New).await;
+    let kill = |_: &crate::VersionSeen<'_>| crate::VersionDecision::<()>::Kill;
+    let how = WriteOptions::durable(Durability::Fsync);
+    let killed = node.decide_version(&object, Some(three), how, kill).await;
+    killed.unwrap().unwrap();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let found = verify_here(node.upkeep(), false).await;
+    assert_eq!(found.problems, 0, "{found:?}");
+
+    let kept = |name| {
+        crate::node::replica::versions::kept_row(
+            &(VERSIONED.kept_prefix)(&object).unwrap(),
+            &object,
+            name,
+        )
+    };
+    let row_of = async |key: RowKey| {
+        let read = move |rows: &archipel_storage::RowReader<'_>| rows.row(&key);
+        node.store().read(read).await.unwrap().unwrap()
+    };
+    let set = async |key: RowKey, row: Row| {
+        let set = move |txn: &mut RowTxn<'_>| txn.set(&key, &row);
+        node.store().transact(Durability::Fsync, set).await.unwrap();
+    };
+    let (current, old) = (row_of(object.clone()).await, row_of(kept(Some(one))).await);
+    let two = current.value.as_ref().unwrap().version_name();
+    let later = node.next_stamp(Stamp::ZERO);
+    let is_later = Row {
+        promised: later,
+        stamp: later,
+        ..old.clone()
+    };
+    let faults = [
+        (kept(two), old.clone(), "another version than its key names"),
+        (
+            kept(two),
+            Row {
+                stamp: old.stamp,
+                promised: Stamp::ZERO,
+                ..current.clone()
+            },
+            "changes other versions",
+        ),
+        (
+            kept(None),
+            Row {
+                value: Some(Value::default()),
+                ..old.clone()
+            },
+            "of no time",
+        ),
+        (kept(Some(one)), is_later, "is older or absent"),
+    ];
+    for (key, row, why) in faults {
+        let before = node.store().read({
+            let key = key.clone();
+            move |rows| rows.row(&key)
+        });
+        let before = before.await.unwrap().unwrap_or_default();
+        set(key.clone(), row).await;
+        let found = verify_here(node.upkeep(), false).await;
+        assert!(
+            found.told.iter().any(|told| told.contains(why)),
+            "{why}: {found:?}"
+        );
+        set(key, before).await;
+    }
+    let mut double = current.clone();
+    let version = double
+        .value
+        .as_mut()
+        .and_then(|value| value.version.as_mut());
+    version.unwrap().changes.clear();
+    set(kept(two), double).await;
+    let found = verify_here(node.upkeep(), false).await;
+    assert!(
+        found
+            .told
+            .iter()
+            .any(|told| told.contains("the current one, too")),
+        "{found:?}"
+    );
+    set(kept(two), Row::default()).await;
+    let found = verify_here(node.upkeep(), false).await;
+    assert_eq!(found.problems, 0, "{found:?}");
 }
 
 /// A store purges what a layout change left behind. Rows that come back against the layout are
