@@ -42,6 +42,7 @@ pub struct World {
     /// Their metadata engines.
     pub engines: Vec<Arc<MemoryEngine>>,
     clocks: Mutex<BTreeMap<NodeId, Arc<ShiftedClock>>>,
+    common_ms: Arc<AtomicU64>,
     dead: Nodes,
     lagging: Nodes,
     spoken: Spoken,
@@ -54,14 +55,21 @@ type Spoken = Arc<Mutex<BTreeMap<NodeId, u32>>>;
 type Nodes = Arc<Mutex<BTreeSet<NodeId>>>;
 
 /// The system's clock, or one that is ahead of it.
-#[derive(Default)]
 struct ShiftedClock {
     ahead_ms: AtomicU64,
+    /// How far the cluster's time is ahead; the largest number while nodes do not compare their clocks.
+    common_ms: Arc<AtomicU64>,
 }
 
 impl WallClock for ShiftedClock {
     fn now_millis(&self) -> u64 {
         SystemClock.now_millis() + self.ahead_ms.load(Ordering::SeqCst)
+    }
+
+    fn earliest_millis(&self) -> u64 {
+        let common = self.common_ms.load(Ordering::SeqCst);
+        let ahead = self.ahead_ms.load(Ordering::SeqCst).min(common);
+        SystemClock.now_millis() + ahead
     }
 }
 
@@ -153,6 +161,7 @@ impl World {
             disks: Vec::new(),
             engines: Vec::new(),
             clocks: Mutex::default(),
+            common_ms: Arc::new(AtomicU64::new(u64::MAX)),
             dead: Nodes::default(),
             lagging: Nodes::default(),
             spoken: Spoken::default(),
@@ -287,8 +296,22 @@ impl World {
             .store(by.as_millis() as u64, Ordering::SeqCst);
     }
 
+    /// Lets all nodes know the cluster's time, as if they had compared their clocks: so far ahead of
+    /// the right time.
+    pub fn set_common_ahead(&self, by: Duration) {
+        self.common_ms
+            .store(by.as_millis() as u64, Ordering::SeqCst);
+    }
+
     fn clock_of(&self, id: NodeId) -> Arc<ShiftedClock> {
-        self.clocks.lock().entry(id).or_default().clone()
+        let mut clocks = self.clocks.lock();
+        let clock = clocks.entry(id).or_insert_with(|| {
+            Arc::new(ShiftedClock {
+                ahead_ms: AtomicU64::new(0),
+                common_ms: self.common_ms.clone(),
+            })
+        });
+        clock.clone()
     }
 
     /// Cuts a node off from all others for good. All others suspect it.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_model::{
-    Condition, ObjectMeta, VersionEntry, VersionId, VersionListing, VersionQuery, Versioning,
+    BucketLock, Condition, LockChange, ObjectMeta, Retention, RetentionMode, VersionEntry,
+    VersionId, VersionListing, VersionQuery, Versioning,
 };
 
 use crate::{KEYS, put, rounds, world};
@@ -80,6 +81,37 @@ async fn operations_on_versions_take_as_many_round_trips_as_documented() {
             deleted.is_ok() && n <= 4.0,
             "deletion of the current version: {n}"
         );
+    }
+    model.refresh_all().await.unwrap();
+    let lock = model.set_bucket_lock("bucket", BucketLock::default());
+    let bucket = lock.await.unwrap();
+    for key in KEYS {
+        let page = model.list_versions(&bucket, &query(None)).await.unwrap();
+        let ids = ids(&page, key);
+        let until = |mode| Retention {
+            mode,
+            until_ms: model.cluster().now_ms() + 3_600_000,
+        };
+        let retain = |retention, bypass| LockChange::Retention { retention, bypass };
+        let governed = Some(until(RetentionMode::Governance));
+        let changes = [
+            ("a legal hold", LockChange::LegalHold(true)),
+            ("the end of a legal hold", LockChange::LegalHold(false)),
+            ("a retention", retain(governed, false)),
+            ("a bypass", retain(None, true)),
+        ];
+        // The current version, an older one, and the null version.
+        for id in [ids[0], ids[1], VersionId::Null] {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            let tags = vec![("a".to_owned(), "b".to_owned())];
+            let (tagged, n) = rounds(model.set_object_tags(&bucket, key, Some(id), tags)).await;
+            assert!(tagged.is_ok() && n == 2.0, "tags of {id}: {n} {tagged:?}");
+            for (what, change) in changes {
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                let (done, n) = rounds(model.change_lock(&bucket, key, Some(id), change)).await;
+                assert!(done.is_ok() && n == 2.0, "{what} of {id}: {n} {done:?}");
+            }
+        }
     }
     let writer = model.begin_object(&bucket, "a").unwrap();
     let exists = Condition::Check(Arc::new(|_| Ok(())));

@@ -10,6 +10,7 @@
 mod held;
 mod lagging;
 mod reference;
+mod retained;
 mod stale;
 
 use std::sync::Arc;
