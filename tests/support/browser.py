@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import re
+import uuid
+from html import unescape
 from urllib.parse import urlencode, urlsplit
 
 
@@ -51,6 +53,25 @@ class Browser:
         secret = self.csrf() if csrf is None else csrf
         body = urlencode({"csrf": secret, **fields}).encode()
         return self.ask("POST", path, body, {"content-type": "application/x-www-form-urlencoded"})
+
+    def upload(self, page: Page, file: str, content: bytes, kind: str = "text/plain") -> Page:
+        """Fills a file into the one form of a page and sends it, with its hidden fields in their order."""
+        form = re.search(r"<form ([^>]*)>", page.text).group(1)
+        given = dict(re.findall(r'([\w-]+)="([^"]*)"', form))
+        assert given["method"].lower() == "post" and given["enctype"] == "multipart/form-data", given
+        boundary = f"----form{uuid.uuid4().hex}"
+        body = b""
+        for field in re.findall(r"<input ([^>]*)>", page.text):
+            attributes = {name: unescape(value) for name, value in re.findall(r'([\w-]+)="([^"]*)"', field)}
+            if "name" not in attributes:
+                continue  # the button
+            head, value = f'form-data; name="{attributes["name"]}"', attributes.get("value", "").encode()
+            if attributes["type"] == "file":
+                head, value = f'{head}; filename="{file}"\r\nContent-Type: {kind}', content
+            body += f"--{boundary}\r\nContent-Disposition: {head}\r\n\r\n".encode() + value + b"\r\n"
+        body += f"--{boundary}--\r\n".encode()
+        headers = {"content-type": f"multipart/form-data; boundary={boundary}", "origin": f"http://{self.host}"}
+        return self.ask("POST", urlsplit(given["action"]).path, body, headers)
 
     def csrf(self) -> str:
         """The secret of the session."""

@@ -24,6 +24,8 @@ pub const MODE: &str = "x-amz-object-lock-mode";
 pub const UNTIL: &str = "x-amz-object-lock-retain-until-date";
 /// See [`MODE`].
 pub const HOLD: &str = "x-amz-object-lock-legal-hold";
+/// Those three.
+pub const HEADERS: [&str; 3] = [MODE, UNTIL, HOLD];
 /// The beginning of the condition keys about object lock.
 pub const CONDITIONS: &str = "s3:object-lock-";
 /// The header that asks to bypass governance.

@@ -195,9 +195,9 @@ fn refuse_tags(call: &Call<'_>, op: ObjectOp) -> S3Result<()> {
 
 /// Refuses headers about object lock where they would be ignored.
 fn refuse_locks(call: &Call<'_>, bypasses: bool, makes_object: bool) -> S3Result<()> {
-    use super::lock::{BYPASS, ENABLED, HOLD, MODE, UNTIL};
+    use super::lock::{BYPASS, ENABLED, HEADERS};
     let asks = |name: &str| call.headers.get(name).is_some_and(|value| value != "false");
-    let refused = [MODE, UNTIL, HOLD].into_iter().filter(|_| !makes_object);
+    let refused = HEADERS.into_iter().filter(|_| !makes_object);
     let refused = refused.chain((!bypasses).then_some(BYPASS));
     match refused.chain([ENABLED]).find(|name| asks(name)) {
         Some(name) => Err(S3Error::from(Code::NotImplemented).with("Header", name)),

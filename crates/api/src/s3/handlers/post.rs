@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{StatusCode, Uri};
 
-use super::{MAX_PUT_BYTES, tell_version};
+use super::{MAX_PUT_BYTES, refuse_locks, tell_version};
 use crate::s3::acl;
 use crate::s3::auth::{self, Caller, Credential};
 use crate::s3::body::RequestBody;
@@ -66,6 +66,8 @@ pub async fn post_object(
     if !content_type.starts_with("multipart/form-data") {
         return Err(Code::AccessDenied.into());
     }
+    // Of a form, the fields count.
+    refuse_locks(call, false, false)?;
     let mut form = Form::new(content_type)?;
     if call.content_length()? > MAX_PUT_BYTES + MAX_OVERHEAD {
         return Err(Code::EntityTooLarge.into());
@@ -242,6 +244,7 @@ fn field_headers(fields: &Fields) -> S3Result<HeaderMap> {
             || name == "content-md5"
             || name == acl::HEADER
             || name.starts_with("x-amz-checksum-")
+            || lock::HEADERS.contains(&name)
             || name.starts_with(sse::PREFIX);
         if stands {
             let bad = || S3Error::argument(name, value, "The field is not fit for a header.");
