@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use super::route::{Operation, route};
 use super::{answer, batch, index, items, range};
 use crate::audit::{Audit, Entry};
-use crate::s3::auth::{self, Caller};
+use crate::s3::auth::{self, Caller, Surroundings};
 use crate::s3::body::RequestBody;
 use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Error, S3Result};
@@ -32,7 +32,7 @@ use crate::s3::service::{counted, leave, log_cause, set_length};
 use crate::s3::signed::{signed_with, token};
 use crate::s3::sigv4::{Lookup, SignedParts, Verifier};
 use crate::s3::target::Target;
-use crate::serve::{Body, BoxError, Door, Limits, Metrics, Peer, Rates};
+use crate::serve::{Body, BoxError, Door, Limits, Metrics, Peer, Rates, Secure};
 
 /// The most polls at once.
 const POLLS: usize = 20_000;
@@ -252,7 +252,7 @@ async fn respond_to(
     );
     // Boxed, so that thousands of polls that wait hold no room for checking signatures.
     let result = match Box::pin(identify(shared, parts, &mut call, &mut told.operation)).await {
-        Ok((caller, asked)) => permit_and_answer(shared, &mut call, caller, asked).await,
+        Ok((caller, asked)) => permit_and_answer(shared, parts, &mut call, caller, asked).await,
         Err(error) => Err(error),
     };
     entry.who(call.learned.who.as_deref());
@@ -305,6 +305,7 @@ async fn identify(
 
 async fn permit_and_answer(
     shared: &Shared,
+    parts: &Parts,
     call: &mut Call<'_>,
     caller: Caller,
     operation: Operation,
@@ -312,6 +313,7 @@ async fn permit_and_answer(
     let name = call.target.bucket.as_deref().ok_or(Code::InvalidURI)?;
     let permit = Permit {
         shared,
+        parts,
         caller,
         operation,
         name,
@@ -344,6 +346,7 @@ async fn permit_and_answer(
 /// What a caller may do now, and the room for it.
 pub struct Permit<'a> {
     shared: &'a Shared,
+    parts: &'a Parts,
     caller: Caller,
     operation: Operation,
     name: &'a str,
@@ -356,8 +359,15 @@ impl Permit<'_> {
     /// # Errors
     /// [`Code::NoSuchBucket`], [`Code::AccessDenied`].
     pub fn bucket(&self) -> S3Result<Arc<Bucket>> {
-        let action = self.operation.action();
-        auth::granted(&self.shared.model, &self.caller, action, self.name)
+        let (model, action) = (&self.shared.model, self.operation.action());
+        let parts = self.parts;
+        let around = Surroundings {
+            now_ms: self.shared.clock.now_millis(),
+            secure: parts.extensions.get::<Secure>().is_some(),
+            peer: parts.extensions.get::<Peer>().map(|peer| peer.0),
+            headers: &parts.headers,
+        };
+        auth::granted(model, &self.caller, &around, action, self.name)
     }
 
     /// Waits for room for a large request.

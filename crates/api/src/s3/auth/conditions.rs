@@ -3,8 +3,10 @@
 //! Source: AWS, "Actions, resources, and condition keys for Amazon S3" and "AWS global condition
 //! context keys".
 
+use std::net::IpAddr;
+
 use archipel_access::{ACCOUNT, Acl, Action, Context};
-use http::header;
+use http::{HeaderMap, header};
 
 use super::Caller;
 use crate::s3::acl;
@@ -58,31 +60,21 @@ pub(crate) fn of_caller(caller: &Caller) -> Context {
 
 /// Returns the condition keys of a request.
 pub(super) fn of(call: &Call<'_>, caller: &Caller, on_object: bool) -> Context {
-    let mut context = of_caller(caller);
-    describe(&mut context, call.now_ms());
-    // All buckets are in one account.
-    context.set("aws:ResourceAccount", ACCOUNT);
-    context.set("s3:ResourceAccount", ACCOUNT);
+    let mut context = of_surroundings(
+        caller,
+        &Surroundings {
+            now_ms: call.now_ms(),
+            secure: call.scheme == "https",
+            peer: call.peer,
+            headers: call.headers,
+        },
+    );
     if let Some(creates) = call.creates {
         context.set("s3:ObjectCreationOperation", creates.to_string());
-    }
-    let secure = call.scheme == "https";
-    context.set("aws:SecureTransport", secure.to_string());
-    if let Some(peer) = call.peer {
-        context.set("aws:SourceIp", peer.to_canonical().to_string());
-    }
-    if let Some(credential) = caller.credential() {
-        context.set("s3:signatureversion", credential.version);
-        context.set("s3:authType", credential.kind);
-        if let Some(age) = credential.age_ms {
-            context.set("s3:signatureAge", age.to_string());
-        }
     }
     let headers = call.described_by();
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     for (key, name) in [
-        ("aws:Referer", header::REFERER),
-        ("aws:UserAgent", header::USER_AGENT),
         ("s3:if-match", header::IF_MATCH),
         ("s3:if-none-match", header::IF_NONE_MATCH),
     ] {
@@ -128,6 +120,48 @@ pub(super) fn of(call: &Call<'_>, caller: &Caller, on_object: bool) -> Context {
         }
         let names = tags.into_iter().map(|(name, _)| name);
         context.set_all("s3:RequestObjectTagKeys", names);
+    }
+    context
+}
+
+/// What is known of every request, whatever it asks for.
+pub(crate) struct Surroundings<'a> {
+    /// The time.
+    pub now_ms: u64,
+    /// True if the request came over TLS.
+    pub secure: bool,
+    /// The client's address, if it is known.
+    pub peer: Option<IpAddr>,
+    /// The headers.
+    pub headers: &'a HeaderMap,
+}
+
+/// Returns the condition keys of a caller and its surroundings.
+pub(crate) fn of_surroundings(caller: &Caller, around: &Surroundings<'_>) -> Context {
+    let mut context = of_caller(caller);
+    describe(&mut context, around.now_ms);
+    // All buckets are in one account.
+    context.set("aws:ResourceAccount", ACCOUNT);
+    context.set("s3:ResourceAccount", ACCOUNT);
+    context.set("aws:SecureTransport", around.secure.to_string());
+    if let Some(peer) = around.peer {
+        context.set("aws:SourceIp", peer.to_canonical().to_string());
+    }
+    if let Some(credential) = caller.credential() {
+        context.set("s3:signatureversion", credential.version);
+        context.set("s3:authType", credential.kind);
+        if let Some(age) = credential.age_ms {
+            context.set("s3:signatureAge", age.to_string());
+        }
+    }
+    for (key, name) in [
+        ("aws:Referer", header::REFERER),
+        ("aws:UserAgent", header::USER_AGENT),
+    ] {
+        let value = around.headers.get(name);
+        if let Some(value) = value.and_then(|value| value.to_str().ok()) {
+            context.set(key, value);
+        }
     }
     context
 }

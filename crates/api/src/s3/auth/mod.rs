@@ -25,6 +25,7 @@ use super::route::{BucketOp, ObjectOp};
 use question::Question;
 
 pub use caller::{Caller, Credential};
+pub(crate) use conditions::Surroundings;
 
 /// A resource on which the caller may do what its operation needs.
 pub struct Authorised<T> {
@@ -326,13 +327,14 @@ pub(super) fn named(model: &Model, caller: &Caller, name: &str) -> S3Result<Opti
 pub fn granted(
     model: &Model,
     caller: &Caller,
+    around: &Surroundings<'_>,
     action: Action,
     name: &str,
 ) -> S3Result<Arc<Bucket>> {
     let no_such = || S3Error::from(Code::NoSuchBucket).with("BucketName", name);
     let bucket = named(model, caller, name)?.ok_or_else(no_such)?;
     let principal = bucket.principal(caller.subject(), caller.canonical_id());
-    let context = conditions::of_caller(caller);
+    let context = conditions::of_surroundings(caller, around);
     let request = Request {
         principal,
         action,
