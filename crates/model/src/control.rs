@@ -197,6 +197,20 @@ impl Model {
             .map(|_| ())
     }
 
+    /// Changes a bucket's tags, unless `change` fails.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchBucket`]; those of `change`.
+    pub async fn change_bucket_tags(
+        &self,
+        name: &str,
+        change: impl Fn(&mut Tags) -> Result<(), Error> + Send + Sync,
+    ) -> Result<(), Error> {
+        let bucket = self.find_bucket(name).await?.ok_or(Error::NoSuchBucket)?;
+        let changed = self.change_row(&bucket, move |row| change(&mut row.tags));
+        changed.await.map(|_| ())
+    }
+
     /// Sets a bucket's website. `None` ends it. `change` gets the website so far.
     ///
     /// # Errors

@@ -58,6 +58,7 @@ pub(super) async fn create(
         url: ask.url,
         clients: ask.clients,
         thumbprints: ask.thumbprints,
+        tags: Vec::new(),
     });
     Ok(Created(describe(&*created.await?)))
 }

@@ -127,6 +127,19 @@ impl Form {
         Ok(tags)
     }
 
+    /// Refuses a new name. Clients that change only the path give the name as it is.
+    ///
+    /// # Errors
+    /// `NotImplemented`: keys, memberships and policies of others name what they mean.
+    pub fn keeps_name(&self, name: &str, parameter: &str) -> IamResult<()> {
+        match self.get(parameter).filter(|new| *new != name) {
+            Some(_) => Err(IamError::not_implemented(&format!(
+                "{parameter}: another name than the one of now"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// Checks that each parameter is one of these, or a member of one.
     ///
     /// # Errors

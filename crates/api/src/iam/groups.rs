@@ -38,6 +38,7 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
             })?;
         }
         Action::UpdateGroup => {
+            ask.form.keeps_name(name, "NewGroupName")?;
             let path = ask.form.get("NewPath").map(str::to_owned);
             if let Some(path) = &path {
                 check_path(path)?;

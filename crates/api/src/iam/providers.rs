@@ -18,6 +18,7 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
             write_list(xml, "ClientIDList", provider.clients.iter());
             write_list(xml, "ThumbprintList", provider.thumbprints.iter());
             reply::time(xml, "CreateDate", provider.created_ms);
+            reply::tags(xml, &provider.tags);
         }
         Action::ListOpenIDConnectProviders => {
             xml.open("OpenIDConnectProviderList");
@@ -75,11 +76,11 @@ async fn create(ask: &Ask<'_>, xml: &mut Writer) -> IamResult<()> {
         url: ask.form.required("Url")?.to_owned(),
         clients: members(ask, "ClientIDList"),
         thumbprints: members(ask, "ThumbprintList"),
+        tags: ask.form.tags()?,
     });
-    xml.text(
-        "OpenIDConnectProviderArn",
-        &provider_arn(&created.await?.name),
-    );
+    let created = created.await?;
+    xml.text("OpenIDConnectProviderArn", &provider_arn(&created.name));
+    reply::tags(xml, &created.tags);
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use archipel_access::Action;
 use archipel_model::identity::{Attached, Limits, NewRole, Role, RoleChange};
 
-use super::error::IamResult;
+use super::error::{IamError, IamResult};
 use super::reply;
 use super::service::Ask;
 use crate::s3::xml::Writer;
@@ -32,6 +32,19 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
                 ..RoleChange::default()
             };
             ask.done(ask.model.change_role(name, change).await?);
+        }
+        Action::UpdateRoleDescription => {
+            let description = ask.form.get("Description").map(str::to_owned);
+            let missing = || IamError::invalid("Description must not be null");
+            let change = RoleChange {
+                description: Some(description.ok_or_else(missing)?),
+                ..RoleChange::default()
+            };
+            let role = ask.done(ask.model.change_role(name, change).await?);
+            xml.open("Role");
+            write(xml, &role);
+            reply::tags(xml, &role.tags);
+            xml.close();
         }
         Action::UpdateAssumeRolePolicy => {
             let change = RoleChange {

@@ -46,6 +46,7 @@ pub fn is_asked(parts: &Parts, target: &Target) -> bool {
     let kind = parts.headers.get(header::CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     parts.method == Method::POST
+        && !target.control
         && target.bucket.is_none()
         && target.key.is_none()
         && kind.starts_with("application/x-www-form-urlencoded")

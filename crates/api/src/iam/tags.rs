@@ -1,8 +1,8 @@
-//! Tags of users, roles and managed policies.
+//! Tags of users, roles, managed policies and identity providers.
 
 use archipel_access::Action;
 use archipel_model::Tags;
-use archipel_model::identity::{Entity, ManagedPolicy, Role, User};
+use archipel_model::identity::{Entity, ManagedPolicy, Provider, Role, User};
 
 use super::error::{IamError, IamResult};
 use super::form::check_tags;
@@ -19,11 +19,17 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
         Action::TagPolicy => {
             add::<ManagedPolicy>(ask, ask.own_policy().await?, |policy| &mut policy.tags).await?;
         }
+        Action::TagOpenIDConnectProvider => {
+            add::<Provider>(ask, ask.provider()?, |provider| &mut provider.tags).await?;
+        }
         Action::UntagUser => remove::<User>(ask, user()?, |user| &mut user.tags).await?,
         Action::UntagRole => remove::<Role>(ask, role()?, |role| &mut role.tags).await?,
         Action::UntagPolicy => {
             remove::<ManagedPolicy>(ask, ask.own_policy().await?, |policy| &mut policy.tags)
                 .await?;
+        }
+        Action::UntagOpenIDConnectProvider => {
+            remove::<Provider>(ask, ask.provider()?, |provider| &mut provider.tags).await?;
         }
         Action::ListUserTags => {
             let user = ask.model.find_entity::<User>(user()?).await?;
@@ -32,6 +38,10 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
         Action::ListRoleTags => {
             let role = ask.model.find_entity::<Role>(role()?).await?;
             list(ask, xml, &role.tags)?;
+        }
+        Action::ListOpenIDConnectProviderTags => {
+            let provider = ask.model.find_entity::<Provider>(ask.provider()?).await?;
+            list(ask, xml, &provider.tags)?;
         }
         Action::ListPolicyTags => {
             let policy = ask

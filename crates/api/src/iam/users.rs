@@ -19,6 +19,7 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
             reply::page(&ask.form, xml, "Users", users, |xml, user| write(xml, user))?;
         }
         Action::UpdateUser => {
+            ask.form.keeps_name(ask.user_name()?, "NewUserName")?;
             let path = ask.form.get("NewPath").map(str::to_owned);
             if let Some(path) = &path {
                 check_path(path)?;
@@ -58,6 +59,15 @@ pub async fn run(ask: &Ask<'_>, action: Action, xml: &mut Writer) -> IamResult<b
         Action::ListSigningCertificates => none(ask, xml, "Certificates").await?,
         Action::ListServiceSpecificCredentials => {
             none(ask, xml, "ServiceSpecificCredentials").await?;
+        }
+        // There are none, whatever the filter asks for; it has three values.
+        Action::ListVirtualMFADevices => {
+            let status = ask.form.get("AssignmentStatus").unwrap_or("Any");
+            if !["Any", "Assigned", "Unassigned"].contains(&status) {
+                let why = format!("AssignmentStatus: {status:?} is not known");
+                return Err(IamError::invalid(why));
+            }
+            reply::nothing(xml, "VirtualMFADevices");
         }
         // Nobody signs in with a password.
         Action::GetLoginProfile | Action::DeleteLoginProfile => {

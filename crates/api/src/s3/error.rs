@@ -231,15 +231,30 @@ impl S3Error {
     /// The document that is sent.
     pub fn to_xml(&self, resource: &str, request_id: &str, host_id: &str) -> Vec<u8> {
         let mut xml = Writer::bare("Error");
+        self.write(&mut xml, resource);
+        xml.text("RequestId", request_id);
+        xml.text("HostId", host_id);
+        xml.finish()
+    }
+
+    /// The document that S3 Control sends: its clients look for the error one element deeper.
+    pub fn to_control_xml(&self, resource: &str, request_id: &str, host_id: &str) -> Vec<u8> {
+        let mut xml = Writer::bare("ErrorResponse");
+        xml.open("Error");
+        self.write(&mut xml, resource);
+        xml.close();
+        xml.text("RequestId", request_id);
+        xml.text("HostId", host_id);
+        xml.finish()
+    }
+
+    fn write(&self, xml: &mut Writer, resource: &str) {
         xml.text("Code", self.code.as_str());
         xml.text("Message", &self.message);
         for (name, value) in &self.extra {
             xml.text(name, value);
         }
         xml.text("Resource", resource);
-        xml.text("RequestId", request_id);
-        xml.text("HostId", host_id);
-        xml.finish()
     }
 }
 

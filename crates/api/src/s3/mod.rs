@@ -14,6 +14,7 @@
 //! |---|---|
 //! | [`service`], [`config`] | from a request to an answer; settings |
 //! | `target`, `hoisted`, `route`, `call` | address, headers in the query, operation, request |
+//! | `s3_control` | another API: tags of buckets by ARN |
 //! | `signer`, `signed`, `sigv4`, `sigv2`, `auth`, `owner` | signatures, the decision, names of owners |
 //! | `body`, `chunked`, `transfer`, `checksum` | bodies, their encoding, their way to storage |
 //! | `handlers` | the operations |
@@ -48,6 +49,7 @@ mod precondition;
 mod range;
 pub(crate) mod respond;
 pub(crate) mod route;
+pub(crate) mod s3_control;
 pub mod service;
 pub(crate) mod signed;
 mod signer;

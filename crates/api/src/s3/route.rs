@@ -10,6 +10,7 @@ use archipel_access::Action;
 use http::{HeaderMap, Method};
 
 use super::error::{Code, S3Error, S3Result};
+use super::s3_control;
 use super::target::Target;
 use super::uri::Query;
 
@@ -84,6 +85,7 @@ operations! {
         ListObjectVersions => ListBucketVersions,
         ListObjects => ListBucket,
         ListObjectsV2 => ListBucket,
+        ListTagsForResource => ListTagsForResource,
         PutBucketAcl => PutBucketAcl,
         PutBucketCors => PutBucketCORS,
         PutBucketEncryption => PutEncryptionConfiguration,
@@ -97,6 +99,8 @@ operations! {
         PutBucketWebsite => PutBucketWebsite,
         PutObjectLockConfiguration => PutBucketObjectLockConfiguration,
         PutPublicAccessBlock => PutBucketPublicAccessBlock,
+        TagResource => TagResource,
+        UntagResource => UntagResource,
     }
 }
 
@@ -200,6 +204,7 @@ impl Operation {
                     | B::PutBucketWebsite
                     | B::PutObjectLockConfiguration
                     | B::PutPublicAccessBlock
+                    | B::TagResource
             ),
             Operation::Object(op) => matches!(
                 op,
@@ -313,6 +318,9 @@ const OBJECT: [Row; 20] = [
 /// # Errors
 /// [`Code::NotImplemented`] for what S3 has and we do not, [`Code::MethodNotAllowed`].
 pub fn route(method: &Method, target: &Target, headers: &HeaderMap) -> S3Result<Operation> {
+    if target.control {
+        return s3_control::operation(method, target);
+    }
     let (table, level) = match (&target.bucket, &target.key) {
         (None, _) => return service(method, &target.query),
         (Some(_), None) => (&BUCKET[..], "a bucket"),

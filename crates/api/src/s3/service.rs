@@ -29,6 +29,7 @@ use super::explain::{explain, failed_because};
 use super::health::{self, Health, HealthSource};
 use super::precondition;
 use super::respond::{self, Answer};
+use super::s3_control;
 use super::sigv4::Verifier;
 use super::slow;
 use super::target::Target;
@@ -197,7 +198,11 @@ impl S3 {
         let mut answer = if bodiless {
             respond::empty(code.status())
         } else {
-            let document = error.to_xml(parts.uri.path(), request_id, &self.0.host_id);
+            let (path, host_id) = (parts.uri.path(), &self.0.host_id);
+            let document = match s3_control::is_asked(&parts.uri, &parts.headers) {
+                true => error.to_control_xml(path, request_id, host_id),
+                false => error.to_xml(path, request_id, host_id),
+            };
             respond::xml_bytes(code.status(), document)
         };
         let headers = answer.headers_mut();

@@ -19,7 +19,7 @@ pub const HEADERS: [&str; 2] = ["x-amz-tagging", "x-amz-tagging-directive"];
 /// The most tags of an object.
 const MAX_OF_OBJECT: usize = 10;
 /// The most tags of a bucket.
-const MAX_OF_BUCKET: usize = 50;
+pub const MAX_OF_BUCKET: usize = 50;
 /// The longest key, in characters.
 const MAX_KEY: usize = 128;
 /// The longest value, in characters.
@@ -89,11 +89,16 @@ pub fn of_new_bucket(tags: &Element) -> S3Result<Tags> {
 
 fn check_of_bucket(tags: Tags) -> S3Result<Tags> {
     if tags.len() > MAX_OF_BUCKET {
-        let why = "Bucket tag count cannot be greater than 50";
-        return Err(S3Error::new(Code::BadRequest, why));
+        return Err(too_many_of_bucket());
     }
     check(&tags)?;
     Ok(tags)
+}
+
+/// The error of a bucket with more tags than it may have.
+pub fn too_many_of_bucket() -> S3Error {
+    let why = "Bucket tag count cannot be greater than 50";
+    S3Error::new(Code::BadRequest, why)
 }
 
 /// Reads a `Tag` element.

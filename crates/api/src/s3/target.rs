@@ -5,6 +5,7 @@
 use http::{HeaderMap, Uri, Version, header};
 
 use super::error::{Code, S3Error, S3Result};
+use super::s3_control;
 use super::uri::{self, Query};
 
 /// The longest key, in bytes.
@@ -23,6 +24,8 @@ pub struct Target {
     pub virtual_host: bool,
     /// The key, decoded; never empty.
     pub key: Option<String>,
+    /// True for S3 Control, another API on the same address; then the resource is the bucket.
+    pub control: bool,
     /// The query, decoded.
     pub query: Query,
 }
@@ -31,7 +34,7 @@ impl Target {
     /// Reads a request's address. `domains` are those whose sub-domains are buckets.
     ///
     /// # Errors
-    /// [`Code::InvalidURI`], [`Code::BadRequest`] for a host that is missing, repeated or
+    /// [`Code::InvalidURI`], those of [`s3_control::bucket`], [`Code::BadRequest`] for a host that is missing, repeated or
     /// malformed, [`Code::KeyTooLongError`].
     pub fn of(
         uri: &Uri,
@@ -42,6 +45,18 @@ impl Target {
         let host = host(uri, headers, version)?;
         let path = uri.path();
         let plain = path.strip_prefix('/').ok_or(Code::InvalidURI)?;
+        if s3_control::is_asked(uri, headers) {
+            return Ok(Target {
+                path: path.to_owned(),
+                query: Query::parse(uri.query().unwrap_or_default())?,
+                // The host may begin with the account, which is no bucket then.
+                host,
+                virtual_host: false,
+                bucket: s3_control::bucket(path)?,
+                key: None,
+                control: true,
+            });
+        }
         let of_host = virtual_bucket(&host, domains);
         let virtual_host = of_host.is_some();
         let (bucket, key) = match of_host {
@@ -66,6 +81,7 @@ impl Target {
             virtual_host,
             bucket,
             key,
+            control: false,
         })
     }
 }

@@ -222,6 +222,9 @@ pub struct Provider {
     /// certificate has to be one that the system trusts.
     #[serde(default)]
     pub thumbprints: Vec<String>,
+    /// The tags.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Tags,
 }
 
 /// Implements [`Entity`].

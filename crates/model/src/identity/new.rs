@@ -102,6 +102,8 @@ pub struct NewProvider {
     pub clients: Vec<String>,
     /// Thumbprints of certificates.
     pub thumbprints: Vec<String>,
+    /// The tags.
+    pub tags: Tags,
 }
 
 /// A change of an identity provider. What is `None` stays as it is.

@@ -21,6 +21,7 @@ use super::copy_source::CopySourceName;
 use super::error::{Code, S3Error, S3Result};
 use super::owner::Owner;
 use super::route::{BucketOp, ObjectOp};
+use super::s3_control;
 
 use question::Question;
 
@@ -213,6 +214,9 @@ pub fn bucket(
     drop(question);
     let on = OnBucket(bucket);
     check_owner(call, "x-amz-expected-bucket-owner", &on.0)?;
+    if call.target.control {
+        check_owner(call, s3_control::ACCOUNT_HEADER, &on.0)?;
+    }
     Ok(Authorised {
         caller: caller.clone(),
         on,

@@ -144,6 +144,9 @@ async fn on_bucket(
         BucketOp::PutBucketWebsite => website::put(call, on).await,
         BucketOp::PutObjectLockConfiguration => Box::pin(lock::put_configuration(call, on)).await,
         BucketOp::PutPublicAccessBlock => policy::put_block(call, on).await,
+        BucketOp::ListTagsForResource => Ok(tagging::list_of_resource(on)),
+        BucketOp::TagResource => tagging::tag_resource(call, on).await,
+        BucketOp::UntagResource => tagging::untag_resource(call, on).await,
     }
 }
 

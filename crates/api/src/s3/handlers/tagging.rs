@@ -1,6 +1,6 @@
 //! Tags of objects and buckets.
 
-use archipel_model::Tags;
+use archipel_model::{Error, Tags};
 use http::StatusCode;
 
 use super::{tell_version, with_key};
@@ -8,7 +8,7 @@ use crate::s3::auth::{self, Authorised, Caller, OnBucket, OnObject};
 use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Error, S3Result};
 use crate::s3::respond::{self, Answer};
-use crate::s3::tagging;
+use crate::s3::{s3_control, tagging};
 
 /// The largest document.
 const MAX_DOCUMENT: usize = 256 << 10;
@@ -85,6 +85,48 @@ pub fn get_of_bucket(on: &Authorised<OnBucket>) -> S3Result<Answer> {
         return Err(none.with("BucketName", &bucket.name));
     }
     Ok(respond::xml(tagging::document(&bucket.tags)))
+}
+
+/// ListTagsForResource of S3 Control. No tags are no error there.
+pub fn list_of_resource(on: &Authorised<OnBucket>) -> Answer {
+    respond::xml(s3_control::document(&on.bucket().tags))
+}
+
+/// TagResource of S3 Control: other tags stay.
+pub async fn tag_resource(call: &mut Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let added = s3_control::tags(&call.document(MAX_DOCUMENT).await?)?;
+    change_of_bucket(call, on, move |tags| {
+        tags.retain(|(key, _)| !added.iter().any(|(new, _)| new == key));
+        tags.extend(added.iter().cloned());
+    })
+    .await
+}
+
+/// UntagResource of S3 Control.
+pub async fn untag_resource(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
+    let removed = s3_control::removed(&call.target.query)?;
+    change_of_bucket(call, on, move |tags| {
+        tags.retain(|(key, _)| !removed.contains(key));
+    })
+    .await
+}
+
+async fn change_of_bucket(
+    call: &Call<'_>,
+    on: &Authorised<OnBucket>,
+    change: impl Fn(&mut Tags) + Send + Sync,
+) -> S3Result<Answer> {
+    let changed = call.model.change_bucket_tags(&on.bucket().name, |tags| {
+        change(tags);
+        match tags.len() > tagging::MAX_OF_BUCKET {
+            true => Err(Error::LimitExceeded(String::new())),
+            false => Ok(()),
+        }
+    });
+    match changed.await {
+        Err(Error::LimitExceeded(_)) => Err(tagging::too_many_of_bucket()),
+        changed => Ok(changed.map(|()| respond::empty(StatusCode::NO_CONTENT))?),
+    }
 }
 
 /// DeleteBucketTagging.

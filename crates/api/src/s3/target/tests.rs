@@ -22,6 +22,52 @@ fn some(text: &str) -> Option<String> {
 }
 
 #[test]
+fn s3_control_is_told_by_the_header_with_the_account() {
+    let of = |host: &str, uri: &str, account: bool| {
+        let uri: Uri = uri.parse().unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert("host", HeaderValue::from_str(host).unwrap());
+        if account {
+            headers.insert("x-amz-account-id", HeaderValue::from_static("000000000000"));
+        }
+        let domains = ["s3.example.com".to_owned()];
+        let target = Target::of(&uri, &headers, Version::HTTP_11, &domains)?;
+        S3Result::Ok((target.control, target.bucket, target.key))
+    };
+    let tags = "/v20180820/tags/arn%3Aaws%3As3%3A%3A%3Aphotos";
+    let control = Ok((true, some("photos"), None));
+    assert_eq!(of("127.0.0.1:3900", tags, true), control);
+    assert_eq!(of("000000000000.s3.example.com", tags, true), control);
+    let plain = "/v20180820/tags/arn:aws:s3:::photos";
+    assert_eq!(of("s3.example.com", plain, true), control);
+    // Without the header they are keys of buckets.
+    let (bucket, key) = (some("v20180820"), some("tags/arn:aws:s3:::photos"));
+    assert_eq!(of("127.0.0.1", tags, false), Ok((false, bucket, key)));
+    let (bucket, key) = (some("a"), some("v20180820/x"));
+    assert_eq!(
+        of("a.s3.example.com", "/v20180820/x", false),
+        Ok((false, bucket, key))
+    );
+    assert_eq!(
+        of("127.0.0.1", "/v20180820/jobs", true),
+        Ok((true, None, None))
+    );
+    for arn in [
+        "",
+        "arn:aws:s3:::",
+        "arn:aws:s3:::a/k",
+        "arn:aws:s3:us-east-1:0:accesspoint/x",
+    ] {
+        let refused = of("127.0.0.1", &format!("/v20180820/tags/{arn}"), true);
+        assert_eq!(
+            refused.map_err(|error| error.code()),
+            Err(Code::InvalidRequest),
+            "{arn}"
+        );
+    }
+}
+
+#[test]
 fn path_style() {
     let of = |uri| bucket_and_key("127.0.0.1:3900", uri);
     assert_eq!(of("/"), (None, None));

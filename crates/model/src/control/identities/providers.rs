@@ -26,6 +26,7 @@ impl Model {
             incarnation: self.new_incarnation(),
             clients: new.clients.into_iter().collect(),
             thumbprints: new.thumbprints,
+            tags: new.tags,
         };
         check_clients(&provider)?;
         self.create_entity(provider).await
