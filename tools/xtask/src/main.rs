@@ -11,6 +11,7 @@ mod clients;
 mod console_pages;
 mod deny;
 mod faults;
+mod fuzz;
 mod model;
 mod openapi;
 mod package;
@@ -51,6 +52,8 @@ enum Command {
     PowerCuts(power_cuts::Args),
     /// Breaks a cluster of real processes under load and checks what its clients saw
     Faults(faults::Args),
+    /// Feeds invented inputs to parsers, decisions and doors, guided by coverage (see fuzz/)
+    Fuzz(fuzz::Args),
     /// Model-checks the register protocol, and its mutants
     CheckModel(model::CheckArgs),
     /// Measures placement from 3 to 1000 nodes: time, capacity and data moved, against their bounds
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
         Command::WebsitePages => website_pages::go(),
         Command::PowerCuts(args) => power_cuts::run(&args),
         Command::Faults(args) => faults::run(&args),
+        Command::Fuzz(args) => fuzz::run(&args),
         Command::CheckModel(args) => model::check(&args),
         Command::Placement => placement::run(),
         Command::Sim(args) => model::sim(&args),
