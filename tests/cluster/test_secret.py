@@ -61,6 +61,9 @@ def test_secret_changes_under_load(tmp_path):
             assert not writer.wrong and not writer.is_alive(), writer.wrong
         for client in clients:
             assert client.request("GET", f"/{BUCKET}/sealed").body == b"sealed"
+        for node in cluster.nodes:
+            ring = node.admin("GET", "/v1/keyring")
+            assert (ring["closed_secrets"], ring.get("trouble")) == (0, None)
     finally:
         for writer in writers:
             writer.ended.set()

@@ -1,6 +1,6 @@
 """Hostile clients beside an ordinary one: how long does the ordinary one wait, and how much memory does the server take?
 
-Prints a table. One node, in its defaults, but for limits of connections that count on
+`cargo xtask hostile` runs it and prints the table. One node, in its defaults, but for limits of connections that count on
 this machine, too. Each kind of hostility comes from addresses of its own. The ordinary client puts and gets 4 KiB, one
 request after the other. Its times with nobody else are taken before each kind, because machines change their pace.
 """

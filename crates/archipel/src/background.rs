@@ -8,7 +8,7 @@ use archipel_storage::Store;
 use tokio::task::JoinSet;
 
 use crate::config::Settings;
-use crate::drain;
+use crate::{drain, keyring};
 
 const DAY_SECONDS: u64 = 24 * 3600;
 
@@ -38,6 +38,9 @@ pub fn start(settings: &Settings, model: &Model, store: &Store) -> JoinSet<()> {
     tasks.spawn(async move { counter.count_quotas_forever().await });
     let events = model.clone();
     tasks.spawn(async move { events.deliver_events().await });
+    tasks.spawn(keyring::rewrap(model.clone()));
+    let sweeper = model.clone();
+    tasks.spawn(async move { sweeper.sweep_forever().await });
     let orphan_finder = model.clone();
     tasks.spawn(async move { orphan_finder.find_orphans_forever().await });
     tasks.spawn(async move { model.run_gc().await });

@@ -8,7 +8,7 @@ use archipel_api::audit::Audit;
 use archipel_api::k2v::{K2v, K2vConfig};
 use archipel_api::s3::{HealthSource, S3, S3Config};
 use archipel_api::serve::tls::Tls;
-use archipel_api::serve::{self, Door, Limits, Metrics, Rates};
+use archipel_api::serve::{self, Door, Limits, Metrics, Proxies, Rates};
 use archipel_api::web::{Web, WebConfig};
 use archipel_base::clock::WallClock;
 use archipel_base::random::SystemRandom;
@@ -142,6 +142,11 @@ fn limits(settings: &Settings) -> Limits {
         connections: settings.limits.connections as usize,
         connections_per_address: of_address.unwrap_or(defaults.connections_per_address),
         spares_loopback: of_address.is_none(),
+        proxies: Proxies {
+            // Once at the start.
+            networks: settings.limits.trusted_proxies.clone().leak(),
+            header: settings.limits.proxy_header,
+        },
         shutdown: Duration::from_secs(settings.limits.shutdown_seconds.into()),
         ..defaults
     }

@@ -1,15 +1,15 @@
-//! What opens the keyring of encrypted objects: a secret of its own, the cluster's, or the node's key.
+//! What opens the keyring: a secret of its own, the cluster's, or the node's key.
 
 use archipel_model::{Model, RingSecrets};
 
 use crate::config::Settings;
 use crate::identity;
 
-/// Gives the model the secrets of the keyring.
+/// Returns the secrets of the keyring.
 ///
 /// # Errors
 /// A text for the operator.
-pub fn set_secrets(settings: &Settings, model: &Model) -> Result<(), String> {
+pub fn secrets(settings: &Settings) -> Result<RingSecrets, String> {
     let bytes = |secret: &crate::config::Secret| secret.expose().as_bytes().to_vec();
     let own = identity::document(&settings.data_dir)?;
     let network = settings.cluster.network.iter();
@@ -29,15 +29,14 @@ pub fn set_secrets(settings: &Settings, model: &Model) -> Result<(), String> {
         None if cluster.is_empty() => (vec![own], Vec::new()),
         None => (cluster, vec![own]),
     };
-    model.set_ring_secrets(RingSecrets { present, earlier });
-    Ok(())
+    Ok(RingSecrets { present, earlier })
 }
 
 /// Wraps the keyring by the present secrets, once it can be read.
 pub async fn rewrap(model: Model) {
     model.wait_until_read(WAIT).await;
     if let Err(error) = model.rewrap_keyring().await {
-        tracing::error!(%error, "the keyring of encrypted objects cannot be opened");
+        tracing::error!(%error, "the keyring cannot be opened");
     }
 }
 

@@ -102,6 +102,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Node { target, command } => ask(cli::node::run(&target, command)),
         Command::Layout { target, command } => ask(cli::layout::run(&target, command)),
         Command::Event { target, command } => ask(cli::event::run(&target, command)),
+        Command::Keyring { target, command } => ask(cli::keyring::run(&target, command)),
         Command::Lifecycle { target, command } => ask(cli::lifecycle::run(&target, command)),
         Command::Status { target } => ask(cli::status::run(&target)),
         Command::Scrub { target, command } => ask(cli::scrub::run(&target, command)),

@@ -24,6 +24,7 @@ mod anti_entropy;
 pub mod certificates;
 pub mod events;
 mod journal;
+pub mod keyring;
 pub mod lifecycle;
 mod lookups;
 pub mod upkeep;

@@ -105,9 +105,7 @@ impl Node {
             None => Arc::new(SystemClock),
         };
         let model = open_model(&settings, &store, &identity, network, clock.clone()).await?;
-        keyring::set_secrets(&settings, &model)?;
         let mut background = background::start(&settings, &model, &store);
-        background.spawn(keyring::rewrap(model.clone()));
         let first = settings.first_start.clone();
         background.spawn(first_start::run(model.clone(), first));
         if let (Some(links), Some(network)) = (&links, &settings.cluster.network) {
@@ -163,6 +161,7 @@ impl Node {
         let mut registry = Registry::default();
         metrics::register(&mut registry, clock.clone(), self.store.clone());
         metrics::upkeep::register(&mut registry, self.model.cluster().clone());
+        metrics::keyring::register(&mut registry, self.model.clone());
         metrics::lifecycle::register(&mut registry, self.model.clone());
         if let Some(links) = &self.links {
             metrics::register_links(&mut registry, links.clone());
@@ -368,6 +367,7 @@ pub async fn open_model(
         suspension_clock: wall,
         day: limits.lifecycle_day,
         buckets_per_user: limits.buckets_per_user,
+        ring_secrets: keyring::secrets(settings)?,
         ..ModelOptions::default()
     };
     Model::open_with(cluster, options)

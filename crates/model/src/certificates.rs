@@ -8,18 +8,20 @@
 //! - One node works on a domain at a time: the others wait until its time is over.
 //! - A node that took longer than its time changes nothing any more.
 
+mod reseal;
+
 use std::time::Duration;
 
-use archipel_base::Id;
 use archipel_base::codec::{self, Versioned};
 use archipel_base::hash::placement_hash;
+use archipel_base::{Id, PartitionId};
 use archipel_cluster::{Decision, WriteOptions};
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, Value};
 use serde::{Deserialize, Serialize};
 
 use crate::Model;
-use crate::encryption::secret::Sealed;
+use crate::cipher::sealed::{Purpose, Sealed};
 use crate::error::{Error, damaged_row};
 use crate::rowkeys;
 
@@ -233,7 +235,9 @@ impl Model {
         let issued = Issued {
             ordered_ms: self.now_ms(),
             chain: new.chain.clone(),
-            key: self.seal_secret(name.domain, &new.key).await?,
+            key: self
+                .seal_secret(Purpose::Certificate, name.domain, &new.key)
+                .await?,
             not_before_ms: new.not_before_ms,
             not_after_ms: new.not_after_ms,
         };
@@ -278,7 +282,8 @@ impl Model {
     /// # Errors
     /// [`Error::NoMasterKey`] if no secret of this node opens it.
     pub async fn certificate_key(&self, domain: &str, issued: &Issued) -> Result<String, Error> {
-        self.open_secret(domain, &issued.key).await
+        self.open_secret(Purpose::Certificate, domain, &issued.key)
+            .await
     }
 
     /// Returns what the account at an authority needs to be used; `None` if there is none.
@@ -290,7 +295,9 @@ impl Model {
             return Ok(None);
         };
         let account: Account = codec::decode(&metadata).map_err(damaged_row)?;
-        let credentials = self.open_secret(directory, &account.credentials).await?;
+        let credentials = self
+            .open_secret(Purpose::Certificate, directory, &account.credentials)
+            .await?;
         Ok(Some(credentials))
     }
 
@@ -306,13 +313,26 @@ impl Model {
     ) -> Result<(), Error> {
         let account = Account {
             directory: directory.to_owned(),
-            credentials: self.seal_secret(directory, credentials).await?,
+            credentials: self
+                .seal_secret(Purpose::Certificate, directory, credentials)
+                .await?,
         };
         let value = crate::control::row(codec::encode(&account));
         let how = WriteOptions::durable(Durability::Fsync);
         let row = authority(directory);
         let kept = self.cluster().write(&row, Some(value), how);
         Ok(kept.await.map(drop)?)
+    }
+
+    /// Seals the keys of certificates and the credentials of accounts by the newest key of the ring.
+    /// Tells for each row whether it was changed.
+    pub(crate) async fn reseal_certificate_rows(&self) -> Result<Vec<Result<bool, Error>>, Error> {
+        let (control, all) = (PartitionId::CONTROL, rowkeys::ALL_CERTIFICATES);
+        let mut sealed = Vec::new();
+        for row in self.cluster().scan_whole(control, &all).await? {
+            sealed.push(reseal::reseal(self, &row.key).await);
+        }
+        Ok(sealed)
     }
 
     /// Changes the row of a domain while an order is under way. Returns false if it is not any more.

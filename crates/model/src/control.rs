@@ -58,11 +58,23 @@ impl Model {
         self.look(|c| c.buckets.values().cloned().collect())
     }
 
-    /// Returns the cached access key of that id.
+    /// Returns the cached access key of that id, with its secret.
     ///
     /// # Errors
-    /// As [`Model::buckets`].
+    /// As [`Model::buckets`]; [`Error::NoMasterKey`] if this node cannot open the secret.
     pub fn access_key(&self, id: &str) -> Result<Option<Arc<AccessKey>>, Error> {
+        let key = self.known_access_key(id)?;
+        match key {
+            Some(key) if key.is_closed() => {
+                let why = format!("the secret of access key {id} cannot be opened by this node");
+                Err(Error::NoMasterKey(why))
+            }
+            key => Ok(key),
+        }
+    }
+
+    /// Returns the cached access key of that id, maybe without its secret.
+    pub(crate) fn known_access_key(&self, id: &str) -> Result<Option<Arc<AccessKey>>, Error> {
         self.look(|c| c.keys.get(id).cloned())
     }
 

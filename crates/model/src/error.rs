@@ -152,6 +152,13 @@ pub enum Error {
     Internal(String),
 }
 
+impl Error {
+    /// A secret could not be sealed.
+    pub(crate) fn not_sealed() -> Error {
+        Error::Internal("a secret cannot be sealed".into())
+    }
+}
+
 impl From<cluster::Error> for Error {
     fn from(error: cluster::Error) -> Error {
         match error {

@@ -101,6 +101,7 @@ pub use checksum::{Checksum, ChecksumKind};
 pub use cipher::{CustomerKey, DataKey, Encryption, EncryptionKind};
 pub use control::check_access_key;
 pub use encryption::keyring::RingSecrets;
+pub use encryption::rotation::{KnownRing, RingKeyStatus, RingStatus, SweepCounts};
 pub use encryption::{Encrypt, Sealing};
 pub use error::Error;
 pub use events::{Cause, Creation, DeliverEvent, Event, EventTarget, TargetStatus};
@@ -172,7 +173,7 @@ struct Inner {
     uploads: KnownUploads,
     upload_ids: UploadIds,
     expiry: Expiry,
-    keyring: Keyring,
+    keyring: Arc<Keyring>,
     quotas: room::Filled,
     events: Events,
     /// Room for reads of K2V items and ranges by batches.
@@ -195,16 +196,21 @@ impl Model {
 
     /// Opens the model with these options.
     pub async fn open_with(cluster: Cluster, options: ModelOptions) -> Result<Model, Error> {
+        let keyring = Keyring::with(options.ring_secrets);
         let inner = Arc::new(Inner {
             cluster,
-            control: Control::new(options.control_lease, options.suspension_clock),
+            control: Control::new(
+                options.control_lease,
+                options.suspension_clock,
+                keyring.clone(),
+            ),
             in_use: Arc::default(),
             gc_delays: Delays::default(),
             gc_wake: Notify::new(),
             uploads: KnownUploads::default(),
             upload_ids: UploadIds::default(),
             expiry: Expiry::default(),
-            keyring: Keyring::default(),
+            keyring,
             quotas: room::Filled::default(),
             batched: Semaphore::new(k2v::BATCHED_READS),
             day_ms: (options.day.as_millis() as u64).max(1),

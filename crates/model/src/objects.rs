@@ -72,7 +72,7 @@ impl ObjectWriter {
                 lock: meta.lock,
                 id: VersionId::Null,
                 is_marker: false,
-                encryption: written.encryption.clone(),
+                encryption: (self.model).freshened(&self.row, written.encryption.clone()),
                 form: written.form,
             },
             payload: written.payload.clone(),

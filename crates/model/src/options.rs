@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use archipel_base::clock::{ManualClock, WallClock};
 
-use crate::{CONTROL_LEASE, EXTENT_BLOCKS, lifecycle};
+use crate::{CONTROL_LEASE, EXTENT_BLOCKS, RingSecrets, lifecycle};
 
 /// The most buckets that one user may create, unless an operator chose another number. AWS has the
 /// same default.
@@ -22,6 +22,8 @@ pub struct ModelOptions {
     pub day: Duration,
     /// The most buckets that one user, role or access key without a user may create.
     pub buckets_per_user: usize,
+    /// What opens the keyring. Without it no secret is sealed.
+    pub ring_secrets: RingSecrets,
     /// The number of blocks of a full extent of content. Only tests need short ones.
     pub extent_blocks: usize,
 }
@@ -34,6 +36,7 @@ impl Default for ModelOptions {
             suspension_clock: Arc::new(ManualClock::default()),
             day: Duration::from_millis(lifecycle::DAY_MS),
             buckets_per_user: BUCKETS_PER_USER,
+            ring_secrets: RingSecrets::default(),
             extent_blocks: EXTENT_BLOCKS,
         }
     }

@@ -68,6 +68,9 @@ pub(crate) fn certificate(kind: u8, name: &[u8]) -> RowKey {
     join(PartitionId::CONTROL, CERTIFICATE, &[&[kind], name])
 }
 
+/// The beginning of all row keys of certificates and accounts.
+pub(crate) const ALL_CERTIFICATES: Bytes = Bytes::from_static(&[CERTIFICATE]);
+
 /// The beginning of all row keys of access keys.
 pub(crate) const ALL_ACCESS_KEYS: Bytes = Bytes::from_static(&[ACCESS_KEY]);
 

@@ -100,7 +100,8 @@ impl Model {
         id: &Id,
     ) -> Result<Upload, Error> {
         let name = UploadName::new(&bucket.id, key, id);
-        if let Some(upload) = self.0.uploads.get(&name) {
+        let known = self.0.uploads.get(&name);
+        if let Some(upload) = known.filter(|u| !self.is_stale(u.meta.encryption.as_deref())) {
             return Ok(upload);
         }
         let upload = self.upload(bucket, key, id).await?;
@@ -116,8 +117,7 @@ impl Model {
     }
 
     async fn named_upload(&self, name: &UploadName) -> Result<Upload, Error> {
-        let upload = intents::progress_of(self.cluster(), name).await?;
-        upload.ok_or(Error::NoSuchUpload)
+        (intents::progress_of(self.cluster(), name).await?).ok_or(Error::NoSuchUpload)
     }
 
     /// Returns at most `limit` parts of an upload with numbers above `after`, in order, and true if
@@ -184,6 +184,7 @@ impl Model {
         meta: ObjectMeta,
         condition: Condition,
     ) -> Result<ObjectHead, Error> {
+        let object = rowkeys::object(self.cluster(), &bucket.id, &upload.key);
         let head = ObjectHead {
             version: self.random_id(),
             size: parts.iter().map(|part| part.size).sum(),
@@ -197,7 +198,7 @@ impl Model {
             lock: meta.lock,
             id: VersionId::Null,
             is_marker: false,
-            encryption: upload.meta.encryption.clone(),
+            encryption: self.freshened(&object, upload.meta.encryption.clone()),
             form: ContentForm::Parts,
         };
         let new = |intent: Intent| {
@@ -211,7 +212,6 @@ impl Model {
                 payload: Payload::Inline(codec::encode(&list).into()),
             }
         };
-        let object = rowkeys::object(self.cluster(), &bucket.id, &upload.key);
         let name = upload.name_in(&bucket.id);
         let row = rowkeys::upload(self.cluster(), &name);
         let durability = self.durability(bucket);

@@ -12,6 +12,7 @@ mod console_pages;
 mod deny;
 mod faults;
 mod fuzz;
+mod hostile;
 mod model;
 mod openapi;
 mod package;
@@ -54,6 +55,8 @@ enum Command {
     Faults(faults::Args),
     /// Feeds invented inputs to parsers, decisions and doors, guided by coverage (see fuzz/)
     Fuzz(fuzz::Args),
+    /// Measures an ordinary client, and the memory of the server, beside hostile clients
+    Hostile(hostile::Args),
     /// Model-checks the register protocol, and its mutants
     CheckModel(model::CheckArgs),
     /// Measures placement from 3 to 1000 nodes: time, capacity and data moved, against their bounds
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Command::PowerCuts(args) => power_cuts::run(&args),
         Command::Faults(args) => faults::run(&args),
         Command::Fuzz(args) => fuzz::run(&args),
+        Command::Hostile(args) => hostile::run(&args),
         Command::CheckModel(args) => model::check(&args),
         Command::Placement => placement::run(),
         Command::Sim(args) => model::sim(&args),

@@ -75,6 +75,7 @@ impl From<ModelError> for Refusal {
             ModelError::Busy(_) => (StatusCode::SERVICE_UNAVAILABLE, "Busy"),
             ModelError::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "Unavailable"),
             ModelError::Unconfirmed(_) => (StatusCode::SERVICE_UNAVAILABLE, "Unconfirmed"),
+            ModelError::NoMasterKey(_) => (StatusCode::SERVICE_UNAVAILABLE, "NoMasterKey"),
             _ => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
         };
         if status.is_server_error() {

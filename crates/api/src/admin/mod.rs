@@ -17,6 +17,7 @@
 //! | `certificates` | certificates from an authority |
 //! | `condition` | the state of the cluster: absences, risks, advice |
 //! | `upkeep`, `verify`, `repair`, `blocks` | scrubbing and repair; verification; faults of all nodes; single blocks |
+//! | `keyring` | the keyring of encryption |
 //! | `work` | all long operations in one shape |
 //! | `deletion` | what deletions would do |
 //! | `recent` | the newest lines of the audit log |
@@ -57,6 +58,7 @@ mod events;
 mod families;
 mod groups;
 mod inside;
+mod keyring;
 mod keys;
 mod layout;
 pub mod listen;

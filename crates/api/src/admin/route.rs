@@ -21,9 +21,9 @@ use super::answer::{Answer, Refusal};
 use super::auth::{Caller, unauthorized};
 use super::operations::{Operations, operations};
 use super::{
-    Admin, access, blocks, buckets, certificates, content, cors, events, families, groups, keys,
-    layout, node, nodes, notifications, openapi, policies, protection, providers, recent, repair,
-    roles, settings, snapshots, tokens, upkeep, users, verify, website, work,
+    Admin, access, blocks, buckets, certificates, content, cors, events, families, groups, keyring,
+    keys, layout, node, nodes, notifications, openapi, policies, protection, providers, recent,
+    repair, roles, settings, snapshots, tokens, upkeep, users, verify, website, work,
 };
 
 /// The most bytes of a query. The longest parameter is the key of an object: 1024 bytes, each of
@@ -122,6 +122,8 @@ pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {
         .routes(routes!(upkeep::start_anti_entropy))
         .routes(routes!(recent::list))
         .routes(routes!(events::list))
+        .routes(routes!(keyring::show))
+        .routes(routes!(keyring::rotate))
         .routes(routes!(verify::show, verify::start))
         .routes(routes!(work::list))
         .routes(routes!(work::info))

@@ -11,6 +11,7 @@ mod content;
 mod deletion;
 mod families;
 mod identities;
+mod keyring;
 mod protection;
 mod providers;
 mod recent;
@@ -39,6 +40,7 @@ pub use identities::{
     ChangeGroup, ChangeRole, CreateGroup, CreatePolicy, CreateRole, GroupInfo, HolderKind,
     PolicyDocument, PolicyInfo, RoleInfo,
 };
+pub use keyring::{KeyringInfo, RingKeyInfo};
 pub use protection::{BucketEncryption, BucketOwnership, ObjectOwnership, PublicAccess};
 pub use providers::{ChangeProvider, CreateProvider, ProviderInfo};
 pub use recent::AuditLine;

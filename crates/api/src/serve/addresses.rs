@@ -32,9 +32,10 @@ impl Addresses {
     }
 
     /// Returns a place for a connection from this address; `None` if it has too many already.
-    pub fn place(&self, address: IpAddr) -> Option<AddressPlace> {
-        let address = counted_as(address);
-        if address.is_loopback() && self.0.limits.spares_loopback {
+    pub fn place(&self, peer: IpAddr) -> Option<AddressPlace> {
+        let address = counted_as(peer);
+        let limits = &self.0.limits;
+        if address.is_loopback() && limits.spares_loopback || limits.proxies.trust(peer) {
             return Some(AddressPlace(None));
         }
         let mut open = self.0.open.lock();

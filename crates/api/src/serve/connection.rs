@@ -46,13 +46,15 @@ pub async fn serve<D, T>(
 {
     let _counted = door.metrics().connected();
     let period = door.limits().write_stall;
+    let proxies = door.limits().proxies;
     let activity = Arc::new(Activity::default());
     let stream = TokioIo::new(StallLimited::new(stream, period));
     let service = service_fn({
         let (activity, stopping) = (activity.clone(), stopping.clone());
         move |mut request: Request<Incoming>| {
             if let Some(peer) = peer {
-                request.extensions_mut().insert(peer);
+                let client = Peer(proxies.client(peer.0, request.headers()));
+                request.extensions_mut().insert(client);
             }
             if secure {
                 request.extensions_mut().insert(Secure);

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `connection`, `stall` | one connection, and clients that do not read |
 //! | `addresses` | connections by address |
+//! | `proxies` | proxies that tell the addresses of clients |
 //! | `rates` | requests a second by address and by user |
 //! | [`tls`] | certificates and handshakes |
 //! | [`metrics`] | counters of a door |
@@ -15,6 +16,7 @@
 mod addresses;
 pub(crate) mod connection;
 pub mod metrics;
+mod proxies;
 mod rates;
 mod stall;
 pub mod tls;
@@ -38,6 +40,7 @@ use tokio_rustls::server::TlsStream;
 
 use addresses::Addresses;
 pub use metrics::Metrics;
+pub use proxies::{Network, Proxies, ProxyHeader};
 pub use rates::Rates;
 use tls::{Handshakes, Tls};
 
@@ -73,6 +76,8 @@ pub struct Limits {
     pub connections_per_address: usize,
     /// True if clients on this machine, such as a proxy, may have any number of connections.
     pub spares_loopback: bool,
+    /// The proxies that tell the addresses of their clients. They may have any number of connections.
+    pub proxies: Proxies,
     /// The timeout of a request's headers, and of an idle connection.
     pub header_time: Duration,
     /// The longest pause in a request's body.
@@ -98,6 +103,7 @@ impl Default for Limits {
             connections: 2048,
             connections_per_address: 512,
             spares_loopback: true,
+            proxies: Proxies::default(),
             header_time: Duration::from_secs(30),
             body_idle: Duration::from_secs(30),
             write_stall: Duration::from_secs(60),

@@ -13,6 +13,7 @@
 //! | [`node`], [`layout`] | commands for the cluster of the server |
 //! | [`init`] | the arguments of `archipel init` |
 //! | [`k2v`] | a client of the K2V API |
+//! | [`keyring`] | the keyring of encryption |
 //! | [`lifecycle`] | what lifecycle rules removed |
 //! | [`event`] | the targets of event notifications |
 //! | [`anti_entropy`] | one line about what a node must still fetch |
@@ -41,6 +42,7 @@ pub mod group;
 pub mod init;
 pub mod k2v;
 pub mod key;
+pub mod keyring;
 pub mod layout;
 pub mod lifecycle;
 pub mod node;
@@ -220,6 +222,15 @@ pub enum Command {
         /// The command.
         #[command(subcommand)]
         command: event::Command,
+    },
+    /// Show the keys that protect encrypted objects and secrets, or make a new one
+    Keyring {
+        /// The server.
+        #[command(flatten)]
+        target: target::Target,
+        /// The command.
+        #[command(subcommand)]
+        command: keyring::Command,
     },
     /// Show what lifecycle rules removed, and when they are applied next
     Lifecycle {

@@ -182,6 +182,8 @@ pub struct Limits {
     pub connections_per_address: Option<u32>,
     pub requests_per_second_per_address: Option<u32>,
     pub requests_per_second_per_user: Option<u32>,
+    pub trusted_proxies: Vec<String>,
+    pub proxy_header: Option<String>,
     pub buckets_per_user: Option<u32>,
     pub shutdown_seconds: Option<u32>,
     pub scrub_days: Option<u32>,

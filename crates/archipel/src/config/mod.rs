@@ -18,6 +18,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use archipel_api::serve::{Network as ProxyNetwork, ProxyHeader};
 use archipel_storage::engine::{Durability, EngineKind};
 use serde::Deserialize;
 
@@ -262,7 +263,7 @@ impl LogFormat {
 }
 
 /// Limits.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Limits {
     /// The number of simultaneous S3 connections.
     pub connections: u32,
@@ -272,6 +273,10 @@ pub struct Limits {
     pub requests_per_second_per_address: Option<NonZeroU32>,
     /// The requests a second of one user; `None` for no limit.
     pub requests_per_second_per_user: Option<NonZeroU32>,
+    /// The proxies that tell the addresses of their clients.
+    pub trusted_proxies: Vec<ProxyNetwork>,
+    /// The header in which they tell them.
+    pub proxy_header: ProxyHeader,
     /// The most buckets that one user may create.
     pub buckets_per_user: usize,
     /// The time that running requests get to finish after a stop signal.

@@ -5,14 +5,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use archipel_base::Id;
-use archipel_base::codec::Versioned;
+use archipel_base::codec::{self, DecodeError, Versioned};
 use serde::{Deserialize, Serialize};
 
 use super::Alias;
+use crate::cipher::sealed::{OpenSecrets, Purpose, Sealed, Sealer};
+use crate::error::Error;
 use crate::identity::{Attached, Reference, Role, Session, User, unique_id};
 
 /// A secret. Debug output does not show it.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
@@ -25,6 +27,10 @@ impl Secret {
     /// Returns the secret itself.
     pub fn expose(&self) -> &str {
         &self.0
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
@@ -39,8 +45,12 @@ impl fmt::Debug for Secret {
 pub struct AccessKey {
     /// The id, which is public.
     pub id: String,
-    /// The secret.
+    /// The secret. Rows hold it only if nothing seals secrets: see [`AccessKey::row`].
+    #[serde(default, skip_serializing_if = "Secret::is_empty")]
     pub secret: Secret,
+    /// The secret, sealed by the keyring.
+    #[serde(rename = "x", default, skip_serializing_if = "Option::is_none")]
+    pub(crate) sealed: Option<Sealed>,
     /// The name for people.
     pub name: String,
     /// The time of creation in milliseconds since 1970.
@@ -78,6 +88,7 @@ impl AccessKey {
         AccessKey {
             id,
             secret,
+            sealed: None,
             name: String::new(),
             created_ms: 0,
             may_create_buckets: false,
@@ -88,6 +99,61 @@ impl AccessKey {
             expires_ms: None,
             session: None,
         }
+    }
+
+    /// Returns the metadata of the row. It holds no secret in plain text if the secret is sealed.
+    pub(crate) fn row(&self) -> Vec<u8> {
+        match self.sealed {
+            None => codec::encode(self),
+            Some(_) => codec::encode(&AccessKey {
+                secret: Secret::default(),
+                ..self.clone()
+            }),
+        }
+    }
+
+    /// Reads a row. Leaves the secret empty if it is sealed and this node cannot open it.
+    pub(crate) fn of_row(row: &[u8], ring: &dyn OpenSecrets) -> Result<AccessKey, DecodeError> {
+        let mut key: AccessKey = codec::decode(row)?;
+        key.open(ring);
+        Ok(key)
+    }
+
+    fn open(&mut self, ring: &dyn OpenSecrets) {
+        let opened = self.sealed.as_ref().and_then(|sealed| {
+            let secret = ring.open(Purpose::AccessKey, &self.id, sealed)?;
+            String::from_utf8(secret).ok()
+        });
+        if let Some(secret) = opened {
+            self.secret = Secret::new(secret);
+        }
+    }
+
+    /// Seals the secret, which must be known.
+    pub(crate) fn seal(&mut self, sealer: &Sealer) -> Result<(), Error> {
+        let secret = self.secret.expose().as_bytes();
+        let sealed = sealer.seal(Purpose::AccessKey, &self.id, secret);
+        self.sealed = Some(sealed.ok_or_else(Error::not_sealed)?);
+        Ok(())
+    }
+
+    /// Seals the secret by another key of the ring.
+    pub(crate) fn reseal(&mut self, sealer: &Sealer, ring: &dyn OpenSecrets) -> Result<(), Error> {
+        self.open(ring);
+        match self.is_closed() {
+            true => Err(Error::NoMasterKey("its secret does not open".into())),
+            false => self.seal(sealer),
+        }
+    }
+
+    /// Returns the key of the ring that seals the secret; `None` if nothing does.
+    pub(crate) fn sealed_by(&self) -> Option<Id> {
+        self.sealed.as_ref().map(|sealed| sealed.by)
+    }
+
+    /// Returns true if this node does not know the secret. Nothing signs with such a key.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.secret.is_empty()
     }
 
     /// Returns those whose grants count for the key, as rows of buckets name them: the key, its

@@ -4,7 +4,7 @@ use archipel_base::Id;
 use archipel_cluster::Cluster;
 
 use super::{Challenge, DomainName, DomainRow, FIRST_WAIT_MS, Issued, NewCertificate};
-use crate::encryption::secret::Sealed;
+use crate::cipher::sealed::Sealed;
 use crate::{Error, HOOKS, Model, RingSecrets};
 
 const DIRECTORY: &str = "https://authority.example/directory";

@@ -2,9 +2,11 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | `sealed` | secrets in rows |
 //! | `segments` | the cipher of content |
 //! | `wrap` | keys, wrapped by other keys |
 
+pub(crate) mod sealed;
 pub(crate) mod segments;
 #[cfg(test)]
 mod tests;

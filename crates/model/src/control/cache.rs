@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use archipel_base::clock::WallClock;
-use archipel_base::codec;
 use archipel_base::{NodeId, PartitionId};
 use archipel_storage::RowKey;
 use bytes::Bytes;
@@ -22,6 +21,7 @@ use tokio::time::Instant;
 
 use crate::Model;
 use crate::bucket::{AccessKey, Alias, Bucket, Named};
+use crate::cipher::sealed::OpenSecrets;
 use crate::error::{Error, damaged_row};
 use crate::identity::Identities;
 use crate::rowkeys::{self, Kind};
@@ -44,6 +44,8 @@ pub(crate) struct Control {
     misses: Semaphore,
     /// Wakes the task that drops grants of deleted access keys.
     pub dead_grants: Notify,
+    /// Opens secrets of rows.
+    ring: Arc<dyn OpenSecrets>,
 }
 
 /// A point in time. Its age includes the time for which the machine was suspended, because other
@@ -106,7 +108,12 @@ impl Cached {
     }
 
     /// Updates the cache with the value of a row.
-    pub(super) fn put(&mut self, key: &[u8], metadata: Option<&Bytes>) -> Result<(), Error> {
+    pub(super) fn put(
+        &mut self,
+        key: &[u8],
+        metadata: Option<&Bytes>,
+        ring: &dyn OpenSecrets,
+    ) -> Result<(), Error> {
         let Some(name) = rowkeys::name_of(key) else {
             return Ok(());
         };
@@ -127,7 +134,7 @@ impl Cached {
             },
             (Kind::AccessKey, None) => drop(self.keys.remove(name)),
             (Kind::AccessKey, Some(metadata)) => {
-                let key: AccessKey = codec::decode(metadata).map_err(damaged_row)?;
+                let key = AccessKey::of_row(metadata, ring).map_err(damaged_row)?;
                 self.keys.insert(name.to_owned(), Arc::new(key));
             }
             (Kind::AdminToken, None) => drop(self.tokens.remove(name)),
@@ -136,7 +143,8 @@ impl Cached {
                 self.tokens.insert(name.to_owned(), Arc::new(token));
             }
             (Kind::Identity, metadata) => {
-                self.identities.put(key, metadata).map_err(damaged_row)?;
+                let put = self.identities.put(key, metadata, ring);
+                put.map_err(damaged_row)?;
             }
             _ => {}
         }
@@ -169,13 +177,14 @@ fn copy<T: Clone>(to: &mut BTreeMap<String, T>, from: &BTreeMap<String, T>, name
 }
 
 impl Control {
-    pub fn new(lease: Duration, clock: Arc<dyn WallClock>) -> Control {
+    pub fn new(lease: Duration, clock: Arc<dyn WallClock>, ring: Arc<dyn OpenSecrets>) -> Control {
         Control {
             state: RwLock::default(),
             lease,
             clock,
             misses: Semaphore::new(MISSES),
             dead_grants: Notify::new(),
+            ring,
         }
     }
 
@@ -279,7 +288,7 @@ impl Model {
     }
 
     async fn read_all(&self) -> Result<Cached, Error> {
-        let mut fresh = Cached::default();
+        let (mut fresh, mut rows) = (Cached::default(), Vec::new());
         let control = PartitionId::CONTROL;
         let all = [
             &rowkeys::ALL_BUCKETS,
@@ -288,9 +297,12 @@ impl Model {
             &rowkeys::ALL_IDENTITIES,
         ];
         for prefix in all {
-            for row in self.cluster().scan_whole(control, prefix).await? {
-                fresh.put(&row.key.key, Some(&row.metadata))?;
-            }
+            rows.extend(self.cluster().scan_whole(control, prefix).await?);
+        }
+        // Read after the rows, so that it has every key of the ring that seals one of them.
+        self.follow_keyring().await?;
+        for row in rows {
+            fresh.put(&row.key.key, Some(&row.metadata), self.keyring())?;
         }
         Ok(fresh)
     }
@@ -303,6 +315,9 @@ impl Model {
         };
         let read = self.control().begin_read(Some(key));
         let metadata = self.cluster().metadata(&row).await?;
+        if *key == rowkeys::keyring().key || self.lacks_ring_key(key, metadata.as_ref()) {
+            self.follow_keyring().await?;
+        }
         read.apply(key, metadata.as_ref()).map(|()| metadata)
     }
 
@@ -334,8 +349,8 @@ impl Model {
     /// Reads an access key's row into the cache and returns it.
     pub(super) async fn refresh_access_key(&self, id: &str) -> Result<Option<AccessKey>, Error> {
         let metadata = self.reread(&rowkeys::access_key(id).key).await?;
-        let key = metadata.map(|metadata| codec::decode(&metadata).map_err(damaged_row));
-        key.transpose()
+        let key = metadata.map(|metadata| AccessKey::of_row(&metadata, self.keyring()));
+        key.transpose().map_err(damaged_row)
     }
 
     /// Returns the bucket of that name or alias. Reads its rows if the cache lacks them.

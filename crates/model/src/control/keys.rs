@@ -83,7 +83,7 @@ impl Model {
             }
         }
         let row_key = rowkeys::access_key(&id);
-        let key = AccessKey {
+        let mut key = AccessKey {
             name: new.name,
             created_ms: self.now_ms(),
             may_create_buckets: new.may_create_buckets,
@@ -92,7 +92,10 @@ impl Model {
             user,
             ..AccessKey::new(id, secret)
         };
-        let value = row(codec::encode(&key));
+        if let Some(sealer) = self.sealer().await? {
+            key.seal(&sealer)?;
+        }
+        let value = row(key.row());
         self.put_if_absent(row_key.clone(), value, Error::AccessKeyExists)
             .await?;
         self.changed(&row_key).await?;
@@ -176,7 +179,7 @@ impl Model {
                 // now.
                 match current.map(|value| codec::decode::<AccessKey>(&value.metadata)) {
                     Some(Ok(mut key)) => match change(&mut key) {
-                        Ok(()) => Decision::Write(Some(row(codec::encode(&key)))),
+                        Ok(()) => Decision::Write(Some(row(key.row()))),
                         Err(error) => Decision::Abort(error),
                     },
                     Some(Err(error)) => Decision::Abort(damaged_row(error)),
@@ -185,12 +188,28 @@ impl Model {
             })
             .await??;
         let (read, unconfirmed) = self.announce(&row_key).await;
-        let key = read?.map(|metadata| codec::decode(&metadata).map_err(damaged_row));
-        let key = key.transpose()?.map(Arc::new);
+        let key = read?.map(|metadata| AccessKey::of_row(&metadata, self.keyring()));
+        let key = key.transpose().map_err(damaged_row)?.map(Arc::new);
         Ok(Changed {
             value: key.ok_or(Error::NoSuchAccessKey)?,
             unconfirmed,
         })
+    }
+
+    /// Seals an access key's secret by the newest key of the ring. Returns false if the key is gone.
+    ///
+    /// # Errors
+    /// [`Error::NoMasterKey`] if this node does not know the secret.
+    pub(crate) async fn reseal_access_key(&self, id: &str) -> Result<bool, Error> {
+        let Some(sealer) = self.sealer().await? else {
+            return Ok(false);
+        };
+        let change = |key: &mut AccessKey| key.reseal(&sealer, self.keyring());
+        match self.change_access_key(id, change).await {
+            Ok(_) => Ok(true),
+            Err(Error::NoSuchAccessKey) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Deletes an access key. When this returns, this node does not know the key any more, and it
@@ -244,7 +263,7 @@ impl Model {
         for bucket in self.buckets()? {
             let mut dead = Vec::new();
             for (id, grant) in &bucket.grants {
-                let cached = self.access_key(id)?;
+                let cached = self.known_access_key(id)?;
                 if cached.is_some_and(|key| key.incarnation == grant.incarnation) {
                     continue;
                 }

@@ -2,12 +2,13 @@
 //!
 //! It is one row of the control data. Each of its keys is random and is in the row wrapped by a key that
 //! the settings give: by default one that derives from the cluster's secret. A node that has any of
-//! the wrapping keys can read the ring, and adds the wrappings that its present keys lack. At its
-//! start it also drops wrappings by keys that it does not know. So the secret may change: first all
+//! the wrapping keys can read the ring. At its start it adds the wrappings that its present keys lack,
+//! and drops wrappings by keys that it does not know. So the secret may change: first all
 //! nodes know both secrets, then only the new one.
 
+mod wrapping;
+
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use archipel_base::Id;
@@ -17,22 +18,19 @@ use archipel_storage::Value;
 use archipel_storage::engine::Durability;
 use bytes::Bytes;
 use parking_lot::RwLock;
-use ring::pbkdf2;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
+use super::rotation::KnownRing;
+use super::sweep::{Sweep, Sweeps};
 use crate::Model;
 use crate::cipher::wrap::{self, DataKey, KEY_BYTES};
 use crate::error::{Error, damaged_row};
 use crate::rowkeys;
-
-/// The rounds that make guesses of a short secret expensive.
-const ROUNDS: NonZeroU32 = NonZeroU32::new(200_000).unwrap();
-
-const SALT: &[u8] = b"archipel keyring 1";
+use wrapping::Wrapping;
 
 /// The most keys of a ring.
-const MAX_KEYS: usize = 1000;
+pub(super) const MAX_KEYS: usize = 32;
 
 /// The most wrappings of a key.
 const MAX_WRAPPINGS: usize = 16;
@@ -53,25 +51,34 @@ pub(crate) struct Keyring {
     /// The derived keys.
     wrapping: Mutex<Option<Arc<Wrapping>>>,
     known: RwLock<Known>,
-}
-
-struct Wrapping {
-    present: Vec<DataKey>,
-    earlier: Vec<DataKey>,
+    /// What takes earlier keys out of use.
+    pub sweeps: Sweeps,
 }
 
 #[derive(Default)]
 struct Known {
     keys: BTreeMap<Id, DataKey>,
     newest: Option<Id>,
+    newest_made_ms: u64,
+    /// The revision of the row, and its bytes.
+    revision: u64,
+    row: Bytes,
+    /// Why the ring does not open.
+    trouble: Option<String>,
 }
 
 /// The row.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-struct Ring {
+pub(super) struct Ring {
     /// The keys, the newest last.
     #[serde(rename = "k", default)]
-    keys: Vec<RingKey>,
+    pub keys: Vec<RingKey>,
+    /// Grows with each change, so that a late read does not bring back an earlier ring.
+    #[serde(rename = "r", default)]
+    pub revision: u64,
+    /// The pass that takes earlier keys out of use.
+    #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<Sweep>,
 }
 
 impl Versioned for Ring {
@@ -79,59 +86,21 @@ impl Versioned for Ring {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-struct RingKey {
+pub(super) struct RingKey {
     #[serde(rename = "i")]
-    id: Id,
+    pub id: Id,
     /// The time at which it was made, in milliseconds since 1970.
     #[serde(rename = "m")]
-    made_ms: u64,
+    pub made_ms: u64,
     /// The key, wrapped by each of the wrapping keys.
     #[serde(rename = "w", default)]
     wrapped: Vec<Bytes>,
 }
 
-impl Wrapping {
-    fn derive(secrets: &RingSecrets) -> Wrapping {
-        let all = |secrets: &[Vec<u8>]| secrets.iter().map(|secret| derive(secret)).collect();
-        Wrapping {
-            present: all(&secrets.present),
-            earlier: all(&secrets.earlier),
-        }
-    }
-
-    /// Returns the key of an entry, and the number of the present keys by which it is wrapped.
-    fn open(&self, entry: &RingKey) -> Option<(DataKey, usize)> {
-        let by = |outer: &DataKey| {
-            let mut each = entry.wrapped.iter();
-            each.find_map(|wrapped| wrap::unwrap(outer.bytes(), entry.id.as_bytes(), wrapped))
-        };
-        let mut opened: Vec<DataKey> = self.present.iter().filter_map(by).collect();
-        let count = opened.len();
-        let any = opened.pop().or_else(|| self.earlier.iter().find_map(by));
-        any.map(|key| (key, count))
-    }
-
-    /// Wraps a key by all present keys.
-    fn wrap(&self, model: &Model, id: &Id, key: &DataKey) -> Option<Vec<Bytes>> {
-        let wrapped = self.present.iter().map(|outer| {
-            let mut salt = [0; 32];
-            model.fill_random(&mut salt);
-            wrap::wrap(outer.bytes(), id.as_bytes(), salt, key)
-        });
-        wrapped.collect()
-    }
-}
-
-fn derive(secret: &[u8]) -> DataKey {
-    let mut key = [0; KEY_BYTES];
-    pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, ROUNDS, SALT, secret, &mut key);
-    DataKey::new(key)
-}
-
 impl Model {
     /// Sets the secrets that open the keyring. Later calls change nothing.
     pub fn set_ring_secrets(&self, secrets: RingSecrets) {
-        let _ = self.keyring().secrets.set(secrets);
+        self.keyring().set_secrets(secrets);
     }
 
     /// Returns the key of the ring for new content.
@@ -164,43 +133,123 @@ impl Model {
         Box::pin(self.read_keyring(false, true)).await
     }
 
+    /// Reads the ring, if there is one, unless this node has no secret for it. A ring that does not
+    /// open is no error here: what it protects is refused then, and nothing else.
+    ///
+    /// # Errors
+    /// Errors of reading and writing the row.
+    pub(crate) async fn follow_keyring(&self) -> Result<(), Error> {
+        if !self.keyring().has_secrets() {
+            return Ok(());
+        }
+        let read = Box::pin(self.read_keyring(false, false)).await;
+        let trouble = match read {
+            Ok(()) => None,
+            Err(Error::NoMasterKey(why)) => Some(why),
+            Err(error) => return Err(error),
+        };
+        if let Some(why) = self.keyring().note_trouble(trouble) {
+            tracing::error!(
+                "{why}; until then this node refuses what the keyring protects: access keys, sessions, \
+                 objects of SSE-S3"
+            );
+        }
+        Ok(())
+    }
+
+    /// Reads the row of the ring.
+    pub(super) async fn ring(&self) -> Result<Ring, Error> {
+        let read = self.cluster().metadata(&rowkeys::keyring()).await?;
+        let ring = read.map(|row| codec::decode::<Ring>(&row).map_err(damaged_row));
+        Ok(ring.transpose()?.unwrap_or_default())
+    }
+
     /// Reads the ring. Makes its first key if there is none and `make` is true. Drops wrappings by
     /// secrets that this node does not know if `drop` is true.
     async fn read_keyring(&self, make: bool, drop: bool) -> Result<(), Error> {
-        let row = rowkeys::keyring();
-        let decode = |metadata: Bytes| codec::decode::<Ring>(&metadata).map_err(damaged_row);
-        let read = self.cluster().metadata(&row).await?;
-        let mut ring = read.map(decode).transpose()?.unwrap_or_default();
+        let read = self.cluster().metadata(&rowkeys::keyring()).await?;
+        if read.as_ref().is_some_and(|row| self.keyring().has(row)) && !drop {
+            return Ok(());
+        }
+        let ring = read.map(|row| codec::decode::<Ring>(&row).map_err(damaged_row));
+        let ring = ring.transpose()?.unwrap_or_default();
         if ring.keys.is_empty() && !make {
             return Ok(());
         }
         let wrapping = self.wrapping().await?;
-        let change = |ring: &Ring| self.maintained(&wrapping, ring, drop);
-        if change(&ring)?.is_some() {
-            let changed = parking_lot::Mutex::new(None);
-            let how = WriteOptions::durable(Durability::Fsync);
-            let decide = |current: Option<&Value>| {
-                let now = current.map(|value| codec::decode::<Ring>(&value.metadata));
-                let now = match now.transpose() {
-                    Ok(now) => now.unwrap_or_default(),
-                    Err(error) => return Decision::Abort(damaged_row(error)),
-                };
-                match change(&now) {
-                    Ok(new) => {
-                        let new = new.unwrap_or(now);
-                        *changed.lock() = Some(new.clone());
-                        Decision::Write(Some(Value {
-                            metadata: codec::encode(&new).into(),
-                            ..Value::default()
-                        }))
-                    }
-                    Err(error) => Decision::Abort(error),
-                }
-            };
-            self.cluster().update(&row, how, decide).await??;
-            ring = changed.into_inner().unwrap_or_default();
+        if !make && !drop {
+            // A reader writes nothing: a node that starts may not know the time yet.
+            return self.keyring().learn(&wrapping, &ring);
         }
-        self.keyring().learn(&wrapping, &ring)
+        let change = |ring: &Ring| self.maintained(&wrapping, ring, drop);
+        match change(&ring)? {
+            Some(_) => self.change_ring(&change).await.map(|_| ()),
+            None => self.keyring().learn(&wrapping, &ring),
+        }
+    }
+
+    /// Changes the ring, unless `change` returns `None`, learns it and tells the other nodes. Returns
+    /// true if it was changed.
+    pub(super) async fn change_ring(
+        &self,
+        change: &(dyn Fn(&Ring) -> Result<Option<Ring>, Error> + Sync),
+    ) -> Result<bool, Error> {
+        let row = rowkeys::keyring();
+        let wrapping = self.wrapping().await?;
+        let seen = parking_lot::Mutex::new((Ring::default(), false));
+        let how = WriteOptions::durable(Durability::Fsync);
+        let decide = |current: Option<&Value>| {
+            let now = current.map(|value| codec::decode::<Ring>(&value.metadata));
+            let now = match now.transpose() {
+                Ok(now) => now.unwrap_or_default(),
+                Err(error) => return Decision::Abort(Some(damaged_row(error))),
+            };
+            match change(&now) {
+                Ok(Some(mut new)) => {
+                    new.revision = now.revision + 1;
+                    let metadata = codec::encode(&new).into();
+                    *seen.lock() = (new, true);
+                    Decision::Write(Some(Value {
+                        metadata,
+                        ..Value::default()
+                    }))
+                }
+                Ok(None) => {
+                    *seen.lock() = (now, false);
+                    Decision::Abort(None)
+                }
+                Err(error) => Decision::Abort(Some(error)),
+            }
+        };
+        match self.cluster().update(&row, how, decide).await? {
+            Ok(()) | Err(None) => {}
+            Err(Some(error)) => return Err(error),
+        }
+        let (ring, is_changed) = seen.into_inner();
+        self.keyring().learn(&wrapping, &ring)?;
+        if is_changed {
+            self.cluster().notify(row.key.clone()).await;
+        }
+        Ok(is_changed)
+    }
+
+    /// Returns a new key for the ring.
+    pub(super) async fn new_ring_key(&self) -> Result<RingKey, Error> {
+        let wrapping = self.wrapping().await?;
+        self.fresh_key(&wrapping)
+    }
+
+    fn fresh_key(&self, wrapping: &Wrapping) -> Result<RingKey, Error> {
+        let failed = || Error::Internal("a key of the keyring cannot be wrapped".into());
+        let mut fresh = [0; KEY_BYTES];
+        self.fill_random(&mut fresh);
+        let (id, key) = (self.random_id(), DataKey::new(fresh));
+        wrap::wipe(&mut fresh);
+        Ok(RingKey {
+            id,
+            made_ms: self.now_ms(),
+            wrapped: wrapping.wrap(self, &id, &key).ok_or_else(failed)?,
+        })
     }
 
     /// Returns the ring with a first key, and wrapped by the present keys; `None` if it is so already.
@@ -227,15 +276,7 @@ impl Model {
             }
         }
         if new.keys.is_empty() {
-            let mut fresh = [0; KEY_BYTES];
-            self.fill_random(&mut fresh);
-            let (id, key) = (self.random_id(), DataKey::new(fresh));
-            wrap::wipe(&mut fresh);
-            new.keys.push(RingKey {
-                id,
-                made_ms: self.now_ms(),
-                wrapped: wrapping.wrap(self, &id, &key).ok_or_else(failed)?,
-            });
+            new.keys.push(self.fresh_key(wrapping)?);
         }
         Ok((new != *ring).then_some(new))
     }
@@ -260,29 +301,88 @@ impl Model {
 }
 
 impl Keyring {
-    fn key(&self, id: &Id) -> Option<DataKey> {
+    /// Returns the ring of a node with these secrets, if there are any.
+    pub(crate) fn with(secrets: RingSecrets) -> Arc<Keyring> {
+        let ring = Keyring::default();
+        if !secrets.present.is_empty() {
+            ring.set_secrets(secrets);
+        }
+        Arc::new(ring)
+    }
+
+    /// Sets what opens the ring. Later calls change nothing.
+    pub(crate) fn set_secrets(&self, secrets: RingSecrets) {
+        // The first ones stay.
+        let _ = self.secrets.set(secrets);
+    }
+
+    /// Returns true if this node has anything that could open a ring.
+    pub(crate) fn has_secrets(&self) -> bool {
+        self.secrets
+            .get()
+            .is_some_and(|all| !all.present.is_empty())
+    }
+
+    /// Returns what is known.
+    pub(super) fn known(&self) -> KnownRing {
+        let known = self.known.read();
+        KnownRing {
+            keys: known.keys.len(),
+            newest_made_ms: known.newest_made_ms,
+            is_closed: known.trouble.is_some(),
+        }
+    }
+
+    /// Returns why the ring does not open.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.known.read().trouble.clone()
+    }
+
+    /// Notes why the ring does not open. Returns the reason if it is a new one.
+    fn note_trouble(&self, trouble: Option<String>) -> Option<String> {
+        let mut known = self.known.write();
+        let is_new = known.trouble != trouble;
+        known.trouble.clone_from(&trouble);
+        trouble.filter(|_| is_new)
+    }
+
+    /// Returns true if this row is what the node knows.
+    fn has(&self, row: &[u8]) -> bool {
+        let known = self.known.read();
+        !known.row.is_empty() && known.row == row
+    }
+
+    pub(crate) fn key(&self, id: &Id) -> Option<DataKey> {
         self.known.read().keys.get(id).cloned()
     }
 
-    fn newest(&self) -> Option<(Id, DataKey)> {
+    pub(crate) fn newest(&self) -> Option<(Id, DataKey)> {
         let known = self.known.read();
         let id = known.newest?;
         Some((id, known.keys.get(&id)?.clone()))
     }
 
     fn learn(&self, wrapping: &Wrapping, ring: &Ring) -> Result<(), Error> {
-        let mut known = Known::default();
+        let mut known = Known {
+            revision: ring.revision,
+            row: codec::encode(ring).into(),
+            ..Known::default()
+        };
         for entry in ring.keys.iter().take(MAX_KEYS) {
             if let Some((key, _)) = wrapping.open(entry) {
                 known.keys.insert(entry.id, key);
                 known.newest = Some(entry.id);
+                known.newest_made_ms = entry.made_ms;
             }
         }
         if known.newest.is_none() {
             let why = "no secret of this node opens the keyring; fix: give all nodes the same cluster secret, or the same encryption.key_file";
             return Err(Error::NoMasterKey(why.into()));
         }
-        *self.known.write() = known;
+        let mut present = self.known.write();
+        if known.revision >= present.revision {
+            *present = known;
+        }
         Ok(())
     }
 }

@@ -8,10 +8,14 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`keyring`] | the cluster's keys |
+//! | [`rotation`] | new keys of the ring, and its state |
 //! | `secret` | secrets in rows of the control data |
+//! | `sweep` | takes earlier keys of the ring out of use |
 
 pub mod keyring;
+pub mod rotation;
 pub(crate) mod secret;
+pub(crate) mod sweep;
 #[cfg(test)]
 mod tests;
 
@@ -51,6 +55,11 @@ impl Sealing {
 /// nothing.
 fn context(bucket: &Bucket, key: &str) -> Vec<u8> {
     [bucket.id.as_bytes(), key.as_bytes()].concat()
+}
+
+/// Returns the context of an object's row: behind its tag, the row's key.
+pub(crate) fn object_context(row: &RowKey) -> &[u8] {
+    row.key.get(1..).unwrap_or_default()
 }
 
 impl Model {
@@ -139,8 +148,7 @@ impl Model {
         let Some(encryption) = &head.encryption else {
             return Ok(ContentKey::Plain);
         };
-        // Behind its tag, the row's key is the context.
-        let context = row.key.get(1..).unwrap_or_default().to_vec();
+        let context = object_context(row).to_vec();
         match encryption.kind {
             EncryptionKind::Customer => Ok(ContentKey::Closed { context }),
             EncryptionKind::Server => {

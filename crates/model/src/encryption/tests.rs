@@ -1,5 +1,7 @@
 //! Encrypted objects on a cluster in memory.
 
+mod rotation;
+
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -267,6 +267,7 @@ macro_rules! entities {
                 &mut self,
                 key: &[u8],
                 metadata: Option<&bytes::Bytes>,
+                ring: &dyn crate::cipher::sealed::OpenSecrets,
             ) -> Result<(), archipel_base::codec::DecodeError> {
                 let Some((kind, name)) = crate::rowkeys::identity_of(key) else {
                     return Ok(());
@@ -280,7 +281,7 @@ macro_rules! entities {
                         }
                     )*
                     (TokenKeys::KIND, row) => {
-                        let keys = row.map(|row| archipel_base::codec::decode(row));
+                        let keys = row.map(|row| TokenKeys::of_row(row, ring));
                         self.token_keys = keys.transpose()?.map(Arc::new);
                     }
                     _ => {}

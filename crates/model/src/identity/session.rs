@@ -130,7 +130,7 @@ impl Session {
 }
 
 fn aead(key: &TokenKey) -> Option<LessSafeKey> {
-    let key = UnboundKey::new(&AES_256_GCM, &key.secret).ok()?;
+    let key = UnboundKey::new(&AES_256_GCM, key.secret.as_ref()?).ok()?;
     Some(LessSafeKey::new(key))
 }
 

@@ -143,6 +143,8 @@ pub(super) struct Source {
     pub begun: Option<(Bytes, Stamp)>,
     /// The key at which the last page ended.
     pub versions: Option<KeyVersions>,
+    /// True if a page passed over rows that too few replicas can read.
+    pub passed_over: bool,
 }
 
 impl Source {
@@ -153,6 +155,7 @@ impl Source {
             next: Some(start),
             begun: None,
             versions: None,
+            passed_over: false,
         }
     }
 
@@ -167,6 +170,7 @@ impl Source {
 
     /// Takes a fetched page.
     pub fn feed(&mut self, keys: &KeptKeys, page: Listing) {
+        self.passed_over |= !page.damaged.is_empty();
         for entry in page.entries {
             match entry {
                 ListEntry::Prefix(prefix) => {

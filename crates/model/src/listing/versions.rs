@@ -67,6 +67,8 @@ pub struct VersionListing {
     pub entries: Vec<VersionEntry>,
     /// True if more entries follow the last one.
     pub truncated: bool,
+    /// True if it passed over rows that too few replicas can read.
+    pub passed_over: bool,
 }
 
 impl Model {
@@ -89,6 +91,7 @@ impl Model {
             }
             listing.entries.extend(entry(listed, lister.base.len())?);
         }
+        listing.passed_over = sources.iter().any(|source| source.passed_over);
         Ok(listing)
     }
 

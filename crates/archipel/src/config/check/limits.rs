@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use archipel_api::serve::{Network, ProxyHeader};
 use archipel_model::{BUCKETS_PER_USER, CONTROL_LEASE};
 
 use super::Check;
@@ -58,11 +59,14 @@ impl Check {
             "limits.requests_per_second_per_user",
             limits.requests_per_second_per_user,
         );
+        let (trusted_proxies, proxy_header) = self.proxies(limits);
         let buckets_per_user = self.at_least_1("limits.buckets_per_user", limits.buckets_per_user);
         let buckets_per_user = buckets_per_user.map_or(BUCKETS_PER_USER, |most| {
             usize::try_from(most.get()).unwrap_or(usize::MAX)
         });
         Limits {
+            trusted_proxies,
+            proxy_header,
             buckets_per_user,
             connections,
             connections_per_address: connections_per_address.map(NonZeroU32::get),
@@ -77,6 +81,30 @@ impl Check {
                 .as_ref()
                 .and_then(|reserve| self.size("limits.disk_reserve", reserve)),
         }
+    }
+
+    fn proxies(&mut self, limits: &file::Limits) -> (Vec<Network>, ProxyHeader) {
+        let mut networks = Vec::new();
+        for text in &limits.trusted_proxies {
+            match text.parse() {
+                Ok(network) => networks.push(network),
+                Err(_) => {
+                    let fix = "an address or a network, such as \"10.0.0.7\" or \"10.0.0.0/8\"";
+                    let value = Some(text.clone());
+                    self.problem("limits.trusted_proxies", value, "not a network", fix);
+                }
+            }
+        }
+        let header = match limits.proxy_header.as_deref() {
+            None | Some("x-forwarded-for") => ProxyHeader::XForwardedFor,
+            Some("forwarded") => ProxyHeader::Forwarded,
+            Some(other) => {
+                let (value, fix) = (Some(other.into()), "\"x-forwarded-for\" or \"forwarded\"");
+                self.problem("limits.proxy_header", value, "unknown choice", fix);
+                ProxyHeader::default()
+            }
+        };
+        (networks, header)
     }
 
     fn at_least_1(&mut self, key: &'static str, value: Option<u32>) -> Option<NonZeroU32> {

@@ -67,7 +67,7 @@ impl Read<'_> {
         if this.is_some_and(|read| read.overtaken_in_all || read.overtaken.contains(key)) {
             return Ok(());
         }
-        state.cached.put(key, metadata)?;
+        state.cached.put(key, metadata, &*self.control.ring)?;
         state.overtake(self.number, key);
         Ok(())
     }

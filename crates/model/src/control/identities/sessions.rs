@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use archipel_base::codec;
 use archipel_cluster::{Decision, WriteOptions};
 use archipel_storage::engine::Durability;
 use base64::Engine;
@@ -72,7 +71,7 @@ impl Model {
         let session = session.ok_or(Error::InvalidSession)?;
         // A session for a key keeps the key's own names of buckets.
         let names = match (&session.role, &session.parent) {
-            (None, Some(parent)) => self.access_key(&parent.key.name)?,
+            (None, Some(parent)) => self.known_access_key(&parent.key.name)?,
             _ => None,
         };
         let names = names.map(|key| key.names.clone()).unwrap_or_default();
@@ -91,20 +90,28 @@ impl Model {
             })
         };
         if let Some(key) = cached()? {
-            return Ok(key);
+            return key.checked();
         }
         let mut secret = [0; 32];
         self.fill_random(&mut secret);
+        let sealer = self.sealer().await?;
+        let ring = self.keyring();
         let (row_key, now_ms) = (rowkeys::token_keys(), self.now_ms());
         let how = WriteOptions::durable(Durability::Fsync);
         let rotated = self.cluster().update(&row_key, how, move |current| {
-            let keys = match current.map(|value| codec::decode::<TokenKeys>(&value.metadata)) {
+            let keys = match current.map(|value| TokenKeys::of_row(&value.metadata, ring)) {
                 None => TokenKeys::default(),
                 Some(Ok(keys)) => keys,
                 Some(Err(error)) => return Decision::Abort(damaged_row(error)),
             };
             match keys.rotated(secret, now_ms) {
-                Some(keys) => Decision::Write(Some(row(codec::encode(&keys)))),
+                Some(mut keys) => {
+                    // Earlier ones are sealed already, or else the background seals them.
+                    match sealer.as_ref().map(|sealer| keys.seal_newest(sealer)) {
+                        Some(Err(error)) => Decision::Abort(error),
+                        _ => Decision::Write(Some(row(keys.row()))),
+                    }
+                }
                 // Another node was faster.
                 None => Decision::Abort(Error::Conflict),
             }
@@ -114,7 +121,7 @@ impl Model {
             Err(error) => return Err(error),
         }
         self.announce(&row_key).await.0?;
-        cached()?.ok_or(Error::Conflict)
+        cached()?.ok_or(Error::Conflict)?.checked()
     }
 
     /// Returns the key of that number. Reads the row if the cache lacks it.
@@ -126,9 +133,9 @@ impl Model {
             })
         };
         if let Some(key) = cached()? {
-            return Ok(Some(key));
+            return key.checked().map(Some);
         }
         self.look_up(rowkeys::token_keys()).await?;
-        cached()
+        cached()?.map(TokenKey::checked).transpose()
     }
 }

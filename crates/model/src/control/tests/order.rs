@@ -15,7 +15,11 @@ use crate::{Error, rowkeys};
 const ID: &str = "AKREAD";
 
 fn control() -> Control {
-    Control::new(Duration::from_secs(30), Arc::new(ManualClock::default()))
+    Control::new(
+        Duration::from_secs(30),
+        Arc::new(ManualClock::default()),
+        Arc::new(()),
+    )
 }
 
 fn row(id: &str) -> Bytes {
@@ -36,7 +40,7 @@ fn head(id: &str, name: &str) -> Bytes {
 fn found(rows: &[(&str, &str)]) -> Result<Cached, Error> {
     let mut found = Cached::default();
     for (id, name) in rows {
-        found.put(&row(id), Some(&head(id, name)))?;
+        found.put(&row(id), Some(&head(id, name)), &())?;
     }
     Ok(found)
 }

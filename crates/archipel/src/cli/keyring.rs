@@ -1,0 +1,91 @@
+//! `archipel keyring`
+
+use archipel_api::admin::types::KeyringInfo;
+use clap::Subcommand;
+
+use super::table;
+use super::target::Target;
+use crate::client::Failure;
+
+/// The subcommands of `archipel keyring`.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Show the keys of the keyring, and how far earlier ones are out of use
+    Status,
+    /// Give the keyring a new key, and wrap everything by it in the background
+    Rotate,
+}
+
+/// Runs a subcommand.
+pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
+    let client = target.client()?;
+    let info: KeyringInfo = match command {
+        Command::Status => client.get("/v1/keyring").await?,
+        Command::Rotate => client.post("/v1/keyring/rotate", &()).await?,
+    };
+    if target.json {
+        return table::print_json(&info);
+    }
+    show(&info)
+}
+
+fn show(info: &KeyringInfo) -> Result<(), Failure> {
+    let rows: Vec<[String; 3]> = info
+        .keys
+        .iter()
+        .map(|key| {
+            let state = match (key.open, key.newest) {
+                (false, _) => "this node cannot open it",
+                (true, true) => "in use for new content",
+                (true, false) => "on its way out",
+            };
+            let made = format!("{} ago", table::age(key.made_ms));
+            [key.id.clone(), made, state.into()]
+        })
+        .collect();
+    table::print(["KEY", "MADE", "STATE"], &rows)?;
+    let mut pairs = vec![("rotation", rotation_line(info))];
+    if info.rotating {
+        let (rewrapped, examined) = (info.rewrapped, info.examined);
+        pairs.push((
+            "wrapped anew",
+            format!("{rewrapped} of {examined} looked at"),
+        ));
+    }
+    if info.failed > 0 {
+        let failed = format!(
+            "{} could not be wrapped anew; they are tried again",
+            info.failed
+        );
+        pairs.push(("trouble", failed));
+    }
+    if info.plain_secrets > 0 {
+        let plain = format!("{} secrets; the background seals them", info.plain_secrets);
+        pairs.push(("in plain text", plain));
+    }
+    if info.closed_secrets > 0 {
+        let closed = format!(
+            "{} secrets of access keys and sessions; requests with them answer 503",
+            info.closed_secrets
+        );
+        pairs.push(("not to be opened", closed));
+    }
+    if let Some(trouble) = &info.trouble {
+        pairs.push(("trouble", trouble.clone()));
+    }
+    table::print_pairs(&pairs)
+}
+
+fn rotation_line(info: &KeyringInfo) -> String {
+    match (info.rotating, info.last_pass_ms) {
+        (false, _) => "none under way".into(),
+        (true, None) => format!(
+            "first pass: {} of {} buckets done",
+            info.buckets_done, info.buckets
+        ),
+        (true, Some(at)) => format!(
+            "all is wrapped by the newest key; the earlier ones go after a last pass in {}",
+            table::until(at)
+        ),
+    }
+}
