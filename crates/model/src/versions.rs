@@ -222,7 +222,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::NoSuchVersion`]; [`Error::IsMarker`]; the error of the change.
-    async fn change_version(
+    pub(crate) async fn change_version(
         &self,
         bucket: &Bucket,
         key: &str,
@@ -240,23 +240,6 @@ impl Model {
             }
         };
         self.decide(bucket, key, id, how, &decide).await?
-    }
-
-    /// Changes how a version's key is wrapped. No client asked for it, and nothing tells of it.
-    pub(crate) async fn rekey_version(
-        &self,
-        bucket: &Bucket,
-        key: &str,
-        id: VersionId,
-        change: HeadChange<'_>,
-    ) -> Result<(), Error> {
-        let how = Deciding {
-            taking: None,
-            happening: None,
-            by_all: false,
-            background: true,
-        };
-        self.change_version(bucket, key, id, how, change).await
     }
 
     /// Sets the tags of an object, or of the named version. The object stays the same in all else.

@@ -18,7 +18,7 @@ pub(super) async fn show(State(admin): State<Arc<Admin>>) -> Result<Json<Keyring
     Ok(Json(describe(admin.model.keyring_status().await?)))
 }
 
-/// Gives the keyring a new key. Everything is wrapped anew in the background.
+/// Gives the keyring a new key. Everything is wrapped again in the background.
 #[utoipa::path(
     post, path = "/v1/keyring/rotate", tag = "maintenance", operation_id = "rotate_keyring",
     responses((status = 200, description = "The keyring with its new key", body = KeyringInfo)),
@@ -38,7 +38,7 @@ fn describe(status: RingStatus) -> KeyringInfo {
     });
     KeyringInfo {
         keys: keys.collect(),
-        rotating: status.keys.len() > 1,
+        rotating: status.is_rotating,
         buckets_done: status.buckets_done,
         buckets: status.buckets,
         examined: status.counts.examined,

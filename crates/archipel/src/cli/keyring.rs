@@ -37,7 +37,8 @@ fn show(info: &KeyringInfo) -> Result<(), Failure> {
             let state = match (key.open, key.newest) {
                 (false, _) => "this node cannot open it",
                 (true, true) => "in use for new content",
-                (true, false) => "on its way out",
+                (true, false) if info.rotating => "on its way out of use",
+                (true, false) => "out of use; it stays for what may come back",
             };
             let made = format!("{} ago", table::age(key.made_ms));
             [key.id.clone(), made, state.into()]
@@ -48,16 +49,16 @@ fn show(info: &KeyringInfo) -> Result<(), Failure> {
     if info.rotating {
         let (rewrapped, examined) = (info.rewrapped, info.examined);
         pairs.push((
-            "wrapped anew",
+            "wrapped again",
             format!("{rewrapped} of {examined} looked at"),
         ));
     }
-    if info.failed > 0 {
+    if info.rotating && info.failed > 0 {
         let failed = format!(
-            "{} could not be wrapped anew; they are tried again",
+            "{} attempts failed; they are repeated, and the log of a node says why",
             info.failed
         );
-        pairs.push(("trouble", failed));
+        pairs.push(("not wrapped", failed));
     }
     if info.plain_secrets > 0 {
         let plain = format!("{} secrets; the background seals them", info.plain_secrets);
@@ -84,7 +85,7 @@ fn rotation_line(info: &KeyringInfo) -> String {
             info.buckets_done, info.buckets
         ),
         (true, Some(at)) => format!(
-            "all is wrapped by the newest key; the earlier ones go after a last pass in {}",
+            "everything is wrapped by the newest key; a last pass looks again in {}",
             table::until(at)
         ),
     }

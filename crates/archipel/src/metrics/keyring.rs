@@ -28,7 +28,7 @@ impl Collector for Ring {
         let gauges = [
             (
                 "archipel_keyring_keys",
-                "Keys of the keyring that this node can open; more than 1 during a rotation",
+                "Keys of the keyring that this node can open",
                 known.keys as f64,
             ),
             (
@@ -59,7 +59,7 @@ impl Collector for Ring {
             ),
             (
                 "archipel_keyring_failed",
-                "Keys and secrets that this node could not wrap anew; it comes back to them",
+                "Keys and secrets that this node could not wrap again; it comes back to them",
                 counts.failed,
             ),
         ];

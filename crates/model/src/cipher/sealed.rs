@@ -2,6 +2,7 @@
 
 use archipel_base::Id;
 use bytes::Bytes;
+use ring::hmac;
 use serde::{Deserialize, Serialize};
 
 use super::wrap::{self, DataKey};
@@ -87,11 +88,16 @@ impl Sealer {
         self.by
     }
 
-    /// Seals a secret of the row that `name` names. The names of one sealer's secrets must differ,
-    /// because they share its salt.
+    /// Seals a secret of the row that `name` names. A decision that is retried may seal another secret
+    /// for the same row, so the salt of each comes from all of it.
     pub fn seal(&self, purpose: Purpose, name: &str, secret: &[u8]) -> Option<Sealed> {
         let context = purpose.context(name);
-        let bytes = wrap::seal(self.outer.bytes(), &context, self.salt, secret)?;
+        let mut salted = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, &self.salt));
+        salted.update(&(context.len() as u64).to_be_bytes());
+        salted.update(&context);
+        salted.update(secret);
+        let salt = salted.sign().as_ref().try_into().ok()?;
+        let bytes = wrap::seal(self.outer.bytes(), &context, salt, secret)?;
         Some(Sealed { by: self.by, bytes })
     }
 }

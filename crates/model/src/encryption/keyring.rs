@@ -29,8 +29,8 @@ use crate::error::{Error, damaged_row};
 use crate::rowkeys;
 use wrapping::Wrapping;
 
-/// The most keys of a ring.
-pub(super) const MAX_KEYS: usize = 32;
+/// The most keys of a ring: one for each month of ten years.
+pub(super) const MAX_KEYS: usize = 120;
 
 /// The most wrappings of a key.
 const MAX_WRAPPINGS: usize = 16;
@@ -51,7 +51,7 @@ pub(crate) struct Keyring {
     /// The derived keys.
     wrapping: Mutex<Option<Arc<Wrapping>>>,
     known: RwLock<Known>,
-    /// What takes earlier keys out of use.
+    /// The state of what takes earlier keys out of use.
     pub sweeps: Sweeps,
 }
 
@@ -346,10 +346,10 @@ impl Keyring {
         trouble.filter(|_| is_new)
     }
 
-    /// Returns true if this row is what the node knows.
+    /// Returns true if this row is what the node knows and could open.
     fn has(&self, row: &[u8]) -> bool {
         let known = self.known.read();
-        !known.row.is_empty() && known.row == row
+        known.newest.is_some() && known.row == row
     }
 
     pub(crate) fn key(&self, id: &Id) -> Option<DataKey> {
@@ -371,18 +371,29 @@ impl Keyring {
         for entry in ring.keys.iter().take(MAX_KEYS) {
             if let Some((key, _)) = wrapping.open(entry) {
                 known.keys.insert(entry.id, key);
-                known.newest = Some(entry.id);
-                known.newest_made_ms = entry.made_ms;
             }
         }
-        if known.newest.is_none() {
-            let why = "no secret of this node opens the keyring; fix: give all nodes the same cluster secret, or the same encryption.key_file";
-            return Err(Error::NoMasterKey(why.into()));
+        // An earlier key does not do for new content: the others may have it on its way out.
+        if let Some(last) = ring
+            .keys
+            .last()
+            .filter(|last| known.keys.contains_key(&last.id))
+        {
+            (known.newest, known.newest_made_ms) = (Some(last.id), last.made_ms);
         }
+        let is_closed = known.newest.is_none();
         let mut present = self.known.write();
         if known.revision >= present.revision {
+            known.trouble = present.trouble.take();
             *present = known;
         }
-        Ok(())
+        match is_closed {
+            false => Ok(()),
+            true => Err(Error::NoMasterKey(
+                "no secret of this node opens the newest key of the keyring; fix: give all nodes the same \
+                 cluster secret, or the same encryption.key_file"
+                    .into(),
+            )),
+        }
     }
 }

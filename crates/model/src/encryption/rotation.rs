@@ -34,7 +34,7 @@ pub struct SweepCounts {
 /// The ring as a node knows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KnownRing {
-    /// The number of keys that it can open.
+    /// The number of keys that the node can open.
     pub keys: usize,
     /// The time at which the newest of them was made, in milliseconds since 1970; 0 for none.
     pub newest_made_ms: u64,
@@ -47,8 +47,8 @@ pub struct KnownRing {
 pub struct RingStatus {
     /// The keys, the newest last.
     pub keys: Vec<RingKeyStatus>,
-    /// True if a pass has begun to take the earlier keys out of use.
-    pub is_sweeping: bool,
+    /// True while passes take the earlier keys out of use. The keys stay in the ring.
+    pub is_rotating: bool,
     /// The number of buckets that the present pass is through with.
     pub buckets_done: u64,
     /// The number of all buckets of the present pass.
@@ -56,7 +56,7 @@ pub struct RingStatus {
     /// What the passes of this rotation have done so far.
     pub counts: SweepCounts,
     /// The time at which a last pass looks whether anything needs the earlier keys, in milliseconds
-    /// since 1970; `None` if a first pass is not through yet.
+    /// since 1970; `None` if a first pass is not through yet, or no rotation is under way.
     pub last_pass_ms: Option<u64>,
     /// The secrets of rows that this node cannot open.
     pub closed_secrets: u64,
@@ -97,11 +97,12 @@ impl Model {
         })?;
         Ok(RingStatus {
             keys: keys.collect(),
-            is_sweeping: sweep.is_some(),
+            is_rotating: ring.keys.len() > 1 && !sweep.is_some_and(|sweep| sweep.is_over),
             buckets_done: sweep.map_or(0, |sweep| sweep.buckets_done),
             buckets: sweep.map_or(0, |sweep| sweep.buckets),
             counts: sweep.map(Sweep::counts).unwrap_or_default(),
             last_pass_ms: sweep
+                .filter(|sweep| !sweep.is_over)
                 .and_then(|sweep| sweep.clean_ms)
                 .map(|clean| clean.saturating_add(self.day_ms())),
             closed_secrets: closed_secrets as u64,
@@ -111,21 +112,29 @@ impl Model {
     }
 
     /// Gives the ring a new key. New content takes it from now on; the background wraps everything
-    /// else again, and then drops the earlier keys. Returns the new key's id.
+    /// else again. The earlier keys stay in the ring. A ring that has no key yet gets its first one.
+    /// Returns the new key's id.
     ///
     /// # Errors
-    /// [`Error::NoMasterKey`] if this node cannot open the ring; [`Error::LimitExceeded`] if earlier
-    /// rotations have left too many keys.
+    /// [`Error::NoMasterKey`] if this node cannot open the ring; [`Error::LimitExceeded`] if the ring is
+    /// full; [`Error::Unavailable`] if this node does not know the time yet.
     pub async fn rotate_keyring(&self) -> Result<Id, Error> {
+        if !self.cluster().is_time_known() {
+            let why = "this node does not know the time yet";
+            return Err(Error::Unavailable(why.into()));
+        }
+        let is_new = self.ring().await?.keys.is_empty();
         // A ring that this node cannot open must not get a key that others cannot open.
-        self.newest_master_key().await?;
+        let (first, _) = self.newest_master_key().await?;
+        if is_new {
+            return Ok(first);
+        }
         let fresh = self.new_ring_key().await?;
         let id = fresh.id;
         self.change_ring(&move |ring| {
             if ring.keys.len() >= MAX_KEYS {
-                let why = format!(
-                    "the keyring has {MAX_KEYS} keys already; wait until earlier ones are out of use"
-                );
+                let why =
+                    format!("the keyring has {MAX_KEYS} keys, which is the most that it holds");
                 return Err(Error::LimitExceeded(why));
             }
             let mut new = ring.clone();

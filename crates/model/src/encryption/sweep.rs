@@ -6,9 +6,10 @@
 //! # Invariants
 //! - A pass begins only when no node begins content under an earlier key any more: a node follows
 //!   the ring within its lease, and commits wrap again what a long request has wrapped (`freshened`).
-//! - An earlier key is dropped only after a second pass, a day after the first one, has found
-//!   nothing that needs it. A day covers commits that were under way, on machines that were
-//!   suspended, too.
+//! - No key leaves the ring. A row that no quorum shows now may need it later: one of a node that was
+//!   away, of a restored copy, of a request that took days.
+//! - Earlier keys count as out of use when a second pass, a day after the first one, has found
+//!   nothing that needs them.
 //! - A pass that could not read or change something is not through.
 //! - A pass that a restart interrupts goes on at the bucket where it was.
 //!
@@ -27,7 +28,6 @@ use archipel_base::{Id, PartitionId};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
-use super::keyring::Ring;
 use super::rotation::SweepCounts;
 use crate::Model;
 use crate::error::Error;
@@ -41,6 +41,8 @@ const SHORTEST_TICK: Duration = Duration::from_millis(100);
 #[derive(Default)]
 pub(crate) struct Sweeps {
     pub wake: Notify,
+    /// The time before which a pass that failed is not tried again, in milliseconds since 1970.
+    retry_ms: AtomicU64,
     examined: AtomicU64,
     rewrapped: AtomicU64,
     failed: AtomicU64,
@@ -71,6 +73,9 @@ pub(super) struct Sweep {
     /// milliseconds since 1970.
     #[serde(rename = "c", default, skip_serializing_if = "Option::is_none")]
     pub clean_ms: Option<u64>,
+    /// True if a pass found nothing that needs an earlier key: no more passes follow.
+    #[serde(rename = "o", default)]
+    pub is_over: bool,
 }
 
 impl Sweep {
@@ -84,6 +89,7 @@ impl Sweep {
             rewrapped: 0,
             failed: 0,
             clean_ms: None,
+            is_over: false,
         }
     }
 
@@ -133,8 +139,8 @@ impl Model {
         }
     }
 
-    /// Seals secrets that stand in plain text, and takes earlier keys of the ring out of use, until it
-    /// is dropped. Run it in a task of its own.
+    /// Seals secrets that stand in plain text, and takes earlier keys of the ring out of use, until the
+    /// future is dropped. Run it in a task of its own.
     pub async fn sweep_forever(&self) {
         let short = Duration::from_millis(self.day_ms() / 8);
         let tick = short.clamp(SHORTEST_TICK, TICK);
@@ -170,6 +176,10 @@ impl Model {
         }
         let sweep = ring.sweep.clone().filter(|sweep| sweep.to == newest.id);
         let sweep = sweep.unwrap_or_else(|| Sweep::to(newest.id));
+        let retry_ms = self.keyring().sweeps.retry_ms.load(Ordering::Relaxed);
+        if sweep.is_over || self.now_ms() < retry_ms {
+            return Ok(());
+        }
         let is_resting = sweep.last.is_none()
             && sweep
                 .clean_ms
@@ -186,6 +196,11 @@ impl Model {
         let mut buckets = self.buckets()?;
         buckets.sort_unstable_by_key(|bucket| bucket.id);
         let is_resumed = sweep.last.is_some();
+        // A pass that ends within the first bucket must count as interrupted, too.
+        sweep.last.get_or_insert_default();
+        if !self.note_sweep(&sweep).await? {
+            return Ok(());
+        }
         sweep.buckets = buckets.len() as u64;
         let todo = buckets.iter().filter(|bucket| Some(bucket.id) > sweep.last);
         let todo: Vec<_> = todo.cloned().collect();
@@ -207,14 +222,19 @@ impl Model {
         sweep.last = None;
         if found.failed > 0 {
             self.note_sweep(&sweep).await?;
+            // Looking at everything costs too much to be repeated at once.
+            let retry_ms = self.now_ms() + self.day_ms() / 24;
+            self.keyring()
+                .sweeps
+                .retry_ms
+                .store(retry_ms, Ordering::Relaxed);
             let failed = found.failed;
             return Err(Error::Unavailable(format!("{failed} keys are left")));
         }
         // What a pass before the interruption found is not known here.
         let found_nothing = found.rewrapped == 0 && !is_resumed;
-        if sweep.clean_ms.is_some() && found_nothing && self.all_are_sealed_by(sweep.to)? {
-            return self.drop_earlier_keys(sweep.to).await;
-        }
+        sweep.is_over =
+            sweep.clean_ms.is_some() && found_nothing && self.all_are_sealed_by(sweep.to)?;
         sweep.clean_ms = Some(self.now_ms());
         self.note_sweep(&sweep).await?;
         let SweepCounts {
@@ -223,23 +243,6 @@ impl Model {
             ..
         } = sweep.counts();
         tracing::info!(examined, rewrapped, key = %sweep.to, "a pass over the keyring is through");
-        Ok(())
-    }
-
-    async fn drop_earlier_keys(&self, to: Id) -> Result<(), Error> {
-        let drop = move |ring: &Ring| {
-            let at = ring.keys.iter().position(|key| key.id == to);
-            let Some(at) = at.filter(|at| at + 1 == ring.keys.len()) else {
-                return Ok(None);
-            };
-            let mut new = ring.clone();
-            new.keys.drain(..at);
-            new.sweep = None;
-            Ok(Some(new))
-        };
-        if self.change_ring(&drop).await? {
-            tracing::info!(key = %to, "earlier keys of the keyring are dropped: nothing needs them");
-        }
         Ok(())
     }
 

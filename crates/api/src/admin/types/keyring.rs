@@ -6,22 +6,22 @@ use utoipa::ToSchema;
 /// The keyring, which wraps the keys of encrypted objects and seals secrets: `GET /v1/keyring`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct KeyringInfo {
-    /// The keys, the newest last. Empty until one is needed.
+    /// The keys, the newest last. Earlier ones stay. Empty until one is needed.
     pub keys: Vec<RingKeyInfo>,
     /// True while earlier keys are being taken out of use.
     pub rotating: bool,
-    /// The buckets of which the present pass has wrapped all keys anew.
+    /// The buckets of which the present pass has wrapped all keys again.
     pub buckets_done: u64,
     /// All buckets of the present pass.
     pub buckets: u64,
     /// What the passes of this rotation have looked at: versions, uploads and rows of secrets.
     pub examined: u64,
-    /// What they have wrapped anew.
+    /// What they have wrapped again.
     pub rewrapped: u64,
-    /// What they could not wrap anew. They come back to it.
+    /// What they could not wrap again, counted once in each pass. They come back to it.
     pub failed: u64,
     /// The time of the last pass, which looks whether anything needs the earlier keys, in milliseconds
-    /// since 1970; absent while the first pass is not through.
+    /// since 1970; absent while the first pass is not through, and when no rotation is under way.
     pub last_pass_ms: Option<u64>,
     /// Secrets of access keys and sessions that the node cannot open.
     pub closed_secrets: u64,

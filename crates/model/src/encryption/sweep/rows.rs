@@ -20,6 +20,7 @@ use crate::object::ObjectHead;
 use crate::rowkeys;
 use crate::upload::{Upload, UploadQuery};
 use crate::version::VersionId;
+use crate::versions::{Deciding, HeadChange};
 
 /// The entries of a page, and the changes at once.
 const PAGE: usize = 1000;
@@ -144,6 +145,23 @@ impl Model {
             Err(Error::NoSuchVersion | Error::IsMarker(_) | Error::Conflict) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    /// Changes how a version's key is wrapped. No client asked for it, and nothing tells of it.
+    pub(crate) async fn rekey_version(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        id: VersionId,
+        change: HeadChange<'_>,
+    ) -> Result<(), Error> {
+        let how = Deciding {
+            taking: None,
+            happening: None,
+            by_all: false,
+            background: true,
+        };
+        self.change_version(bucket, key, id, how, change).await
     }
 
     /// Wraps a key again. Fails with [`Error::Conflict`] if it needs none.

@@ -52,10 +52,13 @@ impl Model {
         let newest = self.keyring().newest().map(|(id, _)| id);
         let is_due = |by: Option<Id>| by.is_none() || by != newest;
         let (keys, tokens) = self.look(|cached| {
-            let keys = cached.keys.values().filter(|key| is_due(key.sealed_by()));
+            // What this node cannot open waits for one that can; the status counts it.
+            let open = cached.keys.values().filter(|key| !key.is_closed());
+            let keys = open.filter(|key| is_due(key.sealed_by()));
             let keys: Vec<String> = keys.map(|key| key.id.clone()).collect();
             let mut tokens = cached.identities.token_keys.iter();
-            (keys, tokens.any(|keys| keys.sealed_by().any(is_due)))
+            let tokens = tokens.any(|keys| keys.closed() == 0 && keys.sealed_by().any(is_due));
+            (keys, tokens)
         })?;
         if keys.is_empty() && !tokens {
             return Ok(());
