@@ -145,7 +145,7 @@ impl Model {
         expiry.wake.notify_one();
     }
 
-    /// Applies no more rules on this node until the next day, or until somebody asks for a walk. Returns
+    /// Applies no more rules on this node until the next day, or until a walk is asked for. Returns
     /// false if no walk runs.
     pub fn stop_expiry(&self) -> bool {
         let expiry = &self.0.expiry;

@@ -313,7 +313,6 @@ impl Data {
         run.about = Some(About {
             names,
             newest: true,
-            least: asked.least,
             below: asked.below,
         });
         let next = &mut |seen| self.next_stamp(seen);

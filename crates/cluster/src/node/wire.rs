@@ -109,9 +109,6 @@ pub(crate) struct About {
     /// True if the newest ones are wanted, too.
     #[serde(rename = "l", default, skip_serializing_if = "std::ops::Not::not")]
     pub newest: bool,
-    /// With `newest`: so many of them at least, if there are so many.
-    #[serde(rename = "m", default)]
-    pub least: usize,
     /// With `newest`: only those older than this one.
     #[serde(rename = "b", default, skip_serializing_if = "Option::is_none")]
     pub below: VersionName,

@@ -216,6 +216,7 @@ impl Retained {
                 matches!(changed, Err(Error::Held | Error::Unavailable(_))),
                 "{changed:?}"
             );
+            return;
         }
         let after = locks.iter().map(|lock| match change {
             LockChange::LegalHold(on) => ObjectLock {
@@ -353,7 +354,7 @@ impl Retained {
                 }
                 // A deletion whose answer was lost.
                 Err(error) => {
-                    let may_be_gone = locks.iter().any(|lock| !lock.protects(now_ms, true));
+                    let may_be_gone = locks.iter().any(|lock| !lock.protects(now_ms, false));
                     assert!(may_be_gone, "{key} {id}: {error}");
                 }
             }

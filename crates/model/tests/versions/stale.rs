@@ -20,7 +20,7 @@ async fn null_at_the_last(system: &mut System) -> String {
     system.cut(Some(1));
     let model = system.models[2].clone();
     let bucket = system.bucket_of(&model).await;
-    // Whoever reads the object completes what the replica has.
+    // A read of the object completes what the replica has.
     let _ = model.head_object(&bucket, "a").await;
     let head = model.head_version(&bucket, "a", VersionId::Null).await;
     system.cut(None);
@@ -49,7 +49,7 @@ async fn a_write_that_begins_after_versions_were_enabled_replaces_nothing() {
 }
 
 /// The write began before versions were enabled, so it may replace the null version. But it must not
-/// do so after somebody was told that the null version is protected.
+/// do so after a client was told that the null version is protected.
 #[tokio::test(start_paused = true)]
 async fn a_write_from_before_replaces_no_protected_null_version() {
     let mut system = System::new(3).await;

@@ -10,10 +10,10 @@ use crate::register::versions::{MOST_DEAD, NEWEST, Promises, VersionReport, orde
 pub(super) struct Asked {
     /// This version, with its payload.
     pub other: Option<VersionName>,
-    /// So many of the newest versions at least.
-    pub least: usize,
     /// Only those older than this one: the newer ones are dead.
     pub below: VersionName,
+    /// The object's row when that was so. A newer row may come with other versions.
+    pub at: Stamp,
 }
 
 /// Returns what must be asked before `name` is deleted and the newest other version becomes
@@ -24,6 +24,10 @@ pub(super) struct Asked {
 pub(super) fn to_ask(promises: &Promises<'_>, name: VersionName, asked: Asked) -> Option<Asked> {
     if !promises.is_current(name) {
         return None;
+    }
+    let at = promises.current.stamp;
+    if asked.below.is_some() && asked.at != at {
+        return Some(Asked::default());
     }
     let next = promises.newest_but(name);
     let told = promises.reports.iter().map(|(_, of, _)| of.as_slice());
@@ -36,20 +40,16 @@ pub(super) fn to_ask(promises: &Promises<'_>, name: VersionName, asked: Asked) -
     // not among them.
     let hides = |of: &[VersionReport]| match &next {
         // A replica tells few versions if one of them lives in its own view.
-        None if of.iter().filter(listed).any(|one| one.value.is_some()) => {
-            of.len() >= NEWEST.max(asked.least)
-        }
-        None => of.len() >= MOST_DEAD.max(asked.least),
-        Some(next) => {
-            of.len() >= NEWEST.max(asked.least) && lowest(of).is_some_and(|at| at > order_of(next))
-        }
+        None if of.iter().filter(listed).any(|one| one.value.is_some()) => of.len() >= NEWEST,
+        None => of.len() >= MOST_DEAD,
+        Some(next) => of.len() >= NEWEST && lowest(of).is_some_and(|at| at > order_of(next)),
     };
     let hiding = told.clone().filter(|of| hides(of));
-    if let Some((below, longest)) = hiding.map(|of| (lowest(of), of.len())).max() {
+    if let Some(below) = hiding.map(lowest).max() {
         return Some(Asked {
             // Each list goes at least as far, and so far none shows one that lives.
             below: below.or(asked.below),
-            least: (4 * longest).min(MOST_DEAD),
+            at,
             ..asked
         });
     }
@@ -144,15 +144,31 @@ mod tests {
             reports: &reports,
         };
         let asked = to_ask(&promises, Some(stamp(1000)), Asked::default());
-        let least = (4 * NEWEST).min(MOST_DEAD);
-        let below = Some(stamp(100));
         let more = Asked {
             other: None,
-            least,
-            below,
+            below: Some(stamp(100)),
+            at: stamp(1000),
         };
         assert_eq!(asked, Some(more));
-        // With more asked for, so many are all.
+        // Another row came meanwhile, and versions with it.
+        let newer = Version {
+            stamp: stamp(1500),
+            ..current.clone()
+        };
+        let over = Promises {
+            current: &newer,
+            ballot: stamp(2000),
+            reports: &reports,
+        };
+        let again = to_ask(&over, Some(stamp(1000)), more);
+        assert_eq!(again, Some(Asked::default()));
+        // Few older ones are all.
+        let older = [(0, vec![report(90, 590, false)], Stamp::ZERO)];
+        let promises = Promises {
+            current: &current,
+            ballot: stamp(2000),
+            reports: &older,
+        };
         assert_eq!(to_ask(&promises, Some(stamp(1000)), more), None);
     }
 
@@ -174,7 +190,6 @@ mod tests {
         };
         let asked = to_ask(&promises, Some(stamp(1_000_000)), Asked::default());
         let asked = asked.unwrap();
-        assert_eq!(asked.least, MOST_DEAD);
         assert_eq!(asked.below, Some(stamp(10_000)));
     }
 }

@@ -11,6 +11,9 @@ use crate::memory::World;
 use crate::memory::versioned::VERSIONED;
 use crate::register::versions::MOST_DEAD;
 
+/// As many of them as a list may hold do not fit into a message.
+const METADATA: usize = 20 << 10;
+
 fn object() -> RowKey {
     RowKey {
         partition: PartitionId(0),
@@ -24,7 +27,11 @@ async fn put(node: &Cluster) -> VersionName {
         ..WriteOptions::durable(Durability::Fsync)
     };
     let row = object();
-    let written = node.write(&row, Some(Value::default()), how);
+    let value = Value {
+        metadata: vec![7; METADATA].into(),
+        ..Value::default()
+    };
+    let written = node.write(&row, Some(value), how);
     Some(written.await.unwrap())
 }
 
@@ -45,8 +52,9 @@ async fn the_version_before_very_many_dead_ones_becomes_current() {
     for _ in 0..4 * MOST_DEAD {
         names.push(put(node).await);
     }
-    let (first, second, last) = (names[0], names[1], names[names.len() - 1]);
-    for dead in &names[2..names.len() - 1] {
+    let last = names[names.len() - 1];
+    let living = MOST_DEAD + 8;
+    for dead in &names[living..names.len() - 1] {
         kill(node, *dead).await;
     }
     let current = async || {
@@ -54,8 +62,10 @@ async fn the_version_before_very_many_dead_ones_becomes_current() {
         let read = read.filter(|value| value.kind() != VersionKind::Void);
         read.map(|value| value.version_name())
     };
-    for (gone, left) in [(last, Some(second)), (second, Some(first)), (first, None)] {
-        kill(node, gone).await;
-        assert_eq!(current().await, left);
+    kill(node, last).await;
+    for left in (0..living).rev() {
+        assert_eq!(current().await, Some(names[left]));
+        kill(node, names[left]).await;
     }
+    assert_eq!(current().await, None);
 }

@@ -55,7 +55,11 @@ pub(super) fn moves(
     let old_name = versions::name_of(old.value.as_ref());
     let new_name = versions::name_of(new.value.as_ref());
     let changes = new.value.as_ref().map_or(&[][..], Value::changes);
-    if old_name == new_name && changes.is_empty() && old.stamp != Stamp::ZERO {
+    let is_plain = new
+        .value
+        .as_ref()
+        .is_none_or(|value| value.version.is_none());
+    if old_name == new_name && is_plain && changes.is_empty() && old.stamp != Stamp::ZERO {
         return Ok(Ok(Moves::default()));
     }
     let Some(prefix) = (hooks.kept_prefix)(key) else {
@@ -184,10 +188,10 @@ pub(super) fn told(
         };
         seen += 1;
         // The null version is the first, and need not be the newest.
-        lives |= row.is_some_and(|row| row.is_live()) && name.is_some();
+        let is_listed = name.is_some() && !about.names.contains(&name);
+        lives |= is_listed && row.is_some_and(|row| row.is_live());
         names.push(name);
-        let least = about.least.min(MOST_DEAD);
-        let is_enough = seen >= NEWEST.max(least) && (lives || seen >= MOST_DEAD);
+        let is_enough = seen >= NEWEST && (lives || seen >= MOST_DEAD);
         Ok(if is_enough {
             Flow::Stop
         } else {

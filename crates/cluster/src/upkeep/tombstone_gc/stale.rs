@@ -121,9 +121,8 @@ impl Upkeep {
 
     /// Returns the partitions that are not this store's and of which it holds something.
     pub(crate) async fn stale_partitions(&self, epoch: &Epoch) -> Result<Vec<PartitionId>, Error> {
-        let me = self.epochs.me();
         let others: Vec<PartitionId> = all_partitions()
-            .filter(|p| !epoch.replicas(*p).iter().flatten().any(|m| m.node == me))
+            .filter(|partition| !self.is_here(epoch, *partition))
             .collect();
         let look = move |rows: &RowReader<'_>| {
             let mut found = Vec::new();
@@ -135,6 +134,13 @@ impl Upkeep {
             Ok(found)
         };
         Ok(self.store().read(look).await?)
+    }
+
+    /// Returns true if the layout gives a partition to this store.
+    pub(crate) fn is_here(&self, epoch: &Epoch, partition: PartitionId) -> bool {
+        let me = self.epochs.me();
+        let replicas = epoch.replicas(partition);
+        replicas.iter().flatten().any(|member| member.node == me)
     }
 
     /// Purges a partition that is not this store's, as long as `epoch` is in force.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use archipel_base::{PartitionId, Stamp};
 use archipel_storage::engine::Durability;
 use archipel_storage::{RowKey, VersionKind};
+use futures_util::{FutureExt, StreamExt, stream};
 
 use crate::data::decision::Decision;
 use crate::data::options::WriteOptions;
@@ -16,10 +17,14 @@ use crate::error::Error;
 use crate::upkeep::Upkeep;
 
 /// How many void rows one sweep notes. Their tombstones cause later sweeps.
-pub(super) const MOST: usize = 4096;
+pub(super) const MOST: usize = 1024;
+
+/// How many of them are written at once.
+const AT_ONCE: usize = 16;
 
 impl Upkeep {
-    /// Retires the void rows that a sweep found. One replica of the partition does it.
+    /// Retires the void rows that a sweep found. One replica of the partition does it. Floors wait
+    /// meanwhile, so the first row that cannot be written ends it: later sweeps find the others.
     pub(super) async fn retire(
         self: &Arc<Upkeep>,
         partition: PartitionId,
@@ -28,19 +33,25 @@ impl Upkeep {
         if self.rank(partition) > 0 {
             return;
         }
-        for (row, stamp) in void {
-            match self.retire_one(&row, stamp).await {
-                Ok(()) => self.anti_entropy.floors.count(|total| total.retired += 1),
+        let retiring = void.into_iter().map(|(row, stamp)| {
+            let upkeep = self.clone();
+            async move { upkeep.retire_one(&row, stamp).await }.boxed()
+        });
+        let mut retired = stream::iter(retiring).buffer_unordered(AT_ONCE);
+        while let Some(one) = retired.next().await {
+            match one {
+                Ok(true) => self.anti_entropy.floors.count(|total| total.retired += 1),
+                Ok(false) => {}
                 Err(error) => {
-                    let key = row.key.escape_ascii();
-                    tracing::debug!(%error, %key, "a row without a version stays for now");
+                    tracing::debug!(%error, %partition, "rows without a version stay for now");
+                    return;
                 }
             }
         }
     }
 
-    /// Makes a tombstone of a void row, unless somebody has written it since.
-    async fn retire_one(self: &Arc<Upkeep>, row: &RowKey, stamp: Stamp) -> Result<(), Error> {
+    /// Makes a tombstone of a void row. Returns false if it was written since.
+    async fn retire_one(self: &Arc<Upkeep>, row: &RowKey, stamp: Stamp) -> Result<bool, Error> {
         let how = WriteOptions {
             background: true,
             frees: true,
@@ -52,7 +63,6 @@ impl Upkeep {
             }
             _ => Decision::Abort(()),
         });
-        let changed = || Error::Unavailable("it was written meanwhile".into());
-        retired.await?.map_err(|()| changed())
+        Ok(retired.await?.is_ok())
     }
 }

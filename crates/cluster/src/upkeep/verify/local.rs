@@ -207,7 +207,7 @@ impl Upkeep {
 }
 
 impl Verify {
-    fn is_stopped(&self) -> bool {
+    pub(super) fn is_stopped(&self) -> bool {
         self.run().as_ref().is_some_and(|run| run.is_stopped)
     }
 
