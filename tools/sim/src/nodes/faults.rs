@@ -8,6 +8,8 @@ use archipel_base::BlockHash;
 use archipel_base::random::SeededRandom;
 use archipel_net::simulated::Link;
 
+use super::disks::Room;
+use super::power::FULL;
 use super::world::World;
 use super::{disks, replicas};
 use crate::rng::Rng;
@@ -144,8 +146,11 @@ pub async fn flip_bits(world: Arc<World>, mut rng: Rng) {
         if counts.disks_lost + counts.rolled_back > 0 {
             return;
         }
+        let crashes = world.record().counts.crashes;
         let copied = match replicas::copied(&world, index).await {
             Ok(copied) => copied,
+            // Its machine lost power meanwhile.
+            Err(_) if world.record().counts.crashes > crashes => BTreeSet::new(),
             Err(error) => return world.violation(format!("a store cannot be read: {error}")),
         };
         let both: Vec<BlockHash> = copied.intersection(&copied_before).copied().collect();
@@ -177,8 +182,13 @@ pub async fn start(world: &World, index: usize) {
         return;
     }
     world.note(format!("machine {index} starts"));
-    if let Err(why) = machine.start().await {
-        world.violation(format!("machine {index} does not start: {why}"));
+    while let Err(why) = machine.start().await {
+        if !why.contains(FULL) {
+            return world.violation(format!("machine {index} does not start: {why}"));
+        }
+        // Each run begins with a commit. The operator makes room for it.
+        world.note(format!("machine {index} needs room to start"));
+        machine.set_room(Room::Free);
     }
 }
 

@@ -201,12 +201,21 @@ impl Machine {
         Some((running.model.clone(), running.down.clone()))
     }
 
-    /// Starts it.
+    /// Starts it. If that fails, it is off.
     pub async fn start(&self) -> Result<(), String> {
+        let power = Power::default();
+        let started = self.start_with(&power).await;
+        if started.is_err() {
+            power.cut();
+            self.network.crash(self.id);
+        }
+        started
+    }
+
+    async fn start_with(&self, power: &Power) -> Result<(), String> {
         let boot = self.boots.fetch_add(1, Ordering::SeqCst);
         let random: Arc<dyn Random> = Arc::new(SeededRandom::new(self.seed.wrapping_add(boot)));
-        let power = Power::default();
-        let store = self.store(&power, random.clone());
+        let store = self.store(power, random.clone());
         let store = store.map_err(|error| format!("the store does not open: {error}"))?;
         let rpc = Rpc::new(self.network.node(self.id));
         let members = self.members(&rpc, &store, random.clone());
@@ -239,7 +248,7 @@ impl Machine {
         tasks.extend(background(&model, self.options, self.style));
         *self.running() = Some(Running {
             model,
-            power,
+            power: power.clone(),
             down: Arc::default(),
             tasks,
         });

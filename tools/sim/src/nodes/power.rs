@@ -16,6 +16,9 @@ use archipel_storage::engine::{
 
 use super::disks::Condition;
 
+/// What a commit on a full disk fails with.
+pub const FULL: &str = "the disk is full";
+
 /// The power of one run of a machine.
 #[derive(Clone, Debug)]
 pub struct Power(Arc<AtomicBool>);
@@ -147,7 +150,7 @@ impl WriteTxn for Ending<'_> {
     fn commit(self: Box<Self>, _: Durability) -> Result<()> {
         match self.end {
             End::Unsynced => self.txn.commit(Durability::Buffered),
-            End::Fails => Err(Error::Full("the disk is full".into())),
+            End::Fails => Err(Error::Full(FULL.into())),
             End::Swallowed => Ok(()),
         }
     }
