@@ -1,6 +1,6 @@
 //! The two indexes in the metadata engine: blocks and locations. They change together.
 
-use std::ops::Bound;
+use std::ops::{Bound, RangeInclusive};
 
 use archipel_base::BlockHash;
 
@@ -156,12 +156,17 @@ pub(crate) fn references(txn: &(impl ReadTxn + ?Sized), hash: &BlockHash) -> Res
 /// Visits each block of the index with its number of references.
 pub(crate) fn scan_references(
     txn: &dyn ReadTxn,
+    first_bytes: &RangeInclusive<u16>,
     visit: &mut dyn FnMut(BlockHash, u64) -> Result<Flow>,
 ) -> Result<()> {
-    let all = (Bound::Unbounded, Bound::Unbounded);
+    let from = first_bytes.start().to_be_bytes();
+    let end = first_bytes.end().checked_add(1).map(u16::to_be_bytes);
+    let end = end
+        .as_ref()
+        .map_or(Bound::Unbounded, |end| Bound::Excluded(&end[..]));
     txn.scan(
         Tree::Blocks,
-        all,
+        (Bound::Included(&from[..]), end),
         Direction::Ascending,
         &mut |key, value| {
             let hash = <[u8; 32]>::try_from(key)

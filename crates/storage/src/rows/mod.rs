@@ -18,8 +18,11 @@
 //! | [`window`] | windows of time, and their fingerprints |
 //! | [`list`] | listings with prefix and delimiter |
 //! | [`mentions`] | from blocks back to the rows that refer to them |
+//! | [`check`] | looks for damage in one partition |
+//! | `references` | compares references to blocks with the index, in bounded memory |
 //! | [`verify`] | recomputes everything that is derived and compares |
 
+pub mod check;
 pub mod codec;
 pub(crate) mod derived;
 pub mod list;
@@ -27,10 +30,12 @@ pub mod mentions;
 mod metadata;
 pub(crate) mod overlay;
 pub mod reader;
+mod references;
 pub mod txn;
 pub mod verify;
 pub mod window;
 
+pub use check::Checked;
 pub use list::{KeptKeys, ListEntry, ListQuery, ListStart, Listing};
 pub use mentions::Mention;
 pub use metadata::RowMetadata;

@@ -1,15 +1,16 @@
 //! Verification: recomputes all derived data from the rows and compares.
 //!
 //! It works partition by partition, so memory is bounded by one partition's windows and counters.
-//! In addition it counts the references of all blocks in memory (about 50 bytes a block).
+//! References to blocks are compared by sums (`references`), and one by one where these differ.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use archipel_base::{BlockHash, Id, PartitionId, Stamp};
 
 use super::codec::{self, Counter, Part, StoredBody, StoredRow};
 use super::reader::{self, PrefixRange, RowReader};
+use super::references::{self, Difference, Ranges};
 use super::window::{Fingerprint, Granularity, Window};
 use crate::engine::{Direction, Flow, KeyRange, ReadTxn, Result, Tree};
 use crate::error::Error;
@@ -21,6 +22,11 @@ const MAX_TOLD: usize = 100;
 const MAX_LACKING: usize = 10_000;
 /// The number of damaged rows that are named.
 const MAX_DAMAGED: usize = 1_000;
+/// The number of hashes that are compared in memory at once, about 100 bytes each.
+const MAX_HASHES: u64 = 1 << 19;
+/// The number of times that all payloads are read again for blocks that differ. Then enough blocks are
+/// named, and the rest is counted by ranges of hashes.
+const MAX_PASSES: usize = 64;
 
 /// The result of a verification.
 #[derive(Clone, Debug, Default)]
@@ -58,6 +64,26 @@ impl Report {
         }
     }
 
+    /// Adds a block whose counts differ, or that nothing refers to. Unless the payloads are whole, it may
+    /// be that a damaged one refers to the block.
+    fn add_block(&mut self, block: &Difference, is_whole: bool) {
+        let Difference {
+            hash,
+            wanted,
+            counted,
+        } = *block;
+        let found = counted.unwrap_or(0);
+        if found < wanted {
+            self.add_lacking(hash);
+        } else if found > wanted && is_whole && self.surplus.len() < MAX_LACKING {
+            self.surplus.push(hash);
+        }
+        self.add_problem(|| match counted {
+            Some(found) => format!("block {hash}: {found} references, not {wanted}"),
+            None => format!("block {hash}: {wanted} references, not in the index"),
+        });
+    }
+
     fn add_damaged(&mut self, key: &[u8]) {
         if self.damaged.len() < MAX_DAMAGED
             && let Ok(row) = codec::row_of_key(key)
@@ -89,7 +115,7 @@ impl RowReader<'_> {
         let mut verifier = Verifier {
             txn: self.txn(),
             report: Report::default(),
-            references: HashMap::new(),
+            references: Ranges::new(),
         };
         let mut next = verifier.partition_from(0)?;
         while let Some(partition) = next {
@@ -103,43 +129,13 @@ impl RowReader<'_> {
         verifier.check_blocks()?;
         Ok(verifier.report)
     }
-
-    /// Returns the rows of a partition that are damaged, or whose payload is damaged or missing. Also
-    /// returns the number of bytes that were read: all of the partition's rows and payloads.
-    pub fn damaged_rows(&self, partition: PartitionId) -> Result<(Vec<RowKey>, u64)> {
-        let range = PrefixRange::new(partition, &[], Bound::Unbounded);
-        let (txn, mut damaged, mut bytes) = (self.txn(), Vec::new(), 0);
-        txn.scan(
-            Tree::Rows,
-            range.bounds(),
-            Direction::Ascending,
-            &mut |key, value| {
-                bytes += value.len() as u64;
-                let whole = codec::decode_metadata(key, value).and_then(|row| {
-                    if row.payload == StoredBody::Apart {
-                        let payload = reader::stored_bytes(txn, key)?;
-                        bytes += payload.len() as u64;
-                        codec::decode_payload_of(key, row.stamp, &payload)?;
-                    }
-                    Ok(())
-                });
-                match whole {
-                    Ok(()) => {}
-                    Err(Error::Damaged(_)) => damaged.push(codec::row_of_key(key)?),
-                    Err(error) => return Err(error),
-                }
-                Ok(Flow::Continue)
-            },
-        )?;
-        Ok((damaged, bytes))
-    }
 }
 
 struct Verifier<'t> {
     txn: &'t dyn ReadTxn,
     report: Report,
-    /// The number of mentions of each block in payloads.
-    references: HashMap<BlockHash, u64>,
+    /// The references of payloads, less those that the index counts.
+    references: Ranges,
 }
 
 /// The derived data that a partition's rows should have.
@@ -267,7 +263,7 @@ impl Verifier<'_> {
         };
         for block in payload.blocks() {
             self.report.references += 1;
-            *self.references.entry(block.hash).or_default() += 1;
+            self.references.add_mention(&block.hash);
         }
         Ok(())
     }
@@ -335,28 +331,26 @@ impl Verifier<'_> {
     /// Checks that each block of the index has exactly the references that payloads make.
     fn check_blocks(&mut self) -> Result<()> {
         let (report, references) = (&mut self.report, &mut self.references);
-        let is_whole = report.damaged.is_empty();
-        crate::blocks::scan_references(self.txn, &mut |hash, found| {
+        crate::blocks::scan_references(self.txn, &(0..=u16::MAX), &mut |hash, counted| {
             report.blocks += 1;
-            let wanted = references.remove(&hash).unwrap_or(0);
-            if found < wanted {
-                report.add_lacking(hash);
-            } else if found > wanted && is_whole && report.surplus.len() < MAX_LACKING {
-                report.surplus.push(hash);
-            }
-            if found != wanted || wanted == 0 {
-                report.add_problem(|| format!("block {hash}: {found} references, not {wanted}"));
-            }
+            references.subtract_counted(&hash, counted);
             Ok(Flow::Continue)
         })?;
-        let mut left: Vec<_> = self.references.drain().collect();
-        left.sort_unstable();
-        for (hash, wanted) in left {
-            self.report.add_lacking(hash);
-            self.report
-                .add_problem(|| format!("block {hash}: {wanted} references, not in the index"));
+        let is_whole = report.damaged.is_empty();
+        let differing = references.differing(MAX_HASHES);
+        let passes = differing.len().min(MAX_PASSES);
+        let (compared, rest) = differing.split_at(passes);
+        for part in compared {
+            references::compare(self.txn, part, &mut |difference| {
+                report.add_block(&difference, is_whole);
+            })?;
         }
-        let report = &mut self.report;
+        for part in rest {
+            let (from, to) = (part.start(), part.end());
+            report.add_problem(|| {
+                format!("blocks {from:04x} to {to:04x}: references differ, too many to name")
+            });
+        }
         crate::blocks::check_locations(self.txn, report.blocks, &mut |what| {
             report.add_problem(|| what)
         })

@@ -127,11 +127,11 @@ impl Repair {
         }
     }
 
-    /// Notes blocks that are damaged or missing here. Returns true if all of them have room, or if
-    /// waiting would make no room.
-    pub fn note_all(&self, blocks: &[BlockHash]) -> bool {
+    /// Notes blocks that are damaged or missing here. `partition` holds rows that refer to them, if that
+    /// is known. Returns true if all of them have room, or if waiting would make no room.
+    pub fn note_all(&self, blocks: &[BlockHash], partition: Option<PartitionId>) -> bool {
         let mut queue = self.queue();
-        let noted = blocks.iter().map(|hash| queue.note(*hash, None));
+        let noted = blocks.iter().map(|hash| queue.note(*hash, partition));
         let left = noted.filter(|noted| *noted == Noted::NoRoom).count();
         let moves = queue.moves();
         drop(queue);
@@ -203,7 +203,7 @@ impl Upkeep {
     /// Notes blocks that are damaged or missing here.
     pub(crate) fn note_damaged(&self, blocks: impl IntoIterator<Item = BlockHash>) {
         let blocks: Vec<BlockHash> = blocks.into_iter().collect();
-        if !self.repair.note_all(&blocks) {
+        if !self.repair.note_all(&blocks, None) {
             tracing::warn!("more blocks are damaged than can wait: a scrub finds the rest");
         }
     }

@@ -1,5 +1,9 @@
 //! Scrubs: all stored data are read and verified, slowly and again and again. Damage is noted for
 //! repair. The progress is stored on disk about once a minute.
+//!
+//! A pass checks the rows of each partition first, and notes the blocks that they refer to and no disk
+//! holds. So the blocks of a lost disk come partition by partition, and the repair of each looks up its rows
+//! in that partition alone. Then the pass reads all blocks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,7 +71,8 @@ pub struct ScrubStatus {
     pub bytes: u64,
     /// Bytes that are stored, about.
     pub stored_bytes: u64,
-    /// Damaged blocks and rows that the pass found.
+    /// Damaged or missing blocks and damaged rows that the pass found. A missing block counts again if it is
+    /// still missing when the pass comes to its disk.
     pub damaged: u64,
 }
 
@@ -191,19 +196,19 @@ impl Upkeep {
         if !progress.running {
             return Ok(REST);
         }
+        let rate = progress.rate(stored_bytes, cycle_ms);
+        if let Some(partition) = next_partition(&progress) {
+            return self.scrub_rows(pass, partition, rate).await;
+        }
         let step = self
             .store()
             .blocks()
             .scrub_step(progress.after(), STEP_BYTES)
             .await?;
         let ended = step.next.is_none();
-        if !self.repair.note_all(&step.damaged) {
+        if !self.repair.note_all(&step.damaged, None) {
             // The same step is repeated when there is room.
             return Ok(NO_ROOM);
-        }
-        let rate = progress.rate(stored_bytes, cycle_ms);
-        if ended {
-            self.scrub_rows(pass, rate).await?;
         }
         if self.take_step(pass, &step) {
             self.keep_scrub().await?;
@@ -215,23 +220,40 @@ impl Upkeep {
         }
     }
 
-    /// Verifies the content in metadata at this rate, and repairs what it can.
-    async fn scrub_rows(self: &Arc<Upkeep>, pass: u64, rate: u64) -> Result<(), Error> {
-        for number in (0..PARTITIONS).chain([PartitionId::CONTROL.0]) {
-            if self.repair.scrub.work().pass != pass {
-                return Ok(());
-            }
-            let look = move |rows: &RowReader<'_>| rows.damaged_rows(PartitionId(number));
-            let (damaged, bytes) = self.store().read(look).await?;
-            self.repair.scrub.work().progress.damaged += damaged.len() as u64;
-            for row in damaged {
-                self.repair_row(&row).await;
-            }
-            if bytes > 0 {
-                tokio::time::sleep(Duration::from_secs_f64(bytes as f64 / rate as f64)).await;
-            }
+    /// Checks the rows of a partition, and notes or repairs what is damaged. Returns how long to rest.
+    async fn scrub_rows(
+        self: &Arc<Upkeep>,
+        pass: u64,
+        partition: PartitionId,
+        rate: u64,
+    ) -> Result<Duration, Error> {
+        let blocks = self.store().blocks().clone();
+        let check = move |rows: &RowReader<'_>| rows.check(partition, &blocks);
+        let checked = self.store().read(check).await?;
+        if !self.repair.note_all(&checked.missing, Some(partition)) {
+            // The same partition is checked again when there is room.
+            return Ok(NO_ROOM);
         }
-        Ok(())
+        for row in &checked.damaged {
+            self.repair_row(row).await;
+        }
+        let found = (checked.damaged.len() + checked.missing.len()) as u64;
+        if self.take_partition(pass, found) {
+            self.keep_scrub().await?;
+        }
+        Ok(Duration::from_secs_f64(checked.bytes as f64 / rate as f64))
+    }
+
+    /// Adds a checked partition. Returns true if the progress should be stored.
+    fn take_partition(&self, pass: u64, damaged: u64) -> bool {
+        let now = self.now_ms();
+        let mut work = self.repair.scrub.work();
+        if work.pass != pass {
+            return false;
+        }
+        work.progress.partitions += 1;
+        work.progress.damaged += damaged;
+        now.abs_diff(work.kept_ms) >= KEEP_MS
     }
 
     /// Adds the result of a step. Returns true if the progress should be stored.
@@ -258,5 +280,14 @@ impl Upkeep {
         let keep = move |txn: &mut RowTxn<'_>| txn.set_meta(META, Some(&bytes));
         let how = Transact::new(Durability::Buffered).bounded();
         Ok(self.store().transact(how, keep).await?)
+    }
+}
+
+/// Returns the partition that a pass checks next; `None` if it has checked all.
+fn next_partition(progress: &Progress) -> Option<PartitionId> {
+    match progress.partitions {
+        number if number < PARTITIONS => Some(PartitionId(number)),
+        PARTITIONS => Some(PartitionId::CONTROL),
+        _ => None,
     }
 }

@@ -112,7 +112,7 @@ async fn blocks_of_a_lost_segment_are_damaged() {
 async fn rebuild(world: &mut World, rows: &[BlockRef]) -> Rebuilt {
     world.engine = Arc::new(MemoryEngine::new());
     world.reopen(Start::Rebuild);
-    let rebuilt = world.blocks.rebuild().await.unwrap();
+    let rebuilt = world.blocks.rebuild(&Arc::default()).await.unwrap();
     let mut txn = world.engine.write().unwrap();
     let mut change = world.blocks.change();
     for block in rows {
@@ -176,7 +176,7 @@ async fn rebuild_ignores_records_inside_content() {
     rot(&world, &outer[0], 0);
     world.engine = Arc::new(MemoryEngine::new());
     world.reopen(Start::Rebuild);
-    let rebuilt = world.blocks.rebuild().await.unwrap();
+    let rebuilt = world.blocks.rebuild(&Arc::default()).await.unwrap();
     assert_eq!(rebuilt.blocks, 0);
 }
 

@@ -5,6 +5,7 @@ mod list;
 mod overlay;
 mod payloads;
 mod reference;
+mod references;
 mod txn;
 mod versions;
 

@@ -221,7 +221,7 @@ fn a_rebuilt_index_has_exact_references() {
     block_on(store.close()).unwrap();
     drop(store);
     clear_index(&parts);
-    let rebuilt = block_on(Store::rebuild_blocks(parts.options())).unwrap();
+    let rebuilt = block_on(Store::rebuild_blocks(parts.options(), &Arc::default())).unwrap();
     assert_eq!((rebuilt.references, rebuilt.missing), (5, 0));
     assert_eq!(rebuilt.found.blocks - rebuilt.dropped, 3);
     let store = parts.open();
@@ -241,7 +241,7 @@ fn a_store_opens_only_after_an_interrupted_rebuild_is_repeated() {
             after_commits,
             error: Error::Io("on purpose".into()),
         });
-        let ended = block_on(Store::rebuild_blocks(parts.options())).is_ok();
+        let ended = block_on(Store::rebuild_blocks(parts.options(), &Arc::default())).is_ok();
         if ended {
             assert!(after_commits > 2, "no commit failed");
             break;

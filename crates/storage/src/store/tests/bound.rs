@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use super::blocks::{appender, content, set, with_blocks, with_payload};
 use super::*;
 use crate::checksum::crc32c_of;
-use crate::engine::{Durability, Tree};
+use crate::engine::{Durability, Result, Tree};
 use crate::error::Error;
 use crate::row::{Payload, UsageDelta};
-use crate::rows::{Granularity, ListQuery, codec};
+use crate::rows::{Checked, Granularity, ListQuery, codec};
 
 fn get(engine: &dyn Engine, tree: Tree, key: &[u8]) -> Vec<u8> {
     let txn = engine.read().unwrap();
@@ -31,11 +31,13 @@ fn read(store: &Store, name: &str) -> Result<Option<Row>> {
     block_on(store.read(move |rows| rows.row(&key)))
 }
 
+fn check(store: &Store) -> Result<Checked> {
+    let (partition, blocks) = (key("a").partition, store.blocks().clone());
+    block_on(store.read(move |rows| rows.check(partition, &blocks)))
+}
+
 fn damaged(store: &Store) -> Vec<RowKey> {
-    let partition = key("a").partition;
-    block_on(store.read(move |rows| rows.damaged_rows(partition)))
-        .unwrap()
-        .0
+    check(store).unwrap().damaged
 }
 
 fn long(byte: u8) -> Payload {
@@ -177,7 +179,7 @@ fn a_value_of_a_later_release_is_reported_and_left_alone() {
         };
         let partition = key("a").partition;
         newer(read(&store, "a").unwrap_err());
-        newer(block_on(store.read(move |rows| rows.damaged_rows(partition))).unwrap_err());
+        newer(check(&store).unwrap_err());
         newer(block_on(store.verify()).unwrap_err());
         let replace = |txn: &mut crate::RowTxn<'_>| txn.set(&key("a"), &row(9, "metadata"));
         newer(block_on(store.transact(Durability::Fsync, replace)).unwrap_err());

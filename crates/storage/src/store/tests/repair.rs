@@ -84,6 +84,54 @@ fn lost_references_are_restored_exactly() {
     assert!(is_readable(&store, &blocks[0]));
 }
 
+/// A check of the rows names blocks that the index has lost, each once.
+#[test]
+fn check_of_a_partition_names_missing_blocks() {
+    let parts = Parts::new();
+    let store = parts.open();
+    let blocks = write(&store, "a", 1, &[1, 2, 1]);
+    write(&store, "b", 2, &[2, 3]);
+    block_on(store.close()).unwrap();
+    drop(store);
+    lose(&*parts.engine, &blocks[1].hash);
+    let store = parts.open();
+    let here = store.blocks().clone();
+    let checked = block_on(store.read(move |rows| rows.check(key("a").partition, &here))).unwrap();
+    assert_eq!(checked.missing, [blocks[1].hash]);
+    assert!(
+        checked.damaged.is_empty() && checked.bytes > 0,
+        "{checked:?}"
+    );
+}
+
+/// Of many blocks, in many ranges of hashes, exactly the lost ones are named, in their order.
+#[test]
+fn lost_blocks_are_named_among_many() {
+    let parts = Parts::new();
+    let store = parts.open();
+    let numbers: Vec<u8> = (0..60).collect();
+    let blocks = write(&store, "a", 1, &numbers);
+    write(&store, "b", 2, &numbers[30..]);
+    block_on(store.close()).unwrap();
+    drop(store);
+    let mut lost: Vec<_> = blocks.iter().step_by(7).map(|block| block.hash).collect();
+    for hash in &lost {
+        lose(&*parts.engine, hash);
+    }
+    lost.sort_unstable();
+    let report = block_on(parts.open().verify()).unwrap();
+    assert_eq!(report.lacking, lost);
+    assert_eq!(
+        (report.references, report.blocks),
+        (90, 60 - lost.len() as u64)
+    );
+    assert!(
+        report.told[0].ends_with("references, not in the index"),
+        "{:?}",
+        report.told
+    );
+}
+
 /// The index counts more references than rows make, for a block in use and for an unused one.
 #[test]
 fn surplus_references_are_released() {
@@ -229,8 +277,9 @@ fn a_damaged_payload_is_found_and_replaced() {
     assert!(is_damaged(&store, "a") && is_damaged(&store, "b") && !is_damaged(&store, "c"));
     let report = block_on(store.verify()).unwrap();
     assert_eq!(report.damaged, [key("a"), key("b")]);
-    let scrubbed = block_on(store.read(|rows| rows.damaged_rows(key("a").partition)));
-    assert_eq!(scrubbed.unwrap().0, [key("a"), key("b")]);
+    let blocks = store.blocks().clone();
+    let checked = block_on(store.read(move |rows| rows.check(key("a").partition, &blocks)));
+    assert_eq!(checked.unwrap().damaged, [key("a"), key("b")]);
     set(&store, "a", with_content(2), Durability::Fsync);
     let restore = |name: &str| {
         let (key, payload) = (key(name), Payload::Inline(content(1)));
