@@ -16,6 +16,7 @@
 //! | [`background`] | the work of a node beside its endpoints |
 //! | [`login_link`] | links to the web console |
 //! | [`drain`], [`snapshots`] | moving blocks off disks; snapshots of the metadata |
+//! | [`metadata`] | changing the engine of the metadata; rebuilding the index of blocks |
 //! | [`certificates`], [`acme`] | TLS for users and operators; certificates from an authority |
 //! | [`audit`], [`event_targets`] | the targets of the audit log, and of events |
 //! | [`keyring`] | what opens the keyring |
@@ -48,6 +49,7 @@ mod listeners;
 mod lock;
 mod login_link;
 mod logs;
+mod metadata;
 mod metrics;
 mod network;
 mod node;
@@ -107,6 +109,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Status { target } => ask(cli::status::run(&target)),
         Command::Scrub { target, command } => ask(cli::scrub::run(&target, command)),
         Command::Snapshot { target, command } => ask(cli::snapshot::run(&target, command)),
+        Command::Metadata { command } => cli::metadata::run(command),
         Command::Repair { target, command } => ask(cli::repair::run(&target, command)),
         // `main` handles this command, which has its own exit status.
         Command::Verify(args) => ask(cli::verify::run(args)).map(|_| ()),

@@ -46,7 +46,11 @@ pub fn check(args: &CheckArgs) -> Result<(), Failure> {
     table::text("the configuration is valid")
 }
 
-fn load(args: &ServerArgs) -> Result<Loaded, Failure> {
+/// Reads the settings from the file that is named, or from the usual one, and from the environment.
+///
+/// # Errors
+/// There is no file, or it is not valid.
+pub fn load(args: &ServerArgs) -> Result<Loaded, Failure> {
     let path = match &args.config {
         Some(path) => path.clone(),
         None if Path::new(USUAL_CONFIG).exists() => PathBuf::from(USUAL_CONFIG),

@@ -40,29 +40,8 @@ pub struct Storage {
 pub async fn open(settings: Arc<Settings>, identity: &Identity) -> Result<Storage, String> {
     let node = identity.node_id();
     let open = move || {
-        let no_fsync = unsafe_no_fsync::wanted();
-        let pool = open_pool(&settings)?;
-        let disks = open_disks(&settings, &node, no_fsync)?;
-        let (reserve, usual) = (settings.limits.disk_reserve_bytes, Limits::default());
-        let disk_numbers = disks.iter().map(|disk| disk.id).collect();
-        let options = StoreOptions {
-            engine: open_engine(&settings, no_fsync)?,
-            disks,
-            blocks: BlockOptions {
-                reserve_bytes: reserve,
-                ..BlockOptions::default()
-            },
-            pool,
-            threads: Threads::Own,
-            clock: Arc::new(SystemClock),
-            random: Arc::new(SystemRandom),
-            identity: None,
-            metadata_space: Some(free_space(settings.metadata_dir.clone())),
-            limits: Limits {
-                metadata_reserve_bytes: reserve.unwrap_or(usual.metadata_reserve_bytes),
-                ..usual
-            },
-        };
+        let options = store_options(&settings, &node)?;
+        let disk_numbers = options.disks.iter().map(|disk| disk.id).collect();
         let store =
             Store::open(options).map_err(|error| format!("cannot open storage: {error}"))?;
         Ok(Storage {
@@ -73,6 +52,35 @@ pub async fn open(settings: Arc<Settings>, identity: &Identity) -> Result<Storag
     tokio::task::spawn_blocking(open)
         .await
         .map_err(|error| format!("cannot open storage: {error}"))?
+}
+
+/// Opens the engine and the disks that the settings name. Blocks the thread.
+///
+/// # Errors
+/// A text for the operator.
+pub fn store_options(settings: &Settings, node: &str) -> Result<StoreOptions, String> {
+    let no_fsync = unsafe_no_fsync::wanted();
+    let pool = open_pool(settings)?;
+    let disks = open_disks(settings, node, no_fsync)?;
+    let (reserve, usual) = (settings.limits.disk_reserve_bytes, Limits::default());
+    Ok(StoreOptions {
+        engine: open_engine(settings, no_fsync)?,
+        disks,
+        blocks: BlockOptions {
+            reserve_bytes: reserve,
+            ..BlockOptions::default()
+        },
+        pool,
+        threads: Threads::Own,
+        clock: Arc::new(SystemClock),
+        random: Arc::new(SystemRandom),
+        identity: None,
+        metadata_space: Some(free_space(settings.metadata_dir.clone())),
+        limits: Limits {
+            metadata_reserve_bytes: reserve.unwrap_or(usual.metadata_reserve_bytes),
+            ..usual
+        },
+    })
 }
 
 fn open_pool(settings: &Settings) -> Result<Pool, String> {

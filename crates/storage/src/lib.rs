@@ -22,7 +22,7 @@ pub mod row;
 pub mod rows;
 pub mod store;
 
-pub use blocks::{BlockAppender, Pin};
+pub use blocks::{BlockAppender, Pin, RebuildProgress};
 pub use error::Error;
 pub use row::{
     BlockRef, MAX_VERSION_CHANGES, Payload, Row, RowKey, RowVersion, UsageDelta, Value,

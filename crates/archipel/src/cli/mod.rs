@@ -20,6 +20,7 @@
 //! | [`operation`] | everything that goes on in the background |
 //! | [`scrub`], [`verify`], [`repair`], [`snapshot`] | commands for the maintenance of stored data
 //! |
+//! | [`metadata`] | commands for the metadata of a stopped server |
 //! | [`progress`] | progress on standard error |
 //! | [`top`] | a live view |
 //! | [`failure`] | errors on standard error |
@@ -45,6 +46,7 @@ pub mod key;
 pub mod keyring;
 pub mod layout;
 pub mod lifecycle;
+pub mod metadata;
 pub mod node;
 pub mod operation;
 pub mod policy;
@@ -289,6 +291,12 @@ pub enum Command {
         /// The command.
         #[command(subcommand)]
         command: snapshot::Command,
+    },
+    /// Work on the metadata of a stopped server: change its engine, rebuild the index of its blocks
+    Metadata {
+        /// The command.
+        #[command(subcommand)]
+        command: metadata::Command,
     },
     /// Print a script that completes commands in a shell
     Completions {

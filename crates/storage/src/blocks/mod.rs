@@ -54,7 +54,7 @@ pub use change::Change;
 pub use counters::{Counter, Counters};
 pub(crate) use index::{check_locations, references, scan_references};
 pub use location::Place;
-pub use rebuild::Rebuilt;
+pub use rebuild::{RebuildProgress, Rebuilt};
 pub use relocate::Drained;
 pub use scrub::Scrubbed;
 pub use upload::{BlockAppender, Pin};

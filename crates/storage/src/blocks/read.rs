@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::location::LocatedRecord;
 use super::volume::DiskState;
 use super::{Blocks, MAX_DAMAGED, index, record};
-use crate::engine::Result;
+use crate::engine::{ReadTxn, Result};
 use crate::error::Error;
 use crate::row::BlockRef;
 
@@ -29,6 +29,16 @@ impl Blocks {
             }
         }
         Ok(missing)
+    }
+
+    /// Returns true if a usable disk holds the block, as far as the index of `txn` says. A damaged entry
+    /// names no disk.
+    pub(crate) fn is_held(&self, txn: &dyn ReadTxn, hash: &BlockHash) -> Result<bool> {
+        match index::entry(txn, hash) {
+            Ok(entry) => Ok(entry.is_some_and(|entry| self.is_usable(&entry.located))),
+            Err(Error::Damaged(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns true if a new row may rely on the record: its disk has not failed and is not gone.

@@ -6,6 +6,7 @@
 //! begin again with [`Start::Rebuild`](super::Start::Rebuild).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use archipel_base::BlockHash;
 
@@ -35,11 +36,23 @@ pub struct Rebuilt {
     pub broken: u64,
 }
 
+/// How far a rebuild is. Other threads may look at it.
+#[derive(Debug, Default)]
+pub struct RebuildProgress {
+    /// The lengths of all segments, in bytes. 0 until they are known.
+    pub all_bytes: AtomicU64,
+    /// Bytes of segments that were scanned.
+    pub scanned_bytes: AtomicU64,
+    /// References of rows that were counted.
+    pub references: AtomicU64,
+}
+
 impl Blocks {
     /// Scans all segments and enters every whole record into the index, without references.
-    pub async fn rebuild(self: &Arc<Blocks>) -> Result<Rebuilt> {
-        let blocks = self.clone();
-        self.pool.run(move || blocks.rebuild_blocking()).await
+    pub async fn rebuild(self: &Arc<Blocks>, progress: &Arc<RebuildProgress>) -> Result<Rebuilt> {
+        let (blocks, progress) = (self.clone(), progress.clone());
+        let run = move || blocks.rebuild_blocking(&progress);
+        self.pool.run(run).await
     }
 
     /// Removes blocks without references from the index and frees their space. It is the end of a
@@ -51,26 +64,43 @@ impl Blocks {
             .await
     }
 
-    fn rebuild_blocking(&self) -> Result<Rebuilt> {
-        let mut rebuilt = Rebuilt::default();
+    fn rebuild_blocking(&self, progress: &RebuildProgress) -> Result<Rebuilt> {
+        let mut scans = Vec::new();
         let readable = |volume: &&Arc<Volume>| volume.state() != DiskState::Failed;
         for volume in self.volumes.values().filter(readable) {
             for segment in volume.segments()? {
-                self.rebuild_segment(volume, segment, &mut rebuilt)?;
+                scans.push(Scan {
+                    volume,
+                    length: volume.length(segment)?,
+                    at: Place::first_of(volume.id, segment),
+                });
             }
+        }
+        let all_bytes = scans.iter().map(|scan| scan.length).sum();
+        progress.all_bytes.store(all_bytes, Ordering::Relaxed);
+        let (mut rebuilt, mut before) = (Rebuilt::default(), 0);
+        for scan in scans {
+            let length = scan.length;
+            self.rebuild_segment(scan, &mut rebuilt, &mut |offset| {
+                let scanned = before + offset.min(length);
+                progress.scanned_bytes.store(scanned, Ordering::Relaxed);
+            })?;
+            before += length;
+            progress.scanned_bytes.store(before, Ordering::Relaxed);
         }
         self.engine.sync()?;
         Ok(rebuilt)
     }
 
-    fn rebuild_segment(&self, volume: &Volume, segment: u32, rebuilt: &mut Rebuilt) -> Result<()> {
-        let mut scan = Scan {
-            volume,
-            length: volume.length(segment)?,
-            at: Place::first_of(volume.id, segment),
-        };
+    fn rebuild_segment(
+        &self,
+        mut scan: Scan<'_>,
+        rebuilt: &mut Rebuilt,
+        at: &mut dyn FnMut(u64),
+    ) -> Result<()> {
         let mut batch = Vec::with_capacity(BATCH);
         while let Some(header) = scan.next() {
+            at(scan.at.offset);
             if scan.is_whole(&header) {
                 scan.at.offset = header.located.end();
                 batch.push(header);

@@ -44,6 +44,20 @@ pub struct Converted {
     pub old_files: PathBuf,
 }
 
+/// How far a conversion is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// The amount copied so far.
+    Copying(Copied),
+    /// The entries compared so far, of both engines together.
+    Comparing {
+        /// Entries read.
+        done: u64,
+        /// Entries to read.
+        all: u64,
+    },
+}
+
 /// Converts the metadata in `folder` to the engine `to`. No process may have it open. Calls
 /// `progress` after each batch.
 ///
@@ -55,7 +69,7 @@ pub fn convert(
     folder: &Path,
     to: EngineKind,
     options: &EngineOptions,
-    progress: &mut dyn FnMut(Copied),
+    progress: &mut dyn FnMut(Step),
 ) -> Result<Converted> {
     let refuse = |why: &str| Error::Refused(format!("{}: {why}", folder.display()));
     let from = home::marked_kind(folder)?.ok_or_else(|| refuse("there is no metadata"))?;
@@ -86,15 +100,23 @@ fn copy_into(
     folder: &Path,
     to: EngineKind,
     options: &EngineOptions,
-    progress: &mut dyn FnMut(Copied),
+    progress: &mut dyn FnMut(Step),
 ) -> Result<Copied> {
     let source = source.read()?;
     let target = open_bare(to, Home::for_conversion(folder, to)?, options)?;
-    let copied = copy_entries(source.as_ref(), target.as_ref(), progress)?;
+    let copied = copy_entries(source.as_ref(), target.as_ref(), &mut |copied| {
+        progress(Step::Copying(copied));
+    })?;
     drop(target);
     // Reopen the copy from its files, as the next start will.
     let target = open_bare(to, Home::for_conversion(folder, to)?, options)?;
-    compare(source.as_ref(), target.read()?.as_ref())?;
+    let (all, mut done) = (2 * copied.entries, 0);
+    compare(source.as_ref(), target.read()?.as_ref(), &mut || {
+        done += 1;
+        if done % BATCH_ENTRIES == 0 || done == all {
+            progress(Step::Comparing { done, all });
+        }
+    })?;
     Ok(copied)
 }
 
@@ -180,10 +202,12 @@ impl Copy<'_> {
     }
 }
 
-/// Checks that two engines have the same number of entries in each tree, with the same bytes.
-fn compare(source: &dyn ReadTxn, target: &dyn ReadTxn) -> Result<()> {
+/// Checks that two engines have the same number of entries in each tree, with the same bytes. Calls
+/// `progress` after each entry that it read.
+fn compare(source: &dyn ReadTxn, target: &dyn ReadTxn, progress: &mut dyn FnMut()) -> Result<()> {
     for tree in Tree::ALL {
-        let (expected, found) = (fingerprint(source, tree)?, fingerprint(target, tree)?);
+        let expected = fingerprint(source, tree, progress)?;
+        let found = fingerprint(target, tree, progress)?;
         if expected != found {
             return Err(Error::Damaged(format!(
                 "the copy of tree {} differs: {} entries, expected {}",
@@ -197,11 +221,12 @@ fn compare(source: &dyn ReadTxn, target: &dyn ReadTxn) -> Result<()> {
 }
 
 /// Returns the number of entries of a tree, and a checksum of them with their lengths.
-fn fingerprint(txn: &dyn ReadTxn, tree: Tree) -> Result<(u64, u64)> {
+fn fingerprint(txn: &dyn ReadTxn, tree: Tree, progress: &mut dyn FnMut()) -> Result<(u64, u64)> {
     let mut entries = 0;
     let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
     txn.scan(tree, EVERYTHING, Direction::Ascending, &mut |key, value| {
         entries += 1;
+        progress();
         for part in [key, value] {
             digest.update(&(part.len() as u64).to_le_bytes());
             digest.update(part);

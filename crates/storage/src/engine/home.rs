@@ -294,7 +294,7 @@ fn refuse_remains(folder: &Path) -> Result<()> {
 
 fn wrong_kind(folder: &Path, found: EngineKind, asked: EngineKind) -> Error {
     Error::Refused(format!(
-        "the metadata in {} belongs to {found}, not to {asked}: set the engine to {found}, or convert the folder to {asked}",
+        "the metadata in {} belongs to {found}, not to {asked}: set the engine to {found}, or convert the folder: archipel metadata convert {asked}",
         folder.display()
     ))
 }

@@ -3,10 +3,11 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::boot::{self, Purpose};
 use super::{Store, StoreOptions};
-use crate::blocks::{self, BlockOptions, Blocks, DiskState, Start};
+use crate::blocks::{self, BlockOptions, Blocks, DiskState, RebuildProgress, Start};
 use crate::engine::{Direction, Durability, Engine, Flow, Result, Tree};
 use crate::error::Error;
 use crate::row::BlockRef;
@@ -27,6 +28,8 @@ pub struct Rebuilt {
     pub missing: u64,
     /// Freed blocks, to which no row refers.
     pub dropped: u64,
+    /// Damaged payloads. Nobody knows the blocks that they referred to.
+    pub damaged: u64,
 }
 
 impl Store {
@@ -35,7 +38,10 @@ impl Store {
     ///
     /// If it is interrupted or fails, the store cannot be opened until another rebuild has ended. It takes
     /// all disks: what an index lacks of a disk would be freed there.
-    pub async fn rebuild_blocks(options: StoreOptions) -> Result<Rebuilt> {
+    pub async fn rebuild_blocks(
+        options: StoreOptions,
+        progress: &Arc<RebuildProgress>,
+    ) -> Result<Rebuilt> {
         let boot = boot::begin(&options, Purpose::Rebuild)?;
         let engine = options.engine;
         clear(&*engine, Tree::Blocks)?;
@@ -63,10 +69,10 @@ impl Store {
             )));
         }
         let mut rebuilt = Rebuilt {
-            found: blocks.rebuild().await?,
+            found: blocks.rebuild(progress).await?,
             ..Rebuilt::default()
         };
-        retain_all(&engine, &blocks, &mut rebuilt)?;
+        retain_all(&engine, &blocks, &mut rebuilt, progress)?;
         rebuilt.dropped = blocks.drop_unreferenced().await?;
         blocks.close().await?;
         boot::end(&engine, boot.number, blocks.is_swept())?;
@@ -103,10 +109,16 @@ fn go_on(entries: usize) -> Flow {
 }
 
 /// Counts the references of all payloads.
-fn retain_all(engine: &Arc<dyn Engine>, blocks: &Arc<Blocks>, rebuilt: &mut Rebuilt) -> Result<()> {
+fn retain_all(
+    engine: &Arc<dyn Engine>,
+    blocks: &Arc<Blocks>,
+    rebuilt: &mut Rebuilt,
+    progress: &RebuildProgress,
+) -> Result<()> {
     let mut after = None;
     loop {
-        let (mentions, last) = mentions(&**engine, after.as_deref())?;
+        let (mentions, last) = mentions(&**engine, after.as_deref(), &mut rebuilt.damaged)?;
+        let counted = rebuilt.references;
         let mut txn = engine.write()?;
         let mut change = blocks.change();
         for block in &mentions {
@@ -119,6 +131,8 @@ fn retain_all(engine: &Arc<dyn Engine>, blocks: &Arc<Blocks>, rebuilt: &mut Rebu
         txn.commit(Durability::Buffered)?;
         // Nothing is released here, so nothing can be freed too early.
         change.settle();
+        let counted = rebuilt.references - counted;
+        progress.references.fetch_add(counted, Ordering::Relaxed);
         match last {
             Some(_) => after = last,
             None => return engine.sync(),
@@ -127,8 +141,12 @@ fn retain_all(engine: &Arc<dyn Engine>, blocks: &Arc<Blocks>, rebuilt: &mut Rebu
 }
 
 /// Returns the blocks that a batch of payloads refers to. Also returns the last key of the batch if
-/// there may be more payloads.
-fn mentions(engine: &dyn Engine, after: Option<&[u8]>) -> Result<(Vec<BlockRef>, Option<Vec<u8>>)> {
+/// there may be more payloads. Counts damaged payloads and passes over them.
+fn mentions(
+    engine: &dyn Engine,
+    after: Option<&[u8]>,
+    damaged: &mut u64,
+) -> Result<(Vec<BlockRef>, Option<Vec<u8>>)> {
     let mut mentions = Vec::new();
     let (mut payloads, mut last) = (0, None);
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -138,7 +156,14 @@ fn mentions(engine: &dyn Engine, after: Option<&[u8]>) -> Result<(Vec<BlockRef>,
         (from, Bound::Unbounded),
         Direction::Ascending,
         &mut |key, value| {
-            mentions.extend_from_slice(codec::decode_payload(key, value)?.1.blocks());
+            match codec::decode_payload(key, value) {
+                Ok((_, payload)) => mentions.extend_from_slice(payload.blocks()),
+                Err(Error::Damaged(why)) => {
+                    tracing::warn!("a payload is damaged: {why}");
+                    *damaged += 1;
+                }
+                Err(error) => return Err(error),
+            }
             payloads += 1;
             let flow = go_on(payloads);
             if flow == Flow::Stop {

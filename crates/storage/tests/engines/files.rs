@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use archipel_storage::Error;
-use archipel_storage::engine::convert::{Converted, convert};
+use archipel_storage::engine::convert::{Converted, Step, convert};
 use archipel_storage::engine::lmdb::LmdbEngine;
 use archipel_storage::engine::{
     Direction, Durability, Engine, EngineKind, EngineOptions, Tree, kind_of, open, snapshot,
@@ -159,14 +159,22 @@ pub fn conversion_to_every_other_engine_and_back_keeps_all_entries(fixture: &Fix
     let mut now = first;
     let others = EngineKind::ALL.into_iter().filter(|&kind| kind != first);
     for to in others.chain([first]) {
-        let mut calls = Vec::new();
-        let done = convert(folder, to, &EngineOptions::default(), &mut |copied| {
-            calls.push(copied);
-        })
+        let (mut copying, mut comparing) = (Vec::new(), Vec::new());
+        let done = convert(
+            folder,
+            to,
+            &EngineOptions::default(),
+            &mut |step| match step {
+                Step::Copying(copied) => copying.push(copied),
+                Step::Comparing { done, all } => comparing.push((done, all)),
+            },
+        )
         .unwrap();
         assert_eq!((done.from, done.copied.entries), (now, 6002));
-        assert!(calls.len() > 2 && calls.is_sorted_by_key(|c| c.entries));
-        assert_eq!(calls.last(), Some(&done.copied));
+        assert!(copying.len() > 2 && copying.is_sorted_by_key(|c| c.entries));
+        assert_eq!(copying.last(), Some(&done.copied));
+        assert!(comparing.len() > 2 && comparing.is_sorted());
+        assert_eq!(comparing.last(), Some(&(2 * 6002, 2 * 6002)));
         assert_eq!(kind_of(folder).unwrap(), Some(to));
         let engine = open(to, folder, &EngineOptions::default()).unwrap();
         assert!(contents(&*engine) == expected, "{now} to {to}");
