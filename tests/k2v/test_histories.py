@@ -18,15 +18,8 @@ from k2v.histories import History, Read, Write
 from support.server import wait_until
 
 pytestmark = pytest.mark.process
-K2V_PORT = 3904
 ITEMS, CLIENTS, ROUNDS = 4, 6, 40
 REGION = "us-east-1"
-
-
-def with_k2v(cluster: Cluster) -> None:
-    for node in cluster.nodes:
-        file = node.folder / "archipel.toml"
-        file.write_text(file.read_text() + f'[k2v]\nlisten = "{node.address}:{K2V_PORT}"\n')
 
 
 class Clients:
@@ -35,7 +28,7 @@ class Clients:
     def __init__(self, cluster: Cluster, example):
         self.example = example
         secrets = (cluster.credentials.access_key, cluster.credentials.secret_key, REGION)
-        self.doors = [example.K2V(f"http://{node.address}:{K2V_PORT}", BUCKET, *secrets) for node in cluster.nodes]
+        self.doors = [example.K2V(node.k2v, BUCKET, *secrets) for node in cluster.nodes]
         self.histories = {f"item{number}": History() for number in range(ITEMS)}
         self.acknowledged = 0
         self.lock = threading.Lock()
@@ -83,7 +76,7 @@ class Clients:
 
 
 def test_items_keep_exactly_the_siblings_that_they_must(tmp_path, example):
-    with running(tmp_path, 3, with_k2v) as cluster:
+    with running(tmp_path, 3) as cluster:
         clients = Clients(cluster, example)
         end = threading.Event()
         with ThreadPoolExecutor(CLIENTS) as pool:

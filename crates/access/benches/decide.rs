@@ -59,7 +59,7 @@ fn main() {
     let mut of_twenty = Duration::ZERO;
     for count in [1, 20, 100] {
         let text = statements(count, r#""Principal": "*","#);
-        let policy = Policy::parse(&text, "bucket").unwrap();
+        let policy = Policy::parse(&text, "bucket").expect("a policy of this bench is right");
         let inputs = Inputs {
             policy: Some(&policy),
             ..Inputs::default()
@@ -71,8 +71,8 @@ fn main() {
         }
     }
     let text = statements(20, r#""Principal": "*","#);
-    let policy = Policy::parse(&text, "bucket").unwrap();
-    let own = Policy::parse_identity(&statements(20, "")).unwrap();
+    let policy = Policy::parse(&text, "bucket").expect("a policy of this bench is right");
+    let own = Policy::parse_identity(&statements(20, "")).expect("a policy of this bench is right");
     let own = vec![("own".to_owned(), Arc::new(own))];
     let identity = Identity {
         session: Some(own.clone()),

@@ -238,7 +238,10 @@ fn failed_command_explains_and_exits_with_status_one() {
     let (_server, _) = demo(folder.path());
     let no_bucket = run(&["bucket", "info", "nothing", "--data-dir", &data]);
     assert_eq!(no_bucket.status.code(), Some(1));
-    assert_eq!(stderr(&no_bucket), "error: no such bucket (NoSuchBucket)\n");
+    assert_eq!(
+        stderr(&no_bucket),
+        "error: no such bucket; fix: archipel bucket list (GET /v1/buckets) shows all (NoSuchBucket)\n"
+    );
     let nothing = run(&["key", "allow", "AK", "--data-dir", &data]);
     assert!(
         stderr(&nothing).contains("no permission named"),

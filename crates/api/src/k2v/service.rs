@@ -131,11 +131,7 @@ impl K2v {
             shared.config.limits.body_idle,
             pool,
         ));
-        let mut told = Told {
-            operation: "Unknown",
-            bucket: None,
-            user: None,
-        };
+        let mut told = Told::default();
         // A defect must cost one request, not the connection's other streams. The future is boxed,
         // because thousands of polls wait in it.
         let answering = Box::pin(respond_to(shared, &parts, body, &mut told, &mut entry));
@@ -143,7 +139,7 @@ impl K2v {
             Ok((result, body)) => (result, body),
             Err(_) => (Err(Code::InternalError.into()), None),
         };
-        let operation = told.operation;
+        let operation = told.operation.unwrap_or("Unknown");
         let (code, mut answer) = match result {
             Ok(answer) => ("", answer),
             Err(error) => {
@@ -165,8 +161,8 @@ impl K2v {
         let (status, elapsed) = (answer.status().as_u16(), started.elapsed());
         let metrics = &shared.metrics;
         metrics.answered(operation, status, elapsed, received);
-        let known = told.bucket.as_deref();
-        let sent = metrics.concerned(known, told.user.as_deref(), status, received);
+        let (bucket, user) = (told.bucket.as_deref(), told.user.as_deref());
+        let sent = metrics.concerned(bucket, user, status, received);
         entry.action(operation);
         entry.answered(status, code, received);
         // No query, no headers: they carry signatures.
@@ -216,8 +212,9 @@ fn apart(mut parts: Parts) -> Parts {
 }
 
 /// What a request tells on its way, for metrics.
+#[derive(Default)]
 struct Told {
-    operation: &'static str,
+    operation: Option<&'static str>,
     /// The name of the bucket, if it exists.
     bucket: Option<String>,
     /// The unique id of the user or role.
@@ -256,13 +253,10 @@ async fn respond_to(
         Err(error) => Err(error),
     };
     entry.who(call.learned.who.as_deref());
-    entry.resource(target.bucket.as_deref(), None);
+    let name = target.bucket.as_deref();
+    entry.resource(name, None);
     told.user = call.learned.user.take();
-    let known = target
-        .bucket
-        .as_deref()
-        .map(|name| shared.model.bucket(name));
-    let known = known.and_then(|found| found.ok().flatten());
+    let known = name.and_then(|name| shared.model.bucket(name).ok().flatten());
     told.bucket = known.map(|bucket| bucket.name.clone());
     (result, Some(call.body))
 }
@@ -272,12 +266,12 @@ async fn identify(
     shared: &Shared,
     parts: &Parts,
     call: &mut Call<'_>,
-    name: &mut &'static str,
+    name: &mut Option<&'static str>,
 ) -> S3Result<(Caller, Operation)> {
     // The error waits for the signature: without one, a client learns nothing else.
     let routed = route(&parts.method, call.target);
     if let Ok(routed) = &routed {
-        *name = routed.name();
+        *name = Some(routed.name());
     }
     let signed = SignedParts {
         method: &parts.method,

@@ -97,14 +97,12 @@ impl<F: EncodeMetric + Send + Sync + 'static> Collector for Shown<F> {
     }
 }
 
-fn show<F: EncodeMetric + Send + Sync + 'static>(
+fn show<F: EncodeMetric + Clone + Send + Sync + 'static>(
     registry: &mut Registry,
     name: &'static str,
     about: &'static str,
     family: &F,
-) where
-    F: Clone,
-{
+) {
     let family = family.clone();
     registry.register_collector(Box::new(Shown {
         name,
