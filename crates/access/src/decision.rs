@@ -11,7 +11,7 @@ use crate::identity::Identity;
 use crate::policy::{ARN, Asked, Effect, Policy};
 use crate::principal::Principal;
 
-/// What somebody wants to do.
+/// What a principal wants to do.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// Who asks.

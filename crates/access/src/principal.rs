@@ -39,7 +39,7 @@ pub enum Principal<'a> {
         /// The name of the session.
         session: &'a str,
     },
-    /// Somebody for whom an identity provider speaks, before a role is assumed.
+    /// A person for whom an identity provider vouches, before a role is assumed.
     Federated {
         /// The provider's host and path.
         provider: &'a str,

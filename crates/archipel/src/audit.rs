@@ -81,7 +81,7 @@ pub fn open(
 }
 
 impl Targets {
-    /// Waits, for a limited time, until all lines are written. All doors must have ended before.
+    /// Waits, for a limited time, until all lines are written. All endpoints must have ended before.
     pub async fn finish(mut self) {
         let written = async { while self.0.join_next().await.is_some() {} };
         if tokio::time::timeout(LAST_LINES, written).await.is_err() {

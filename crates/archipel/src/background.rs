@@ -39,8 +39,8 @@ pub fn start(settings: &Settings, model: &Model, store: &Store) -> JoinSet<()> {
     let events = model.clone();
     tasks.spawn(async move { events.deliver_events().await });
     tasks.spawn(keyring::rewrap(model.clone()));
-    let sweeper = model.clone();
-    tasks.spawn(async move { sweeper.sweep_forever().await });
+    let rotation = model.clone();
+    tasks.spawn(async move { rotation.sweep_forever().await });
     let orphan_finder = model.clone();
     tasks.spawn(async move { orphan_finder.find_orphans_forever().await });
     tasks.spawn(async move { model.run_gc().await });

@@ -22,7 +22,7 @@ pub fn check(settings: &Settings, boot: u64, identity: &Identity) -> Result<(), 
     };
     Err(format!(
         "this node is in no layout and would found a cluster of its own, but {why}; fix: restore its store; or, \
-         if its cluster goes on, name other nodes of it in cluster.join; or, if all is to begin anew, remove \
+         if its cluster goes on, name other nodes of it in cluster.join; or, if all is to begin again, remove \
          node.key and peers from {}",
         folder.display()
     ))

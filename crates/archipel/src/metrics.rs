@@ -304,7 +304,7 @@ impl Storage {
             (
                 "healed",
                 "Damaged blocks replaced by a good copy",
-                &counters.healed,
+                &counters.repaired,
             ),
             ("freed", "Blocks freed", &counters.freed),
             (

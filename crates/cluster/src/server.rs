@@ -120,7 +120,7 @@ impl Service for NodeService {
                 false => Err("the notice was not acted on".into()),
             },
             method::IN_USE => {
-                let yes = u8::from(data.answer_question(&request));
+                let yes = u8::from(data.answer_in_use_check(&request));
                 Ok(vec![yes].into())
             }
             other => upkeep.serve_anti_entropy(from, other, request).await,

@@ -114,7 +114,7 @@ async fn a_returning_replica_gets_the_content_with_the_row() {
         ..durable()
     };
     a.write(&key("big"), Some(row), options).await.unwrap();
-    world.network.heal_all();
+    world.network.end_all_cuts();
     world.isolate(0);
     // Only b has the content. c must fetch it whole before it shows the row.
     assert_eq!(
@@ -164,7 +164,7 @@ async fn an_isolated_node_hinders_no_other_and_serves_nothing_stale() {
     assert!(c.metadata(&key("k")).await.is_err());
     // Nobody knows whether this write took effect, so it goes to another row.
     assert!(c.write(&key("other"), None, durable()).await.is_err());
-    world.network.heal_all();
+    world.network.end_all_cuts();
     assert_eq!(
         c.metadata(&key("k")).await.unwrap(),
         Some(Bytes::from("new"))
@@ -185,7 +185,7 @@ async fn a_listing_shows_every_acknowledged_row() {
         .await
         .unwrap();
     b.write(&key("k1"), None, durable()).await.unwrap();
-    world.network.heal_all();
+    world.network.end_all_cuts();
     for node in [a, b, c] {
         let listing = node
             .list(ListQuery::new(PartitionId(0), Bytes::new()))
@@ -278,7 +278,7 @@ async fn a_replica_that_missed_a_guard_reads_it_before_it_refuses() {
     a.write(&key("guard"), Some(value("held")), durable())
         .await
         .unwrap();
-    world.network.heal_all();
+    world.network.end_all_cuts();
     world.isolate(0);
     let guarded = || WriteOptions {
         guards: vec![Guard::of(key("guard"))],

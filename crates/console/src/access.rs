@@ -29,10 +29,10 @@ const ACTIONS: [&str; 10] = [
     "s3:BypassGovernanceRetention",
 ];
 
-/// A question: may this key do this to that?
+/// An access check: may this key do this to that?
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub struct Question {
+pub struct AccessCheck {
     key: String,
     action: String,
     resource: String,
@@ -44,7 +44,7 @@ pub struct Question {
 #[template(path = "access.html")]
 struct AccessPage {
     frame: Frame,
-    question: Question,
+    check: AccessCheck,
     keys: Vec<KeyInfo>,
     answer: Option<Result<Explanation, Fault>>,
 }
@@ -55,12 +55,12 @@ impl AccessPage {
     }
 }
 
-/// Shows the form, and the answer once there is a question. Nothing changes, so that a link to an answer
+/// Shows the form, and the answer once there is something to check. Nothing changes, so that a link to an answer
 /// can be kept.
-pub async fn show(State(app): State<App>, user: User, Query(question): Query<Question>) -> Shown {
-    let is_whole = [&question.key, &question.action, &question.resource];
+pub async fn show(State(app): State<App>, user: User, Query(check): Query<AccessCheck>) -> Shown {
+    let is_whole = [&check.key, &check.action, &check.resource];
     let answer = match is_whole.iter().all(|part| !part.trim().is_empty()) {
-        true => match ask(&app, &user, &question).await {
+        true => match ask(&app, &user, &check).await {
             Err(fault) if fault.status == StatusCode::UNAUTHORIZED => return Err(fault),
             answer => Some(answer),
         },
@@ -69,17 +69,17 @@ pub async fn show(State(app): State<App>, user: User, Query(question): Query<Que
     Ok(html(&AccessPage {
         frame: Frame::new(&user, "users"),
         keys: offered_keys(&app, &user).await,
-        question,
+        check,
         answer,
     }))
 }
 
-async fn ask(app: &App, user: &User, question: &Question) -> Result<Explanation, Fault> {
+async fn ask(app: &App, user: &User, check: &AccessCheck) -> Result<Explanation, Fault> {
     let ask = Explain {
-        key: question.key.trim().to_owned(),
-        action: question.action.trim().to_owned(),
-        resource: question.resource.trim_start().to_owned(),
-        context: context(&question.context)?,
+        key: check.key.trim().to_owned(),
+        action: check.action.trim().to_owned(),
+        resource: check.resource.trim_start().to_owned(),
+        context: context(&check.context)?,
     };
     let admin = user.admin(app);
     admin.send(Method::POST, "/v1/access/explain", &ask).await

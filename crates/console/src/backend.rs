@@ -1,4 +1,4 @@
-//! Requests to the admin API inside the process, with the token of whoever is logged in.
+//! Requests to the admin API inside the process, with the token of the user who is logged in.
 
 use archipel_api::admin::types::{Page, Problem};
 use axum::body::Body;

@@ -1,6 +1,6 @@
 //! The web console: pages for people who would rather look than type.
 //!
-//! The console has no rights of its own. It asks the admin API with the token of whoever logged in,
+//! The console has no rights of its own. It asks the admin API with the token of the user who logged in,
 //! and S3 with an access key whose secret that token may read. Both check and audit each request as
 //! if it came from outside.
 //!

@@ -17,7 +17,7 @@ use crate::render::{html, see};
 use crate::request::{Fields, Posted, User, is_secure};
 use crate::session::{LONGEST, Session};
 
-/// The name of whoever logs in with the token of the settings.
+/// The name of a user who logs in with the token of the settings.
 const OPERATOR: &str = "operator";
 
 #[derive(Template)]

@@ -1,7 +1,7 @@
 //! Previews of objects: images, texts and PDF documents, of kinds that run nothing.
 //!
-//! An image shows in an `img` element, where browsers run no script of an SVG. Whoever opens its address
-//! itself gets it in a sandbox. A text is escaped into the page. A PDF document opens in a frame, in the
+//! An image shows in an `img` element, where browsers run no script of an SVG. A browser that opens its
+//! address itself gets it in a sandbox. A text is escaped into the page. A PDF document opens in a frame, in the
 //! viewer of the browser, which shares nothing with the page.
 
 use axum::body::Body;

@@ -31,7 +31,7 @@ pub fn form_limit() -> DefaultBodyLimit {
     DefaultBodyLimit::max(MAX_FORM_BYTES)
 }
 
-/// Whoever is logged in, and asks.
+/// The user who is logged in and sends the request.
 #[derive(Clone)]
 pub struct User {
     /// The session.

@@ -223,7 +223,7 @@ impl Model {
         let in_use = model.in_use().clone();
         let is_used =
             move |content: &[u8]| content.try_into().is_ok_and(|id| in_use.contains(&Id(id)));
-        model.cluster().on_question(is_used);
+        model.cluster().on_in_use_check(is_used);
         if model.cluster().is_in_layout() {
             // A node that cannot reach the others yet serves requests once it has found them.
             if let Err(error) = model.refresh_all().await {

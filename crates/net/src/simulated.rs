@@ -1,8 +1,8 @@
-//! Nodes in one process, joined by links that delay, lose, cut and heal: for simulation and tests.
+//! Nodes in one process, joined by links that delay, lose and cut frames: for simulation and tests.
 //!
 //! Time comes from tokio, where a test may pause it, and chance from a [`Random`], so that a run on
 //! a single-threaded runtime repeats exactly. Streams are reliable, as with QUIC and TCP: a lost
-//! frame arrives late, and a frame that meets a cut waits until the cut heals or the stream breaks.
+//! frame arrives late, and a frame that meets a cut waits until the cut ends or the stream breaks.
 
 mod stream;
 
@@ -44,7 +44,7 @@ pub struct Link {
 pub struct SimulatedNetwork {
     random: Arc<dyn Random>,
     state: Mutex<NetworkState>,
-    /// Notified when a link broke or healed. It wakes the waiting tasks in their order, while a
+    /// Notified when a cut began or ended. It wakes the waiting tasks in their order, while a
     /// `watch` would wake them in random order.
     changes: Notify,
 }
@@ -125,15 +125,15 @@ impl SimulatedNetwork {
         });
     }
 
-    /// Heals one direction.
-    pub fn heal(&self, from: NodeId, to: NodeId) {
+    /// Ends the cut of one direction.
+    pub fn end_cut(&self, from: NodeId, to: NodeId) {
         self.change(|state| {
             state.cuts.remove(&(from, to));
         });
     }
 
-    /// Heals all cuts.
-    pub fn heal_all(&self) {
+    /// Ends all cuts.
+    pub fn end_all_cuts(&self) {
         self.change(|state| state.cuts.clear());
     }
 

@@ -7,7 +7,7 @@
 //!   its disk. A power cut may keep any prefix of the buffered commits, and every row in that
 //!   prefix is whole.
 //! - A block is readable exactly as long as a committed row refers to it or a pin holds it.
-//! - References, the change log, window fingerprints and counters change only in the transaction
+//! - References, the change log, window digests and counters change only in the transaction
 //!   that changes their row.
 //! - Engine and disk calls never run on an async thread, except short reads of data in memory
 //!   (`store::read_path`).

@@ -93,8 +93,8 @@ pub struct RowVersion {
     /// Its kind.
     #[serde(rename = "k", default, skip_serializing_if = "VersionKind::is_object")]
     pub kind: VersionKind,
-    /// What the decision that wrote the value says of other versions of the key. Whoever accepts
-    /// the value applies them.
+    /// What the decision that wrote the value says of other versions of the key. A replica that
+    /// accepts the value applies them.
     #[serde(rename = "c", default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<VersionChange>,
     /// Of a kept null version: the stamp that it had when another version replaced it. It orders

@@ -75,7 +75,7 @@ pub enum Todo {
         #[arg(long)]
         once: bool,
     },
-    /// Take a lab down, or all labs without a name. Also removes what a crash left behind
+    /// Take a lab down, or all labs without a name. Also removes what a crash left
     Down {
         /// The lab
         name: Option<String>,

@@ -24,7 +24,7 @@ pub enum Request {
     Show,
     /// Cuts the links.
     Cut(Ends),
-    /// Heals the links, or all links without ends.
+    /// Ends the cut of the links, or all cuts without ends.
     Heal(Option<Ends>),
     /// Changes some properties; the others stay.
     Set(Ends, LinkSpec),

@@ -59,11 +59,11 @@ fn distance_changes_and_cuts() {
                 .ok()
         })
         .collect();
-    let [near, far, changed, healed] = shortest.try_into().unwrap();
+    let [near, far, changed, uncut] = shortest.try_into().unwrap();
     assert!(near < 40.0, "{near}");
     assert!(far >= 40.0, "{far}");
     assert!(changed >= 60.0, "{changed}");
-    assert!(healed >= 60.0, "{healed}");
+    assert!(uncut >= 60.0, "{uncut}");
     assert!(text.contains("none"));
 }
 

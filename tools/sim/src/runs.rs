@@ -126,7 +126,7 @@ fn work<K: Kind>(args: &Args, kind: K, next: &AtomicU64, total: &Mutex<Total<K::
     }
 }
 
-/// Prints the progress now and then, so that it is known if somebody interrupts the runs.
+/// Prints the progress now and then, so that it is known if a user interrupts the runs.
 fn print_progress<K: Kind>(args: &Args, total: &mut Total<K::Counts>) {
     let now = SystemClock.now_millis();
     if now.saturating_sub(total.printed_ms) >= PROGRESS_MS {

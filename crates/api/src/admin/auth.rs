@@ -25,9 +25,9 @@ pub(super) struct Tokens {
 /// Who asks.
 #[derive(Clone)]
 pub(super) enum Caller {
-    /// Somebody without a token, who may see the health.
+    /// A caller without a token, who may see the health.
     Anybody,
-    /// The server's user on the local socket, or whoever has the token of the settings.
+    /// The server's user on the local socket, or a caller with the token of the settings.
     Operator {
         /// True for the local socket.
         socket: bool,
@@ -41,8 +41,8 @@ pub(super) enum Caller {
 impl Tokens {
     pub(super) fn new(all: Option<&str>, metrics: Option<&str>) -> Tokens {
         Tokens {
-            all: all.map(fingerprint),
-            metrics: metrics.map(fingerprint),
+            all: all.map(digest),
+            metrics: metrics.map(digest),
         }
     }
 }
@@ -61,7 +61,7 @@ pub(super) async fn identify(
         return Ok(Caller::Anybody);
     }
     let text = bearer(headers).ok_or_else(unauthorized)?;
-    let given = fingerprint(text);
+    let given = digest(text);
     let is = |expected: &Option<[u8; 32]>| expected.as_ref().is_some_and(|e| same(&given, e));
     if is(&admin.tokens.all) {
         return Ok(Caller::Operator { socket: false });
@@ -142,7 +142,7 @@ pub(super) fn parse_scope(text: &str, resources: &[String]) -> Result<TokenScope
     }
     if resource == "tokens" && write {
         return Err(invalid(
-            "whoever makes tokens can do everything; fix: all:write",
+            "a caller that makes tokens can do everything; fix: all:write",
         ));
     }
     Ok(TokenScope {
@@ -164,7 +164,7 @@ pub(super) fn unauthorized() -> Refusal {
     Refusal::new(StatusCode::UNAUTHORIZED, "Unauthorized", message)
 }
 
-fn fingerprint(token: &str) -> [u8; 32] {
+fn digest(token: &str) -> [u8; 32] {
     let mut bytes = [0; 32];
     bytes.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
     bytes

@@ -292,8 +292,8 @@ fn remedy(away: &BTreeMap<String, (&Role, Away)>, risk: &Risk) -> Vec<String> {
 }
 
 /// Names a node that tells a newer layout than this node knows, and is not in the known one. So this
-/// node does not believe it, and neither should the operator without looking: whoever has the
-/// cluster's secret can tell any number. An admitted node comes first.
+/// node does not believe it, and neither should the operator without looking: a node with the
+/// cluster's secret can announce any number. An admitted node comes first.
 fn outrun(epoch: &Epoch, nodes: &[NodeInfo]) -> Option<String> {
     let ahead = nodes
         .iter()

@@ -12,8 +12,8 @@ use super::page::page;
 use super::types::{MetricInfo, Page};
 use super::{Admin, node};
 
-/// The labels of the metrics of a door, by the end of their names.
-const OF_DOORS: [(&str, &[&str]); 8] = [
+/// The labels of the metrics of an endpoint, by the end of their names.
+const OF_ENDPOINTS: [(&str, &[&str]); 8] = [
     ("_requests", &["operation", "status"]),
     ("_request_seconds", &["operation"]),
     ("_bucket_requests", &["bucket", "status"]),
@@ -24,8 +24,8 @@ const OF_DOORS: [(&str, &[&str]); 8] = [
     ("_user_sent_bytes", &["user"]),
 ];
 
-/// The doors, as the names of their metrics begin.
-const DOORS: [&str; 5] = ["s3", "web", "k2v", "acme", "console"];
+/// The endpoints, as the names of their metrics begin.
+const ENDPOINTS: [&str; 5] = ["s3", "web", "k2v", "acme", "console"];
 
 /// The labels of other metrics, by the beginning of their names. The longest one counts.
 const LABELS: [(&str, &[&str]); 11] = [
@@ -98,12 +98,12 @@ fn described<'l>(line: &'l str, what: &str) -> Option<(&'l str, &'l str)> {
 
 /// Returns the labels of a metric.
 fn labels(name: &str) -> &'static [&'static str] {
-    for door in DOORS {
+    for endpoint in ENDPOINTS {
         let end = name
             .strip_prefix("archipel_")
-            .and_then(|name| name.strip_prefix(door));
-        let of_door = OF_DOORS.iter().find(|(known, _)| end == Some(known));
-        if let Some((_, labels)) = of_door {
+            .and_then(|name| name.strip_prefix(endpoint));
+        let of_endpoint = OF_ENDPOINTS.iter().find(|(known, _)| end == Some(known));
+        if let Some((_, labels)) = of_endpoint {
             return labels;
         }
     }
@@ -121,10 +121,10 @@ mod tests {
     use crate::serve::Metrics;
 
     #[test]
-    fn the_metrics_of_a_door_are_listed_with_the_labels_that_their_samples_have() {
+    fn metrics_of_an_endpoint_are_listed_with_the_labels_that_their_samples_have() {
         let mut registry = Registry::with_prefix("archipel");
-        for door in DOORS {
-            let metrics = Metrics::register(&mut registry, door);
+        for endpoint in ENDPOINTS {
+            let metrics = Metrics::register(&mut registry, endpoint);
             metrics.answered("Get", 200, std::time::Duration::ZERO, 1);
             metrics.concerned(Some("b"), Some("u"), 200, 1).bytes(1);
         }

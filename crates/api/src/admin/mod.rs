@@ -1,6 +1,6 @@
 //! The admin API: buckets, access keys, grants, status, health and metrics, as JSON over HTTP.
 //!
-//! It answers on a local socket, where whoever may open the socket is trusted, and, if configured,
+//! It answers on a local socket, where every user that may open the socket is trusted, and, if configured,
 //! on TCP, where all but `/health` needs a bearer token.
 //!
 //! `docs/openapi.json` describes every request; [`document`] makes it from the handlers.
@@ -8,7 +8,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`types`] | requests and answers; the command line reads the same types |
-//! | `route` | the router and the gate before it |
+//! | `route` | the router and the access check before it |
 //! | `openapi` | the OpenAPI document |
 //! | `auth`, `operations` | who asks, and what operations take |
 //! | `audited` | the audit log |

@@ -1,5 +1,5 @@
-//! What the gate needs to know of each operation. It comes from the OpenAPI document, so that the
-//! document and the gate cannot disagree.
+//! What the access check needs to know of each operation. It comes from the OpenAPI document, so that the
+//! document and the check cannot disagree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,7 +56,7 @@ impl Operation {
             _ => None,
         });
         Operation {
-            // Whoever makes tokens can do everything.
+            // A caller that makes tokens can do everything.
             resource: match tag.map(String::as_str) {
                 Some("tokens") if write => ALL.to_owned(),
                 tag => tag.unwrap_or(ALL).to_owned(),

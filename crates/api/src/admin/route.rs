@@ -1,4 +1,4 @@
-//! The router: every route with its handler, and the gate before it.
+//! The router: every route with its handler, and the access check before it.
 //!
 //! [`openapi`](super::openapi) makes the document from the same definitions.
 
@@ -147,7 +147,7 @@ impl Door {
         let (router, document) = routes();
         let known = Arc::new(operations(&document));
         type Path = Result<RawPathParams, RawPathParamsRejection>;
-        let gate = move |path: Path, request: Request<Body>, next: Next| {
+        let access = move |path: Path, request: Request<Body>, next: Next| {
             let known = known.clone();
             async move {
                 let path = path.map_err(|_| Refusal::invalid("the path is not UTF-8"));
@@ -158,7 +158,7 @@ impl Door {
             }
         };
         let router = router
-            .route_layer(middleware::from_fn(gate))
+            .route_layer(middleware::from_fn(access))
             .fallback(nothing_here)
             .method_not_allowed_fallback(async || wrong_method())
             .with_state(admin.clone());

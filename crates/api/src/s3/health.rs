@@ -19,7 +19,7 @@ use super::{body, target};
 /// How long an answer counts. Anybody may ask, and to find out asks the disks.
 const COUNTS: Duration = Duration::from_secs(1);
 
-/// A question about the node.
+/// What a health check asks of the node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HealthCheck {
     /// Does the process answer?
@@ -30,7 +30,7 @@ pub enum HealthCheck {
     Quorum,
 }
 
-/// Answers the questions.
+/// Answers health checks.
 pub type HealthSource = Arc<dyn Fn(HealthCheck) -> BoxFuture<'static, bool> + Send + Sync>;
 
 /// The answers of a node. Without a source, it is live and nothing else.
@@ -47,7 +47,7 @@ impl Health {
         let _ = self.source.set(source);
     }
 
-    /// Returns the answer to a question.
+    /// Returns the answer to a health check.
     pub async fn answer(&self, check: HealthCheck, method: &Method) -> Answer {
         let healthy = match check {
             HealthCheck::Live => true,
@@ -86,7 +86,7 @@ impl Health {
     }
 }
 
-/// Returns the question of a request. The path of a host that names a bucket is a key.
+/// Returns the health check of a request. The path of a host that names a bucket is a key.
 pub(super) fn asked(parts: &Parts, domains: &[String]) -> Option<HealthCheck> {
     let check = match parts.uri.path() {
         "/health/live" => HealthCheck::Live,
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn many_questions_look_once_a_second() {
+    async fn many_requests_look_once_a_second() {
         let health = Health::default();
         let status = async |check| health.answer(check, &Method::GET).await.status();
         assert_eq!(status(HealthCheck::Live).await, 200);

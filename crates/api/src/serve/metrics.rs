@@ -75,7 +75,7 @@ struct User {
     user: String,
 }
 
-/// A family that is shown also while it has no samples: whoever looks for a metric finds it, with its
+/// A family that is shown also while it has no samples: an operator who looks for a metric finds it, with its
 /// meaning.
 struct Shown<F> {
     name: &'static str,

@@ -1,4 +1,4 @@
-//! Serves a [`Door`] on listeners, over HTTP/1.1 and HTTP/2, with TLS or without. All doors for users share
+//! Serves a [`Door`] on listeners, over HTTP/1.1 and HTTP/2, with TLS or without. All endpoints for users share
 //! it.
 //!
 //! Bounded: connections, those of an address, headers, time for headers, pauses of bodies and answers, streams and
@@ -185,7 +185,7 @@ pub async fn serve<D: Door>(
     for listener in listeners {
         let acceptor = Acceptor {
             door: door.clone(),
-            handshakes: tls.as_ref().map(Tls::for_doors),
+            handshakes: tls.as_ref().map(Tls::for_endpoints),
             roomy: builder(limits, ROOMY),
             narrow: builder(limits, narrow),
             places: places.clone(),

@@ -1,6 +1,6 @@
 //! Proxies whose word about the client's address counts.
 //!
-//! A proxy adds the address of whoever speaks to it at the end of a header. So the list is read from
+//! A proxy adds the address of its peer at the end of a header. So the list is read from
 //! its end: addresses of trusted proxies are passed over, and the first other one is the client's.
 //! What stands before it, the client may have made up.
 

@@ -19,8 +19,8 @@ use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 use webpki::EndEntityCert;
 
-/// The protocols that doors speak, the preferred one first.
-const DOORS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+/// The protocols that endpoints speak, the preferred one first.
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// The protocol that the admin API speaks.
 const ADMIN: [&[u8]; 1] = [b"http/1.1"];
@@ -132,8 +132,8 @@ impl Tls {
         let _ = self.0.proofs.set(proofs);
     }
 
-    pub(crate) fn for_doors(&self) -> Handshakes {
-        self.acceptor(&DOORS)
+    pub(crate) fn for_endpoints(&self) -> Handshakes {
+        self.acceptor(&PROTOCOLS)
     }
 
     pub(crate) fn for_admin(&self) -> Handshakes {

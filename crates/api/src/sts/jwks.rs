@@ -1,8 +1,8 @@
 //! The keys of identity providers: found by discovery, kept for a while.
 //!
-//! Only providers that somebody registered are asked. One fetch at a time runs for each; a token with
-//! an unknown key makes the keys be fetched again, but not more often than every [`RETRY`]. So whoever
-//! sends invented tokens causes next to nothing.
+//! Only registered providers are asked. One fetch at a time runs for each; a token with
+//! an unknown key makes the keys be fetched again, but not more often than every [`RETRY`]. So a client
+//! that sends invented tokens causes next to nothing.
 //!
 //! Source: OpenID Connect Discovery 1.0; RFC 7517.
 

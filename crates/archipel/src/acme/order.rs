@@ -106,7 +106,7 @@ fn builder(settings: &config::Acme) -> Result<AccountBuilder, String> {
     Ok(Account::builder_with_http(Box::new(client)))
 }
 
-/// Returns true if the authority does not know the account: it was set up anew, for instance.
+/// Returns true if the authority does not know the account: it was set up again, for instance.
 fn is_unknown(error: &instant_acme::Error) -> bool {
     let instant_acme::Error::Api(problem) = error else {
         return false;

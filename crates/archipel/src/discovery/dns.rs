@@ -12,7 +12,7 @@ pub async fn addresses(host: &str, port: u16) -> Result<Vec<String>, String> {
 
 /// Returns the targets of SRV records.
 pub async fn services(name: &str) -> Result<Vec<String>, String> {
-    // Made anew, because the system's settings may have changed.
+    // Made again, because the system's settings may have changed.
     let resolver = TokioResolver::builder_tokio().and_then(|builder| builder.build());
     let resolver = resolver.map_err(|error| format!("the system's DNS settings: {error}"))?;
     let found = resolver.srv_lookup(name).await;

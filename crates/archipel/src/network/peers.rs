@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(merge(many, &before).len(), MAX_ADDRESSES);
     }
 
-    /// They may be as many as somebody likes who knows the secret.
+    /// A stranger with the secret may make up any number of them.
     #[test]
     fn nodes_outside_of_the_layout_push_out_no_member() {
         let members = (200..203).map(|n| Member {

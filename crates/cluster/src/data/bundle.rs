@@ -68,7 +68,7 @@ pub struct Bundle {
 
 #[derive(Default)]
 struct Queued {
-    /// True while somebody drives the operations, so that what is queued is also sent.
+    /// True while a task drives the operations, so that what is queued is also sent.
     is_driven: bool,
     to: BTreeMap<NodeId, Vec<Waiting>>,
 }

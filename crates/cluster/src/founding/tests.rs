@@ -253,7 +253,7 @@ impl Site {
                     let other = self.below(self.machines.len());
                     self.network.cut(id(n), id(other));
                 }
-                3 => self.network.heal_all(),
+                3 => self.network.end_all_cuts(),
                 _ if self.machines[n].running.is_none() => self.start(n).await,
                 _ => {}
             }
@@ -264,7 +264,7 @@ impl Site {
     }
 
     async fn start_all(&mut self) {
-        self.network.heal_all();
+        self.network.end_all_cuts();
         for n in 0..self.machines.len() {
             if self.machines[n].running.is_none() {
                 self.start(n).await;

@@ -50,7 +50,7 @@ struct Inner {
 }
 
 /// Returns the generation of a run. It grows with each run of a store. An empty store after a loss
-/// begins to count anew, so its first run must not pass for that of the lost one: other nodes would
+/// begins to count from the start, so its first run must not pass for that of the lost one: other nodes would
 /// keep the lost store's node info. If it is lower, the node hears of the other one and counts on.
 fn generation(boot: u64, store: Id) -> u64 {
     let [.., high, low] = store.0;

@@ -92,7 +92,7 @@ pub(crate) fn forget(txn: &mut RowTxn<'_>, other: Id) -> Result<(), Error> {
 }
 
 /// Gives the store a name and an empty history.
-pub(crate) fn begin_anew(txn: &mut RowTxn<'_>, name: Id) -> Result<(), Error> {
+pub(crate) fn begin_again(txn: &mut RowTxn<'_>, name: Id) -> Result<(), Error> {
     txn.set_meta(NAME, Some(name.as_bytes()))?;
     txn.set_meta(HISTORY, None)
 }

@@ -58,7 +58,7 @@ use group::Group;
 use options::{ClusterOptions, Listener, Settings};
 use peers::{Outbound, Peers};
 use replica::{AHEAD_MILLIS, Replica};
-use talk::{AnswerQuestion, Hear};
+use talk::{AnswerCheck, Hear};
 use throttle::Throttle;
 
 /// How long a write waits until the node knows the time, and how often it looks.
@@ -74,7 +74,7 @@ pub struct Node {
     listener: Option<Arc<dyn Listener>>,
     pub(crate) throttle: Throttle,
     on_notice: OnceLock<Hear>,
-    on_question: OnceLock<AnswerQuestion>,
+    on_in_use_check: OnceLock<AnswerCheck>,
     events: OnceLock<Weak<dyn Events>>,
 }
 
@@ -133,7 +133,7 @@ impl Node {
             listener,
             throttle: Throttle::default(),
             on_notice: OnceLock::new(),
-            on_question: OnceLock::new(),
+            on_in_use_check: OnceLock::new(),
             events: OnceLock::new(),
         })
     }

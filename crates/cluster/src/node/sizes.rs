@@ -28,8 +28,8 @@ pub struct Sizes {
     pub stamps: usize,
     /// Rows that anti-entropy pulls with one message: at most 256.
     pub pulled_rows: usize,
-    /// Rows that a sweep of tombstones reads at once.
-    pub swept_rows: usize,
+    /// Rows that the garbage collection of tombstones reads at once.
+    pub collected_rows: usize,
 }
 
 impl Sizes {
@@ -46,7 +46,7 @@ impl Sizes {
         windows: 64,
         stamps: 2000,
         pulled_rows: 256,
-        swept_rows: 500,
+        collected_rows: 500,
     };
 
     /// Returns sizes that `draw` changes. It gets the usual size, and returns another one, which is
@@ -67,7 +67,7 @@ impl Sizes {
             windows: size(usual.windows),
             stamps: size(usual.stamps),
             pulled_rows: size(usual.pulled_rows),
-            swept_rows: size(usual.swept_rows),
+            collected_rows: size(usual.collected_rows),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Messages and questions to all other nodes. No guarantee depends on them: a node that is
+//! Notices to all other nodes, and checks whether they use content. No guarantee depends on them: a node that is
 //! unreachable or slow misses them.
 
 use std::time::Duration;
@@ -17,8 +17,8 @@ const MOMENT: Duration = Duration::from_secs(1);
 /// Receives the notices of other nodes' models.
 pub(super) type Hear = Box<dyn Fn(Bytes) -> BoxFuture<'static, bool> + Send + Sync>;
 
-/// Answers the questions of other nodes' models, from memory.
-pub(super) type AnswerQuestion = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
+/// Answers whether this node's model uses content, from memory.
+pub(super) type AnswerCheck = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 impl Node {
     /// Sends a notice of the model to all other nodes that the layout has or an operator admitted.
@@ -41,19 +41,19 @@ impl Node {
             .await;
     }
 
-    /// Asks all other nodes that are admitted. Returns true if one of them says yes.
-    pub async fn ask_all(&self, question: Bytes) -> bool {
+    /// Asks all other admitted nodes whether they use content. Returns true if one of them does.
+    pub async fn ask_all(&self, content: Bytes) -> bool {
         let answers = self
-            .tell_those(self.admitted(), method::IN_USE, question)
+            .tell_those(self.admitted(), method::IN_USE, content)
             .await;
         let mut answers = answers.iter().filter_map(|(_, answer)| answer.as_ref());
         answers.any(|answer| answer.iter().any(|b| *b != 0))
     }
 
-    /// Sets the function that answers the questions of other nodes ([`Node::ask_all`]). Only the
+    /// Sets the function that answers the in-use checks of other nodes ([`Node::ask_all`]). Only the
     /// first call has an effect.
-    pub fn on_question(&self, answer: impl Fn(&[u8]) -> bool + Send + Sync + 'static) {
-        let _ = self.on_question.set(Box::new(answer));
+    pub fn on_in_use_check(&self, answer: impl Fn(&[u8]) -> bool + Send + Sync + 'static) {
+        let _ = self.on_in_use_check.set(Box::new(answer));
     }
 
     /// Sets the listener of the notices of other nodes ([`Node::notify`]). It returns true if it
@@ -121,9 +121,9 @@ impl Node {
         }
     }
 
-    /// Answers another node's question.
-    pub(crate) fn answer_question(&self, question: &[u8]) -> bool {
-        let answer = self.on_question.get();
-        answer.is_some_and(|answer| answer(question))
+    /// Answers whether this node uses content that another node asks about.
+    pub(crate) fn answer_in_use_check(&self, content: &[u8]) -> bool {
+        let answer = self.on_in_use_check.get();
+        answer.is_some_and(|answer| answer(content))
     }
 }

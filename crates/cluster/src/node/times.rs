@@ -55,7 +55,7 @@ impl Times {
 
     /// Returns times that `draw` changes. It gets the usual time, and returns another one.
     pub fn drawn(mut draw: impl FnMut(Duration) -> Duration) -> Times {
-        // Whoever waits for no time at all asks again and again in the same moment.
+        // A caller that waits for no time at all asks again and again in the same moment.
         let mut time = |usual: Duration| draw(usual).max(Duration::from_millis(1));
         let usual = Times::USUAL;
         Times {

@@ -290,7 +290,7 @@ impl LayoutChanges {
             Work::default()
         };
         // Nobody drives the change as long as this node hears of no node of the newest version.
-        // Then the change has not ended, and whoever waits for it must not be told so.
+        // Then the change has not ended, and a caller that waits for its end must not be told so.
         let driver = self.driver(&epoch);
         let alone = || Some("no node of the new layout answers this node".to_owned());
         let trouble = work

@@ -20,7 +20,7 @@
 //! A replica that joins with a new layout version brings no floor and needs none. The older
 //! replicas agreed before any of them knew the new epoch, so their agreement was the same. Nothing
 //! of an earlier epoch reaches the new replica (an operation that learns of a new epoch begins
-//! anew, see [`epoch`](super::epoch)). It applies rows below the older replicas' floors, and takes
+//! again, see [`epoch`](super::epoch)). It applies rows below the older replicas' floors, and takes
 //! part in the next floor.
 
 use archipel_base::Stamp;
@@ -207,7 +207,7 @@ pub struct FloorRound<F> {
     gone_epoch: u64,
     stage: Stage,
     answered: ReplicaSet,
-    fingerprint: Option<F>,
+    digest: Option<F>,
 }
 
 impl<F: Clone + PartialEq> FloorRound<F> {
@@ -221,7 +221,7 @@ impl<F: Clone + PartialEq> FloorRound<F> {
             gone_epoch: 0,
             stage: Stage::Close,
             answered: ReplicaSet::EMPTY,
-            fingerprint: None,
+            digest: None,
         };
         (round, FloorOutput::Ask(FloorRequest::Close { floor }))
     }
@@ -247,7 +247,7 @@ impl<F: Clone + PartialEq> FloorRound<F> {
                 }
             }
             (Stage::Compare, FloorAnswer::Rows(rows)) => {
-                if *self.fingerprint.get_or_insert_with(|| rows.clone()) != rows {
+                if *self.digest.get_or_insert_with(|| rows.clone()) != rows {
                     self.stage = Stage::Over;
                     return Some(FloorOutput::Differ);
                 }
@@ -284,7 +284,7 @@ impl<F: Clone + PartialEq> FloorRound<F> {
                 Stage::Freeze,
                 FloorOutput::Ask(FloorRequest::Freeze {
                     floor: self.floor,
-                    rows: self.fingerprint.clone()?,
+                    rows: self.digest.clone()?,
                 }),
             ),
             Stage::Compare | Stage::Freeze => (

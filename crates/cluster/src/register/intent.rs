@@ -4,7 +4,7 @@
 //! stays as it is and gets an *intent* that names the write. The intent means nothing by itself:
 //! if the write is chosen, the pointing row is over; if it can no longer be chosen, the pointing
 //! row is as it was before; if nobody can know any more, the pointing row is over, because "at
-//! most once" comes first. Whoever meets an intent finds out
+//! most once" comes first. An operation that meets an intent finds out
 //! ([`Operation::resolve`](super::Operation::resolve)), and then writes the pointing row.
 //!
 //! # Rules at a replica, each in one transaction

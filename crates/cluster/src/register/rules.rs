@@ -46,7 +46,7 @@ pub enum Mutant {
     FloorOutlivesRows,
     /// An intent counts as undone although the fate of its write is unknown.
     UndoUnknown,
-    /// An intent is undone without a question to the deciding row.
+    /// An intent is undone without a read of the deciding row.
     UndoUnasked,
     /// A replica marks the pointing row in a second transaction, which a restart may prevent.
     MarkApart,
@@ -76,7 +76,7 @@ pub enum Mutant {
     ForgetChanges,
     /// The deletion of the current version leaves no version current.
     NoPromotion,
-    /// An attempt that took no effect is left behind.
+    /// An attempt that took no effect is not buried.
     LeaveGhost,
     /// A decision that took no effect is made again under the same id, and may mean another thing.
     RepeatDecision,

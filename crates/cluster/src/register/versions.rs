@@ -252,7 +252,7 @@ pub fn copy(
 /// What several replicas' reports say of a version.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// This is the state of the version, for good or until somebody changes it. Without a value
+    /// This is the state of the version, for good or until an operation changes it. Without a value
     /// there is no such version.
     Final(VersionReport),
     /// A decision must settle the version. This is the newest state among the reports.

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use archipel_base::Stamp;
-use archipel_storage::rows::{Fingerprint, Granularity, Window};
+use archipel_storage::rows::{Granularity, Window, WindowDigest};
 
 /// A window: its length and its number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -73,7 +73,7 @@ impl Windows {
 
     fn toggle(&mut self, id: WindowId, key: &[u8], stamp: Stamp, rows: u64) {
         let window = self.prints.entry(id).or_default();
-        window.fingerprint.toggle(Fingerprint::of(key, stamp));
+        window.digest.toggle(WindowDigest::of(key, stamp));
         window.rows = window.rows.wrapping_add(rows);
         if *window == Window::default() {
             self.prints.remove(&id);

@@ -274,7 +274,7 @@ async fn a_node_that_a_newer_layout_takes_in_is_heard_at_once() {
     a.layouts().apply(2, None).await.unwrap();
     assert_eq!(new.epoch().unwrap().number(), 2);
     assert_eq!(c.epoch().unwrap().number(), 1);
-    world.network.heal_all();
+    world.network.end_all_cuts();
     c.0.layouts.check_admitted(&new.me().node).await.unwrap();
     assert_eq!(c.epoch().unwrap().number(), 2);
 }

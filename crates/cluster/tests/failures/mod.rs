@@ -1,4 +1,4 @@
-//! Transient and lasting failures of calls between nodes.
+//! Transient and permanent failures of calls between nodes.
 
 mod slow;
 

@@ -96,7 +96,7 @@ async fn an_older_layout_retires_without_a_lost_node_only_after_its_removal() {
         assert_all_rows(node).await;
     }
     // The removed node comes back. It is shut out, and takes no part itself once it is admitted.
-    world.network.heal_all();
+    world.network.end_all_cuts();
     let back = &world.nodes[3];
     assert!(back.metadata(&key(3)).await.is_err());
     a.layouts().admit(lost).await.unwrap();
@@ -133,7 +133,7 @@ async fn a_removed_node_acknowledges_nothing() {
             .is_err()
     );
     assert!(cut_off.metadata(&key(3)).await.is_err());
-    world.network.heal_all();
+    world.network.end_all_cuts();
     wait(60).await;
     // It is shut out, whether it knows of the removal or not.
     let (row, late) = (key(3), || Some(value("late")));

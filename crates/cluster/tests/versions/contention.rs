@@ -28,7 +28,7 @@ async fn let_clocks_run(world: Arc<World>) {
 }
 
 /// One in ten used to get 503 although every node answered: a coordinator took its own burial for
-/// somebody's decision, or could not tell what became of an attempt that others had written on.
+/// another operation's decision, or could not tell what became of an attempt that others had written on.
 #[tokio::test(start_paused = true)]
 async fn contention_alone_fails_no_put() {
     for seed in 0..4 {

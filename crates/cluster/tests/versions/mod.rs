@@ -213,7 +213,7 @@ async fn a_version_survives_the_loss_of_a_node_that_held_it() {
     world.isolate(2);
     let one = put(a, "one").await;
     settle().await;
-    world.network.heal_all();
+    world.network.end_all_cuts();
     let two = put(c, "two").await;
     settle().await;
     // Only one of the two nodes that held the first version is left.
@@ -234,7 +234,7 @@ async fn the_newest_version_becomes_current_although_a_replica_lags_far_behind()
     world.isolate(1);
     put(a, "newest").await;
     settle().await;
-    world.network.heal_all();
+    world.network.end_all_cuts();
     let mut others = Vec::new();
     for n in 0..40 {
         others.push(put(b, &format!("other {n}")).await);
@@ -246,7 +246,7 @@ async fn the_newest_version_becomes_current_although_a_replica_lags_far_behind()
         kill(b, Some(other)).await;
     }
     settle().await;
-    world.network.heal_all();
+    world.network.end_all_cuts();
     world.isolate(2);
     kill(b, Some(last)).await;
     assert_eq!(current(b).await.as_deref(), Some("newest"));

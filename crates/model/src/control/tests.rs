@@ -79,7 +79,7 @@ async fn no_request_is_answered_from_a_cache_that_was_never_filled() {
         "{why}"
     );
 
-    world.network.heal_all();
+    world.network.end_all_cuts();
     // A read of a single row does not fill the cache.
     model.refresh_bucket("bucket").await.unwrap().unwrap();
     assert!(is_unconfirmed(&model.buckets()));
@@ -138,7 +138,7 @@ async fn a_node_that_is_cut_off_answers_until_the_lease_ends() {
     assert!(is_unconfirmed(&model.find_access_key(&key.id).await));
     let why = model.check_control().unwrap_err().to_string();
     assert!(why.contains("count for 30 s"), "{why}");
-    world.network.heal_all();
+    world.network.end_all_cuts();
     while model.check_control().is_err() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
@@ -168,7 +168,7 @@ async fn keys_and_buckets_deleted_elsewhere_do_not_outlive_the_lease() {
     tokio::time::sleep(crate::CONTROL_LEASE).await;
     assert!(is_unconfirmed(&here.access_key(&key.id)));
     assert!(is_unconfirmed(&here.bucket("bucket")));
-    world.network.heal_all();
+    world.network.end_all_cuts();
     while here.check_control().is_err() {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }

@@ -31,9 +31,9 @@ mod rows;
 
 /// How often all partitions are looked at: another node may have failed, and rows may have come
 /// from other replicas.
-const SWEEP: Duration = Duration::from_secs(10);
+const SCAN_PERIOD: Duration = Duration::from_secs(10);
 /// How often replicas that are not the first ones look at all partitions.
-const OLD_SWEEP: Duration = Duration::from_secs(60);
+const OLD_SCAN_PERIOD: Duration = Duration::from_secs(60);
 /// The age from which any replica delivers an event, in milliseconds.
 const OLD_MS: u64 = 300_000;
 /// The pause before events that could not be delivered are looked at again.
@@ -77,19 +77,19 @@ impl Model {
     /// Delivers events until it is dropped. Run it in a task of its own.
     pub async fn deliver_events(&self) {
         let mut known = Known::default();
-        let (mut swept, mut swept_old): (Option<Instant>, Option<Instant>) = (None, None);
+        let (mut scanned, mut scanned_old): (Option<Instant>, Option<Instant>) = (None, None);
         let mut due = BTreeMap::new();
         loop {
             let now = Instant::now();
             let is_over =
                 |last: Option<Instant>, every| last.is_none_or(|last| now >= last + every);
-            if is_over(swept, SWEEP) {
-                swept = Some(now);
-                let with_old = is_over(swept_old, OLD_SWEEP);
+            if is_over(scanned, SCAN_PERIOD) {
+                scanned = Some(now);
+                let with_old = is_over(scanned_old, OLD_SCAN_PERIOD);
                 if with_old {
-                    swept_old = Some(now);
+                    scanned_old = Some(now);
                 }
-                match self.sweep(&known, with_old).await {
+                match self.scan(&known, with_old).await {
                     Ok(found) => due.extend(found),
                     Err(error) => tracing::warn!(%error, "events cannot be looked for"),
                 }
@@ -103,7 +103,7 @@ impl Model {
                 .min()
                 .map(|until| *until - Instant::now());
             let news = self.cluster().companion_news();
-            let wait = next.unwrap_or(SWEEP).min(SWEEP);
+            let wait = next.unwrap_or(SCAN_PERIOD).min(SCAN_PERIOD);
             if tokio::time::timeout(wait, news.wait()).await.is_ok() {
                 // Other replicas accept the writes meanwhile. Reads that find them at a minority
                 // would bring them to others.
@@ -120,7 +120,7 @@ impl Model {
     }
 
     /// Returns what is to be looked at because it may wait.
-    async fn sweep(
+    async fn scan(
         &self,
         known: &Known,
         with_old: bool,

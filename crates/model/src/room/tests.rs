@@ -171,7 +171,7 @@ async fn fill(world: &World, limit: u64, writers: usize, each: usize) -> (u64, u
         }
     };
     let done = join_all((0..writers).map(write)).await.iter().sum();
-    world.network.heal_all();
+    world.network.end_all_cuts();
     let query = crate::ListQuery {
         limit: 10_000,
         ..crate::ListQuery::default()
@@ -204,7 +204,7 @@ async fn a_change_that_adds_nothing_passes_a_replica_that_lacks_the_object() {
     world.isolate(2);
     put(&model, &bucket, "key", 1).await.unwrap();
     let bucket = model.set_quota("bucket", of_objects(1)).await.unwrap();
-    world.network.heal_all();
+    world.network.end_all_cuts();
     world.isolate(0);
     let tags = vec![("name".to_owned(), "value".to_owned())];
     let tagged = model.set_object_tags(&bucket, "key", None, tags.clone());
@@ -246,7 +246,7 @@ async fn replicas_that_differ_exceed_a_quota_by_the_stated_bound_at_most() {
             for turn in 0.. {
                 world.isolate(1 + turn % 2);
                 tokio::time::sleep(Duration::from_millis(700)).await;
-                world.network.heal_all();
+                world.network.end_all_cuts();
                 tokio::time::sleep(Duration::from_millis(300)).await;
             }
         };

@@ -26,7 +26,7 @@ async fn a_completed_object_does_not_rest_on_one_replica() {
     world.isolate(0);
     let failed = writer.finish(PartMeta::default()).await;
     assert!(failed.is_err(), "{failed:?}");
-    world.network.heal_all();
+    world.network.end_all_cuts();
 
     let parts = models[0].sent_parts(&bucket, "key", &upload.id).await;
     let parts = parts.unwrap();

@@ -60,7 +60,7 @@ async fn a_part_that_was_dropped_is_not_written_again() {
         }
     }
     assert_eq!(dropped, 1, "the part that one replica holds");
-    world.network.heal_all();
+    world.network.end_all_cuts();
     let written = finish.await.unwrap();
     assert!(written.is_err(), "{written:?}");
     let left = models[1].sent_parts(&bucket, "key", &upload.id).await;

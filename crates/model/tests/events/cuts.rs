@@ -54,7 +54,7 @@ async fn versions_that_live_are_told_and_no_others() {
                 nodes.put_cut_off(cut, "1", LATENCY / 2 * moment).await;
                 let other = (cut + 1) % 3;
                 nodes.put(other, "key", "2").await.unwrap();
-                nodes.world.network.heal_all();
+                nodes.world.network.end_all_cuts();
                 if reads {
                     // A reader makes the fate of the version final.
                     nodes.living(other).await;
@@ -81,11 +81,11 @@ async fn fate_of_a_write_waits_for_a_silent_replica() {
         // Virtual time leaves clocks alone: in the same millisecond, the lost write could be newer.
         nodes.pass(Duration::from_secs(1));
         nodes.put(other, "key", "2").await.unwrap();
-        nodes.world.network.heal_all();
+        nodes.world.network.end_all_cuts();
         nodes.world.isolate(silent);
         tokio::time::sleep(Duration::from_secs(15)).await;
         assert!(!nodes.told().contains("1"), "{cut}: {:?}", nodes.told());
-        nodes.world.network.heal_all();
+        nodes.world.network.end_all_cuts();
         nodes.settle().await;
         assert_eq!(nodes.told(), ["0", "2"].map(str::to_owned).into(), "{cut}");
     }

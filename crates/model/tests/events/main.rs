@@ -101,7 +101,7 @@ async fn events_that_the_first_replica_missed_come_before_later_ones() {
         let other = (cut + 1) % 3;
         nodes.put(other, "key", "2").await.unwrap();
         nodes.put(other, "key", "3").await.unwrap();
-        nodes.world.network.heal_all();
+        nodes.world.network.end_all_cuts();
         tokio::time::sleep(Duration::from_secs(2)).await;
         nodes.put(other, "key", "4").await.unwrap();
         nodes.settle().await;

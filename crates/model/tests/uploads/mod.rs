@@ -133,7 +133,7 @@ async fn a_completion_whose_condition_fails_leaves_the_upload_as_it_was() {
     let nodes = nodes().await;
     let completion = nodes.completed_by_a_minority(if_none()).await;
     nodes.put(1, "put").await.unwrap();
-    nodes.world.network.heal_all();
+    nodes.world.network.end_all_cuts();
     assert_eq!(completion.await.unwrap(), Err(Error::PreconditionFailed));
     nodes.run_gc().await;
     for node in 0..3 {
@@ -160,7 +160,7 @@ async fn an_upload_is_in_progress_once_its_completion_can_no_longer_take_effect(
     let completion = nodes.completed_by_a_minority(Condition::Always).await;
     completion.abort();
     nodes.put(1, "put").await.unwrap();
-    nodes.world.network.heal_all();
+    nodes.world.network.end_all_cuts();
     tokio::time::sleep(Duration::from_secs(5)).await;
     nodes.run_gc().await;
     assert_eq!(nodes.listed(1).await, Ok(1));
@@ -170,11 +170,11 @@ async fn an_upload_is_in_progress_once_its_completion_can_no_longer_take_effect(
 
 /// The client got no answer to its completion and tries again through another node.
 #[tokio::test(start_paused = true)]
-async fn a_completion_that_a_minority_holds_takes_effect_when_somebody_meets_it() {
+async fn completion_that_a_minority_holds_takes_effect_when_a_reader_meets_it() {
     let nodes = nodes().await;
     let completion = nodes.completed_by_a_minority(if_none()).await;
     completion.abort();
-    nodes.world.network.heal_all();
+    nodes.world.network.end_all_cuts();
     let again = nodes.complete(1, if_none()).await;
     assert_eq!(again, Err(Error::NoSuchUpload), "it is completed already");
     let by = nodes.models[1].completed_by(&nodes.bucket, "key", &nodes.upload.id);
@@ -194,7 +194,7 @@ async fn no_completion_takes_effect_after_an_acknowledged_abort() {
     let completion = nodes.completed_by_a_minority(Condition::Always).await;
     completion.abort();
     nodes.abort(1).await.unwrap();
-    nodes.world.network.heal_all();
+    nodes.world.network.end_all_cuts();
     tokio::time::sleep(Duration::from_secs(5)).await;
     nodes.run_gc().await;
     for node in 0..3 {

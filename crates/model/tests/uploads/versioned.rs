@@ -60,8 +60,8 @@ impl Nodes {
         completed
     }
 
-    async fn heal(&self) {
-        self.world.network.heal_all();
+    async fn end_cuts(&self) {
+        self.world.network.end_all_cuts();
         tokio::time::sleep(Duration::from_secs(60)).await;
         self.run_gc().await;
     }
@@ -76,7 +76,7 @@ async fn a_completion_that_comes_back_with_its_replica_is_no_second_version() {
     completion.abort();
     nodes.put(1, "put").await.unwrap();
     nodes.complete(2, Condition::Always).await.unwrap();
-    nodes.heal().await;
+    nodes.end_cuts().await;
     for node in 0..3 {
         assert_eq!(nodes.completed(node).await, 1, "node {node}");
         assert_eq!(nodes.etag(node).await.unwrap(), "multi");
@@ -92,7 +92,7 @@ async fn an_upload_that_is_in_progress_again_is_no_version() {
     completion.abort();
     nodes.put(1, "put").await.unwrap();
     assert_eq!(nodes.listed(1).await, Ok(1));
-    nodes.heal().await;
+    nodes.end_cuts().await;
     for node in 0..3 {
         assert_eq!(nodes.completed(node).await, 0, "node {node}");
         assert_eq!(nodes.listed(node).await, Ok(1));
@@ -108,7 +108,7 @@ async fn an_aborted_upload_is_no_version() {
     completion.abort();
     nodes.put(1, "put").await.unwrap();
     nodes.abort(1).await.unwrap();
-    nodes.heal().await;
+    nodes.end_cuts().await;
     for node in 0..3 {
         assert_eq!(nodes.completed(node).await, 0, "node {node}");
         assert_eq!(nodes.listed(node).await, Err(Error::NoSuchUpload));
@@ -148,7 +148,7 @@ async fn an_upload_becomes_one_version_at_most_wherever_its_coordinator_crashes(
                 3 => nodes.listed(1).await.is_err(),
                 _ => false,
             };
-            nodes.heal().await;
+            nodes.end_cuts().await;
             let completed = nodes.completed(1).await;
             let case = format!("moment {moment}, others {others}");
             assert!(completed <= 1, "{case}");
@@ -187,7 +187,7 @@ async fn of_completions_at_once_one_makes_a_version() {
                 Err(error) => panic!("node {node}: {error}"),
             }
         }
-        nodes.heal().await;
+        nodes.end_cuts().await;
         let completed = nodes.completed(0).await;
         assert!(done <= completed && completed <= 1, "round {round}");
         if nodes.listed(1).await.is_ok() {

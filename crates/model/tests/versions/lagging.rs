@@ -103,7 +103,7 @@ fn a_version_that_only_a_lagging_replica_has_is_listed() {
 }
 
 #[test]
-fn the_null_version_is_listed_in_its_place_whoever_tells_of_it() {
+fn null_version_is_listed_in_its_place_from_any_replica() {
     run_with_cuts(vec![
         (Some(2), Op::Put(0)),
         (None, Op::Mode(Versioning::Suspended)),

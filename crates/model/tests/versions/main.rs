@@ -103,7 +103,7 @@ impl System {
     /// Cuts this node off, and no other.
     fn cut(&mut self, node: Option<usize>) {
         let world = self.world.as_ref().unwrap();
-        world.network.heal_all();
+        world.network.end_all_cuts();
         self.cut = node;
         if let Some(node) = node {
             world.isolate(node);

@@ -312,12 +312,12 @@ impl Retained {
                 self.set_clocks();
             }
             Op::Cut(node) => {
-                self.world.network.heal_all();
+                self.world.network.end_all_cuts();
                 self.world.isolate(node);
                 self.cut = Some(node);
             }
-            Op::Heal => {
-                self.world.network.heal_all();
+            Op::EndCuts => {
+                self.world.network.end_all_cuts();
                 self.cut = None;
             }
             Op::Expire => self.expire().await,

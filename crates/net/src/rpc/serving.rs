@@ -1,7 +1,7 @@
 //! How many incoming calls are served at once, and of whom.
 //!
-//! Peers that the service knows and strangers have permits of their own: whoever has the cluster's
-//! secret can connect under as many names as it likes, and must not use up what members need.
+//! Peers that the service knows and strangers have permits of their own: a stranger with the cluster's
+//! secret can connect under any number of names, and must not use up what members need.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -39,7 +39,7 @@ pub struct Counters {
     /// Times a block was found damaged or unreadable.
     pub damaged: Counter,
     /// Damaged blocks that were replaced by a good copy.
-    pub healed: Counter,
+    pub repaired: Counter,
     /// Blocks freed.
     pub freed: Counter,
     /// Bytes of disk given back by punching holes and removing segments.

@@ -34,8 +34,8 @@ mod record;
 mod recover;
 mod relocate;
 mod scrub;
-mod sweep;
-mod sweeper;
+mod startup_gc;
+mod startup_gc_thread;
 mod sync;
 mod upload;
 mod usage;
@@ -66,7 +66,7 @@ use crate::error::Error;
 use crate::pool::Pool;
 use crate::row::BlockRef;
 use pin_table::PinTable;
-use sweeper::Sweeper;
+use startup_gc_thread::StartupGcThread;
 use sync::Ticket;
 use volume::Volume;
 
@@ -142,7 +142,7 @@ pub struct Blocks {
     damaged: Mutex<BTreeMap<BlockHash, String>>,
     reclaiming: Mutex<()>,
     reclaim_is_due: AtomicBool,
-    sweeper: Sweeper,
+    startup_gc: StartupGcThread,
     /// True if a pass could not free what is dead.
     left_over: AtomicBool,
 }
@@ -182,11 +182,11 @@ impl Blocks {
             damaged: Mutex::default(),
             reclaiming: Mutex::default(),
             reclaim_is_due: AtomicBool::new(false),
-            sweeper: Sweeper::default(),
+            startup_gc: StartupGcThread::default(),
             left_over: AtomicBool::new(false),
         });
         if start == Start::Unclean {
-            blocks.start_sweep()?;
+            blocks.start_startup_gc()?;
         }
         Ok(blocks)
     }
@@ -233,14 +233,14 @@ impl Blocks {
 
     /// Frees what has died, syncs all disks, and gives back the space that is allocated ahead. Once
     /// this has returned and the engine is synced, the next start may be [`Start::Clean`] if
-    /// [`is_swept`](Blocks::is_swept).
+    /// [`startup_gc_is_done`](Blocks::startup_gc_is_done).
     pub async fn close(self: &Arc<Blocks>) -> Result<()> {
-        self.sweeper.ask_to_stop();
+        self.startup_gc.ask_to_stop();
         self.sync().await?;
         let blocks = self.clone();
         self.pool
             .run(move || {
-                blocks.sweeper.stop();
+                blocks.startup_gc.stop();
                 blocks.reclaim();
                 let active = |volume: &&Arc<Volume>| volume.state() != DiskState::Failed;
                 blocks
@@ -254,14 +254,14 @@ impl Blocks {
 
     /// Returns true if no dead space is left that this process or an earlier one should have freed, as
     /// far as is known.
-    pub fn is_swept(&self) -> bool {
-        self.sweeper.is_done() && !self.left_over.load(Ordering::SeqCst)
+    pub fn startup_gc_is_done(&self) -> bool {
+        self.startup_gc.is_done() && !self.left_over.load(Ordering::SeqCst)
     }
 
     /// Returns the number of segments that may hold dead space of an earlier process, which is being
     /// freed.
     pub fn unsearched_segments(&self) -> u64 {
-        self.sweeper.segments_left()
+        self.startup_gc.segments_left()
     }
 
     /// Returns the state of the disks. It asks the file systems for free space, which blocks for a

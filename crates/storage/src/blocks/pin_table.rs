@@ -43,7 +43,7 @@ struct HeldBlock {
     /// A number that changes with every pin. It tells a freeing pass that its view of the index is
     /// too old.
     touched: u64,
-    /// True while somebody decides if and where to write the block.
+    /// True while an upload decides if and where to write the block.
     claimed: bool,
     /// The locations that the index may not name. The last one is the one to use.
     records: Vec<UsableRecord>,
@@ -145,7 +145,7 @@ impl PinTable {
         held.records.push(UsableRecord { located, ticket });
     }
 
-    /// Keeps the space of a record until the last pin goes, because somebody may still read it. The
+    /// Keeps the space of a record until the last pin goes, because a reader may still need it. The
     /// index is about to forget the record, or writing it failed. The block must be pinned.
     pub fn discard(&self, hash: &BlockHash, located: LocatedRecord) {
         let mut state = self.state.lock();

@@ -12,7 +12,7 @@ use archipel_base::BlockHash;
 
 use super::location::{ALIGN_BYTES, Entry, Place};
 use super::record::{self, HEADER_BYTES, Header, MAGIC};
-use super::sweep::Sweep;
+use super::startup_gc::StartupGc;
 use super::volume::{DiskState, Volume};
 use super::walk::Batch;
 use super::{Blocks, index};
@@ -191,9 +191,9 @@ impl Blocks {
     }
 
     fn free_all_dead(&self) -> Result<()> {
-        let mut sweep = Sweep::new(self, Batch::default());
-        while sweep.step(self) {}
-        sweep.result().map(drop)
+        let mut gc = StartupGc::new(self, Batch::default());
+        while gc.step(self) {}
+        gc.result().map(drop)
     }
 }
 

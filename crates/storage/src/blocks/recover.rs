@@ -2,7 +2,7 @@
 //!
 //! No segment is read. The index names the live records, and every gap between them is dead.
 //! Records that were appended after the last commit lie after the last live record and are cut off.
-//! Other dead space is freed later: see [`sweep`](super::sweep).
+//! Other dead space is freed later: see [`startup_gc`](super::startup_gc).
 
 use archipel_base::Id;
 

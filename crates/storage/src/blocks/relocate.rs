@@ -170,7 +170,7 @@ impl Blocks {
         }
         // Publish the copy as well: if the block leaves the index, this is the copy to use.
         self.pin_table.publish(&hash, to, None);
-        self.counters.healed.add(1);
+        self.counters.repaired.add(1);
         self.damaged.lock().remove(&hash);
         Ok(to)
     }

@@ -15,7 +15,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Opens `folder`, or makes it. Removes the files that an earlier process left behind.
+    /// Opens `folder`, or makes it. Removes the files of earlier processes.
     pub fn open(folder: &Path) -> io::Result<Scratch> {
         fs::create_dir_all(folder)?;
         for entry in fs::read_dir(folder)? {

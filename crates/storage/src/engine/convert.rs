@@ -206,8 +206,8 @@ impl Copy<'_> {
 /// `progress` after each entry that it read.
 fn compare(source: &dyn ReadTxn, target: &dyn ReadTxn, progress: &mut dyn FnMut()) -> Result<()> {
     for tree in Tree::ALL {
-        let expected = fingerprint(source, tree, progress)?;
-        let found = fingerprint(target, tree, progress)?;
+        let expected = tree_digest(source, tree, progress)?;
+        let found = tree_digest(target, tree, progress)?;
         if expected != found {
             return Err(Error::Damaged(format!(
                 "the copy of tree {} differs: {} entries, expected {}",
@@ -221,7 +221,7 @@ fn compare(source: &dyn ReadTxn, target: &dyn ReadTxn, progress: &mut dyn FnMut(
 }
 
 /// Returns the number of entries of a tree, and a checksum of them with their lengths.
-fn fingerprint(txn: &dyn ReadTxn, tree: Tree, progress: &mut dyn FnMut()) -> Result<(u64, u64)> {
+fn tree_digest(txn: &dyn ReadTxn, tree: Tree, progress: &mut dyn FnMut()) -> Result<(u64, u64)> {
     let mut entries = 0;
     let mut digest = Digest::new(CrcAlgorithm::Crc64Nvme);
     txn.scan(tree, EVERYTHING, Direction::Ascending, &mut |key, value| {

@@ -85,7 +85,7 @@ impl FjallEngine {
 
     fn write_failed(&self, doing: &str, error: ::fjall::Error) -> Error {
         let error = from_fjall(doing, error);
-        let advice = "Fjall takes no more writes until it is opened anew: make room if there is none, and restart";
+        let advice = "Fjall takes no more writes until it is opened again: make room if there is none, and restart";
         self.breaker.trip(doing, format!("{error} ({advice})"))
     }
 }

@@ -11,7 +11,7 @@
 //! - `engine.json` is written before the first file of a new engine. A rename replaces it only when
 //!   a conversion is complete and on stable storage.
 //! - Nothing is committed to an engine before `engine.json` marks it as complete. Files of an
-//!   incomplete engine are remains of an interrupted first start, and are made anew.
+//!   incomplete engine are remains of an interrupted first start, and are made again.
 //! - A folder with an engine's files but without `engine.json` is damaged, not new. It is not
 //!   opened.
 
@@ -97,7 +97,7 @@ impl Home {
     /// Removes the remains of an interrupted first start.
     fn remove_remains(&self) -> Result<()> {
         tracing::warn!(
-            "{}: its first start was interrupted, so it is made anew",
+            "{}: its first start was interrupted, so it is made again",
             self.data.display()
         );
         fs::remove_dir_all(&self.data)

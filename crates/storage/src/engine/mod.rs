@@ -44,7 +44,7 @@ pub enum Tree {
     Bodies = 2,
     /// The data derived from rows. Those of a partition are adjacent, so that a change of a row
     /// touches one page. They are the order of changes (partition, 0, stamp, key → nothing),
-    /// windows (partition, 1, granularity, window → fingerprint and count) and counters (partition,
+    /// windows (partition, 1, granularity, window → digest and count) and counters (partition,
     /// 2, group → objects, bytes).
     Derived = 3,
     /// block hash → disk location and references.

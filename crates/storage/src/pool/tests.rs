@@ -27,10 +27,10 @@ async fn a_panic_fails_its_job_but_not_the_thread() {
 #[tokio::test]
 async fn a_full_queue_makes_callers_wait() {
     let pool = small();
-    let (open, gate) = mpsc::channel::<()>();
+    let (open, opened) = mpsc::channel::<()>();
     let started = Arc::new(AtomicUsize::new(0));
     let blocker = tokio::spawn(pool.run(move || {
-        let _ = gate.recv();
+        let _ = opened.recv();
         Ok(())
     }));
     let mut others = Vec::new();
@@ -60,9 +60,9 @@ async fn a_full_queue_makes_callers_wait() {
 #[tokio::test]
 async fn a_deferred_job_runs_while_all_threads_are_blocked() {
     let pool = small();
-    let (open, gate) = mpsc::channel::<()>();
+    let (open, opened) = mpsc::channel::<()>();
     let blocked = tokio::spawn(pool.run(move || {
-        let _ = gate.recv();
+        let _ = opened.recv();
         Ok(())
     }));
     pool.defer(move || open.send(()).unwrap());

@@ -12,7 +12,7 @@ mod version;
 use archipel_base::{Id, Stamp};
 use bytes::Bytes;
 
-use super::window::{Fingerprint, Window};
+use super::window::{Window, WindowDigest};
 use crate::engine::{Result, Tree};
 use crate::error::Error;
 use crate::row::{Payload, RowVersion, UsageDelta};
@@ -269,7 +269,7 @@ pub fn is_inline(bytes: &[u8]) -> bool {
 pub fn encode_window(key: &[u8], window: &Window) -> Vec<u8> {
     let mut bytes = vec![VERSION];
     bytes.extend_from_slice(&window.rows.to_be_bytes());
-    bytes.extend_from_slice(&window.fingerprint.0);
+    bytes.extend_from_slice(&window.digest.0);
     Slot(Tree::Derived, key).seal(bytes)
 }
 
@@ -278,7 +278,7 @@ pub fn decode_window(key: &[u8], bytes: &[u8]) -> Result<Window> {
     let mut reader = Reader::sealed(Slot(Tree::Derived, key), bytes, "a window")?;
     let window = Window {
         rows: reader.u64()?,
-        fingerprint: Fingerprint(reader.array()?),
+        digest: WindowDigest(reader.array()?),
     };
     reader.end()?;
     Ok(window)

@@ -6,7 +6,7 @@ use archipel_base::{Id, PartitionId, Stamp, Writer};
 
 use super::codec::{self, Counter};
 use super::reader::PrefixRange;
-use super::window::{Fingerprint, Granularity, Window};
+use super::window::{Granularity, Window, WindowDigest};
 use crate::engine::{Direction, Edit, Flow, ReadTxn, Result, Tree};
 use crate::error::Error;
 use crate::row::UsageDelta;
@@ -28,7 +28,7 @@ pub(crate) fn restamp(
     if new != Stamp::ZERO {
         edit.put(Tree::Derived, &codec::log_key(partition, new, key), &[])?;
     }
-    let (taken, given) = (fingerprint_of(key, old), fingerprint_of(key, new));
+    let (taken, given) = (digest_of(key, old), digest_of(key, new));
     for granularity in Granularity::ALL {
         let (from, to) = (granularity.window_of(old), granularity.window_of(new));
         match (taken, given) {
@@ -49,8 +49,8 @@ pub(crate) fn restamp(
     Ok(())
 }
 
-fn fingerprint_of(key: &[u8], stamp: Stamp) -> Option<Fingerprint> {
-    (stamp != Stamp::ZERO).then(|| Fingerprint::of(key, stamp))
+fn digest_of(key: &[u8], stamp: Stamp) -> Option<WindowDigest> {
+    (stamp != Stamp::ZERO).then(|| WindowDigest::of(key, stamp))
 }
 
 /// Changes one window. A window without rows has no entry.
@@ -58,7 +58,7 @@ fn change_window(
     edit: &mut dyn Edit,
     partition: PartitionId,
     (granularity, number): (Granularity, u32),
-    toggled: Fingerprint,
+    toggled: WindowDigest,
     rows: i64,
 ) -> Result<()> {
     let key = codec::window_key(partition, granularity, number);
@@ -79,14 +79,14 @@ fn change_window(
 fn changed_window(
     txn: &(impl ReadTxn + ?Sized),
     key: &[u8],
-    toggled: Fingerprint,
+    toggled: WindowDigest,
     rows: i64,
 ) -> Result<Window> {
     let mut window = match txn.get(Tree::Derived, key)? {
         Some(bytes) => codec::decode_window(key, &bytes)?,
         None => Window::default(),
     };
-    window.fingerprint.toggle(toggled);
+    window.digest.toggle(toggled);
     window.rows = add(window.rows, rows, "the rows of a window")?;
     Ok(window)
 }
@@ -105,7 +105,7 @@ pub(crate) fn count_window(
     txn.scan(Tree::Derived, range, Direction::Ascending, &mut |key, _| {
         let (_, stamp, key) = codec::split_log_key(key)?;
         window.rows += 1;
-        window.fingerprint.toggle(Fingerprint::of(key, stamp));
+        window.digest.toggle(WindowDigest::of(key, stamp));
         Ok(Flow::Continue)
     })?;
     Ok(window)

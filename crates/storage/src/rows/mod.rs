@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! - [`RowTxn`] is the only way to change a row. In the same transaction it updates the change log,
-//!   the window fingerprints, the counters and the references to blocks.
+//!   the window digests, the counters and the references to blocks.
 //! - Nobody sees a closure's changes before it has returned `Ok`. If it fails or panics, its
 //!   changes are dropped (`overlay`).
 //! - A row that was only promised is in neither the log nor the windows. A tombstone is in both.
@@ -15,7 +15,7 @@
 //! | [`reader`] | reading: rows, counters, windows, the log, the queue |
 //! | [`txn`] | changing |
 //! | `derived` | log, windows, counters: what follows from a row's change |
-//! | [`window`] | windows of time, and their fingerprints |
+//! | [`window`] | windows of time, and their digests |
 //! | [`list`] | listings with prefix and delimiter |
 //! | [`mentions`] | from blocks back to the rows that refer to them |
 //! | [`check`] | looks for damage in one partition |
@@ -43,7 +43,7 @@ pub use reader::RowReader;
 pub use txn::RowTxn;
 pub(crate) use txn::TxnContext;
 pub use verify::Report;
-pub use window::{Fingerprint, Granularity, Window};
+pub use window::{Granularity, Window, WindowDigest};
 
 #[cfg(test)]
 mod tests;

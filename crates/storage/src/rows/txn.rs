@@ -33,7 +33,7 @@ pub struct RowTxn<'t> {
     broken: Option<Error>,
 }
 
-/// Facts about the store that a closure may ask for.
+/// Properties of the store that a closure may ask for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TxnContext {
     pub may_grow: bool,

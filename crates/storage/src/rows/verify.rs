@@ -11,7 +11,7 @@ use archipel_base::{BlockHash, Id, PartitionId, Stamp};
 use super::codec::{self, Counter, Part, StoredBody, StoredRow};
 use super::reader::{self, PrefixRange, RowReader};
 use super::references::{self, Difference, Ranges};
-use super::window::{Fingerprint, Granularity, Window};
+use super::window::{Granularity, Window, WindowDigest};
 use crate::engine::{Direction, Flow, KeyRange, ReadTxn, Result, Tree};
 use crate::error::Error;
 use crate::row::RowKey;
@@ -364,7 +364,7 @@ impl Expected {
             let entry = codec::window_key(partition, granularity, number);
             let window = self.windows.entry(entry).or_default();
             window.rows += 1;
-            window.fingerprint.toggle(Fingerprint::of(key, stamp));
+            window.digest.toggle(WindowDigest::of(key, stamp));
         }
     }
 

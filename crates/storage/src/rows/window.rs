@@ -1,7 +1,7 @@
-//! Windows: rows grouped by the time of their stamp, and a fingerprint of each group.
+//! Windows: rows grouped by the time of their stamp, and a digest of each group.
 //!
-//! Two replicas with equal fingerprints of a window hold the same keys under the same stamps there.
-//! If the fingerprints differ, the replicas compare stamps (see
+//! Two replicas with equal digests of a window hold the same keys under the same stamps there.
+//! If the digests differ, the replicas compare stamps (see
 //! [`RowReader::log`](super::RowReader::log)).
 
 use archipel_base::Stamp;
@@ -47,31 +47,31 @@ impl Granularity {
 
 /// The XOR of the BLAKE3 hashes of (key, stamp) over a set of rows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Fingerprint(pub [u8; 32]);
+pub struct WindowDigest(pub [u8; 32]);
 
-impl Fingerprint {
-    /// Returns the fingerprint of one row. The stamp has a fixed length, so no two rows have the
+impl WindowDigest {
+    /// Returns the digest of one row. The stamp has a fixed length, so no two rows have the
     /// same input.
-    pub fn of(key: &[u8], stamp: Stamp) -> Fingerprint {
+    pub fn of(key: &[u8], stamp: Stamp) -> WindowDigest {
         let mut hashed = Vec::with_capacity(key.len() + 16);
         hashed.extend_from_slice(key);
         hashed.extend_from_slice(&stamp.to_bytes());
-        Fingerprint(*archipel_base::BlockHash::of(&hashed).as_bytes())
+        WindowDigest(*archipel_base::BlockHash::of(&hashed).as_bytes())
     }
 
     /// Adds `other` or removes it: with XOR both are the same operation.
-    pub fn toggle(&mut self, other: Fingerprint) {
+    pub fn toggle(&mut self, other: WindowDigest) {
         for (byte, other) in self.0.iter_mut().zip(other.0) {
             *byte ^= other;
         }
     }
 }
 
-/// The summary of a window: the number of its rows, and their fingerprint.
+/// The summary of a window: the number of its rows, and their digest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Window {
     /// The number of rows, including tombstones.
     pub rows: u64,
-    /// The fingerprint of all these rows.
-    pub fingerprint: Fingerprint,
+    /// The digest of all these rows.
+    pub digest: WindowDigest,
 }

@@ -75,11 +75,11 @@ pub(crate) fn begin(options: &StoreOptions, purpose: Purpose) -> Result<Boot> {
     Ok(boot)
 }
 
-/// Marks the store as closed well, durably, after all other work. If the blocks are not swept, it leaves
-/// the mark out, so that the next start sweeps.
-pub(crate) fn end(engine: &Arc<dyn Engine>, boot: u64, is_swept: bool) -> Result<()> {
+/// Marks the store as closed well, durably, after all other work. If garbage collection is not done, it leaves
+/// the mark out, so that the next start begins it again.
+pub(crate) fn end(engine: &Arc<dyn Engine>, boot: u64, startup_gc_is_done: bool) -> Result<()> {
     let mut txn = engine.write()?;
-    if is_swept {
+    if startup_gc_is_done {
         txn.put(Tree::Meta, KEY_CLEAN, &boot.to_be_bytes())?;
     }
     txn.delete(Tree::Meta, KEY_REBUILD)?;

@@ -337,8 +337,8 @@ impl Store {
         self.sync().await?;
         self.blocks().close().await?;
         let (engine, boot) = (inner.core.engine.clone(), inner.boot.number);
-        let is_swept = self.blocks().is_swept();
-        let end = move || boot::end(&engine, boot, is_swept);
+        let startup_gc_is_done = self.blocks().startup_gc_is_done();
+        let end = move || boot::end(&engine, boot, startup_gc_is_done);
         inner.pool.run(end).await
     }
 }

@@ -63,7 +63,7 @@ impl Store {
             .find(|disk| disk.state == DiskState::Failed)
         {
             return Err(Error::Refused(format!(
-                "disk {} has failed ({}), and a rebuild needs all disks: mend it, or take it out of the settings",
+                "disk {} has failed ({}), and a rebuild needs all disks: repair it, or take it out of the settings",
                 failed.id,
                 failed.reason.unwrap_or_default()
             )));
@@ -75,7 +75,7 @@ impl Store {
         retain_all(&engine, &blocks, &mut rebuilt, progress)?;
         rebuilt.dropped = blocks.drop_unreferenced().await?;
         blocks.close().await?;
-        boot::end(&engine, boot.number, blocks.is_swept())?;
+        boot::end(&engine, boot.number, blocks.startup_gc_is_done())?;
         Ok(rebuilt)
     }
 }

@@ -204,9 +204,9 @@ pub fn a_refused_conversion_changes_nothing(fixture: &Fixture) {
     // Files of the target engine are in the way.
     let way = folder.join(other.name());
     fs::create_dir_all(&way).unwrap();
-    fs::write(way.join("file"), b"of somebody").unwrap();
+    fs::write(way.join("file"), b"of another program").unwrap();
     refused(other);
-    assert_eq!(fs::read(way.join("file")).unwrap(), b"of somebody");
+    assert_eq!(fs::read(way.join("file")).unwrap(), b"of another program");
     assert_eq!(keys(&*fixture.open(), Tree::Rows), [b"a"]);
 }
 

@@ -138,7 +138,7 @@ fn reordered_packets_are_overtaken() {
 }
 
 #[test]
-fn cut_link_loses_all_packets_until_it_is_healed() {
+fn cut_link_loses_all_packets_until_the_cut_ends() {
     let mut link = Link::new(quality(), 1);
     link.is_cut = true;
     assert_eq!(link.send(0, 100), Fate::Lost(Why::Cut));

@@ -173,7 +173,7 @@ impl Machine {
     }
 
     /// Learns a layout if it is newer than the known one. If it names the machine in a new
-    /// incarnation, the machine begins anew, empty.
+    /// incarnation, the machine begins again, empty.
     pub fn learn(&mut self, config: &Rc<Config<StoreName>>) {
         if config.epoch <= self.disk.config.epoch {
             return;

@@ -40,7 +40,7 @@ pub async fn go_wrong(world: Arc<World>, mut rng: Rng) {
             0..25 => cut_some(&world, &mut rng),
             25..45 => {
                 world.note("links work again");
-                world.network.heal_all();
+                world.network.end_all_cuts();
             }
             45..58 => crash_some(&world, &mut rng).await,
             58..60 => lose_disk(&world, &mut rng).await,
@@ -58,7 +58,7 @@ pub async fn go_wrong(world: Arc<World>, mut rng: Rng) {
 pub async fn end_all(world: &World) {
     world.note("all faults are over");
     disks::free_all(world);
-    world.network.heal_all();
+    world.network.end_all_cuts();
     for from in &world.machines {
         for to in &world.machines {
             world.network.set_link(from.id, to.id, super::world::near());

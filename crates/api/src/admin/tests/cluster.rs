@@ -13,7 +13,7 @@ use super::{admin, ask, get};
 
 const GIB: u64 = 1 << 30;
 
-/// A node that knows others, and joins whoever listens on port 3901.
+/// A node that knows others, and joins any node that listens on port 3901.
 struct Members(Vec<NodeInfo>);
 
 impl Node for Members {

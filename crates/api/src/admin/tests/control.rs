@@ -45,7 +45,7 @@ async fn what_was_never_read_is_not_shown_as_if_there_were_nothing() {
     let reasons = health["reasons"].to_string();
     assert!(reasons.contains("have not been read"), "{reasons}");
 
-    world.network.heal_all();
+    world.network.end_all_cuts();
     model.refresh_all().await.unwrap();
     for path in paths {
         let (status, answer) = get(&admin, path).await;
@@ -63,7 +63,7 @@ async fn what_was_never_read_is_not_shown_as_if_there_were_nothing() {
     );
 }
 
-/// Two doors of one cluster, of which one has not heard what the other did.
+/// Two endpoints of one cluster, of which one has not heard what the other did.
 #[tokio::test]
 async fn a_permission_that_was_denied_elsewhere_does_not_come_back() {
     let cluster = Cluster::in_memory(1, HOOKS).await.unwrap();

@@ -44,6 +44,6 @@ pub enum ObjectOwnership {
     BucketOwnerEnforced,
     /// The bucket's owner, if the request asks for `bucket-owner-full-control`.
     BucketOwnerPreferred,
-    /// Whoever writes it.
+    /// Any client that may write it.
     ObjectWriter,
 }

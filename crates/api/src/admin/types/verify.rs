@@ -26,7 +26,7 @@ pub struct VerifyInfo {
     /// True if data moved to a newer layout version at the start.
     #[serde(default)]
     pub moving: bool,
-    /// True if somebody stopped it before it had verified everything.
+    /// True if an operator stopped it before it had verified everything.
     #[serde(default)]
     pub stopped: bool,
     /// The nodes' parts.

@@ -7,9 +7,9 @@
 //! version that is read, and say of a missing key only what the caller may know.
 
 mod caller;
+mod check;
 pub(crate) mod conditions;
 mod object;
-mod question;
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use super::owner::Owner;
 use super::route::{BucketOp, ObjectOp};
 use super::s3_control;
 
-use question::Question;
+use check::AccessCheck;
 
 pub use caller::{Caller, Credential};
 pub(crate) use conditions::Surroundings;
@@ -94,8 +94,8 @@ impl Authorised<OnBucket> {
         key: &str,
         version: Option<GivenVersion>,
     ) -> S3Result<Authorised<OnObject>> {
-        let question = Question::new(call, &self.caller, self.bucket(), Some(key));
-        if !question.ask(action, None).is_allowed() {
+        let check = AccessCheck::new(call, &self.caller, self.bucket(), Some(key));
+        if !check.decide(action, None).is_allowed() {
             return Err(denied());
         }
         Ok(Authorised {
@@ -192,8 +192,8 @@ pub fn bucket(
     name: &str,
 ) -> S3Result<Authorised<OnBucket>> {
     let bucket = find(call, caller, name)?;
-    let question = Question::new(call, caller, &bucket, None);
-    let allowed = |action| question.ask(action, None);
+    let check = AccessCheck::new(call, caller, &bucket, None);
+    let allowed = |action| check.decide(action, None);
     let fine = match op {
         // Each key is decided by itself. Anonymous clients need a policy for that.
         BucketOp::DeleteObjects => caller.key().is_some() || bucket.policy.is_some(),
@@ -211,7 +211,7 @@ pub fn bucket(
     if !fine {
         return Err(denied());
     }
-    drop(question);
+    drop(check);
     let on = OnBucket(bucket);
     check_owner(call, "x-amz-expected-bucket-owner", &on.0)?;
     if call.target.control {
@@ -284,17 +284,17 @@ fn permit(
     version: Option<GivenVersion>,
     actions: &[Action],
 ) -> S3Result<Authorised<OnObject>> {
-    let question = Question::new(call, caller, &bucket, Some(key));
+    let check = AccessCheck::new(call, caller, &bucket, Some(key));
     let mut pending = Vec::new();
     for action in actions {
-        let decision = question.ask(*action, None);
-        if question.depends_on_object(*action, &decision) {
+        let decision = check.decide(*action, None);
+        if check.depends_on_object(*action, &decision) {
             pending.push(*action);
         } else if !decision.is_allowed() {
             return Err(denied());
         }
     }
-    drop(question);
+    drop(check);
     Ok(Authorised {
         caller: caller.clone(),
         on: OnObject {

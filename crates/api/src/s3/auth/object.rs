@@ -3,7 +3,7 @@
 use archipel_access::Action;
 use archipel_model::{Error, ObjectHead, ObjectReader};
 
-use super::{Authorised, OnObject, Question, denied};
+use super::{AccessCheck, Authorised, OnObject, denied};
 use crate::s3::call::Call;
 use crate::s3::error::{Code, S3Error, S3Result};
 
@@ -43,7 +43,7 @@ impl Authorised<OnObject> {
     /// # Errors
     /// [`Code::AccessDenied`].
     pub fn also(&self, call: &Call<'_>, action: Action, object: &ObjectHead) -> S3Result<()> {
-        match self.question(call).ask(action, Some(object)).is_allowed() {
+        match self.check(call).decide(action, Some(object)).is_allowed() {
             true => Ok(()),
             false => Err(denied()),
         }
@@ -54,7 +54,7 @@ impl Authorised<OnObject> {
     /// # Errors
     /// [`Code::AccessDenied`].
     pub fn key_action(&self, call: &Call<'_>, action: Action) -> S3Result<()> {
-        match self.question(call).ask(action, None).is_allowed() {
+        match self.check(call).decide(action, None).is_allowed() {
             true => Ok(()),
             false => Err(denied()),
         }
@@ -65,16 +65,16 @@ impl Authorised<OnObject> {
         if self.on.pending.is_empty() {
             return Ok(());
         }
-        let question = self.question(call);
-        let allowed = |action: &Action| question.ask(*action, Some(object)).is_allowed();
+        let check = self.check(call);
+        let allowed = |action: &Action| check.decide(*action, Some(object)).is_allowed();
         match self.on.pending.iter().all(allowed) {
             true => Ok(()),
             false => Err(denied()),
         }
     }
 
-    fn question<'a>(&'a self, call: &Call<'_>) -> Question<'a> {
-        Question::new(call, &self.caller, self.bucket(), Some(self.key()))
+    fn check<'a>(&'a self, call: &Call<'_>) -> AccessCheck<'a> {
+        AccessCheck::new(call, &self.caller, self.bucket(), Some(self.key()))
     }
 
     /// Says that a key is missing only to callers who may list the bucket.
@@ -84,11 +84,11 @@ impl Authorised<OnObject> {
             return error;
         }
         // The condition keys are those of the object's request: it asked for no listing.
-        let question = Question {
+        let check = AccessCheck {
             key: None,
-            ..self.question(call)
+            ..self.check(call)
         };
-        match question.ask(Action::ListBucket, None).is_allowed() {
+        match check.decide(Action::ListBucket, None).is_allowed() {
             true => error.with("Key", self.key()),
             false => denied(),
         }

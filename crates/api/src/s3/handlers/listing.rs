@@ -180,7 +180,7 @@ pub async fn version_2(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<A
     Ok(respond::xml(xml))
 }
 
-/// A token only says where to go on: whoever forges one sees no more than `start-after` shows.
+/// A token only says where to go on: a client that forges one sees no more than `start-after` shows.
 fn write_token(after: &str) -> String {
     URL_SAFE_NO_PAD.encode(format!("1{after}"))
 }

@@ -1,5 +1,5 @@
 //! PostObject: an upload from a browser's form. The body is `multipart/form-data`: fields, then
-//! the file. The fields carry a policy, signed by whoever allowed the upload, that says what the
+//! the file. The fields carry a policy, signed by the key that allowed the upload, that says what the
 //! other fields may be.
 //!
 //! Source: AWS, "Browser-based uploads using POST" and "POST policy"; RFC 7578 for the form.

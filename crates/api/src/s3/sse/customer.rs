@@ -63,7 +63,7 @@ pub fn customer_of(
     if !names.are_in(headers) {
         return Ok(None);
     }
-    // The first question: a key that came in plain text is known to others already.
+    // This comes first: a key that came in plain text is known to others already.
     if !call.may_give_keys() {
         let why = "Requests specifying Server Side Encryption with Customer provided keys must be \
                    made over a secure connection.";

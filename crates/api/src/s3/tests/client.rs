@@ -51,7 +51,7 @@ impl Door {
         Door::to(model, key)
     }
 
-    /// Two doors that differ in their clocks: that of the first is ahead.
+    /// Two endpoints that differ in their clocks: that of the first is ahead.
     pub async fn two_of_one_store() -> (Door, Door) {
         let wall = Arc::new(ManualClock::at(SystemClock.now_millis()));
         let random = |seed| -> Arc<dyn Random> { Arc::new(SeededRandom::new(seed)) };
@@ -82,7 +82,7 @@ impl Door {
         (Door::to(model, key.clone()), Door::to(other, key))
     }
 
-    /// The door of a model, and a key that somebody may have made elsewhere.
+    /// The endpoint of a model, and a key that another node may have made.
     pub fn to(model: Model, key: Arc<AccessKey>) -> Door {
         let mut registry = Registry::default();
         let config = S3Config {

@@ -45,7 +45,7 @@ async fn nothing_is_answered_before_buckets_and_keys_were_read() {
         let reply = door.call(method, path, &[], "").await;
         is_refused(&reply, &format!("{method} {path}"));
     }
-    // A browser's question is not signed.
+    // A browser's preflight request is not signed.
     let preflight = Request::builder()
         .method("OPTIONS")
         .uri("/bucket/key")
@@ -55,7 +55,7 @@ async fn nothing_is_answered_before_buckets_and_keys_were_read() {
     let preflight = preflight.body(Full::new(Bytes::new())).unwrap();
     is_refused(&door.send(preflight).await, "OPTIONS /bucket/key");
 
-    world.network.heal_all();
+    world.network.end_all_cuts();
     here.refresh_all().await.unwrap();
     let list = door.get("/").await.ok();
     assert_eq!(list.element("Name").unwrap(), "bucket");

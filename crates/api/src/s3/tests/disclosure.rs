@@ -8,7 +8,7 @@ type Headers<'a> = &'a [(&'a str, &'a str)];
 /// SHA-256 of `x`.
 const X_SHA256: &str = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881";
 
-/// An access key's id is half of a credential: whoever may read a bucket does not learn it.
+/// An access key's id is half of a credential: a client that may read a bucket does not learn it.
 #[tokio::test]
 async fn documents_name_owners_by_an_opaque_id() {
     let door = Door::open().await;

@@ -269,7 +269,7 @@ async fn form_may_be_signed_with_a_key_of_another_node() {
     world.isolate(0);
     let key = there.create_access_key("tester", true).await.unwrap();
     there.create_bucket("bucket", Some(&key.id)).await.unwrap();
-    world.network.heal_all();
+    world.network.end_all_cuts();
     assert!(here.access_key(&key.id).unwrap().is_none());
     assert!(here.bucket("bucket").unwrap().is_none());
     let door = Door::to(here, key);

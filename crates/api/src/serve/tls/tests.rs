@@ -57,8 +57,8 @@ async fn asked(
     let (client, server) = duplex(1 << 16);
     let name = ServerName::try_from(name.to_owned()).unwrap();
     let connector = TlsConnector::from(Arc::new(config));
-    let doors = tls.for_doors();
-    let (client, _) = tokio::join!(connector.connect(name, client), doors.accept(server));
+    let endpoint = tls.for_endpoints();
+    let (client, _) = tokio::join!(connector.connect(name, client), endpoint.accept(server));
     let client = client.ok()?;
     let (_, session) = client.get_ref();
     let certificate = session.peer_certificates()?.first()?.clone().into_owned();

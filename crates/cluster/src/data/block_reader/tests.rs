@@ -229,7 +229,7 @@ async fn block_that_is_being_fetched_is_not_fetched_again() {
     let world = world.await.unwrap();
     world.isolate(2);
     let blocks = store(&world, &[content(300_000), content(5000)]).await;
-    world.network.heal_all();
+    world.network.end_all_cuts();
     let (node, payload) = (world.nodes[2].data(), Payload::Blocks(blocks));
     let fetch = |class| node.fetch_with(PartitionId(0), &payload, class);
     let (one, other) = tokio::join!(fetch(Some(Class::Background)), fetch(None));

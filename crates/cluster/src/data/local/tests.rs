@@ -61,7 +61,7 @@ async fn replica_that_cannot_read_a_guard_does_not_say_that_it_is_gone() {
     let answer = c.answer(guarded_write(c)).await;
     assert!(matches!(answer, Err(storage::Error::Busy(_))), "{answer:?}");
 
-    world.network.heal_all();
+    world.network.end_all_cuts();
     let answer = c.answer(guarded_write(c)).await.unwrap();
     assert_eq!(answer, Answer::Accepted);
     a.write(&key("guard"), None, how).await.unwrap();

@@ -90,7 +90,7 @@ async fn halves_that_are_cut_apart_wait_for_each_other() {
         }
         tokio::time::sleep(LONG).await;
         assert!(site.clusters().is_empty(), "{:?}", site.clusters());
-        site.network.heal_all();
+        site.network.end_all_cuts();
         if together {
             site.wait_for_all(&mut BTreeSet::new()).await;
         } else {

@@ -1,7 +1,7 @@
 //! Transcripts: what a listing asks the replicas, what they answer, and the merged page, as text.
 //!
 //! The files are in `testdata/merge`. A changed behaviour is a difference there:
-//! `REWRITE=1 cargo test -p archipel-cluster transcripts` writes the files anew.
+//! `REWRITE=1 cargo test -p archipel-cluster transcripts` rewrites the files.
 //!
 //! `rows replica=0`, followed by lines such as `a/1 live 5` or `a/2 deleted 7`, says what a replica
 //! holds. `list` lists them: `prefix` and `limit` as in S3, `folders` with the delimiter `/`,

@@ -62,7 +62,7 @@ impl Versioned for Stored {
     const VERSION: u8 = 1;
 }
 
-/// A question to the store that proposed a first layout.
+/// A request to the store that proposed a first layout.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct FateCall {
     /// The cluster that the proposal would found.

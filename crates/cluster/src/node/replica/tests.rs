@@ -283,7 +283,7 @@ async fn a_mark_obeys_the_promise_of_the_row_that_it_marks() {
 }
 
 #[tokio::test]
-async fn the_mover_lists_damaged_rows_too() {
+async fn rebalancer_lists_damaged_rows_too() {
     let (node, engine) = alone(Hooks::NONE).await;
     let how = || WriteOptions::durable(Durability::Fsync);
     for name in ["a", "b", "c"] {

@@ -183,7 +183,7 @@ impl<V: Clone + Eq> Operation<V> {
                     return self.settle(ballot, newest, held, promises, Outcome::Unknown);
                 }
                 Fate::Unknown => return self.end(Outcome::Unknown),
-                // Somebody has read the attempt, or deleted it, as a version.
+                // A client has read the attempt, or deleted it, as a version.
                 Fate::Never if self.is_touched(promises) && self.resolves() => {
                     return self.settle(ballot, newest, held, promises, Outcome::Unknown);
                 }
@@ -212,7 +212,7 @@ impl<V: Clone + Eq> Operation<V> {
         self.own_quorum && !self.rules.breaks(Mutant::TrustUnmarked)
     }
 
-    /// Returns true if the operation finds out what became of somebody's write.
+    /// Returns true if the operation finds out the fate of another operation's write.
     pub(crate) fn resolves(&self) -> bool {
         matches!(self.kind, Kind::Resolve { .. })
     }
@@ -223,7 +223,7 @@ impl<V: Clone + Eq> Operation<V> {
         first.is_some_and(|(stamp, _)| newest.stamp > *stamp)
     }
 
-    /// Begins anew on the newest version, because none of the operation's own writes took effect.
+    /// Begins again on the newest version, because none of the operation's own writes took effect.
     fn act_on_newest(
         &mut self,
         ballot: Stamp,
@@ -265,7 +265,7 @@ impl<V: Clone + Eq> Operation<V> {
     ///
     /// An attempt that a minority accepted must not take effect later. So unless a quorum holds a
     /// newer version, the version found is written over it first. Nobody knows the last attempt of
-    /// somebody else's write, so then the version found is written in any case.
+    /// another operation's write, so then the version found is written in any case.
     pub(super) fn settle(
         &mut self,
         ballot: Stamp,

@@ -91,7 +91,7 @@ pub enum Decision<V> {
 pub enum Repeat {
     /// It does.
     Always,
-    /// It does unless somebody else's version is newer than its first attempt. This is for values
+    /// It does unless another writer's version is newer than its first attempt. This is for values
     /// that refer to content in other rows. A replica that accepted the attempt and then the newer
     /// version has that content dropped, so the value must not be written again.
     UnlessOvertaken,
@@ -113,7 +113,7 @@ pub(super) enum Kind<V> {
     Look {
         name: VersionName,
     },
-    /// Finds out what became of somebody's write.
+    /// Finds out the fate of another operation's write.
     Resolve {
         id: Id,
         /// The version that the write makes, if it has a name of its own.

@@ -108,7 +108,7 @@ impl<V: Clone + Eq> Operation<V> {
         self.is_kept || matches!(self.kind, Kind::Resolve { name: Some(_), .. })
     }
 
-    /// Returns true if the promises show that somebody else decided about the operation's attempt
+    /// Returns true if the promises show that another operation decided about the operation's attempt
     /// as a version.
     ///
     /// The operation's own burial is no such decision. It may have reached a minority, and others

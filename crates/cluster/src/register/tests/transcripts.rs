@@ -1,7 +1,7 @@
 //! Transcripts: what an operation sends, what replicas answer, and how it ends, as text.
 //!
 //! The files are in `testdata/register`. A changed behaviour is a difference there:
-//! `REWRITE=1 cargo test -p archipel-cluster transcripts` writes the files anew.
+//! `REWRITE=1 cargo test -p archipel-cluster transcripts` rewrites the files.
 //!
 //! | command | what it does |
 //! |---|---|

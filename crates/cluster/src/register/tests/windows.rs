@@ -80,9 +80,9 @@ proptest! {
         prop_assert_eq!(windows_of(&a), windows_of(&b));
     }
 
-    /// Windows that are updated row by row equal windows that are built anew.
+    /// Windows that are updated row by row equal windows that are rebuilt.
     #[test]
-    fn changes_keep_the_windows_as_if_built_anew(a in rows(), b in rows()) {
+    fn changed_windows_equal_rebuilt_windows(a in rows(), b in rows()) {
         let mut windows = windows_of(&a);
         let mut keys: Vec<u16> = a.keys().chain(b.keys()).copied().collect();
         keys.sort_unstable();

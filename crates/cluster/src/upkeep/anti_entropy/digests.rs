@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use archipel_base::{BlockHash, PartitionId};
 use archipel_storage::Error;
 use archipel_storage::RowReader;
-use archipel_storage::rows::{Fingerprint, Granularity, Window};
+use archipel_storage::rows::{Granularity, Window, WindowDigest};
 
 use crate::register::windows::WindowId;
 
@@ -17,7 +17,7 @@ const MAX_MONTHS: usize = 1000;
 pub(in crate::upkeep) fn shortened(window: &Window) -> u64 {
     let mut whole = [0; 40];
     whole[..8].copy_from_slice(&window.rows.to_be_bytes());
-    whole[8..].copy_from_slice(&window.fingerprint.0);
+    whole[8..].copy_from_slice(&window.digest.0);
     let hash = BlockHash::of(&whole);
     hash.as_bytes()
         .iter()
@@ -74,11 +74,11 @@ pub(in crate::upkeep) fn of_partition(
 pub(in crate::upkeep) fn sum(windows: impl IntoIterator<Item = Window>) -> Window {
     let mut all = Window {
         rows: 0,
-        fingerprint: Fingerprint::default(),
+        digest: WindowDigest::default(),
     };
     for window in windows {
         all.rows = all.rows.wrapping_add(window.rows);
-        all.fingerprint.toggle(window.fingerprint);
+        all.digest.toggle(window.digest);
     }
     all
 }

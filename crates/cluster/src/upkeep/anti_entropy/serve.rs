@@ -82,7 +82,7 @@ impl Upkeep {
             }
             Ok(CompareReply(differ))
         };
-        self.read_for_heal(under, compare).await
+        self.read_for_pull(under, compare).await
     }
 
     async fn serve_windows(&self, from: NodeId, call: WindowsCall) -> Result<WindowsReply, String> {
@@ -106,7 +106,7 @@ impl Upkeep {
             }
             Ok(WindowsReply(parts))
         };
-        self.read_for_heal(under, look).await
+        self.read_for_pull(under, look).await
     }
 
     async fn serve_stamps(&self, from: NodeId, call: StampsCall) -> Result<StampsReply, String> {
@@ -115,7 +115,7 @@ impl Upkeep {
         let under = self.check_scope(from, call.scope, size, partitions);
         let under = under.await?;
         let most = self.options.sizes.stamps;
-        self.read_for_heal(under, move |rows| stamps(rows, &call, most))
+        self.read_for_pull(under, move |rows| stamps(rows, &call, most))
             .await
     }
 
@@ -141,10 +141,10 @@ impl Upkeep {
             }
             Ok(RowsReply(found))
         };
-        self.read_for_heal(under, look).await
+        self.read_for_pull(under, look).await
     }
 
-    async fn read_for_heal<T, F>(&self, under: Under, read: F) -> Result<T, String>
+    async fn read_for_pull<T, F>(&self, under: Under, read: F) -> Result<T, String>
     where
         T: Send + 'static,
         F: FnOnce(&RowReader<'_>) -> Result<T, Error> + Send + 'static,

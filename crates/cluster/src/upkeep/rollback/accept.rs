@@ -43,7 +43,7 @@ pub async fn accept_rollback(store: &Store, node: NodeId) -> Result<u64, Error> 
             record::forget(txn, member.node.store)?;
         }
         all_partitions().try_for_each(|partition| floors::forget(txn, partition))?;
-        record::begin_anew(txn, name)
+        record::begin_again(txn, name)
     };
     store.transact(record::durably(), accept).await?;
     Ok(number)

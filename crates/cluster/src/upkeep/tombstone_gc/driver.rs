@@ -43,21 +43,21 @@ impl Upkeep {
                         self.look_after_floors(&epoch, options).await;
                     }
                 }
-                () = floors.wake.notified() => self.sweep_what_is_agreed().await,
+                () = floors.wake.notified() => self.collect_what_is_agreed().await,
             }
         }
     }
 
-    async fn sweep_what_is_agreed(self: &Arc<Upkeep>) {
+    async fn collect_what_is_agreed(self: &Arc<Upkeep>) {
         let floors = &self.anti_entropy.floors;
-        let agreed = std::mem::take(&mut *floors.to_sweep.lock());
+        let agreed = std::mem::take(&mut *floors.to_collect.lock());
         for partition in agreed {
-            self.sweep_one(partition).await;
+            self.collect_one(partition).await;
         }
     }
 
-    async fn sweep_one(self: &Arc<Upkeep>, partition: PartitionId) {
-        match self.sweep(partition).await {
+    async fn collect_one(self: &Arc<Upkeep>, partition: PartitionId) {
+        match self.collect(partition).await {
             Ok(void) => self.retire(partition, void).await,
             Err(error) => {
                 tracing::warn!(%error, %partition, "tombstones cannot be dropped yet");
@@ -84,7 +84,7 @@ impl Upkeep {
             .iter()
             .filter(|p| !self.replica.tombstones().of(**p).whole);
         for partition in unknown.take(FIRST_SWEEPS) {
-            self.sweep_one(*partition).await;
+            self.collect_one(*partition).await;
         }
         let mut due = Vec::new();
         for partition in own {
@@ -123,7 +123,7 @@ impl Upkeep {
         if floors.is_none_or(|floors| floors.agreed < floor) {
             return Some((floor, oldest));
         }
-        self.sweep_soon(partition);
+        self.collect_soon(partition);
         None
     }
 }

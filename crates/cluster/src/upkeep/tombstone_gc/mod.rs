@@ -10,7 +10,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `driver` | chooses the partitions whose floor is due, and moves it |
-//! | `sweep` | drops what lies below a floor |
+//! | `collect` | drops what lies below a floor |
 //! | `serve` | a replica's answers to a round |
 //! | `stale` | purges stale partitions |
 //! | `void` | retires rows that hold no version any more |
@@ -18,7 +18,7 @@
 //! # Invariants
 //! - A floor lies on an hour, so that the windows of the store add up to what is compared.
 //! - A replica closes no floor that is ahead of its own clock.
-//! - A partition that counts as swept has no tombstone at or below the floor, because every
+//! - A partition that counts as collected has no tombstone at or below the floor, because every
 //!   transaction that makes a tombstone updates the tombstone statistics.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,10 +29,10 @@ use archipel_storage::rows::Granularity;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+mod collect;
 mod driver;
 mod serve;
 mod stale;
-mod sweep;
 #[cfg(test)]
 mod tests;
 mod void;
@@ -62,9 +62,9 @@ pub struct FloorProgress {
 #[derive(Default)]
 pub(crate) struct TombstoneGc {
     /// Held during a scan: one runs at a time.
-    sweeping: tokio::sync::Mutex<()>,
+    collecting: tokio::sync::Mutex<()>,
     /// Partitions in which something may be dropped now.
-    to_sweep: Mutex<BTreeSet<PartitionId>>,
+    to_collect: Mutex<BTreeSet<PartitionId>>,
     wake: Notify,
     /// The stores that are purged, and in which epoch.
     purged: Mutex<(u64, BTreeSet<StoreName>)>,

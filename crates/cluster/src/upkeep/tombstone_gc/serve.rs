@@ -47,11 +47,11 @@ impl Upkeep {
         for _ in 0..SWEEPS {
             if let Some(answer) = self.try_answer(call.clone()).await? {
                 if answer == FloorAnswer::Agreed {
-                    self.sweep_soon(partition);
+                    self.collect_soon(partition);
                 }
                 return Ok(answer);
             }
-            self.sweep(partition).await?;
+            self.collect(partition).await?;
         }
         Err(Error::Busy(
             "tombstones are made faster than they are dropped".into(),
@@ -109,8 +109,8 @@ impl Upkeep {
         self.store().transact(how, answer).await
     }
 
-    pub(super) fn sweep_soon(&self, partition: PartitionId) {
-        self.anti_entropy.floors.to_sweep.lock().insert(partition);
+    pub(super) fn collect_soon(&self, partition: PartitionId) {
+        self.anti_entropy.floors.to_collect.lock().insert(partition);
         self.anti_entropy.floors.wake.notify_one();
     }
 }
@@ -128,7 +128,7 @@ fn rows_up_to(rows: &RowReader<'_>, partition: PartitionId, floor: Stamp) -> Res
     let end = hour_of(floor).unwrap_or_default();
     let window = sum_before(rows, partition, end)?;
     let mut bytes = window.rows.to_be_bytes().to_vec();
-    bytes.extend_from_slice(&window.fingerprint.0);
+    bytes.extend_from_slice(&window.digest.0);
     Ok(bytes.into())
 }
 

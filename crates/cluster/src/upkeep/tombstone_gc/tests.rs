@@ -110,7 +110,7 @@ async fn floor_waits_for_an_unreachable_replica_and_says_why() {
         assert_eq!(floors.oldest_ms, now - 3 * HOUR_MS);
         assert!(floors.why.is_some());
     }
-    world.network.heal_all();
+    world.network.end_all_cuts();
     tokio::time::sleep(LONG).await;
     for node in &world.nodes {
         assert_eq!(row_at(node).await, None);
@@ -210,7 +210,7 @@ async fn no_floor_moves_before_every_store_is_purged() {
     run(&world);
     tokio::time::sleep(LONG).await;
     assert!(row_at(&world.nodes[0]).await.is_some(), "the floor moved");
-    world.network.heal_all();
+    world.network.end_all_cuts();
     tokio::time::sleep(LONG).await;
     assert_eq!(row_at(&world.nodes[0]).await, None);
     assert_eq!(row_at(stale).await, None);
@@ -309,7 +309,7 @@ async fn replica_that_missed_the_end_of_a_round_learns_the_floor_in_a_pass() {
             }
         }
         ask(agreed, FloorRequest::Agree { floor }).await;
-        agreed.upkeep().sweep(PartitionId(0)).await.unwrap();
+        agreed.upkeep().collect(PartitionId(0)).await.unwrap();
         world.kill(0);
         assert_eq!(row_at(agreed).await, None);
         assert!(row_at(other).await.is_some());

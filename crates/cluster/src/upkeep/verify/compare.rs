@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use archipel_base::{NodeId, PartitionId, Stamp};
 use archipel_net::Class;
-use archipel_storage::rows::{Fingerprint, Granularity};
+use archipel_storage::rows::{Granularity, WindowDigest};
 use archipel_storage::{ListEntry, ListQuery, RowReader};
 use bytes::Bytes;
 
@@ -186,14 +186,14 @@ async fn digests(upkeep: &Upkeep, replicas: &[Address]) -> Result<Vec<Digest>, E
 }
 
 fn digest(rows: &RowReader<'_>, partition: PartitionId) -> Result<Digest, archipel_storage::Error> {
-    let mut total = (0, Fingerprint::default());
+    let mut total = (0, WindowDigest::default());
     for (_, window) in rows.windows(partition, Granularity::Month, 0, usize::MAX)? {
         total.0 += window.rows;
-        total.1.toggle(window.fingerprint);
+        total.1.toggle(window.digest);
     }
     Ok(Digest {
         rows: total.0,
-        fingerprint: total.1.0,
+        digest: total.1.0,
     })
 }
 

@@ -137,5 +137,5 @@ pub(crate) struct Digest {
     #[serde(rename = "r")]
     pub rows: u64,
     #[serde(rename = "f")]
-    pub fingerprint: [u8; 32],
+    pub digest: [u8; 32],
 }

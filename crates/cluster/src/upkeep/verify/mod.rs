@@ -46,9 +46,9 @@ pub(crate) use message::{DigestCall, DigestReply, VerifyCall, VerifyReply};
 pub use message::{Findings, Step};
 
 /// How often nodes are asked for their progress. A small store is done long before, so the first
-/// questions come sooner.
+/// requests come sooner.
 const POLL: Duration = Duration::from_millis(500);
-/// The pause after the first question. Each later one is twice as long, up to [`POLL`].
+/// The pause after the first request. Each later one is twice as long, up to [`POLL`].
 const FIRST_POLL: Duration = Duration::from_millis(5);
 /// How many times in a row a node may fail to answer before it counts as unreachable. A suspected
 /// node may once.

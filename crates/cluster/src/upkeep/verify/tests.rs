@@ -136,7 +136,7 @@ async fn verification_compares_kept_versions_with_their_objects() {
     assert_eq!(found.problems, 0, "{found:?}");
 }
 
-/// A store purges what a layout change left behind. Rows that come back against the layout are
+/// A store purges the rows that a layout change left stale. Rows that come back against the layout are
 /// reported.
 #[tokio::test(start_paused = true)]
 async fn verification_reports_rows_of_stale_partitions() {
@@ -150,7 +150,7 @@ async fn verification_reports_rows_of_stale_partitions() {
     });
     let key = RowKey {
         partition: elsewhere.unwrap(),
-        key: Bytes::from_static(b"left behind"),
+        key: Bytes::from_static(b"stale"),
     };
     let stamp = node.next_stamp(Stamp::ZERO);
     plant(node, &key, stamp).await;

@@ -135,7 +135,7 @@ async fn a_user_has_several_keys_and_the_policies_of_its_groups() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_used_again_is_somebody_else() {
+async fn name_that_is_used_again_is_another_user() {
     let model = model().await;
     let alice = make_user(&model, "alice").await;
     let again = model.create_entity(User::clone(&alice)).await;
@@ -374,7 +374,7 @@ async fn disabling_names_the_nodes_that_did_not_confirm_and_holds_after_the_leas
         three.subject(&parent).await,
         Err(Error::Unconfirmed(_))
     ));
-    world.network.heal_all();
+    world.network.end_all_cuts();
     let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
     while three.check_control().is_err() {
         assert!(

@@ -169,7 +169,7 @@ async fn a_key_does_not_take_the_name_of_a_user_that_another_node_has_made() {
     };
     world.isolate(0);
     there.create_user(user).await.unwrap();
-    world.network.heal_all();
+    world.network.end_all_cuts();
     let taken = import(&here, "secret-one").await;
     assert!(matches!(taken, Err(Error::InvalidName(_))), "{taken:?}");
 }

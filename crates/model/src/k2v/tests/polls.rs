@@ -149,7 +149,7 @@ async fn a_poll_ends_when_its_time_is_over() {
     assert_eq!(wrong, Err(Error::InvalidToken));
 }
 
-/// Writers at all nodes, links that are cut and healed, and pollers that follow one item from value
+/// Writers at all nodes, links that are cut for a while, and pollers that follow one item from value
 /// to value and one range from marker to marker: both end with the last acknowledged values.
 #[tokio::test(start_paused = true)]
 async fn no_poll_misses_a_change() {
@@ -175,7 +175,7 @@ async fn no_poll_misses_a_change() {
                 world.network.cut(a, b);
                 world.network.cut(b, a);
             } else {
-                world.network.heal_all();
+                world.network.end_all_cuts();
             }
             let model = &models[pick(3)];
             let write = async {
@@ -188,7 +188,7 @@ async fn no_poll_misses_a_change() {
             let _ = write.await;
             tokio::time::sleep(Duration::from_millis(random.next_u64() % 3000)).await;
         }
-        world.network.heal_all();
+        world.network.end_all_cuts();
         let last = loop {
             let seen = models[0].read_item(&bucket, &name("p", "s")).await;
             if let Ok(Some(seen)) = seen {

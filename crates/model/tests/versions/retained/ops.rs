@@ -20,7 +20,7 @@ pub enum Op {
     /// The clock of this node is wrong from now on, by so many milliseconds more than the least.
     Jump(usize, u64),
     Cut(usize),
-    Heal,
+    EndCuts,
     /// Rules walk the bucket on all nodes.
     Expire,
 }
@@ -49,7 +49,7 @@ pub fn op() -> impl Strategy<Value = (usize, Op)> {
         3 => pass.prop_map(Op::Pass),
         2 => (0..3usize, 0..2 * WRONG_MS).prop_map(|(node, wrong)| Op::Jump(node, wrong)),
         1 => (0..3usize).prop_map(Op::Cut),
-        1 => Just(Op::Heal),
+        1 => Just(Op::EndCuts),
         1 => Just(Op::Expire),
     ];
     (0..3usize, op)

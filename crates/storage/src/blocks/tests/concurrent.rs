@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::task::JoinSet;
 
-use super::super::sweep::Sweep;
+use super::super::startup_gc::StartupGc;
 use super::super::walk::Batch;
 use super::*;
 use crate::disk::FileDisk;
@@ -97,8 +97,8 @@ async fn drainer(blocks: Arc<Blocks>) {
     }
 }
 
-/// Sweeps all segments over and over, in small batches.
-async fn sweeper(blocks: Arc<Blocks>, clients: Arc<AtomicU64>) {
+/// Collects garbage in all segments over and over, in small batches.
+async fn collector(blocks: Arc<Blocks>, clients: Arc<AtomicU64>) {
     let pool = blocks.pool().clone();
     let job = move || {
         let batch = Batch {
@@ -106,8 +106,8 @@ async fn sweeper(blocks: Arc<Blocks>, clients: Arc<AtomicU64>) {
             gaps: 1,
         };
         while clients.load(Ordering::SeqCst) > 0 {
-            let mut sweep = Sweep::new(&blocks, batch);
-            while sweep.step(&blocks) {}
+            let mut gc = StartupGc::new(&blocks, batch);
+            while gc.step(&blocks) {}
         }
         Ok(())
     };
@@ -129,13 +129,13 @@ async fn stress(disks: Vec<Arc<dyn Disk>>) -> (Arc<Blocks>, Arc<MemoryEngine>) {
     if blocks.disks().len() > 1 {
         clients.spawn(drainer(blocks.clone()));
     }
-    let sweeping = tokio::spawn(sweeper(blocks.clone(), running.clone()));
+    let collecting = tokio::spawn(collector(blocks.clone(), running.clone()));
     while let Some(done) = clients.join_next().await {
-        // Without clients, the sweeper ends.
+        // Without clients, the collector ends.
         done.inspect_err(|_| running.store(0, Ordering::SeqCst))
             .unwrap();
     }
-    sweeping.await.unwrap();
+    collecting.await.unwrap();
     blocks.close().await.unwrap();
     assert_eq!(blocks.pinned(), 0);
     assert_eq!(blocks.counters().damaged.get(), 0);
@@ -215,7 +215,7 @@ pub(super) struct SlowDisk {
     inner: Arc<MemoryDisk>,
     pub before_punch: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
     waiting: AtomicU64,
-    gate: (Mutex<bool>, parking_lot::Condvar),
+    is_open: (Mutex<bool>, parking_lot::Condvar),
 }
 
 impl SlowDisk {
@@ -230,8 +230,8 @@ impl SlowDisk {
     }
 
     fn open(&self) {
-        *self.gate.0.lock() = true;
-        self.gate.1.notify_all();
+        *self.is_open.0.lock() = true;
+        self.is_open.1.notify_all();
     }
 }
 
@@ -240,9 +240,9 @@ use std::io;
 impl Disk for SlowDisk {
     fn sync(&self, segment: u32) -> io::Result<()> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        let mut open = self.gate.0.lock();
+        let mut open = self.is_open.0.lock();
         while !*open {
-            self.gate.1.wait(&mut open);
+            self.is_open.1.wait(&mut open);
         }
         drop(open);
         self.inner.sync(segment)

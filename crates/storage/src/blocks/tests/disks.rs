@@ -199,7 +199,7 @@ async fn the_other_disk_takes_over_after_a_failure() {
     // The client tries again.
     let again = world.put(&contents).await.unwrap();
 
-    // Blocks on the failed disk do not count: an upload of one writes it anew.
+    // Blocks on the failed disk do not count: an upload of one writes it again.
     let before = world.blocks.counters().appended.get();
     let first = on_first(&world);
     world
@@ -211,13 +211,13 @@ async fn the_other_disk_takes_over_after_a_failure() {
         ])
         .await
         .unwrap();
-    let healed = world.blocks.counters().appended.get() - before;
-    assert!(healed > 0);
-    assert_eq!(on_first(&world), first - healed);
+    let rewritten = world.blocks.counters().appended.get() - before;
+    assert!(rewritten > 0);
+    assert_eq!(on_first(&world), first - rewritten);
 
     // The other blocks move away while they can be read.
     let step = world.blocks.drain_step(1, None, u64::MAX).await.unwrap();
-    assert_eq!((step.moved, on_first(&world)), (first - healed, 0));
+    assert_eq!((step.moved, on_first(&world)), (first - rewritten, 0));
     world.crash(Some(3));
     assert_whole(&world, &refs).await;
     for (block, content) in again.iter().zip(&contents) {

@@ -1,11 +1,11 @@
-//! A sweep beside others that act in the middle of its batches, in every order.
+//! Garbage collection beside others that act in the middle of its batches, in every order.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use super::super::sweep::Sweep;
+use super::super::startup_gc::StartupGc;
 use super::concurrent::SlowDisk;
-use super::sweeps::{BATCH, Hooked, killed, open_on};
+use super::startup_gc::{BATCH, Hooked, killed, open_on};
 use super::*;
 
 /// Returns the output of a future that never waits.
@@ -121,7 +121,7 @@ fn one_interleaving(seed: u64) {
         made: 0,
     }));
     let random = SeededRandom::new(seed + 1000);
-    let mut sweep = Sweep::new(&blocks, BATCH);
+    let mut gc = StartupGc::new(&blocks, BATCH);
     loop {
         for hook in [&engine.before, &engine.after, &disk.before_punch] {
             if random.next_u64().is_multiple_of(3) {
@@ -129,7 +129,7 @@ fn one_interleaving(seed: u64) {
                 *hook.lock() = Some(Box::new(move || others.lock().act()));
             }
         }
-        let more = sweep.step(&blocks);
+        let more = gc.step(&blocks);
         engine.before.lock().take();
         engine.after.lock().take();
         disk.before_punch.lock().take();
@@ -137,7 +137,7 @@ fn one_interleaving(seed: u64) {
             break;
         }
     }
-    assert!(sweep.is_complete());
+    assert!(gc.is_complete());
     let mut others = others.lock();
     others.check();
     let (uploads, changes, pins) = (
@@ -156,7 +156,7 @@ fn one_interleaving(seed: u64) {
 }
 
 #[test]
-fn a_sweep_spares_what_others_write_pin_and_deduplicate_meanwhile() {
+fn startup_gc_keeps_what_others_write_pin_and_deduplicate_meanwhile() {
     for seed in 0..200 {
         one_interleaving(seed);
     }

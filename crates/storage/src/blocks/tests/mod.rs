@@ -9,7 +9,7 @@ mod model;
 mod records;
 mod repair;
 mod start_time;
-mod sweeps;
+mod startup_gc;
 mod syncs;
 
 use std::collections::{BTreeMap, BTreeSet};

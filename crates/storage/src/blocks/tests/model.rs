@@ -1,4 +1,4 @@
-//! Random runs against a reference: uploads, commits, releases, pins, drains, sweeps and crashes.
+//! Random runs against a reference: uploads, commits, releases, pins, drains, garbage collections and crashes.
 //!
 //! After every step, each block that is pinned or that a committed row refers to can be read, and
 //! the index has exactly the committed references. After a crash all durable blocks exist, and only
@@ -8,13 +8,13 @@ mod steps;
 
 use proptest::prelude::*;
 
-use super::super::sweep::Sweep;
+use super::super::startup_gc::StartupGc;
 use super::super::walk::Batch;
 use super::super::{BlockAppender, Change, Pin};
 use super::*;
 use steps::{DISKS, Step, block, content, step};
 
-/// Small, so that a sweep has many batches.
+/// Small, so that a collection has many batches.
 const BATCH: Batch = Batch {
     records: 2,
     gaps: 1,
@@ -31,7 +31,7 @@ struct Run {
     buffered: Vec<(Change, References)>,
     now: References,
     durable: References,
-    sweep: Option<Sweep>,
+    gc: Option<StartupGc>,
 }
 
 impl Run {
@@ -43,7 +43,7 @@ impl Run {
             buffered: Vec::new(),
             now: References::new(),
             durable: References::new(),
-            sweep: None,
+            gc: None,
         }
     }
 
@@ -65,7 +65,7 @@ impl Run {
             Step::Crash(torn, kept) => self.crash(torn, kept).await,
             Step::Kill => self.kill(),
             Step::KillAndServe => self.kill_and_serve(),
-            Step::Sweep(batches) => self.sweep(batches),
+            Step::StartupGc(batches) => self.collect(batches),
             Step::Restart => self.restart().await,
         }
         self.check().await;
@@ -190,7 +190,7 @@ impl Run {
         std::mem::forget(std::mem::take(&mut self.uploads));
         std::mem::forget(std::mem::take(&mut self.pins));
         std::mem::forget(std::mem::take(&mut self.buffered));
-        self.sweep = None;
+        self.gc = None;
     }
 
     async fn crash(&mut self, torn: Option<u64>, kept: usize) {
@@ -218,24 +218,24 @@ impl Run {
         self.world.engine.sync().unwrap();
         self.world.reopen(Start::Clean);
         self.durable = self.now.clone();
-        self.sweep = Some(Sweep::new(&self.world.blocks, BATCH));
+        self.gc = Some(StartupGc::new(&self.world.blocks, BATCH));
     }
 
-    fn sweep(&mut self, batches: usize) {
+    fn collect(&mut self, batches: usize) {
         let blocks = &self.world.blocks;
-        let mut sweep = self
-            .sweep
+        let mut gc = self
+            .gc
             .take()
-            .unwrap_or_else(|| Sweep::new(blocks, BATCH));
+            .unwrap_or_else(|| StartupGc::new(blocks, BATCH));
         let mut left = batches;
-        while left > 0 && sweep.step(blocks) {
+        while left > 0 && gc.step(blocks) {
             left -= 1;
         }
-        self.sweep = Some(sweep).filter(|sweep| !sweep.is_complete());
+        self.gc = Some(gc).filter(|gc| !gc.is_complete());
     }
 
     async fn restart(&mut self) {
-        self.sweep(usize::MAX);
+        self.collect(usize::MAX);
         self.uploads.clear();
         self.pins.clear();
         self.sync().await;

@@ -47,7 +47,7 @@ async fn uploading_repairs_a_damaged_block() {
     assert_eq!(world.read(&refs[0]).await.unwrap(), noise(1, 9000));
     assert_eq!(world.index()[&refs[0].hash].1, 2);
     assert!(world.blocks.damaged().is_empty());
-    assert_eq!(world.blocks.counters().healed.get(), 1);
+    assert_eq!(world.blocks.counters().repaired.get(), 1);
     drop(pin);
     world.delete(&[refs[0], refs[0], refs[1]]).unwrap();
     assert!(world.live_and_allocated().1 <= PUNCH_BYTES);

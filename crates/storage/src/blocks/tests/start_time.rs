@@ -71,12 +71,12 @@ fn start_time_with_many_gaps() {
         let begun = clock();
         let blocks = open(Start::Unclean, &pool);
         let opened = begun.elapsed();
-        while !blocks.is_swept() {
+        while !blocks.startup_gc_is_done() {
             std::thread::yield_now();
         }
-        let (swept, freed) = (begun.elapsed(), blocks.counters().punched_bytes.get());
+        let (collected, freed) = (begun.elapsed(), blocks.counters().punched_bytes.get());
         println!(
-            "{GAPS} gaps {gaps}: open after {opened:?}, swept after {swept:?}, {freed} B freed"
+            "{GAPS} gaps {gaps}: open after {opened:?}, collected after {collected:?}, {freed} B freed"
         );
     }
 }

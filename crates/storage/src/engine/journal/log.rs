@@ -1,4 +1,4 @@
-//! The journal's files: three, used in turn, so that space is written over and not allocated anew.
+//! The journal's files: three, used in turn, so that space is overwritten and not allocated again.
 //!
 //! # Invariants
 //! - The file of a generation is `generation` modulo three. Its header is on stable storage before

@@ -114,7 +114,7 @@ impl LmdbEngine {
     }
 
     /// Converts the error of a failed commit. Lack of space changes nothing: LMDB undoes the
-    /// transaction, and the next one writes all its pages anew. Other errors leave it unknown.
+    /// transaction, and the next one writes all its pages again. Other errors leave it unknown.
     fn commit_failed(&self, error: heed::Error) -> Error {
         let failed = self.write_failed("committing", error);
         // If the write of the meta page fails, LMDB gives up the environment for good.

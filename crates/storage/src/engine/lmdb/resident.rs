@@ -23,7 +23,7 @@ pub(super) struct Limit {
     limit_bytes: u64,
     page_bytes: u64,
     /// The size of resident file pages, in bytes, at which to unmap. Other files (the program
-    /// itself) count too, so each check sets it anew from the remaining size.
+    /// itself) count too, so each check computes it again from the remaining size.
     next_bytes: AtomicU64,
     reads: AtomicU64,
 }

@@ -12,7 +12,7 @@ use crate::row::{
     VersionKind, VersionState,
 };
 use crate::rows::codec::{self, StoredBody, StoredRow};
-use crate::rows::{Fingerprint, Granularity, Window};
+use crate::rows::{Granularity, Window, WindowDigest};
 
 /// The key of the tests.
 const KEY: &[u8] = b"\x01\x02key";
@@ -276,7 +276,7 @@ fn encoded_bytes_match_the_documented_format() {
 
     let window = Window {
         rows: 3,
-        fingerprint: Fingerprint([6; 32]),
+        digest: WindowDigest([6; 32]),
     };
     let expected = format!("010000000000000003{}657f0912", "06".repeat(32));
     assert_eq!(hex::encode(codec::encode_window(KEY, &window)), expected);

@@ -105,7 +105,7 @@ fn next_partition_skips_partitions_without_rows() {
 }
 
 #[test]
-fn fingerprints_do_not_depend_on_write_order() {
+fn digests_do_not_depend_on_write_order() {
     let hour = Granularity::Hour.millis();
     let write = |order: [u64; 3], detour: bool| {
         let store = Parts::new().open();

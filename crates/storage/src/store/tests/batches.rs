@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::gated::Gated;
+use super::held::HeldEngine;
 use super::*;
 use crate::engine::Durability;
 use crate::engine::memory::Fault;
@@ -15,10 +15,10 @@ pub(super) fn set(
     move |txn| txn.set(&key(&name), &row(1, "metadata"))
 }
 
-/// Opens a store with a closed gate: one transaction is held in its commit, and `count` wait behind
+/// Opens a store whose engine holds commits: one transaction is held in its commit, and `count` wait behind
 /// it.
 pub(super) async fn held(
-    engine: &Arc<Gated>,
+    engine: &Arc<HeldEngine>,
     limits: Limits,
     durability: impl Fn(usize) -> Durability,
     count: usize,
@@ -54,7 +54,7 @@ pub(super) async fn all_waiting(store: &Store, count: usize) {
 
 #[tokio::test]
 async fn waiting_transactions_share_one_commit() {
-    let engine = Gated::new();
+    let engine = HeldEngine::new();
     let (store, tasks) = held(&engine, Limits::default(), |_| Durability::Fsync, 500).await;
     all_waiting(&store, 500).await;
     let before = engine.commits();
@@ -69,7 +69,7 @@ async fn waiting_transactions_share_one_commit() {
 
 #[tokio::test]
 async fn a_batch_has_a_maximum_size() {
-    let engine = Gated::new();
+    let engine = HeldEngine::new();
     let limits = Limits {
         batch_transactions: 10,
         ..Limits::default()
@@ -86,7 +86,7 @@ async fn a_batch_has_a_maximum_size() {
 
 #[tokio::test]
 async fn callers_wait_when_the_queue_is_full() {
-    let engine = Gated::new();
+    let engine = HeldEngine::new();
     let limits = Limits {
         waiting_transactions: 20,
         ..Limits::default()
@@ -106,7 +106,7 @@ async fn callers_wait_when_the_queue_is_full() {
 
 #[tokio::test]
 async fn callers_wait_when_the_waiting_bytes_reach_the_limit() {
-    let engine = Gated::new();
+    let engine = HeldEngine::new();
     let limits = Limits {
         waiting_bytes: 10 << 10,
         ..Limits::default()
@@ -136,7 +136,7 @@ async fn callers_wait_when_the_waiting_bytes_reach_the_limit() {
 #[tokio::test]
 async fn one_durable_transaction_makes_its_batch_durable() {
     for durable in [Some(7), None] {
-        let engine = Gated::new();
+        let engine = HeldEngine::new();
         let one = move |i| {
             if durable == Some(i) {
                 Durability::Fsync
@@ -159,7 +159,7 @@ async fn one_durable_transaction_makes_its_batch_durable() {
 
 #[tokio::test]
 async fn a_transaction_runs_even_if_its_caller_goes_away() {
-    let engine = Gated::new();
+    let engine = HeldEngine::new();
     let (store, tasks) = held(&engine, Limits::default(), |_| Durability::Fsync, 3).await;
     all_waiting(&store, 3).await;
     tasks.iter().for_each(|task| task.abort());
@@ -175,7 +175,7 @@ async fn a_transaction_runs_even_if_its_caller_goes_away() {
 type Closure = Box<dyn FnOnce(&mut crate::rows::RowTxn<'_>) -> Result<()> + Send>;
 
 /// Runs the given transactions as one batch.
-async fn together(store: &Store, engine: &Gated, closures: Vec<Closure>) -> Vec<Result<()>> {
+async fn together(store: &Store, engine: &HeldEngine, closures: Vec<Closure>) -> Vec<Result<()>> {
     let count = closures.len();
     engine.set_open(false);
     let before = engine.commits();
@@ -208,7 +208,7 @@ async fn together(store: &Store, engine: &Gated, closures: Vec<Closure>) -> Vec<
     results
 }
 
-async fn gated_store(engine: &Arc<Gated>) -> Store {
+async fn held_store(engine: &Arc<HeldEngine>) -> Store {
     let options = Parts::new().threaded(engine.clone());
     let open = move || Store::open(options);
     tokio::task::spawn_blocking(open).await.unwrap().unwrap()
@@ -216,8 +216,8 @@ async fn gated_store(engine: &Arc<Gated>) -> Store {
 
 #[tokio::test]
 async fn a_failing_closure_does_not_affect_its_batch() {
-    let engine = Gated::new();
-    let store = gated_store(&engine).await;
+    let engine = HeldEngine::new();
+    let store = held_store(&engine).await;
     let results = together(
         &store,
         &engine,
@@ -260,8 +260,8 @@ async fn a_failing_closure_does_not_affect_its_batch() {
 
 #[tokio::test]
 async fn a_failed_commit_fails_only_its_own_batch() {
-    let engine = Gated::new();
-    let store = gated_store(&engine).await;
+    let engine = HeldEngine::new();
+    let store = held_store(&engine).await;
     engine.inner.inject(Fault {
         after_commits: 1,
         error: Error::Io("on purpose".into()),
@@ -364,8 +364,8 @@ async fn the_committer_syncs_without_a_call() {
 /// A defect below the closures must not leave any caller waiting.
 #[tokio::test]
 async fn an_engine_panic_fails_its_batch_and_makes_the_store_read_only() {
-    let engine = Gated::new();
-    let store = gated_store(&engine).await;
+    let engine = HeldEngine::new();
+    let store = held_store(&engine).await;
     store
         .transact(Durability::Fsync, set("a".into()))
         .await

@@ -135,7 +135,7 @@ fn a_store_whose_dead_blocks_are_not_freed_starts_unclean() {
     });
     for clean in [None, Some(3u64.to_be_bytes().to_vec())] {
         let store = parts.open();
-        assert_eq!(store.blocks().is_swept(), clean.is_some());
+        assert_eq!(store.blocks().startup_gc_is_done(), clean.is_some());
         block_on(store.close()).unwrap();
         assert_eq!(meta(&parts, b"clean"), clean);
     }

@@ -3,13 +3,13 @@
 use std::sync::atomic::Ordering;
 
 use super::batches::{all_waiting, held, set};
-use super::gated::Gated;
+use super::held::HeldEngine;
 use super::*;
 use crate::engine::{Durability, Tree};
 use crate::rows::codec;
 
-/// A read may count on what it sees of a transaction that asked for `Fsync`, whoever shares its
-/// batch, and whatever earlier commits wait for a sync. The cost stays one commit.
+/// A read may count on what it sees of a transaction that asked for `Fsync`, whichever transactions
+/// share its batch, and whichever earlier commits wait for a sync. The cost stays one commit.
 #[tokio::test]
 async fn nobody_sees_an_fsync_transaction_before_it_is_durable() {
     let has = |engine: &MemoryEngine, name: &str| {
@@ -17,7 +17,7 @@ async fn nobody_sees_an_fsync_transaction_before_it_is_durable() {
         let txn = engine.read().unwrap();
         txn.get(Tree::Rows, &key).unwrap().is_some()
     };
-    let engine = Gated::new();
+    let engine = HeldEngine::new();
     let mixed = |i| match i {
         1 => Durability::Fsync,
         _ => Durability::Buffered,

@@ -6,7 +6,7 @@ mod boots;
 mod bound;
 mod concurrent;
 mod damaged_rows;
-mod gated;
+mod held;
 mod migration;
 mod mixed;
 mod repair;

@@ -1,4 +1,4 @@
-//! Blocks are on stable storage before a commit names them, whoever wrote them and however durable
+//! Blocks are on stable storage before a commit names them, whichever upload wrote them and however durable
 //! the commit is.
 
 use std::sync::atomic::Ordering;

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn concurrent_values_stay_until_somebody_has_seen_them() {
+    fn concurrent_values_stay_until_a_client_has_seen_them() {
         let first = [write(1, &[], 0, Some(1)), write(2, &[], 0, Some(2))];
         assert!(!fault(&first, &[read(&[1, 2], 3, 4)]));
         assert!(fault(&first, &[read(&[2], 3, 4)]), "1 is lost");

@@ -59,7 +59,7 @@ async fn anti_entropy_brings_rows_that_a_node_missed_while_it_was_away() {
     tokio::time::sleep(LONG).await;
     assert_ne!(digest(a).await, digest(c).await);
 
-    world.network.heal_all();
+    world.network.end_all_cuts();
     run_anti_entropy_everywhere(&world);
     tokio::time::sleep(LONG).await;
     assert_eq!(digest(a).await, digest(b).await);
@@ -86,7 +86,7 @@ async fn row_waits_until_its_blocks_can_be_fetched() {
     let content = Bytes::from(content);
     put(a, "big", content.clone()).await;
     tokio::time::sleep(LONG).await;
-    world.network.heal_all();
+    world.network.end_all_cuts();
     // Nodes with damaged content still serve rows, but no blocks.
     for disk in &world.disks[..2] {
         disk.flip(1, 5000, 1);
@@ -122,7 +122,7 @@ async fn row_that_a_promise_keeps_out_is_read_from_a_quorum() {
     // An update that its client gave up reached c alone.
     promise(c, "k").await;
 
-    world.network.heal_all();
+    world.network.end_all_cuts();
     let pulled = c
         .upkeep()
         .pull_from(&world.ids[0], AntiEntropyOptions::default())

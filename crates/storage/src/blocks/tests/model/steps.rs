@@ -30,12 +30,12 @@ pub enum Step {
     /// Simulates a power cut. Unsynced blocks are lost or torn, and the first few unsynced commits
     /// survive.
     Crash(Option<u64>, usize),
-    /// Kills the process. All writes survive. The next one sweeps before it serves.
+    /// Kills the process. All writes survive. The next one collects garbage before it serves.
     Kill,
     /// Kills the process. The next one serves first.
     KillAndServe,
-    /// Runs some batches of the sweep, or begins one.
-    Sweep(usize),
+    /// Runs some batches of the garbage collection, or begins one.
+    StartupGc(usize),
     /// Closes and opens the store.
     Restart,
 }
@@ -63,7 +63,7 @@ pub fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(torn, kept)| Step::Crash(torn, kept)),
         1 => Just(Step::Kill),
         1 => Just(Step::KillAndServe),
-        3 => (1..6usize).prop_map(Step::Sweep),
+        3 => (1..6usize).prop_map(Step::StartupGc),
         1 => Just(Step::Restart),
     ]
 }

@@ -1,4 +1,4 @@
-//! An engine that holds its commits at a gate, counts them, and panics on demand.
+//! An engine that holds its commits until it is told to go on, counts them, and panics on demand.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::engine::{
 /// What a test looks at after each commit or sync, before anything else happens.
 pub type Watch = Box<dyn Fn(&MemoryEngine) + Send + Sync>;
 
-pub struct Gated {
+pub struct HeldEngine {
     pub watch: Mutex<Option<Watch>>,
     pub inner: MemoryEngine,
     open: Mutex<bool>,
@@ -25,9 +25,9 @@ pub struct Gated {
     pub panics: AtomicBool,
 }
 
-impl Gated {
-    pub fn new() -> Arc<Gated> {
-        Arc::new(Gated {
+impl HeldEngine {
+    pub fn new() -> Arc<HeldEngine> {
+        Arc::new(HeldEngine {
             watch: Mutex::new(None),
             inner: MemoryEngine::new(),
             open: Mutex::new(true),
@@ -55,13 +55,13 @@ impl Gated {
     }
 }
 
-impl Engine for Gated {
+impl Engine for HeldEngine {
     fn read(&self) -> Result<Box<dyn ReadTxn + '_>> {
         self.inner.read()
     }
 
     fn write(&self) -> Result<Box<dyn WriteTxn + '_>> {
-        Ok(Box::new(GatedTxn {
+        Ok(Box::new(HeldTxn {
             inner: self.inner.write()?,
             engine: self,
         }))
@@ -80,12 +80,12 @@ impl Engine for Gated {
     }
 }
 
-struct GatedTxn<'e> {
+struct HeldTxn<'e> {
     inner: Box<dyn WriteTxn + 'e>,
-    engine: &'e Gated,
+    engine: &'e HeldEngine,
 }
 
-impl ReadTxn for GatedTxn<'_> {
+impl ReadTxn for HeldTxn<'_> {
     fn get(&self, tree: Tree, key: &[u8]) -> Result<Option<Cow<'_, [u8]>>> {
         self.inner.get(tree, key)
     }
@@ -101,7 +101,7 @@ impl ReadTxn for GatedTxn<'_> {
     }
 }
 
-impl Edit for GatedTxn<'_> {
+impl Edit for HeldTxn<'_> {
     fn put(&mut self, tree: Tree, key: &[u8], value: &[u8]) -> Result<()> {
         self.inner.put(tree, key, value)
     }
@@ -111,7 +111,7 @@ impl Edit for GatedTxn<'_> {
     }
 }
 
-impl WriteTxn for GatedTxn<'_> {
+impl WriteTxn for HeldTxn<'_> {
     fn commit(self: Box<Self>, durability: Durability) -> Result<()> {
         self.engine.commits.fetch_add(1, Ordering::SeqCst);
         if durability == Durability::Fsync {

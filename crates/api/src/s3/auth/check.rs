@@ -1,4 +1,4 @@
-//! Questions to the decision: one caller, one resource.
+//! Access checks: may this caller do this to this resource?
 
 use archipel_access::{Action, Context, Decision, Identity, Inputs, Principal, Request, decide};
 use archipel_model::{Bucket, ObjectHead};
@@ -7,7 +7,7 @@ use super::{Caller, conditions};
 use crate::s3::call::Call;
 
 /// Decides about requests of one caller on one resource.
-pub(super) struct Question<'a> {
+pub(super) struct AccessCheck<'a> {
     pub(super) principal: Principal<'a>,
     pub(super) bucket: &'a Bucket,
     pub(super) key: Option<&'a str>,
@@ -15,13 +15,13 @@ pub(super) struct Question<'a> {
     pub(super) inputs: Inputs<'a>,
 }
 
-impl<'a> Question<'a> {
+impl<'a> AccessCheck<'a> {
     pub(super) fn new(
         call: &Call<'_>,
         caller: &'a Caller,
         bucket: &'a Bucket,
         key: Option<&'a str>,
-    ) -> Question<'a> {
+    ) -> AccessCheck<'a> {
         // Only policies look at condition keys and canonical ids.
         let subject = caller.subject();
         let of_identity = subject.is_some_and(|subject| !subject.identity().is_empty());
@@ -32,7 +32,7 @@ impl<'a> Question<'a> {
             ),
             false => (Context::default(), None),
         };
-        Question {
+        AccessCheck {
             principal: bucket.principal(caller.subject(), canonical_id),
             bucket,
             key,
@@ -42,7 +42,7 @@ impl<'a> Question<'a> {
     }
 
     /// Decides about an action. `object` is what the key holds, if that is known.
-    pub(super) fn ask(&self, action: Action, object: Option<&ObjectHead>) -> Decision {
+    pub(super) fn decide(&self, action: Action, object: Option<&ObjectHead>) -> Decision {
         let request = |context| Request {
             principal: self.principal,
             action,

@@ -1,9 +1,9 @@
-//! The sweep after an unclean start: freeing of the space that the last process left behind.
+//! Garbage collection after an unclean start: it frees the dead space of earlier processes.
 //!
 //! The last process may have ended before it freed what was dead. The next one serves at once, and
-//! sweeps in the background ([`sweeper`](super::sweeper)). A sweep walks through all segments in small
-//! batches. It punches every gap between records that must be kept, and removes segments without such
-//! records.
+//! collects garbage in the background ([`startup_gc_thread`](super::startup_gc_thread)). The collection
+//! walks through all segments in small batches. It punches every gap between records that must be kept,
+//! and removes segments without such records.
 //!
 //! Gaps that were punched long ago would cost a system call each. So a segment that takes no more
 //! space than its live records is left alone.
@@ -34,7 +34,7 @@
 //!
 //! Nothing is carried from one batch to the next but a position between records, and the space that a
 //! segment took before its records were counted. Space that is freed while they are counted makes that
-//! figure too large, so that the segment is swept.
+//! figure too large, so that the segment is searched for gaps.
 
 use std::collections::VecDeque;
 
@@ -45,10 +45,10 @@ use super::walk::{Batch, Count, Counted, Position, Scanned};
 use crate::engine::{ReadTxn, Result};
 use crate::error::Error;
 
-/// A sweep, in progress.
-pub(super) struct Sweep {
+/// A garbage collection of all segments, in progress.
+pub(super) struct StartupGc {
     batch: Batch,
-    /// The disk and the number of each segment that is not swept yet.
+    /// The disk and the number of each segment that is not done yet.
     segments: VecDeque<(u16, u32)>,
     /// The work in the first of them, if it has begun.
     work: Option<Work>,
@@ -68,7 +68,7 @@ enum Work {
 /// The outcome of a batch.
 struct Done {
     freed_bytes: u64,
-    /// The further work in the segment; `None` if it is swept.
+    /// The further work in the segment; `None` if it is done.
     more: Option<Work>,
 }
 
@@ -88,10 +88,10 @@ impl Done {
     }
 }
 
-impl Sweep {
-    /// Makes a sweep of all segments.
-    pub fn new(blocks: &Blocks, batch: Batch) -> Sweep {
-        let mut sweep = Sweep {
+impl StartupGc {
+    /// Makes a garbage collection of all segments.
+    pub fn new(blocks: &Blocks, batch: Batch) -> StartupGc {
+        let mut gc = StartupGc {
             batch,
             segments: VecDeque::new(),
             work: None,
@@ -101,19 +101,19 @@ impl Sweep {
         };
         for volume in blocks.volumes.values() {
             if volume.state() == DiskState::Failed {
-                sweep.lacks_disk = true;
+                gc.lacks_disk = true;
                 continue;
             }
             match volume.segments() {
                 Ok(segments) => {
                     let numbered = segments.into_iter().filter(|segment| *segment > 0);
                     let segments = numbered.map(|segment| (volume.id, segment));
-                    sweep.segments.extend(segments);
+                    gc.segments.extend(segments);
                 }
-                Err(error) => sweep.failed(blocks, error),
+                Err(error) => gc.failed(blocks, error),
             }
         }
-        sweep
+        gc
     }
 
     /// Runs a batch. Returns true if there is more to do.
@@ -121,7 +121,7 @@ impl Sweep {
         let Some((disk, segment)) = self.segments.front().copied() else {
             return false;
         };
-        match blocks.sweep_batch(disk, segment, self.work.take(), self.batch) {
+        match blocks.collect_batch(disk, segment, self.work.take(), self.batch) {
             Ok(done) => {
                 self.freed_bytes += done.freed_bytes;
                 blocks.counters.punched_bytes.add(done.freed_bytes);
@@ -142,16 +142,16 @@ impl Sweep {
 
     fn failed(&mut self, blocks: &Blocks, error: Error) {
         blocks.counters.free_errors.add(1);
-        tracing::warn!("sweeping: {error}");
+        tracing::warn!("freeing dead space: {error}");
         self.error.get_or_insert(error);
     }
 
-    /// Returns the number of segments that are not swept yet.
+    /// Returns the number of segments that are not done yet.
     pub fn segments_left(&self) -> usize {
         self.segments.len()
     }
 
-    /// Returns true if the sweep has freed all that it should.
+    /// Returns true if the collection has freed all that it should.
     pub fn is_complete(&self) -> bool {
         self.segments.is_empty() && self.error.is_none() && !self.lacks_disk
     }
@@ -168,7 +168,7 @@ impl Sweep {
 }
 
 impl Blocks {
-    fn sweep_batch(
+    fn collect_batch(
         &self,
         disk: u16,
         segment: u32,

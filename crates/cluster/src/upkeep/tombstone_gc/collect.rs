@@ -31,11 +31,11 @@ impl Upkeep {
     /// Drops what may be dropped in a partition. If a crash undoes it, it is dropped again. Reads
     /// the rows beside the writers, and writes only where there is something to drop. Returns the
     /// rows to [retire](Upkeep::retire).
-    pub(in crate::upkeep) async fn sweep(
+    pub(in crate::upkeep) async fn collect(
         self: &Arc<Upkeep>,
         partition: PartitionId,
     ) -> Result<Vec<(RowKey, Stamp)>, Error> {
-        let _one_at_a_time = self.anti_entropy.floors.sweeping.lock().await;
+        let _one_at_a_time = self.anti_entropy.floors.collecting.lock().await;
         let how = || Transact::new(Durability::Buffered).shrinking();
         let tombstones = self.replica.tombstones();
         // In a transaction: every row whose transaction noted it before is committed when this one
@@ -46,7 +46,7 @@ impl Upkeep {
         };
         self.store().transact(how(), begin).await?;
         let (mut from, mut damaged, mut void) = (None, 0, Vec::new());
-        let rows = self.options.sizes.swept_rows;
+        let rows = self.options.sizes.collected_rows;
         loop {
             let tombstones = self.replica.tombstones();
             let read =

@@ -1,7 +1,7 @@
-//! The thread of a sweep: it pauses between batches, and ends early if the node stops.
+//! The thread of the garbage collection after an unclean start: it pauses between batches, and ends early if the node stops.
 //!
-//! A sweep that ends early is not forgotten. The store then does not mark itself as closed well, so the
-//! next start sweeps again from the first segment. Segments that are swept already cost it no more than
+//! A collection that ends early is not forgotten. The store then does not mark itself as closed well, so the
+//! next start begins again with the first segment. Segments that are done already cost it no more than
 //! a walk through their part of the index.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use super::Blocks;
-use super::sweep::Sweep;
+use super::startup_gc::StartupGc;
 use super::walk::Batch;
 use crate::engine::Result;
 use crate::error::Error;
@@ -20,9 +20,9 @@ use crate::error::Error;
 /// The pause between two batches. It leaves the disk to others for most of the time.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The sweep of a process.
+/// The garbage collection after an unclean start, as a process runs it.
 #[derive(Default)]
-pub(super) struct Sweeper {
+pub(super) struct StartupGcThread {
     progress: Arc<Progress>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -37,16 +37,16 @@ struct Progress {
 }
 
 impl Progress {
-    fn record(&self, sweep: &Sweep) {
-        let left = sweep.segments_left() as u64;
+    fn record(&self, gc: &StartupGc) {
+        let left = gc.segments_left() as u64;
         self.segments_left.store(left, Ordering::Relaxed);
     }
 
-    /// Ends a sweep that has no more to do.
-    fn end(&self, sweep: &Sweep) {
-        self.record(sweep);
-        let freed_bytes = sweep.freed_bytes();
-        if sweep.is_complete() {
+    /// Ends a collection that has no more to do.
+    fn end(&self, gc: &StartupGc) {
+        self.record(gc);
+        let freed_bytes = gc.freed_bytes();
+        if gc.is_complete() {
             self.is_due.store(false, Ordering::SeqCst);
             tracing::info!(freed_bytes, "freed the dead space that the last run left");
         } else {
@@ -57,7 +57,7 @@ impl Progress {
         }
     }
 
-    /// Waits for a moment. Returns false if the sweep must stop.
+    /// Waits for a moment. Returns false if the collection must stop.
     fn pause(&self) -> bool {
         let mut stopped = self.stopped.lock();
         if !*stopped {
@@ -67,34 +67,36 @@ impl Progress {
     }
 }
 
-impl Sweeper {
+impl StartupGcThread {
     /// Returns true if nothing is left of the dead space of earlier processes, as far as is known.
     pub fn is_done(&self) -> bool {
         !self.progress.is_due.load(Ordering::SeqCst)
     }
 
-    /// Returns the number of segments that are not swept yet.
+    /// Returns the number of segments that are not done yet.
     pub fn segments_left(&self) -> u64 {
         self.progress.segments_left.load(Ordering::Relaxed)
     }
 
-    /// Ends the sweep after the current batch, and waits for that. It goes on at the next start.
+    /// Ends the collection after the current batch, and waits for that. It goes on at the next start.
     pub fn stop(&self) {
         self.ask_to_stop();
         let thread = self.thread.lock().take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the sweep panicked; the next start tries again");
+            tracing::error!(
+                "the thread that frees dead space panicked; the next start tries again"
+            );
         }
     }
 
-    /// Tells the sweep to end after the current batch.
+    /// Tells the collection to end after the current batch.
     pub fn ask_to_stop(&self) {
         *self.progress.stopped.lock() = true;
         self.progress.stop.notify_all();
     }
 }
 
-impl Drop for Sweeper {
+impl Drop for StartupGcThread {
     fn drop(&mut self) {
         self.ask_to_stop();
     }
@@ -103,46 +105,46 @@ impl Drop for Sweeper {
 impl Blocks {
     /// Frees the dead space that the last process left: in the background, or at once if the pool has
     /// no threads.
-    pub(super) fn start_sweep(self: &Arc<Blocks>) -> Result<()> {
-        let mut sweep = Sweep::new(self, Batch::default());
-        if sweep.is_complete() {
+    pub(super) fn start_startup_gc(self: &Arc<Blocks>) -> Result<()> {
+        let mut gc = StartupGc::new(self, Batch::default());
+        if gc.is_complete() {
             return Ok(());
         }
-        let segments = sweep.segments_left();
+        let segments = gc.segments_left();
         tracing::info!(segments, "looking for dead space that the last run left");
-        let progress = self.sweeper.progress.clone();
+        let progress = self.startup_gc.progress.clone();
         progress.is_due.store(true, Ordering::SeqCst);
-        progress.record(&sweep);
+        progress.record(&gc);
         if self.pool.is_inline() {
-            while sweep.step(self) {}
-            progress.end(&sweep);
+            while gc.step(self) {}
+            progress.end(&gc);
             return Ok(());
         }
         let blocks = Arc::downgrade(self);
         let thread = std::thread::Builder::new()
-            .name("storage-sweep".into())
-            .spawn(move || run(&blocks, &progress, sweep))
+            .name("storage-startup-gc".into())
+            .spawn(move || run(&blocks, &progress, gc))
             .map_err(|e| Error::from_io("starting a storage thread", &e))?;
-        *self.sweeper.thread.lock() = Some(thread);
+        *self.startup_gc.thread.lock() = Some(thread);
         Ok(())
     }
 }
 
-/// Runs a sweep to its end, or until it is told to stop. Keeps the blocks open only during a batch.
-fn run(blocks: &Weak<Blocks>, progress: &Progress, mut sweep: Sweep) {
+/// Runs a collection to its end, or until it is told to stop. Keeps the blocks open only during a batch.
+fn run(blocks: &Weak<Blocks>, progress: &Progress, mut gc: StartupGc) {
     while progress.pause() {
         let Some(blocks) = blocks.upgrade() else {
             return;
         };
-        let more = sweep.step(&blocks);
-        progress.record(&sweep);
+        let more = gc.step(&blocks);
+        progress.record(&gc);
         if !more {
-            return progress.end(&sweep);
+            return progress.end(&gc);
         }
     }
     tracing::info!(
-        freed_bytes = sweep.freed_bytes(),
-        segments = sweep.segments_left(),
+        freed_bytes = gc.freed_bytes(),
+        segments = gc.segments_left(),
         "stopped freeing the dead space that an earlier run left; the next start goes on"
     );
 }

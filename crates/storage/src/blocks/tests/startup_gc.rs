@@ -1,26 +1,26 @@
-//! The sweep after an unclean start: what it frees, what it spares, and how it ends.
+//! Garbage collection after an unclean start: what it frees, what it keeps, and how it ends.
 
 use std::path::Path;
 
 use parking_lot::Condvar;
 
-use super::super::sweep::Sweep;
+use super::super::startup_gc::StartupGc;
 use super::super::walk::Batch;
 use super::*;
 use crate::disk::{Disk, DiskFault, DiskOp};
 use crate::engine::{ReadTxn, WriteTxn};
 use crate::pool::PoolOptions;
 
-/// Small, so that a sweep has many batches.
+/// Small, so that a collection has many batches.
 pub(super) const BATCH: Batch = Batch {
     records: 2,
     gaps: 1,
 };
 
-fn sweep_all(blocks: &Blocks) -> Sweep {
-    let mut sweep = Sweep::new(blocks, BATCH);
-    while sweep.step(blocks) {}
-    sweep
+fn collect_all(blocks: &Blocks) -> StartupGc {
+    let mut gc = StartupGc::new(blocks, BATCH);
+    while gc.step(blocks) {}
+    gc
 }
 
 /// Returns a world with dead space in several segments that the process did not free before it was
@@ -60,11 +60,11 @@ async fn check(world: &World, live: &[(BlockRef, Bytes)]) {
 /// Closes a world with dead space. The end is no clean one, and the next start frees it.
 async fn check_next_start(world: &mut World, live: &[(BlockRef, Bytes)]) {
     world.blocks.close().await.unwrap();
-    assert!(!world.blocks.is_swept());
+    assert!(!world.blocks.startup_gc_is_done());
     let (needed, allocated) = world.live_and_allocated();
     assert!(allocated > needed);
     world.reopen(Start::Unclean);
-    assert!(world.blocks.is_swept());
+    assert!(world.blocks.startup_gc_is_done());
     check(world, live).await;
 }
 
@@ -79,7 +79,7 @@ async fn an_unclean_start_frees_all_dead_space_and_syncs_no_segment() {
     check(&world, &live).await;
     assert!(world.disks[0].segments().unwrap().len() < segments);
     assert_eq!(world.disks[0].fsyncs(), before);
-    assert!(world.blocks.is_swept());
+    assert!(world.blocks.startup_gc_is_done());
     assert_eq!(world.blocks.unsearched_segments(), 0);
     assert_eq!(
         world.blocks.counters().punched_bytes.get(),
@@ -93,7 +93,7 @@ async fn an_unclean_start_frees_all_dead_space_and_syncs_no_segment() {
 
 /// Only the active segment is punched again: how much of it is dead is not known.
 #[tokio::test]
-async fn a_swept_segment_costs_the_next_sweep_no_punch() {
+async fn segment_that_is_done_costs_the_next_start_no_punch() {
     let (mut world, live) = killed().await;
     world.reopen(Start::Unclean);
     let full = world.disks[0].segments().unwrap().len() - 1;
@@ -103,15 +103,15 @@ async fn a_swept_segment_costs_the_next_sweep_no_punch() {
         active.segment,
         *world.disks[0].segments().unwrap().last().unwrap()
     );
-    for sweeps in 1..3 {
+    for round in 1..3 {
         world.disks[0].inject(DiskFault {
             op: Some(DiskOp::Allocate),
             after: 1,
             errno: libc::EIO,
         });
-        let sweep = sweep_all(&world.blocks);
-        assert!(sweep.is_complete(), "{sweeps}");
-        assert_eq!(sweep.freed_bytes(), 0);
+        let gc = collect_all(&world.blocks);
+        assert!(gc.is_complete(), "{round}");
+        assert_eq!(gc.freed_bytes(), 0);
         assert!(world.disks[0].clear_fault());
     }
     check(&world, &live).await;
@@ -128,7 +128,7 @@ async fn an_error_leaves_a_segment_to_the_next_start() {
             errno: libc::EIO,
         });
         world.reopen(Start::Unclean);
-        assert!(!world.blocks.is_swept());
+        assert!(!world.blocks.startup_gc_is_done());
         assert_eq!(world.blocks.counters().free_errors.get(), 1);
         check_next_start(&mut world, &live).await;
     }
@@ -196,15 +196,15 @@ pub(super) fn open_on(
     Blocks::open(engine, vec![config], options(), pool, start).unwrap()
 }
 
-/// A gate in front of the sweep's thread.
+/// Holds the thread of the collection.
 #[derive(Default)]
-struct Gate {
+struct Hold {
     state: Mutex<(bool, bool)>,
     moved: Condvar,
 }
 
-impl Gate {
-    /// Waits in the sweep's thread until the gate is open. Says that it waits.
+impl Hold {
+    /// Waits in the thread of the collection until `open` is called. Says that it waits.
     fn pass(&self) {
         let mut state = self.state.lock();
         state.0 = true;
@@ -214,7 +214,7 @@ impl Gate {
         }
     }
 
-    fn wait_for_the_sweep(&self) {
+    fn wait_until_it_waits(&self) {
         let mut state = self.state.lock();
         while !state.0 {
             self.moved.wait(&mut state);
@@ -227,35 +227,35 @@ impl Gate {
     }
 }
 
-/// Opens the disk of a killed process with threads, and holds the sweep in its first batch.
-async fn held() -> (World, Vec<(BlockRef, Bytes)>, Arc<Gate>) {
+/// Opens the disk of a killed process with threads, and holds the collection in its first batch.
+async fn held() -> (World, Vec<(BlockRef, Bytes)>, Arc<Hold>) {
     let (mut world, live) = killed().await;
     let engine = Hooked::new(&world.engine);
-    let gate = Arc::new(Gate::default());
+    let hold = Arc::new(Hold::default());
     let pool = Pool::start(PoolOptions::default()).unwrap();
     // The start itself opens a view for the disk, in this thread.
-    let (in_batch, armed) = (gate.clone(), engine.clone());
+    let (in_batch, armed) = (hold.clone(), engine.clone());
     *engine.after.lock() = Some(Box::new(move || {
-        let gate = in_batch.clone();
-        *armed.before.lock() = Some(Box::new(move || gate.pass()));
+        let hold = in_batch.clone();
+        *armed.before.lock() = Some(Box::new(move || hold.pass()));
     }));
     world.blocks = open_on(engine, world.disks[0].clone(), pool, Start::Unclean);
-    gate.wait_for_the_sweep();
-    (world, live, gate)
+    hold.wait_until_it_waits();
+    (world, live, hold)
 }
 
 #[tokio::test]
-async fn a_node_serves_while_it_sweeps() {
-    let (world, live, gate) = held().await;
-    assert!(!world.blocks.is_swept());
+async fn node_serves_during_startup_gc() {
+    let (world, live, hold) = held().await;
+    assert!(!world.blocks.startup_gc_is_done());
     assert!(world.blocks.unsearched_segments() > 0);
     for (block, content) in &live {
         assert_eq!(world.read(block).await.unwrap(), content);
     }
     let more = noise(500, 9000);
     let block = world.put(std::slice::from_ref(&more)).await.unwrap()[0];
-    gate.open();
-    while !world.blocks.is_swept() {
+    hold.open();
+    while !world.blocks.startup_gc_is_done() {
         tokio::task::yield_now().await;
     }
     assert_eq!(world.blocks.unsearched_segments(), 0);
@@ -265,10 +265,10 @@ async fn a_node_serves_while_it_sweeps() {
 }
 
 #[tokio::test]
-async fn a_stop_ends_the_sweep_and_the_next_start_sweeps_again() {
-    let (mut world, live, gate) = held().await;
-    world.blocks.sweeper.ask_to_stop();
-    gate.open();
+async fn stop_ends_startup_gc_and_the_next_start_begins_it_again() {
+    let (mut world, live, hold) = held().await;
+    world.blocks.startup_gc.ask_to_stop();
+    hold.open();
     check_next_start(&mut world, &live).await;
 }
 
@@ -278,7 +278,7 @@ async fn what_a_pass_could_not_free_is_left_for_the_next_start() {
     let mut world = World::new(1);
     let contents: Vec<Bytes> = (0..20).map(|seed| noise(seed, 9000)).collect();
     let refs = world.put(&contents).await.unwrap();
-    assert!(world.blocks.is_swept());
+    assert!(world.blocks.startup_gc_is_done());
     world.disks[0].inject(DiskFault {
         op: Some(DiskOp::Allocate),
         after: 0,
