@@ -26,7 +26,7 @@ them](operations.md#metrics)). Counters have `_total` after their name, histogra
 `_sum`. `monitoring/` has a dashboard for Grafana and alert rules for Prometheus; a test checks that every
 metric and label they name exists. `GET /v1/metrics` lists the same.
 
-`REWRITE=1 cargo xtask clients -k monitoring` writes this page anew.
+`REWRITE=1 cargo xtask clients -k monitoring` rewrites this page.
 
 | metric | kind | labels | meaning |
 |---|---|---|---|

@@ -48,7 +48,7 @@ def test_a_locked_bucket(server, aws_env, s3, bucket, files, tmp_path):
     run(["restic", "check", "--read-data"], env)
     run(["restic", "restore", "latest", "--target", tmp_path / "back"], env)
     same_tree(files, tmp_path / "back")
-    # Whoever has the keys cannot destroy what was backed up.
+    # A client with the keys cannot destroy what was backed up.
     now = {v["VersionId"] for v in s3.list_object_versions(Bucket=name)["Versions"]}
     assert {v["VersionId"] for v in kept} <= now
     for version in kept:

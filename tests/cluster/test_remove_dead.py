@@ -82,7 +82,7 @@ def test_a_change_ends_without_a_lost_node_only_when_it_is_told_to(tmp_path):
         again = command(cluster, 0, "layout", "remove-dead", lost[:12])
         assert again.returncode != 0, again
 
-        # It comes back: it is shut out, and may be let in anew.
+        # It comes back: it is shut out, and may be let in again.
         cluster.start(cluster.nodes[3])
         cluster.wait_admin(cluster.nodes[3])
         reader = Client(cluster.nodes[3].endpoint, cluster.credentials)

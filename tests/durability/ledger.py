@@ -33,7 +33,7 @@ class Entry:
     acknowledged_before: str = ABSENT
 
 
-def fingerprint(data: bytes) -> str:
+def digest(data: bytes) -> str:
     return f"{len(data)} bytes {hashlib.sha256(data).hexdigest()}"
 
 
@@ -183,7 +183,7 @@ def verify(client: Client, bucket: str, ledger: Ledger) -> list[str]:
         if reply.status == 404:
             seen = ABSENT
         elif reply.status == 200:
-            seen = fingerprint(reply.body)
+            seen = digest(reply.body)
             if reply.headers.get("content-length") != str(len(reply.body)):
                 wrong.append(f"{key}: shorter than announced")
         else:
@@ -249,7 +249,7 @@ class Writer(threading.Thread):
         if action < 0.25:
             return self.multipart(key)
         data = content(self.rng.choice(self.sizes), f"{self.seed} {self.number}")
-        return self.ledger.attempt(key, fingerprint(data), lambda: self.client.put(self.bucket, key, data))
+        return self.ledger.attempt(key, digest(data), lambda: self.client.put(self.bucket, key, data))
 
     def multipart(self, key: str) -> bool:
         """A part of 5 MiB and a small one, completed; only the completion changes the key."""
@@ -269,7 +269,7 @@ class Writer(threading.Thread):
         except LOST:
             return False
         body = (body + "</CompleteMultipartUpload>").encode()
-        state = fingerprint(b"".join(parts))
+        state = digest(b"".join(parts))
         return self.ledger.attempt(
             key, state, lambda: self.client.request("POST", path, [("uploadId", upload_id)], body=body)
         )

@@ -71,7 +71,7 @@ def by_itself() -> None:
     """Runs this program again with mounts that nobody else sees, unless it has them.
 
     Another program that makes itself a mount namespace meanwhile would else keep the file system mounted there: then it
-    is not mounted anew after a cut, but stays shut down.
+    is not mounted again after a cut, but stays shut down.
     """
     if os.environ.get(INSIDE):
         return
@@ -246,7 +246,7 @@ class Plant:
         return [f"verification: {what}" for what in [*node["told"], *node["unchecked"]]]
 
     def restarted_empty(self) -> bool:
-        """Begins anew in an empty folder, so that a control run can go on after a ruined database."""
+        """Begins again in an empty folder, so that a control run can go on after a ruined database."""
         self.kill()
         shutil.rmtree(self.server.data, ignore_errors=True)
         try:

@@ -1,4 +1,4 @@
-"""Bits that flip in segment files and in metadata: never served, found on read, by scrub and by verification, mended from another node."""
+"""Bits that flip in segment files and in metadata: never served, found on read, by scrub and by verification, repaired from another node."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Damaged:
         return self.ask("scrub", "status")["repair"]["repaired"]
 
 
-def test_flipped_bits_are_never_served_and_are_mended(tmp_path):
+def test_flipped_bits_are_never_served_and_are_repaired(tmp_path):
     """Half of the second node's blocks rot: every object is whole through it; what was read is repaired, a scrub finds the rest."""
     world = Damaged(tmp_path / "nodes")
     try:
@@ -129,8 +129,8 @@ def test_flipped_bits_are_never_served_and_are_mended(tmp_path):
         world.demo.stop()
 
 
-def test_flipped_bits_in_metadata_are_never_served_and_are_mended(tmp_path):
-    """Small objects stand in metadata. All of them rot at the second node: they are whole through it, and mended; so is what only a verification finds."""
+def test_flipped_bits_in_metadata_are_never_served_and_are_repaired(tmp_path):
+    """Small objects stand in metadata. All of them rot at the second node: they are whole through it, and repaired; so is what only a verification finds."""
     world = Damaged(tmp_path / "nodes")
     try:
         world.put(SMALL)
@@ -161,7 +161,7 @@ def test_flipped_bits_in_metadata_are_never_served_and_are_mended(tmp_path):
 
 
 def test_verify_tells_what_is_wrong(tmp_path):
-    """Whole: status 0. A block that rotted where nobody reads: 1 if content is read, then mended by `repair blocks`. A node away: 2."""
+    """Whole: status 0. A block that rotted where nobody reads: 1 if content is read, then repaired by `repair blocks`. A node away: 2."""
     world = Damaged(tmp_path / "nodes")
     try:
         world.put()

@@ -6,7 +6,7 @@ import errno
 import subprocess
 
 import pytest
-from durability.ledger import Ledger, fingerprint, verify
+from durability.ledger import Ledger, digest, verify
 from durability.test_kill import client_of
 from support.data import MIB, content
 from support.server import Demo, wait_until
@@ -34,7 +34,7 @@ def test_fill_read_delete_and_write_again(small_disk):
         client = client_of(info)
         for number in range(200):
             data = content(8 * MIB, str(number))
-            ledger.attempt(f"k{number:03}", fingerprint(data), lambda: client.put(info.bucket, f"k{number:03}", data))
+            ledger.attempt(f"k{number:03}", digest(data), lambda: client.put(info.bucket, f"k{number:03}", data))
             if ledger.refused:
                 break
         assert ledger.acknowledged > 10
@@ -52,7 +52,7 @@ def test_fill_read_delete_and_write_again(small_disk):
 
 @pytest.mark.parametrize("ends", ["killed", "stopped"])
 def test_a_node_without_a_byte_left_starts_and_serves(small_disk, ends):
-    """Somebody else filled its disk, and it went down, or was restarted in the hope that this helps."""
+    """Another program filled its disk, and it went down, or was restarted in the hope that this helps."""
     demo = Demo(small_disk / "node", env=RESERVE)
     try:
         info = demo.start()

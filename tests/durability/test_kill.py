@@ -9,7 +9,7 @@ import random
 import time
 
 import pytest
-from durability.ledger import ABSENT, Ledger, Writer, fingerprint, verify
+from durability.ledger import ABSENT, Ledger, Writer, digest, verify
 from support.client import Client
 from support.data import MIB, content
 from support.server import Demo, ServerFailed
@@ -120,7 +120,7 @@ def prepare(client, bucket, operation, occurrence):
         for number, part in enumerate(data, 1):
             reply = client.request("PUT", path, [("partNumber", str(number)), ("uploadId", upload)], body=part)
             body += f"<Part><PartNumber>{number}</PartNumber><ETag>{reply.headers['etag']}</ETag></Part>"
-        return upload, (body + "</CompleteMultipartUpload>").encode(), fingerprint(b"".join(data))
+        return upload, (body + "</CompleteMultipartUpload>").encode(), digest(b"".join(data))
     return None
 
 
@@ -133,8 +133,8 @@ def perform(client, bucket, ledger, operation, occurrence, prepared) -> None:
             lambda: client.request("POST", object_path(bucket, "k"), [("uploadId", upload)], body=body),
         )
     elif operation == "delete":
-        ledger.attempt("k", fingerprint(b"to go"), lambda: client.put(bucket, "k", b"to go"))
+        ledger.attempt("k", digest(b"to go"), lambda: client.put(bucket, "k", b"to go"))
         ledger.attempt("k", ABSENT, lambda: client.delete(bucket, "k"))
     else:
         data = content(100 if operation == "small" else 3 * MIB, f"{operation} {occurrence}")
-        ledger.attempt("k", fingerprint(data), lambda: client.put(bucket, "k", data))
+        ledger.attempt("k", digest(data), lambda: client.put(bucket, "k", data))

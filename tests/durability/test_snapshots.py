@@ -1,4 +1,4 @@
-"""Snapshots of metadata: a node that is alone goes back to one; a node of a cluster is refused. Copies of all nodes, put back together."""
+"""Snapshots of metadata: a node that is alone goes back to one; a node of a cluster is refused. Copies of all nodes, restored together."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_node_of_a_cluster_does_not(tmp_path):
         demo.stop()
         refused = run("snapshot", "restore", snapshot["name"], "--config", node["config"])
         assert refused.returncode == 1 and "belongs to a cluster" in refused.stderr, refused
-        # Nor does it if somebody takes the cluster out of its configuration.
+        # Nor does it if an operator takes the cluster out of its configuration.
         config = tmp_path / "alone.toml"
         config.write_text(f'data_dir = "{node["dir"]}"\n')
         refused = run("snapshot", "restore", snapshot["name"], "--config", str(config))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from durability.ledger import Ledger, fingerprint, verify
+from durability.ledger import Ledger, digest, verify
 from durability.test_kill import client_of, perform, prepare
 from support.data import MIB, content
 from support.server import Demo
@@ -30,7 +30,7 @@ def test_every_occurrence(tmp_path, calls, error):
             info = demo.start()
             client = client_of(info, keep_alive=False)
             data = content(2 * MIB, "before")
-            assert ledger.attempt("before", fingerprint(data), lambda: client.put(info.bucket, "before", data))
+            assert ledger.attempt("before", digest(data), lambda: client.put(info.bucket, "before", data))
             assert ledger.acknowledged == 1
             done = workload(demo, client, info.bucket, ledger, calls, f"error={error}:when={occurrence}")
             hit += done
@@ -74,11 +74,11 @@ def test_a_failed_sync_is_final(tmp_path):
         info = demo.start()
         client = client_of(info, keep_alive=False)
         data = content(MIB, "before")
-        ledger.attempt("before", fingerprint(data), lambda: client.put(info.bucket, "before", data))
+        ledger.attempt("before", digest(data), lambda: client.put(info.bucket, "before", data))
         with inject(demo.server_pid, "fdatasync,fsync,msync", "error=EIO:when=1") as fault:
             for number in range(5):
                 body = content(MIB, f"after {number}")
-                ledger.attempt(f"after-{number}", fingerprint(body), lambda: client.put(info.bucket, f"after-{number}", body))
+                ledger.attempt(f"after-{number}", digest(body), lambda: client.put(info.bucket, f"after-{number}", body))
             assert fault.hits()
         assert ledger.acknowledged == 1, "acknowledged on a disk whose sync has failed"
         assert client.get(info.bucket, "before").status == 200

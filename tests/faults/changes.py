@@ -155,7 +155,7 @@ def come_back(run) -> None:
     run.cluster.start(away)
     began = time.monotonic()
     run.cluster.wait_admin(away)
-    seconds = wait_healed(away, began)
+    seconds = wait_repaired(away, began)
     names = {
         "calls": "archipel_anti_entropy_calls_total",
         "bytes of calls": "archipel_anti_entropy_call_bytes_total",
@@ -181,7 +181,7 @@ def change_some(run) -> None:
     run.cluster.members += 1
 
 
-def wait_healed(node: Node, began: float, timeout_s: float = 300) -> float:
+def wait_repaired(node: Node, began: float, timeout_s: float = 300) -> float:
     """Until a whole pass with each other node has ended that found no more to fetch; when, since `began`."""
     rows, last = -1.0, began
     while time.monotonic() - began < timeout_s:

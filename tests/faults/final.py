@@ -15,7 +15,7 @@ PASSES = 10
 def read_everything(run) -> None:
     """Reads every key through every node, into the history, until all see and list the same.
 
-    They may differ at first: an operation of unknown outcome takes effect when somebody sees it.
+    They may differ at first: an operation of unknown outcome takes effect when a reader sees it.
     """
     history = run.load.history
     keys, differing = sorted({one.key for one in [*history.operations, *history.endings]}), {}

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from faults.cluster import Cluster, Node
-from faults.gate import Gate
+from faults.turns import Turns
 from support import strace
 
 CLOCK_LIBRARY = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1")
@@ -38,7 +38,7 @@ FAULTS = {
 class Injector(threading.Thread):
     """One fault after another until told to stop; two of them side by side make faults overlap."""
 
-    def __init__(self, cluster: Cluster, seed: int, note, faults: dict[str, int] | None = None, rest_s=(0.5, 4), gate=None):
+    def __init__(self, cluster: Cluster, seed: int, note, faults: dict[str, int] | None = None, rest_s=(0.5, 4), turns=None):
         super().__init__(daemon=True, name="injector")
         self.cluster, self.network, self.rng, self.note = cluster, cluster.network, random.Random(seed), note
         self.faults = dict(faults or FAULTS)
@@ -46,7 +46,7 @@ class Injector(threading.Thread):
             self.faults.pop("clock", None)
         if not shutil.which("strace"):
             self.faults.pop("slow sync", None)
-        self.rest_s, self.gate = rest_s, gate or Gate()
+        self.rest_s, self.turns = rest_s, turns or Turns()
         self.done = threading.Event()
         self.failure: BaseException | None = None
         self.counts: dict[str, int] = {}
@@ -54,7 +54,7 @@ class Injector(threading.Thread):
     def run(self) -> None:
         try:
             while not self.done.wait(self.rng.uniform(*self.rest_s)):
-                with self.gate.shared():
+                with self.turns.shared():
                     self.one()
         except BaseException as error:
             self.failure = error
@@ -126,15 +126,15 @@ class Injector(threading.Thread):
         one, other = self.some_pair()
         self.network.cut(one, other)
         self.last(1, 15, f"cut from {one} to {other}")
-        self.network.heal(one, other)
+        self.network.end_cut(one, other)
 
     def cut(self) -> None:
         one, other = self.some_pair()
         self.network.cut(one, other)
         self.network.cut(other, one)
         self.last(1, 15, f"cut between {one} and {other}")
-        self.network.heal(one, other)
-        self.network.heal(other, one)
+        self.network.end_cut(one, other)
+        self.network.end_cut(other, one)
 
     def isolate(self) -> None:
         node = self.some_node()
@@ -151,7 +151,7 @@ class Injector(threading.Thread):
             self.network.lose(*pair, share)
         self.last(2, 15, f"lose {share:.1%} on {len(pairs)} of the ways")
         for pair in pairs:
-            self.network.heal(*pair)
+            self.network.end_cut(*pair)
 
     def clock(self) -> None:
         """A jump, and sometimes back to where it stood at first."""

@@ -1,4 +1,4 @@
-"""Losses and changes, one at a time: the next comes once the cluster has proven that it mended the last.
+"""Losses and changes, one at a time: the next comes once the cluster has proven that it repaired the last.
 
 More is never lost at once than what the redundancy permits. Faults that pass (kills, pauses, cuts, loss) go on beside
 them, but for the time of the proof.
@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 
 from faults import changes, disks
 from faults.cluster import BUCKET, Cluster, Node, NotServing
-from faults.gate import Gate
+from faults.turns import Turns
 from faults.injector import FAULTS, Injector
 from faults.operate import Operator
 from support.client import Client
@@ -57,9 +57,9 @@ def lose(run) -> None:
 
 def start(run) -> Losses:
     """Losses, and faults that pass."""
-    gate, passing = Gate(), {name: weight for name, weight in FAULTS.items() if name != "clock"}
-    losses = Losses(run.cluster, run.seed * 10, run.note, gate)
-    run.injectors += [Injector(run.cluster, run.seed * 10 + 1, run.note, passing, gate=gate), losses]
+    turns, passing = Turns(), {name: weight for name, weight in FAULTS.items() if name != "clock"}
+    losses = Losses(run.cluster, run.seed * 10, run.note, turns)
+    run.injectors += [Injector(run.cluster, run.seed * 10 + 1, run.note, passing, turns=turns), losses]
     for injector in run.injectors:
         injector.start()
     return losses
@@ -68,9 +68,9 @@ def start(run) -> Losses:
 class Losses(threading.Thread):
     """One loss or change after another until told to stop."""
 
-    def __init__(self, cluster: Cluster, seed: int, note, gate: Gate):
+    def __init__(self, cluster: Cluster, seed: int, note, turns: Turns):
         super().__init__(daemon=True, name="losses")
-        self.cluster, self.rng, self.note, self.gate = cluster, random.Random(seed), note, gate
+        self.cluster, self.rng, self.note, self.turns = cluster, random.Random(seed), note, turns
         self.operator = Operator(cluster, note)
         self.done = threading.Event()
         self.failure: BaseException | None = None
@@ -89,7 +89,7 @@ class Losses(threading.Thread):
         self.counts[name] = self.counts.get(name, 0) + 1
         getattr(self, name.replace(" ", "_"))()
         self.done.wait(self.rng.uniform(1, 8))
-        with self.gate.alone():
+        with self.turns.alone():
             self.note(f"{name}: faults rest until all is whole")
             took = self.settle()
         self.took.append((name, took))
@@ -107,9 +107,9 @@ class Losses(threading.Thread):
     @contextmanager
     def when_copied(self):
         """Faults rest, and what they interrupted has reached all its replicas: a write that was never acknowledged may else
-        be on one node alone, whose row stays when its blocks are lost. Nobody can mend that; it is no loss, but not whole either.
+        be on one node alone, whose row stays when its blocks are lost. No node can repair that; it is no loss, but not whole either.
         """
-        with self.gate.alone():
+        with self.turns.alone():
             self.cluster.wait_serving()
             self.operator.wait_whole()
             yield
@@ -191,7 +191,7 @@ class Losses(threading.Thread):
     def redundancy(self) -> None:
         """Two copies, and three again once all is whole."""
         self.copies(2)
-        with self.gate.alone():
+        with self.turns.alone():
             self.settle()
         self.done.wait(self.rng.uniform(1, 8))
         self.copies(3)
@@ -238,7 +238,7 @@ DISK_S = 1800
 
 
 def lose_disk(run) -> None:
-    """One of two disks is lost with half of a node's blocks, while clients go on; the cluster mends all of them."""
+    """One of two disks is lost with half of a node's blocks, while clients go on; the cluster repairs all of them."""
     run.form(calm=True)
     node, operator = run.cluster.nodes[1], Operator(run.cluster, run.note)
     count, lost = run.args.blocks, disks.DISKS[0]

@@ -56,10 +56,10 @@ _networks: dict[int, "Network"] = {}
 
 
 def shared(nodes: int) -> "Network":
-    """The one network of this process, healed."""
+    """The one network of this process, without cuts."""
     if nodes not in _networks:
         _networks[nodes] = Network(nodes)
-    _networks[nodes].heal_all()
+    _networks[nodes].end_all_cuts()
     return _networks[nodes]
 
 
@@ -105,11 +105,11 @@ class Network:
         self.drops[source, target] = share
         self._apply(target)
 
-    def heal(self, source: int, target: int) -> None:
+    def end_cut(self, source: int, target: int) -> None:
         self.drops.pop((source, target), None)
         self._apply(target)
 
-    def heal_all(self) -> None:
+    def end_all_cuts(self) -> None:
         self.drops.clear()
         for node in range(self.nodes):
             self._apply(node)
@@ -125,8 +125,8 @@ class Network:
         """Undoes `isolate`."""
         for other in range(self.nodes):
             if other != node:
-                self.heal(node, other)
-                self.heal(other, node)
+                self.end_cut(node, other)
+                self.end_cut(other, node)
 
     def _apply(self, target: int) -> None:
         """Replaces the rules at the receiving end, at once."""

@@ -93,7 +93,7 @@ class Operator:
         raise NotServing(f"data did not arrive within {timeout_s:.0f} s: {shown}")
 
     def repair_blocks(self, timeout_s: float = REPAIR_S) -> None:
-        """All nodes read what they store, and mend it; until they have."""
+        """All nodes read what they store, and repair it; until they have."""
         end = time.monotonic() + timeout_s
         shown = self.ask("POST", "/v1/repair/blocks", {"rate": RATE})
         while any(busy(node) for node in shown["nodes"]):
@@ -101,8 +101,8 @@ class Operator:
                 raise NotServing(f"blocks were not repaired within {timeout_s:.0f} s: {json.dumps(shown)[:3000]}")
             time.sleep(0.3)
             shown = self.ask("GET", "/v1/repair")
-        mended = sum(node["repair"]["repaired"] for node in shown["nodes"])
-        self.note(f"blocks are repaired; {mended} mended since the nodes' starts")
+        repaired = sum(node["repair"]["repaired"] for node in shown["nodes"])
+        self.note(f"blocks are repaired; {repaired} replaced since the nodes' starts")
 
     def verify(self, *options: str) -> tuple[int, str]:
         """`archipel verify`: its exit status, and what it says."""

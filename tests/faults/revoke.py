@@ -45,7 +45,7 @@ def revoke(run) -> None:
                 run.wrong.append(f"{node.name} answers {found} to a {how} key right after it was {how}")
         watch(run, away, key, how, revoked)
         run.cluster.network.join(away.number)
-        run.note("healed")
+        run.note("the cut has ended")
         if not wait_until(lambda: status(away, key) == 403, BACK_S):
             run.wrong.append(f"{away.name} does not refuse the {how} key after it is back")
         run.cluster.wait_writes(away)

@@ -113,8 +113,8 @@ class Run:
         stop(self.injectors, wait_s)
         self.wrong += [f"{i.name}: {i.failure!r}" for i in self.injectors if i.failure]
         self.wrong += [f"{i.name} did not end" for i in self.injectors if i.is_alive()]
-        self.cluster.network.heal_all()
-        self.note("healed")
+        self.cluster.network.end_all_cuts()
+        self.note("the cuts have ended")
 
     def restart_all(self) -> None:
         for node in self.cluster.nodes:
@@ -219,19 +219,19 @@ def zone_cut(run: Run) -> None:
     cut = time.monotonic()
     run.note("cut off")
     time.sleep(run.args.seconds)
-    healed = time.monotonic()
+    restored = time.monotonic()
     run.cluster.network.join(away.number)
-    run.note("healed")
+    run.note("the cuts have ended")
     run.cluster.wait_writes(away)
-    print(f"the zone serves again {time.monotonic() - healed:.1f} s after it came back")
+    print(f"the zone serves again {time.monotonic() - restored:.1f} s after it came back")
     time.sleep(3)
     run.stop_workers()
     run.read_everything()
-    judge_cut(run, away.number, cut, healed)
+    judge_cut(run, away.number, cut, restored)
 
 
-def judge_cut(run: Run, away: int, cut: float, healed: float) -> None:
-    during = [row for row in run.load.latencies if row[0] > cut and row[0] + row[1] < healed]
+def judge_cut(run: Run, away: int, cut: float, restored: float) -> None:
+    during = [row for row in run.load.latencies if row[0] > cut and row[0] + row[1] < restored]
     elsewhere = [row for row in during if row[3] != away]
     failed = [row for row in elsewhere if not served(row)]
     at_away = [row for row in during if row[3] == away]

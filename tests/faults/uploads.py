@@ -1,6 +1,6 @@
 """Uploads that clients share: any of them completes or aborts one that another began, also twice.
 
-The parts and their order are the same whoever completes, so the object is the same, too.
+The parts and their order are the same whichever client completes, so the object is the same, too.
 """
 
 from __future__ import annotations

@@ -33,11 +33,11 @@ class Clients:
         self.acknowledged = 0
         self.lock = threading.Lock()
 
-    def read(self, door, item: str) -> tuple[frozenset[str], str | None]:
+    def read(self, endpoint, item: str) -> tuple[frozenset[str], str | None]:
         history = self.histories[item]
         called = history.now()
-        values, token = door.read("p", item)
-        # A deletion among the values says that somebody deleted something else at the same time.
+        values, token = endpoint.read("p", item)
+        # A deletion among the values says that a client deleted something else at the same time.
         shown = frozenset(value.decode() for value in values if value is not None)
         history.saw(shown, called)
         return shown, token
@@ -48,28 +48,28 @@ class Clients:
         count = 0
         while count < ROUNDS or not end.is_set():
             count += 1
-            item, door = chance.choice(list(self.histories)), chance.choice(self.doors)
+            item, endpoint = chance.choice(list(self.histories)), chance.choice(self.endpoints)
             try:
-                self.one(door, item, f"{client}.{count}", chance)
+                self.one(endpoint, item, f"{client}.{count}", chance)
             except (OSError, http.client.HTTPException):
                 continue  # that node is dead: whether the write happened is not known
             except self.example.K2VError as error:
                 assert error.status >= 500, error
 
-    def one(self, door, item: str, value: str, chance: random.Random) -> None:
+    def one(self, endpoint, item: str, value: str, chance: random.Random) -> None:
         history = self.histories[item]
-        shown, token = self.read(door, item)
+        shown, token = self.read(endpoint, item)
         what = chance.random()
         if what < 0.3:  # in ignorance of what is there
             write = history.begin(value, frozenset())
-            door.insert("p", item, value.encode())
+            endpoint.insert("p", item, value.encode())
         elif what < 0.85 or token is None:
             write = history.begin(value, shown if token else frozenset())
             # The token may be old by now.
-            door.insert("p", item, value.encode(), token)
+            endpoint.insert("p", item, value.encode(), token)
         else:
             write = history.begin(None, shown)
-            door.delete("p", item, token)
+            endpoint.delete("p", item, token)
         write.ended = history.now()
         with self.lock:
             self.acknowledged += 1
@@ -109,7 +109,7 @@ def clients_go_on(clients: Clients) -> None:
 
 def agree(clients: Clients, item: str) -> bool:
     try:
-        return len({clients.read(door, item)[0] for door in clients.doors}) == 1
+        return len({clients.read(endpoint, item)[0] for endpoint in clients.endpoints}) == 1
     except (OSError, http.client.HTTPException, clients.example.K2VError):
         time.sleep(0.1)
         return False

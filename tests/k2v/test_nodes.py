@@ -20,32 +20,32 @@ def nodes(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def doors(nodes, example):
+def endpoints(nodes, example):
     """A client of each node."""
     secrets = (nodes.access_key, nodes.secret_key, nodes.region)
     return [example.K2V(f"http://{node['k2v']}", nodes.bucket, *secrets) for node in nodes.nodes]
 
 
-def test_any_node_sees_what_another_acknowledged(doors):
+def test_any_node_sees_what_another_acknowledged(endpoints):
     token = None
     for n in range(60):
-        doors[n % 3].insert("p", "chain", str(n).encode(), token)
-        values, token = doors[(n + 1) % 3].read("p", "chain")
+        endpoints[n % 3].insert("p", "chain", str(n).encode(), token)
+        values, token = endpoints[(n + 1) % 3].read("p", "chain")
         assert values == [str(n).encode()]
-    index = doors[0].index(prefix="p")["partitionKeys"]
+    index = endpoints[0].index(prefix="p")["partitionKeys"]
     assert [(key["pk"], key["entries"], key["values"]) for key in index] == [("p", 1, 1)]
 
 
-def test_polls_hear_of_other_nodes(doors):
-    doors[0].insert("p", "poll", b"0")
-    token = doors[0].read("p", "poll")[1]
+def test_polls_hear_of_other_nodes(endpoints):
+    endpoints[0].insert("p", "poll", b"0")
+    token = endpoints[0].read("p", "poll")[1]
     waited = []
     with ThreadPoolExecutor(3) as pool:
         for n in range(1, 10):
-            polls = [pool.submit(door.poll, "p", "poll", token, 60) for door in doors]
+            polls = [pool.submit(endpoint.poll, "p", "poll", token, 60) for endpoint in endpoints]
             time.sleep(0.2)
             began = time.monotonic()
-            doors[n % 3].insert("p", "poll", str(n).encode(), token)
+            endpoints[n % 3].insert("p", "poll", str(n).encode(), token)
             seen = [poll.result() for poll in polls]
             waited.append(time.monotonic() - began)
             assert all(values == [str(n).encode()] for values, _ in seen)
@@ -54,26 +54,26 @@ def test_polls_hear_of_other_nodes(doors):
     assert max(waited) < 5, waited
 
 
-def test_concurrent_inserts_at_all_nodes_lose_nothing(doors):
+def test_concurrent_inserts_at_all_nodes_lose_nothing(endpoints):
     """Every client merges what it has read, and writes with the token of that."""
 
     def add(client: int) -> None:
-        door = doors[client % 3]
+        endpoint = endpoints[client % 3]
         for n in range(15):
-            values, token = door.read("p", "set")
+            values, token = endpoint.read("p", "set")
             merged = {mark for value in values if value for mark in value.split()}
             merged.add(f"{client}.{n}".encode())
-            door.insert("p", "set", b" ".join(sorted(merged)), token)
+            endpoint.insert("p", "set", b" ".join(sorted(merged)), token)
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(add, range(6)))
-    values, _ = doors[0].read("p", "set")
+    values, _ = endpoints[0].read("p", "set")
     marks = {mark for value in values for mark in value.split()}
     assert marks == {f"{client}.{n}".encode() for client in range(6) for n in range(15)}
 
 
-def test_bucket_is_reached_by_all_of_its_names(doors, nodes, example):
-    doors[0].insert("p", "named", b"1")
+def test_bucket_is_reached_by_all_of_its_names(endpoints, nodes, example):
+    endpoints[0].insert("p", "named", b"1")
     alias = [str(binary()), "bucket", "alias"]
     at_first = ["--data-dir", nodes.nodes[0]["dir"]]
     names = {"chat.example.org": [], "mine": ["--key", nodes.access_key]}
@@ -81,35 +81,35 @@ def test_bucket_is_reached_by_all_of_its_names(doors, nodes, example):
         subprocess.run([*alias, "add", nodes.bucket, name, *whose, *at_first], check=True, capture_output=True)
     secrets = (nodes.access_key, nodes.secret_key, nodes.region)
     named = [example.K2V(f"http://{node['k2v']}", name, *secrets) for node in nodes.nodes for name in names]
-    for door in named:
-        assert wait_until(lambda: read_or_none(door, example) == [b"1"]), door.bucket
+    for endpoint in named:
+        assert wait_until(lambda: read_or_none(endpoint, example) == [b"1"]), endpoint.bucket
     for name, whose in names.items():
         subprocess.run([*alias, "remove", nodes.bucket, name, *whose, *at_first], check=True, capture_output=True)
-    for door in named:
-        assert wait_until(lambda: read_or_none(door, example) is None), door.bucket
+    for endpoint in named:
+        assert wait_until(lambda: read_or_none(endpoint, example) is None), endpoint.bucket
 
 
-def read_or_none(door, example):
+def read_or_none(endpoint, example):
     """The item's values; None if the bucket is not known."""
     try:
-        return door.read("p", "named")[0]
+        return endpoint.read("p", "named")[0]
     except example.K2VError as error:
         assert error.code == "NoSuchBucket"
         return None
 
 
-def test_poll_survives_the_death_of_a_node(doors, nodes):
-    doors[0].insert("p", "killed", b"1")
-    token = doors[0].read("p", "killed")[1]
-    marker = doors[1].poll_range("p")["seenMarker"]
+def test_poll_survives_the_death_of_a_node(endpoints, nodes):
+    endpoints[0].insert("p", "killed", b"1")
+    token = endpoints[0].read("p", "killed")[1]
+    marker = endpoints[1].poll_range("p")["seenMarker"]
     with ThreadPoolExecutor(2) as pool:
-        item = pool.submit(doors[1].poll, "p", "killed", token, 120)
-        range_ = pool.submit(lambda: doors[1].poll_range("p", seenMarker=marker, timeout=120))
+        item = pool.submit(endpoints[1].poll, "p", "killed", token, 120)
+        range_ = pool.submit(lambda: endpoints[1].poll_range("p", seenMarker=marker, timeout=120))
         time.sleep(1)
         os.kill(int(nodes.nodes[2]["pid"]), signal.SIGKILL)
         time.sleep(1)
         assert not item.done() and not range_.done()
-        doors[0].insert("p", "killed", b"2", token)
+        endpoints[0].insert("p", "killed", b"2", token)
         began = time.monotonic()
         assert item.result()[0] == [b"2"]
         assert [i["sk"] for i in range_.result()["items"]] == ["killed"]

@@ -1,4 +1,4 @@
-"""Versions through further doors: batch deletions, presigned URLs, encodings, emptying a bucket."""
+"""Versions through further operations: batch deletions, presigned URLs, encodings, emptying a bucket."""
 
 from __future__ import annotations
 

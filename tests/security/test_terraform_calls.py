@@ -60,26 +60,26 @@ def tags(answer) -> dict[str, str]:
 
 def test_a_user_moves_and_is_destroyed_by_force(iam):
     """`aws_iam_user`: a new path comes with the name as it is; `force_destroy` looks for all that a user may have."""
-    iam.create_user(UserName="mover", Path="/a/")
-    iam.update_user(UserName="mover", NewUserName="mover", NewPath="/b/")
-    assert iam.get_user(UserName="mover")["User"]["Arn"] == f"arn:aws:iam::{ACCOUNT}:user/b/mover"
+    iam.create_user(UserName="renamed", Path="/a/")
+    iam.update_user(UserName="renamed", NewUserName="renamed", NewPath="/b/")
+    assert iam.get_user(UserName="renamed")["User"]["Arn"] == f"arn:aws:iam::{ACCOUNT}:user/b/renamed"
     with refused(501, "NotImplemented"):
-        iam.update_user(UserName="mover", NewUserName="other", NewPath="/c/")
+        iam.update_user(UserName="renamed", NewUserName="other", NewPath="/c/")
     # The refusal changed nothing.
-    assert iam.get_user(UserName="mover")["User"]["Path"] == "/b/"
-    key = iam.create_access_key(UserName="mover")["AccessKey"]["AccessKeyId"]
+    assert iam.get_user(UserName="renamed")["User"]["Path"] == "/b/"
+    key = iam.create_access_key(UserName="renamed")["AccessKey"]["AccessKeyId"]
 
-    assert iam.list_groups_for_user(UserName="mover")["Groups"] == []
-    for one in iam.list_access_keys(UserName="mover")["AccessKeyMetadata"]:
-        iam.delete_access_key(UserName="mover", AccessKeyId=one["AccessKeyId"])
-    assert iam.list_ssh_public_keys(UserName="mover")["SSHPublicKeys"] == []
+    assert iam.list_groups_for_user(UserName="renamed")["Groups"] == []
+    for one in iam.list_access_keys(UserName="renamed")["AccessKeyMetadata"]:
+        iam.delete_access_key(UserName="renamed", AccessKeyId=one["AccessKeyId"])
+    assert iam.list_ssh_public_keys(UserName="renamed")["SSHPublicKeys"] == []
     assert iam.list_virtual_mfa_devices(AssignmentStatus="Assigned")["VirtualMFADevices"] == []
-    assert iam.list_mfa_devices(UserName="mover")["MFADevices"] == []
+    assert iam.list_mfa_devices(UserName="renamed")["MFADevices"] == []
     with pytest.raises(iam.exceptions.NoSuchEntityException):
-        iam.delete_login_profile(UserName="mover")
-    assert iam.list_signing_certificates(UserName="mover")["Certificates"] == []
-    assert iam.list_service_specific_credentials(UserName="mover")["ServiceSpecificCredentials"] == []
-    iam.delete_user(UserName="mover")
+        iam.delete_login_profile(UserName="renamed")
+    assert iam.list_signing_certificates(UserName="renamed")["Certificates"] == []
+    assert iam.list_service_specific_credentials(UserName="renamed")["ServiceSpecificCredentials"] == []
+    iam.delete_user(UserName="renamed")
     assert key not in [k["AccessKeyId"] for k in iam.list_access_keys()["AccessKeyMetadata"]]
     with pytest.raises(ClientError) as wrong:
         iam.list_virtual_mfa_devices(AssignmentStatus="Lost")
@@ -95,7 +95,7 @@ def test_a_group_moves(iam):
     iam.delete_group(GroupName="crew")
 
 
-def test_a_role_is_described_anew(iam):
+def test_role_description_is_replaced(iam):
     """`aws_iam_role`: the description has a call of its own."""
     iam.create_role(RoleName="told", AssumeRolePolicyDocument=TRUST, Description="one", MaxSessionDuration=7200)
     role = iam.update_role_description(RoleName="told", Description="two")["Role"]

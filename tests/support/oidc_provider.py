@@ -75,7 +75,7 @@ class Provider:
         self.start()
 
     def token(self, subject: str, algorithm: str) -> str:
-        """An ID token of somebody who signs in and consents, as a browser would, for the client of this algorithm."""
+        """An ID token of a user who signs in and consents, as a browser would, for the client of this algorithm."""
         browser = Browser()
         query = {
             "client_id": f"archipel-{algorithm}",

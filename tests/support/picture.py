@@ -1,7 +1,7 @@
 """Pictures of the whole store: all that clients can see, and what stands behind it.
 
 A refused request must change nothing. Its answer alone does not show that: a part may have been replaced, or a
-question asked whose answer destroys an object minutes later. So tests of refusals compare two pictures.
+GC task queued that destroys an object minutes later. So tests of refusals compare two pictures.
 """
 
 from __future__ import annotations

@@ -179,16 +179,16 @@ class Server:
         command = [str(binary()), "server", "--config", str(self.folder / "archipel.toml")]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        question = ["status"] if in_layout else ["node", "id"]
-        wait_until(lambda: self.process.poll() is not None or self._answers(*question), ready_s)
-        if self.process.poll() is not None or not self._answers(*question):
+        command = ["status"] if in_layout else ["node", "id"]
+        wait_until(lambda: self.process.poll() is not None or self._answers(*command), ready_s)
+        if self.process.poll() is not None or not self._answers(*command):
             self.stop()
             raise ServerFailed(f"not ready: {self.log_text()[-2000:]}")
         if in_layout:
             watched.add([str(self.data / "admin.sock")])
 
-    def _answers(self, *question: str) -> bool:
-        command = [str(binary()), *question, "--data-dir", str(self.data)]
+    def _answers(self, *command: str) -> bool:
+        command = [str(binary()), *command, "--data-dir", str(self.data)]
         return subprocess.run(command, capture_output=True, timeout=60).returncode == 0
 
     def cli(self, *arguments: str) -> str:

@@ -106,7 +106,7 @@ CHANGES = {
     "a website": (setting("website", xml("WebsiteConfiguration", "<IndexDocument><Suffix>i.html</Suffix></IndexDocument>")), "website of"),
     "a quota": (operate(f"bucket quota set {BUCKET} --objects 900"), "quota of"),
     "an alias": (operate(f"bucket alias add {BUCKET} other-name"), "aliases"),
-    "a key": (operate("key create somebody"), "keys: "),
+    "a key": (operate("key create spare"), "keys: "),
     "a user": (operate("user create ann"), "users: ann"),
     "a group": (operate("group create staff"), "groups: staff"),
     "a member": (operate("group add staff ann"), "staff"),

@@ -134,7 +134,7 @@ def test_redirect_of_an_object(cluster, site):
     assert refused.value.response["Error"]["Code"] == "InvalidRedirectLocation"
 
 
-def test_bucket_named_like_a_domain_and_the_question_of_proxies(cluster):
+def test_bucket_named_like_a_domain_and_the_request_of_proxies(cluster):
     s3 = cluster.s3(1)
     fill(s3, "www.example.org")
     shown = cluster.cli("website", "enable", "www.example.org", "--error", "404.html", node=1)

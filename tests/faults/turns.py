@@ -6,7 +6,7 @@ import threading
 from contextlib import contextmanager
 
 
-class Gate:
+class Turns:
     """Faults that pass hold it `shared`; who waits for repair holds it `alone`, and goes first."""
 
     def __init__(self) -> None:
