@@ -252,7 +252,7 @@ fn cargo(arguments: &[&str]) -> Outcome {
     finish(Command::new(cargo).args(arguments))
 }
 
-/// Where this program is. Asked for once, at the start: the tests build it anew, and afterwards
+/// Where this program is. Asked for once, at the start: the tests build it again, and afterwards
 /// the system only knows the file that was replaced.
 fn myself() -> Option<&'static PathBuf> {
     static MYSELF: OnceLock<Option<PathBuf>> = OnceLock::new();

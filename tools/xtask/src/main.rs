@@ -53,7 +53,7 @@ enum Command {
     PowerCuts(power_cuts::Args),
     /// Breaks a cluster of real processes under load and checks what its clients saw
     Faults(faults::Args),
-    /// Feeds invented inputs to parsers, decisions and doors, guided by coverage (see fuzz/)
+    /// Feeds invented inputs to parsers, decisions and endpoints, guided by coverage (see fuzz/)
     Fuzz(fuzz::Args),
     /// Measures an ordinary client, and the memory of the server, beside hostile clients
     Hostile(hostile::Args),

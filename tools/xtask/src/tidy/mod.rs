@@ -10,6 +10,7 @@
 //! | [`words`] | retired words in documents, comments and strings |
 //! | [`purity`] | that the protocol core knows no runtime, clock or lock |
 //! | [`circle`] | modules of a crate that import one another in a circle |
+//! | [`python`] | Python text: comments and docstrings |
 //! | [`source`] | Rust text: code, prose, product code |
 
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ mod edges;
 mod lines;
 mod map;
 mod purity;
+mod python;
 mod source;
 mod tables;
 mod words;

@@ -26,11 +26,11 @@ fn paths_links_and_headings_that_exist_give_no_complaint() {
 
 #[test]
 fn paths_links_and_headings_that_do_not_exist_are_found() {
-    let text = "`tests/cost.rs` `heal/cost.rs` [a](gone.md) [b](internals/data-format.md#no)\n";
+    let text = "`tests/cost.rs` `sync/cost.rs` [a](gone.md) [b](internals/data-format.md#no)\n";
     let found = check(&files(&[PAGE, BOOT, ("docs/a.md", text)]));
     let expected = [
         "docs/a.md names tests/cost.rs, which does not exist",
-        "docs/a.md names heal/cost.rs, which does not exist",
+        "docs/a.md names sync/cost.rs, which does not exist",
         "docs/a.md links to gone.md, which does not exist",
         "docs/a.md links to internals/data-format.md#no: \
          docs/internals/data-format.md has no such heading",
