@@ -85,7 +85,7 @@ const notes = {
     try {
       localStorage.setItem(name, JSON.stringify(value));
     } catch {
-      // Then an upload begins anew after a reload.
+      // Then an upload begins again after a reload.
     }
   },
   remove: (name) => {
