@@ -41,8 +41,8 @@ pub(super) enum Caller {
 impl Tokens {
     pub(super) fn new(all: Option<&str>, metrics: Option<&str>) -> Tokens {
         Tokens {
-            all: all.map(digest),
-            metrics: metrics.map(digest),
+            all: all.map(token_digest),
+            metrics: metrics.map(token_digest),
         }
     }
 }
@@ -61,7 +61,7 @@ pub(super) async fn identify(
         return Ok(Caller::Anybody);
     }
     let text = bearer(headers).ok_or_else(unauthorized)?;
-    let given = digest(text);
+    let given = token_digest(text);
     let is = |expected: &Option<[u8; 32]>| expected.as_ref().is_some_and(|e| same(&given, e));
     if is(&admin.tokens.all) {
         return Ok(Caller::Operator { socket: false });
@@ -164,7 +164,7 @@ pub(super) fn unauthorized() -> Refusal {
     Refusal::new(StatusCode::UNAUTHORIZED, "Unauthorized", message)
 }
 
-fn digest(token: &str) -> [u8; 32] {
+fn token_digest(token: &str) -> [u8; 32] {
     let mut bytes = [0; 32];
     bytes.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
     bytes

@@ -186,7 +186,7 @@ impl Blocks {
             left_over: AtomicBool::new(false),
         });
         if start == Start::Unclean {
-            blocks.start_startup_gc()?;
+            blocks.begin_startup_gc()?;
         }
         Ok(blocks)
     }

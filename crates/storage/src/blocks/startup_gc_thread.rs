@@ -1,4 +1,5 @@
-//! The thread of the garbage collection after an unclean start: it pauses between batches, and ends early if the node stops.
+//! The thread of the garbage collection after an unclean start: it pauses between batches, and ends
+//! early if the node stops.
 //!
 //! A collection that ends early is not forgotten. The store then does not mark itself as closed well, so the
 //! next start begins again with the first segment. Segments that are done already cost it no more than
@@ -105,7 +106,7 @@ impl Drop for StartupGcThread {
 impl Blocks {
     /// Frees the dead space that the last process left: in the background, or at once if the pool has
     /// no threads.
-    pub(super) fn start_startup_gc(self: &Arc<Blocks>) -> Result<()> {
+    pub(super) fn begin_startup_gc(self: &Arc<Blocks>) -> Result<()> {
         let mut gc = StartupGc::new(self, Batch::default());
         if gc.is_complete() {
             return Ok(());

@@ -44,6 +44,6 @@ pub enum ObjectOwnership {
     BucketOwnerEnforced,
     /// The bucket's owner, if the request asks for `bucket-owner-full-control`.
     BucketOwnerPreferred,
-    /// Any client that may write it.
+    /// The user who writes the object.
     ObjectWriter,
 }

@@ -105,3 +105,19 @@ fn a_replica_without_a_row_drops_the_copy_of_an_older_null_version() {
     let changes = kept_in(&Cell::default(), &new, &kept);
     assert_eq!(changes, Kept::Changes(vec![(None, Cell::default())]));
 }
+
+/// A replica that lagged got a copy of a version after the other replicas had displaced it. Then it
+/// learns that the version is current again. The copy would count its blocks twice.
+#[test]
+fn a_version_that_is_current_again_leaves_no_copy() {
+    let name = Some(stamp(10));
+    let current = cell(10, value("before", name));
+    let kept = BTreeMap::from([(name, cell(12, value("after", name)))]);
+    let new = Version {
+        stamp: stamp(15),
+        write: Id([15; 16]),
+        value: Some(value("after", name)),
+    };
+    let changes = kept_in(&current, &new, &kept);
+    assert_eq!(changes, Kept::Changes(vec![(name, Cell::default())]));
+}

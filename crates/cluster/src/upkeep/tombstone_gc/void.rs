@@ -16,15 +16,15 @@ use crate::data::options::WriteOptions;
 use crate::error::Error;
 use crate::upkeep::Upkeep;
 
-/// How many void rows one sweep notes. Their tombstones cause later sweeps.
+/// How many void rows one walk of a partition notes. Their tombstones cause later walks.
 pub(super) const MOST: usize = 1024;
 
 /// How many of them are written at once.
 const AT_ONCE: usize = 16;
 
 impl Upkeep {
-    /// Retires the void rows that a sweep found. One replica of the partition does it. Floors wait
-    /// meanwhile, so the first row that cannot be written ends it: later sweeps find the others.
+    /// Retires the void rows that a walk of the partition found. One replica of the partition does it. Floors wait
+    /// meanwhile, so the first row that cannot be written ends it: later walks find the others.
     pub(super) async fn retire(
         self: &Arc<Upkeep>,
         partition: PartitionId,
