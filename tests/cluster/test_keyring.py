@@ -75,7 +75,7 @@ def test_rotation_under_load(tmp_path):
             writer.join(60)
             assert writer.done and not writer.wrong and not writer.is_alive(), writer.wrong
         ring = keyring(cluster)
-        assert [key["id"] for key in ring["keys"]] == [earlier, newest] and ring["rewrapped"] > len(bodies)
+        assert [key["id"] for key in ring["keys"]] == [earlier, newest] and ring["rewrapped"] >= len(bodies)
         assert (ring["failed"], ring["closed_secrets"]) == (0, 0)
         for node in cluster.nodes:
             cluster.stop(node)

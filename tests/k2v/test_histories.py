@@ -28,7 +28,7 @@ class Clients:
     def __init__(self, cluster: Cluster, example):
         self.example = example
         secrets = (cluster.credentials.access_key, cluster.credentials.secret_key, REGION)
-        self.doors = [example.K2V(node.k2v, BUCKET, *secrets) for node in cluster.nodes]
+        self.endpoints = [example.K2V(node.k2v, BUCKET, *secrets) for node in cluster.nodes]
         self.histories = {f"item{number}": History() for number in range(ITEMS)}
         self.acknowledged = 0
         self.lock = threading.Lock()
