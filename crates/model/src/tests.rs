@@ -14,6 +14,7 @@ mod minority_parts;
 mod overtaken;
 mod shards;
 mod tags;
+pub(crate) mod timed;
 
 async fn model() -> (Model, Arc<Bucket>) {
     let model = Model::open(Cluster::in_memory(1, crate::HOOKS).await.unwrap())

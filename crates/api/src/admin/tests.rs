@@ -39,6 +39,10 @@ const OK: StatusCode = StatusCode::OK;
 const TOKEN: &str = "the-token-of-the-operator";
 const METRICS_TOKEN: &str = "the-token-of-the-scraper";
 
+/// The trust policy of a role that every identity of the account may assume.
+const TRUST: &str = r#"{"Version": "2012-10-17", "Statement": [
+    {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": "000000000000"}}]}"#;
+
 struct FakeNode(Vec<String>);
 
 impl Node for FakeNode {
@@ -137,6 +141,13 @@ async fn ask(admin: &Admin, method: Method, path: &str, body: Value) -> (StatusC
     };
     let request = Request::builder().method(method).uri(path);
     send(admin, Trust::Peer, request.body(Full::new(body)).unwrap()).await
+}
+
+/// Sends a request that makes something. Returns what was made.
+async fn post(admin: &Admin, path: &str, body: Value) -> Value {
+    let (status, made) = ask(admin, Method::POST, path, body).await;
+    assert_eq!(status, StatusCode::CREATED, "{path}: {made}");
+    made
 }
 
 async fn get(admin: &Admin, path: &str) -> (StatusCode, Value) {

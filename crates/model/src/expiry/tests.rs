@@ -1,42 +1,17 @@
 mod history;
 mod versions;
 
-use archipel_base::NodeId;
 use archipel_base::clock::ManualClock;
-use archipel_base::random::SeededRandom;
-use archipel_base::stamp::StampClock;
-use archipel_cluster::{Cluster, ClusterOptions, World, memory_store};
-use archipel_storage::engine::Durability;
-use archipel_storage::store::Threads;
+use archipel_cluster::World;
 
 use super::*;
 use crate::lifecycle::{DAY_MS, Expiration, Lifecycle, LifecycleFilter, LifecycleRule};
 use crate::object::Condition;
+use crate::tests::timed::{NOON, timed};
 use crate::{ObjectMeta, PartMeta, Tags, UploadMeta};
 
-/// 2026-01-01T12:00:00Z.
-const NOON: u64 = 1_767_268_800_000;
-
 async fn model() -> (Model, Arc<ManualClock>) {
-    let random = Arc::new(SeededRandom::new(1));
-    let store = memory_store(random.clone(), Threads::Inline).unwrap();
-    let wall = Arc::new(ManualClock::at(NOON));
-    let cluster = Cluster::open(ClusterOptions {
-        stamps: StampClock::new(store.writer()),
-        store,
-        node: NodeId::default(),
-        wall: wall.clone(),
-        random,
-        durability: Durability::Fsync,
-        sizes: archipel_cluster::Sizes::USUAL,
-        times: archipel_cluster::Times::USUAL,
-        hooks: crate::HOOKS,
-        level: archipel_cluster::layout::LEVEL,
-        network: None,
-    });
-    let cluster = cluster.await.unwrap();
-    cluster.found("here", 1 << 40).await.unwrap();
-    let model = Model::open(cluster).await.unwrap();
+    let (model, wall) = timed().await;
     model.create_bucket("bucket", None).await.unwrap();
     (model, wall)
 }

@@ -5,19 +5,11 @@ use std::task::Poll;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::{OK, admin, ask, get, make_bucket};
+use super::{OK, TRUST, admin, ask, get, make_bucket, post};
 use crate::admin::Admin;
 
 const READ: &str = r#"{"Version": "2012-10-17", "Statement": [
     {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::photos/*"}]}"#;
-const TRUST: &str = r#"{"Version": "2012-10-17", "Statement": [
-    {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": "000000000000"}}]}"#;
-
-async fn post(admin: &Admin, path: &str, body: Value) -> Value {
-    let (status, made) = ask(admin, Method::POST, path, body).await;
-    assert_eq!(status, StatusCode::CREATED, "{path}: {made}");
-    made
-}
 
 async fn patch(admin: &Admin, path: &str, body: Value) -> Value {
     let (status, made) = ask(admin, Method::PATCH, path, body).await;

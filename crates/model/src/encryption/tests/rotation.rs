@@ -1,44 +1,15 @@
 //! Rotation of the keyring, and secrets that it seals.
 
-use archipel_base::NodeId;
-use archipel_base::clock::ManualClock;
-use archipel_base::random::SeededRandom;
-use archipel_base::stamp::StampClock;
-use archipel_cluster::{ClusterOptions, memory_store};
 use archipel_storage::RowKey;
-use archipel_storage::engine::Durability;
-use archipel_storage::store::Threads;
 
 use super::*;
 use crate::identity::NewSession;
+use crate::tests::timed::timed;
 use crate::{Upload, VersionId, Versioning, rowkeys};
 
 /// The milliseconds after which no node begins content under an earlier key.
 const SETTLED: u64 = 61_000;
 const DAY: u64 = 24 * 3_600_000 + 1000;
-
-/// A node whose time the test decides.
-async fn timed() -> (Model, Arc<ManualClock>) {
-    let random = Arc::new(SeededRandom::new(1));
-    let store = memory_store(random.clone(), Threads::Inline).unwrap();
-    let wall = Arc::new(ManualClock::at(1_767_268_800_000));
-    let cluster = Cluster::open(ClusterOptions {
-        stamps: StampClock::new(store.writer()),
-        store,
-        node: NodeId::default(),
-        wall: wall.clone(),
-        random,
-        durability: Durability::Fsync,
-        times: archipel_cluster::Times::USUAL,
-        sizes: archipel_cluster::Sizes::USUAL,
-        hooks: HOOKS,
-        level: archipel_cluster::layout::LEVEL,
-        network: None,
-    });
-    let cluster = cluster.await.unwrap();
-    cluster.found("here", 1 << 40).await.unwrap();
-    (Model::open(cluster).await.unwrap(), wall)
-}
 
 fn bucket(model: &Model) -> Arc<Bucket> {
     model.bucket("bucket").unwrap().unwrap()
