@@ -1,4 +1,4 @@
-//! What opens the keyring: a secret of its own, the cluster's, or the node's key.
+//! The secrets that open the keyring: a secret of its own, the cluster's, or the node's key.
 
 use archipel_model::{Model, RingSecrets};
 

@@ -113,7 +113,7 @@ pub struct Console {
 }
 
 impl Console {
-    /// Makes the console of a node. What its pages ask for counts as requests to S3, too.
+    /// Makes the console of a node. Requests of its pages count as requests to S3, too.
     pub fn new(
         admin: Inside,
         s3: S3,

@@ -60,7 +60,7 @@ pub(crate) struct Expiry {
     wake: Notify,
 }
 
-/// What operators ask for.
+/// The requests of operators.
 #[derive(Clone, Copy, Default)]
 struct Asked {
     /// How many times a walk was asked for. Each makes everything due once more.
@@ -207,7 +207,7 @@ impl Model {
                 number(epoch),
                 number(versions),
             ];
-            // What was done before a restart counts, unless a walk was asked for since.
+            // A walk that ended before a restart counts, unless another one was asked for since.
             fields.extend((walks > 0).then(|| number(walks)));
             let hash = progress::hash(&fields);
             rules.insert(bucket.id, (bucket.clone(), hash));

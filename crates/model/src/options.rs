@@ -22,7 +22,7 @@ pub struct ModelOptions {
     pub day: Duration,
     /// The most buckets that one user, role or access key without a user may create.
     pub buckets_per_user: usize,
-    /// What opens the keyring. Without it no secret is sealed.
+    /// The secrets that open the keyring. Without them no secret is sealed.
     pub ring_secrets: RingSecrets,
     /// The number of blocks of a full extent of content. Only tests need short ones.
     pub extent_blocks: usize,

@@ -105,7 +105,7 @@ impl Proxies {
         let hops = lists.flat_map(|list| list.rsplit(',')).take(MAX_HOPS);
         let mut client = peer;
         for hop in hops {
-            // What the last proxy in a row could not tell, nobody else may.
+            // If the last proxy in a row could not tell it, no other may.
             let Some(address) = self.address(hop.trim()) else {
                 break;
             };

@@ -23,7 +23,7 @@ impl std::fmt::Debug for Sealed {
     }
 }
 
-/// What a sealed secret is for. Sealed for one purpose it opens for no other.
+/// The purpose of a sealed secret. Sealed for one purpose it opens for no other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
     /// The key of a certificate, or the credentials at an authority.

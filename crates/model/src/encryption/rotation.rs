@@ -20,7 +20,7 @@ pub struct RingKeyStatus {
     pub is_open: bool,
 }
 
-/// What passes that take earlier keys out of use have done.
+/// The counts of passes that take earlier keys out of use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SweepCounts {
     /// Versions, uploads and rows of control data that were looked at.
@@ -53,7 +53,7 @@ pub struct RingStatus {
     pub buckets_done: u64,
     /// The number of all buckets of the present pass.
     pub buckets: u64,
-    /// What the passes of this rotation have done so far.
+    /// The counts of the passes of this rotation.
     pub counts: SweepCounts,
     /// The time at which a last pass looks whether anything needs the earlier keys, in milliseconds
     /// since 1970; `None` if a first pass is not through yet, or no rotation is under way.

@@ -62,7 +62,7 @@ pub(super) struct Sweep {
     pub buckets_done: u64,
     #[serde(rename = "n", default)]
     pub buckets: u64,
-    /// What all passes have done.
+    /// The counts of all passes.
     #[serde(rename = "e", default)]
     pub examined: u64,
     #[serde(rename = "w", default)]
@@ -231,7 +231,7 @@ impl Model {
             let failed = found.failed;
             return Err(Error::Unavailable(format!("{failed} keys are left")));
         }
-        // What a pass before the interruption found is not known here.
+        // This run does not know what the pass found before the interruption.
         let found_nothing = found.rewrapped == 0 && !is_resumed;
         sweep.is_over =
             sweep.clean_ms.is_some() && found_nothing && self.all_are_sealed_by(sweep.to)?;

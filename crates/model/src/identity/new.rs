@@ -84,7 +84,7 @@ pub struct Attachments {
     pub detach: Vec<String>,
 }
 
-/// A change of a user. What is `None` stays as it is.
+/// A change of a user. A field that is `None` changes nothing.
 #[derive(Clone, Default, Debug)]
 pub struct UserChange {
     /// True if the user's access keys, and the sessions that they began, shall not count.
@@ -106,7 +106,7 @@ pub struct NewProvider {
     pub tags: Tags,
 }
 
-/// A change of an identity provider. What is `None` stays as it is.
+/// A change of an identity provider. A field that is `None` changes nothing.
 #[derive(Clone, Default, Debug)]
 pub struct ProviderChange {
     /// Audiences to add.

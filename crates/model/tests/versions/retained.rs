@@ -324,7 +324,7 @@ impl Retained {
         }
     }
 
-    /// Lets the rules walk once. What is noncurrent and free may go.
+    /// Lets the rules walk once. Versions that are noncurrent and free may go.
     async fn expire(&mut self) {
         for (node, model) in self.models.clone().into_iter().enumerate() {
             if self.cut != Some(node) {

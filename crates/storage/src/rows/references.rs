@@ -71,7 +71,7 @@ impl Ranges {
             if !range.differs() {
                 continue;
             }
-            // What is between two ranges of a part is read, too, and counts.
+            // Ranges between two others of a part are read, too, and count.
             let joined = parts.last().map(|(part, hashes)| {
                 let between = usize::from(*part.end()) + 1..=usize::from(number);
                 let more = self.0.get(between).unwrap_or_default();

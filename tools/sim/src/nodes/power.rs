@@ -16,7 +16,7 @@ use archipel_storage::engine::{
 
 use super::disks::Condition;
 
-/// What a commit on a full disk fails with.
+/// The error of a commit on a full disk.
 pub const FULL: &str = "the disk is full";
 
 /// The power of one run of a machine.

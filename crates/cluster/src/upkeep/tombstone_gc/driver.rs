@@ -24,7 +24,7 @@ use crate::upkeep::anti_entropy::wire::{FloorCall, FloorReply, method};
 /// How many floors are moved at once.
 const ROUNDS: usize = 8;
 /// How many partitions without statistics are scanned each time that the driver looks for work.
-const FIRST_SWEEPS: usize = 64;
+const FIRST_COLLECTIONS: usize = 64;
 
 impl Upkeep {
     /// Moves floors whenever something may be dropped below them, until the future is dropped.
@@ -83,7 +83,7 @@ impl Upkeep {
         let unknown = own
             .iter()
             .filter(|p| !self.replica.tombstones().of(**p).whole);
-        for partition in unknown.take(FIRST_SWEEPS) {
+        for partition in unknown.take(FIRST_COLLECTIONS) {
             self.collect_one(*partition).await;
         }
         let mut due = Vec::new();

@@ -19,7 +19,7 @@ use crate::upkeep::anti_entropy::digests;
 use crate::upkeep::anti_entropy::wire::{FloorCall, FloorReply};
 
 /// How many times new tombstones are dropped before a comparison is given up.
-const SWEEPS: usize = 3;
+const COLLECTIONS: usize = 3;
 
 impl Upkeep {
     /// Answers a floor round's request of another node.
@@ -44,7 +44,7 @@ impl Upkeep {
         }
         self.check_floor(&call.request)?;
         let partition = call.address.partition;
-        for _ in 0..SWEEPS {
+        for _ in 0..COLLECTIONS {
             if let Some(answer) = self.try_answer(call.clone()).await? {
                 if answer == FloorAnswer::Agreed {
                     self.collect_soon(partition);

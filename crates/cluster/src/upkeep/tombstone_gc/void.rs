@@ -23,8 +23,9 @@ pub(super) const MOST: usize = 1024;
 const AT_ONCE: usize = 16;
 
 impl Upkeep {
-    /// Retires the void rows that a walk of the partition found. One replica of the partition does it. Floors wait
-    /// meanwhile, so the first row that cannot be written ends it: later walks find the others.
+    /// Retires the void rows that a walk of the partition found. One replica of the partition does it.
+    /// Floors wait meanwhile, so the first row that cannot be written ends it: later walks find the
+    /// others.
     pub(super) async fn retire(
         self: &Arc<Upkeep>,
         partition: PartitionId,

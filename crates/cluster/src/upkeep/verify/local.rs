@@ -18,7 +18,7 @@ use crate::layout::{Epoch, PARTITIONS};
 use crate::upkeep::Upkeep;
 use crate::upkeep::anti_entropy::digests::{of_partition, shortened};
 
-/// What was not checked of a verification that was stopped.
+/// Tells of a verification that was stopped that the rest was not checked.
 const STOPPED: &str = "the rest: the verification was stopped";
 
 /// About how many bytes one step of a deep verification reads.

@@ -128,7 +128,8 @@ fn wrong(
     if is_current && kept.is_live() && kept.stamp <= at {
         return Some("is the current one, too");
     }
-    // What came through the object's row is as old as that row. The row may be gone with a floor.
+    // A kept row that came through the object's row is as old as that row, which may be gone with a
+    // floor.
     let is_final = kept.promised == kept.stamp;
     if is_final && kept.stamp > at.max(gone) {
         return Some("came through its object's row, which is older or absent");

@@ -52,7 +52,7 @@ impl Model {
         let newest = self.keyring().newest().map(|(id, _)| id);
         let is_due = |by: Option<Id>| by.is_none() || by != newest;
         let (keys, tokens) = self.look(|cached| {
-            // What this node cannot open waits for one that can; the status counts it.
+            // A key that this node cannot open waits for a node that can; the status counts it.
             let open = cached.keys.values().filter(|key| !key.is_closed());
             let keys = open.filter(|key| is_due(key.sealed_by()));
             let keys: Vec<String> = keys.map(|key| key.id.clone()).collect();
