@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use archipel_access::{Acl, Ownership};
 use archipel_base::codec;
+use archipel_storage::{RowKey, Value};
 
 use super::row;
 use crate::Model;
@@ -16,6 +17,9 @@ use crate::lock::BucketLock;
 use crate::object::Tags;
 use crate::rowkeys;
 use crate::version::Versioning;
+
+/// How often a creation writes its row if each time a bucket is there that is gone when it is read.
+const PUT_ATTEMPTS: usize = 4;
 
 impl Model {
     /// Returns the unique ids of the access keys, users and roles that own a bucket, sorted.
@@ -40,7 +44,7 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::InvalidName`]; [`Error::BucketExists`], whichever key owns it;
-    /// [`Error::NoSuchAccessKey`].
+    /// [`Error::NoSuchAccessKey`]; [`Error::Conflict`] if others create and delete it meanwhile.
     pub async fn create_bucket_with(
         &self,
         name: &str,
@@ -61,7 +65,8 @@ impl Model {
     ///
     /// # Errors
     /// [`Error::InvalidName`]; [`Error::BucketExists`], also one of another owner;
-    /// [`Error::NoSuchAccessKey`]; [`Error::TooManyBuckets`].
+    /// [`Error::NoSuchAccessKey`]; [`Error::TooManyBuckets`]; [`Error::Conflict`] if others create and
+    /// delete it meanwhile.
     pub async fn create_bucket_for(
         &self,
         name: &str,
@@ -155,19 +160,7 @@ impl Model {
         };
         let value = row(codec::encode(&bucket));
         let row = rowkeys::bucket(name);
-        let put = || self.put_if_absent(row.clone(), value.clone(), Error::BucketExists);
-        let put = match put().await {
-            Err(Error::BucketExists) if self.free_name(name).await? => put().await,
-            other => other,
-        };
-        match put {
-            // A client that hears that the bucket exists may use it here at once.
-            Err(Error::BucketExists) => {
-                self.reread(&row.key).await?;
-                return Err(Error::BucketExists);
-            }
-            other => other?,
-        }
+        self.put_bucket(name, &row, value).await?;
         self.changed(&row).await?;
         // A missing fence counts as closed. If this node dies now, the first commit opens the
         // fences. An operation that has taken a later token since then has opened them.
@@ -175,5 +168,23 @@ impl Model {
             Ok(()) | Err(Error::Conflict) => Ok(Arc::new(bucket)),
             Err(error) => Err(error),
         }
+    }
+    /// Writes the row of a new bucket. A client that hears that the bucket exists may use it here at
+    /// once.
+    ///
+    /// # Errors
+    /// [`Error::BucketExists`]; [`Error::Conflict`] if others create and delete the bucket meanwhile.
+    async fn put_bucket(&self, name: &str, row: &RowKey, value: Value) -> Result<(), Error> {
+        for _ in 0..PUT_ATTEMPTS {
+            match self
+                .put_if_absent(row.clone(), value.clone(), Error::BucketExists)
+                .await
+            {
+                // Its deletion may have ended since then: nobody's bucket is no reason to refuse.
+                Err(Error::BucketExists) if self.free_name(name).await? => {}
+                put => return put,
+            }
+        }
+        Err(Error::Conflict)
     }
 }

@@ -59,6 +59,40 @@ async fn a_client_that_hears_that_a_bucket_exists_can_use_it() {
     written.await.unwrap();
 }
 
+/// One node creates a bucket again and again while another deletes it: whoever hears that the bucket
+/// exists has it, so that the owner is never told that it is someone else's.
+#[tokio::test(start_paused = true)]
+async fn a_creation_never_meets_a_bucket_that_is_gone() {
+    let world = world().await;
+    let maker = Model::open(world.nodes[0].clone()).await.unwrap();
+    let deleter = Model::open(world.nodes[1].clone()).await.unwrap();
+    let deleting = async {
+        for pause in 0..200 {
+            let deleted = deleter.delete_bucket("bucket").await;
+            let expected = [Ok(()), Err(Error::NoSuchBucket), Err(Error::Conflict)];
+            assert!(expected.contains(&deleted), "{deleted:?}");
+            tokio::time::sleep(Duration::from_millis(pause % 7)).await;
+        }
+    };
+    let creating = async {
+        let mut met = 0;
+        for _ in 0..400 {
+            match maker.create_bucket("bucket", None).await {
+                Ok(_) | Err(Error::Conflict) => {}
+                Err(Error::BucketExists) => {
+                    met += 1;
+                    let found = maker.bucket("bucket").unwrap();
+                    assert!(found.is_some(), "met {met} times, and is gone now");
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        met
+    };
+    let (met, ()) = tokio::join!(creating, deleting);
+    assert!(met > 0, "the two never met");
+}
+
 #[tokio::test(start_paused = true)]
 async fn no_request_is_answered_from_a_cache_that_was_never_filled() {
     let world = world().await;

@@ -97,6 +97,7 @@ pub async fn create(call: &mut Call<'_>, on: &Authorised<OnName>) -> S3Result<An
         Ok(_) => {}
         Err(Error::BucketExists) => check_own(call, name, caller, with_lock, &tags)?,
         Err(Error::InvalidName(_)) => return Err(invalid_name(name)),
+        Err(Error::Conflict) => return Err(in_progress(name)),
         Err(error) => return Err(error.into()),
     }
     let mut answer = respond::empty(StatusCode::OK);
@@ -146,6 +147,11 @@ fn chosen_ownership(call: &Call<'_>, caller: &Caller) -> S3Result<Ownership> {
     }
 }
 
+/// Returns the error for a bucket that others create or delete at the same time.
+fn in_progress(name: &str) -> S3Error {
+    S3Error::from(Code::OperationAborted).with("BucketName", name)
+}
+
 fn invalid_name(name: &str) -> S3Error {
     S3Error::from(Code::InvalidBucketName).with("BucketName", name)
 }
@@ -158,13 +164,14 @@ fn check_own(
     with_lock: bool,
     tags: &Tags,
 ) -> S3Result<()> {
-    let bucket = call.model.bucket(name)?;
-    let own = bucket.as_ref();
-    let is_own = own.is_some_and(|bucket| bucket.permissions(caller).owner);
+    let Some(bucket) = call.model.bucket(name)? else {
+        // It was deleted a moment ago.
+        return Err(in_progress(name));
+    };
+    let is_own = bucket.permissions(caller).owner;
     // All is well only if the bucket has what was asked for.
-    let has_all = own.is_some_and(|bucket| {
-        (bucket.lock.is_some() || !with_lock) && (tags.is_empty() || bucket.tags == *tags)
-    });
+    let has_all =
+        (bucket.lock.is_some() || !with_lock) && (tags.is_empty() || bucket.tags == *tags);
     let code = match (is_own, call.region) {
         (true, FIRST_REGION) if has_all => return Ok(()),
         (true, _) => Code::BucketAlreadyOwnedByYou,
@@ -207,7 +214,10 @@ pub fn head(call: &Call<'_>, _: &Authorised<OnBucket>) -> S3Result<Answer> {
 /// DeleteBucket.
 pub async fn delete(call: &Call<'_>, on: &Authorised<OnBucket>) -> S3Result<Answer> {
     let name = &on.bucket().name;
-    let named = |error: Error| S3Error::from(error).with("BucketName", name);
+    let named = |error: Error| match error {
+        Error::Conflict => in_progress(name),
+        error => S3Error::from(error).with("BucketName", name),
+    };
     call.model.delete_bucket(name).await.map_err(named)?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
