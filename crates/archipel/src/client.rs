@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use archipel_api::admin::types::{Page, Problem};
+use archipel_api::admin::types::{DeletionPlan, Page, Problem};
 use bytes::Bytes;
 use http::{Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
@@ -124,6 +124,20 @@ pub fn path(parts: &[&str]) -> String {
     format!("/{}", encoded.join("/"))
 }
 
+/// Returns `route` with a query of the parameters that have a value.
+pub fn query(route: &str, parameters: &[(&str, Option<&str>)]) -> String {
+    let given = parameters.iter().filter_map(|(name, value)| {
+        // `path` encodes what a query cannot hold, too.
+        let value = path(&[(*value)?]);
+        Some(format!("{name}={}", value.trim_start_matches('/')))
+    });
+    let given: Vec<String> = given.collect();
+    match given.is_empty() {
+        true => route.to_owned(),
+        false => format!("{route}?{}", given.join("&")),
+    }
+}
+
 impl Client {
     /// Creates a client over a local socket.
     pub fn socket(path: PathBuf) -> Client {
@@ -164,15 +178,17 @@ impl Client {
         Ok(String::from_utf8_lossy(&answer).into_owned())
     }
 
-    /// Gets all pages of the list at `path`, which has no query yet.
+    /// Gets all pages of the list at `path`, whose query may hold filters.
     pub async fn list<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>, Failure> {
         let mut page: Page<T> = self.get(path).await?;
         let mut all = page.items;
         while let Some(next) = page.next {
-            // `path` encodes what a query cannot hold, too.
-            let after = self::path(&[&next]);
-            let after = after.trim_start_matches('/');
-            page = self.get(&format!("{path}?after={after}")).await?;
+            let after = query("", &[("after", Some(next.as_str()))]);
+            let after = match path.contains('?') {
+                true => after.replacen('?', "&", 1),
+                false => after,
+            };
+            page = self.get(&format!("{path}{after}")).await?;
             all.append(&mut page.items);
         }
         Ok(all)
@@ -215,6 +231,12 @@ impl Client {
         self.send(Method::DELETE, path, Vec::new())
             .await
             .map(|_| ())
+    }
+
+    /// Asks what `DELETE path` would do.
+    pub async fn would_delete(&self, path: &str) -> Result<DeletionPlan, Failure> {
+        let path = query(path, &[("dry_run", Some("true"))]);
+        decode(&self.send(Method::DELETE, &path, Vec::new()).await?)
     }
 
     async fn send(&self, method: Method, path: &str, body: Vec<u8>) -> Result<Bytes, Failure> {
@@ -318,4 +340,18 @@ fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
             "this release does not understand the answer: {error}"
         ))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_holds_what_is_given_and_encodes_it() {
+        let of = |prefix, group| query("/v1/users", &[("prefix", prefix), ("group", group)]);
+        assert_eq!(of(None, None), "/v1/users");
+        assert_eq!(of(Some("a&b"), None), "/v1/users?prefix=a%26b");
+        assert_eq!(of(Some("a/b"), Some("c")), "/v1/users?prefix=a%2Fb&group=c");
+        assert_eq!(of(Some(""), None), "/v1/users?prefix=");
+    }
 }

@@ -1,14 +1,36 @@
-//! One line about the rows and blocks that a node must still fetch from other nodes.
+//! `archipel anti-entropy`, and one line about the rows and blocks that a node must still fetch from
+//! other nodes.
 
 use std::time::Duration;
 
-use archipel_api::admin::types::AntiEntropyInfo;
+use archipel_api::admin::types::{AntiEntropyInfo, Upkeep};
+use clap::Subcommand;
 
 use super::table;
+use super::target::Target;
+use crate::client::Failure;
 use crate::config::size;
 
 /// The time between the two samples of a rate.
 pub const SAMPLE: Duration = Duration::from_secs(2);
+
+/// The subcommands of `archipel anti-entropy`.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Compare the server's data with those of all other nodes soon, instead of when it is due
+    Start,
+}
+
+/// Runs a subcommand.
+pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
+    let Command::Start = command;
+    let upkeep: Upkeep = target.client()?.post("/v1/anti-entropy/start", &()).await?;
+    if target.json {
+        return table::print_json(&upkeep);
+    }
+    let now = &upkeep.anti_entropy;
+    table::print_pairs(&[("anti-entropy", line(now, now))])
+}
 
 /// Returns true if the node knows of something to fetch.
 pub fn is_running(anti_entropy: &AntiEntropyInfo) -> bool {

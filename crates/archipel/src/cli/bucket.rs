@@ -6,13 +6,17 @@ use archipel_api::admin::types::{
 use clap::Subcommand;
 
 use super::content;
+use super::deletion::Deletion;
+use super::filter::Prefix;
 use super::policy::{self, OfBucketCommand};
+use super::protection::{self, EncryptionCommand, OwnershipCommand, PublicAccessCommand};
 use super::quota::{self, QuotaCommand};
+use super::rules::{self, CorsCommand, NotificationsCommand};
 use super::settings::{self, LifecycleCommand, LockCommand, TagCommand, VersioningCommand};
 use super::table;
 use super::target::Target;
 use super::terminal;
-use crate::client::{Failure, path};
+use crate::client::{Failure, path, query};
 
 /// The subcommands of `archipel bucket`.
 #[derive(Subcommand)]
@@ -25,8 +29,8 @@ pub enum Command {
         #[arg(long, value_name = "KEY_ID")]
         owner: Option<String>,
     },
-    /// List all buckets
-    List,
+    /// List buckets
+    List(Prefix),
     /// Show a bucket's contents and the access keys that may use it
     Info {
         /// The bucket
@@ -68,6 +72,36 @@ pub enum Command {
         #[command(subcommand)]
         command: LifecycleCommand,
     },
+    /// Which events of a bucket go to which target: show, set, delete
+    Notifications {
+        /// The command.
+        #[command(subcommand)]
+        command: NotificationsCommand,
+    },
+    /// What scripts from other sites may do (CORS): show, set, delete
+    Cors {
+        /// The command.
+        #[command(subcommand)]
+        command: CorsCommand,
+    },
+    /// The encryption of new objects: show, enable, disable
+    Encryption {
+        /// The command.
+        #[command(subcommand)]
+        command: EncryptionCommand,
+    },
+    /// Which public permissions a bucket refuses and ignores: show, set
+    PublicAccess {
+        /// The command.
+        #[command(subcommand)]
+        command: PublicAccessCommand,
+    },
+    /// Who owns new objects, and whether access control lists count: show, set
+    Ownership {
+        /// The command.
+        #[command(subcommand)]
+        command: OwnershipCommand,
+    },
     /// The policy of a bucket: show, set, delete
     Policy {
         /// The command.
@@ -97,6 +131,9 @@ pub enum Command {
         /// With --abort: count them only
         #[arg(long, requires = "abort")]
         dry_run: bool,
+        /// List only uploads of keys that begin so
+        #[arg(long, value_name = "PREFIX", conflicts_with = "abort")]
+        prefix: Option<String>,
     },
     /// Show the metadata of an object
     Object {
@@ -109,6 +146,9 @@ pub enum Command {
     Delete {
         /// The bucket
         name: String,
+        /// Whether to delete.
+        #[command(flatten)]
+        how: Deletion,
     },
 }
 
@@ -151,8 +191,8 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             let info: BucketInfo = client.post("/v1/buckets", &ask).await?;
             show(target, &info)
         }
-        Command::List => {
-            let buckets: Vec<BucketSummary> = client.list("/v1/buckets").await?;
+        Command::List(which) => {
+            let buckets: Vec<BucketSummary> = client.list(&which.of("/v1/buckets")).await?;
             list(target, &buckets)
         }
         Command::Info { name } => {
@@ -165,6 +205,11 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
         Command::Quota { command } => quota::run(target, command).await,
         Command::Tag { command } => settings::tags(target, command).await,
         Command::Lifecycle { command } => settings::lifecycle(target, command).await,
+        Command::Notifications { command } => rules::notifications(target, command).await,
+        Command::Cors { command } => rules::cors(target, command).await,
+        Command::Encryption { command } => protection::encryption(target, command).await,
+        Command::PublicAccess { command } => protection::public_access(target, command).await,
+        Command::Ownership { command } => protection::ownership(target, command).await,
         Command::Publish { name } => {
             let route = path(&["v1", "buckets", &name, "public"]);
             client.put_nothing(&route).await?;
@@ -191,11 +236,14 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             };
             content::abort(target, &client, &name, ask).await
         }
-        Command::Uploads { name, .. } => content::uploads(target, &client, &name).await,
+        Command::Uploads { name, prefix, .. } => {
+            content::uploads(target, &client, &name, prefix.as_deref()).await
+        }
         Command::Object { name, key } => content::object(target, &client, &name, &key).await,
-        Command::Delete { name } => {
-            client.delete(&path(&["v1", "buckets", &name])).await?;
-            done(target, &format!("bucket {name} deleted"))
+        Command::Delete { name, how } => {
+            let route = path(&["v1", "buckets", &name]);
+            let said = format!("bucket {name} deleted");
+            how.run(target, &client, &route, &said).await
         }
     }
 }
@@ -209,11 +257,8 @@ async fn alias(target: &Target, command: AliasCommand) -> Result<(), Failure> {
             names(target, &info)
         }
         AliasCommand::Remove { bucket, name, key } => {
-            let mut route = path(&["v1", "buckets", &bucket, "aliases", &name]);
-            if let Some(key) = key {
-                // `path` encodes what a query cannot hold, too.
-                route.push_str(&format!("?key={}", &path(&[&key])[1..]));
-            }
+            let route = path(&["v1", "buckets", &bucket, "aliases", &name]);
+            let route = query(&route, &[("key", key.as_deref())]);
             client.delete(&route).await?;
             done(
                 target,

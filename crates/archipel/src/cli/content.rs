@@ -5,12 +5,18 @@ use archipel_api::admin::types::{AbortUploads, AbortedUploads, ObjectInfo, Uploa
 use super::progress::waiting;
 use super::table;
 use super::target::Target;
-use crate::client::{Client, Failure, path};
+use crate::client::{Client, Failure, path, query};
 use crate::config::size;
 
-/// Lists the incomplete uploads of a bucket.
-pub async fn uploads(target: &Target, client: &Client, bucket: &str) -> Result<(), Failure> {
+/// Lists the incomplete uploads of a bucket, or those of keys with a prefix.
+pub async fn uploads(
+    target: &Target,
+    client: &Client,
+    bucket: &str,
+    prefix: Option<&str>,
+) -> Result<(), Failure> {
     let route = path(&["v1", "buckets", bucket, "uploads"]);
+    let route = query(&route, &[("prefix", prefix)]);
     let uploads: Vec<UploadInfo> = client.list(&route).await?;
     if target.json {
         return table::print_json(&uploads);
@@ -72,10 +78,8 @@ pub async fn object(
     bucket: &str,
     key: &str,
 ) -> Result<(), Failure> {
-    // `path` encodes what a query cannot hold, too.
-    let encoded = path(&[key]);
     let route = path(&["v1", "buckets", bucket, "object"]);
-    let route = format!("{route}?key={}", encoded.trim_start_matches('/'));
+    let route = query(&route, &[("key", Some(key))]);
     let object: ObjectInfo = client.get(&route).await?;
     if target.json {
         return table::print_json(&object);

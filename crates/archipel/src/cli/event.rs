@@ -5,21 +5,25 @@ use clap::Subcommand;
 
 use super::table;
 use super::target::Target;
-use crate::client::Failure;
+use crate::client::{Failure, query};
 
 /// The subcommands of `archipel event`.
 #[derive(Subcommand)]
 pub enum Command {
     /// List the targets of events with their state: what waits for them, and why they fail
-    Targets,
+    Targets {
+        /// List only targets in this state
+        #[arg(long, value_name = "STATE", value_parser = ["idle", "waiting", "failing"])]
+        state: Option<String>,
+    },
 }
 
 /// Runs a subcommand.
 pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let client = target.client()?;
-    let all: Vec<EventTargetInfo> = match command {
-        Command::Targets => client.list("/v1/event-targets").await?,
-    };
+    let Command::Targets { state } = command;
+    let route = query("/v1/event-targets", &[("state", state.as_deref())]);
+    let all: Vec<EventTargetInfo> = client.list(&route).await?;
     if target.json {
         return table::print_json(&all);
     }

@@ -3,7 +3,8 @@
 use archipel_api::admin::types::{ChangeGroup, CreateGroup, GroupInfo, HolderKind};
 use clap::Subcommand;
 
-use super::bucket::done;
+use super::deletion::Deletion;
+use super::filter::Prefix;
 use super::policy::{self, Attachment, InlineCommand, names};
 use super::table;
 use super::target::Target;
@@ -17,8 +18,8 @@ pub enum Command {
         /// The name
         name: String,
     },
-    /// List all groups
-    List,
+    /// List groups
+    List(Prefix),
     /// Show a group, its users and policies
     Info {
         /// The name
@@ -54,6 +55,9 @@ pub enum Command {
     Delete {
         /// The name
         name: String,
+        /// Whether to delete.
+        #[command(flatten)]
+        how: Deletion,
     },
 }
 
@@ -67,17 +71,18 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             let ask = CreateGroup { name, path: None };
             return show(target, &client.post("/v1/groups", &ask).await?);
         }
-        Command::List => {
-            let groups: Vec<GroupInfo> = client.list("/v1/groups").await?;
+        Command::List(which) => {
+            let route = which.of("/v1/groups");
+            let groups: Vec<GroupInfo> = client.list(&route).await?;
             return list(target, &groups);
         }
         Command::Info { name } => return show(target, &client.get(&of(&name)).await?),
         Command::Policy { command } => {
             return policy::inline(target, HolderKind::Groups, command).await;
         }
-        Command::Delete { name } => {
-            client.delete(&of(&name)).await?;
-            return done(target, &format!("group {name} deleted"));
+        Command::Delete { name, how } => {
+            let said = format!("group {name} deleted");
+            return how.run(target, &client, &of(&name), &said).await;
         }
         Command::Add { name, users } => {
             change.add_users = users;

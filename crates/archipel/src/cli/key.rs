@@ -9,7 +9,9 @@ use archipel_api::admin::types::{
 use archipel_base::clock::{SystemClock, WallClock};
 use clap::{Args, Subcommand};
 
-use super::bucket::{done, grants};
+use super::bucket::grants;
+use super::deletion::Deletion;
+use super::filter::Named;
 use super::target::Target;
 use super::{table, token};
 use crate::client::{Client, Failure, path};
@@ -45,8 +47,8 @@ pub enum Command {
         #[arg(long)]
         create_bucket: bool,
     },
-    /// List all access keys
-    List,
+    /// List access keys
+    List(Named),
     /// Show an access key and its permissions
     Info {
         /// The access key id
@@ -55,10 +57,20 @@ pub enum Command {
         #[arg(long)]
         show_secret: bool,
     },
+    /// Give an access key another name for people
+    Rename {
+        /// The access key id
+        id: String,
+        /// The new name
+        name: String,
+    },
     /// Delete an access key; requests signed with it are refused from then on
     Delete {
         /// The access key id
         id: String,
+        /// Whether to delete.
+        #[command(flatten)]
+        how: Deletion,
     },
     /// Refuse requests that are signed with an access key, until it is enabled
     Disable {
@@ -156,8 +168,8 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             let created: KeyWithSecret = client.post("/v1/keys", &ask).await?;
             show(target, &created.key)
         }
-        Command::List => {
-            let keys: Vec<KeyInfo> = client.list("/v1/keys").await?;
+        Command::List(which) => {
+            let keys: Vec<KeyInfo> = client.list(&which.of("/v1/keys")).await?;
             list(target, &keys)
         }
         Command::Info { id, show_secret } => {
@@ -168,9 +180,18 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
                 show(target, &client.get(&path).await?)
             }
         }
-        Command::Delete { id } => {
-            client.delete(&path(&["v1", "keys", &id])).await?;
-            done(target, &format!("access key {id} deleted"))
+        Command::Rename { id, name } => {
+            let change = ChangeKey {
+                name: Some(name),
+                ..ChangeKey::default()
+            };
+            let route = path(&["v1", "keys", &id]);
+            show(target, &client.patch(&route, &change).await?)
+        }
+        Command::Delete { id, how } => {
+            let route = path(&["v1", "keys", &id]);
+            let said = format!("access key {id} deleted");
+            how.run(target, &client, &route, &said).await
         }
         Command::Disable { id } => disable(target, &client, &id, true).await,
         Command::Enable { id } => disable(target, &client, &id, false).await,

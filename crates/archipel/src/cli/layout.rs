@@ -4,6 +4,7 @@ use archipel_api::admin::types::{
     Apply, Assign, HistoryInfo, LayoutInfo, LayoutNode, ProgressInfo, Redundancy, RemoveDead,
     RemovedInfo, Stage, StagedInfo, StagedNode,
 };
+use archipel_base::clock::{SystemClock, WallClock};
 use clap::{Args, Subcommand};
 
 use super::bucket::done;
@@ -11,7 +12,7 @@ use super::node::capacity;
 use super::progress::{LOOK, Progress, bar};
 use super::table;
 use super::target::Target;
-use crate::client::{Client, Failure};
+use crate::client::{Client, Failure, query};
 use crate::config::size;
 
 /// The subcommands of `archipel layout`.
@@ -64,8 +65,12 @@ pub enum Command {
         #[arg(long)]
         yes: bool,
     },
-    /// List all layouts since the first
-    History,
+    /// List the layouts since the first
+    History {
+        /// List only those that began within this time: 30d, 12h
+        #[arg(long, value_name = "TIME", value_parser = super::token::seconds)]
+        since: Option<u64>,
+    },
 }
 
 /// `archipel layout assign`
@@ -116,8 +121,11 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             return show(target, &layout);
         }
         Command::Wait => return show(target, &moved(&client).await?),
-        Command::History => {
-            return history(target, &client.list("/v1/layout/history").await?);
+        Command::History { since } => {
+            let since_ms = since.map(|seconds| ago_ms(seconds).to_string());
+            let filters = [("since_ms", since_ms.as_deref())];
+            let route = query("/v1/layout/history", &filters);
+            return history(target, &client.list(&route).await?);
         }
         Command::RemoveDead { node, yes } => {
             let ask = RemoveDead { node, confirm: yes };
@@ -323,6 +331,12 @@ async fn moved(client: &Client) -> Result<LayoutInfo, Failure> {
         display.show(&format!("layout {} {done} {rows} rows", layout.version));
         tokio::time::sleep(LOOK).await;
     }
+}
+
+/// Returns the time so many seconds ago, in milliseconds since 1970.
+fn ago_ms(seconds: u64) -> u64 {
+    let now_ms = SystemClock.now_millis();
+    now_ms.saturating_sub(seconds.saturating_mul(1000))
 }
 
 fn history(target: &Target, entries: &[HistoryInfo]) -> Result<(), Failure> {

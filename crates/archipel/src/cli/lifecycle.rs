@@ -16,6 +16,8 @@ const DAY_SECONDS: u64 = 86_400;
 pub enum Command {
     /// Show what the server removed by lifecycle rules, and when it looks next
     Status,
+    /// Apply all rules now: remove what has expired by now. A walk that was cancelled begins again
+    Start,
 }
 
 /// Runs a subcommand.
@@ -23,6 +25,7 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let client = target.client()?;
     let info: LifecycleInfo = match command {
         Command::Status => client.get("/v1/lifecycle").await?,
+        Command::Start => client.post("/v1/lifecycle/start", &()).await?,
     };
     if target.json {
         table::print_json(&info)

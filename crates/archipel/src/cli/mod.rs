@@ -3,9 +3,13 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`target`] | the server that a command talks to |
+//! | [`start`] | the arguments of commands that run a server, or look at its settings |
 //! | [`bucket`], [`website`], [`key`], [`access`], [`status`] | commands for a running server |
 //! | [`user`], [`group`], [`role`], [`policy`] | identities and their policies |
+//! | [`provider`] | identity providers of OpenID Connect |
 //! | [`settings`] | versions, object lock, tags and lifecycle rules of a bucket |
+//! | [`rules`] | event notifications and CORS rules of a bucket |
+//! | [`protection`] | encryption, public access and ownership of a bucket |
 //! | [`quota`] | the most that a bucket may hold |
 //! | [`content`] | incomplete uploads and single objects of a bucket |
 //! | [`token`] | tokens of the admin API |
@@ -14,30 +18,38 @@
 //! | [`init`] | the arguments of `archipel init` |
 //! | [`k2v`] | a client of the K2V API |
 //! | [`keyring`] | the keyring of encryption |
-//! | [`lifecycle`] | what lifecycle rules removed |
+//! | [`lifecycle`] | what lifecycle rules removed; a walk now |
 //! | [`event`] | the targets of event notifications |
-//! | [`anti_entropy`] | one line about what a node must still fetch |
+//! | [`anti_entropy`] | what a node must still fetch; a comparison now |
+//! | [`audit`], [`metric`], [`certificate`] | lists of what a node knows |
+//! | [`block`] | single blocks |
 //! | [`operation`] | everything that goes on in the background |
 //! | [`scrub`], [`verify`], [`repair`], [`snapshot`] | commands for the maintenance of stored data
 //! |
 //! | [`metadata`] | commands for the metadata of a stopped server |
 //! | [`progress`] | progress on standard error |
 //! | [`top`] | a live view |
+//! | [`filter`], [`deletion`] | what lists and deletions have in common |
 //! | [`failure`] | errors on standard error |
 //! | [`generate`] | shell completions and manual pages |
 //! | [`table`], [`terminal`] | tables for people; width and colours |
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 pub mod access;
 pub mod anti_entropy;
+pub mod audit;
+pub mod block;
 pub mod bucket;
+pub mod certificate;
 pub mod console;
 pub mod content;
+pub mod deletion;
 pub mod event;
 pub mod failure;
+pub mod filter;
 pub mod generate;
 pub mod group;
 pub mod init;
@@ -47,16 +59,21 @@ pub mod keyring;
 pub mod layout;
 pub mod lifecycle;
 pub mod metadata;
+pub mod metric;
 pub mod node;
 pub mod operation;
 pub mod policy;
 pub mod progress;
+pub mod protection;
+pub mod provider;
 pub mod quota;
 pub mod repair;
 pub mod role;
+pub mod rules;
 pub mod scrub;
 pub mod settings;
 pub mod snapshot;
+pub mod start;
 pub mod status;
 pub mod table;
 pub mod target;
@@ -66,6 +83,8 @@ pub mod top;
 pub mod user;
 pub mod verify;
 pub mod website;
+
+pub use start::{CheckArgs, ConfigCommand, DemoArgs, ServerArgs};
 
 /// Archipel: an S3-compatible object store for machines that are far apart.
 #[derive(Parser)]
@@ -102,7 +121,7 @@ pub enum Command {
     Init(init::InitArgs),
     /// Run three nodes with a bucket and a key, and print how to use them
     Demo(DemoArgs),
-    /// Create, list, show, publish and delete buckets
+    /// Create, list, show, publish and delete buckets; their settings
     Bucket {
         /// The server.
         #[command(flatten)]
@@ -111,7 +130,7 @@ pub enum Command {
         #[command(subcommand)]
         command: bucket::Command,
     },
-    /// Make buckets websites: enable, show, disable
+    /// Make buckets websites: enable, redirect, show, disable
     Website {
         /// The server.
         #[command(flatten)]
@@ -120,7 +139,7 @@ pub enum Command {
         #[command(subcommand)]
         command: website::Command,
     },
-    /// Create, import, list, show, disable and delete access keys; allow and deny
+    /// Create, import, list, show, rename, disable and delete access keys; allow and deny
     Key {
         /// The server.
         #[command(flatten)]
@@ -129,7 +148,7 @@ pub enum Command {
         #[command(subcommand)]
         command: key::Command,
     },
-    /// Create, list, show and delete users; their policies and access keys
+    /// Create, list, show, disable and delete users; their policies and access keys
     User {
         /// The server.
         #[command(flatten)]
@@ -164,6 +183,15 @@ pub enum Command {
         /// The command.
         #[command(subcommand)]
         command: policy::Command,
+    },
+    /// List, show, create, change and delete identity providers, whose tokens roles trust
+    IdentityProvider {
+        /// The server.
+        #[command(flatten)]
+        target: target::Target,
+        /// The command.
+        #[command(subcommand)]
+        command: provider::Command,
     },
     /// Read, insert, delete and poll K2V items; list partition keys
     K2v {
@@ -225,6 +253,15 @@ pub enum Command {
         #[command(subcommand)]
         command: event::Command,
     },
+    /// Show the certificates that the nodes get from an authority
+    Certificate {
+        /// The server.
+        #[command(flatten)]
+        target: target::Target,
+        /// The command.
+        #[command(subcommand)]
+        command: certificate::Command,
+    },
     /// Show the keys that protect encrypted objects and secrets, or make a new one
     Keyring {
         /// The server.
@@ -234,7 +271,7 @@ pub enum Command {
         #[command(subcommand)]
         command: keyring::Command,
     },
-    /// Show what lifecycle rules removed, and when they are applied next
+    /// Show what lifecycle rules removed, and when they are applied next; apply them now
     Lifecycle {
         /// The server.
         #[command(flatten)]
@@ -243,7 +280,16 @@ pub enum Command {
         #[command(subcommand)]
         command: lifecycle::Command,
     },
-    /// List everything that goes on in the background, with its progress
+    /// Compare the server's data with those of the other nodes now
+    AntiEntropy {
+        /// The server.
+        #[command(flatten)]
+        target: target::Target,
+        /// The command.
+        #[command(subcommand)]
+        command: anti_entropy::Command,
+    },
+    /// List everything that goes on in the background, with its progress; cancel it
     Operation {
         /// The server.
         #[command(flatten)]
@@ -251,6 +297,17 @@ pub enum Command {
         /// The command.
         #[command(subcommand)]
         command: operation::Command,
+    },
+    /// List the newest lines of the server's audit log: who did what
+    Audit(audit::AuditArgs),
+    /// List the metrics that there are
+    Metric {
+        /// The server.
+        #[command(flatten)]
+        target: target::Target,
+        /// The command.
+        #[command(subcommand)]
+        command: metric::Command,
     },
     /// Show the nodes, their traffic and their repairs, again and again
     Top(top::TopArgs),
@@ -282,6 +339,15 @@ pub enum Command {
         /// The command. Without one, problems are shown.
         #[command(subcommand)]
         command: Option<repair::Command>,
+    },
+    /// Show which nodes have a block, and what refers to it
+    Block {
+        /// The server.
+        #[command(flatten)]
+        target: target::Target,
+        /// The command.
+        #[command(subcommand)]
+        command: block::Command,
     },
     /// Make, list and restore snapshots of the metadata (restore only on a node without a cluster)
     Snapshot {
@@ -315,56 +381,4 @@ pub enum Command {
         #[command(subcommand)]
         command: ConfigCommand,
     },
-}
-
-/// `archipel server`
-#[derive(Args)]
-pub struct ServerArgs {
-    /// The configuration file
-    #[arg(
-        long,
-        short,
-        env = "ARCHIPEL_CONFIG",
-        hide_env_values = true,
-        value_name = "FILE"
-    )]
-    pub config: Option<PathBuf>,
-}
-
-/// `archipel config check`
-#[derive(Args)]
-pub struct CheckArgs {
-    /// The server.
-    #[command(flatten)]
-    pub server: ServerArgs,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `archipel demo`
-#[derive(Args)]
-pub struct DemoArgs {
-    /// The folder for the data; an earlier demo's data is used again
-    #[arg(long, default_value = "demo-data", value_name = "FOLDER")]
-    pub dir: PathBuf,
-    /// The port for S3 on 127.0.0.1. Further nodes take the next ports. Websites are 100 ports
-    /// above, K2V 200, the console 300. 0 takes free ones
-    #[arg(long, default_value_t = 3900)]
-    pub port: u16,
-    /// The number of nodes, each in a zone of its own. One node runs in this process itself
-    #[arg(long, default_value_t = 3)]
-    pub nodes: u32,
-    /// Print one line of JSON once the node is ready, for scripts
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `archipel config`
-#[derive(Subcommand)]
-pub enum ConfigCommand {
-    /// Check a configuration and show its problems
-    Check(CheckArgs),
-    /// Print all settings with their defaults and comments
-    Example,
 }

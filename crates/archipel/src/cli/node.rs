@@ -4,9 +4,10 @@ use archipel_api::admin::types::{Join, NodeInfo, NodeState, Page};
 use clap::Subcommand;
 
 use super::bucket::done;
+use super::deletion::Deletion;
 use super::table;
 use super::target::Target;
-use crate::client::{Failure, path};
+use crate::client::{Failure, path, query};
 
 /// The subcommands of `archipel node`.
 #[derive(Subcommand)]
@@ -19,8 +20,25 @@ pub enum Command {
         #[arg(required = true, value_name = "HOST:PORT")]
         addresses: Vec<String>,
     },
-    /// List all known nodes with their state and part in the layout
-    List,
+    /// List the known nodes with their state and part in the layout
+    List {
+        /// List only nodes in this zone
+        #[arg(long, value_name = "ZONE")]
+        zone: Option<String>,
+        /// List only nodes in this state
+        #[arg(
+            long,
+            value_name = "STATE",
+            value_parser = ["alive", "suspected", "gone", "self"]
+        )]
+        state: Option<String>,
+    },
+    /// Show a node as the server knows it
+    Info {
+        /// The id of the node, or its first digits, at least four; or "self"
+        #[arg(value_name = "NODE")]
+        node: String,
+    },
     /// Let the other nodes answer a node that is in no layout
     ///
     /// Nodes of the layout are answered without that. All others get the list of nodes and the layout,
@@ -35,32 +53,41 @@ pub enum Command {
         /// The id of the node, or its first digits, at least four
         #[arg(value_name = "NODE")]
         node: String,
+        /// Whether to delete.
+        #[command(flatten)]
+        how: Deletion,
     },
 }
 
 /// Runs a subcommand.
 pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let client = target.client()?;
-    if let Command::Id = command {
-        return id(target, &client.get("/v1/nodes/self").await?);
-    }
+    let admission = |node: &str| path(&["v1", "nodes", node, "admission"]);
+    let (mut zone_only, mut state_only) = (None, None);
     match command {
+        Command::Id => return id(target, &client.get("/v1/nodes/self").await?),
+        Command::Info { node } => {
+            let node: NodeInfo = client.get(&path(&["v1", "nodes", &node])).await?;
+            return show(target, &node);
+        }
         Command::Join { addresses } => {
             let _: Page<NodeInfo> = client.post("/v1/nodes/join", &Join { addresses }).await?;
         }
         Command::Admit { node } => {
-            let path = path(&["v1", "nodes", &node, "admission"]);
-            client.put_nothing(&path).await?;
+            client.put_nothing(&admission(&node)).await?;
             return done(target, &format!("node {node} is admitted"));
         }
-        Command::Dismiss { node } => {
-            let path = path(&["v1", "nodes", &node, "admission"]);
-            client.delete(&path).await?;
-            return done(target, &format!("node {node} is not admitted any more"));
+        Command::Dismiss { node, how } => {
+            let said = format!("node {node} is not admitted any more");
+            return how.run(target, &client, &admission(&node), &said).await;
         }
-        Command::Id | Command::List => {}
+        Command::List { zone, state } => (zone_only, state_only) = (zone, state),
     }
-    let mut nodes: Vec<NodeInfo> = client.list("/v1/nodes").await?;
+    let filters = [
+        ("zone", zone_only.as_deref()),
+        ("state", state_only.as_deref()),
+    ];
+    let mut nodes: Vec<NodeInfo> = client.list(&query("/v1/nodes", &filters)).await?;
     // This node first, then by zone.
     nodes.sort_by_cached_key(|n| (n.state != NodeState::Itself, n.zone.clone(), n.id.clone()));
     list(target, &nodes)
@@ -73,6 +100,34 @@ fn id(target: &Target, node: &NodeInfo) -> Result<(), Failure> {
     } else {
         table::text(&node.id)
     }
+}
+
+fn show(target: &Target, node: &NodeInfo) -> Result<(), Failure> {
+    if target.json {
+        return table::print_json(node);
+    }
+    let [
+        _,
+        zone,
+        capacity,
+        state,
+        heard,
+        round_trip,
+        version,
+        by,
+        addresses,
+    ] = row(node);
+    table::print_pairs(&[
+        ("node", node.id.clone()),
+        ("zone", zone),
+        ("capacity", capacity),
+        ("state", state),
+        ("last heard", heard),
+        ("round trip", round_trip),
+        ("version", version),
+        ("by", by),
+        ("addresses", addresses),
+    ])
 }
 
 fn list(target: &Target, nodes: &[NodeInfo]) -> Result<(), Failure> {

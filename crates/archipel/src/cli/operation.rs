@@ -6,14 +6,25 @@ use clap::Subcommand;
 use super::progress::{LOOK, Progress, bar};
 use super::table;
 use super::target::Target;
-use crate::client::{Client, Failure, path};
+use crate::client::{Client, Failure, path, query};
 use crate::config::size;
 
 /// The subcommands of `archipel operation`.
 #[derive(Subcommand)]
 pub enum Command {
-    /// List all operations of the cluster
-    List,
+    /// List the operations of the cluster
+    List {
+        /// List only operations of this kind
+        #[arg(long, value_name = "KIND", value_parser = KINDS)]
+        kind: Option<String>,
+        /// List only operations in this state
+        #[arg(
+            long,
+            value_name = "STATE",
+            value_parser = ["idle", "running", "done", "stuck", "unknown"]
+        )]
+        state: Option<String>,
+    },
     /// Show an operation
     Info {
         /// The operation's id, as in the list
@@ -24,14 +35,34 @@ pub enum Command {
         /// The operation's id, as in the list
         id: String,
     },
+    /// Cancel a scrub, the verification that the server was asked for, or its walk of lifecycle rules.
+    /// It ends after the step that it is at: "operation wait" waits for that
+    Cancel {
+        /// The operation's id, as in the list
+        id: String,
+    },
 }
+
+/// The kinds of operations, as the API names them.
+const KINDS: [&str; 8] = [
+    "anti-entropy",
+    "block-repair",
+    "garbage-collection",
+    "layout-change",
+    "lifecycle",
+    "scrub",
+    "snapshot",
+    "verification",
+];
 
 /// Runs a subcommand.
 pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let client = target.client()?;
     match command {
-        Command::List => {
-            let all: Vec<OperationInfo> = client.list("/v1/operations").await?;
+        Command::List { kind, state } => {
+            let filters = [("kind", kind.as_deref()), ("state", state.as_deref())];
+            let route = query("/v1/operations", &filters);
+            let all: Vec<OperationInfo> = client.list(&route).await?;
             if target.json {
                 return table::print_json(&all);
             }
@@ -44,6 +75,10 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
         Command::Info { id } => {
             let one: OperationInfo = client.get(&path(&["v1", "operations", &id])).await?;
             show(target, &one)
+        }
+        Command::Cancel { id } => {
+            let route = path(&["v1", "operations", &id, "cancel"]);
+            show(target, &client.post(&route, &()).await?)
         }
         Command::Wait { id } => {
             let one = follow(&client, &path(&["v1", "operations", &id])).await?;

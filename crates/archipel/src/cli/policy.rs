@@ -6,9 +6,11 @@ use archipel_api::admin::types::{CreatePolicy, HolderKind, PolicyDocument, Polic
 use clap::{Args, Subcommand};
 
 use super::bucket::done;
+use super::deletion::Deletion;
+use super::filter::truth;
 use super::table;
 use super::target::Target;
-use crate::client::{Failure, path};
+use crate::client::{Failure, path, query};
 
 /// The subcommands of `archipel policy`.
 #[derive(Subcommand)]
@@ -24,7 +26,20 @@ pub enum Command {
         description: String,
     },
     /// List managed policies: yours, and those that every cluster has
-    List,
+    List {
+        /// List only policies whose name begins so
+        #[arg(long, value_name = "PREFIX")]
+        prefix: Option<String>,
+        /// List only policies that every cluster has; with false, only yours
+        #[arg(
+            long,
+            value_name = "BOOL",
+            num_args = 0..=1,
+            require_equals = true,
+            default_missing_value = "true"
+        )]
+        built_in: Option<bool>,
+    },
     /// Show a managed policy, and what it is attached to
     Show {
         /// The name or ARN
@@ -41,6 +56,9 @@ pub enum Command {
     Delete {
         /// The name or ARN
         name: String,
+        /// Whether to delete.
+        #[command(flatten)]
+        how: Deletion,
     },
 }
 
@@ -121,8 +139,10 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             };
             show(target, &client.post("/v1/policies", &ask).await?)
         }
-        Command::List => {
-            let policies: Vec<PolicyInfo> = client.list("/v1/policies").await?;
+        Command::List { prefix, built_in } => {
+            let filters = [("prefix", prefix.as_deref()), ("built_in", truth(built_in))];
+            let route = query("/v1/policies", &filters);
+            let policies: Vec<PolicyInfo> = client.list(&route).await?;
             list(target, &policies)
         }
         Command::Show { name } => show(target, &client.get(&of(&name)).await?),
@@ -131,9 +151,9 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             let ask = PolicyDocument { document };
             show(target, &client.put(&of(&name), &ask).await?)
         }
-        Command::Delete { name } => {
-            client.delete(&of(&name)).await?;
-            done(target, &format!("policy {name} deleted"))
+        Command::Delete { name, how } => {
+            let said = format!("policy {name} deleted");
+            how.run(target, &client, &of(&name), &said).await
         }
     }
 }

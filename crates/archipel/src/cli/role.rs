@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use archipel_api::admin::types::{ChangeRole, CreateRole, HolderKind, RoleInfo};
 use clap::Subcommand;
 
-use super::bucket::done;
+use super::deletion::Deletion;
+use super::filter::Prefix;
 use super::policy::{self, Attachment, InlineCommand, names, read};
 use super::target::Target;
 use super::{table, token};
@@ -28,8 +29,8 @@ pub enum Command {
         #[arg(long, value_name = "TIME", value_parser = token::seconds)]
         max_session: Option<u64>,
     },
-    /// List all roles
-    List,
+    /// List roles
+    List(Prefix),
     /// Show a role, who may assume it, and its policies
     Info {
         /// The name
@@ -63,6 +64,9 @@ pub enum Command {
     Delete {
         /// The name
         name: String,
+        /// Whether to delete.
+        #[command(flatten)]
+        how: Deletion,
     },
 }
 
@@ -86,17 +90,18 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             };
             return show(target, &client.post("/v1/roles", &ask).await?);
         }
-        Command::List => {
-            let roles: Vec<RoleInfo> = client.list("/v1/roles").await?;
+        Command::List(which) => {
+            let route = which.of("/v1/roles");
+            let roles: Vec<RoleInfo> = client.list(&route).await?;
             return list(target, &roles);
         }
         Command::Info { name } => return show(target, &client.get(&of(&name)).await?),
         Command::Policy { command } => {
             return policy::inline(target, HolderKind::Roles, command).await;
         }
-        Command::Delete { name } => {
-            client.delete(&of(&name)).await?;
-            return done(target, &format!("role {name} deleted"));
+        Command::Delete { name, how } => {
+            let said = format!("role {name} deleted");
+            return how.run(target, &client, &of(&name), &said).await;
         }
         Command::Set {
             name,

@@ -7,6 +7,7 @@ use archipel_api::admin::types::{
     VersioningState,
 };
 use clap::{Args, Subcommand, ValueEnum};
+use serde::de::DeserializeOwned;
 
 use super::bucket::done;
 use super::target::Target;
@@ -119,7 +120,8 @@ fn tag(text: &str) -> Result<NameValue, String> {
     })
 }
 
-fn route(bucket: &str, setting: &str) -> String {
+/// Returns the address of a setting of a bucket.
+pub fn route(bucket: &str, setting: &str) -> String {
     path(&["v1", "buckets", bucket, setting])
 }
 
@@ -216,7 +218,7 @@ pub async fn lifecycle(target: &Target, command: LifecycleCommand) -> Result<(),
     let info: BucketLifecycle = match command {
         LifecycleCommand::Show { bucket } => client.get(&route(&bucket, "lifecycle")).await?,
         LifecycleCommand::Set { bucket, file } => {
-            let rules = read(&file)?;
+            let rules: BucketLifecycle = read(&file)?;
             client.put(&route(&bucket, "lifecycle"), &rules).await?
         }
         LifecycleCommand::Delete { bucket } => {
@@ -240,7 +242,8 @@ pub async fn lifecycle(target: &Target, command: LifecycleCommand) -> Result<(),
     table::print(["RULE", "STATE", "OBJECTS", "EFFECT"], &rows)
 }
 
-fn read(file: &Path) -> Result<BucketLifecycle, Failure> {
+/// Reads JSON from a file, or from standard input if it is `-`.
+pub fn read<T: DeserializeOwned>(file: &Path) -> Result<T, Failure> {
     let text = policy::read(file)?;
     serde_json::from_str(&text)
         .map_err(|error| Failure::new(format!("{}: {error}", file.display())))

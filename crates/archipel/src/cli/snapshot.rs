@@ -3,6 +3,7 @@
 use archipel_api::admin::types::SnapshotInfo;
 use clap::Subcommand;
 
+use super::filter::Prefix;
 use super::progress::waiting;
 use super::table;
 use super::target::Target;
@@ -16,7 +17,7 @@ pub enum Command {
     /// Make a snapshot of the server's metadata, in "snapshots" in its data folder
     Create,
     /// List the snapshots
-    List,
+    List(Prefix),
     /// Replace the metadata of a stopped server that has no cluster by a snapshot; needs --config
     Restore {
         /// The snapshot
@@ -34,7 +35,7 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             let client = target.client()?;
             vec![waiting("making a snapshot", client.post("/v1/snapshots", &())).await?]
         }
-        Command::List => target.client()?.list("/v1/snapshots").await?,
+        Command::List(which) => target.client()?.list(&which.of("/v1/snapshots")).await?,
         Command::Restore { name } => return restore(target, &name),
         Command::Accept => return accept(target).await,
     };

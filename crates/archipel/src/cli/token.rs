@@ -4,6 +4,7 @@ use archipel_api::admin::types::{ChangeToken, CreateToken, TokenInfo, TokenWithS
 use clap::Subcommand;
 
 use super::bucket::done;
+use super::filter::Named;
 use super::table;
 use super::target::Target;
 use crate::client::{Failure, path};
@@ -23,13 +24,15 @@ pub enum Command {
         #[arg(long, value_name = "TIME", value_parser = seconds)]
         expires_in: Option<u64>,
     },
-    /// List all tokens
-    List,
+    /// List tokens
+    List(Named),
     /// Show a token
     Info {
         /// The token's id
         id: String,
     },
+    /// Show the token that this command uses: its id, what it opens, until when
+    Current,
     /// Change a token. What is not named stays as it is, and the secret does
     Change {
         /// The token's id
@@ -95,14 +98,15 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             table::print_pairs(&[("secret", made.secret.clone())])?;
             show(target, &made.token)
         }
-        Command::List => {
-            let tokens: Vec<TokenInfo> = client.list("/v1/tokens").await?;
+        Command::List(which) => {
+            let tokens: Vec<TokenInfo> = client.list(&which.of("/v1/tokens")).await?;
             list(target, &tokens)
         }
         Command::Info { id } => {
             let token = client.get(&path(&["v1", "tokens", &id])).await?;
             show(target, &token)
         }
+        Command::Current => show(target, &client.get("/v1/tokens/self").await?),
         Command::Change {
             id,
             name,

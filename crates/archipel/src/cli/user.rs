@@ -1,13 +1,14 @@
 //! `archipel user`
 
 use archipel_api::admin::types::{ChangeUser, CreateUser, HolderKind, KeyWithSecret, UserInfo};
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
-use super::bucket::done;
+use super::deletion::Deletion;
+use super::filter::truth;
 use super::policy::{Attachment, InlineCommand, names};
 use super::target::Target;
 use super::{key, policy, table};
-use crate::client::{Failure, path};
+use crate::client::{Client, Failure, path, query};
 
 /// The subcommands of `archipel user`.
 #[derive(Subcommand)]
@@ -20,8 +21,8 @@ pub enum Command {
         #[arg(long = "policy", value_name = "POLICY")]
         policies: Vec<String>,
     },
-    /// List all users
-    List,
+    /// List users
+    List(Which),
     /// Show a user, its policies and access keys
     Info {
         /// The name
@@ -29,6 +30,16 @@ pub enum Command {
     },
     /// Create an access key of a user and print it with its secret
     Key {
+        /// The name
+        name: String,
+    },
+    /// Refuse requests with the access keys of a user, and with the sessions that they began
+    Disable {
+        /// The name
+        name: String,
+    },
+    /// Take requests with the access keys of a user again
+    Enable {
         /// The name
         name: String,
     },
@@ -46,7 +57,30 @@ pub enum Command {
     Delete {
         /// The name
         name: String,
+        /// Whether to delete.
+        #[command(flatten)]
+        how: Deletion,
     },
+}
+
+/// Which users to list.
+#[derive(Args)]
+pub struct Which {
+    /// List only users whose name begins so
+    #[arg(long, value_name = "PREFIX")]
+    prefix: Option<String>,
+    /// List only users of this group
+    #[arg(long, value_name = "GROUP")]
+    group: Option<String>,
+    /// List only disabled users; with false, only the others
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true"
+    )]
+    disabled: Option<bool>,
 }
 
 /// Runs a subcommand.
@@ -62,8 +96,13 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             };
             show(target, &client.post("/v1/users", &ask).await?)
         }
-        Command::List => {
-            let users: Vec<UserInfo> = client.list("/v1/users").await?;
+        Command::List(which) => {
+            let filters = [
+                ("prefix", which.prefix.as_deref()),
+                ("group", which.group.as_deref()),
+                ("disabled", truth(which.disabled)),
+            ];
+            let users: Vec<UserInfo> = client.list(&query("/v1/users", &filters)).await?;
             list(target, &users)
         }
         Command::Info { name } => show(target, &client.get(&of(&name)).await?),
@@ -72,6 +111,8 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             let made: KeyWithSecret = client.post(&keys, &()).await?;
             key::reveal(target, &made)
         }
+        Command::Disable { name } => disable(target, &client, &of(&name), true).await,
+        Command::Enable { name } => disable(target, &client, &of(&name), false).await,
         Command::Attach(Attachment { name, policy }) => {
             let change = ChangeUser {
                 attach: vec![policy],
@@ -87,26 +128,36 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             show(target, &client.patch(&of(&name), &change).await?)
         }
         Command::Policy { command } => policy::inline(target, HolderKind::Users, command).await,
-        Command::Delete { name } => {
-            client.delete(&of(&name)).await?;
-            done(target, &format!("user {name} deleted"))
+        Command::Delete { name, how } => {
+            let said = format!("user {name} deleted");
+            how.run(target, &client, &of(&name), &said).await
         }
     }
+}
+
+async fn disable(target: &Target, client: &Client, route: &str, to: bool) -> Result<(), Failure> {
+    let change = ChangeUser {
+        disabled: Some(to),
+        ..ChangeUser::default()
+    };
+    show(target, &client.patch(route, &change).await?)
 }
 
 fn list(target: &Target, users: &[UserInfo]) -> Result<(), Failure> {
     if target.json {
         return table::print_json(&users);
     }
-    let rows: Vec<[String; 4]> = users
+    let rows: Vec<[String; 5]> = users
         .iter()
         .map(|user| {
             let policies = user.policies.len() + user.inline_policies.len();
             let (age, keys) = (table::age(user.created_ms), user.keys.len().to_string());
-            [user.name.clone(), age, keys, policies.to_string()]
+            let state = if user.disabled { "disabled" } else { "enabled" };
+            let policies = policies.to_string();
+            [user.name.clone(), age, keys, policies, state.into()]
         })
         .collect();
-    table::print(["USER", "AGE", "KEYS", "POLICIES"], &rows)
+    table::print(["USER", "AGE", "KEYS", "POLICIES", "STATE"], &rows)
 }
 
 fn show(target: &Target, user: &UserInfo) -> Result<(), Failure> {
@@ -121,5 +172,6 @@ fn show(target: &Target, user: &UserInfo) -> Result<(), Failure> {
         ("policies", names(&user.policies)),
         ("inline policies", names(&user.inline_policies)),
         ("keys", names(&user.keys)),
+        ("disabled", if user.disabled { "yes" } else { "no" }.into()),
     ])
 }

@@ -1,12 +1,16 @@
 //! `archipel website`
 
-use archipel_api::admin::types::{SetWebsite, WebsiteInfo};
+use std::path::PathBuf;
+
+use archipel_api::admin::types::{SetWebsite, WebsiteInfo, WebsiteRedirect, WebsiteRule};
 use clap::Subcommand;
+use serde::Deserialize;
 
 use super::bucket::done;
+use super::settings::{self, read};
 use super::table;
 use super::target::Target;
-use crate::client::{Failure, path};
+use crate::client::Failure;
 
 /// The subcommands of `archipel website`.
 #[derive(Subcommand)]
@@ -21,6 +25,20 @@ pub enum Command {
         /// The key of the page that is shown instead of errors
         #[arg(long, value_name = "KEY")]
         error: Option<String>,
+        /// A file with routing rules, as "show --json" prints them, instead of those of now; - for
+        /// standard input. Only its "rules" count
+        #[arg(long, value_name = "FILE")]
+        rules: Option<PathBuf>,
+    },
+    /// Redirect all requests for a bucket's website to another host
+    Redirect {
+        /// The bucket
+        bucket: String,
+        /// The host, possibly with a port or a path
+        host: String,
+        /// The protocol there. Without it, that of the request
+        #[arg(long, value_name = "PROTOCOL", value_parser = ["http", "https"])]
+        protocol: Option<String>,
     },
     /// End a bucket's website. Its objects stay
     Disable {
@@ -34,6 +52,12 @@ pub enum Command {
     },
 }
 
+/// A file with routing rules. What else is in it does not count.
+#[derive(Deserialize)]
+struct Rules {
+    rules: Vec<WebsiteRule>,
+}
+
 /// Runs a subcommand.
 pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
     let client = target.client()?;
@@ -42,10 +66,24 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
             bucket,
             index,
             error,
+            rules,
         } => {
+            let rules: Option<Rules> = rules.map(|file| read(&file)).transpose()?;
             let set = SetWebsite {
                 index: Some(index),
                 error,
+                rules: rules.map(|file| file.rules),
+                redirect: None,
+            };
+            show(target, &client.put(&route(&bucket), &set).await?)
+        }
+        Command::Redirect {
+            bucket,
+            host,
+            protocol,
+        } => {
+            let set = SetWebsite {
+                redirect: Some(WebsiteRedirect { host, protocol }),
                 ..SetWebsite::default()
             };
             show(target, &client.put(&route(&bucket), &set).await?)
@@ -59,7 +97,7 @@ pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
 }
 
 fn route(bucket: &str) -> String {
-    path(&["v1", "buckets", bucket, "website"])
+    settings::route(bucket, "website")
 }
 
 fn show(target: &Target, info: &WebsiteInfo) -> Result<(), Failure> {
@@ -79,8 +117,58 @@ fn show(target: &Target, info: &WebsiteInfo) -> Result<(), Failure> {
     for (name, value) in optional {
         pairs.extend(value.clone().map(|value| (name, value)));
     }
-    if !info.rules.is_empty() {
-        pairs.push(("routing rules", info.rules.len().to_string()));
+    table::print_pairs(&pairs)?;
+    if info.rules.is_empty() {
+        return Ok(());
     }
-    table::print_pairs(&pairs)
+    let row = |rule: &WebsiteRule| [applies_to(rule), leads_to(rule)];
+    let rows: Vec<_> = info.rules.iter().map(row).collect();
+    table::text("")?;
+    table::print(["ROUTING RULE FOR", "REDIRECT"], &rows)
+}
+
+/// Says to which requests a routing rule applies.
+fn applies_to(rule: &WebsiteRule) -> String {
+    let prefix = rule.key_prefix.as_deref().unwrap_or_default();
+    match rule.error_status {
+        None => format!("{prefix}*"),
+        Some(status) => format!("{prefix}* with status {status}"),
+    }
+}
+
+/// Says where a routing rule leads. Three dots stand for what stays as it is in the request.
+fn leads_to(rule: &WebsiteRule) -> String {
+    let or_dots = |part: &Option<String>| part.clone().unwrap_or("...".into());
+    let key = match (&rule.replace_key, &rule.replace_prefix) {
+        (Some(key), _) => key.clone(),
+        (None, Some(prefix)) => format!("{prefix}*"),
+        (None, None) => "...".into(),
+    };
+    let status = rule.status.unwrap_or(301);
+    let (protocol, host) = (or_dots(&rule.protocol), or_dots(&rule.host));
+    format!("{status} {protocol}://{host}/{key}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_routing_rule_says_for_what_and_where_to() {
+        let all = WebsiteRule {
+            host: Some("new.example.org".into()),
+            ..WebsiteRule::default()
+        };
+        assert_eq!(applies_to(&all), "*");
+        assert_eq!(leads_to(&all), "301 ...://new.example.org/...");
+        let moved = WebsiteRule {
+            key_prefix: Some("old/".into()),
+            error_status: Some(404),
+            status: Some(302),
+            replace_prefix: Some("new/".into()),
+            ..WebsiteRule::default()
+        };
+        assert_eq!(applies_to(&moved), "old/* with status 404");
+        assert_eq!(leads_to(&moved), "302 ...://.../new/*");
+    }
 }

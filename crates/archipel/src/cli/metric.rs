@@ -1,0 +1,33 @@
+//! `archipel metric`
+
+use archipel_api::admin::types::MetricInfo;
+use clap::Subcommand;
+
+use super::filter::Prefix;
+use super::policy::names;
+use super::table;
+use super::target::Target;
+use crate::client::Failure;
+
+/// The subcommands of `archipel metric`.
+#[derive(Subcommand)]
+pub enum Command {
+    /// List the metrics that the server can show, with their labels and meaning
+    List(Prefix),
+}
+
+/// Runs a subcommand.
+pub async fn run(target: &Target, command: Command) -> Result<(), Failure> {
+    let Command::List(which) = command;
+    let route = which.of("/v1/metrics");
+    let all: Vec<MetricInfo> = target.client()?.list(&route).await?;
+    if target.json {
+        return table::print_json(&all);
+    }
+    let row = |one: &MetricInfo| {
+        let (name, kind) = (one.name.clone(), one.kind.clone());
+        [name, kind, names(&one.labels), one.about.clone()]
+    };
+    let rows: Vec<_> = all.iter().map(row).collect();
+    table::print(["METRIC", "KIND", "LABELS", "MEANING"], &rows)
+}
