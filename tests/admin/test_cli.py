@@ -44,6 +44,48 @@ def test_settings_of_a_bucket_are_shown_for_people(three):
     assert run(three, "bucket delete cli-settings").returncode == 0
 
 
+def test_what_protects_a_bucket_is_shown_for_people(three):
+    assert run(three, "bucket create cli-protected").returncode == 0
+    shown = run(three, "bucket encryption enable cli-protected").stdout
+    assert "AES256" in shown, shown
+    assert "none" in run(three, "bucket encryption disable cli-protected").stdout
+    shown = run(three, "bucket public-access show cli-protected").stdout
+    assert shown.count(" yes\n") == 4, shown
+    shown = run(three, "bucket public-access set cli-protected --block-public-policy false").stdout
+    assert re.search(r"refuses public policies +no\n", shown) and shown.count(" yes\n") == 3, shown
+    shown = run(three, "bucket ownership set cli-protected objectwriter").stdout
+    assert "the user who writes them" in shown, shown
+    # What stands in the way of a deletion, and then nothing.
+    assert run(three, "user create cli-dry").returncode == 0
+    assert run(three, "user attach cli-dry AmazonS3ReadOnlyAccess").returncode == 0
+    dry = run(three, "user delete cli-dry --dry-run")
+    assert dry.returncode == 1 and re.search(r"in the way +attached policies: .*AmazonS3ReadOnlyAccess", dry.stdout), dry
+    assert run(three, "user detach cli-dry AmazonS3ReadOnlyAccess").returncode == 0
+    dry = run(three, "user delete cli-dry --dry-run")
+    assert (dry.returncode, dry.stdout) == (0, "possible  yes\n"), dry
+    assert re.search(r"disabled +yes\n", run(three, "user disable cli-dry").stdout)
+    assert "cli-dry" in run(three, "user list --disabled").stdout
+    assert "cli-dry" not in run(three, "user list --disabled=false").stdout
+    assert run(three, "user delete cli-dry").returncode == 0
+    assert run(three, "bucket delete cli-protected").returncode == 0
+
+
+def test_routing_rules_and_redirects_are_shown_for_people(three):
+    assert run(three, "bucket create cli-site").returncode == 0
+    rules = json.dumps({"rules": [{"key_prefix": "old/", "replace_prefix": "new/"}]})
+    enabled = cli.run(three, "website enable cli-site --rules -", given=rules)
+    assert re.search(r"old/\* +301 \.\.\.://\.\.\./new/\*", enabled.stdout), enabled
+    # What is printed as JSON can be set again.
+    whole = run(three, "website show cli-site", "--json").stdout
+    again = cli.run(three, "website enable cli-site --rules -", given=whole)
+    assert again.returncode == 0 and "old/*" in again.stdout, again
+    assert "old/*" in run(three, "website enable cli-site --index home.html").stdout, "rules that are not named stay"
+    shown = run(three, "website redirect cli-site www.example.com --protocol https").stdout
+    assert "https://www.example.com" in shown and "old/*" not in shown, shown
+    assert run(three, "website disable cli-site").returncode == 0
+    assert run(three, "bucket delete cli-site").returncode == 0
+
+
 def test_quiet_prints_nothing_but_results(three):
     assert run(three, "bucket create cli-quiet", "--quiet").returncode == 0
     deleted = run(three, "bucket delete cli-quiet", "--quiet")

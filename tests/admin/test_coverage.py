@@ -60,6 +60,7 @@ def test_a_row_names_what_exists(row):
     assert {one for one in named} <= operations()
     assert here.startswith("-: ") or named, "neither an operation nor a dash"
     assert set(re.findall(r"`([^`]+)`", command)) <= commands()
+    assert command or here.startswith("-: ") or row[0] == "Health", "an operation without a command"
 
 
 def test_all_operations_of_garage_have_a_row():

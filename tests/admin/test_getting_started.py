@@ -245,8 +245,8 @@ def test_by_the_sdk(machines, sdk, tmp_path):
 
 def a_node_is_admitted_and_dismissed(first) -> None:
     other = next(node["short"] for node in first.cli_json("node", "list") if not node["in_layout"])
-    for command, admitted in (("admit", True), ("dismiss", False)):
-        first.cli("node", command, other, "--json")
+    for command, admitted in (("admit", True), ("dismiss --dry-run", True), ("dismiss", False)):
+        first.cli("node", *command.split(), other, "--json")
         (node,) = (node for node in first.cli_json("node", "list") if node["short"] == other)
         assert node["admitted"] is admitted
 
@@ -257,6 +257,11 @@ def tokens_have_scopes(first, third) -> None:
     assert ask(third, "/v1/keys", token) == 403
     assert ask(third, "/v1/buckets/photos", token + "A") == 401
     assert ask(third, "/v1/keys", "the-token-of-this-test") == 200
+    # The command line uses a token, too, and can show which.
+    command = [str(binary()), "token", "current", "--json", "--admin", f"http://127.0.0.1:{third.admin}"]
+    env = {**os.environ, "ARCHIPEL_ADMIN_TOKEN": token}
+    shown = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60, env=env).stdout
+    assert json.loads(shown)["scopes"] == ["buckets:read"]
 
 
 def ask(server, path: str, token: str) -> int:

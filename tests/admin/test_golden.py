@@ -20,6 +20,8 @@ HELP = ROOT / "crates/archipel/testdata/help.txt"
 # Why a command that has --json is not among the scripts below.
 NOT_IN_THE_SCRIPT = {
     "demo": "it runs until it is stopped; every test here reads what it prints as JSON",
+    "operation cancel": "it needs an operation that runs: test_terminal.py",
+    "token current": "it needs a token instead of the socket: test_getting_started.py",
     "node dismiss": "it needs a node that was admitted and is in no layout: test_getting_started.py",
     "layout remove-dead": "it needs a node that is lost during a change: tests/cluster/test_remove_dead.py",
 }
@@ -36,7 +38,11 @@ KEPT = {
 
 # What these say depends on what goes on at the moment, so types are left out, and what is in lists.
 LIVELY = (
+    "anti-entropy start",
+    "audit",
+    "lifecycle start",
     "lifecycle status",
+    "node info",
     "operation list",
     "repair",
     "repair blocks",
@@ -65,6 +71,25 @@ FILES = {
     "trust": {
         "Version": "2012-10-17",
         "Statement": [{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": "*"}}],
+    },
+    "notifications": {
+        "rules": [{"id": "new", "target": "hook", "events": ["s3:ObjectCreated:*"], "prefix": "a/", "suffix": ".jpg"}],
+    },
+    "notifications_to_none": {"rules": [{"target": "none", "events": ["s3:ObjectCreated:*"]}]},
+    "cors": {
+        "rules": [
+            {
+                "id": "app",
+                "origins": ["https://*.example.com"],
+                "methods": ["GET", "PUT"],
+                "headers": ["*"],
+                "expose_headers": ["ETag"],
+                "max_age_seconds": 60,
+            },
+        ]
+    },
+    "routing": {
+        "rules": [{"key_prefix": "old/", "error_status": 404, "status": 302, "replace_prefix": "new/"}],
     },
     "broken": {"Version": "2012-10-17", "Statement": [{"Effect": "Perhaps"}]},
 }

@@ -24,7 +24,7 @@ HEAD = """# Metrics
 `GET /metrics` on the admin API answers with these, as OpenMetrics text ([how to scrape
 them](operations.md#metrics)). Counters have `_total` after their name, histograms `_bucket`, `_count` and
 `_sum`. `monitoring/` has a dashboard for Grafana and alert rules for Prometheus; a test checks that every
-metric and label they name exists. `GET /v1/metrics` lists the same.
+metric and label they name exists. `archipel metric list` shows the same.
 
 `REWRITE=1 cargo xtask clients -k monitoring` rewrites this page.
 

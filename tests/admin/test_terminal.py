@@ -105,6 +105,19 @@ def test_an_operation_can_be_waited_for(three, slow_scrub):
     assert re.search(r"state +(idle|done)", text), text
 
 
+def test_an_operation_that_runs_is_cancelled(three, slow_scrub):
+    short = cli.run(three, "node id").stdout[:8]
+    assert cli.run(three, "scrub start --rate 1").returncode == 0
+    told = cli.run(three, f"operation cancel scrub:{short}", "--json")
+    assert told.returncode == 0 and json.loads(told.stdout)["id"] == f"scrub:{short}", told.stderr
+    ended = cli.run(three, f"operation wait scrub:{short}", "--json")
+    assert ended.returncode == 0 and json.loads(ended.stdout)["state"] != "running", ended.stderr
+    listed = cli.run(three, "operation list --kind scrub --state running", "--json")
+    assert short not in listed.stdout
+    again = cli.run(three, f"operation cancel scrub:{short}")
+    assert again.returncode == 1 and "it does not run (CannotCancel)" in again.stderr
+
+
 def test_quiet_shows_no_bars(three, slow_scrub):
     status, text = on_a_terminal(three, "scrub start --rate 1 --wait --quiet")
     assert status == 0 and not bars(text)
