@@ -182,17 +182,36 @@ impl Model {
             Ok(())
         })
         .await
+        .map(|_| ())
     }
 
-    /// Sets or removes what a bucket blocks.
+    /// Sets or removes a bucket's Public Access Block.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchBucket`].
     pub async fn set_public_access_block(
         &self,
         name: &str,
         block: Option<PublicAccessBlock>,
-    ) -> Result<(), Error> {
-        self.change_access(name, move |bucket| {
-            bucket.public_access_block = block;
-            Ok(())
+    ) -> Result<Arc<Bucket>, Error> {
+        self.change_bucket(name, move |bucket| bucket.public_access_block = block)
+            .await
+    }
+
+    /// Changes a bucket's Public Access Block. `change` gets the one so far, so that two changes of
+    /// different parts both count.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchBucket`].
+    pub async fn change_public_access_block(
+        &self,
+        name: &str,
+        change: impl Fn(&mut PublicAccessBlock) + Send + Sync,
+    ) -> Result<Arc<Bucket>, Error> {
+        self.change_bucket(name, move |bucket| {
+            let mut block = bucket.blocked();
+            change(&mut block);
+            bucket.public_access_block = Some(block);
         })
         .await
     }
@@ -206,7 +225,7 @@ impl Model {
         &self,
         name: &str,
         ownership: Option<Ownership>,
-    ) -> Result<(), Error> {
+    ) -> Result<Arc<Bucket>, Error> {
         self.change_access(name, move |bucket| {
             let enforced = ownership == Some(Ownership::BucketOwnerEnforced);
             if enforced && !bucket.acl.is_private() {
@@ -229,6 +248,7 @@ impl Model {
             Ok(())
         })
         .await
+        .map(|_| ())
     }
 
     /// Publishes a bucket: sets a policy and lets public policies take effect, in one change.
@@ -243,14 +263,15 @@ impl Model {
             Ok(())
         })
         .await
+        .map(|_| ())
     }
 
     async fn change_access(
         &self,
         name: &str,
         change: impl Fn(&mut Bucket) -> Result<(), Error> + Send + Sync,
-    ) -> Result<(), Error> {
+    ) -> Result<Arc<Bucket>, Error> {
         let bucket = self.find_bucket(name).await?.ok_or(Error::NoSuchBucket)?;
-        self.change_row(&bucket, change).await.map(|_| ())
+        self.change_row(&bucket, change).await
     }
 }

@@ -196,10 +196,9 @@ impl Model {
     }
 
     /// Sets a bucket's CORS rules. An empty list disables CORS.
-    pub async fn set_cors(&self, name: &str, rules: Vec<CorsRule>) -> Result<(), Error> {
+    pub async fn set_cors(&self, name: &str, rules: Vec<CorsRule>) -> Result<Arc<Bucket>, Error> {
         self.change_bucket(name, move |bucket| bucket.cors = rules.clone())
             .await
-            .map(|_| ())
     }
 
     /// Sets a bucket's tags.
@@ -246,7 +245,7 @@ impl Model {
         &self,
         name: &str,
         mut lifecycle: Option<Lifecycle>,
-    ) -> Result<(), Error> {
+    ) -> Result<Arc<Bucket>, Error> {
         if let Some(lifecycle) = &mut lifecycle {
             for rule in lifecycle.rules.iter_mut().filter(|r| r.id.is_empty()) {
                 rule.id = self.random_id().to_string();
@@ -257,7 +256,6 @@ impl Model {
         }
         self.change_bucket(name, move |bucket| bucket.lifecycle = lifecycle.clone())
             .await
-            .map(|_| ())
     }
 
     /// Sets a bucket's durability. If `buffered` is true, writes are acknowledged before they are

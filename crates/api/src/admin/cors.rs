@@ -1,5 +1,5 @@
-//! What scripts from other sites may do with a bucket. The rules of the S3 API apply: what is asked for
-//! is read back from its document.
+//! The CORS rules of buckets. The rules of the S3 API apply: what is asked for is read back from its
+//! document.
 
 use std::sync::Arc;
 
@@ -51,8 +51,8 @@ pub(super) async fn set(
     let document = cors::document(&rules).finish();
     let checked = cors::parse(&document).map_err(|error| refused(&error))?;
     same(&rules, &checked)?;
-    admin.model.set_cors(&name, checked.clone()).await?;
-    Ok(Json(describe(&checked)))
+    let changed = admin.model.set_cors(&name, checked).await?;
+    Ok(Json(describe(&changed.cors)))
 }
 
 /// Deletes the CORS rules of a bucket: scripts from other sites may do nothing.

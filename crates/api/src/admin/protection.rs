@@ -9,7 +9,9 @@ use axum::extract::State;
 use super::Admin;
 use super::answer::{At, Json, Read, Refusal};
 use super::buckets::find;
-use super::types::{BucketEncryption, BucketOwnership, ObjectOwnership, PublicAccess};
+use super::types::{
+    BucketEncryption, BucketOwnership, ChangePublicAccess, ObjectOwnership, PublicAccess,
+};
 
 /// Shows the default encryption of a bucket.
 #[utoipa::path(
@@ -42,10 +44,8 @@ pub(super) async fn set_encryption(
         return Err(Refusal::invalid("bucket_key needs enabled"));
     }
     let model = &admin.model;
-    model
-        .set_encrypts(&name, set.enabled, set.bucket_key)
-        .await?;
-    encryption(State(admin), At(name)).await
+    let changed = model.set_encrypts(&name, set.enabled, set.bucket_key);
+    Ok(Json(describe_encryption(&*changed.await?)))
 }
 
 fn describe_encryption(bucket: &Bucket) -> BucketEncryption {
@@ -66,13 +66,7 @@ pub(super) async fn public_access(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
 ) -> Result<Json<PublicAccess>, Refusal> {
-    let block = find(&admin, &name).await?.blocked();
-    Ok(Json(PublicAccess {
-        block_public_acls: block.block_public_acls,
-        ignore_public_acls: block.ignore_public_acls,
-        block_public_policy: block.block_public_policy,
-        restrict_public_buckets: block.restrict_public_buckets,
-    }))
+    Ok(Json(describe_block(&*find(&admin, &name).await?)))
 }
 
 /// Replaces the Public Access Block of a bucket. Policies and lists stay as they are.
@@ -95,8 +89,48 @@ pub(super) async fn set_public_access(
         restrict_public_buckets: set.restrict_public_buckets,
     };
     let model = &admin.model;
-    model.set_public_access_block(&name, Some(block)).await?;
-    public_access(State(admin), At(name)).await
+    let changed = model.set_public_access_block(&name, Some(block));
+    Ok(Json(describe_block(&*changed.await?)))
+}
+
+/// Changes the Public Access Block of a bucket. Settings that the body does not name stay as they are.
+#[utoipa::path(
+    patch, path = "/v1/buckets/{name}/public-access", tag = "buckets",
+    operation_id = "change_public_access",
+    params(("name" = String, Path, description = "The bucket")),
+    request_body = ChangePublicAccess,
+    responses((status = 200, description = "The Public Access Block", body = PublicAccess)),
+)]
+pub(super) async fn change_public_access(
+    State(admin): State<Arc<Admin>>,
+    At(name): At<String>,
+    Read(change): Read<ChangePublicAccess>,
+) -> Result<Json<PublicAccess>, Refusal> {
+    let changed = admin.model.change_public_access_block(&name, move |block| {
+        let settings = [
+            (&mut block.block_public_acls, change.block_public_acls),
+            (&mut block.ignore_public_acls, change.ignore_public_acls),
+            (&mut block.block_public_policy, change.block_public_policy),
+            (
+                &mut block.restrict_public_buckets,
+                change.restrict_public_buckets,
+            ),
+        ];
+        for (setting, named) in settings {
+            *setting = named.unwrap_or(*setting);
+        }
+    });
+    Ok(Json(describe_block(&*changed.await?)))
+}
+
+fn describe_block(bucket: &Bucket) -> PublicAccess {
+    let block = bucket.blocked();
+    PublicAccess {
+        block_public_acls: block.block_public_acls,
+        ignore_public_acls: block.ignore_public_acls,
+        block_public_policy: block.block_public_policy,
+        restrict_public_buckets: block.restrict_public_buckets,
+    }
 }
 
 /// Shows who owns new objects of a bucket, and whether access control lists count.
@@ -110,12 +144,7 @@ pub(super) async fn ownership(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
 ) -> Result<Json<BucketOwnership>, Refusal> {
-    let ownership = match find(&admin, &name).await?.ownership() {
-        Ownership::BucketOwnerEnforced => ObjectOwnership::BucketOwnerEnforced,
-        Ownership::BucketOwnerPreferred => ObjectOwnership::BucketOwnerPreferred,
-        Ownership::ObjectWriter => ObjectOwnership::ObjectWriter,
-    };
-    Ok(Json(BucketOwnership { ownership }))
+    Ok(Json(describe_ownership(&*find(&admin, &name).await?)))
 }
 
 /// Sets who owns new objects of a bucket, and whether access control lists count. A bucket whose own
@@ -137,6 +166,15 @@ pub(super) async fn set_ownership(
         ObjectOwnership::BucketOwnerPreferred => Ownership::BucketOwnerPreferred,
         ObjectOwnership::ObjectWriter => Ownership::ObjectWriter,
     };
-    admin.model.set_ownership(&name, Some(ownership)).await?;
-    self::ownership(State(admin), At(name)).await
+    let changed = admin.model.set_ownership(&name, Some(ownership)).await?;
+    Ok(Json(describe_ownership(&changed)))
+}
+
+fn describe_ownership(bucket: &Bucket) -> BucketOwnership {
+    let ownership = match bucket.ownership() {
+        Ownership::BucketOwnerEnforced => ObjectOwnership::BucketOwnerEnforced,
+        Ownership::BucketOwnerPreferred => ObjectOwnership::BucketOwnerPreferred,
+        Ownership::ObjectWriter => ObjectOwnership::ObjectWriter,
+    };
+    BucketOwnership { ownership }
 }

@@ -55,7 +55,8 @@ pub(super) fn routes() -> (Router<Arc<Admin>>, OpenApi) {
         .routes(routes!(protection::encryption, protection::set_encryption))
         .routes(routes!(
             protection::public_access,
-            protection::set_public_access
+            protection::set_public_access,
+            protection::change_public_access
         ))
         .routes(routes!(protection::ownership, protection::set_ownership))
         .routes(routes!(settings::versioning, settings::set_versioning))

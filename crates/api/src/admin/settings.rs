@@ -258,11 +258,7 @@ pub(super) async fn rules(
     State(admin): State<Arc<Admin>>,
     At(name): At<String>,
 ) -> Result<Json<BucketLifecycle>, Refusal> {
-    let bucket = find(&admin, &name).await?;
-    let rules = bucket.lifecycle.iter().flat_map(|all| &all.rules);
-    Ok(Json(BucketLifecycle {
-        rules: rules.map(describe_rule).collect(),
-    }))
+    Ok(Json(describe_rules(&*find(&admin, &name).await?)))
 }
 
 /// Replaces the lifecycle rules of a bucket.
@@ -289,11 +285,18 @@ pub(super) async fn set_rules(
     let document = lifecycle::document(&asked).finish();
     let checked = lifecycle::parse(&document).map_err(|error| refused(&error))?;
     let stored = admin.model.set_lifecycle(&name, Some(checked)).await;
-    stored.map_err(|error| match error {
+    let changed = stored.map_err(|error| match error {
         Error::TooLarge => Refusal::invalid("rules: they are too large"),
         error => error.into(),
     })?;
-    self::rules(State(admin), At(name)).await
+    Ok(Json(describe_rules(&changed)))
+}
+
+fn describe_rules(bucket: &Bucket) -> BucketLifecycle {
+    let rules = bucket.lifecycle.iter().flat_map(|all| &all.rules);
+    BucketLifecycle {
+        rules: rules.map(describe_rule).collect(),
+    }
 }
 
 /// Deletes the lifecycle rules of a bucket.

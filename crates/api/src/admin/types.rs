@@ -41,7 +41,9 @@ pub use identities::{
     PolicyDocument, PolicyInfo, RoleInfo,
 };
 pub use keyring::{KeyringInfo, RingKeyInfo};
-pub use protection::{BucketEncryption, BucketOwnership, ObjectOwnership, PublicAccess};
+pub use protection::{
+    BucketEncryption, BucketOwnership, ChangePublicAccess, ObjectOwnership, PublicAccess,
+};
 pub use providers::{ChangeProvider, CreateProvider, ProviderInfo};
 pub use recent::AuditLine;
 pub use rules::{BucketCors, BucketNotifications, CorsRule, NotificationRule, NotificationStyle};

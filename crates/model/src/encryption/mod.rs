@@ -19,6 +19,8 @@ pub(crate) mod sweep;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use archipel_storage::RowKey;
 
 use crate::Model;
@@ -65,12 +67,17 @@ pub(crate) fn object_context(row: &RowKey) -> &[u8] {
 impl Model {
     /// Sets whether new objects of a bucket are encrypted where the request does not say how, and
     /// whether an S3 Bucket Key was asked for.
-    pub async fn set_encrypts(&self, name: &str, encrypts: bool, key: bool) -> Result<(), Error> {
-        let changed = self.change_bucket(name, move |bucket| {
+    pub async fn set_encrypts(
+        &self,
+        name: &str,
+        encrypts: bool,
+        key: bool,
+    ) -> Result<Arc<Bucket>, Error> {
+        self.change_bucket(name, move |bucket| {
             bucket.encrypts = encrypts;
             bucket.has_bucket_key = key;
-        });
-        changed.await.map(|_| ())
+        })
+        .await
     }
 
     /// Returns a new key for content of an object or an upload.

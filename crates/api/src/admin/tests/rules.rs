@@ -144,6 +144,20 @@ async fn encryption_public_access_and_ownership_are_set_and_shown() {
     let (status, _) = put("public-access", json!({"block_public_acls": true})).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);
 
+    let path = at("public-access");
+    let change = async |body: Value| ask(&admin, Method::PATCH, &path, body).await;
+    let one = json!({"restrict_public_buckets": false});
+    let changed = json!({"block_public_acls": true, "ignore_public_acls": true,
+                         "block_public_policy": false, "restrict_public_buckets": false});
+    assert_eq!(change(one).await, (OK, changed.clone()));
+    assert_eq!(change(json!({})).await, (OK, changed.clone()));
+    assert_eq!(get(&admin, &path).await.1, changed);
+    let (status, _) = change(json!({"block_everything": true})).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    let missing = "/v1/buckets/none/public-access";
+    let (status, _) = ask(&admin, Method::PATCH, missing, json!({})).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+
     let owner = |rule: &str| json!({ "ownership": rule });
     let enforced = owner("BucketOwnerEnforced");
     assert_eq!(get(&admin, &at("ownership")).await.1, enforced);

@@ -29,15 +29,33 @@ pub struct PublicAccess {
     pub restrict_public_buckets: bool,
 }
 
+/// `PATCH /v1/buckets/{name}/public-access`: what is absent stays as it is.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChangePublicAccess {
+    /// True to refuse access control lists that grant everybody something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_public_acls: Option<bool>,
+    /// True to ignore such lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignore_public_acls: Option<bool>,
+    /// True to refuse policies that grant everybody something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_public_policy: Option<bool>,
+    /// True to ignore such policies for clients outside the account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restrict_public_buckets: Option<bool>,
+}
+
 /// The object ownership of a bucket: `GET` and `PUT /v1/buckets/{name}/ownership`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BucketOwnership {
-    /// Who owns new objects, and whether access control lists count.
+    /// The owner of new objects, and the effect of access control lists.
     pub ownership: ObjectOwnership,
 }
 
-/// Who owns new objects, and whether access control lists count.
+/// The owner of new objects, and the effect of access control lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub enum ObjectOwnership {
     /// The bucket's owner. Access control lists do not count.
